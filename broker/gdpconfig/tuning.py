@@ -1,0 +1,249 @@
+"""The values in force for one cycle, as rules read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from broker.gdpconfig.catalogue import Catalogue, KeyEntry, Kind, UnknownKeyError, Value, ValueRefusedError
+from broker.gdpconfig.shipped import shipped_catalogue
+
+UNPUBLISHED_VERSION = 0
+"""Version of values that were not read from a published one: defaults, tests and what-if."""
+
+
+class UndeclaredKeyError(LookupError):
+    """A rule read a key that is not among the keys it declares."""
+
+    def __init__(self, key: str, declared: Iterable[str]) -> None:
+        """Remember the key and what was declared."""
+        self.key = key
+        self.declared = tuple(sorted(declared))
+        super().__init__(key, self.declared)
+
+    def __str__(self) -> str:
+        """One sentence with what to do."""
+        return f"{self.key} was read, but only {', '.join(self.declared) or 'no key'} is declared; add it to the keys"
+
+
+class WrongKindError(TypeError):
+    """A key was read as another type than it has."""
+
+
+@dataclass(frozen=True)
+class KeySource:
+    """Where a value comes from, for explanations.
+
+    Attributes:
+        key: full name of the key that set the value; for a default, the name that could set it for all.
+        value: the value in force.
+        unit: its unit, ``-`` for none.
+        origin: ``config`` when a row set it, ``default`` otherwise.
+    """
+
+    key: str
+    value: Value | None
+    unit: str
+    origin: Literal["default", "config"]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Every key's value in one version, for one VO. Immutable, picklable, and resolved once.
+
+    Attributes:
+        version: of the published values; 0 for values that were not published.
+        vo: VO whose rows were used, or None for no particular one.
+        settings: values of the keys that are set, by full name. Do not change it.
+        catalogue: the keys.
+        declared: the keys that may be read, or None for all.
+    """
+
+    version: int
+    vo: str | None
+    settings: Mapping[str, Value] = field(default_factory=dict, hash=False)
+    catalogue: Catalogue = field(default_factory=shipped_catalogue, hash=False, repr=False)
+    declared: frozenset[str] | None = None
+    _resolved: dict[str, Value | None] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the settings and resolve every key once."""
+        settings = {}
+        for name, value in self.settings.items():
+            settings[name] = self.catalogue.require(name).check(value)
+        object.__setattr__(self, "settings", settings)
+        allowed = [e for e in self.catalogue if self.declared is None or e.key in self.declared]
+        object.__setattr__(self, "_resolved", {entry.key: self._in_force(entry, entry.key)[0] for entry in allowed})
+
+    @classmethod
+    def defaults(cls, vo: str | None = "atlas", catalogue: Catalogue | None = None) -> Tuning:
+        """Every key at its default."""
+        return cls(UNPUBLISHED_VERSION, vo, catalogue=catalogue or shipped_catalogue())
+
+    def with_values(self, values: Mapping[str, Value]) -> Tuning:
+        """The same with some keys set, checked by the catalogue; its version is 0, as nobody published it.
+
+        Raises:
+            UnknownKeyError: a name belongs to no key.
+            ValueRefusedError: a value does not fit its key.
+        """
+        return Tuning(UNPUBLISHED_VERSION, self.vo, {**self.settings, **values}, self.catalogue, self.declared)
+
+    def only(self, keys: Collection[str]) -> Tuning:
+        """A view in which every other key is refused. Families are named without suffix.
+
+        Raises:
+            UnknownKeyError: a name is no key.
+        """
+        for key in keys:
+            self.catalogue.entry(key)
+        return Tuning(self.version, self.vo, self.settings, self.catalogue, frozenset(keys))
+
+    def number(self, key: str) -> float:
+        """The value of a numeric key; ``inf`` where the default is no limit.
+
+        Raises:
+            UndeclaredKeyError: the key is outside this view.
+            UnknownKeyError: no such key.
+            WrongKindError: the key is no number.
+        """
+        value = self._read(key)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise self._wrong_kind(key, "number")
+        return float(value)
+
+    def flag(self, key: str) -> bool:
+        """The value of a bool key. Raises as ``number``."""
+        value = self._read(key)
+        if not isinstance(value, bool) or self.catalogue.entry(key).type is not Kind.BOOL:
+            raise self._wrong_kind(key, "flag")
+        return value
+
+    def text(self, key: str) -> str | None:
+        """The value of a str key, None when it is not set and has no default. Raises as ``number``."""
+        value = self._read(key)
+        if self.catalogue.entry(key).type is not Kind.STR:
+            raise self._wrong_kind(key, "text")
+        return None if value is None else str(value)
+
+    def json(self, key: str) -> Value | None:
+        """The value of a json key, None when it is not set and has no default. Raises as ``number``."""
+        value = self._read(key)
+        if self.catalogue.entry(key).type is not Kind.JSON:
+            raise self._wrong_kind(key, "json")
+        return value
+
+    def by_suffix(self, family: str, suffixes: Sequence[str | None]) -> NDArray[np.float64]:
+        """Values of a numeric family for many suffixes.
+
+        Args:
+            family: name of the family, as NQUEUELIMITSITE.
+            suffixes: one suffix an element, None for none.
+
+        Returns:
+            float64 of shape ``(len(suffixes),)``; a suffix without a value of its own has the family's.
+        """
+        entry = self._numeric_family(family, 1)
+        found = {suffix: self._number_of(entry, suffix) for suffix in set(suffixes)}
+        return np.fromiter((found[suffix] for suffix in suffixes), np.float64, len(suffixes))
+
+    def by_two_suffixes(
+        self, family: str, firsts: Sequence[str | None], seconds: Sequence[str | None]
+    ) -> NDArray[np.float64]:
+        """Values of a numeric family with two suffixes, as MIN_WEIGHT_<label>_<gshare>.
+
+        Args:
+            family: name of the family.
+            firsts: first suffix, one an element.
+            seconds: second suffix, as many.
+
+        Returns:
+            float64 of shape ``(len(firsts),)``; the pair's value, else the first suffix's, else the family's.
+
+        Raises:
+            ValueError: the two are not equally long.
+        """
+        entry = self._numeric_family(family, 2)
+        pairs = list(zip(firsts, seconds, strict=True))
+        found = {pair: self._number_of(entry, *pair) for pair in set(pairs)}
+        return np.fromiter((found[pair] for pair in pairs), np.float64, len(pairs))
+
+    def source_of(self, key: str, *suffixes: str | None) -> KeySource:
+        """Which key set a value.
+
+        Args:
+            key: name of the key, for a family without suffix.
+            suffixes: of a family; those left out or None are not looked for.
+        """
+        self._read(key)
+        entry = self.catalogue.entry(key)
+        value, name, origin = self._look_up(entry, suffixes)
+        return KeySource(name, value, entry.unit, origin)
+
+    def _read(self, key: str) -> Value | None:
+        try:
+            return self._resolved[key]
+        except KeyError:
+            self.catalogue.entry(key)
+            raise UndeclaredKeyError(key, self.declared or ()) from None
+
+    def _in_force(self, entry: KeyEntry, name: str) -> tuple[Value | None, Literal["default", "config"]]:
+        value = self.settings.get(name)
+        if value is None or (value == 0 and entry.zero_means_default):
+            return entry.default, "default"
+        return value, "config"
+
+    def _look_up(
+        self, entry: KeyEntry, suffixes: Sequence[str | None]
+    ) -> tuple[Value | None, str, Literal["default", "config"]]:
+        """Value, name and origin: the longest name that is set wins."""
+        given: list[str] = []
+        for suffix in suffixes:
+            if suffix is None:
+                break
+            given.append(suffix)
+        for length in range(len(given), 0, -1):
+            name = "_".join((entry.key, *given[:length]))
+            if name in self.settings:
+                value, origin = self._in_force(entry, name)
+                return value, name, origin
+        value, origin = self._in_force(entry, entry.key)
+        name = (
+            entry.key
+            if entry.bare or not entry.is_family
+            else "_".join((entry.key, *given))
+            if given
+            else entry.pattern
+        )
+        return value, name, origin
+
+    def _number_of(self, entry: KeyEntry, *suffixes: str | None) -> float:
+        value = self._look_up(entry, suffixes)[0]
+        return float(value) if isinstance(value, (int, float)) else math.nan
+
+    def _numeric_family(self, family: str, count: int) -> KeyEntry:
+        self._read(family)
+        entry = self.catalogue.entry(family)
+        if len(entry.suffixes) != count or not entry.type.is_numeric:
+            raise WrongKindError(f"{entry.pattern} is no family of numbers with {count} suffix(es)")
+        return entry
+
+    def _wrong_kind(self, key: str, reader: str) -> WrongKindError:
+        entry = self.catalogue.entry(key)
+        return WrongKindError(f"{key} is {entry.type.words}; it cannot be read with {reader}()")
+
+
+__all__ = [
+    "UNPUBLISHED_VERSION",
+    "KeySource",
+    "Tuning",
+    "UndeclaredKeyError",
+    "UnknownKeyError",
+    "ValueRefusedError",
+    "WrongKindError",
+]

@@ -1,0 +1,244 @@
+"""From rows of PanDA's CONFIG table to typed values: conversion, range check and scope. Pure.
+
+Source: PanDA's CONFIG table; the type column decides the conversion, VO rows go before rows without a VO.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from broker.gdpconfig.catalogue import Catalogue, KeyEntry, Value, ValueRefusedError
+
+RowId: TypeAlias = tuple[str, str, str]
+"""Component, key and VO (empty for none): what identifies a row of ours within its app."""
+
+
+@dataclass(frozen=True, order=True)
+class ConfigRow:
+    """One row of the CONFIG table, as it is stored.
+
+    Attributes:
+        app: name of the program that the row is for.
+        component: its part.
+        key: full name of the key.
+        vo: virtual organisation, or None or empty for all.
+        value: the value as text; not looked at for type json.
+        type: str, string, int, integer, float, bool, boolean or json.
+        value_json: the decoded JSON column.
+    """
+
+    app: str
+    component: str
+    key: str
+    vo: str | None
+    value: str | None
+    type: str | None
+    value_json: object = None
+
+    @property
+    def row_id(self) -> RowId:
+        """What identifies the row."""
+        return (self.component, self.key, self.vo or "")
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that cannot be used, and what is used in its place.
+
+    Attributes:
+        component: of the row.
+        key: of the row.
+        vo: of the row, None for none.
+        why: what is wrong and what would be accepted.
+        kept: the last good value of the row, or None when it never had one.
+    """
+
+    component: str
+    key: str
+    vo: str | None
+    why: str
+    kept: Value | None
+
+    def __str__(self) -> str:
+        """One sentence for a log or a terminal."""
+        scope = f" of VO {self.vo}" if self.vo else ""
+        instead = "the default" if self.kept is None else f"the last good value {self.kept!r}"
+        return f"CONFIG row {self.component}/{self.key}{scope}: {self.why}; {instead} is used, correct the row"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The rows of ours, judged.
+
+    Attributes:
+        usable: value in force per row: its own, or the last good one when it is bad. Bad rows that never had
+            a good value are left out.
+        bad: rows that cannot be used, in the order of component, key and VO.
+    """
+
+    usable: Mapping[RowId, Value]
+    bad: tuple[BadRow, ...]
+
+
+def rows_of_catalogue(catalogue: Catalogue, rows: Iterable[ConfigRow]) -> tuple[ConfigRow, ...]:
+    """The rows that set a key of the catalogue, sorted; rows for other programs and parts are left out."""
+    return tuple(sorted((row for row in rows if _entry_of(catalogue, row) is not None), key=lambda row: row.row_id))
+
+
+def judge_rows(catalogue: Catalogue, rows: Iterable[ConfigRow], last_good: Mapping[RowId, Value]) -> Judged:
+    """Convert and check every row of ours.
+
+    Args:
+        catalogue: the keys.
+        rows: rows of the CONFIG table; those that set no key of the catalogue are passed over.
+        last_good: what each row gave when it was last good.
+    """
+    usable: dict[RowId, Value] = {}
+    bad: list[BadRow] = []
+    for row in rows_of_catalogue(catalogue, rows):
+        entry = catalogue.require(row.key)
+        try:
+            usable[row.row_id] = entry.check(convert(row))
+        except ValueRefusedError as error:
+            kept = _still_good(entry, last_good.get(row.row_id))
+            bad.append(BadRow(row.component, row.key, row.vo or None, str(error), kept))
+            if kept is not None:
+                usable[row.row_id] = kept
+    return Judged(usable, tuple(bad))
+
+
+def convert(row: ConfigRow) -> object:
+    """The value of a row, by its own type column.
+
+    For bool, only the text ``true`` in any case is True, everything else is False.
+
+    Raises:
+        ValueRefusedError: unknown type, or the text cannot be converted to it.
+    """
+    if row.type == "json":
+        if row.value_json is None:
+            raise ValueRefusedError("type json, but value_json is empty")
+        return row.value_json
+    if row.value is None:
+        raise ValueRefusedError("the value is empty")
+    try:
+        match row.type:
+            case "str" | "string":
+                return row.value
+            case "int" | "integer":
+                return int(row.value)
+            case "float":
+                return float(row.value)
+            case "bool" | "boolean":
+                return row.value.strip().lower() == "true"
+    except ValueError as error:
+        raise ValueRefusedError(f"{row.value[:60]!r} cannot be read as type {row.type}") from error
+    raise ValueRefusedError(f"type {row.type!r} is none of str, int, float, bool, json")
+
+
+def in_scope(catalogue: Catalogue, usable: Mapping[RowId, Value], vo: str | None) -> dict[str, Value]:
+    """The values in force for one VO, by full key name.
+
+    A VO's own row goes before a row without a VO; where any VO counts, the first by name does.
+
+    Args:
+        catalogue: the keys.
+        usable: values per row, as judged.
+        vo: VO of the tasks, or None when keys of the task's VO may take any row.
+    """
+    chosen: dict[str, tuple[tuple[bool, str], Value]] = {}
+    for (_, key, row_vo), value in usable.items():
+        entry = catalogue.require(key)
+        wanted = {"task": vo, "any": None}.get(entry.scope, entry.scope)
+        if wanted is not None and row_vo not in (wanted, ""):
+            continue
+        rank = (row_vo == "", row_vo)
+        if key not in chosen or rank < chosen[key][0]:
+            chosen[key] = (rank, value)
+    return {key: value for key, (_, value) in sorted(chosen.items())}
+
+
+def contradictions(catalogue: Catalogue, settings: Mapping[str, Value]) -> tuple[str, ...]:
+    """Pairs of values that are each allowed but do not go together, one sentence each.
+
+    Args:
+        catalogue: the keys.
+        settings: values by full key name; a key that is not there has its default.
+    """
+    found = []
+    for entry in catalogue:
+        if entry.at_most is None:
+            continue
+        value = settings.get(entry.key, entry.default)
+        limit = settings.get(entry.at_most, catalogue.entry(entry.at_most).default)
+        if isinstance(value, (int, float)) and isinstance(limit, (int, float)) and value > limit:
+            found.append(
+                f"{entry.key} = {value} is larger than {entry.at_most} = {limit}; lower the first or raise the other"
+            )
+    return tuple(found)
+
+
+def from_text(entry: KeyEntry, text: str) -> Value:
+    """What an operator typed, as a checked value. Unlike a row, it may not be anything but true or false for bool.
+
+    Raises:
+        ValueRefusedError: it does not fit the key.
+    """
+    refusal = ValueRefusedError(f"{text[:60]!r} is not {entry.type.words}; {entry.key} takes {entry.accepts}")
+    try:
+        if entry.type.value == "str":
+            return entry.check(text)
+        if entry.type.value == "json":
+            return entry.check(json.loads(text))
+        if entry.type.value == "bool":
+            return entry.check({"true": True, "false": False}[text.strip().lower()])
+        return entry.check(_number(text))
+    except ValueRefusedError:
+        raise
+    except (KeyError, ValueError, RecursionError) as error:
+        raise refusal from error
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def row_of(entry: KeyEntry, name: str, vo: str, value: Value) -> ConfigRow:
+    """The row that sets a key, with the type names that PanDA understands.
+
+    Args:
+        entry: of the key.
+        name: full name of the key.
+        vo: VO of the row, empty for none.
+        value: checked value.
+    """
+    if entry.type.value == "json":
+        return ConfigRow(entry.app, entry.component, name, vo, "", "json", value)
+    if isinstance(value, bool):
+        return ConfigRow(entry.app, entry.component, name, vo, str(value).lower(), "boolean")
+    if isinstance(value, int):
+        return ConfigRow(entry.app, entry.component, name, vo, str(value), "integer")
+    if isinstance(value, float):
+        return ConfigRow(entry.app, entry.component, name, vo, repr(value), "float")
+    return ConfigRow(entry.app, entry.component, name, vo, str(value), "string")
+
+
+def _entry_of(catalogue: Catalogue, row: ConfigRow) -> KeyEntry | None:
+    entry = catalogue.find(row.key)
+    return entry if entry and (entry.app, entry.component) == (row.app, row.component) else None
+
+
+def _still_good(entry: KeyEntry, value: Value | None) -> Value | None:
+    """A last good value, if it is still allowed: the catalogue may have changed since it was."""
+    if value is None:
+        return None
+    try:
+        return entry.check(value)
+    except ValueRefusedError:
+        return None
