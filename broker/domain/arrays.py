@@ -1,0 +1,84 @@
+"""Columns: the array types used everywhere, and how a table of columns is shaped, cut and compared.
+
+A *table* is a frozen dataclass whose array fields all have the same length on axis 0. NULL is NaN in a float column,
+``None`` in a text column and -1 in an index column.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Texts = NDArray[np.object_]
+AnyArray = NDArray[Any]
+
+TableT = TypeVar("TableT")
+
+
+def texts(values: Iterable[str | None]) -> Texts:
+    """A 1-D object array of strings, ``None`` for NULL."""
+    items = list(values)
+    column = np.empty(len(items), dtype=np.object_)
+    column[:] = items
+    return column
+
+
+def floats(values: Iterable[float | int | None]) -> Floats:
+    """A 1-D float column, NaN for ``None``."""
+    return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
+
+
+def reshaped(table: TableT, shape: tuple[int, ...]) -> TableT:
+    """The same table with every 1-D array field given ``shape`` (a view, nothing is copied)."""
+    changes = {
+        field.name: value.reshape(shape)
+        for field in dataclasses.fields(cast(Any, table))
+        if isinstance(value := getattr(table, field.name), np.ndarray) and value.ndim == 1
+    }
+    return cast(TableT, dataclasses.replace(cast(Any, table), **changes))
+
+
+def as_column(table: TableT) -> TableT:
+    """The table with its columns in shape ``(n, 1)``: tasks against candidates."""
+    return reshaped(table, (-1, 1))
+
+
+def as_row(table: TableT) -> TableT:
+    """The table with its columns in shape ``(1, n)``: candidates against tasks."""
+    return reshaped(table, (1, -1))
+
+
+def taken(table: TableT, index: Ints | slice | Sequence[int]) -> TableT:
+    """The rows ``index`` of a table of 1-D columns."""
+    changes = {
+        field.name: value[index]
+        for field in dataclasses.fields(cast(Any, table))
+        if isinstance(value := getattr(table, field.name), np.ndarray)
+    }
+    return cast(TableT, dataclasses.replace(cast(Any, table), **changes))
+
+
+def codes_of(values: Texts, vocabulary: Sequence[str | None]) -> Ints:
+    """The position of each text in ``vocabulary``; -1 where it is not there."""
+    position = {name: index for index, name in enumerate(vocabulary)}
+    return np.array([position.get(value, -1) for value in values.ravel()], dtype=np.int64).reshape(values.shape)
+
+
+def distinct(values: Texts) -> tuple[list[str | None], Ints]:
+    """The distinct texts in order of first appearance, and the position of each value among them (1-D)."""
+    position: dict[str | None, int] = {}
+    codes = np.fromiter((position.setdefault(value, len(position)) for value in values.ravel()), np.int64, values.size)
+    return list(position), codes
+
+
+def frozen(array: AnyArray) -> AnyArray:
+    """The array, made read-only: a snapshot never changes under a decision."""
+    array.flags.writeable = False
+    return array

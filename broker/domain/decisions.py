@@ -1,0 +1,68 @@
+"""Decisions as data: outcome, funnel, candidates with every weight factor, and a reason for each rejected queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Outcome = Literal["brokered", "pending", "throttled", "skipped"]
+Operator = Literal["<", "<=", ">", ">=", "==", "!=", "in", "not in", "matches"]
+Kind = Literal["persistent", "temporary"]
+UnknownPolicy = Literal["keep", "reject"]
+Value = float | int | str | bool | None
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Why a rule decided as it did about one chunk and one candidate.
+
+    The rule keeps the candidate when ``value operator limit`` holds. ``unit`` is that of both; ``key`` names what set the
+    limit: a gdpconfig key, a CRIC field of the queue (``queue.maxrss``), a column of the task (``task.ramcount``) or ``rule``
+    for a constant of the specification. ``inputs`` are the figures from which value and limit were worked out.
+    """
+
+    value: Value
+    operator: Operator
+    limit: Value
+    unit: str
+    key: str
+    inputs: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A chosen candidate: its final weight and each factor by name (the weight is their product)."""
+
+    name: str
+    weight: float
+    factors: dict[str, float]
+    bootstrap: bool = False
+
+
+@dataclass(frozen=True)
+class FunnelStep:
+    """A rule of the list and the number of candidates (pseudo-queues) before and after it."""
+
+    code: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a brokerage decided about one task or chunk, and all that is needed to ask again.
+
+    ``rejected`` maps pseudo-queues, and unified queues of which none was left, to the code of the rule. ``notes`` holds
+    typed remarks (sources that were unknown and what was done about it).
+    """
+
+    jeditaskid: int
+    datasetid: int | None
+    ramcount: float | None
+    brokerage: str
+    outcome: Outcome
+    reason: str
+    candidates: tuple[Candidate, ...]
+    rejected: dict[str, str]
+    funnel: tuple[FunnelStep, ...]
+    notes: tuple[str, ...] = ()

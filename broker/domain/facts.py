@@ -1,0 +1,93 @@
+"""What is known of chunks and candidates together when a job brokerage judges them.
+
+Facts are gathered once from the snapshot for a block of chunks, so that a rule is only its comparison. Shapes: (T, Q) for
+chunk against candidate, (T, 1) for the chunk alone, (1, Q) for the candidate alone. NaN is "not known".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Texts
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """Facts of a block of T chunks and Q candidates."""
+
+    now_s: float
+    # -- which candidates, and how they were named
+    initial: Bools  # (T, Q) candidates before any rule
+    single: Bools  # (T, 1) exactly one pre-assigned queue
+    listed: Bools  # (T, 1) several pre-assigned queues, or a merge near its unmerged files
+    # -- what kind of chunk
+    express: Bools  # (T, 1) processingType urgent, or priority of 1000 and more
+    event_service: Bools  # (T, 1) event service without job cloning
+    es_high: Bools  # (T, 1) event service of high priority, or scouts
+    walltime_undefined: Bools  # (T, 1) nothing to estimate a walltime from
+    tag: Texts  # (T, 1) name under which the chunk's jobs are counted: share, or #id of a Resource work queue
+    # -- the nucleus of the task
+    has_nucleus: Bools  # (T, 1)
+    nucleus_bare: Ints  # (T, 1)
+    nucleus_wan: Bools  # (T, 1) its default output endpoint receives and sends over WAN
+    nucleus_queued: Floats  # (T, 1) files queued to it from everywhere
+    at_nucleus: Bools  # (T, Q)
+    shares_storage: Bools  # (T, Q) the queue writes where queues of the nucleus read
+    storage_at_nucleus: Bools  # (T, Q) default output endpoint is of the nucleus's site
+    storage_known: Bools  # (1, Q)
+    # -- the link from the queue's storage to the nucleus
+    closeness: Floats  # (T, Q)
+    link_queued: Floats  # (T, Q) files
+    throughput_mbps: Floats  # (T, Q) MB/s: last hour, else day, else week
+    # -- jobs of the chunk's tag at the unified queue
+    defined: Floats  # (T, Q)
+    assigned: Floats
+    activated: Floats
+    starting: Floats
+    running: Floats
+    running_equivalent: Floats  # (T, Q) the largest reading of "running"
+    # -- jobs of all shares
+    all_running: Floats  # (1, Q)
+    all_activated: Floats  # (1, Q)
+    transferring: Floats  # (1, Q) without those that go to a nucleus that cannot be written to
+    running_cores: Floats  # (T, Q) for the task's VO and label
+    n_pilots: Floats  # (1, Q)
+    laststart_s: Floats  # (1, Q)
+    average_diskio_kbps: Floats  # (1, Q)
+    has_slots: Bools  # (T, Q) the resource published a number of slots for this share and resource type
+    # -- storages of the queue (DATADISK endpoints only)
+    space_free_gb: Floats  # (1, Q) of the default output endpoint; NaN when there is no such endpoint
+    can_read: Bools  # (1, Q) some input endpoint is readable over LAN
+    can_write: Bools  # (1, Q) some output endpoint is writable over LAN
+    can_receive: Bools  # (T, Q) some input endpoint receives over WAN, or the data is there
+    can_send: Bools  # (T, Q) some output endpoint sends over WAN, or the queue is at the nucleus
+    remote_source: Bools  # (T, 1) the input can be read over WAN somewhere
+    # -- input data (pseudo datasets do not count)
+    total_bytes: Floats  # (T, 1)
+    total_files: Floats  # (T, 1)
+    available_bytes: Floats  # (T, Q) on disk
+    available_files: Floats  # (T, Q)
+    available_tape_bytes: Floats  # (T, Q) on disk or tape
+    available_tape_files: Floats  # (T, Q)
+
+    def block(self, tasks: Ints, candidates: Ints) -> JobFacts:
+        """The facts of the chunks and candidates at these positions; axes of length 1 stay."""
+        changes = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, np.ndarray):
+                changes[field.name] = _block(value, tasks, candidates)
+        return dataclasses.replace(self, **changes)
+
+    @property
+    def all_local(self) -> Bools:
+        """(T, Q): there is no input, or all of it is on disk at the queue."""
+        return np.asarray((self.total_bytes == 0) | (self.available_bytes >= self.total_bytes))
+
+
+def _block(value: AnyArray, tasks: Ints, candidates: Ints) -> AnyArray:
+    rows = value if value.shape[0] == 1 else value[tasks]
+    return rows if rows.shape[1] == 1 else rows[:, candidates]

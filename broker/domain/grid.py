@@ -1,0 +1,104 @@
+"""Storages, nuclei, links and job counts: what the rules need of the grid beside its queues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.domain.arrays import Bools, Floats, Ints, Texts
+
+#: Order of the last axis of :class:`JobCounts`.
+COUNTED_STATUSES = ("defined", "assigned", "activated", "starting", "running", "transferring")
+
+
+@dataclass(frozen=True)
+class StorageTable:
+    """Storage endpoints (length E). Space in GB (2**30 bytes), NaN where unreported; activities: usable or not."""
+
+    name: Texts
+    site_name: Texts
+    type: Texts
+    is_tape: Bools
+    space_total_gb: Floats
+    space_free_gb: Floats
+    space_expired_gb: Floats
+    space_min_free_gb: Floats
+    space_unavailable_gb: Floats
+    blacklisted_read: Bools
+    read_lan: Bools  # activity ON or not published
+    write_lan: Bools
+    read_wan: Bools
+    write_wan: Bools
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclass(frozen=True)
+class RelationTable:
+    """Which queue uses which endpoint (length L), scope by scope. Input: read_lan and not blacklisted for reading."""
+
+    unified: Ints
+    storage: Ints
+    scope: Texts
+    is_input: Bools
+    is_output: Bools
+    order_read: Floats
+    order_write: Floats
+    default_read: Bools
+    default_write: Bools
+    is_local: Bools
+
+    def __len__(self) -> int:
+        return len(self.unified)
+
+
+@dataclass(frozen=True)
+class NucleusTable:
+    """ATLAS sites as collectors of output (length N): nuclei, and satellites that may serve as one."""
+
+    name: Texts
+    is_nucleus: Bools  # False: satellite
+    state: Texts
+    bare: Ints  # BARE_NONE, BARE_ONLY, BARE_ALLOW
+    secondary: Texts
+    output_storage: Ints  # default output endpoint of the first queue by name, -1 if none
+    first_unified: Ints  # that queue
+
+    def __len__(self) -> int:
+        return len(self.name)
+
+
+@dataclass(frozen=True)
+class LinkMatrix:
+    """Links between the sites of storages (S rows) and nuclei (N columns); NaN where nothing fresh is known.
+
+    ``queued`` and ``queued_express`` are files, ``total_*`` their sums over all sources (N,), ``mbps_*`` MB/s.
+    Source: PanDA data model, network matrix; ATLAS brokerage, network weight.
+    """
+
+    sites: Texts
+    closeness: Floats
+    queued: Floats
+    queued_express: Floats
+    mbps_1h: Floats
+    mbps_1d: Floats
+    mbps_1w: Floats
+    total_queued: Floats
+    total_queued_express: Floats
+
+
+@dataclass(frozen=True)
+class JobCounts:
+    """Jobs by unified queue (U), tag (G) and status (see COUNTED_STATUSES).
+
+    A tag is a global share, or ``#id`` for a work queue of function Resource. ``by_share`` counts every job under its
+    share; rows of Resource queues are counted under ``#id`` as well. ``total`` (U, status) counts each job once.
+    """
+
+    tags: tuple[str, ...]
+    by_tag: Floats  # (U, G, status)
+    total: Floats  # (U, status)
+    transferring_to: Floats  # (U, N): transferring jobs by the nucleus they belong to
+    running_cores: Floats  # (U, K): running cores by (vo, prodsourcelabel), see core_keys
+    core_keys: tuple[tuple[str | None, str | None], ...]
+    resource_work_queues: frozenset[int]

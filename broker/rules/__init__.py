@@ -1,0 +1,1 @@
+"""The rules: filters that reject candidates, weights that rank them, and cuts that depend on the weight."""

@@ -1,0 +1,161 @@
+"""What a rule is: the contract between the rules, inside this tree or out of it, and the engine that runs them.
+
+A rule gets the chunks as columns of shape (T, 1), the candidates as columns of shape (1, Q), the facts of both, and the
+tuning. It answers with an array that broadcasts to (T, Q). It reads no clock, no database and no key that it did not
+declare. See ``docs/how-to/add-a-rule.md``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Kind, Observation, UnknownPolicy
+from broker.domain.facts import JobFacts
+from broker.domain.queues import QueueTable
+from broker.domain.work import WorkTable
+
+
+class TuningView(Protocol):
+    """The gdpconfig values that a rule may read: only the keys that it declares."""
+
+    def number(self, key: str) -> float:
+        """The value of a numeric key, or its default."""
+        ...
+
+    def flag(self, key: str) -> bool:
+        """The value of a boolean key, or its default."""
+        ...
+
+    def text(self, key: str) -> str | None:
+        """The value of a text key, or its default."""
+        ...
+
+    def by_suffix(self, family: str, suffixes: Sequence[str | None]) -> Floats:
+        """The value of ``family_<suffix>`` for each suffix, falling back to the default of the family."""
+        ...
+
+    def by_two_suffixes(self, family: str, firsts: Sequence[str | None], seconds: Sequence[str | None]) -> Floats:
+        """The value of ``family_<first>_<second>``, else of ``family_<first>``, else the default, for each pair."""
+        ...
+
+
+class Rule(ABC):
+    """What every rule declares.
+
+    Attributes:
+        name: unique name, that of its file.
+        code: the reason code shown for a rejection: PanDA's criteria token without the sign where one exists.
+        title: one line for operators.
+        keys: gdpconfig keys that the rule reads (families by their name without suffix).
+        sources: snapshot sources without which the rule cannot judge. When one is missing or too old, the engine does
+            not call the rule: ``unknown_policy`` says what happens to the candidates, and the decision says so.
+        provenance: the public document and section that the rule follows.
+    """
+
+    name: ClassVar[str]
+    code: ClassVar[str]
+    title: ClassVar[str]
+    keys: ClassVar[tuple[str, ...]] = ()
+    sources: ClassVar[tuple[str, ...]] = ()
+    unknown_policy: ClassVar[UnknownPolicy] = "reject"
+    provenance: ClassVar[str] = "ATLAS Production Job Brokerage"
+
+
+class Filter(Rule):
+    """A rule that keeps or rejects candidates.
+
+    ``kind`` is ``persistent`` when only a change of the task, the queue or the tuning clears the rejection, ``temporary``
+    when it may clear by itself.
+    """
+
+    kind: ClassVar[Kind] = "persistent"
+
+    def applies(self, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Bools | None:
+        """(T, 1): the chunks that the rule looks at; None for all. The others pass without any work."""
+        return None
+
+    @abstractmethod
+    def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools:
+        """Broadcastable to (T, Q): True where the candidate passes."""
+
+    def unknown(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools | None:
+        """Broadcastable to (T, Q): True where an input of the rule is missing; None when that cannot be."""
+        return None
+
+    @abstractmethod
+    def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
+        """The value seen and the limit, for exactly one chunk and one candidate (all arrays of shape (1, 1))."""
+
+
+class GroupFilter(Rule):
+    """A filter that judges a candidate by what the other candidates of the chunk offer."""
+
+    kind: ClassVar[Kind] = "persistent"
+
+    def applies(self, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Bools | None:
+        """(T, 1): the chunks that the rule looks at; None for all."""
+        return None
+
+    @abstractmethod
+    def keep_among(
+        self, alive: Bools, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView
+    ) -> Bools:
+        """(T, Q): True where the candidate passes, given those that no rule has rejected for good so far."""
+
+    @abstractmethod
+    def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
+        """The value seen and the limit, for exactly one chunk and one candidate (all arrays of shape (1, 1))."""
+
+
+class Weight(Rule):
+    """A factor of the weight that does not move within a cycle. Its code is the name under which it is stored."""
+
+    @abstractmethod
+    def factor(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Floats:
+        """Broadcastable to (T, Q): the factor, finite and not negative."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """The jobs at the candidates as the cycle goes on: ``defined`` includes what this cycle has already placed.
+
+    Arrays are (Q,) when chunks are taken one by one, (T, Q) when each meets the same grid; the columns of the chunk are
+    scalars in the first case and (T, 1) in the second.
+    """
+
+    running: Floats  # the largest reading of "running", see JobFacts.running_equivalent
+    defined: Floats
+    assigned: Floats
+    activated: Floats
+    starting: Floats
+    actually_running: Floats
+    all_local: Bools
+    queue_limit: Floats  # NQUEUELIMITSITE of the chunk's share
+    min_weight: Floats  # MIN_WEIGHT of the chunk's label and share
+    express: Bools
+    merging: Bools
+    bootstrap_allowed: Bools  # priority at or below MAX_PRIO_TO_BOOTSTRAP
+
+
+class LoadWeight(Rule):
+    """A factor of the weight that moves within the cycle, with the jobs that were placed."""
+
+    @abstractmethod
+    def factor(self, load: Load) -> Floats:
+        """Same shape as ``load.running``: the factor, finite and not negative."""
+
+
+class LoadCut(Rule):
+    """A filter on the load of a candidate and its weight, applied after weighing and not remembered between cycles."""
+
+    @abstractmethod
+    def keep(self, load: Load, weight: Floats) -> Bools:
+        """Same shape as ``load.running``: True where the candidate passes."""
+
+    @abstractmethod
+    def observe(self, load: Load, weight: Floats) -> Observation:
+        """The value seen and the limit, for one chunk and one candidate (arrays of one element)."""

@@ -1,0 +1,84 @@
+"""Raw sources to a snapshot: pure, and the same for rows just read and rows kept for a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import numpy as np
+
+from broker.domain.arrays import Ints, codes_of
+from broker.domain.grid import StorageTable
+from broker.domain.work import LeftOut
+from broker.snapshot import build_jobs as jobs
+from broker.snapshot import build_queues as queues
+from broker.snapshot.build_links import build_links
+from broker.snapshot.build_storages import build_relations, build_storages, storage_sharing
+from broker.snapshot.raw import RawSource
+from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.sources import SOURCES, SourceState
+
+
+def build_snapshot(
+    identifier: str, taken_at: datetime, sources: Mapping[str, RawSource], states: tuple[SourceState, ...]
+) -> Snapshot:
+    """The snapshot made from ``sources`` (by name; one that is not there counts as empty).
+
+    A row that cannot be used is left out, with its reason in ``left_out``; nothing here raises for the content of a row.
+    """
+    raw = {name: sources.get(name, RawSource(name, {})) for name in SOURCES}
+    now_s = taken_at.timestamp()
+    left_out: list[LeftOut] = []
+    records = queues.read_queues(raw["queues"], left_out)
+    kinds = queues.read_resource_types(raw["resource_types"], left_out)
+    site_of_queue, sites = queues.read_sites(raw["queues"])
+    unified = {record.name: index for index, record in enumerate(records)}
+    storages = build_storages(raw["storages"], left_out)
+    relations = build_relations(raw["storages"], unified, storages, left_out)
+    outputs = queues.default_outputs(relations, len(records))
+    nuclei = queues.build_nuclei(records, site_of_queue, sites, outputs)
+    nucleus_index = {str(name): index for index, name in enumerate(nuclei.name)}
+    links = build_links(raw["links"], now_s, list(nucleus_index), left_out)
+    special = jobs.resource_work_queues(raw["work_queues"])
+    counts, average_diskio = jobs.build_jobs(raw["jobs"], unified, nucleus_index, special)
+    n_pilots, laststart = jobs.build_pilots(raw["pilots"], unified, left_out)
+    table = queues.build_unified(
+        records,
+        site_of_queue,
+        queues.QueueActivity(
+            n_pilots=n_pilots,
+            laststart_s=laststart,
+            n_workers=jobs.build_workers(raw["workers"], unified, now_s, left_out),
+            average_diskio_kbps=average_diskio,
+            software=jobs.by_queue(raw["software"], "sw_tags", unified, left_out),
+            gpus=jobs.rows_by_queue(raw["gpus"], "mv_worker_node_gpu_summary", unified),
+        ),
+    )
+    nucleus_of_unified = codes_of(table.atlas_site, list(nucleus_index))
+    return Snapshot(
+        id=identifier,
+        taken_at=taken_at,
+        queues=queues.build_candidates(
+            records, kinds, nucleus_of_unified, outputs, _storage_sites(outputs, storages, list(links.sites))
+        ),
+        unified=table,
+        slots=jobs.build_slots(raw["slots"], unified, now_s, left_out),
+        storages=storages,
+        relations=relations,
+        nuclei=nuclei,
+        links=links,
+        jobs=counts,
+        shares_storage=storage_sharing(table, relations, outputs, nuclei),
+        states=states,
+        left_out=tuple(left_out),
+    )
+
+
+def _storage_sites(outputs: Ints, storages: StorageTable, link_sites: list[str | None]) -> Ints:
+    """(U,): row of the link matrix of the default output endpoint's site, -1 if there is none."""
+    if len(storages) == 0:
+        return np.full(len(outputs), -1, dtype=np.int64)
+    sites = codes_of(storages.site_name, link_sites)
+    return np.where(outputs >= 0, sites[np.maximum(outputs, 0)], -1)
+
+

@@ -1,0 +1,147 @@
+"""Raw counts of jobs, pilots, workers and slots to figures by unified queue.
+
+Source: PanDA data model, job statistics, pilot activity and Harvester.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from broker.domain.arrays import Floats, floats, texts
+from broker.domain.grid import COUNTED_STATUSES, JobCounts
+from broker.domain.queues import SlotTable
+from broker.domain.work import LeftOut
+from broker.snapshot.raw import RawSource
+from broker.snapshot.readings import BadValue, not_negative, number, seconds, text
+
+#: A Harvester worker count is used for this long.
+WORKER_VALIDITY_S = 3600.0
+
+
+def resource_work_queues(source: RawSource) -> frozenset[int]:
+    """The ids of the work queues of function Resource, whose jobs are counted by queue and not by share."""
+    return frozenset(
+        int(row["queue_id"])
+        for row in source.rows("jedi_work_queue").records()
+        if row["queue_function"] == "Resource" and row["status"] != "inactive"
+    )
+
+
+def build_jobs(
+    source: RawSource, unified: dict[str, int], nuclei: dict[str, int], special: frozenset[int]
+) -> tuple[JobCounts, Floats]:
+    """Job counts, and the average disk IO in kB/s per core of the running jobs of each unified queue."""
+    statuses = {status: index for index, status in enumerate(COUNTED_STATUSES)}
+    rows = [row for row in source.rows("job_counts").records() if row["computingsite"] in unified]
+    tags = sorted({row["gshare"] or "" for row in rows} | {f"#{queue}" for queue in special})
+    tag_index = {tag: index for index, tag in enumerate(tags)}
+    keys = sorted({(row["vo"], row["prodsourcelabel"]) for row in rows}, key=str)
+    key_index = {key: index for index, key in enumerate(keys)}
+    by_tag = np.zeros((len(unified), len(tags), len(COUNTED_STATUSES)))
+    total = np.zeros((len(unified), len(COUNTED_STATUSES)))
+    transferring = np.zeros((len(unified), len(nuclei)))
+    cores = np.zeros((len(unified), len(keys)))
+    diskio = np.zeros((len(unified), 2))
+    for row in rows:
+        queue, status, njobs = unified[row["computingsite"]], row["jobstatus"], float(row["njobs"])
+        if status in statuses:
+            by_tag[queue, tag_index[row["gshare"] or ""], statuses[status]] += njobs
+            total[queue, statuses[status]] += njobs
+            if row["workqueue_id"] in special:
+                by_tag[queue, tag_index[f"#{row['workqueue_id']}"], statuses[status]] += njobs
+        if status == "transferring" and row["nucleus"] in nuclei:
+            transferring[queue, nuclei[row["nucleus"]]] += njobs
+        if status == "running":
+            cores[queue, key_index[(row["vo"], row["prodsourcelabel"])]] += float(row["ncores"] or 0)
+            if row["diskio_jobs"]:
+                diskio[queue] += (float(row["diskio_per_core"]), float(row["diskio_jobs"]))
+    with np.errstate(invalid="ignore"):
+        average = np.where(diskio[:, 1] > 0, diskio[:, 0] / diskio[:, 1], 0.0)
+    return JobCounts(tuple(tags), by_tag, total, transferring, cores, tuple(keys), special), average
+
+
+def build_pilots(
+    source: RawSource, unified: dict[str, int], left_out: list[LeftOut]
+) -> tuple[Floats, Floats]:
+    """Pilots of the last 3 hours (0 without a row) and last start of a job (NaN if never seen), by unified queue."""
+    n_pilots = np.zeros(len(unified))
+    laststart = np.full(len(unified), np.nan)
+    for row in source.rows("sitedata").records():
+        queue = unified.get(row["site"])
+        flag = "analysis" if str(row["site"]).startswith("ANALY_") else "production"
+        if queue is None or row["flag"] != flag or row["hours"] != 3:
+            continue
+        try:
+            seen = [0.0 if math.isnan(n := not_negative(row[key], key)) else n for key in ("getjob", "updatejob")]
+            n_pilots[queue] = sum(seen)
+            laststart[queue] = seconds(row["laststart"], "laststart")
+        except BadValue as bad:
+            left_out.append(LeftOut("pilots", str(row["site"])[:80], bad.code, str(bad)))
+    return n_pilots, laststart
+
+
+def build_workers(source: RawSource, unified: dict[str, int], now_s: float, left_out: list[LeftOut]) -> Floats:
+    """Running and submitted batch workers by unified queue, from rows of the last 60 minutes."""
+    workers = np.zeros(len(unified))
+    for row in source.rows("harvester_worker_stats").records():
+        queue = unified.get(row["computingsite"])
+        if queue is None or row["status"] not in ("running", "submitted"):
+            continue
+        try:
+            stamp, count = seconds(row["lastupdate"], "lastupdate"), not_negative(row["n_workers"], "n_workers")
+        except BadValue as bad:
+            left_out.append(LeftOut("workers", str(row["computingsite"])[:80], bad.code, str(bad)))
+            continue
+        if stamp > now_s - WORKER_VALIDITY_S and not math.isnan(count):
+            workers[queue] += count
+    return workers
+
+
+def build_slots(source: RawSource, unified: dict[str, int], now_s: float, left_out: list[LeftOut]) -> SlotTable:
+    """Published numbers of slots that have not expired; a negative number is no number."""
+    rows: list[tuple[int, str | None, str | None, float]] = []
+    for row in source.rows("harvester_slots").records():
+        queue = unified.get(row["pandaqueuename"])
+        if queue is None:
+            continue
+        try:
+            numslots, expiry = number(row["numslots"], "numslots"), seconds(row["expirationtime"], "expirationtime")
+            share, kind = text(row["gshare"], "gshare"), text(row["resourcetype"], "resourcetype")
+        except BadValue as bad:
+            left_out.append(LeftOut("slots", str(row["pandaqueuename"])[:80], bad.code, str(bad)))
+            continue
+        if numslots >= 0 and (math.isnan(expiry) or expiry > now_s):
+            rows.append((queue, share, kind, numslots))
+    rows.sort(key=str)
+    return SlotTable(
+        unified=np.array([row[0] for row in rows], dtype=np.int64),
+        gshare=texts(row[1] for row in rows),
+        resource_type=texts(row[2] for row in rows),
+        numslots=floats(row[3] for row in rows),
+    )
+
+
+def by_queue(source: RawSource, table: str, unified: dict[str, int], left_out: list[LeftOut]) -> tuple[Any, ...]:
+    """The published document of each unified queue in ``table`` (columns panda_queue and data), None without one."""
+    documents: list[Any] = [None] * len(unified)
+    for row in source.rows(table).records():
+        queue = unified.get(row["panda_queue"])
+        if queue is None:
+            continue
+        if isinstance(row["data"], dict):
+            documents[queue] = row["data"]
+        else:
+            left_out.append(LeftOut(source.name, str(row["panda_queue"])[:80], "wrong_type", "data: not an object"))
+    return tuple(documents)
+
+
+def rows_by_queue(source: RawSource, table: str, unified: dict[str, int]) -> tuple[Any, ...]:
+    """The rows of each unified queue in ``table``, as a tuple of dictionaries."""
+    groups: list[list[dict[str, Any]]] = [[] for _ in unified]
+    for row in source.rows(table).records():
+        if row["panda_queue"] in unified:
+            groups[unified[row["panda_queue"]]].append(row)
+    return tuple(tuple(group) for group in groups)

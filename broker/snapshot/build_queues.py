@@ -1,0 +1,213 @@
+"""Raw queue rows to the tables of unified queues, candidates and sites."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Floats, Ints, floats, texts
+from broker.domain.grid import NucleusTable, RelationTable
+from broker.domain.queues import QueueTable, UnifiedTable
+from broker.domain.work import LeftOut
+from broker.snapshot.pseudo_queues import PseudoQueue, ResourceType, pseudo_queues
+from broker.snapshot.queue_rows import QueueRecord, read_queue
+from broker.snapshot.raw import RawSource
+from broker.snapshot.readings import BadValue, name, number, text
+
+
+@dataclass(frozen=True)
+class QueueActivity:
+    """Figures of unified queues (length U) that come from other sources than CRIC."""
+
+    n_pilots: Floats
+    laststart_s: Floats
+    n_workers: Floats
+    average_diskio_kbps: Floats
+    software: tuple[object, ...]
+    gpus: tuple[object, ...]
+
+
+def read_queues(source: RawSource, left_out: list[LeftOut]) -> list[QueueRecord]:
+    """The usable queues by name; row ``ALL`` and rows without data are no queues, a second row of a name is left out."""
+    records: dict[str, QueueRecord] = {}
+    for row in source.rows("schedconfig_json").records():
+        if row["panda_queue"] == "ALL" or row["data"] is None:
+            continue
+        try:
+            record = read_queue(row["panda_queue"], row["data"])
+            if record.name in records:
+                raise BadValue("duplicate", "nickname", record.name)
+        except BadValue as bad:
+            left_out.append(LeftOut("queues", str(row["panda_queue"])[:80], bad.code, str(bad)))
+            continue
+        left_out.extend(LeftOut("queues", record.name, "defaulted", fault) for fault in record.faults)
+        records[record.name] = record
+    return [records[key] for key in sorted(records)]
+
+
+def read_resource_types(source: RawSource, left_out: list[LeftOut]) -> list[ResourceType]:
+    """The resource types by name."""
+    kinds = []
+    for row in source.rows("resource_types").records():
+        try:
+            kinds.append(
+                ResourceType(
+                    name(row["resource_name"], "resource_name"),
+                    number(row["mincore"], "mincore"),
+                    number(row["maxcore"], "maxcore"),
+                    number(row["minrampercore"], "minrampercore"),
+                    number(row["maxrampercore"], "maxrampercore"),
+                )
+            )
+        except BadValue as bad:
+            left_out.append(LeftOut("resource_types", str(row["resource_name"])[:80], bad.code, str(bad)))
+    return sorted(kinds, key=lambda kind: kind.name)
+
+
+def read_sites(source: RawSource) -> tuple[dict[str, str], dict[str, tuple[str | None, str | None]]]:
+    """Queue to ATLAS site, and ATLAS site to (role, state)."""
+    site_of_queue = {
+        row["panda_site_name"]: row["site_name"]
+        for row in source.rows("panda_site").records()
+        if row["panda_site_name"] and row["site_name"]
+    }
+    sites = {
+        row["site_name"]: (text(row["role"], "role"), text(row["state"], "state"))
+        for row in source.rows("site").records()
+        if row["site_name"]
+    }
+    return site_of_queue, sites
+
+
+def build_unified(records: list[QueueRecord], site_of_queue: dict[str, str], activity: QueueActivity) -> UnifiedTable:
+    """The table of unified queues, in the order of ``records``."""
+    return UnifiedTable(
+        name=texts(record.name for record in records),
+        atlas_site=texts(site_of_queue.get(record.name) for record in records),
+        status=texts(record.status for record in records),
+        type=texts(record.type for record in records),
+        cloud=texts(record.cloud for record in records),
+        # a production queue without a cloud is not on the map of any
+        runs_production=np.array([record.runs_production and bool(record.cloud) for record in records], dtype=np.bool_),
+        runs_analysis=np.array([record.runs_analysis for record in records], dtype=np.bool_),
+        is_unified=np.array([record.is_unified for record in records], dtype=np.bool_),
+        is_test=np.array(["test" in record.name.lower() for record in records], dtype=np.bool_),
+        n_pilots=activity.n_pilots,
+        laststart_s=activity.laststart_s,
+        n_workers=activity.n_workers,
+        average_diskio_kbps=activity.average_diskio_kbps,
+        releases=tuple(record.releases for record in records),
+        software=activity.software,
+        gpus=activity.gpus,
+    )
+
+
+def default_outputs(relations: RelationTable, unified: int) -> Ints:
+    """(U,): the default output endpoint of each unified queue in scope default, -1 if it has none."""
+    result = np.full(unified, -1, dtype=np.int64)
+    wanted = relations.default_write & relations.is_output & (relations.scope == "default")
+    result[relations.unified[wanted]] = relations.storage[wanted]
+    return result
+
+
+def build_nuclei(
+    records: list[QueueRecord],
+    site_of_queue: dict[str, str],
+    sites: dict[str, tuple[str | None, str | None]],
+    outputs: Ints,
+) -> NucleusTable:
+    """Nuclei and satellites: ATLAS sites with at least one production queue; attributes of the first queue by name."""
+    first: dict[str, int] = {}
+    for index, record in enumerate(records):
+        site = site_of_queue.get(record.name)
+        if site is None or not record.runs_production or not record.cloud:
+            continue
+        if sites.get(site, (None, None))[0] in ("nucleus", "satellite"):
+            first.setdefault(site, index)
+    names = sorted(first)
+    return NucleusTable(
+        name=texts(names),
+        is_nucleus=np.array([sites[site][0] == "nucleus" for site in names], dtype=np.bool_),
+        # CRIC sites that are not ACTIVE never reach the table, so an unset state is an active one
+        state=texts(sites[site][1] or "ACTIVE" for site in names),
+        bare=np.array([records[first[site]].bare_nucleus for site in names], dtype=np.int64),
+        secondary=texts(records[first[site]].secondary_nucleus for site in names),
+        output_storage=np.array([outputs[first[site]] for site in names], dtype=np.int64),
+        first_unified=np.array([first[site] for site in names], dtype=np.int64),
+    )
+
+
+def build_candidates(
+    records: list[QueueRecord],
+    kinds: list[ResourceType],
+    nucleus_of_unified: Ints,
+    outputs: Ints,
+    storage_site_of_unified: Ints,
+) -> QueueTable:
+    """The candidates by name: pseudo-queues of unified queues, and the queues that are not unified."""
+    rows: list[tuple[str, int, PseudoQueue | None]] = []
+    for index, record in enumerate(records):
+        if record.is_unified:
+            rows.extend((pseudo.name, index, pseudo) for pseudo in pseudo_queues(record, kinds))
+        else:
+            rows.append((record.name, index, None))
+    rows.sort(key=lambda row: row[0])
+    unified = np.array([row[1] for row in rows], dtype=np.int64)
+
+    def column(value: Callable[[QueueRecord], float]) -> Floats:
+        return np.array([value(record) for record in records], dtype=np.float64)[unified]
+
+    def words(value: Callable[[QueueRecord], str | None]) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
+        return texts(value(record) for record in records)[unified]
+
+    def bits(value: Callable[[QueueRecord], bool]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        return np.array([value(record) for record in records], dtype=np.bool_)[unified]
+
+    own = [row[2] for row in rows]
+    return QueueTable(
+        name=texts(row[0] for row in rows),
+        unified_name=words(lambda record: record.name),
+        unified=unified,
+        resource_type=texts(None if pseudo is None else pseudo.resource_type for pseudo in own),
+        nucleus=nucleus_of_unified[unified],
+        storage_site=storage_site_of_unified[unified],
+        output_storage=outputs[unified],
+        status=words(lambda record: record.status),
+        type=words(lambda record: record.type),
+        capability=words(lambda record: record.capability),
+        workflow=words(lambda record: record.workflow),
+        cores=_own(own, lambda pseudo: pseudo.cores, column(lambda record: record.cores)),
+        unified_cores=column(lambda record: record.cores),
+        corepower=column(lambda record: record.corepower),
+        maxrss_mb=_own(own, lambda pseudo: pseudo.maxrss_mb, column(lambda record: record.maxrss_mb)),
+        minrss_mb=_own(own, lambda pseudo: pseudo.minrss_mb, column(lambda record: record.minrss_mb)),
+        maxtime_s=column(lambda record: record.maxtime_s),
+        mintime_s=column(lambda record: record.mintime_s),
+        maxwdir_mb=column(lambda record: record.maxwdir_mb),
+        maxinputsize_mb=column(lambda record: record.maxinputsize_mb),
+        pledgedcpu=column(lambda record: record.pledgedcpu),
+        transferringlimit=column(lambda record: record.transferringlimit),
+        maxdiskio_kbps=column(lambda record: record.maxdiskio_kbps),
+        fairsharepolicy=words(lambda record: record.fairsharepolicy),
+        connectivity=words(lambda record: record.connectivity),
+        ip_stack=words(lambda record: record.ip_stack),
+        direct_access_lan=bits(lambda record: record.direct_access_lan),
+        direct_access_wan=bits(lambda record: record.direct_access_wan),
+        is_cvmfs=bits(lambda record: record.is_cvmfs),
+        jobseed=words(lambda record: record.jobseed),
+        bare_nucleus=np.array([record.bare_nucleus for record in records], dtype=np.int64)[unified],
+        use_jumbo=bits(lambda record: record.use_jumbo),
+        min_events_for_jumbo=column(lambda record: record.min_events_for_jumbo),
+        use_only_local_data=bits(lambda record: record.use_only_local_data),
+        max_io_intensity=column(lambda record: record.max_io_intensity),
+        job_chunk_size=column(lambda record: record.job_chunk_size),
+    )
+
+
+def _own(own: list[PseudoQueue | None], value: Callable[[PseudoQueue], float], parent: Floats) -> Floats:
+    mine = floats(math.nan if pseudo is None else value(pseudo) for pseudo in own)
+    is_pseudo = np.array([pseudo is not None for pseudo in own], dtype=np.bool_)
+    return np.where(is_pseudo, mine, parent)

@@ -1,0 +1,138 @@
+"""Raw endpoint rows to the tables of storages and of queue-endpoint relations.
+
+Source: PanDA data model, sites, storages and relations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from broker.domain.arrays import Bools, floats, texts
+from broker.domain.grid import NucleusTable, RelationTable, StorageTable
+from broker.domain.queues import UnifiedTable
+from broker.domain.work import LeftOut
+from broker.snapshot.raw import RawSource
+from broker.snapshot.readings import BadValue, name, not_negative, number, text
+
+SPACE_COLUMNS = ("space_total", "space_free", "space_expired", "space_min_free", "space_unavailable")
+ACTIVITIES = ("read_lan", "write_lan", "read_wan", "write_wan")
+
+
+def _activity_states(value: Any) -> dict[str, bool]:
+    # what is not published is usable; a document that is no object publishes nothing
+    published = value if isinstance(value, dict) else {}
+    return {activity: str(published.get(activity) or "ON") == "ON" for activity in ACTIVITIES}
+
+
+def _storage_record(row: dict[str, Any]) -> dict[str, Any]:
+    record: dict[str, Any] = {"name": name(row["ddm_endpoint_name"], "ddm_endpoint_name")}
+    record["site_name"] = text(row["site_name"], "site_name")
+    record["type"] = text(row["type"], "type")
+    record["is_tape"] = row["is_tape"] == "Y"
+    record["blacklisted_read"] = row["blacklisted_read"] == "Y"
+    for column in SPACE_COLUMNS:
+        record[column] = not_negative(row[column], column)
+    record.update(_activity_states(row["detailed_status"]))
+    return record
+
+
+def build_storages(source: RawSource, left_out: list[LeftOut]) -> StorageTable:
+    """The endpoints by name. One with a space figure that cannot be is left out."""
+    records: dict[str, dict[str, Any]] = {}
+    for row in source.rows("ddm_endpoint").records():
+        try:
+            record = _storage_record(row)
+        except BadValue as bad:
+            left_out.append(LeftOut("storages", str(row["ddm_endpoint_name"])[:80], bad.code, str(bad)))
+            continue
+        if row["detailed_status"] is not None and not isinstance(row["detailed_status"], dict):
+            left_out.append(LeftOut("storages", record["name"], "defaulted", "detailed_status: not an object"))
+        records[record["name"]] = record
+    rows = [records[key] for key in sorted(records)]
+
+    def bits(key: str) -> Bools:
+        return np.array([row[key] for row in rows], dtype=np.bool_)
+
+    return StorageTable(
+        name=texts(row["name"] for row in rows),
+        site_name=texts(row["site_name"] for row in rows),
+        type=texts(row["type"] for row in rows),
+        is_tape=bits("is_tape"),
+        space_total_gb=floats(row["space_total"] for row in rows),
+        space_free_gb=floats(row["space_free"] for row in rows),
+        space_expired_gb=floats(row["space_expired"] for row in rows),
+        space_min_free_gb=floats(row["space_min_free"] for row in rows),
+        space_unavailable_gb=floats(row["space_unavailable"] for row in rows),
+        blacklisted_read=bits("blacklisted_read"),
+        read_lan=bits("read_lan"),
+        write_lan=bits("write_lan"),
+        read_wan=bits("read_wan"),
+        write_wan=bits("write_wan"),
+    )
+
+
+def build_relations(
+    source: RawSource, unified: dict[str, int], storages: StorageTable, left_out: list[LeftOut]
+) -> RelationTable:
+    """Which queue uses which endpoint; a relation to an endpoint that is not on record is left out."""
+    storage_index = {str(key): index for index, key in enumerate(storages.name)}
+    rows = []
+    for row in source.rows("panda_ddm_relation").records():
+        queue = unified.get(row["panda_site_name"])
+        if queue is None:
+            continue
+        storage = storage_index.get(row["ddm_endpoint_name"])
+        if storage is None:
+            pair = f"{row['panda_site_name']} {row['ddm_endpoint_name']}"
+            left_out.append(LeftOut("storages", pair[:80], "unknown_endpoint", "relation to an endpoint not on record"))
+            continue
+        roles = {role.strip() for role in (row["roles"] or "").split(",")}
+        rows.append(
+            (
+                queue,
+                storage,
+                row["scope"] or "default",
+                "read_lan" in roles and not storages.blacklisted_read[storage],
+                "write_lan" in roles,
+                number(row["order_read"], "order_read"),
+                number(row["order_write"], "order_write"),
+                row["default_read"] == "Y",
+                row["default_write"] == "Y",
+                row["is_local"] != "N",
+            )
+        )
+    rows.sort(key=lambda relation: relation[:3])
+    columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(10)]
+    return RelationTable(
+        unified=np.array(columns[0], dtype=np.int64),
+        storage=np.array(columns[1], dtype=np.int64),
+        scope=texts(columns[2]),
+        is_input=np.array(columns[3], dtype=np.bool_),
+        is_output=np.array(columns[4], dtype=np.bool_),
+        order_read=floats(columns[5]),
+        order_write=floats(columns[6]),
+        default_read=np.array(columns[7], dtype=np.bool_),
+        default_write=np.array(columns[8], dtype=np.bool_),
+        is_local=np.array(columns[9], dtype=np.bool_),
+    )
+
+
+def storage_sharing(unified: UnifiedTable, relations: RelationTable, outputs: Any, nuclei: NucleusTable) -> Bools:
+    """(N, U): queues online that write, by default, where the first queue of the nucleus reads.
+
+    A queue that shares must run what that first queue runs. Source: PanDA production brokerage, sites sharing storage.
+    """
+    sharing = np.zeros((len(nuclei), len(unified)), dtype=np.bool_)
+    inputs = relations.is_input & (relations.scope == "default")
+    online = unified.status == "online"
+    for index, first in enumerate(nuclei.first_unified):
+        readable = relations.storage[inputs & (relations.unified == first)]
+        able = online & (outputs >= 0) & np.isin(outputs, readable)
+        if unified.runs_production[first]:
+            able &= unified.runs_production
+        if unified.runs_analysis[first]:
+            able &= unified.runs_analysis
+        sharing[index] = able
+    return sharing

@@ -1,0 +1,180 @@
+"""One CRIC queue row to one checked record: defaults for what is missing, a reason for what cannot be used.
+
+Source: PanDA data model, schedconfig; production brokerage, queues and pseudo-queues.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from broker.domain.queues import BARE_ALLOW, BARE_NONE, BARE_ONLY
+from broker.snapshot.catchall import Catchall
+from broker.snapshot.readings import BadValue, lenient_number, mapping, name, number, text
+
+#: MB, when neither maxwdir nor maxinputsize can be read.
+DEFAULT_MAXWDIR_MB = 16336.0
+
+
+@dataclass(frozen=True)
+class QueueRecord:
+    """A queue as CRIC describes it. NaN and None are NULL."""
+
+    name: str
+    status: str | None
+    type: str
+    cloud: str
+    capability: str | None
+    workflow: str | None
+    cores: float
+    corepower: float
+    maxrss_mb: float
+    minrss_mb: float
+    maxtime_s: float
+    mintime_s: float
+    maxwdir_mb: float
+    maxinputsize_mb: float
+    pledgedcpu: float
+    transferringlimit: float
+    maxdiskio_kbps: float
+    fairsharepolicy: str | None
+    connectivity: str | None
+    ip_stack: str | None
+    direct_access_lan: bool
+    direct_access_wan: bool
+    is_cvmfs: bool
+    jobseed: str | None
+    releases: tuple[str, ...]
+    grandly_unified: bool
+    bare_nucleus: int
+    secondary_nucleus: str | None
+    use_jumbo: bool
+    min_events_for_jumbo: float
+    use_only_local_data: bool
+    max_io_intensity: float
+    job_chunk_size: float
+    faults: tuple[str, ...] = field(default=())
+
+    @property
+    def runs_production(self) -> bool:
+        """Whether production jobs may run here."""
+        return self.type in ("production", "unified") or self.grandly_unified
+
+    @property
+    def runs_analysis(self) -> bool:
+        """Whether analysis jobs may run here."""
+        return self.type in ("analysis", "unified") or self.grandly_unified
+
+    @property
+    def is_unified(self) -> bool:
+        """Whether the queue is seen through pseudo-queues."""
+        return self.capability == "ucore"
+
+
+def _connectivity(value: str | None) -> tuple[str | None, str | None]:
+    if not value:
+        return None, None
+    parts = value.split("#")
+    stack = parts[1] if len(parts) == 2 and parts[1] else None
+    return parts[0] or None, stack
+
+
+def _maxwdir_mb(data: dict[str, Any], faults: list[str]) -> float:
+    try:
+        return number(data.get("maxwdir"), "maxwdir", 0.0)
+    except BadValue as bad:
+        faults.append(str(bad))
+    try:
+        maxinputsize = number(data.get("maxinputsize"), "maxinputsize", 0.0)
+    except BadValue:
+        return DEFAULT_MAXWDIR_MB
+    return maxinputsize + 2000.0 if maxinputsize else 0.0
+
+
+def _releases(value: Any, faults: list[str]) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    items = value.split("|") if isinstance(value, str) else value
+    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
+        faults.append("releases: wrong_type")
+        return ()
+    return tuple(item for item in items if item)
+
+
+def _free_form(data: dict[str, Any], faults: list[str]) -> tuple[Catchall, dict[str, Any]]:
+    params = data.get("params")
+    if params is not None and not isinstance(params, dict):
+        faults.append("params: wrong_type")
+        params = None
+    return Catchall(text(data.get("catchall"), "catchall"), params or {}), params or {}
+
+
+def read_queue(panda_queue: Any, data: Any) -> QueueRecord:
+    """The record of one ``schedconfig_json`` row; the key is its nickname, else the row's own name.
+
+    Raises:
+        BadValue: the row cannot be used (no object, no name, or a limit that has no default and cannot be read).
+    """
+    data = mapping(data, "data")
+    faults: list[str] = []
+    free, params = _free_form(data, faults)
+    connectivity, stack = _connectivity(text(data.get("wnconnectivity"), "wnconnectivity"))
+    lenient = {
+        key: lenient_number(data.get(key), key, 0.0, faults)
+        for key in ("corecount", "corepower", "mintime", "pledgedcpu", "transferringlimit")
+    }
+    cloud = (text(data.get("cloud"), "cloud") or "").split(",")[0].strip()
+    record = QueueRecord(
+        name=name(data.get("nickname") or panda_queue, "nickname"),
+        status=text(data.get("status"), "status"),
+        type=text(data.get("type"), "type") or "production",
+        cloud=cloud,
+        capability=text(data.get("capability"), "capability"),
+        workflow=text(data.get("workflow"), "workflow"),
+        cores=lenient["corecount"],
+        corepower=lenient["corepower"],
+        maxrss_mb=number(data.get("maxrss"), "maxrss"),
+        minrss_mb=number(data.get("minrss"), "minrss"),
+        maxtime_s=number(data.get("maxtime"), "maxtime"),
+        mintime_s=lenient["mintime"],
+        maxwdir_mb=_maxwdir_mb(data, faults),
+        maxinputsize_mb=lenient_number(data.get("maxinputsize"), "maxinputsize", math.nan, faults),
+        pledgedcpu=lenient["pledgedcpu"],
+        transferringlimit=lenient["transferringlimit"],
+        maxdiskio_kbps=lenient_number(data.get("maxdiskio"), "maxdiskio", math.nan, faults),
+        fairsharepolicy=text(data.get("fairsharepolicy"), "fairsharepolicy"),
+        connectivity=connectivity,
+        ip_stack=stack,
+        direct_access_lan=data.get("direct_access_lan") is True,
+        direct_access_wan=data.get("direct_access_wan") is True,
+        is_cvmfs=data.get("is_cvmfs") is True,
+        jobseed=text(data.get("jobseed"), "jobseed"),
+        releases=_releases(data.get("releases"), faults),
+        grandly_unified=free.flag("grandly_unified"),
+        bare_nucleus={"only": BARE_ONLY, "allow": BARE_ALLOW}.get(str(free.value("bareNucleus")), BARE_NONE),
+        secondary_nucleus=_text_or_none(free.value("secondaryNucleus")),
+        use_jumbo=free.flag("useJumboJobs"),
+        min_events_for_jumbo=lenient_number(free.value("minEventsForJumbo"), "minEventsForJumbo", math.nan, faults),
+        use_only_local_data=free.flag("use_only_local_data"),
+        max_io_intensity=lenient_number(params.get("max_io_intensity"), "max_io_intensity", math.nan, faults),
+        job_chunk_size=lenient_number(free.value("jobChunkSize"), "jobChunkSize", math.nan, faults),
+        faults=tuple(faults),
+    )
+    # params are read after this adjustment, so only the catchall string can ask for it
+    return _per_core(record) if Catchall(text(data.get("catchall"), "catchall"), {}).flag("per_core_attr") else record
+
+
+def _text_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _per_core(record: QueueRecord) -> QueueRecord:
+    if record.cores <= 0:
+        return record
+    return replace(
+        record,
+        maxrss_mb=record.maxrss_mb * record.cores,
+        minrss_mb=record.minrss_mb * record.cores,
+        maxwdir_mb=record.maxwdir_mb * record.cores,
+    )

@@ -1,0 +1,110 @@
+"""Raw sources: the rows that a snapshot was made from, as they were read.
+
+A snapshot is rebuilt from its raw sources at any time, so these are what is kept. Values are those of the database driver:
+strings, numbers, booleans, aware or naive (UTC) times, decoded JSON, None for NULL.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+#: Bytes that one stored source may unpack to; a larger one is refused instead of filling the memory.
+MAX_SOURCE_BYTES = 512 * 1024 * 1024
+
+
+class SnapshotCorrupt(Exception):
+    """A stored source does not have the content that its name promises."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one table: column names and values."""
+
+    columns: tuple[str, ...]
+    values: tuple[tuple[Any, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Each row as a dictionary by column name."""
+        for row in self.values:
+            yield dict(zip(self.columns, row, strict=True))
+
+
+EMPTY = Rows((), ())
+
+
+@dataclass(frozen=True)
+class RawSource:
+    """One source of a snapshot: its tables, and the time of its newest row (None when its rows carry no time)."""
+
+    name: str
+    tables: Mapping[str, Rows]
+    newest: datetime | None = None
+
+    @property
+    def row_count(self) -> int:
+        """Rows of all tables."""
+        return sum(len(rows) for rows in self.tables.values())
+
+    def rows(self, table: str) -> Rows:
+        """The rows of a table of this source; none when the source does not have it."""
+        return self.tables.get(table, EMPTY)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        return {"$time": aware.astimezone(UTC).isoformat()}
+    if isinstance(value, Decimal):
+        return float(value)
+    raise TypeError(f"a snapshot cannot hold a {type(value).__name__}")
+
+
+def _restore(value: dict[str, Any]) -> Any:
+    if len(value) == 1 and "$time" in value:
+        return datetime.fromisoformat(value["$time"])
+    return value
+
+
+def encode(source: RawSource) -> tuple[str, bytes]:
+    """The SHA-256 of a source's content and its compressed form; equal content gives equal bytes."""
+    body = {
+        "name": source.name,
+        "newest": source.newest,
+        "tables": {
+            name: {"columns": list(rows.columns), "values": [list(row) for row in rows.values]}
+            for name, rows in sorted(source.tables.items())
+        },
+    }
+    text = json.dumps(body, default=_plain, sort_keys=True, separators=(",", ":")).encode()
+    return hashlib.sha256(text).hexdigest(), zlib.compress(text, 3)
+
+
+def decode(digest: str, data: bytes) -> RawSource:
+    """The source stored as ``data`` under ``digest``.
+
+    Raises:
+        SnapshotCorrupt: the content is not that of the digest, cannot be unpacked, or is larger than MAX_SOURCE_BYTES.
+    """
+    unpacker = zlib.decompressobj()
+    try:
+        text = unpacker.decompress(data, MAX_SOURCE_BYTES)
+    except zlib.error as error:
+        raise SnapshotCorrupt(f"source {digest[:12]} of a stored snapshot cannot be unpacked: {error}") from error
+    if unpacker.unconsumed_tail or hashlib.sha256(text).hexdigest() != digest:
+        raise SnapshotCorrupt(f"source {digest[:12]} of a stored snapshot does not have the content it was stored with")
+    body = json.loads(text, object_hook=_restore)
+    tables = {
+        name: Rows(tuple(rows["columns"]), tuple(tuple(row) for row in rows["values"]))
+        for name, rows in body["tables"].items()
+    }
+    return RawSource(body["name"], tables, body["newest"])

@@ -1,0 +1,52 @@
+"""The snapshot: everything that the brokerages know of the grid, at one instant, and nothing that can change."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from broker.domain.arrays import Bools
+from broker.domain.grid import JobCounts, LinkMatrix, NucleusTable, RelationTable, StorageTable
+from broker.domain.queues import QueueTable, SlotTable, UnifiedTable
+from broker.domain.work import LeftOut
+from broker.snapshot.sources import SourceState
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The grid at ``taken_at`` (aware UTC).
+
+    ``shares_storage`` (N, U) tells for each nucleus which unified queues write where its first queue reads. ``states`` has
+    one entry a source; ``left_out`` the rows that could not be used, each with its reason.
+    """
+
+    id: str
+    taken_at: datetime
+    queues: QueueTable
+    unified: UnifiedTable
+    slots: SlotTable
+    storages: StorageTable
+    relations: RelationTable
+    nuclei: NucleusTable
+    links: LinkMatrix
+    jobs: JobCounts
+    shares_storage: Bools
+    states: tuple[SourceState, ...]
+    left_out: tuple[LeftOut, ...]
+
+    def unusable(self, sources: Collection[str]) -> list[SourceState]:
+        """Those of the named sources by which nothing can be judged now."""
+        return [state for state in self.states if state.name in sources and not state.usable]
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since 1970 UTC of the instant."""
+        return self.taken_at.timestamp()
+
+
+def snapshot_id(taken_at: datetime, digests: Collection[tuple[str, str]]) -> str:
+    """The name of a snapshot: its instant and a digest of its sources' digests. Equal content, equal name."""
+    joined = "\n".join(f"{name} {digest}" for name, digest in sorted(digests))
+    return f"{taken_at:%Y%m%dT%H%M%S}-{hashlib.sha256(joined.encode()).hexdigest()[:16]}"

@@ -1,0 +1,120 @@
+"""The sources of a snapshot, and whether each may be used: present, fresh, and not suddenly smaller.
+
+A source that is not usable makes the rules that need it answer *unknown*. It never looks like an empty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from broker.snapshot.raw import RawSource
+
+#: Every source, in the order in which it is read.
+SOURCES = (
+    "queues",
+    "resource_types",
+    "work_queues",
+    "storages",
+    "links",
+    "jobs",
+    "pilots",
+    "slots",
+    "workers",
+    "software",
+    "gpus",
+    "replicas",
+)
+
+State = Literal["ok", "stale", "missing", "shrunk", "failed"]
+
+
+@dataclass(frozen=True)
+class SourceLimit:
+    """What is asked of a source: age of its newest row, whether it may be empty, and how much it may shrink.
+
+    ``max_age_s`` None: its rows carry no time stamps, so it has no age and no limit. ``max_shrink`` is the largest share
+    of its rows that may be gone since the last good reading (1.0: all).
+    """
+
+    max_age_s: float | None = None
+    may_be_empty: bool = True
+    max_shrink: float = 1.0
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """How a source was found. ``age_s`` is that of its newest row; ``used`` tells which reading the snapshot holds."""
+
+    name: str
+    state: State
+    rows: int
+    age_s: float | None
+    limit_s: float | None
+    left_out: int = 0
+    detail: str = ""
+
+    @property
+    def usable(self) -> bool:
+        """Whether rules may judge by it: fresh and there. A shrunk source is usable: the last good reading stands in."""
+        return self.state in ("ok", "shrunk")
+
+
+def assess(
+    source: RawSource, now: datetime, limit: SourceLimit, last_good: RawSource | None = None
+) -> tuple[RawSource, SourceState]:
+    """The reading to use and the state of the source.
+
+    Args:
+        source: what was read now.
+        now: the instant of the snapshot (aware).
+        limit: what is asked of this source.
+        last_good: the last reading that was used, kept when the new one has shrunk by more than ``limit.max_shrink``.
+    """
+    if source.row_count == 0 and not limit.may_be_empty and (last_good is None or last_good.row_count == 0):
+        return source, SourceState(source.name, "missing", 0, None, limit.max_age_s, detail="no rows")
+    used, state, detail = source, "ok", ""
+    if last_good is not None and source.row_count < last_good.row_count * (1.0 - limit.max_shrink):
+        used = last_good
+        detail = f"{source.row_count} rows after {last_good.row_count}: refused, the last good reading is kept"
+        state = "shrunk"
+    age_s = _age_s(used, now)
+    if limit.max_age_s is not None and age_s is not None and age_s > limit.max_age_s:
+        return used, SourceState(source.name, "stale", used.row_count, age_s, limit.max_age_s, detail=detail)
+    final: State = "shrunk" if state == "shrunk" else "ok"
+    return used, SourceState(source.name, final, used.row_count, age_s, limit.max_age_s, detail=detail)
+
+
+def _age_s(source: RawSource, now: datetime) -> float | None:
+    if source.newest is None:
+        return None
+    newest = source.newest if source.newest.tzinfo is not None else source.newest.replace(tzinfo=UTC)
+    return (now - newest).total_seconds()
+
+
+def limits_of(settings: Mapping[str, Mapping[str, object]]) -> dict[str, SourceLimit]:
+    """The limits as configured, one entry a source.
+
+    Raises:
+        ValueError: a source that does not exist, or a value that is not a number of the right range.
+    """
+    unknown = sorted(set(settings) - set(SOURCES))
+    if unknown:
+        raise ValueError(f"config/sources.yaml: {', '.join(unknown)}: no such source; there are {', '.join(SOURCES)}")
+    limits = {}
+    for name in SOURCES:
+        entry = settings.get(name, {})
+        max_age = entry.get("max_age_s")
+        shrink = entry.get("max_shrink", 1.0)
+        if not (max_age is None or (isinstance(max_age, int | float) and max_age > 0)):
+            raise ValueError(f"config/sources.yaml: {name}: max_age_s must be a number of seconds above 0")
+        if not isinstance(shrink, int | float) or not 0 <= shrink <= 1:
+            raise ValueError(f"config/sources.yaml: {name}: max_shrink must lie between 0 and 1")
+        limits[name] = SourceLimit(
+            max_age_s=None if max_age is None else float(max_age),
+            may_be_empty=bool(entry.get("may_be_empty", True)),
+            max_shrink=float(shrink),
+        )
+    return limits
