@@ -16,7 +16,7 @@ RowId: TypeAlias = tuple[str, str, str]
 """Component, key and VO (empty for none): what identifies a row of ours within its app."""
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class ConfigRow:
     """One row of the CONFIG table, as it is stored.
 
@@ -192,7 +192,7 @@ def from_text(entry: KeyEntry, text: str) -> Value:
         if entry.type.value == "str":
             return entry.check(text)
         if entry.type.value == "json":
-            return entry.check(json.loads(text))
+            return entry.check(json.loads(text, parse_constant=_refuse_constant))
         if entry.type.value == "bool":
             return entry.check({"true": True, "false": False}[text.strip().lower()])
         return entry.check(_number(text))
@@ -207,6 +207,10 @@ def _number(text: str) -> int | float:
         return int(text)
     except ValueError:
         return float(text)
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
 
 
 def row_of(entry: KeyEntry, name: str, vo: str, value: Value) -> ConfigRow:
