@@ -72,6 +72,7 @@ class JobFacts:
     available_files: Floats  # (T, Q)
     available_tape_bytes: Floats  # (T, Q) on disk or tape
     available_tape_files: Floats  # (T, Q)
+    all_local: Bools  # (T, Q) there is no input, or all of it is on disk at the queue
 
     def block(self, tasks: Ints, candidates: Ints) -> JobFacts:
         """The facts of the chunks and candidates at these positions; axes of length 1 stay."""
@@ -81,11 +82,6 @@ class JobFacts:
             if isinstance(value, np.ndarray):
                 changes[field.name] = _block(value, tasks, candidates)
         return dataclasses.replace(self, **changes)
-
-    @property
-    def all_local(self) -> Bools:
-        """(T, Q): there is no input, or all of it is on disk at the queue."""
-        return np.asarray((self.total_bytes == 0) | (self.available_bytes >= self.total_bytes))
 
 
 def _block(value: AnyArray, tasks: Ints, candidates: Ints) -> AnyArray:

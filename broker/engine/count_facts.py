@@ -1,0 +1,103 @@
+"""What is counted for a chunk at each unified queue: jobs of its tag, slots, running cores, and "running" as it is read."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints, Texts, distinct, texts
+from broker.domain.grid import COUNTED_STATUSES
+from broker.domain.work import WorkTable
+from broker.snapshot.snapshot import Snapshot
+
+#: Batch workers stand in for running jobs up to this number. Source: ATLAS Production Job Brokerage, initial weight.
+MAX_WORKERS_COUNTED = 20.0
+
+
+def tags_of(work: WorkTable, special: frozenset[int]) -> Texts:
+    """(T,): the name under which a chunk's jobs are counted: its share, or ``#id`` of a Resource work queue."""
+    return texts(
+        f"#{int(queue)}" if queue == queue and int(queue) in special else (share or "")
+        for queue, share in zip(work.workqueue_id, work.gshare, strict=True)
+    )
+
+
+def counts_by_status(snapshot: Snapshot, tags: Texts) -> dict[str, Floats]:
+    """(T, U) for each counted status: jobs of the chunk's tag. A tag without any job counts 0."""
+    position = {tag: index for index, tag in enumerate(snapshot.jobs.tags)}
+    codes = np.array([position.get(str(tag), -1) for tag in tags], dtype=np.int64)
+    queues = len(snapshot.unified)
+    padded = np.concatenate([snapshot.jobs.by_tag, np.zeros((queues, 1, len(COUNTED_STATUSES)))], axis=1)
+    by_chunk = np.ascontiguousarray(padded.transpose(2, 1, 0))[:, codes]
+    return {status: by_chunk[index] for index, status in enumerate(COUNTED_STATUSES)}
+
+
+def slots_of(snapshot: Snapshot, tags: Texts, resource_types: Texts) -> Floats:
+    """(T, U): published slots for the tag and resource type, NaN without any.
+
+    The share's own row wins over the row for all shares; then the resource type's own over the row for all types, and a
+    task without a resource type takes the sum. Source: PanDA data model, Harvester slots.
+    """
+    pairs, codes = distinct(texts(f"{tag}\0{'' if kind is None else kind}" for tag, kind in
+                                  zip(tags, resource_types, strict=True)))
+    table = np.full((len(pairs), len(snapshot.unified)), np.nan)
+    if len(snapshot.slots):
+        for index, pair in enumerate(pairs):
+            tag, kind = str(pair).split("\0")
+            for queue, rows in _rows_by_queue(snapshot).items():
+                table[index, queue] = _slots(rows, tag, kind or None)
+    return table[codes]
+
+
+def _rows_by_queue(snapshot: Snapshot) -> dict[int, list[tuple[str | None, str | None, float]]]:
+    slots = snapshot.slots
+    rows: dict[int, list[tuple[str | None, str | None, float]]] = {}
+    for queue, share, kind, number in zip(
+        slots.unified, slots.gshare, slots.resource_type, slots.numslots, strict=True
+    ):
+        rows.setdefault(int(queue), []).append((share, kind, float(number)))
+    return rows
+
+
+def _slots(rows: list[tuple[str | None, str | None, float]], tag: str, kind: str | None) -> float:
+    own = [row for row in rows if row[0] == tag] or [row for row in rows if row[0] is None]
+    if not own:
+        return np.nan
+    if kind is None:
+        return sum(row[2] for row in own)
+    exact = [row[2] for row in own if row[1] == kind] or [row[2] for row in own if row[1] is None]
+    return exact[0] if exact else np.nan
+
+
+def running_equivalent(running: Floats, starting: Floats, workers: Floats, slots: Floats, cores: Floats) -> Floats:
+    """The largest reading of "running" (all arguments broadcast): real, batch workers, slots, or starting jobs.
+
+    Source: ATLAS Production Job Brokerage, initial weight.
+    """
+    bootstrap = np.where((running < MAX_WORKERS_COUNTED) & (workers > running),
+                         np.minimum(MAX_WORKERS_COUNTED, workers), 0.0)
+    result = np.maximum(running, bootstrap)
+    known = ~np.isnan(slots)
+    if known.any():
+        proactive = np.where(slots > 0, np.floor(slots / np.maximum(cores, 1.0)), starting)
+        result = np.where(known, np.fmax(result, proactive), result)
+    return np.asarray(result)
+
+
+def running_cores(snapshot: Snapshot, vos: Texts, labels: Texts) -> Floats:
+    """(T, U): cores of running jobs of the chunk's VO and label."""
+    position = {key: index for index, key in enumerate(snapshot.jobs.core_keys)}
+    pairs = zip(vos, labels, strict=True)
+    codes: Ints = np.array([position.get(pair, -1) for pair in pairs], dtype=np.int64)
+    padded = np.concatenate([snapshot.jobs.running_cores, np.zeros((len(snapshot.unified), 1))], axis=1)
+    return np.asarray(padded.T[codes])
+
+
+def transferring(snapshot: Snapshot) -> Floats:
+    """(U,): transferring jobs, without those for a nucleus whose default output endpoint cannot be written over WAN."""
+    nuclei, storages = snapshot.nuclei, snapshot.storages
+    closed: Bools = np.zeros(len(nuclei), dtype=np.bool_)
+    known = nuclei.output_storage >= 0
+    closed[known] = ~storages.write_wan[nuclei.output_storage[known]]
+    closed &= nuclei.is_nucleus
+    lost = snapshot.jobs.transferring_to[:, closed].sum(axis=1)
+    return np.asarray(snapshot.jobs.total[:, COUNTED_STATUSES.index("transferring")] - lost)

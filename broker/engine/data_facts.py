@@ -1,0 +1,167 @@
+"""Where the input of chunks is: what each queue has of it, and whether it can be read from elsewhere at all.
+
+Source: ATLAS Production Job Brokerage, data availability; PanDA production brokerage, dataset completeness and available
+files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints, codes_of
+from broker.domain.work import Work
+from broker.snapshot.snapshot import Snapshot
+
+#: Reasons for which a chunk cannot be brokered at all, by what is wrong with its input.
+INPUT_FAULTS = ("", "unknown_dataset", "no_complete_replica", "replica_unreadable")
+
+
+@dataclass(frozen=True)
+class InputLimits:
+    """gdpconfig values for input data: what counts as a complete replica, and from where on only complete ones count.
+
+    ``max_missing_files`` files or ``min_completeness_percent`` of them make a replica complete enough; above
+    ``io_intensity_cutoff_kbps`` a part of a dataset is not looked up file by file.
+    """
+
+    max_missing_files: float
+    min_completeness_percent: float
+    io_intensity_cutoff_kbps: float
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """Sparse availability, one row for a chunk and a unified queue, sorted by chunk; and per chunk what is wrong.
+
+    ``here`` marks pairs where the queue holds a complete replica of every dataset; ``no_locations`` chunks for which no
+    location is known, so that nothing can be asked of one.
+    """
+
+    chunk: Ints
+    unified: Ints
+    disk_bytes: Floats
+    disk_files: Floats
+    any_bytes: Floats
+    any_files: Floats
+    here_chunk: Ints
+    here_unified: Ints
+    no_locations: Bools  # (T,)
+    remote_source: Bools  # (T,)
+    fault: Ints  # (T,) index into INPUT_FAULTS
+
+
+def gather_data(work: Work, snapshot: Snapshot, limits: InputLimits) -> DataFacts:
+    """What the replicas of a cycle's inputs mean for its chunks and the queues of the snapshot."""
+    replicas = work.replicas
+    storage = codes_of(replicas.rse, list(snapshot.storages.name))
+    complete_enough = _complete_enough(work, limits)
+    fault, remote_source = _completeness(work, snapshot, storage, complete_enough)
+    here_chunk, here_unified, no_locations = _complete_everywhere(work, snapshot, storage, complete_enough)
+    rows = _availability(work, snapshot, storage, limits)
+    return DataFacts(*rows, here_chunk, here_unified, no_locations, remote_source, fault)
+
+
+def _complete_enough(work: Work, limits: InputLimits) -> Bools:
+    replicas = work.replicas
+    missing = replicas.total - replicas.found
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = replicas.found / replicas.total * 100.0
+    unknown_both = np.isnan(replicas.total) & np.isnan(replicas.found)
+    enough = replicas.complete | unknown_both | (missing <= limits.max_missing_files)
+    return np.asarray((enough | (share >= limits.min_completeness_percent)) & ~replicas.is_vp)
+
+
+def _readable(snapshot: Snapshot, storage: Ints) -> tuple[Bools, Bools]:
+    # an endpoint that is not on record is not known to be closed
+    known = storage >= 0
+    if len(snapshot.storages) == 0:
+        return np.ones(len(storage), np.bool_), np.ones(len(storage), np.bool_)
+    at = np.maximum(storage, 0)
+    return ~known | snapshot.storages.read_lan[at], ~known | snapshot.storages.read_wan[at]
+
+
+def _any_by(groups: Ints, flags: Bools, size: int) -> Bools:
+    result = np.zeros(size, dtype=np.bool_)
+    result[groups[flags]] = True
+    return result
+
+
+def _completeness(work: Work, snapshot: Snapshot, storage: Ints, enough: Bools) -> tuple[Ints, Bools]:
+    inputs, chunks = work.inputs, work.chunks
+    lan, wan = _readable(snapshot, storage)
+    counted = enough & (lan | wan)
+    complete = _any_by(work.replicas.input, enough, len(inputs))
+    readable = _any_by(work.replicas.input, counted, len(inputs))
+    remote = _any_by(work.replicas.input, enough & wan, len(inputs))
+    staged = chunks.input_prestaging[inputs.chunk]
+    checked = ~inputs.is_pseudo & ~inputs.distributed & ~staged
+    fault = np.zeros(len(chunks), dtype=np.int64)
+    for code, bad in (
+        (3, checked & complete & ~readable),
+        (2, checked & ~complete),
+        (1, ~inputs.is_pseudo & ~inputs.catalogued),
+    ):
+        fault[inputs.chunk[bad]] = code
+    remote_source = ~_any_by(inputs.chunk, checked & readable & ~remote, len(chunks))
+    return fault, remote_source
+
+
+def _complete_everywhere(
+    work: Work, snapshot: Snapshot, storage: Ints, enough: Bools
+) -> tuple[Ints, Ints, Bools]:
+    inputs, queues = work.inputs, len(snapshot.unified)
+    located = ~inputs.is_pseudo & ~inputs.distributed
+    wanted = np.bincount(inputs.chunk[located], minlength=len(work.chunks))
+    rows = enough & (storage >= 0) & located[work.replicas.input]
+    span = max(1, len(snapshot.storages))
+    # one entry a dataset and endpoint, so that the count below counts datasets
+    pairs = np.unique(work.replicas.input[rows] * span + storage[rows])
+    keys, counts = np.unique(inputs.chunk[pairs // span] * span + pairs % span, return_counts=True)
+    whole = keys[counts == wanted[keys // span]]
+    chunk, row = _queues_reading(snapshot, whole % span)
+    no_locations = np.ones(len(work.chunks), dtype=np.bool_)
+    no_locations[whole // span] = False
+    pair = np.unique((whole // span)[chunk] * max(1, queues) + row)
+    return pair // max(1, queues), pair % max(1, queues), no_locations
+
+
+def _queues_reading(snapshot: Snapshot, storage: Ints) -> tuple[Ints, Ints]:
+    """For each storage of a list, the unified queues that read it: (position in the list, unified queue) pairs."""
+    relations = snapshot.relations
+    reading = np.flatnonzero(relations.is_input & (relations.scope == "default"))
+    reading = reading[np.argsort(relations.storage[reading], kind="stable")]
+    sorted_storage = relations.storage[reading]
+    first = np.searchsorted(sorted_storage, storage, side="left")
+    count = np.searchsorted(sorted_storage, storage, side="right") - first
+    position = np.repeat(np.arange(len(storage)), count)
+    offset = np.arange(len(position)) - np.repeat(np.cumsum(count) - count, count)
+    return position, relations.unified[reading[first[position] + offset]]
+
+
+def _availability(
+    work: Work, snapshot: Snapshot, storage: Ints, limits: InputLimits
+) -> tuple[Ints, Ints, Floats, Floats, Floats, Floats]:
+    replicas, inputs, chunks = work.replicas, work.inputs, work.chunks
+    chunk_of = inputs.chunk[replicas.input]
+    intensity = chunks.iointensity[chunk_of]
+    whole_only = ~inputs.is_master[replicas.input] | (
+        (intensity > limits.io_intensity_cutoff_kbps) & ~chunks.input_prestaging[chunk_of]
+    )
+    usable = (storage >= 0) & (replicas.complete | ~whole_only) & (replicas.chunk_files > 0)
+    rows = np.flatnonzero(usable)
+    position, unified = _queues_reading(snapshot, storage[rows])
+    row = rows[position]
+    span = max(1, len(snapshot.unified))
+    # the endpoints of one queue hold nested parts of a dataset, so the largest part is their union
+    keys, inverse = np.unique(replicas.input[row] * span + unified, return_inverse=True)
+    figures = []
+    for values in (replicas.chunk_bytes[row], replicas.chunk_files[row]):
+        disk, anywhere = np.zeros(len(keys)), np.zeros(len(keys))
+        np.maximum.at(disk, inverse, np.where(replicas.is_tape[row], 0.0, values))
+        np.maximum.at(anywhere, inverse, values)
+        figures.append((disk, anywhere))
+    pairs, group = np.unique(inputs.chunk[keys // span] * span + keys % span, return_inverse=True)
+    summed = [np.bincount(group, weights=column, minlength=len(pairs)) for both in figures for column in both]
+    return pairs // span, pairs % span, summed[0], summed[2], summed[1], summed[3]

@@ -1,0 +1,334 @@
+"""Facts of a block of chunks against all candidates, gathered from the snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints, Texts, codes_of
+from broker.domain.facts import JobFacts
+from broker.domain.queues import BARE_NONE, QueueTable
+from broker.domain.work import WorkTable
+from broker.engine.count_facts import counts_by_status, running_cores, running_equivalent, slots_of, transferring
+from broker.engine.data_facts import DataFacts
+from broker.snapshot.snapshot import Snapshot
+
+#: Source: ATLAS Production Job Brokerage, urgent tasks.
+URGENT_PRIORITY = 1000.0
+#: Event-service tasks from this priority on count as high. Source: PanDA production brokerage, derived values.
+ES_HIGH_PRIORITY = 900.0
+DATADISK = "DATADISK"
+HS06_UNITS = frozenset(
+    unit + suffix for unit in ("HS06sPerEvent", "mHS06sPerEvent") for suffix in ("", "Fixed")
+)
+
+
+@dataclass(frozen=True)
+class GridFacts:
+    """What is the same for every chunk of a cycle: figures by candidate, (1, Q) or (Q,)."""
+
+    snapshot: Snapshot
+    queues: QueueTable  # columns (Q,)
+    storage_known: Bools
+    all_running: Floats
+    all_activated: Floats
+    transferring: Floats
+    n_workers: Floats
+    n_pilots: Floats
+    laststart_s: Floats
+    average_diskio_kbps: Floats
+    space_free_gb: Floats
+    can_read: Bools
+    can_write: Bools
+    any_receives: Bools
+    any_sends: Bools
+
+
+def grid_facts(snapshot: Snapshot) -> GridFacts:
+    """The facts that do not depend on the work."""
+    queues, unified = snapshot.queues, snapshot.queues.unified
+    storages = snapshot.storages
+    known = queues.output_storage >= 0
+    free = np.full(len(queues), np.nan)
+    free[known] = np.nan_to_num(storages.space_free_gb[queues.output_storage[known]], nan=0.0)
+    by_queue = {
+        name: _any_endpoint(snapshot, inputs, activity)[unified]
+        for name, inputs, activity in (
+            ("can_read", True, storages.read_lan),
+            ("can_write", False, storages.write_lan),
+            ("any_receives", True, storages.write_wan),
+            ("any_sends", False, storages.read_wan),
+        )
+    }
+    totals = snapshot.jobs.total[unified]
+    return GridFacts(
+        snapshot=snapshot,
+        queues=queues,
+        storage_known=known[None, :],
+        all_running=totals[None, :, 4],
+        all_activated=totals[None, :, 2],
+        transferring=transferring(snapshot)[unified][None, :],
+        n_workers=snapshot.unified.n_workers[unified][None, :],
+        n_pilots=snapshot.unified.n_pilots[unified][None, :],
+        laststart_s=snapshot.unified.laststart_s[unified][None, :],
+        average_diskio_kbps=snapshot.unified.average_diskio_kbps[unified][None, :],
+        space_free_gb=free[None, :],
+        **{name: flags[None, :] for name, flags in by_queue.items()},
+    )
+
+
+def _any_endpoint(snapshot: Snapshot, inputs: bool, activity: Bools) -> Bools:
+    """(U,): the queue has some DATADISK endpoint in scope default for which the activity is on."""
+    relations = snapshot.relations
+    result = np.zeros(len(snapshot.unified), dtype=np.bool_)
+    role = relations.is_input if inputs else relations.is_output
+    wanted = role & (relations.scope == "default")
+    if len(snapshot.storages):
+        wanted &= (snapshot.storages.type == DATADISK)[relations.storage] & activity[relations.storage]
+    result[relations.unified[wanted]] = True
+    return result
+
+
+def preassignment(work: WorkTable, grid: GridFacts) -> tuple[Bools, Bools, Bools, list[tuple[str, ...]]]:
+    """Initial candidates (T, Q), single and listed flags (T,), and the names of each chunk that are no queue.
+
+    A pre-assigned unified queue stands for its pseudo-queues. Queues with "test" in the name are candidates only when
+    named. A merge goes near its unmerged files unless that has failed for a day.
+    Source: ATLAS Production Job Brokerage, preliminary candidates.
+    """
+    snapshot, queues = grid.snapshot, grid.queues
+    everyone = snapshot.unified.runs_production & ~snapshot.unified.is_test
+    initial = np.repeat(everyone[queues.unified][None, :], len(work), axis=0)
+    single, listed = np.zeros(len(work), dtype=np.bool_), np.zeros(len(work), dtype=np.bool_)
+    unknown: list[tuple[str, ...]] = [()] * len(work)
+    able = snapshot.unified.runs_production[queues.unified]
+    cache: dict[tuple[str, bool], tuple[Bools, tuple[str, ...]]] = {}
+    now_s = snapshot.now_s
+    for row in range(len(work)):
+        key = _named_queues(work, row, now_s)
+        if key is None:
+            continue
+        if key not in cache:
+            cache[key] = _named_mask(snapshot, queues, *key)
+        mask, missing = cache[key]
+        initial[row] = mask & able
+        unknown[row] = missing
+        single[row] = not key[1] and int(initial[row].sum()) <= 1
+        listed[row] = not single[row]
+    return initial, single, listed, unknown
+
+
+def _named_queues(work: WorkTable, row: int, now_s: float) -> tuple[str, bool] | None:
+    site, master_site = work.site[row], work.master_site[row]
+    if site and not master_site:
+        return site, False
+    if master_site and not _merge_timed_out(work, row, now_s):
+        return master_site, True
+    return None
+
+
+#: A merge stays near its unmerged files for this long. Source: ATLAS Production Job Brokerage, preliminary candidates.
+MERGE_PREASSIGNMENT_S = 24 * 3600.0
+
+
+def _merge_timed_out(work: WorkTable, row: int, now_s: float) -> bool:
+    created, modified = work.master_creationtime_s[row], work.master_modificationtime_s[row]
+    touched = modified == modified and created == created and modified != created
+    failing = work.frozentime_s[row] == work.frozentime_s[row]
+    return bool(touched and failing and now_s - modified > MERGE_PREASSIGNMENT_S)
+
+
+def _named_mask(
+    snapshot: Snapshot, queues: QueueTable, names: str, near_storage: bool
+) -> tuple[Bools, tuple[str, ...]]:
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    position = {str(name): index for index, name in enumerate(snapshot.unified.name)}
+    mask = np.isin(queues.name, wanted) | np.isin(queues.unified_name, wanted)
+    if near_storage:
+        for name in wanted:
+            if name in position:
+                mask |= _near(snapshot, position[name])[queues.unified]
+    pseudo = set(queues.name)
+    return mask, tuple(name for name in wanted if name not in position and name not in pseudo)
+
+
+def _near(snapshot: Snapshot, queue: int) -> Bools:
+    """(U,): online queues that read the default output endpoint of a queue."""
+    relations = snapshot.relations
+    outputs = relations.default_write & relations.is_output & (relations.scope == "default")
+    output = relations.storage[outputs & (relations.unified == queue)]
+    near = np.zeros(len(snapshot.unified), dtype=np.bool_)
+    readers = relations.is_input & (relations.scope == "default") & np.isin(relations.storage, output)
+    near[relations.unified[readers]] = True
+    return np.asarray(near & (snapshot.unified.status == "online"))
+
+
+@dataclass(frozen=True)
+class CycleFacts:
+    """Facts of all chunks of a cycle that are cheap to keep: (T,) and (T, Q) of bits."""
+
+    initial: Bools
+    single: Bools
+    listed: Bools
+    unknown_queues: list[tuple[str, ...]]
+    tag: Texts
+    nucleus: Ints  # (T,) index into NucleusTable, -1 unknown or none
+
+
+def job_facts(work: WorkTable, rows: slice, cycle: CycleFacts, grid: GridFacts, data: DataFacts) -> JobFacts:
+    """Facts of the chunks ``rows`` of the cycle. ``work`` holds all chunks, columns (T,)."""
+    snapshot, queues = grid.snapshot, grid.queues
+    block = {name: getattr(work, name)[rows] for name in ("processingtype", "currentpriority", "eventservice")}
+    express = (block["processingtype"] == "urgent") | (block["currentpriority"] >= URGENT_PRIORITY)
+    # 1 is event service, 2 job cloning; the split rule says which of the two a value means
+    event_service = np.isin(block["eventservice"], (1.0, 2.0)) & ~work.job_cloning[rows]
+    es_high = event_service & ((block["currentpriority"] >= ES_HIGH_PRIORITY) | work.scout[rows])
+    counts = counts_by_status(snapshot, cycle.tag[rows])
+    by_candidate = {name: values[:, queues.unified] for name, values in counts.items()}
+    slots = slots_of(snapshot, cycle.tag[rows], work.resource_type[rows])[:, queues.unified]
+    return JobFacts(
+        now_s=snapshot.now_s,
+        initial=cycle.initial[rows],
+        single=cycle.single[rows, None],
+        listed=cycle.listed[rows, None],
+        express=express[:, None],
+        event_service=event_service[:, None],
+        es_high=es_high[:, None],
+        walltime_undefined=_walltime_undefined(work, rows)[:, None],
+        tag=cycle.tag[rows, None],
+        **_nucleus_facts(cycle.nucleus[rows], express, grid),
+        defined=by_candidate["defined"],
+        assigned=by_candidate["assigned"],
+        activated=by_candidate["activated"],
+        starting=by_candidate["starting"],
+        running=by_candidate["running"],
+        running_equivalent=running_equivalent(
+            by_candidate["running"], by_candidate["starting"], grid.n_workers, slots, queues.cores[None, :]
+        ),
+        all_running=grid.all_running,
+        all_activated=grid.all_activated,
+        transferring=grid.transferring,
+        running_cores=running_cores_at(grid, work, rows),
+        n_pilots=grid.n_pilots,
+        laststart_s=grid.laststart_s,
+        average_diskio_kbps=grid.average_diskio_kbps,
+        has_slots=~np.isnan(slots),
+        space_free_gb=grid.space_free_gb,
+        can_read=grid.can_read,
+        can_write=grid.can_write,
+        **_data_of(work, rows, cycle.nucleus[rows], grid, data),
+    )
+
+
+def running_cores_at(grid: GridFacts, work: WorkTable, rows: slice) -> Floats:
+    """(T, Q): running cores of the chunk's VO and label at the unified queue."""
+    return running_cores(grid.snapshot, work.vo[rows], work.prodsourcelabel[rows])[:, grid.queues.unified]
+
+
+def _walltime_undefined(work: WorkTable, rows: slice) -> Bools:
+    units = work.cputimeunit[rows]
+    has_unit = np.array([unit is not None for unit in units], dtype=np.bool_)
+    hs06 = np.array([unit in HS06_UNITS for unit in units], dtype=np.bool_)
+    no_wall_unit = np.array([unit is None for unit in work.walltimeunit[rows]], dtype=np.bool_)
+    cputime = np.where(hs06, np.nan_to_num(work.cputime[rows]), 0.0)
+    nothing = (np.nan_to_num(work.walltime[rows]) == 0) & no_wall_unit & ~has_unit
+    return nothing | (has_unit & (cputime == 0))
+
+
+def _nucleus_facts(nucleus: Ints, express: Bools, grid: GridFacts) -> dict[str, Bools | Floats | Ints]:
+    snapshot, queues = grid.snapshot, grid.queues
+    nuclei, links = snapshot.nuclei, snapshot.links
+    has = nucleus >= 0
+    shape = (len(nucleus), len(queues))
+    if not len(nuclei):
+        none = np.zeros(shape, dtype=np.bool_)
+        unknown = np.full(shape, np.nan)
+        return {
+            "has_nucleus": has[:, None], "nucleus_bare": np.zeros((shape[0], 1), np.int64),
+            "nucleus_wan": np.ones((shape[0], 1), np.bool_), "nucleus_queued": np.zeros((shape[0], 1)),
+            "at_nucleus": none, "shares_storage": none, "storage_at_nucleus": none,
+            "storage_known": grid.storage_known,
+            "closeness": unknown, "link_queued": unknown, "throughput_mbps": unknown,
+        }
+    at = np.maximum(nucleus, 0)
+    output = nuclei.output_storage
+    wan = np.ones(len(nuclei), dtype=np.bool_)
+    known = output >= 0
+    wan[known] = (snapshot.storages.read_wan & snapshot.storages.write_wan)[output[known]]
+    source = queues.storage_site
+    nucleus_site = codes_of(nuclei.name, list(links.sites))
+    # one matrix (N, Q) a figure, from which the rows of the chunks are taken
+    by_nucleus = {
+        "shares_storage": snapshot.shares_storage[:, queues.unified],
+        "at_nucleus": np.arange(len(nuclei))[:, None] == queues.nucleus[None, :],
+        "storage_at_nucleus": (nucleus_site[:, None] == source[None, :]) & (source >= 0)[None, :],
+        "closeness": _at_links(links.closeness, source),
+        "queued": _at_links(links.queued, source),
+        "queued_express": _at_links(links.queued_express, source),
+        "throughput_mbps": _at_links(_newest(links.mbps_1h, links.mbps_1d, links.mbps_1w), source),
+    }
+    taken = {name: np.where(has[:, None], table[at], _nothing(table)) for name, table in by_nucleus.items()}
+    queued, queued_express = taken.pop("queued"), taken.pop("queued_express")
+    return {
+        "has_nucleus": has[:, None],
+        "nucleus_bare": np.where(has, nuclei.bare[at], BARE_NONE)[:, None],
+        "nucleus_wan": (~has | wan[at])[:, None],
+        "nucleus_queued": np.where(
+            has, np.where(express, links.total_queued_express[at], links.total_queued[at]), 0.0
+        )[:, None],
+        "storage_known": grid.storage_known,
+        "link_queued": np.where(express[:, None], queued_express, queued),
+        **taken,
+    }
+
+
+def _nothing(table: Bools | Floats) -> bool | float:
+    return False if table.dtype == np.bool_ else np.nan
+
+
+def _at_links(matrix: Floats, source: Ints) -> Floats:
+    """(N, Q): the figure of the link from each candidate's storage site to each nucleus."""
+    return np.where((source >= 0)[None, :], matrix[np.maximum(source, 0)].T, np.nan)
+
+
+def _newest(*windows: Floats) -> Floats:
+    """The first window that has a figure: last hour, else day, else week."""
+    result = windows[-1]
+    for window in windows[-2::-1]:
+        result = np.where(np.isnan(window), result, window)
+    return result
+
+
+def _data_of(
+    work: WorkTable, rows: slice, nucleus: Ints, grid: GridFacts, data: DataFacts
+) -> dict[str, Bools | Floats]:
+    snapshot, unified = grid.snapshot, grid.queues.unified
+    size = (rows.stop - rows.start, len(snapshot.unified))
+    first, last = np.searchsorted(data.chunk, (rows.start, rows.stop))
+    index = (data.chunk[first:last] - rows.start, data.unified[first:last])
+    figures = {}
+    for name, values in (
+        ("available_bytes", data.disk_bytes),
+        ("available_files", data.disk_files),
+        ("available_tape_bytes", data.any_bytes),
+        ("available_tape_files", data.any_files),
+    ):
+        dense = np.zeros(size)
+        dense[index] = values[first:last]
+        figures[name] = dense[:, unified]
+    first, last = np.searchsorted(data.here_chunk, (rows.start, rows.stop))
+    here = np.zeros(size, dtype=np.bool_)
+    here[data.here_chunk[first:last] - rows.start, data.here_unified[first:last]] = True
+    at_nucleus = (nucleus[:, None] == grid.queues.nucleus[None, :]) & (nucleus >= 0)[:, None]
+    needs_nothing = here[:, unified] | data.no_locations[rows, None]
+    total = work.total_bytes[rows, None]
+    return {
+        "can_receive": grid.any_receives | (at_nucleus & needs_nothing),
+        "can_send": grid.any_sends | at_nucleus,
+        "remote_source": data.remote_source[rows, None],
+        "total_bytes": total,
+        "total_files": work.total_files[rows, None],
+        "all_local": (total == 0) | (figures["available_bytes"] >= total),
+        **figures,
+    }
