@@ -1,0 +1,126 @@
+"""Tasks of the demonstration grid, ready for the job brokerage."""
+
+from __future__ import annotations
+
+from broker.demo.clock import Clock, Row
+from broker.demo.facts import DemoFacts, TaskFacts
+from broker.demo.policy_rows import VO, resource_type_of, share_queue_ids
+
+FIRST_TASK = 43_000_001
+RAM_COMPENSATION = 0.9
+FLEXIBLE_CORES = 8
+MILLI_BELOW_HS06S = 10
+CPU_EFFICIENCY_PERCENT = 90
+BASE_WALLTIME_S = 600
+SCOUTS_TO_DO = "US=2"
+
+
+def quick_jobs(jobs: int, quick: bool) -> int:
+    """Number of jobs of a task: all of them, or a tenth (at least two) in a quick run."""
+    return max(2, jobs // 10) if quick else jobs
+
+
+def task_rows(facts: DemoFacts, clock: Clock) -> list[Row]:
+    """Rows of ``jedi_tasks``, in the order of the facts; the ids count up from ``FIRST_TASK``."""
+    ids = share_queue_ids(facts)
+    return [
+        _task_row(facts, clock, FIRST_TASK + index, task, ids[task.share]) for index, task in enumerate(facts.tasks)
+    ]
+
+
+def task_parameter_rows(facts: DemoFacts) -> list[Row]:
+    """Rows of ``jedi_taskparams``."""
+    return [
+        {"jeditaskid": FIRST_TASK + index, "taskparams": f'{{"taskName": "{_task_name(task, FIRST_TASK + index)}"}}'}
+        for index, task in enumerate(facts.tasks)
+    ]
+
+
+def split_rule(task: TaskFacts) -> str:
+    """The task's split rule: how its jobs are cut, then the tokens of its own."""
+    rule = "ZF" if task.input == "unmerged" else "NF"
+    tokens = [
+        f"{rule}={task.files_per_job}" if task.files_per_job else "",
+        f"NE={task.events_per_job}" if task.events_per_job else "",
+        f"NG={task.gb_per_job}" if task.gb_per_job else "",
+        SCOUTS_TO_DO if task.status == "scouting" else "",
+        task.rules,
+    ]
+    return ",".join(token for token in tokens if token)
+
+
+def _task_name(task: TaskFacts, task_id: int) -> str:
+    return f"mc23_13p6TeV.{task_id % 100_000 + 600_000}.{task.name}.{task.kind}.e8514_s4162"
+
+
+def _cpu_time(task: TaskFacts) -> tuple[int | None, str | None]:
+    hs06s = task.hs06s_per_event
+    if hs06s is None:
+        return None, None
+    if hs06s < MILLI_BELOW_HS06S:
+        return round(hs06s * 1000), "mHS06sPerEvent"
+    return round(hs06s), "HS06sPerEvent"
+
+
+def _resource_type(facts: DemoFacts, task: TaskFacts) -> str:
+    cores = task.cores or FLEXIBLE_CORES
+    return resource_type_of(facts, cores, (task.ram_mb + task.base_ram_mb / cores) * RAM_COMPENSATION)
+
+
+def _task_row(facts: DemoFacts, clock: Clock, task_id: int, task: TaskFacts, share_id: int) -> Row:
+    cpu_time, cpu_unit = _cpu_time(task)
+    project, _, _ = task.transform.partition("_")
+    return {
+        "jeditaskid": task_id,
+        "taskname": _task_name(task, task_id),
+        "status": task.status,
+        "username": "atlasprd",
+        "creationdate": clock.ago(hours=72),
+        "modificationtime": clock.ago(hours=1),
+        "starttime": clock.ago(hours=48),
+        "statechangetime": clock.ago(hours=20),
+        "frozentime": None if task.frozen_h is None else clock.ago(hours=task.frozen_h),
+        "prodsourcelabel": task.label,
+        "workinggroup": task.working_group,
+        "vo": VO,
+        "tasktype": "prod",
+        "processingtype": task.processing,
+        "taskpriority": task.priority,
+        "currentpriority": task.priority,
+        "architecture": task.architecture,
+        "transuses": "Atlas-24.0",
+        "transhome": task.release,
+        "transpath": task.transform,
+        "splitrule": split_rule(task),
+        "cputime": cpu_time,
+        "cputimeunit": cpu_unit,
+        "cpuefficiency": CPU_EFFICIENCY_PERCENT,
+        "basewalltime": BASE_WALLTIME_S,
+        "corecount": task.cores,
+        "ramcount": task.ram_mb,
+        "ramunit": "MBPerCore",
+        "baseramcount": task.base_ram_mb,
+        "mergeramcount": 2000 if task.input == "unmerged" else None,
+        "mergecorecount": 1 if task.input == "unmerged" else None,
+        "outdiskcount": task.output_kb_per_event,
+        "outdiskunit": "kBPerEvent",
+        "workdiskcount": task.scratch_mb,
+        "workdiskunit": "MB",
+        "iointensity": task.io_kb_per_s,
+        "iointensityunit": "kBPerS",
+        "diskio": task.diskio_kb_per_s,
+        "diskiounit": "kBPerS",
+        "workqueue_id": share_id,
+        "gshare": task.share,
+        "resource_type": _resource_type(facts, task),
+        "cloud": "WORLD",
+        "site": task.queues,
+        "nucleus": task.nucleus,
+        "parent_tid": task_id,
+        "eventservice": task.event_service,
+        "attemptnr": 1,
+        "campaign": f"{project}:{task.share}",
+        "framework": "prodsys",
+        "goal": 1000,
+        "superstatus": task.status,
+    }
