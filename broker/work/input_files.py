@@ -1,0 +1,100 @@
+"""Ready input files as columns, and how many events and bytes each of them stands for.
+
+Source: ATLAS Production Job Brokerage, walltime and disk estimates; PanDA data model, jedi_dataset_contents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints
+
+#: Stands for NULL in a column of integers that is read as fixed-width numbers.
+NULL_INTEGER: int = int(np.iinfo(np.int64).min)
+
+#: One megabyte of this page, in bytes; also what a file of unknown or zero size counts for.
+MEGABYTE_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """Input files as integer columns of length F; :data:`NULL_INTEGER` is NULL.
+
+    ``lfn_hash`` is a 64-bit hash of the logical file name: equal names, equal hashes. ``fsize_bytes`` is the size of
+    the whole file, ``nevents`` its events; ``startevent`` to ``endevent`` (inclusive) the range that the row stands for.
+    """
+
+    fileid: Ints
+    lfn_hash: Ints
+    fsize_bytes: Ints
+    nevents: Ints
+    startevent: Ints
+    endevent: Ints
+    boundaryid: Ints
+    lumiblocknr: Ints
+    ramcount_mb: Ints
+    attemptnr: Ints
+
+    def __len__(self) -> int:
+        return len(self.fileid)
+
+    def rows(self, index: Ints | slice) -> FileTable:
+        """The files at ``index``, in that order."""
+        return FileTable(*(getattr(self, field.name)[index] for field in fields(self)))
+
+
+def joined(tables: list[FileTable]) -> FileTable:
+    """The files of all ``tables``, one table after the other."""
+    names = [field.name for field in fields(FileTable)]
+    if not tables:
+        return FileTable(*(np.empty(0, dtype=np.int64) for _ in names))
+    return FileTable(*(np.concatenate([getattr(table, name) for table in tables]) for name in names))
+
+
+def _has_range(files: FileTable) -> Bools:
+    return np.asarray((files.startevent != NULL_INTEGER) & (files.endevent != NULL_INTEGER))
+
+
+def effective_events(files: FileTable) -> Ints:
+    """Events that each row stands for: its range (at least 1), else all events of the file, else 1."""
+    ranged = np.maximum(files.endevent - files.startevent + 1, 1)
+    whole = np.where(files.nevents > 0, files.nevents, 1)
+    return np.where(_has_range(files), ranged, whole).astype(np.int64)
+
+
+def effective_bytes(files: FileTable) -> Ints:
+    """Bytes that each row stands for: the file's size scaled to the event range, in whole bytes.
+
+    Scaled only where size, range and number of events are all known. Nothing left or nothing known counts as 1 MB.
+    """
+    size = np.where(files.fsize_bytes == NULL_INTEGER, 0, files.fsize_bytes)
+    scalable = _has_range(files) & (files.nevents > 0) & (size > 0)
+    length = np.where(scalable, files.endevent - files.startevent + 1, 0)
+    divisor = np.where(scalable, files.nevents, 1)
+    # size = whole * divisor + rest keeps every product below 2**63 for any file that a storage can hold
+    scaled = (size // divisor) * length + (size % divisor) * length // divisor
+    result = np.where(scalable, scaled, size)
+    return np.where(result <= 0, MEGABYTE_BYTES, result).astype(np.int64)
+
+
+def effective_mb(files: FileTable) -> Floats:
+    """Effective sizes in MB (1048576 bytes)."""
+    return effective_bytes(files) / float(MEGABYTE_BYTES)
+
+
+def stored_bytes(files: FileTable) -> Ints:
+    """Size of each whole file in bytes; an unknown or negative size adds nothing."""
+    return np.where(files.fsize_bytes > 0, files.fsize_bytes, 0).astype(np.int64)
+
+
+def first_of_each_name(lfn_hash: Ints) -> Ints:
+    """Positions of the first row of each distinct file name, ascending."""
+    return np.sort(np.unique(lfn_hash, return_index=True)[1])
+
+
+def unique_totals(files: FileTable) -> tuple[int, int]:
+    """Number of distinct files and the sum of their sizes in bytes."""
+    first = first_of_each_name(files.lfn_hash)
+    return len(first), int(stored_bytes(files)[first].sum())
