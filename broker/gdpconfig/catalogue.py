@@ -12,6 +12,8 @@ from typing import TypeAlias
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from broker.errors import WRONG_USAGE, BrokerError, Refused
+
 Value: TypeAlias = bool | int | float | str | list[object] | dict[str, object]
 """A converted value of a key."""
 
@@ -20,11 +22,11 @@ VALUE_MAX_CHARACTERS = 256
 VO_MAX_CHARACTERS = 32
 
 
-class CatalogueError(ValueError):
+class CatalogueError(BrokerError, ValueError):
     """The catalogue file itself is wrong; the message names the key and what to correct."""
 
 
-class UnknownKeyError(KeyError):
+class UnknownKeyError(BrokerError, LookupError):
     """No such key in the catalogue.
 
     Attributes:
@@ -32,19 +34,21 @@ class UnknownKeyError(KeyError):
         closest: names in the catalogue that look like it, best first.
     """
 
+    exit_status = WRONG_USAGE
+
     def __init__(self, key: str, closest: Iterable[str] = ()) -> None:
         """Remember the name and the closest known names."""
         self.key = key
         self.closest = tuple(closest)
-        super().__init__(key, self.closest)
+        hint = f"did you mean {' or '.join(self.closest)}?" if self.closest else "broker config list shows all"
+        super().__init__(f"{_short(key)} is not a key of the gdpconfig catalogue", "", hint)
 
-    def __str__(self) -> str:
-        """One sentence with the closest names."""
-        hint = f"; did you mean {' or '.join(self.closest)}?" if self.closest else ""
-        return f"{self.key!r} is not a key of the gdpconfig catalogue{hint}"
+    def __reduce__(self) -> tuple[type[UnknownKeyError], tuple[str, tuple[str, ...]]]:
+        """Pickle by the two arguments, not by the sentence made of them."""
+        return (UnknownKeyError, (self.key, self.closest))
 
 
-class ValueRefusedError(ValueError):
+class ValueRefusedError(Refused, ValueError):
     """A value does not fit its key; the message names the accepted type and range."""
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from broker.errors import Refused
 from broker.gdpconfig.catalogue import (
     KEY_MAX_CHARACTERS,
     VALUE_MAX_CHARACTERS,
@@ -39,7 +40,7 @@ OUTSIDE_EDITOR = "(outside)"
 """Editor of versions that record what another program wrote into the CONFIG table."""
 
 
-class VersionConflictError(RuntimeError):
+class VersionConflictError(Refused):
     """The values changed since the editor looked at them."""
 
     def __init__(self, expected: int, current: int, editor: str) -> None:
@@ -47,16 +48,17 @@ class VersionConflictError(RuntimeError):
         self.expected = expected
         self.current = current
         super().__init__(
-            f"gdpconfig is at version {current}, changed by {editor}, not at the expected version {expected}; "
-            f"look at the difference (broker config diff {expected} {current}) and try again"
+            f"gdpconfig is at version {current}, changed by {editor}, not at the expected version {expected}",
+            "",
+            f"look at the difference with broker config diff {expected} {current} and try again",
         )
 
 
-class NotSetError(LookupError):
+class NotSetError(Refused, LookupError):
     """There is no row to remove."""
 
 
-class UnknownVersionError(LookupError):
+class UnknownVersionError(Refused, LookupError):
     """No such version was published."""
 
 
@@ -196,7 +198,7 @@ def plan_unset(current: Published, name: str, vo: str | None) -> Edit:
     wanted = (entry.component, name, vo_to_edit(entry, vo))
     kept = [row for row in current.rows if row.row_id != wanted]
     if len(kept) == len(current.rows):
-        raise NotSetError(f"{name} is not set for VO {wanted[2]}, its default is in force; nothing to unset")
+        raise NotSetError(f"{name} is not set for VO {wanted[2]}", "", "its default is in force, nothing is to be done")
     edit = _edit(current, kept)
     new_pairs = set(edit.result.contradictions(wanted[2])) - set(current.contradictions(wanted[2]))
     if new_pairs:
@@ -224,7 +226,7 @@ def differences(old: Iterable[ConfigRow], new: Iterable[ConfigRow]) -> tuple[Row
 
 def fingerprint(rows: Iterable[ConfigRow]) -> str:
     """SHA-256 of the rows in a canonical form; equal for equal rows, whatever their order."""
-    text = json.dumps(sorted((rows_to_json(rows)), key=json.dumps), separators=(",", ":"))
+    text = json.dumps(sorted(rows_to_json(rows), key=json.dumps), separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
