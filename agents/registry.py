@@ -1,0 +1,33 @@
+"""The agents that this installation has, by name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from agents.base import Agent
+from agents.configuration import ConfigurationError
+
+_CLASSES = {"production_job": "agents.production_job:ProductionJobAgent"}
+
+NAMES = tuple(_CLASSES)
+"""Names of all agents."""
+
+
+def make(name: str, options: Mapping[str, Any]) -> Agent[Any]:
+    """The agent ``name`` with ``options`` as they stand in the configuration.
+
+    Raises:
+        KeyError: there is no such agent.
+        ConfigurationError: an option is unknown or out of range.
+    """
+    module, _, class_name = _CLASSES[name].partition(":")
+    agent_class: type[Agent[Any]] = getattr(importlib.import_module(module), class_name)
+    try:
+        return agent_class(agent_class.options_type.model_validate(dict(options)))
+    except ValidationError as error:
+        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise ConfigurationError(found, f"config/agents.yaml, options of {name}", "correct or remove them") from error

@@ -1,0 +1,112 @@
+"""What a cycle of a job brokerage wants to write: jobs with their queues, the files they take, and tasks that wait.
+
+Columns of one length, as everywhere (see :mod:`broker.domain.arrays`). Nothing in here has been checked against the
+database; the write-back leaves out what has changed since it was read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Ints
+
+
+@dataclass(frozen=True)
+class JobTable:
+    """Jobs as columns of length J.
+
+    ``queue`` and ``resource_type`` are positions in the name lists of the :class:`Placement`, -1 for none. Sizes and times are
+    whole numbers in the unit of their name; -1 means not known.
+    """
+
+    chunk: Ints  # position in the cycle's WorkTable
+    jeditaskid: Ints
+    queue: Ints  # the unified queue, as in computingsite
+    resource_type: Ints
+    corecount: Ints
+    minramcount_mb: Ints
+    maxdiskcount_mb: Ints
+    maxwalltime_s: Ints
+    maxcpucount_s: Ints
+    nevents: Ints
+    inputfilebytes: Ints
+    ninputdatafiles: Ints
+    priority: Ints
+    merging: Bools
+
+    def __len__(self) -> int:
+        return len(self.chunk)
+
+
+@dataclass(frozen=True)
+class JobFileTable:
+    """Input files of jobs as columns of length F.
+
+    A file that several jobs read (a reusable or repeated secondary) is not ``claimed``: it is recorded with each job and
+    stays as it is. Every other file is claimed by exactly one job.
+    """
+
+    job: Ints  # position in JobTable
+    jeditaskid: Ints
+    datasetid: Ints
+    fileid: Ints
+    claimed: Bools
+
+    def __len__(self) -> int:
+        return len(self.job)
+
+
+@dataclass(frozen=True)
+class TaskSeen:
+    """A task as the decision saw it. ``scout`` says that the jobs made for it are scouts."""
+
+    jeditaskid: int
+    status: str
+    nucleus: str | None
+    scout: bool = False
+
+
+@dataclass(frozen=True)
+class Placement:
+    """All that one write-back is to write.
+
+    Attributes:
+        queue_names: unified queue names that ``jobs.queue`` points into.
+        resource_types: names that ``jobs.resource_type`` points into.
+        jobs: the jobs, in the order in which they were made.
+        files: their files.
+        tasks: every task of the placement, with or without jobs.
+        waiting: tasks for which nothing could be made, with the reason to show.
+    """
+
+    queue_names: tuple[str, ...]
+    resource_types: tuple[str, ...]
+    jobs: JobTable
+    files: JobFileTable
+    tasks: tuple[TaskSeen, ...]
+    waiting: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse positions that point nowhere: a job would be lost without a trace.
+
+        Raises:
+            ValueError: a column has another length, or a position is outside what it points into.
+        """
+        jobs, files = len(self.jobs), len(self.files)
+        _check_positions("files.job", self.files.job, jobs)
+        _check_positions("jobs.queue", self.jobs.queue, len(self.queue_names))
+        _check_positions("jobs.resource_type", self.jobs.resource_type, len(self.resource_types), lowest=-1)
+        for table, length in ((self.jobs, jobs), (self.files, files)):
+            for name, column in vars(table).items():
+                if column.shape != (length,):
+                    raise ValueError(f"{type(table).__name__}.{name} has shape {column.shape}, not ({length},)")
+        known = np.array(sorted(task.jeditaskid for task in self.tasks), dtype=np.int64)
+        if not bool(np.isin(self.jobs.jeditaskid, known).all()):
+            raise ValueError("jobs of a task that is not among the tasks of the placement")
+
+
+def _check_positions(name: str, positions: Ints, length: int, lowest: int = 0) -> None:
+    if len(positions) and not (lowest <= int(positions.min()) and int(positions.max()) < length):
+        raise ValueError(f"{name} points outside the {length} rows it refers to")

@@ -1,0 +1,111 @@
+"""The rows of ``broker.agent_runs``: one for each cycle of an agent, opened before it starts and closed when it ends.
+
+Started and finished are the database's times. A row that a killed process left open is closed by the next holder of the
+agent's lease.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from sqlalchemy import text
+from sqlalchemy.engine import Connection
+
+RunOutcome = Literal[
+    "running", "done", "over_budget", "abandoned", "lost_lease", "refused", "failed_transient", "failed", "interrupted"
+]
+ERROR_LIMIT = 2000
+"""Characters of an error that are kept."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What is known of a cycle when it ends.
+
+    Attributes:
+        outcome: how it ended.
+        counts: what it did, by name.
+        timings: seconds of each stage, by name.
+        notes: typed remarks for operators.
+        error: what went wrong, None when nothing did.
+        snapshot: id of the snapshot it decided on.
+        tuning: version of the gdpconfig values it used.
+    """
+
+    outcome: RunOutcome
+    counts: Mapping[str, int] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    error: str | None = None
+    snapshot: str | None = None
+    tuning: int | None = None
+
+
+@dataclass(frozen=True)
+class LastRun:
+    """The newest cycle of an agent, as the database has it. Ages are in seconds by the database's clock."""
+
+    agent: str
+    holder: str
+    epoch: int
+    outcome: str
+    started_at: datetime
+    finished_at: datetime | None
+    started_s_ago: float
+    counts: dict[str, int]
+    error: str | None
+
+
+_CLOSE_ORPHANS = text("""
+    UPDATE broker.agent_runs
+    SET outcome = 'interrupted', finished_at = clock_timestamp(),
+        error = 'the process ended without closing the run; nothing needs to be done'
+    WHERE agent = :agent AND finished_at IS NULL AND epoch < :epoch""")
+
+_START = text("""
+    INSERT INTO broker.agent_runs (agent, holder, epoch, started_at, outcome)
+    VALUES (:agent, :holder, :epoch, clock_timestamp(), 'running')
+    RETURNING id""")
+
+_FINISH = text("""
+    UPDATE broker.agent_runs
+    SET finished_at = clock_timestamp(), outcome = :outcome, counts = CAST(:counts AS jsonb), error = :error,
+        snapshot = :snapshot, tuning = :tuning, timings = CAST(:timings AS jsonb)
+    WHERE id = :id""")
+
+_LAST = text("""
+    SELECT DISTINCT ON (agent) agent, holder, epoch, outcome, started_at, finished_at,
+           extract(epoch FROM clock_timestamp() - started_at)::float8 AS started_s_ago, counts, error
+    FROM broker.agent_runs
+    ORDER BY agent, started_at DESC, id DESC""")
+
+
+def start(connection: Connection, agent: str, holder: str, epoch: int) -> int:
+    """Open the row of a cycle, close those that earlier epochs left open, and return its id."""
+    connection.execute(_CLOSE_ORPHANS, {"agent": agent, "epoch": epoch})
+    return int(connection.execute(_START, {"agent": agent, "holder": holder, "epoch": epoch}).scalar_one())
+
+
+def finish(connection: Connection, run_id: int, record: RunRecord) -> None:
+    """Close the row of a cycle. Notes are kept with the counts, under ``notes``."""
+    counts = {**record.counts, "notes": list(record.notes)} if record.notes else dict(record.counts)
+    values = {
+        "id": run_id,
+        "outcome": record.outcome,
+        "counts": json.dumps(counts),
+        "error": None if record.error is None else record.error.replace("\0", "\ufffd")[:ERROR_LIMIT],
+        "snapshot": record.snapshot,
+        "tuning": record.tuning,
+        "timings": json.dumps(dict(record.timings)),
+    }
+    connection.execute(_FINISH, values)
+
+
+def last_runs(connection: Connection) -> dict[str, LastRun]:
+    """The newest cycle of each agent that ever ran."""
+    found = (LastRun(**{**row._mapping, "counts": row.counts or {}}) for row in connection.execute(_LAST))
+    return {run.agent: run for run in found}
