@@ -138,7 +138,7 @@ class Load:
     min_weight: Floats  # MIN_WEIGHT of the chunk's label and share
     express: Bools
     merging: Bools
-    bootstrap_allowed: Bools  # priority at or below MAX_PRIO_TO_BOOTSTRAP
+    bootstrap_allowed: bool  # priority at or below MAX_PRIO_TO_BOOTSTRAP, not merging, not express
 
 
 class LoadWeight(Rule):
@@ -150,7 +150,12 @@ class LoadWeight(Rule):
 
 
 class LoadCut(Rule):
-    """A filter on the load of a candidate and its weight, applied after weighing and not remembered between cycles."""
+    """A filter on the load of a candidate and its weight, applied after weighing and not remembered between cycles.
+
+    ``spares_bootstrap``: a candidate that has no jobs at all is not measured by this rule.
+    """
+
+    spares_bootstrap: ClassVar[bool] = False
 
     @abstractmethod
     def keep(self, load: Load, weight: Floats) -> Bools:

@@ -1,0 +1,116 @@
+"""Profiles: which brokerages run, for which VOs and labels, and how their lists of rules differ from the shipped ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from broker.engine.chain import Chain
+from broker.rules.contract import Filter, GroupFilter, LoadCut, LoadWeight, Rule, Weight
+from broker.rules.registry import BadRule, load_rule, outside_rules, placed, without
+
+GROUP = "broker.brokerages"
+
+
+class BadProfile(Exception):
+    """A profile that cannot be used; the message names the entry and what to do."""
+
+
+class Added(BaseModel):
+    """A rule of an installed package and its place."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    rule: str
+    after: str | None = None
+
+
+class BrokerageProfile(BaseModel):
+    """One brokerage of a profile."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    brokerage: str
+    vo: tuple[str, ...] = ("*",)
+    labels: tuple[str, ...] = ()
+    exclude_labels: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    add: tuple[Added, ...] = ()
+
+
+class Profile(BaseModel):
+    """A profile file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    profile: str
+    brokerages: tuple[BrokerageProfile, ...] = Field(min_length=1)
+
+    def of(self, brokerage: str) -> BrokerageProfile:
+        """The entry of a brokerage.
+
+        Raises:
+            BadProfile: the profile does not have it.
+        """
+        for entry in self.brokerages:
+            if entry.brokerage == brokerage:
+                return entry
+        names = ", ".join(entry.brokerage for entry in self.brokerages)
+        raise BadProfile(f"profile {self.profile}: there is no brokerage {brokerage}; it has {names}")
+
+
+def read_profile(text: str) -> Profile:
+    """The profile in a YAML text.
+
+    Raises:
+        BadProfile: it is no YAML, or an entry is wrong; the message names the entry.
+    """
+    try:
+        return Profile.model_validate(yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise BadProfile(f"the profile is no YAML: {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise BadProfile(f"the profile is wrong at {place}: {first['msg']}") from error
+
+
+def shipped_brokerages() -> dict[str, EntryPoint]:
+    """The brokerages that installed distributions offer, this one included, by name."""
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def build_chain(entry: BrokerageProfile) -> Chain:
+    """The rules of a brokerage as the profile wants them.
+
+    Raises:
+        BadProfile: no such brokerage, or a rule to leave out that is not there.
+        BadRule: a rule to add that cannot be loaded or placed.
+    """
+    offered = shipped_brokerages()
+    if entry.brokerage not in offered:
+        raise BadProfile(f"no installed distribution offers the brokerage {entry.brokerage}; there are {', '.join(offered)}")
+    factory: Callable[[], Chain] = offered[entry.brokerage].load()
+    chain = factory()
+    known = {rule.name for rule in chain}
+    for name in entry.without:
+        if name not in known:
+            raise BadProfile(f"brokerage {entry.brokerage}: without: there is no rule {name}")
+    lists: dict[str, tuple[Any, ...]] = {
+        kind: without(getattr(chain, kind), entry.without) for kind in ("filters", "weights", "load_weights", "cuts")
+    }
+    rules = outside_rules() if entry.add else {}
+    for added in entry.add:
+        rule = load_rule(added.rule, rules)
+        kind = _list_of(rule)
+        lists[kind] = placed(lists[kind], rule, added.after)
+    return Chain(entry.brokerage, **lists)
+
+
+def _list_of(rule: Rule) -> str:
+    kinds = {Filter: "filters", GroupFilter: "filters", Weight: "weights", LoadWeight: "load_weights", LoadCut: "cuts"}
+    for kind, name in kinds.items():
+        if isinstance(rule, kind):
+            return name
+    raise BadRule(f"rule {rule.name}: of no kind that a chain has")

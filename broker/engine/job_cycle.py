@@ -1,0 +1,204 @@
+"""One cycle of a job brokerage: chunks in order against one snapshot, with what the cycle places taken into account.
+
+Pure: snapshot, work, tuning and chain come in; evaluations and rankings come out. Filters and fixed weights are worked out
+for blocks of chunks at once; only what moves with the jobs that were placed is done chunk by chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, as_column, as_row, codes_of, distinct, taken
+from broker.domain.facts import JobFacts
+from broker.domain.queues import QueueTable
+from broker.domain.work import Work, WorkTable
+from broker.engine.chain import Chain
+from broker.engine.count_facts import tags_of
+from broker.engine.data_facts import INPUT_FAULTS, DataFacts, InputLimits, gather_data
+from broker.engine.evaluate import Evaluation, RuleFault, evaluate
+from broker.engine.job_facts import CycleFacts, grid_facts, job_facts, preassignment
+from broker.engine.rank import Ranking, rank
+from broker.gdpconfig import Tuning
+from broker.rules.contract import Load
+from broker.snapshot.snapshot import Snapshot
+
+#: Chunks judged at once: large enough for the arrays to pay, small enough to stay in the processor's cache.
+BLOCK = 256
+#: The gdpconfig keys that the steps which are no rules read.
+STEP_KEYS = (
+    "MAX_MISSING_INPUT_FILES",
+    "MIN_INPUT_COMPLETENESS",
+    "IO_INTENSITY_CUTOFF",
+    "MAX_PRIO_TO_BOOTSTRAP",
+    "NQUEUELIMITSITE",
+    "MIN_WEIGHT",
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """What was worked out for the chunks ``rows``: facts, evaluation, and each fixed factor (broadcastable to (T, Q))."""
+
+    rows: slice
+    facts: JobFacts
+    evaluation: Evaluation
+    factors: tuple[Floats, ...]
+    fixed_weight: Floats  # (T, Q)
+
+
+@dataclass(frozen=True)
+class ChunkResult:
+    """The outcome for one chunk: why it has no candidates (empty if it has), and its ranking over ``left``."""
+
+    row: int
+    block: Block
+    reason: str
+    left: Ints  # candidate positions that passed the filters
+    ranking: Ranking | None
+
+    @property
+    def chosen(self) -> Ints:
+        """Positions of the candidates in the snapshot's queue table, best first."""
+        return self.left[self.ranking.chosen] if self.ranking is not None else self.left[:0]
+
+
+class JobCycle:
+    """A job brokerage over one snapshot.
+
+    Args:
+        snapshot: the grid.
+        work: the chunks, in the order in which they are brokered.
+        tuning: one version of the gdpconfig values, for the VO of the work.
+        chain: the rules.
+        independent: every chunk meets the grid as the snapshot shows it, whatever was placed before.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, work: Work, tuning: Tuning, chain: Chain, *, independent: bool = False
+    ) -> None:
+        self.snapshot, self.work, self.tuning, self.chain = snapshot, work, tuning, chain
+        self._independent = independent
+        self._tunings = chain.tunings(tuning)
+        self._steps = tuning.only(STEP_KEYS)
+        self._grid = grid_facts(snapshot)
+        self._candidates: QueueTable = as_row(snapshot.queues)
+        self._unusable = frozenset(state.name for state in snapshot.states if not state.usable)
+        self._data: DataFacts = gather_data(
+            work,
+            snapshot,
+            InputLimits(
+                self._steps.number("MAX_MISSING_INPUT_FILES"),
+                self._steps.number("MIN_INPUT_COMPLETENESS"),
+                self._steps.number("IO_INTENSITY_CUTOFF"),
+            ),
+        )
+        self._facts = self._cycle_facts(work.chunks)
+        self._tag_names, self._tag_codes = distinct(self._facts.tag)
+        self._placed = np.zeros((max(1, len(self._tag_names)), len(snapshot.unified)))
+        self._limits = self._limits_of(work.chunks)
+        self.faults: list[RuleFault] = []
+
+    def _cycle_facts(self, chunks: WorkTable) -> CycleFacts:
+        initial, single, listed, unknown = preassignment(chunks, self._grid)
+        return CycleFacts(
+            initial=initial,
+            single=single,
+            listed=listed,
+            unknown_queues=unknown,
+            tag=tags_of(chunks, self.snapshot.jobs.resource_work_queues),
+            nucleus=codes_of(chunks.nucleus, list(self.snapshot.nuclei.name)),
+        )
+
+    def _limits_of(self, chunks: WorkTable) -> tuple[Floats, Floats, Bools]:
+        shares, labels = list(chunks.gshare), list(chunks.prodsourcelabel)
+        urgent = (chunks.processingtype == "urgent") | (chunks.currentpriority >= 1000)
+        may_bootstrap = (
+            (chunks.currentpriority <= self._steps.number("MAX_PRIO_TO_BOOTSTRAP")) & ~chunks.merging & ~urgent
+        )
+        return (
+            self._steps.by_suffix("NQUEUELIMITSITE", shares),
+            self._steps.by_two_suffixes("MIN_WEIGHT", labels, shares),
+            np.asarray(may_bootstrap, dtype=np.bool_),
+        )
+
+    def blocks(self) -> Iterator[Block]:
+        """The chunks block by block, judged by all filters and weighed by all fixed weights."""
+        for start in range(0, len(self.work.chunks), BLOCK):
+            yield self.judge(slice(start, min(start + BLOCK, len(self.work.chunks))))
+
+    def judge(self, rows: slice) -> Block:
+        """Judge and weigh the chunks ``rows``."""
+        tasks = as_column(taken(self.work.chunks, rows))
+        facts = job_facts(self.work.chunks, rows, self._facts, self._grid, self._data)
+        evaluation = evaluate(
+            self.chain.filters, tasks, self._candidates, facts, self._tunings, self._unusable
+        )
+        self.faults.extend(evaluation.faults)
+        factors = []
+        weight = np.ones(facts.initial.shape)
+        for rule in self.chain.weights:
+            if not self._unusable.isdisjoint(rule.sources):
+                factor = np.ones((1, 1))
+            else:
+                factor = rule.factor(tasks, self._candidates, facts, self._tunings[rule.name])
+            factors.append(factor)
+            weight *= factor
+        return Block(rows, facts, evaluation, tuple(factors), weight)
+
+    def results(self) -> Iterator[ChunkResult]:
+        """The outcome chunk by chunk, in order; what :meth:`place` is told counts for the chunks that follow."""
+        for block in self.blocks():
+            for row in range(block.rows.start, block.rows.stop):
+                yield self._result(block, row)
+
+    def _result(self, block: Block, row: int) -> ChunkResult:
+        reason = self._blocked(row)
+        inside = row - block.rows.start
+        left = np.flatnonzero(block.evaluation.left[inside])
+        if reason or not len(left):
+            return ChunkResult(row, block, reason or "no_candidates", left[:0], None)
+        ranking = rank(
+            block.fixed_weight[inside, left], self.load(block, row, left), self.chain.load_weights, self.chain.cuts
+        )
+        return ChunkResult(row, block, "" if len(ranking.chosen) else "no_candidates", left, ranking)
+
+    def _blocked(self, row: int) -> str:
+        """Why the chunk cannot be brokered whatever the queues are, empty if it can."""
+        nucleus = self.work.chunks.nucleus[row]
+        if nucleus is not None and self._facts.nucleus[row] < 0:
+            return "unknown_nucleus"
+        return INPUT_FAULTS[int(self._data.fault[row])]
+
+    def load(self, block: Block, row: int, left: AnyArray) -> Load:
+        """The jobs at the candidates ``left`` for a chunk, with those that the cycle has placed for its tag."""
+        facts, inside, chunks = block.facts, row - block.rows.start, self.work.chunks
+        queue_limit, min_weight, may_bootstrap = self._limits
+        defined = facts.defined[inside, left]
+        if not self._independent:
+            defined = defined + self._placed[self._tag_codes[row], self.snapshot.queues.unified[left]]
+        return Load(
+            running=facts.running_equivalent[inside, left],
+            defined=defined,
+            assigned=facts.assigned[inside, left],
+            activated=facts.activated[inside, left],
+            starting=facts.starting[inside, left],
+            actually_running=facts.running[inside, left],
+            all_local=facts.all_local[inside, left],
+            queue_limit=queue_limit[row],
+            min_weight=min_weight[row],
+            express=facts.express[inside, 0],
+            merging=chunks.merging[row],
+            bootstrap_allowed=bool(may_bootstrap[row]),
+        )
+
+    def place(self, row: int, candidates: AnyArray, jobs: AnyArray) -> None:
+        """Count jobs of a chunk that went to these candidates: the chunks that follow find them defined there."""
+        unified = self.snapshot.queues.unified[candidates]
+        np.add.at(self._placed[self._tag_codes[row]], unified, jobs)
+
+    def unknown_queues(self, row: int) -> tuple[str, ...]:
+        """Pre-assigned names of a chunk that are no queue."""
+        return self._facts.unknown_queues[row]

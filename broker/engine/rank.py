@@ -1,0 +1,78 @@
+"""Ranking: weights, the cuts that depend on them, and the best candidates of a chunk.
+
+Source: ATLAS Production Job Brokerage, weights and further filters; PanDA production brokerage, caps and ordering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints
+from broker.rules.contract import Load, LoadCut, LoadWeight
+
+BEST = 10
+LOW_WEIGHT, OTHERS_BOOTSTRAP, WEIGHT_UNKNOWN = "low_weight", "others_bootstrap", "weight_unknown"
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The candidates of one chunk after weighing.
+
+    Attributes:
+        chosen: positions (into the arrays that were ranked), best first.
+        weight: of every position; the product of its factors.
+        load_factors: by position, one array a moving weight, in order.
+        cut: for each position the index into ``cut_codes`` of what cut it, -1 where chosen.
+        bootstrap: positions that have no jobs at all and come first.
+    """
+
+    chosen: Ints
+    weight: Floats
+    load_factors: tuple[Floats, ...]
+    cut: AnyArray
+    bootstrap: Bools
+
+
+def cut_codes(cuts: Sequence[LoadCut]) -> tuple[str, ...]:
+    """The codes for the indices of :attr:`Ranking.cut`."""
+    return (*(cut.code for cut in cuts), LOW_WEIGHT, OTHERS_BOOTSTRAP, WEIGHT_UNKNOWN)
+
+
+def rank(static_weight: Floats, load: Load, load_weights: Sequence[LoadWeight], cuts: Sequence[LoadCut]) -> Ranking:
+    """Rank the n candidates of one chunk, given in the order of their names.
+
+    A candidate without any job bootstraps: it is not measured by its weight but put first. A weight that is not finite
+    never takes part.
+    """
+    factors = tuple(rule.factor(load) for rule in load_weights)
+    weight = static_weight
+    for factor in factors:
+        weight = weight * factor
+    size = len(weight)
+    cut = np.full(size, -1, dtype=np.int16)
+    finite = np.isfinite(weight) & (weight >= 0)
+    if not finite.all():
+        cut[~finite] = len(cuts) + 2
+    bootstrap = _bootstrap(load, size)
+    for index, rule in enumerate(cuts):
+        rejected = ~rule.keep(load, weight)
+        if rule.spares_bootstrap:
+            rejected &= ~bootstrap
+        cut[rejected & (cut < 0)] = index
+    bootstrap = bootstrap & (cut < 0)
+    left = np.flatnonzero(cut < 0)
+    # names ascend, so a stable sort leaves ties in the order of names
+    order = left[np.lexsort((-weight[left], ~bootstrap[left]))]
+    late = order[BEST:]
+    cut[late] = np.where(bootstrap[late], len(cuts) + 1, len(cuts))
+    return Ranking(order[:BEST], weight, factors, cut, bootstrap)
+
+
+def _bootstrap(load: Load, size: int) -> Bools:
+    if not load.bootstrap_allowed:
+        return np.zeros(size, dtype=np.bool_)
+    jobs = load.actually_running + load.activated + load.assigned + load.starting + load.defined
+    return np.asarray(jobs == 0)
