@@ -1,0 +1,1 @@
+"""The database: connections, schema, and the rows that become domain objects."""

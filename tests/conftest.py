@@ -1,0 +1,124 @@
+"""A real PostgreSQL for every test: one server for the run, a fresh database for each test that asks.
+
+Without ``BROKER_TEST_DATABASE_URL`` the embedded server is used; with it, the server at that address, where the account
+must be allowed to create databases.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from broker.store.database import Database
+from broker.store.embedded import SUPERUSER, EmbeddedServer
+from broker.store.migrate import upgrade
+from broker.store.names import Names, quoted
+
+
+class TestServer:
+    """The server of the run: makes and drops databases.
+
+    Args:
+        url: address of a database that is there, used to make others.
+    """
+
+    __test__ = False
+
+    def __init__(self, url: str) -> None:
+        self._admin = Database(url, pool_size=1)
+        self._template = ""
+
+    def create(self, *, migrated: bool = True) -> str:
+        """The address of a new database, with the schema or empty."""
+        if migrated and not self._template:
+            self._template = self._new("template1")
+            with Database(self.url_of(self._template)) as database:
+                upgrade(database)
+        return self.url_of(self._new(self._template if migrated else "template1"))
+
+    def drop(self, name: str) -> None:
+        """Removes a database, whoever is connected."""
+        with self._admin.autocommit() as connection:
+            connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {quoted(name)} WITH (FORCE)")
+
+    def url_of(self, name: str) -> str:
+        """The address of one database."""
+        return sa.make_url(self._admin.url).set(database=name).render_as_string(hide_password=False)
+
+    def close(self) -> None:
+        """Drops what is shared and disconnects."""
+        if self._template:
+            self.drop(self._template)
+        self._admin.close()
+
+    def _new(self, template: str) -> str:
+        name = f"gridbroker_test_{uuid.uuid4().hex}"
+        with self._admin.autocommit() as connection:
+            connection.exec_driver_sql(f"CREATE DATABASE {quoted(name)} TEMPLATE {quoted(template)}")
+        return name
+
+
+@pytest.fixture(scope="session")
+def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the administrative database of the run's server."""
+    given = os.environ.get("BROKER_TEST_DATABASE_URL")
+    if given:
+        yield given
+        return
+    base = tmp_path_factory.getbasetemp()
+    # The workers of one run share a server: it costs memory, and starting it costs time.
+    home = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "server"
+    server = EmbeddedServer(home, {"fsync": "off", "full_page_writes": "off"})
+    server.start()
+    try:
+        yield server.url(SUPERUSER)
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def test_server(server_url: str) -> Iterator[TestServer]:
+    """The server of the run."""
+    server = TestServer(server_url)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def make_database(test_server: TestServer) -> Iterator[Callable[..., Database]]:
+    """Makes databases that are dropped after the test: ``make_database(migrated=True, names=None)``."""
+    with contextlib.ExitStack() as stack:
+
+        def make(*, migrated: bool = True, names: Names | None = None) -> Database:
+            url = test_server.create(migrated=migrated)
+            stack.callback(test_server.drop, sa.make_url(url).database or "")
+            return stack.enter_context(Database(url, names))
+
+        yield make
+
+
+@pytest.fixture
+def database(make_database: Callable[..., Database]) -> Database:
+    """A fresh database with the current schema."""
+    return make_database()
+
+
+@pytest.fixture
+def empty_database(make_database: Callable[..., Database]) -> Database:
+    """A fresh database with nothing in it."""
+    return make_database(migrated=False)
+
+
+@pytest.fixture
+def broker_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of its own for commands run inside the test."""
+    home = tmp_path / "home"
+    monkeypatch.setenv("BROKER_HOME", str(home))
+    monkeypatch.delenv("BROKER_DATABASE_URL", raising=False)
+    return home
