@@ -77,7 +77,7 @@ class ChunkTable:
 
 @dataclass(frozen=True)
 class InputFiles:
-    """Datasets of the chunks (length I, master first) and their files: input ``i`` has ``offsets[i]:offsets[i + 1]``."""
+    """Datasets of the chunks (length I, master first) and their files: ``offsets[i]:offsets[i + 1]`` for input i."""
 
     chunk: Ints
     dataset: Ints

@@ -23,7 +23,7 @@ class FileTable:
     """Input files as integer columns of length F; :data:`NULL_INTEGER` is NULL.
 
     ``lfn_hash`` is a 64-bit hash of the logical file name: equal names, equal hashes. ``fsize_bytes`` is the size of
-    the whole file, ``nevents`` its events; ``startevent`` to ``endevent`` (inclusive) the range that the row stands for.
+    the whole file, ``nevents`` its events; ``startevent`` to ``endevent`` (inclusive) the range the row stands for.
     """
 
     fileid: Ints

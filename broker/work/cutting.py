@@ -1,0 +1,294 @@
+"""Jobs cut out of a chunk for a chosen queue, by the task's own rules and the limits of the queue.
+
+The first file (or, with an exact number of files, the first such group) is always taken; further files are added only
+while every limit still holds. Files are used in their order. Source: ATLAS production brokerage, per-job maxima.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints
+from broker.work.breaks import job_breaks, next_breaks, unlimited_files
+from broker.work.chunks import InputFiles
+from broker.work.cut_jobs import CutJobs, no_jobs
+from broker.work.input_files import FileTable, effective_bytes, effective_events, stored_bytes
+from broker.work.job_model import CutLimits, JobFit, JobModel, walltimes_s
+from broker.work.sequential import JobContent, Position, SequentialCutter
+from broker.work.split_settings import MAX_FILES_IN_ALL, SplitSettings
+
+
+class JobCutter(Protocol):
+    """Cuts the jobs of one chunk, in the order of its files."""
+
+    @property
+    def files_left(self) -> int:
+        """Master files that no job has yet."""
+
+    @property
+    def next_file(self) -> int:
+        """Position of the next master file among those of the chunk."""
+
+    def cut(self, count: int, limits: CutLimits) -> CutJobs:
+        """Up to ``count`` jobs for a queue; fewer when files run out, or a job would be below the queue's mintime."""
+
+    def mark(self) -> Position:
+        """How far the chunk has been used."""
+
+    def rewind(self, mark: Position) -> None:
+        """Give back everything that was cut after ``mark``."""
+
+
+def job_cutter(inputs: InputFiles, chunk: int, settings: SplitSettings, model: JobModel) -> JobCutter:
+    """The cutter for the chunk: by sums over runs of files where its input allows that, else file by file."""
+    positions = inputs.inputs_of(chunk)
+    master = inputs.files_of(positions[0])
+    if len(positions) == 1 and names_in_one_run(master.lfn_hash):
+        return RunCutter(master, int(inputs.offsets[positions[0]]), settings, model)
+    return FileCutter(inputs, chunk, settings, model)
+
+
+def names_in_one_run(lfn_hash: Ints) -> bool:
+    """Whether all rows of a file name come one after another."""
+    if not len(lfn_hash):
+        return True
+    runs = 1 + int(np.count_nonzero(lfn_hash[1:] != lfn_hash[:-1]))
+    return runs == len(np.unique(lfn_hash))
+
+
+def _before(values: Ints) -> Ints:
+    return np.concatenate([[0], np.cumsum(values)]).astype(np.int64)
+
+
+class _Runs:
+    """Prefix sums over the master files: content of any run of files in constant time."""
+
+    def __init__(self, files: FileTable) -> None:
+        size = stored_bytes(files)
+        new_name = np.ones(len(files), dtype=np.bool_)
+        new_name[1:] = files.lfn_hash[1:] != files.lfn_hash[:-1]
+        self.file_events, self.file_size = effective_events(files), effective_bytes(files)
+        self.events, self.size = _before(self.file_events), _before(self.file_size)
+        self.bytes, self.names = _before(np.where(new_name, size, 0)), _before(new_name.astype(np.int64))
+        # a run that begins inside a name has its bytes once more than the sums over new names say
+        self.first_bytes = np.where(new_name, 0, size).astype(np.int64)
+        self.first_names = (~new_name).astype(np.int64)
+        self.lists = tuple(column.tolist() for column in (self.events, self.size, self.bytes, self.first_bytes))
+
+    def input_bytes(self, first: Ints, stop: Ints) -> Ints:
+        return self.bytes[stop] - self.bytes[first] + self.first_bytes[first]
+
+    def input_files(self, first: Ints, stop: Ints) -> Ints:
+        return self.names[stop] - self.names[first] + self.first_names[first]
+
+
+class RunCutter:
+    """Cutter of chunks without secondaries: jobs are runs of files, measured with prefix sums."""
+
+    def __init__(self, master: FileTable, offset: int, settings: SplitSettings, model: JobModel) -> None:
+        """Prepare the files; ``offset`` is the position of the first of them in ``InputFiles.files``."""
+        self._count, self._offset, self._settings, self._model = len(master), offset, settings, model
+        self._runs = _Runs(master)
+        self._next_break: list[int] = next_breaks(job_breaks(master, settings)).tolist()
+        self._unlimited: list[bool] = unlimited_files(master, settings).tolist()
+        self._at = 0
+        self._guess = 1
+        self._walltime: dict[tuple[float, float], Ints | None] = {}
+
+    @property
+    def files_left(self) -> int:
+        """Master files that no job has yet."""
+        return self._count - self._at
+
+    @property
+    def next_file(self) -> int:
+        """Position of the next master file among those of the chunk."""
+        return self._at
+
+    def mark(self) -> Position:
+        """How far the chunk has been used."""
+        return Position(self._at, ())
+
+    def rewind(self, mark: Position) -> None:
+        """Give back everything that was cut after ``mark``."""
+        self._at = mark.master
+
+    def cut(self, count: int, limits: CutLimits) -> CutJobs:
+        """Up to ``count`` jobs for a queue with these limits; see :class:`JobCutter`."""
+        fit = JobFit(self._settings, self._model, limits)
+        seconds = self._walltime_before(limits)
+        if self._settings.takes_files_at_once:
+            step = self._settings.files_limit
+            first = np.arange(self._at, self._count, step, dtype=np.int64)[:count]
+            stop = np.minimum(first + step, self._count)
+        else:
+            first, stop = self._grown(count, fit, seconds)
+        walltime = self._walltimes(first, stop, seconds)
+        kept = _long_enough(walltime, fit.least_walltime_s)
+        jobs = self._jobs(first[:kept], stop[:kept], walltime[:kept], fit)
+        self._at = int(stop[kept - 1]) if kept else self._at
+        return jobs
+
+    def _walltime_before(self, limits: CutLimits) -> Ints | None:
+        key = (limits.cores, limits.corepower)
+        if key not in self._walltime:
+            seconds = walltimes_s(self._model, limits, self._runs.file_events, self._runs.file_size)
+            self._walltime[key] = None if seconds is None else _before(seconds)
+        return self._walltime[key]
+
+    def _walltimes(self, first: Ints, stop: Ints, seconds: Ints | None) -> Floats:
+        if seconds is None:
+            return np.full(len(first), np.nan)
+        return np.asarray(self._model.base_walltime_s + (seconds[stop] - seconds[first]), dtype=np.float64)
+
+    def _grown(self, count: int, fit: JobFit, seconds: Ints | None) -> tuple[Ints, Ints]:
+        first: list[int] = []
+        stop: list[int] = []
+        at = self._at
+        while at < self._count and len(first) < count:
+            end = self._end_of_job(at, fit, seconds)
+            first.append(at)
+            stop.append(end)
+            at = end
+        return np.array(first, dtype=np.int64), np.array(stop, dtype=np.int64)
+
+    def _end_of_job(self, at: int, fit: JobFit, seconds: Ints | None) -> int:
+        """The largest end for which every limit holds, looked for around the length of the job before."""
+        last = self._next_break[at]
+        if self._unlimited[at]:
+            return last
+        last = min(last, at + self._settings.files_limit, at + MAX_FILES_IN_ALL)
+        end = max(min(at + self._guess, last), at + 1)
+        if end > at + 1 and not self._fits(at, end, fit, seconds):
+            end -= 1
+            while end > at + 1 and not self._fits(at, end, fit, seconds):
+                end -= 1
+        else:
+            while end < last and self._fits(at, end + 1, fit, seconds):
+                end += 1
+        self._guess = end - at
+        return end
+
+    def _fits(self, first: int, stop: int, fit: JobFit, seconds: Ints | None) -> bool:
+        events, size, stored, first_bytes = self._runs.lists
+        n_events = events[stop] - events[first]
+        limit = self._settings.events_limit
+        if limit is not None and n_events > limit:
+            return False
+        walltime = math.nan
+        if seconds is not None:
+            walltime = self._model.base_walltime_s + int(seconds[stop] - seconds[first])
+        input_bytes = stored[stop] - stored[first] + first_bytes[first]
+        return fit.fits(n_events, size[stop] - size[first], input_bytes, walltime)
+
+    def _jobs(self, first: Ints, stop: Ints, walltime: Floats, fit: JobFit) -> CutJobs:
+        if not len(first):
+            return no_jobs()
+        runs = self._runs
+        events, size = runs.events[stop] - runs.events[first], runs.size[stop] - runs.size[first]
+        stored = runs.input_bytes(first, stop)
+        none = np.zeros(len(first) + 1, dtype=np.int64)
+        return CutJobs(
+            first + self._offset,
+            stop + self._offset,
+            events,
+            runs.input_files(first, stop),
+            stored,
+            fit.output_mb(events, size, stored),
+            fit.disk_mb(events, size, stored),
+            walltime,
+            np.empty(0, dtype=np.int64),
+            none,
+        )
+
+
+class FileCutter:
+    """Cutter of any chunk: jobs grow file by file, with the files of the secondaries that go with them."""
+
+    def __init__(self, inputs: InputFiles, chunk: int, settings: SplitSettings, model: JobModel) -> None:
+        """Prepare the datasets of the chunk."""
+        positions = inputs.inputs_of(chunk)
+        self._offsets = [int(inputs.offsets[position]) for position in positions]
+        self._master = inputs.files_of(positions[0])
+        parts = [(inputs.files_of(position), inputs.uses[position]) for position in positions]
+        self._settings, self._model = settings, model
+        self._sequence = SequentialCutter(parts, settings)
+        self._at = self._sequence.start()
+        self._events, self._size = effective_events(self._master), effective_bytes(self._master)
+
+    @property
+    def files_left(self) -> int:
+        """Master files that no job has yet."""
+        return len(self._master) - self._at.master
+
+    @property
+    def next_file(self) -> int:
+        """Position of the next master file among those of the chunk."""
+        return self._at.master
+
+    def mark(self) -> Position:
+        """How far the chunk has been used."""
+        return self._at
+
+    def rewind(self, mark: Position) -> None:
+        """Give back everything that was cut after ``mark``."""
+        self._at = mark
+
+    def cut(self, count: int, limits: CutLimits) -> CutJobs:
+        """Up to ``count`` jobs for a queue with these limits; see :class:`JobCutter`."""
+        fit = JobFit(self._settings, self._model, limits)
+        seconds = walltimes_s(self._model, limits, self._events, self._size)
+        before = None if seconds is None else _before(seconds)
+
+        def walltime_of(job: JobContent) -> float:
+            if before is None:
+                return math.nan
+            return self._model.base_walltime_s + int(before[job.stop] - before[job.first])
+
+        def fits(job: JobContent) -> bool:
+            return fit.fits(job.events, job.effective_bytes, job.input_bytes, walltime_of(job))
+
+        made: list[tuple[JobContent, float]] = []
+        while len(made) < count and (following := self._sequence.next_job(self._at, fits)) is not None:
+            walltime = walltime_of(following[0])
+            if not _long_enough(np.array([walltime]), fit.least_walltime_s):
+                break
+            made.append((following[0], walltime))
+            self._at = following[1]
+        return self._jobs(made, fit)
+
+    def _jobs(self, made: list[tuple[JobContent, float]], fit: JobFit) -> CutJobs:
+        if not made:
+            return no_jobs()
+        columns = np.array(
+            [(j.first, j.stop, j.events, j.effective_bytes, j.input_files, j.input_bytes) for j, _ in made],
+            dtype=np.int64,
+        ).T
+        first, stop, events, size, files, stored = columns
+        shifted = [
+            [index + offset for index, offset in zip(job.secondaries, self._offsets[1:], strict=True)]
+            for job, _ in made
+        ]
+        lengths = np.array([sum(len(index) for index in parts) for parts in shifted], dtype=np.int64)
+        extra = [index for parts in shifted for index in parts]
+        return CutJobs(
+            first + self._offsets[0],
+            stop + self._offsets[0],
+            events,
+            files,
+            stored,
+            fit.output_mb(events, size, stored),
+            fit.disk_mb(events, size, stored),
+            np.array([walltime for _, walltime in made], dtype=np.float64),
+            np.concatenate(extra) if extra else np.empty(0, dtype=np.int64),
+            _before(lengths),
+        )
+
+
+def _long_enough(walltime_s: Floats, least_s: float) -> int:
+    """Number of jobs before the first one whose walltime is known and below the least."""
+    short: Bools = walltime_s < least_s
+    return int(np.argmax(short)) if bool(short.any()) else len(walltime_s)
