@@ -1,0 +1,47 @@
+"""Rules and catalogue agree about who reads which key."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+
+import broker.rules
+from broker.gdpconfig.shipped import shipped_catalogue
+from broker.rules.contract import Rule
+
+
+def rules_of_this_tree() -> list[type[Rule]]:
+    """Every rule under ``broker.rules`` that can be used, found by looking, not by a list."""
+    found: dict[str, type[Rule]] = {}
+    for module_info in pkgutil.walk_packages(broker.rules.__path__, "broker.rules."):
+        module = importlib.import_module(module_info.name)
+        for rule in vars(module).values():
+            if inspect.isclass(rule) and issubclass(rule, Rule) and not inspect.isabstract(rule):
+                found[f"{rule.__module__}.{rule.__qualname__}"] = rule
+    return [found[name] for name in sorted(found)]
+
+
+def test_rules_with_keys_are_found() -> None:
+    assert len([rule for rule in rules_of_this_tree() if rule.keys]) >= 3
+
+
+def test_every_key_that_a_rule_declares_is_in_the_catalogue() -> None:
+    unknown = [
+        f"{rule.__module__}: {key} is not in config/gdpconfig.yaml; did you mean {shipped_catalogue().closest(key)}?"
+        for rule in rules_of_this_tree()
+        for key in rule.keys
+        if key not in shipped_catalogue()
+    ]
+    assert unknown == []
+
+
+def test_the_catalogue_names_every_rule_that_reads_a_key() -> None:
+    missing = [
+        f"{rule.__module__} reads {key}: add its code {rule.code} to read_by of {key} in config/gdpconfig.yaml"
+        for rule in rules_of_this_tree()
+        for key in rule.keys
+        if key in shipped_catalogue()
+        and not any(rule.code in codes for codes in shipped_catalogue().entry(key).read_by.values())
+    ]
+    assert missing == []
