@@ -1,4 +1,4 @@
-"""Profiles: which brokerages run, for which VOs and labels, and how their lists of rules differ from the shipped ones."""
+"""Profiles: which brokerages run, for which VOs and labels, and how their rules differ from the shipped ones."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from broker.engine.chain import Chain
 from broker.rules.contract import Filter, GroupFilter, LoadCut, LoadWeight, Rule, Weight
-from broker.rules.registry import BadRule, load_rule, outside_rules, placed, without
+from broker.rules.registry import RuleError, load_rule, outside_rules, placed, without
 
 GROUP = "broker.brokerages"
 
 
-class BadProfile(Exception):
+class ProfileError(Exception):
     """A profile that cannot be used; the message names the entry and what to do."""
 
 
@@ -51,29 +51,29 @@ class Profile(BaseModel):
         """The entry of a brokerage.
 
         Raises:
-            BadProfile: the profile does not have it.
+            ProfileError: the profile does not have it.
         """
         for entry in self.brokerages:
             if entry.brokerage == brokerage:
                 return entry
         names = ", ".join(entry.brokerage for entry in self.brokerages)
-        raise BadProfile(f"profile {self.profile}: there is no brokerage {brokerage}; it has {names}")
+        raise ProfileError(f"profile {self.profile}: there is no brokerage {brokerage}; it has {names}")
 
 
 def read_profile(text: str) -> Profile:
     """The profile in a YAML text.
 
     Raises:
-        BadProfile: it is no YAML, or an entry is wrong; the message names the entry.
+        ProfileError: it is no YAML, or an entry is wrong; the message names the entry.
     """
     try:
         return Profile.model_validate(yaml.safe_load(text))
     except yaml.YAMLError as error:
-        raise BadProfile(f"the profile is no YAML: {error}") from error
+        raise ProfileError(f"the profile is no YAML: {error}") from error
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise BadProfile(f"the profile is wrong at {place}: {first['msg']}") from error
+        raise ProfileError(f"the profile is wrong at {place}: {first['msg']}") from error
 
 
 def shipped_brokerages() -> dict[str, EntryPoint]:
@@ -85,18 +85,20 @@ def build_chain(entry: BrokerageProfile) -> Chain:
     """The rules of a brokerage as the profile wants them.
 
     Raises:
-        BadProfile: no such brokerage, or a rule to leave out that is not there.
-        BadRule: a rule to add that cannot be loaded or placed.
+        ProfileError: no such brokerage, or a rule to leave out that is not there.
+        RuleError: a rule to add that cannot be loaded or placed.
     """
     offered = shipped_brokerages()
     if entry.brokerage not in offered:
-        raise BadProfile(f"no installed distribution offers the brokerage {entry.brokerage}; there are {', '.join(offered)}")
+        raise ProfileError(
+            f"no installed distribution offers the brokerage {entry.brokerage}; there are {', '.join(offered)}"
+        )
     factory: Callable[[], Chain] = offered[entry.brokerage].load()
     chain = factory()
     known = {rule.name for rule in chain}
     for name in entry.without:
         if name not in known:
-            raise BadProfile(f"brokerage {entry.brokerage}: without: there is no rule {name}")
+            raise ProfileError(f"brokerage {entry.brokerage}: without: there is no rule {name}")
     lists: dict[str, tuple[Any, ...]] = {
         kind: without(getattr(chain, kind), entry.without) for kind in ("filters", "weights", "load_weights", "cuts")
     }
@@ -113,4 +115,4 @@ def _list_of(rule: Rule) -> str:
     for kind, name in kinds.items():
         if isinstance(rule, kind):
             return name
-    raise BadRule(f"rule {rule.name}: of no kind that a chain has")
+    raise RuleError(f"rule {rule.name}: of no kind that a chain has")

@@ -16,9 +16,11 @@ Value = float | int | str | bool | None
 class Observation:
     """Why a rule decided as it did about one chunk and one candidate.
 
-    The rule keeps the candidate when ``value operator limit`` holds. ``unit`` is that of both; ``key`` names what set the
-    limit: a gdpconfig key, a CRIC field of the queue (``queue.maxrss``), a column of the task (``task.ramcount``) or ``rule``
-    for a constant of the specification. ``inputs`` are the figures from which value and limit were worked out.
+    The rule keeps the candidate when ``value operator limit`` holds. ``unit`` is that of both; ``key`` names what set
+    the limit: a gdpconfig key, a CRIC field of the queue (``queue.maxrss``), a column of the task (``task.ramcount``)
+    or
+    ``rule`` for a constant of the specification. ``inputs`` are the figures from which value and limit were worked
+    out.
     """
 
     value: Value

@@ -1,13 +1,14 @@
 """What is known of chunks and candidates together when a job brokerage judges them.
 
-Facts are gathered once from the snapshot for a block of chunks, so that a rule is only its comparison. Shapes: (T, Q) for
-chunk against candidate, (T, 1) for the chunk alone, (1, Q) for the candidate alone. NaN is "not known".
+Facts are gathered once from the snapshot for a block of chunks, so that a rule is only its comparison. Shapes: (T, Q)
+for chunk against candidate, (T, 1) for the chunk alone, (1, Q) for the candidate alone. NaN is "not known".
 """
 
 from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -76,7 +77,7 @@ class JobFacts:
 
     def block(self, tasks: Ints, candidates: Ints) -> JobFacts:
         """The facts of the chunks and candidates at these positions; axes of length 1 stay."""
-        changes = {}
+        changes: dict[str, Any] = {}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):

@@ -15,8 +15,8 @@ class QueueTable:
     """Candidates (length Q): the pseudo-queues of every unified queue, and every queue that is not unified, by name.
 
     A queue that is not unified is its own unified queue. ``unified`` points into :class:`UnifiedTable`. NULL is NaN or
-    ``None``. ``maxrss_mb`` and ``minrss_mb`` are totals for a job slot of the pseudo-queue, ``maxwdir_mb`` is that of the
-    unified queue. Source: ATLAS Production Job Brokerage; PanDA data model, schedconfig and pseudo-queues.
+    ``None``. ``maxrss_mb`` and ``minrss_mb`` are totals for a job slot of the pseudo-queue, ``maxwdir_mb`` is that of
+    the unified queue. Source: ATLAS Production Job Brokerage; PanDA data model, schedconfig and pseudo-queues.
     """
 
     name: Texts

@@ -12,8 +12,8 @@ _TOKEN = re.compile(r"^([A-Z]{2})=(-?\d+)$")
 class SplitRule:
     """The tokens of ``jedi_tasks.splitrule``.
 
-    ``values`` holds the integer of each token; ``malformed`` the pieces that are no token, which are reported, never used.
-    Source: PanDA data model, task split rules.
+    ``values`` holds the integer of each token; ``malformed`` the pieces that are no token, which are reported, never
+    used. Source: PanDA data model, task split rules.
     """
 
     values: dict[str, int] = field(default_factory=dict)

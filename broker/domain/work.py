@@ -1,8 +1,8 @@
 """The work of the job brokerages: input chunks of tasks, with all that a rule may ask about them.
 
 A chunk is the set of ready files of one master dataset that need the same memory (``ramcount``). One row of
-:class:`WorkTable` is one chunk with the columns of its task. Names follow ``jedi_tasks`` where the value is the column's.
-Source: ATLAS Production Job Brokerage; PanDA data model, tasks and datasets.
+:class:`WorkTable` is one chunk with the columns of its task. Names follow ``jedi_tasks`` where the value is the
+column's. Source: ATLAS Production Job Brokerage; PanDA data model, tasks and datasets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ class WorkTable:
     """Chunks as columns of length T, in the order in which they are brokered (priority, then task id).
 
     Times are seconds since 1970 UTC. ``ramcount`` is the chunk's own memory in MB (NaN when all its files have none),
-    ``task_ramcount`` the task's. Split-rule values are 0 when absent. Sizes of an atomic job are the largest over the chunk.
+    ``task_ramcount`` the task's. Split-rule values are 0 when absent. Sizes of an atomic job are the largest over the
+    chunk.
     """
 
     jeditaskid: Ints
@@ -127,8 +128,9 @@ class InputTable:
 class ReplicaTable:
     """Where the input is (length R): one row for each dataset of a chunk and storage endpoint.
 
-    ``found`` and ``total`` are the catalogue's file counts for the replica (summed over the constituents of a container).
-    ``chunk_files`` and ``chunk_bytes`` say how much of the *chunk's* files of that dataset the endpoint holds.
+    ``found`` and ``total`` are the catalogue's file counts for the replica (summed over the constituents of a
+    container). ``chunk_files`` and ``chunk_bytes`` say how much of the *chunk's* files of that dataset the endpoint
+    holds.
     """
 
     input: Ints  # index into InputTable

@@ -9,7 +9,7 @@ from broker.gdpconfig import Tuning
 from broker.rules.contract import Filter, GroupFilter, LoadCut, LoadWeight, Rule, Weight
 
 
-class BadChain(ValueError):
+class ChainError(ValueError):
     """The rules of a chain do not go together: two of one name, or a weight among the filters."""
 
 
@@ -35,12 +35,12 @@ class Chain:
         """Refuse two rules of one name.
 
         Raises:
-            BadChain: the same name twice.
+            ChainError: the same name twice.
         """
         seen: set[str] = set()
         for rule in self:
             if rule.name in seen:
-                raise BadChain(f"{self.brokerage}: the rule {rule.name} is there twice; name it once in the profile")
+                raise ChainError(f"{self.brokerage}: the rule {rule.name} is there twice; name it once in the profile")
             seen.add(rule.name)
 
     def __iter__(self) -> Iterator[Rule]:

@@ -1,4 +1,4 @@
-"""What is counted for a chunk at each unified queue: jobs of its tag, slots, running cores, and "running" as it is read."""
+"""What is counted for a chunk at each unified queue: jobs, slots, cores, and the readings of "running"."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def slots_of(snapshot: Snapshot, tags: Texts, resource_types: Texts) -> Floats:
     The share's own row wins over the row for all shares; then the resource type's own over the row for all types, and a
     task without a resource type takes the sum. Source: PanDA data model, Harvester slots.
     """
-    pairs, codes = distinct(texts(f"{tag}\0{'' if kind is None else kind}" for tag, kind in
-                                  zip(tags, resource_types, strict=True)))
+    pairs, codes = distinct(
+        texts(f"{tag}\0{'' if kind is None else kind}" for tag, kind in zip(tags, resource_types, strict=True))
+    )
     table = np.full((len(pairs), len(snapshot.unified)), np.nan)
     if len(snapshot.slots):
         for index, pair in enumerate(pairs):
@@ -73,8 +74,9 @@ def running_equivalent(running: Floats, starting: Floats, workers: Floats, slots
 
     Source: ATLAS Production Job Brokerage, initial weight.
     """
-    bootstrap = np.where((running < MAX_WORKERS_COUNTED) & (workers > running),
-                         np.minimum(MAX_WORKERS_COUNTED, workers), 0.0)
+    bootstrap = np.where(
+        (running < MAX_WORKERS_COUNTED) & (workers > running), np.minimum(MAX_WORKERS_COUNTED, workers), 0.0
+    )
     result = np.maximum(running, bootstrap)
     known = ~np.isnan(slots)
     if known.any():

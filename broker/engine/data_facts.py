@@ -1,7 +1,7 @@
 """Where the input of chunks is: what each queue has of it, and whether it can be read from elsewhere at all.
 
-Source: ATLAS Production Job Brokerage, data availability; PanDA production brokerage, dataset completeness and available
-files.
+Source: ATLAS Production Job Brokerage, data availability; PanDA production brokerage, dataset completeness and
+available files.
 """
 
 from __future__ import annotations
@@ -108,9 +108,7 @@ def _completeness(work: Work, snapshot: Snapshot, storage: Ints, enough: Bools) 
     return fault, remote_source
 
 
-def _complete_everywhere(
-    work: Work, snapshot: Snapshot, storage: Ints, enough: Bools
-) -> tuple[Ints, Ints, Bools]:
+def _complete_everywhere(work: Work, snapshot: Snapshot, storage: Ints, enough: Bools) -> tuple[Ints, Ints, Bools]:
     inputs, queues = work.inputs, len(snapshot.unified)
     located = ~inputs.is_pseudo & ~inputs.distributed
     wanted = np.bincount(inputs.chunk[located], minlength=len(work.chunks))
@@ -163,5 +161,9 @@ def _availability(
         np.maximum.at(anywhere, inverse, values)
         figures.append((disk, anywhere))
     pairs, group = np.unique(inputs.chunk[keys // span] * span + keys % span, return_inverse=True)
-    summed = [np.bincount(group, weights=column, minlength=len(pairs)) for both in figures for column in both]
+    summed: list[Floats] = [
+        np.bincount(group, weights=column, minlength=len(pairs)).astype(np.float64)
+        for both in figures
+        for column in both
+    ]
     return pairs // span, pairs % span, summed[0], summed[2], summed[1], summed[3]

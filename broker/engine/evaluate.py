@@ -1,7 +1,7 @@
 """Running filters over blocks of chunks and candidates: who is left, and which rule rejected whom.
 
-For each (chunk, candidate) the engine keeps the index of the rule that decides: the first that rejects for good, else the
-last that rejects for now. That small matrix is the explanation.
+For each (chunk, candidate) the engine keeps the index of the rule that decides: the first that rejects for good, else
+the last that rejects for now. That small matrix is the explanation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AnyFilter = Filter | GroupFilter
 
 @dataclass(frozen=True)
 class RuleFault:
-    """A rule that could not be run: it raised, or answered with something that is no mask. It is counted, not hidden."""
+    """A rule that could not be run: it raised, or its answer is no mask. It is counted, not hidden."""
 
     rule: str
     error: str

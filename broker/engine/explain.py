@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from broker.domain.arrays import AnyArray
 from broker.domain.decisions import Candidate, Decision, FunnelStep, Outcome
 from broker.domain.queues import QueueTable
-from broker.engine.evaluate import LEFT, reason_codes
+from broker.engine.evaluate import LEFT, AnyFilter, reason_codes
 from broker.engine.job_cycle import ChunkResult, JobCycle
 from broker.engine.rank import cut_codes
 
@@ -20,7 +22,7 @@ def decision_of(cycle: JobCycle, result: ChunkResult) -> Decision:
     chunks, row = cycle.work.chunks, result.row
     outcome: Outcome = "pending" if result.reason else "brokered"
     ramcount = float(chunks.ramcount[row])
-    rejected = _rejected(cycle.snapshot.queues, codes, position)
+    rejected = _rejected(cycle.snapshot.queues, cycle.chain.filters, codes, position)
     rejected.update((name, UNKNOWN_QUEUE) for name in cycle.unknown_queues(row))
     return Decision(
         jeditaskid=int(chunks.jeditaskid[row]),
@@ -66,19 +68,30 @@ def _funnel(codes: tuple[str, ...], steps: tuple[int, ...], position: AnyArray) 
     return tuple(funnel)
 
 
-def _rejected(queues: QueueTable, codes: tuple[str, ...], position: AnyArray) -> dict[str, str]:
+def _departures(filters: Sequence[AnyFilter], codes: int) -> list[int]:
+    """For each code the moment at which its candidates go: rules for good, then rules for now, then the cuts."""
+    count = len(filters)
+    temporary = [rule.kind == "temporary" for rule in filters]
+    judged = [(index % count) + count * temporary[index % count] for index in range(2 * count)]
+    return [*judged, *range(2 * count, codes)]
+
+
+def _rejected(
+    queues: QueueTable, filters: Sequence[AnyFilter], codes: tuple[str, ...], position: AnyArray
+) -> dict[str, str]:
     """Code by pseudo-queue, and by unified queue where none of its pseudo-queues is left: that of the last to go.
 
     The last to go is the one that the latest rule rejected; ties go to the later name.
     """
     rejected: dict[str, str] = {}
     last: dict[str, int] = {}
+    departure = _departures(filters, len(codes))
     alive = {str(queues.unified_name[index]) for index in np.flatnonzero(position == LEFT)}
     for index in np.flatnonzero(position >= 0):
         step = int(position[index])
         rejected[str(queues.name[index])] = codes[step]
         unified = str(queues.unified_name[index])
-        if unified not in alive and step >= last.get(unified, -1):
+        if unified not in alive and (unified not in last or departure[step] >= departure[last[unified]]):
             last[unified] = step
     for unified, step in last.items():
         rejected.setdefault(unified, codes[step])

@@ -1,7 +1,7 @@
 """One cycle of a job brokerage: chunks in order against one snapshot, with what the cycle places taken into account.
 
-Pure: snapshot, work, tuning and chain come in; evaluations and rankings come out. Filters and fixed weights are worked out
-for blocks of chunks at once; only what moves with the jobs that were placed is done chunk by chunk.
+Pure: snapshot, work, tuning and chain come in; evaluations and rankings come out. Filters and fixed weights are
+worked out for blocks of chunks at once; only what moves with the jobs that were placed is done chunk by chunk.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STEP_KEYS = (
 
 @dataclass(frozen=True)
 class Block:
-    """What was worked out for the chunks ``rows``: facts, evaluation, and each fixed factor (broadcastable to (T, Q))."""
+    """What was worked out for the chunks ``rows``: facts, evaluation, and each fixed factor."""
 
     rows: slice
     facts: JobFacts
@@ -133,9 +133,7 @@ class JobCycle:
         """Judge and weigh the chunks ``rows``."""
         tasks = as_column(taken(self.work.chunks, rows))
         facts = job_facts(self.work.chunks, rows, self._facts, self._grid, self._data)
-        evaluation = evaluate(
-            self.chain.filters, tasks, self._candidates, facts, self._tunings, self._unusable
-        )
+        evaluation = evaluate(self.chain.filters, tasks, self._candidates, facts, self._tunings, self._unusable)
         self.faults.extend(evaluation.faults)
         factors = []
         weight = np.ones(facts.initial.shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +20,7 @@ URGENT_PRIORITY = 1000.0
 #: Event-service tasks from this priority on count as high. Source: PanDA production brokerage, derived values.
 ES_HIGH_PRIORITY = 900.0
 DATADISK = "DATADISK"
-HS06_UNITS = frozenset(
-    unit + suffix for unit in ("HS06sPerEvent", "mHS06sPerEvent") for suffix in ("", "Fixed")
-)
+HS06_UNITS = frozenset(unit + suffix for unit in ("HS06sPerEvent", "mHS06sPerEvent") for suffix in ("", "Fixed"))
 
 
 @dataclass(frozen=True)
@@ -233,10 +232,10 @@ def _walltime_undefined(work: WorkTable, rows: slice) -> Bools:
     no_wall_unit = np.array([unit is None for unit in work.walltimeunit[rows]], dtype=np.bool_)
     cputime = np.where(hs06, np.nan_to_num(work.cputime[rows]), 0.0)
     nothing = (np.nan_to_num(work.walltime[rows]) == 0) & no_wall_unit & ~has_unit
-    return nothing | (has_unit & (cputime == 0))
+    return np.asarray(nothing | (has_unit & (cputime == 0)))
 
 
-def _nucleus_facts(nucleus: Ints, express: Bools, grid: GridFacts) -> dict[str, Bools | Floats | Ints]:
+def _nucleus_facts(nucleus: Ints, express: Bools, grid: GridFacts) -> dict[str, Any]:
     snapshot, queues = grid.snapshot, grid.queues
     nuclei, links = snapshot.nuclei, snapshot.links
     has = nucleus >= 0
@@ -245,11 +244,17 @@ def _nucleus_facts(nucleus: Ints, express: Bools, grid: GridFacts) -> dict[str, 
         none = np.zeros(shape, dtype=np.bool_)
         unknown = np.full(shape, np.nan)
         return {
-            "has_nucleus": has[:, None], "nucleus_bare": np.zeros((shape[0], 1), np.int64),
-            "nucleus_wan": np.ones((shape[0], 1), np.bool_), "nucleus_queued": np.zeros((shape[0], 1)),
-            "at_nucleus": none, "shares_storage": none, "storage_at_nucleus": none,
+            "has_nucleus": has[:, None],
+            "nucleus_bare": np.zeros((shape[0], 1), np.int64),
+            "nucleus_wan": np.ones((shape[0], 1), np.bool_),
+            "nucleus_queued": np.zeros((shape[0], 1)),
+            "at_nucleus": none,
+            "shares_storage": none,
+            "storage_at_nucleus": none,
             "storage_known": grid.storage_known,
-            "closeness": unknown, "link_queued": unknown, "throughput_mbps": unknown,
+            "closeness": unknown,
+            "link_queued": unknown,
+            "throughput_mbps": unknown,
         }
     at = np.maximum(nucleus, 0)
     output = nuclei.output_storage
@@ -274,9 +279,9 @@ def _nucleus_facts(nucleus: Ints, express: Bools, grid: GridFacts) -> dict[str, 
         "has_nucleus": has[:, None],
         "nucleus_bare": np.where(has, nuclei.bare[at], BARE_NONE)[:, None],
         "nucleus_wan": (~has | wan[at])[:, None],
-        "nucleus_queued": np.where(
-            has, np.where(express, links.total_queued_express[at], links.total_queued[at]), 0.0
-        )[:, None],
+        "nucleus_queued": np.where(has, np.where(express, links.total_queued_express[at], links.total_queued[at]), 0.0)[
+            :, None
+        ],
         "storage_known": grid.storage_known,
         "link_queued": np.where(express[:, None], queued_express, queued),
         **taken,
@@ -300,9 +305,7 @@ def _newest(*windows: Floats) -> Floats:
     return result
 
 
-def _data_of(
-    work: WorkTable, rows: slice, nucleus: Ints, grid: GridFacts, data: DataFacts
-) -> dict[str, Bools | Floats]:
+def _data_of(work: WorkTable, rows: slice, nucleus: Ints, grid: GridFacts, data: DataFacts) -> dict[str, Any]:
     snapshot, unified = grid.snapshot, grid.queues.unified
     size = (rows.stop - rows.start, len(snapshot.unified))
     first, last = np.searchsorted(data.chunk, (rows.start, rows.stop))

@@ -68,8 +68,8 @@ class Rule(ABC):
 class Filter(Rule):
     """A rule that keeps or rejects candidates.
 
-    ``kind`` is ``persistent`` when only a change of the task, the queue or the tuning clears the rejection, ``temporary``
-    when it may clear by itself.
+    ``kind`` is ``persistent`` when only a change of the task, the queue or the tuning clears the rejection,
+    ``temporary`` when it may clear by itself.
     """
 
     kind: ClassVar[Kind] = "persistent"

@@ -17,7 +17,7 @@ KINDS = (Filter, GroupFilter, Weight, LoadWeight, LoadCut)
 RuleT = TypeVar("RuleT", bound=Rule)
 
 
-class BadRule(Exception):
+class RuleError(Exception):
     """A rule that is asked for but not there, or that does not keep the contract."""
 
 
@@ -30,22 +30,24 @@ def load_rule(name: str, offered: dict[str, EntryPoint]) -> Rule:
     """An instance of an outside rule.
 
     Raises:
-        BadRule: no distribution offers it, it cannot be imported, or it does not keep the contract.
+        RuleError: no distribution offers it, it cannot be imported, or it does not keep the contract.
     """
     point = offered.get(name)
     if point is None:
         known = ", ".join(sorted(offered)) or "none"
-        raise BadRule(f"rule {name}: no installed distribution offers it (offered: {known}); install it or mend the profile")
+        raise RuleError(
+            f"rule {name}: no installed distribution offers it (offered: {known}); install it or mend the profile"
+        )
     try:
         rule = point.load()()
     except Exception as error:  # whatever an outside module raises on import is a fault of that rule
-        raise BadRule(f"rule {name}: {point.value} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise RuleError(f"rule {name}: {point.value} cannot be loaded: {type(error).__name__}: {error}") from error
     if not isinstance(rule, KINDS):
-        raise BadRule(f"rule {name}: {point.value} is no Filter, GroupFilter, Weight, LoadWeight or LoadCut")
+        raise RuleError(f"rule {name}: {point.value} is no Filter, GroupFilter, Weight, LoadWeight or LoadCut")
     missing = [attribute for attribute in ("name", "code", "title") if not getattr(rule, attribute, None)]
     if missing or rule.name != name:
         fault = f"does not declare {', '.join(missing)}" if missing else f"calls itself {rule.name}"
-        raise BadRule(f"rule {name}: {point.value} {fault}; see docs/how-to/add-a-rule.md")
+        raise RuleError(f"rule {name}: {point.value} {fault}; see docs/how-to/add-a-rule.md")
     return rule
 
 
@@ -53,13 +55,13 @@ def placed(rules: Sequence[RuleT], rule: RuleT, after: str | None) -> tuple[Rule
     """The rules with one more, behind the rule named ``after`` or, without one, at the end.
 
     Raises:
-        BadRule: there is no rule of that name among them.
+        RuleError: there is no rule of that name among them.
     """
     if after is None:
         return (*rules, rule)
     names = [other.name for other in rules]
     if after not in names:
-        raise BadRule(f"rule {rule.name}: cannot be placed after {after}, which is not among {', '.join(names)}")
+        raise RuleError(f"rule {rule.name}: cannot be placed after {after}, which is not among {', '.join(names)}")
     index = names.index(after) + 1
     return (*rules[:index], rule, *rules[index:])
 

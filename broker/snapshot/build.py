@@ -24,7 +24,8 @@ def build_snapshot(
 ) -> Snapshot:
     """The snapshot made from ``sources`` (by name; one that is not there counts as empty).
 
-    A row that cannot be used is left out, with its reason in ``left_out``; nothing here raises for the content of a row.
+    A row that cannot be used is left out, with its reason in ``left_out``; nothing here raises for the content of a
+    row.
     """
     raw = {name: sources.get(name, RawSource(name, {})) for name in SOURCES}
     now_s = taken_at.timestamp()
@@ -80,5 +81,3 @@ def _storage_sites(outputs: Ints, storages: StorageTable, link_sites: list[str |
         return np.full(len(outputs), -1, dtype=np.int64)
     sites = codes_of(storages.site_name, link_sites)
     return np.where(outputs >= 0, sites[np.maximum(outputs, 0)], -1)
-
-

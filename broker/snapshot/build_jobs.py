@@ -15,7 +15,7 @@ from broker.domain.grid import COUNTED_STATUSES, JobCounts
 from broker.domain.queues import SlotTable
 from broker.domain.work import LeftOut
 from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValue, not_negative, number, seconds, text
+from broker.snapshot.readings import BadValueError, json_object, not_negative, number, seconds, text
 
 #: A Harvester worker count is used for this long.
 WORKER_VALIDITY_S = 3600.0
@@ -63,9 +63,7 @@ def build_jobs(
     return JobCounts(tuple(tags), by_tag, total, transferring, cores, tuple(keys), special), average
 
 
-def build_pilots(
-    source: RawSource, unified: dict[str, int], left_out: list[LeftOut]
-) -> tuple[Floats, Floats]:
+def build_pilots(source: RawSource, unified: dict[str, int], left_out: list[LeftOut]) -> tuple[Floats, Floats]:
     """Pilots of the last 3 hours (0 without a row) and last start of a job (NaN if never seen), by unified queue."""
     n_pilots = np.zeros(len(unified))
     laststart = np.full(len(unified), np.nan)
@@ -78,7 +76,7 @@ def build_pilots(
             seen = [0.0 if math.isnan(n := not_negative(row[key], key)) else n for key in ("getjob", "updatejob")]
             n_pilots[queue] = sum(seen)
             laststart[queue] = seconds(row["laststart"], "laststart")
-        except BadValue as bad:
+        except BadValueError as bad:
             left_out.append(LeftOut("pilots", str(row["site"])[:80], bad.code, str(bad)))
     return n_pilots, laststart
 
@@ -92,7 +90,7 @@ def build_workers(source: RawSource, unified: dict[str, int], now_s: float, left
             continue
         try:
             stamp, count = seconds(row["lastupdate"], "lastupdate"), not_negative(row["n_workers"], "n_workers")
-        except BadValue as bad:
+        except BadValueError as bad:
             left_out.append(LeftOut("workers", str(row["computingsite"])[:80], bad.code, str(bad)))
             continue
         if stamp > now_s - WORKER_VALIDITY_S and not math.isnan(count):
@@ -110,7 +108,7 @@ def build_slots(source: RawSource, unified: dict[str, int], now_s: float, left_o
         try:
             numslots, expiry = number(row["numslots"], "numslots"), seconds(row["expirationtime"], "expirationtime")
             share, kind = text(row["gshare"], "gshare"), text(row["resourcetype"], "resourcetype")
-        except BadValue as bad:
+        except BadValueError as bad:
             left_out.append(LeftOut("slots", str(row["pandaqueuename"])[:80], bad.code, str(bad)))
             continue
         if numslots >= 0 and (math.isnan(expiry) or expiry > now_s):
@@ -131,10 +129,10 @@ def by_queue(source: RawSource, table: str, unified: dict[str, int], left_out: l
         queue = unified.get(row["panda_queue"])
         if queue is None:
             continue
-        if isinstance(row["data"], dict):
-            documents[queue] = row["data"]
-        else:
-            left_out.append(LeftOut(source.name, str(row["panda_queue"])[:80], "wrong_type", "data: not an object"))
+        try:
+            documents[queue] = json_object(row["data"], "data")
+        except BadValueError as bad:
+            left_out.append(LeftOut(source.name, str(row["panda_queue"])[:80], bad.code, str(bad)))
     return tuple(documents)
 
 

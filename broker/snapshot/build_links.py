@@ -11,7 +11,7 @@ from broker.domain.arrays import Floats, texts
 from broker.domain.grid import LinkMatrix
 from broker.domain.work import LeftOut
 from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValue, number, seconds
+from broker.snapshot.readings import BadValueError, number, seconds
 
 #: A row of the network matrix counts for this long.
 LINK_VALIDITY_S = 3600.0
@@ -42,8 +42,8 @@ def build_links(source: RawSource, now_s: float, nuclei: list[str], left_out: li
             value = number(row["value"], row["key"])
             stamp = seconds(row["ts"], "ts")
             if field != "closeness" and value < 0:
-                raise BadValue("negative", row["key"], value)
-        except BadValue as bad:
+                raise BadValueError("negative", row["key"], value)
+        except BadValueError as bad:
             left_out.append(LeftOut("links", f"{row['src']} {row['dst']}"[:80], bad.code, str(bad)))
             continue
         if not np.isnan(value) and stamp > now_s - LINK_VALIDITY_S:

@@ -15,7 +15,7 @@ from broker.domain.work import LeftOut
 from broker.snapshot.pseudo_queues import PseudoQueue, ResourceType, pseudo_queues
 from broker.snapshot.queue_rows import QueueRecord, read_queue
 from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValue, name, number, text
+from broker.snapshot.readings import BadValueError, name, number, text
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class QueueActivity:
 
 
 def read_queues(source: RawSource, left_out: list[LeftOut]) -> list[QueueRecord]:
-    """The usable queues by name; row ``ALL`` and rows without data are no queues, a second row of a name is left out."""
+    """The usable queues by name; row ``ALL`` and rows without data are none, a second row of a name is left out."""
     records: dict[str, QueueRecord] = {}
     for row in source.rows("schedconfig_json").records():
         if row["panda_queue"] == "ALL" or row["data"] is None:
@@ -39,8 +39,8 @@ def read_queues(source: RawSource, left_out: list[LeftOut]) -> list[QueueRecord]
         try:
             record = read_queue(row["panda_queue"], row["data"])
             if record.name in records:
-                raise BadValue("duplicate", "nickname", record.name)
-        except BadValue as bad:
+                raise BadValueError("duplicate", "nickname", record.name)
+        except BadValueError as bad:
             left_out.append(LeftOut("queues", str(row["panda_queue"])[:80], bad.code, str(bad)))
             continue
         left_out.extend(LeftOut("queues", record.name, "defaulted", fault) for fault in record.faults)
@@ -62,7 +62,7 @@ def read_resource_types(source: RawSource, left_out: list[LeftOut]) -> list[Reso
                     number(row["maxrampercore"], "maxrampercore"),
                 )
             )
-        except BadValue as bad:
+        except BadValueError as bad:
             left_out.append(LeftOut("resource_types", str(row["resource_name"])[:80], bad.code, str(bad)))
     return sorted(kinds, key=lambda kind: kind.name)
 

@@ -14,15 +14,20 @@ from broker.domain.grid import NucleusTable, RelationTable, StorageTable
 from broker.domain.queues import UnifiedTable
 from broker.domain.work import LeftOut
 from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValue, name, not_negative, number, text
+from broker.snapshot.readings import BadValueError, json_object, name, not_negative, number, text
 
 SPACE_COLUMNS = ("space_total", "space_free", "space_expired", "space_min_free", "space_unavailable")
 ACTIVITIES = ("read_lan", "write_lan", "read_wan", "write_wan")
 
 
-def _activity_states(value: Any) -> dict[str, bool]:
-    # what is not published is usable; a document that is no object publishes nothing
-    published = value if isinstance(value, dict) else {}
+def _activity_states(record: dict[str, Any], document: Any, left_out: list[LeftOut]) -> dict[str, bool]:
+    # what is not published is usable; a document that cannot be read publishes nothing, and that is said
+    published: dict[str, Any] = {}
+    if document is not None:
+        try:
+            published = json_object(document, "detailed_status")
+        except BadValueError as bad:
+            left_out.append(LeftOut("storages", record["name"], "defaulted", str(bad)))
     return {activity: str(published.get(activity) or "ON") == "ON" for activity in ACTIVITIES}
 
 
@@ -34,7 +39,6 @@ def _storage_record(row: dict[str, Any]) -> dict[str, Any]:
     record["blacklisted_read"] = row["blacklisted_read"] == "Y"
     for column in SPACE_COLUMNS:
         record[column] = not_negative(row[column], column)
-    record.update(_activity_states(row["detailed_status"]))
     return record
 
 
@@ -44,11 +48,10 @@ def build_storages(source: RawSource, left_out: list[LeftOut]) -> StorageTable:
     for row in source.rows("ddm_endpoint").records():
         try:
             record = _storage_record(row)
-        except BadValue as bad:
+        except BadValueError as bad:
             left_out.append(LeftOut("storages", str(row["ddm_endpoint_name"])[:80], bad.code, str(bad)))
             continue
-        if row["detailed_status"] is not None and not isinstance(row["detailed_status"], dict):
-            left_out.append(LeftOut("storages", record["name"], "defaulted", "detailed_status: not an object"))
+        record.update(_activity_states(record, row["detailed_status"], left_out))
         records[record["name"]] = record
     rows = [records[key] for key in sorted(records)]
 

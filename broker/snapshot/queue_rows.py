@@ -11,7 +11,7 @@ from typing import Any
 
 from broker.domain.queues import BARE_ALLOW, BARE_NONE, BARE_ONLY
 from broker.snapshot.catchall import Catchall
-from broker.snapshot.readings import BadValue, lenient_number, mapping, name, number, text
+from broker.snapshot.readings import BadValueError, json_object, lenient_number, name, number, text
 
 #: MB, when neither maxwdir nor maxinputsize can be read.
 DEFAULT_MAXWDIR_MB = 16336.0
@@ -83,11 +83,11 @@ def _connectivity(value: str | None) -> tuple[str | None, str | None]:
 def _maxwdir_mb(data: dict[str, Any], faults: list[str]) -> float:
     try:
         return number(data.get("maxwdir"), "maxwdir", 0.0)
-    except BadValue as bad:
+    except BadValueError as bad:
         faults.append(str(bad))
     try:
         maxinputsize = number(data.get("maxinputsize"), "maxinputsize", 0.0)
-    except BadValue:
+    except BadValueError:
         return DEFAULT_MAXWDIR_MB
     return maxinputsize + 2000.0 if maxinputsize else 0.0
 
@@ -110,13 +110,14 @@ def _free_form(data: dict[str, Any], faults: list[str]) -> tuple[Catchall, dict[
     return Catchall(text(data.get("catchall"), "catchall"), params or {}), params or {}
 
 
-def read_queue(panda_queue: Any, data: Any) -> QueueRecord:
+def read_queue(panda_queue: Any, document: Any) -> QueueRecord:
     """The record of one ``schedconfig_json`` row; the key is its nickname, else the row's own name.
 
     Raises:
-        BadValue: the row cannot be used (no object, no name, or a limit that has no default and cannot be read).
+        BadValueError: the row cannot be used (no JSON object, no name, or a limit that has no default and cannot be
+        read).
     """
-    data = mapping(data, "data")
+    data = json_object(document, "data")
     faults: list[str] = []
     free, params = _free_form(data, faults)
     connectivity, stack = _connectivity(text(data.get("wnconnectivity"), "wnconnectivity"))

@@ -1,7 +1,7 @@
 """Raw sources: the rows that a snapshot was made from, as they were read.
 
-A snapshot is rebuilt from its raw sources at any time, so these are what is kept. Values are those of the database driver:
-strings, numbers, booleans, aware or naive (UTC) times, decoded JSON, None for NULL.
+A snapshot is rebuilt from its raw sources at any time, so these are what is kept. Values are those of the database
+driver: strings, numbers, booleans, aware or naive (UTC) times, decoded JSON, None for NULL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 MAX_SOURCE_BYTES = 512 * 1024 * 1024
 
 
-class SnapshotCorrupt(Exception):
+class SnapshotCorruptError(Exception):
     """A stored source does not have the content that its name promises."""
 
 
@@ -93,15 +93,16 @@ def decode(digest: str, data: bytes) -> RawSource:
     """The source stored as ``data`` under ``digest``.
 
     Raises:
-        SnapshotCorrupt: the content is not that of the digest, cannot be unpacked, or is larger than MAX_SOURCE_BYTES.
+        SnapshotCorruptError: the content is not that of the digest, cannot be unpacked, or is larger than
+        MAX_SOURCE_BYTES.
     """
     unpacker = zlib.decompressobj()
     try:
         text = unpacker.decompress(data, MAX_SOURCE_BYTES)
     except zlib.error as error:
-        raise SnapshotCorrupt(f"source {digest[:12]} of a stored snapshot cannot be unpacked: {error}") from error
+        raise SnapshotCorruptError(f"source {digest[:12]} of a stored snapshot cannot be unpacked: {error}") from error
     if unpacker.unconsumed_tail or hashlib.sha256(text).hexdigest() != digest:
-        raise SnapshotCorrupt(f"source {digest[:12]} of a stored snapshot does not have the content it was stored with")
+        raise SnapshotCorruptError(f"source {digest[:12]} of a stored snapshot is not what its digest promises")
     body = json.loads(text, object_hook=_restore)
     tables = {
         name: Rows(tuple(rows["columns"]), tuple(tuple(row) for row in rows["values"]))

@@ -1,16 +1,19 @@
-"""Reading single values out of rows: each reader returns the value or raises :class:`BadValue` with the reason."""
+"""Reading single values out of rows: each reader returns the value or raises :class:`BadValueError` with the reason."""
 
 from __future__ import annotations
 
+import json
 import math
 from datetime import UTC, datetime
 from typing import Any
 
 #: A name longer than this is no name: it is left out, so that it cannot fill logs, tables and memory.
 MAX_NAME_CHARACTERS = 256
+#: A queue publishes a few kB; a document of more characters than this is not read.
+MAX_JSON_CHARACTERS = 1_000_000
 
 
-class BadValue(ValueError):
+class BadValueError(ValueError):
     """A value that cannot be used; ``code`` names the kind of fault and ``field`` the column or key."""
 
     def __init__(self, code: str, field: str, value: Any) -> None:
@@ -24,13 +27,13 @@ def number(value: Any, field: str, default: float = math.nan) -> float:
     if value is None or value == "":
         return default
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise BadValue("wrong_type", field, type(value).__name__)
+        raise BadValueError("wrong_type", field, type(value).__name__)
     try:
         result = float(value)
     except (ValueError, OverflowError) as error:
-        raise BadValue("wrong_type", field, value) from error
+        raise BadValueError("wrong_type", field, value) from error
     if not math.isfinite(result):
-        raise BadValue("not_finite", field, value)
+        raise BadValueError("not_finite", field, value)
     return result
 
 
@@ -38,7 +41,7 @@ def lenient_number(value: Any, field: str, default: float, faults: list[str]) ->
     """As :func:`number`, but a bad value gives ``default`` and its fault is added to ``faults``."""
     try:
         return number(value, field, default)
-    except BadValue as bad:
+    except BadValueError as bad:
         faults.append(str(bad))
         return default
 
@@ -47,7 +50,7 @@ def not_negative(value: Any, field: str) -> float:
     """A finite number of zero or more, NaN for NULL."""
     result = number(value, field)
     if result < 0:
-        raise BadValue("negative", field, value)
+        raise BadValueError("negative", field, value)
     return result
 
 
@@ -56,7 +59,7 @@ def text(value: Any, field: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise BadValue("wrong_type", field, type(value).__name__)
+        raise BadValueError("wrong_type", field, type(value).__name__)
     return value
 
 
@@ -64,17 +67,35 @@ def name(value: Any, field: str) -> str:
     """A non-empty string of bounded length."""
     result = text(value, field)
     if not result:
-        raise BadValue("missing", field, value)
+        raise BadValueError("missing", field, value)
     if len(result) > MAX_NAME_CHARACTERS:
-        raise BadValue("too_long", field, result)
+        raise BadValueError("too_long", field, result)
     return result
 
 
-def mapping(value: Any, field: str) -> dict[str, Any]:
-    """A JSON object."""
-    if not isinstance(value, dict):
-        raise BadValue("wrong_type", field, type(value).__name__)
-    return value
+def json_object(value: Any, field: str) -> dict[str, Any]:
+    """A JSON object, given as text.
+
+    Raises:
+        BadValueError: too long, too deep, no JSON (NaN and Infinity are none), or no object.
+    """
+    if not isinstance(value, str):
+        raise BadValueError("wrong_type", field, type(value).__name__)
+    if len(value) > MAX_JSON_CHARACTERS:
+        raise BadValueError("too_long", field, value)
+    try:
+        document = json.loads(value, parse_constant=_no_constant)
+    except RecursionError as error:
+        raise BadValueError("too_deep", field, value) from error
+    except ValueError as error:
+        raise BadValueError("invalid_json", field, error) from error
+    if not isinstance(document, dict):
+        raise BadValueError("wrong_type", field, type(document).__name__)
+    return document
+
+
+def _no_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON number")
 
 
 def seconds(value: Any, field: str) -> float:
@@ -82,6 +103,6 @@ def seconds(value: Any, field: str) -> float:
     if value is None:
         return math.nan
     if not isinstance(value, datetime):
-        raise BadValue("wrong_type", field, type(value).__name__)
+        raise BadValueError("wrong_type", field, type(value).__name__)
     aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     return aware.timestamp()

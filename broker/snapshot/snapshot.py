@@ -18,8 +18,8 @@ from broker.snapshot.sources import SourceState
 class Snapshot:
     """The grid at ``taken_at`` (aware UTC).
 
-    ``shares_storage`` (N, U) tells for each nucleus which unified queues write where its first queue reads. ``states`` has
-    one entry a source; ``left_out`` the rows that could not be used, each with its reason.
+    ``shares_storage`` (N, U) tells for each nucleus which unified queues write where its first queue reads.
+    ``states`` has one entry a source; ``left_out`` the rows that could not be used, each with its reason.
     """
 
     id: str

@@ -35,8 +35,8 @@ State = Literal["ok", "stale", "missing", "shrunk", "failed"]
 class SourceLimit:
     """What is asked of a source: age of its newest row, whether it may be empty, and how much it may shrink.
 
-    ``max_age_s`` None: its rows carry no time stamps, so it has no age and no limit. ``max_shrink`` is the largest share
-    of its rows that may be gone since the last good reading (1.0: all).
+    ``max_age_s`` None: its rows carry no time stamps, so it has no age and no limit. ``max_shrink`` is the largest
+    share of its rows that may be gone since the last good reading (1.0: all).
     """
 
     max_age_s: float | None = None
@@ -58,7 +58,7 @@ class SourceState:
 
     @property
     def usable(self) -> bool:
-        """Whether rules may judge by it: fresh and there. A shrunk source is usable: the last good reading stands in."""
+        """Whether rules may judge by it: fresh and there. For a shrunk one the last good reading stands in."""
         return self.state in ("ok", "shrunk")
 
 

@@ -1,0 +1,237 @@
+"""Reading the raw sources of a snapshot from PostgreSQL, in the caller's read-only transaction.
+
+JSON columns are read as text and parsed by the snapshot builder, which knows what to do with a bad document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+import sqlalchemy as sa
+
+from broker.snapshot.build_links import KEYS
+from broker.snapshot.raw import RawSource, Rows
+from broker.store.tables import TableCatalogue
+
+JobStatistics = Literal["live", "panda"]
+
+
+@dataclass(frozen=True)
+class TableRead:
+    """One table of a source.
+
+    Attributes:
+        table: name.
+        columns: columns read; a database that lacks one gives NULL.
+        as_text: columns that hold JSON, read as text.
+        stamp: column with the age of a row, if it has one.
+        where: SQL condition, if not all rows are wanted.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    as_text: tuple[str, ...] = ()
+    stamp: str | None = None
+    where: str | None = None
+
+
+_LINK_KEYS = ", ".join(f"'{key}'" for key in KEYS)
+
+#: The tables of each source that are read as they are.
+READS: dict[str, tuple[TableRead, ...]] = {
+    "queues": (
+        TableRead("schedconfig_json", ("panda_queue", "data", "last_update"), ("data",), "last_update"),
+        TableRead("panda_site", ("panda_site_name", "site_name")),
+        TableRead("site", ("site_name", "role", "state")),
+    ),
+    "resource_types": (
+        TableRead("resource_types", ("resource_name", "mincore", "maxcore", "minrampercore", "maxrampercore")),
+    ),
+    "work_queues": (TableRead("jedi_work_queue", ("queue_id", "queue_name", "vo", "status", "queue_function")),),
+    "storages": (
+        TableRead(
+            "ddm_endpoint",
+            (
+                "ddm_endpoint_name",
+                "site_name",
+                "type",
+                "is_tape",
+                "space_total",
+                "space_free",
+                "space_expired",
+                "space_min_free",
+                "space_unavailable",
+                "blacklisted_read",
+                "detailed_status",
+                "space_timestamp",
+            ),
+            ("detailed_status",),
+            "space_timestamp",
+        ),
+        TableRead(
+            "panda_ddm_relation",
+            (
+                "panda_site_name",
+                "ddm_endpoint_name",
+                "is_local",
+                "roles",
+                "order_read",
+                "order_write",
+                "default_read",
+                "default_write",
+                "scope",
+            ),
+        ),
+    ),
+    "links": (
+        TableRead(
+            "network_matrix_kv", ("src", "dst", "key", "value", "ts"), stamp="ts", where=f"key IN ({_LINK_KEYS})"
+        ),
+    ),
+    "pilots": (
+        TableRead(
+            "sitedata",
+            ("site", "flag", "hours", "getjob", "updatejob", "laststart", "lastmod"),
+            stamp="lastmod",
+            where="hours = 3 AND flag IN ('production', 'analysis')",
+        ),
+    ),
+    "slots": (
+        TableRead("harvester_slots", ("pandaqueuename", "gshare", "resourcetype", "numslots", "expirationtime")),
+    ),
+    "workers": (
+        TableRead(
+            "harvester_worker_stats",
+            ("harvester_id", "computingsite", "resourcetype", "status", "jobtype", "n_workers", "lastupdate"),
+            where="status IN ('running', 'submitted')",
+        ),
+    ),
+    "software": (TableRead("sw_tags", ("panda_queue", "data", "last_update"), ("data",), "last_update"),),
+    "gpus": (
+        TableRead(
+            "mv_worker_node_gpu_summary",
+            (
+                "panda_queue",
+                "vendor",
+                "model",
+                "vram",
+                "architecture",
+                "framework_version",
+                "driver_version",
+                "gpus_per_host",
+                "host_count",
+            ),
+        ),
+    ),
+}
+
+_COUNT_COLUMNS = (
+    "computingsite",
+    "gshare",
+    "workqueue_id",
+    "jobstatus",
+    "resource_type",
+    "nucleus",
+    "vo",
+    "prodsourcelabel",
+    "njobs",
+    "ncores",
+    "diskio_jobs",
+    "diskio_per_core",
+)
+_JOB_COLUMNS = (*_COUNT_COLUMNS[:8], "actualcorecount", "corecount", "diskio")
+_STATISTICS_COLUMNS = (*_COUNT_COLUMNS[:7], "njobs", "prorated_diskio_avg", "ts")
+
+_LIVE = """
+SELECT computingsite, gshare, workqueue_id, jobstatus, resource_type, nucleus, vo, prodsourcelabel,
+       count(*) AS njobs,
+       coalesce(sum(coalesce(actualcorecount, corecount)), 0)::bigint AS ncores,
+       count(diskio) AS diskio_jobs,
+       coalesce(sum(diskio::float8 / greatest(coalesce(corecount, 1), 1)), 0) AS diskio_per_core
+FROM (SELECT * FROM {active} AS a UNION ALL SELECT * FROM {defined} AS d) AS jobs
+WHERE computingsite IS NOT NULL
+GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
+"""
+_PANDA = """
+SELECT computingsite, gshare, workqueue_id, jobstatus, resource_type, nucleus, vo, NULL AS prodsourcelabel,
+       sum(njobs)::bigint AS njobs, 0 AS ncores,
+       (sum(njobs) FILTER (WHERE prorated_diskio_avg IS NOT NULL))::bigint AS diskio_jobs,
+       sum(prorated_diskio_avg * njobs)::float8 AS diskio_per_core
+FROM (SELECT * FROM {active} AS a UNION ALL SELECT * FROM {defined} AS d) AS jobs
+GROUP BY 1, 2, 3, 4, 5, 6, 7
+UNION ALL
+SELECT computingsite, NULL, NULL, jobstatus, NULL, NULL, vo, prodsourcelabel, 0, sum(num_of_cores)::bigint, 0, 0
+FROM {cores} AS c WHERE jobstatus = 'running'
+GROUP BY computingsite, jobstatus, vo, prodsourcelabel
+"""
+
+
+def read_sources(
+    connection: sa.Connection,
+    catalogue: TableCatalogue,
+    job_statistics: JobStatistics = "live",
+    tick: Callable[[], None] = lambda: None,
+) -> dict[str, RawSource]:
+    """All sources of a snapshot but the replicas, which are read with the work.
+
+    Args:
+        connection: read-only REPEATABLE READ, so that all sources are of one instant.
+        catalogue: the tables that the database has.
+        job_statistics: ``live`` counts the job tables, ``panda`` reads PanDA's statistics tables.
+        tick: called after each source, for time budgets.
+    """
+    sources: dict[str, RawSource] = {}
+    for name, reads in READS.items():
+        tables = {read.table: _read(connection, catalogue, read) for read in reads}
+        sources[name] = RawSource(name, tables, _newest(tables, reads))
+        tick()
+    sources["jobs"] = _read_jobs(connection, catalogue, job_statistics)
+    return sources
+
+
+def _read(connection: sa.Connection, catalogue: TableCatalogue, read: TableRead) -> Rows:
+    columns = ", ".join(f'r."{name}"::text' if name in read.as_text else f'r."{name}"' for name in read.columns)
+    where = f" WHERE {read.where}" if read.where else ""
+    source = catalogue.source(read.table, read.columns)
+    # names come from the constants above; S608 sees only that text is put together
+    return _rows(connection, f"SELECT {columns} FROM {source} AS r{where} ORDER BY 1, 2", read.columns)  # noqa: S608
+
+
+def _rows(connection: sa.Connection, statement: str, columns: tuple[str, ...]) -> Rows:
+    found = connection.exec_driver_sql(statement).all()
+    return Rows(columns, tuple(tuple(row) for row in found))
+
+
+def _newest(tables: Mapping[str, Rows], reads: tuple[TableRead, ...]) -> datetime | None:
+    stamps = [
+        row[rows.columns.index(read.stamp)]
+        for read in reads
+        if read.stamp is not None
+        for rows in (tables[read.table],)
+        for row in rows.values
+    ]
+    known = [stamp for stamp in stamps if isinstance(stamp, datetime)]
+    return max(known).replace(tzinfo=UTC) if known else None
+
+
+def _read_jobs(connection: sa.Connection, catalogue: TableCatalogue, statistics: JobStatistics) -> RawSource:
+    if statistics == "live":
+        statement = _LIVE.format(
+            active=catalogue.source("jobsactive4", _JOB_COLUMNS), defined=catalogue.source("jobsdefined4", _JOB_COLUMNS)
+        )
+        return RawSource("jobs", {"job_counts": _rows(connection, statement, _COUNT_COLUMNS)})
+    statement = _PANDA.format(
+        active=catalogue.source("jobs_share_stats", _STATISTICS_COLUMNS),
+        defined=catalogue.source("jobsdefined_share_stats", _STATISTICS_COLUMNS),
+        cores=catalogue.source(
+            "mv_jobsactive4_stats", ("computingsite", "jobstatus", "vo", "prodsourcelabel", "num_of_cores")
+        ),
+    )
+    newest = connection.exec_driver_sql(
+        f"SELECT max(ts) FROM {catalogue.source('jobs_share_stats', ('ts',))} AS s"  # noqa: S608 - as above
+    ).scalar()
+    stamp = newest.replace(tzinfo=UTC) if isinstance(newest, datetime) else None
+    return RawSource("jobs", {"job_counts": _rows(connection, statement, _COUNT_COLUMNS)}, stamp)
