@@ -9,6 +9,9 @@ import pytest
 
 from broker.demo.facts import DemoFacts
 from broker.demo.grid import build_scenario
+from broker.store.database import Database
+from broker.store.load_dump import load
+from broker.store.scenario_file import Scenario
 
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 Row = dict[str, Any]
@@ -201,3 +204,8 @@ def test_the_grid_has_one_of_each_special_case(tables: Tables) -> None:
 def test_the_scenario_is_json(demo_scenario: Row) -> None:
     text = json.dumps(demo_scenario, allow_nan=False)
     assert json.loads(text) == demo_scenario
+
+
+def test_the_scenario_loads_into_the_database(database: Database, quick_scenario: Row) -> None:
+    loaded = load(database, Scenario.of(quick_scenario))
+    assert loaded == {name: len(rows) for name, rows in quick_scenario["tables"].items()}
