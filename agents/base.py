@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from broker.store.database import Database
 from broker.store.leases import Lease, StaleLeaseError
 
+
 class AgentOptions(BaseModel):
     """Base of the options of an agent in ``config/agents.yaml``: unknown names are refused."""
 

@@ -64,8 +64,13 @@ def _told(error: Exception, outcome: RunOutcome) -> str:
 
 
 def _write_down(agent: str, context: CycleContext, record: RunRecord) -> None:
-    fields = {"agent": agent, "run": context.run_id, "outcome": record.outcome, "counts": dict(record.counts)}
-    fields |= {"timings": dict(record.timings), "notes": list(record.notes), "error": record.error}
+    fields: dict[str, object] = {
+        "agent": agent,
+        "run": context.run_id,
+        "outcome": record.outcome,
+        "error": record.error,
+    }
+    fields |= {"counts": dict(record.counts), "timings": dict(record.timings), "notes": list(record.notes)}
     good = record.outcome in ("done", "abandoned")
     _log.log(logging.INFO if good else logging.ERROR, f"cycle of {agent}: {record.outcome}", extra={"fields": fields})
     if context.run_id is None:

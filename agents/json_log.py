@@ -18,8 +18,8 @@ TEXT_LIMIT = 4000
 class JsonFormatter(logging.Formatter):
     """Formats a record as one line of ASCII JSON.
 
-    Control characters, quotes and everything outside ASCII are escaped by JSON itself, so that no name can forge a line or
-    steer a terminal. The fields of ``extra={"fields": {...}}`` become fields of the object.
+    Control characters, quotes and everything outside ASCII are escaped by JSON itself, so that no name can forge a
+    line or steer a terminal. The fields of ``extra={"fields": {...}}`` become fields of the object.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -48,8 +48,8 @@ def _bounded(value: object) -> object:
 class RateLimit(logging.Filter):
     """Lets an event through once in a while and counts what it held back.
 
-    A database that is away for an hour must not fill the disk. Errors and warnings of the same logger and event pass once
-    in ``period_s``; the next to pass carries ``held_back``.
+    A database that is away for an hour must not fill the disk. Errors and warnings of the same logger and event
+    pass once in ``period_s``; the next to pass carries ``held_back``.
     """
 
     def __init__(self, period_s: float = 10.0, monotonic: Callable[[], float] = time.monotonic) -> None:

@@ -1,8 +1,8 @@
 """Holding leases: a thread that renews what is held and asks for what is wanted.
 
-A holder believes in a lease for a little less time than the database grants it, on its own monotonic clock, counted from
-the moment it *sent* the request. So it stops acting before anybody else can start, however slow the answer was, whatever
-happens to wall clocks, and even when the database cannot be reached any more.
+A holder believes in a lease for a little less time than the database grants it, on its own monotonic clock, counted
+from the moment it *sent* the request. So it stops acting before anybody else can start, however slow the answer
+was, whatever happens to wall clocks, and even when the database cannot be reached any more.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class LeaseKeeper:
         self._thread: threading.Thread | None = None
 
     def want(self, name: str, when_elected: Callable[[], None] = lambda: None) -> None:
-        """Ask for the lease ``name`` again and again; ``when_elected`` is called, in the keeper's thread, on each grant."""
+        """Ask for the lease ``name`` again and again; each grant calls ``when_elected`` in the keeper's thread."""
         self._wanted[name] = when_elected
 
     def lease(self, name: str) -> Lease | None:
@@ -86,7 +86,7 @@ class LeaseKeeper:
             answer = leases.acquire(connection, name, self.holder, self.terms)
         if answer.absurd_expiry and answer.row is not None:
             fields = {"lease": name, "holder": answer.row.holder, "expires_in_s": answer.row.expires_in_s}
-            _log.error("lease expires too far ahead and was taken over; see who wrote the row", extra={"fields": fields})
+            _log.error("lease expired too far ahead, taken over; see who wrote the row", extra={"fields": fields})
         if answer.lease is None:
             return None
         with self._lock:

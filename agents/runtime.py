@@ -1,7 +1,7 @@
 """The service: every agent on its period, under its lease, until somebody asks it to stop.
 
-The schedule is kept in memory, so that two services never share one; which of them acts is decided by the leases. A service
-that is elected runs the agent at once, and then on its period.
+The schedule is kept in memory, so that two services never share one; which of them acts is decided by the leases. A
+service that is elected runs the agent at once, and then on its period.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class ScheduledAgent:
 def retry_delay_s(failures: int, settings: ServiceSection, period_s: float, jitter: float) -> float:
     """Seconds to wait after the ``failures``-th transient failure in a row; ``jitter`` in [0, 1) spreads the services.
 
-    The pause doubles from ``retry_first_s`` up to ``retry_longest_s`` or the period, and is between half and the whole of it.
+    The pause doubles from ``retry_first_s`` up to ``retry_longest_s`` or the period, and is between half and the
+    whole of it.
     """
     longest_s = min(settings.retry_longest_s, period_s)
     whole_s = min(longest_s, settings.retry_first_s * 2.0 ** min(failures - 1, 30))
@@ -188,9 +189,7 @@ class Service:
     def _beat(self) -> None:
         try:
             with self._database.begin() as connection:
-                services.beat(
-                    connection, self._keeper.holder, socket.gethostname(), __version__, sorted(self._agents)
-                )
+                services.beat(connection, self._keeper.holder, socket.gethostname(), __version__, sorted(self._agents))
         except TRANSIENT_ERRORS as error:
             _log.warning("no heartbeat: database", extra={"fields": {"error": str(error)}})
 

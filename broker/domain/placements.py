@@ -17,8 +17,8 @@ from broker.domain.arrays import Bools, Ints
 class JobTable:
     """Jobs as columns of length J.
 
-    ``queue`` and ``resource_type`` are positions in the name lists of the :class:`Placement`, -1 for none. Sizes and times are
-    whole numbers in the unit of their name; -1 means not known.
+    ``queue`` and ``resource_type`` are positions in the name lists of the :class:`Placement`, -1 for none. Sizes
+    and times are whole numbers in the unit of their name; -1 means not known.
     """
 
     chunk: Ints  # position in the cycle's WorkTable
@@ -44,8 +44,8 @@ class JobTable:
 class JobFileTable:
     """Input files of jobs as columns of length F.
 
-    A file that several jobs read (a reusable or repeated secondary) is not ``claimed``: it is recorded with each job and
-    stays as it is. Every other file is claimed by exactly one job.
+    A file that several jobs read (a reusable or repeated secondary) is not ``claimed``: it is recorded with each
+    job and stays as it is. Every other file is claimed by exactly one job.
     """
 
     job: Ints  # position in JobTable

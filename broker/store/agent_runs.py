@@ -1,7 +1,7 @@
 """The rows of ``broker.agent_runs``: one for each cycle of an agent, opened before it starts and closed when it ends.
 
-Started and finished are the database's times. A row that a killed process left open is closed by the next holder of the
-agent's lease.
+Started and finished are the database's times. A row that a killed process left open is closed by the next holder of
+the agent's lease.
 """
 
 from __future__ import annotations

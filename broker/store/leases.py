@@ -1,8 +1,8 @@
 """Leases: who may act, until when, and the epoch that proves it inside a write transaction.
 
-A lease is a row with an expiry and an epoch. Epochs come from a sequence and never go back, whatever happens to the row.
-All times are the database's; nobody compares a broker's clock with an expiry. The row is locked for moments only, so a
-leader that is slow to write cannot keep itself from renewing, and no lock outlives a connection.
+A lease is a row with an expiry and an epoch. Epochs come from a sequence and never go back, whatever happens to the
+row. All times are the database's; nobody compares a broker's clock with an expiry. The row is locked for moments
+only, so a leader that is slow to write cannot keep itself from renewing, and no lock outlives a connection.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class StaleLeaseError(RuntimeError):
     def __str__(self) -> str:
         """What happened, and that nothing needs to be done."""
         return (
-            f"the lease {self.lease.name!r} of {self.lease.holder} with epoch {self.lease.epoch} is no longer in force; "
+            f"the lease {self.lease.name!r} of {self.lease.holder} with epoch {self.lease.epoch} is not in force; "
             "nothing was written, the present holder does the work"
         )
 
@@ -105,8 +105,8 @@ _ROW = """
 _FIND = text(_ROW + " WHERE name = :name")
 _ALL = text(_ROW + " ORDER BY name")
 
-# One request for one lease at a time: between taking an epoch from the sequence and writing it nobody else may write a
-# later one. The lock belongs to the transaction and names nobody as leader.
+# One request for one lease at a time: between taking an epoch from the sequence and writing it nobody else may
+# write a later one. The lock belongs to the transaction and names nobody as leader.
 _QUEUE_UP = text("SELECT pg_advisory_xact_lock(hashtext('broker.leases'), hashtext(:name))")
 
 _TAKE = text("""
@@ -131,8 +131,8 @@ _RELEASE = text("""
     UPDATE broker.leases SET expires_at = clock_timestamp()
     WHERE name = :name AND holder = :holder AND epoch = :epoch AND expires_at > clock_timestamp()""")
 
-# FOR SHARE makes a take-over and a renewal wait for the end of this transaction and shows a take-over that has just been
-# committed; the first check takes the weaker lock, under which the holder's own renewals go on.
+# FOR SHARE makes a take-over and a renewal wait for the end of this transaction and shows a take-over that has just
+# been committed; the first check takes the weaker lock, under which the holder's own renewals go on.
 _FENCE = """
     SELECT epoch FROM broker.leases
     WHERE name = :name AND holder = :holder AND epoch = :epoch AND expires_at > clock_timestamp()
@@ -156,8 +156,8 @@ def acquire(connection: Connection, name: str, holder: str, terms: LeaseTerms) -
     """Ask for the lease ``name``.
 
     It is granted when there is no row, when the row has expired, and when its expiry lies further ahead than
-    ``terms.longest_s``. A grant always has a new epoch, higher than every earlier one of any lease. Somebody who holds the
-    lease already is not granted it again: a renewal is keyed on the epoch.
+    ``terms.longest_s``. A grant always has a new epoch, higher than every earlier one of any lease. Somebody who
+    holds the lease already is not granted it again: a renewal is keyed on the epoch.
     """
     before = find(connection, name)
     if before is not None and 0 < before.expires_in_s <= terms.longest_s:
