@@ -61,7 +61,7 @@ def test_columns_keep_the_rows_and_fill_gaps_with_null() -> None:
 
 
 def test_copy_writes_every_row(database: Database) -> None:
-    scenario = make_scenario(20, 40, 60, seed=1)
+    scenario = make_scenario(300, 40, 600, seed=1)
     with database.begin() as connection:
         written = scenario.copy_into(database.raw(connection), database.names)
     assert written == sum(size(columns) for columns in scenario.tables.values())
