@@ -70,7 +70,7 @@ def _task_columns(
     share = rng.integers(len(shares), size=tasks)
     rules = rng.choice(len(RULES), size=tasks, p=RULE_WEIGHTS)
     pinned = rng.random(tasks) < 0.01
-    # queues 0, 7, 14, ... are generous: a list of them keeps a pre-assigned task placeable (the column takes 60 characters)
+    # queues 0, 7, 14, ... are generous: such a list keeps a pre-assigned task placeable (60 characters fit)
     listed = ",".join(queues[: 7 * 4 : 7])
     return {
         "jeditaskid": ids,
