@@ -18,7 +18,7 @@ UNKNOWN_QUEUE = "unknown_queue"
 
 def decision_of(cycle: JobCycle, result: ChunkResult) -> Decision:
     """The decision on one chunk: it is brokered when it has candidates, else it is pending."""
-    codes, steps, position = _deciding(cycle, result)
+    codes, steps, position = decisive_steps(cycle, result)
     chunks, row = cycle.work.chunks, result.row
     outcome: Outcome = "pending" if result.reason else "brokered"
     ramcount = float(chunks.ramcount[row])
@@ -38,7 +38,7 @@ def decision_of(cycle: JobCycle, result: ChunkResult) -> Decision:
     )
 
 
-def _deciding(cycle: JobCycle, result: ChunkResult) -> tuple[tuple[str, ...], tuple[int, ...], AnyArray]:
+def decisive_steps(cycle: JobCycle, result: ChunkResult) -> tuple[tuple[str, ...], tuple[int, ...], AnyArray]:
     """All codes, the order in which they stand in the funnel, and for each candidate the index of its code.
 
     LEFT marks the chosen, lower values those that never were candidates.

@@ -1,0 +1,130 @@
+"""Why a queue was not chosen: the deciding rule, the value that it saw, the limit, and the key that set the limit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Ints, as_column, as_row, taken
+from broker.domain.decisions import Observation
+from broker.engine.evaluate import LEFT, NOT_A_CANDIDATE, AnyFilter
+from broker.engine.explain import decisive_steps
+from broker.engine.job_cycle import ChunkResult, JobCycle
+from broker.engine.rank import BEST, LOW_WEIGHT, OTHERS_BOOTSTRAP
+
+CHOSEN = "chosen"
+NOT_A_PRODUCTION_QUEUE, TEST_QUEUE, NOT_PREASSIGNED, UNKNOWN_NAME = (
+    "not_a_production_queue",
+    "test_queue",
+    "not_preassigned",
+    "unknown_queue",
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of one candidate.
+
+    Attributes:
+        queue: the candidate (pseudo-queue).
+        code: ``chosen``, or the code of what rejected it.
+        rule: name of the deciding rule, or of the step that is no rule.
+        kind: ``persistent``, ``temporary``, or ``ranking`` for what comes after weighing.
+        title: one line on the rule.
+        observation: value, limit and key; None where nothing was compared.
+    """
+
+    queue: str
+    code: str
+    rule: str
+    kind: str
+    title: str
+    observation: Observation | None
+
+
+def why_not(cycle: JobCycle, result: ChunkResult, queue: str) -> list[Answer]:
+    """The answers for a queue: one for each of its pseudo-queues if it is a unified one, else for itself.
+
+    A queue that the snapshot does not have gets one answer with code ``unknown_queue``.
+    """
+    queues = cycle.snapshot.queues
+    positions = np.flatnonzero((queues.name == queue) | (queues.unified_name == queue))
+    if not len(positions):
+        title = "there was no queue of this name in the snapshot"
+        return [Answer(queue, UNKNOWN_NAME, "candidates", "persistent", title, None)]
+    return [_answer(cycle, result, int(position)) for position in positions]
+
+
+def _answer(cycle: JobCycle, result: ChunkResult, position: int) -> Answer:
+    name = str(cycle.snapshot.queues.name[position])
+    codes, _, deciding = decisive_steps(cycle, result)
+    index = int(deciding[position])
+    filters, cuts = cycle.chain.filters, cycle.chain.cuts
+    if index == NOT_A_CANDIDATE:
+        return _never_a_candidate(cycle, result, position, name)
+    if index == LEFT:
+        if result.ranking is None:
+            title = f"no queue rejected the chunk; it waits for another reason: {result.reason}"
+            return Answer(name, result.reason, "input", "temporary", title, None)
+        return Answer(name, CHOSEN, "ranking", "ranking", "the queue is among the chosen candidates", None)
+    if index < len(filters):
+        rule = filters[index]
+        return Answer(name, codes[index], rule.name, rule.kind, rule.title, _observe(cycle, result, rule, position))
+    if index < 2 * len(filters):
+        rule = filters[index - len(filters)]
+        return Answer(name, codes[index], rule.name, rule.kind, rule.title, _unknown(cycle, rule))
+    return _after_weighing(cycle, result, position, name, codes[index], index - 2 * len(filters), len(cuts))
+
+
+def _never_a_candidate(cycle: JobCycle, result: ChunkResult, position: int, name: str) -> Answer:
+    unified, row = cycle.snapshot.unified, result.row
+    queue = int(cycle.snapshot.queues.unified[position])
+    if not unified.runs_production[queue]:
+        code, title = NOT_A_PRODUCTION_QUEUE, "the queue runs no production jobs, or has no cloud"
+        seen = Observation(unified.type[queue], "in", "production, unified", "-", "queue.type")
+    elif (
+        result.block.facts.single[row - result.block.rows.start, 0]
+        or result.block.facts.listed[row - result.block.rows.start, 0]
+    ):
+        code, title = NOT_PREASSIGNED, "the task names its queues, and this is not one of them"
+        seen = Observation(
+            name, "in", cycle.work.chunks.site[row] or cycle.work.chunks.master_site[row], "-", "task.site"
+        )
+    else:
+        code, title = TEST_QUEUE, "queues with test in the name are used only when a task names them"
+        seen = Observation(name, "not in", "names with test", "-", "rule")
+    return Answer(name, code, "candidates", "persistent", title, seen)
+
+
+def _observe(cycle: JobCycle, result: ChunkResult, rule: AnyFilter, position: int) -> Observation:
+    inside: Ints = np.array([result.row - result.block.rows.start])
+    candidate: Ints = np.array([position])
+    tasks = as_column(taken(cycle.work.chunks, slice(result.row, result.row + 1)))
+    queues = as_row(taken(cycle.snapshot.queues, candidate))
+    facts = result.block.facts.block(inside, candidate)
+    return rule.observe(tasks, queues, facts, cycle.tuning.only(rule.keys))
+
+
+def _unknown(cycle: JobCycle, rule: AnyFilter) -> Observation | None:
+    for state in cycle.snapshot.unusable(rule.sources):
+        return Observation(state.age_s, "<=", state.limit_s, "s", f"source.{state.name}", {"state": state.state})
+    return None
+
+
+def _after_weighing(
+    cycle: JobCycle, result: ChunkResult, position: int, name: str, code: str, cut: int, count: int
+) -> Answer:
+    ranking = result.ranking
+    assert ranking is not None  # noqa: S101 - a candidate is cut after weighing only when there was a ranking
+    place = int(np.flatnonzero(result.left == position)[0])
+    if cut < count:
+        rule = cycle.chain.cuts[cut]
+        load = cycle.load(result.block, result.row, np.array([position]))
+        return Answer(name, code, rule.name, "ranking", rule.title, rule.observe(load, ranking.weight[[place]]))
+    weight = float(ranking.weight[place])
+    if code in (LOW_WEIGHT, OTHERS_BOOTSTRAP):
+        last = float(ranking.weight[ranking.chosen[-1]])
+        seen = Observation(weight, ">", last, "weight", "rule", {"chosen": BEST})
+        return Answer(name, code, "ranking", "ranking", f"the best {BEST} candidates are taken", seen)
+    return Answer(name, code, "ranking", "ranking", "the weight is not a finite number", None)
