@@ -140,6 +140,7 @@ class ReplicaTable:
     found: Floats
     total: Floats
     complete: Bools  # found == total for every constituent, or virtual placement
+    holds_all: Bools  # every file of the dataset is there: complete and not shorter than the dataset, or a merge's replica
     chunk_files: Floats
     chunk_bytes: Floats
 

@@ -146,7 +146,7 @@ def walltimes_s(model: JobModel, limits: CutLimits, events: Ints, effective_byte
 
 
 def _whole_seconds(seconds: AnyArray) -> Ints:
-    return np.floor(np.clip(seconds, 0.0, MAX_WALLTIME_S)).astype(np.int64)
+    return np.asarray(np.floor(np.clip(seconds, 0.0, MAX_WALLTIME_S)), dtype=np.int64)
 
 
 class JobFit:

@@ -1,0 +1,141 @@
+"""The work of a cycle, put together from what was read: chunks, inputs, replicas, and how each chunk is cut.
+
+Source: ATLAS Production Job Brokerage; PanDA data model, tasks and split rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.work import InputTable, LeftOut, ReplicaTable, Work, WorkTable
+from broker.work.atoms import ChunkSizes, chunk_sizes
+from broker.work.chunks import ChunkTable, InputFiles
+from broker.work.cutting import JobCutter, job_cutter
+from broker.work.job_model import JobModel, job_model
+from broker.work.locality import InputPlaces
+from broker.work.split_settings import SplitSettings, split_settings
+from broker.work.tasks import TASK_NUMBERS, TASK_TEXTS, DatasetTable, SplitRules, TaskTable
+
+#: Columns of WorkTable that hold the number of a split-rule token, and those that say whether it is there.
+_RULE_NUMBERS = {
+    "t1weight": "TW",
+    "max_core_count": "CC",
+    "dynamic_num_events": "DY",
+    "max_events_per_job": "MX",
+    "es_consumers": "EC",
+}
+_RULE_CODES = {"full_chain": "FU", "ip_connectivity": "IP", "ip_stack": "IK", "allow_input_lan": "IL"}
+_RULE_FLAGS = {
+    "input_prestaging": "IS",
+    "allow_input_wan": "IW",
+    "use_local_io": "LI",
+    "job_cloning": "UC",
+    "only_tags_for_fc": "OT",
+    "merge_output": "MO",
+}
+
+
+@dataclass(frozen=True)
+class CycleWork:
+    """The chunks of a cycle with all that is needed to cut jobs out of them.
+
+    ``table`` has positions of task and dataset, ``inputs`` the files, ``settings`` the task's rules for each chunk, and
+    ``held`` for each row of ``work.replicas`` which files of the input are there (``None``: all).
+    """
+
+    work: Work
+    table: ChunkTable
+    inputs: InputFiles
+    settings: tuple[SplitSettings, ...]
+    held: tuple[Bools | None, ...]
+
+    def model(self, chunk: int) -> JobModel:
+        """How jobs of the chunk grow with their input."""
+        return job_model(self.work.chunks, chunk)
+
+    def cutter(self, chunk: int) -> JobCutter:
+        """A cutter for the chunk that has cut nothing yet."""
+        return job_cutter(self.inputs, chunk, self.settings[chunk], self.model(chunk))
+
+
+def settings_of(chunks: ChunkTable, rules: SplitRules) -> tuple[SplitSettings, ...]:
+    """The task's rules for the jobs of each chunk."""
+    known: dict[tuple[int, bool, bool], SplitSettings] = {}
+    result = []
+    for task, merging, scout in zip(chunks.task.tolist(), chunks.merging.tolist(), chunks.scout.tolist(), strict=True):
+        key = (int(rules.code[task]), merging, scout)
+        if key not in known:
+            known[key] = split_settings(rules.of(task), merging, scout)
+        result.append(known[key])
+    return tuple(result)
+
+
+def assemble(
+    tasks: TaskTable,
+    datasets: DatasetTable,
+    rules: SplitRules,
+    chunks: ChunkTable,
+    inputs: InputFiles,
+    places: InputPlaces | None,
+    left_out: tuple[LeftOut, ...] = (),
+) -> CycleWork:
+    """All work of a cycle; without ``places`` the inputs are not looked up and no replica is known."""
+    settings = settings_of(chunks, rules)
+    sizes = chunk_sizes(chunks, inputs, settings)
+    table = _work_table(tasks, datasets, rules, chunks, sizes)
+    found = places or InputPlaces(_no_inputs(), _no_replicas(), ())
+    return CycleWork(Work(table, found.inputs, found.replicas, left_out), chunks, inputs, settings, found.held)
+
+
+def _work_table(
+    tasks: TaskTable, datasets: DatasetTable, rules: SplitRules, chunks: ChunkTable, sizes: ChunkSizes
+) -> WorkTable:
+    task, master = chunks.task, chunks.dataset
+    columns: dict[str, Any] = {name: tasks.texts[name][task] for name in TASK_TEXTS}
+    columns.update({name: tasks.numbers[name][task] for name in TASK_NUMBERS})
+    columns.update({name: rules.values(token)[task].astype(np.float64) for name, token in _RULE_NUMBERS.items()})
+    columns.update({name: rules.values(token)[task] for name, token in _RULE_CODES.items()})
+    columns.update({name: rules.present(token)[task] for name, token in _RULE_FLAGS.items()})
+    columns["input_prestaging"] &= rules.values("IS")[task] != 0
+    attempts = np.where(rules.present("XJ"), rules.values("XJ"), rules.values("XA"))[task]
+    return WorkTable(
+        jeditaskid=tasks.jeditaskid[task],
+        datasetid=datasets.datasetid[master],
+        ramcount=chunks.ramcount_mb,
+        task_ramcount=tasks.ramcount_mb[task],
+        frozentime_s=tasks.frozentime_s[task],
+        es_attempts=attempts.astype(np.float64),
+        merging=chunks.merging,
+        scout=chunks.scout,
+        jumbo=chunks.jumbo,
+        master_site=datasets.site[master],
+        master_creationtime_s=datasets.creationtime_s[master],
+        master_modificationtime_s=datasets.modificationtime_s[master],
+        master_nfiles=datasets.nfiles[master],
+        master_nfilestobeused=datasets.nfilestobeused[master],
+        n_files=sizes.n_files,
+        total_files=sizes.total_files,
+        total_bytes=sizes.total_bytes,
+        atom_events=sizes.atom_events,
+        atom_mb=sizes.atom_mb,
+        atom_bytes=sizes.atom_bytes,
+        longest_run_events=sizes.longest_run_events,
+        ready_events=sizes.ready_events,
+        **columns,
+    )
+
+
+def _no_inputs() -> InputTable:
+    text = np.empty(0, dtype=np.object_)
+    number, whole, flag = np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+    return InputTable(whole, whole, text, text, flag, flag, flag, number, number, number, flag)
+
+
+def _no_replicas() -> ReplicaTable:
+    text = np.empty(0, dtype=np.object_)
+    number, whole, flag = np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
+    return ReplicaTable(whole, text, flag, flag, number, number, flag, flag, number, number)

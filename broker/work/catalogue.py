@@ -1,0 +1,168 @@
+"""The replica catalogue's answer for the input datasets of a cycle, summed over the constituents of containers.
+
+Source: PanDA production brokerage, dataset completeness and available files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints, Texts, distinct, texts
+from broker.work.datasets import scope_and_name
+from broker.work.tasks import DatasetTable
+
+#: State of a replica that is a virtual placement: any file can be read there, none is stored.
+VIRTUAL_PLACEMENT = "VP"
+#: Groupings of replication rules that spread the files of a dataset, or the datasets of a container.
+_SPREADING, _SPREADING_CONTAINER = frozenset({"NONE"}), frozenset({"NONE", "DATASET"})
+
+Did = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class ReplicaRows:
+    """Rows of ``dataset_replicas`` (length L). ``did`` points into the list of DIDs asked for; NULL is NaN."""
+
+    did: Ints
+    rse: Texts
+    is_tape: Bools
+    is_vp: Bools
+    available_files: Floats
+    total_files: Floats
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """What the catalogue says of ``dids``: replicas, metadata of those it knows, and the parts of containers.
+
+    ``groupings`` has an entry for each DID with metadata, ``lengths`` for each whose number of files is known. In
+    ``parts`` are the positions of the constituents of each container.
+    """
+
+    dids: tuple[Did, ...]
+    replicas: ReplicaRows
+    groupings: dict[int, tuple[str, ...]]
+    lengths: dict[int, float]
+    parts: dict[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class PlacedDatasets:
+    """Where datasets are (length P), one row for a dataset (position in its table) and endpoint, sorted by both.
+
+    ``available`` counts every file that is there, ``found`` in a container only those of constituents that are complete
+    there; ``total`` counts the files of the whole dataset or container.
+    """
+
+    dataset: Ints
+    rse: Texts
+    is_tape: Bools
+    is_vp: Bools
+    available: Floats
+    found: Floats
+    total: Floats
+    complete: Bools
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+
+def asked_dids(datasets: DatasetTable, wanted: Ints) -> tuple[tuple[Did, ...], Ints]:
+    """The distinct DIDs of the datasets ``wanted``, and the position of each dataset's DID among them."""
+    position: dict[Did, int] = {}
+    codes = [position.setdefault(scope_and_name(datasets.name[d]), len(position)) for d in wanted.tolist()]
+    return tuple(position), np.array(codes, dtype=np.int64)
+
+
+def is_distributed(catalogue: Catalogue, did: int) -> bool:
+    """Whether no rule keeps the dataset together; so is a DID that the catalogue does not know."""
+    groupings = catalogue.groupings.get(did)
+    if groupings is None:
+        return True
+    spreading = _SPREADING_CONTAINER if did in catalogue.parts else _SPREADING
+    return all(grouping in spreading for grouping in groupings)
+
+
+def is_catalogued(catalogue: Catalogue, did: int, with_replicas: frozenset[int]) -> bool:
+    """Whether the catalogue knows the dataset: its metadata, a replica, or that of a constituent."""
+    if did in catalogue.groupings or did in with_replicas:
+        return True
+    return any(is_catalogued(catalogue, part, with_replicas) for part in catalogue.parts.get(did, ()) if part != did)
+
+
+def place_datasets(catalogue: Catalogue, wanted: Ints, did_of: Ints) -> PlacedDatasets:
+    """Sum the replicas of each dataset ``wanted`` (whose DID is ``did_of``) by endpoint."""
+    rows_of: dict[int, list[int]] = {}
+    for row, did in enumerate(catalogue.replicas.did.tolist()):
+        rows_of.setdefault(did, []).append(row)
+    placed: list[tuple[int, str, bool, bool, float, float, float, bool]] = []
+    by_did: dict[int, list[tuple[str, bool, bool, float, float, float, bool]]] = {}
+    for dataset, did in zip(wanted.tolist(), did_of.tolist(), strict=True):
+        if did not in by_did:
+            by_did[did] = _place(catalogue, rows_of, did)
+        placed += [(dataset, *row) for row in by_did[did]]
+    placed.sort(key=lambda row: (row[0], row[1]))
+    return PlacedDatasets(
+        np.array([row[0] for row in placed], dtype=np.int64),
+        texts(row[1] for row in placed),
+        np.array([row[2] for row in placed], dtype=np.bool_),
+        np.array([row[3] for row in placed], dtype=np.bool_),
+        np.array([row[4] for row in placed], dtype=np.float64),
+        np.array([row[5] for row in placed], dtype=np.float64),
+        np.array([row[6] for row in placed], dtype=np.float64),
+        np.array([row[7] for row in placed], dtype=np.bool_),
+    )
+
+
+def _place(
+    catalogue: Catalogue, rows_of: dict[int, list[int]], did: int
+) -> list[tuple[str, bool, bool, float, float, float, bool]]:
+    replicas = catalogue.replicas
+    parts = catalogue.parts.get(did) or (did,)
+    if parts == (did,):
+        return [
+            (
+                str(replicas.rse[row]),
+                bool(replicas.is_tape[row]),
+                bool(replicas.is_vp[row]),
+                float(replicas.available_files[row]),
+                float(replicas.available_files[row]),
+                float(replicas.total_files[row]),
+                bool(replicas.is_vp[row] or replicas.available_files[row] == replicas.total_files[row]),
+            )
+            for row in rows_of.get(did, [])
+        ]
+    return _place_container(catalogue, rows_of, parts)
+
+
+def _place_container(
+    catalogue: Catalogue, rows_of: dict[int, list[int]], parts: tuple[int, ...]
+) -> list[tuple[str, bool, bool, float, float, float, bool]]:
+    replicas = catalogue.replicas
+    total = 0.0
+    rows: list[int] = []
+    for part in parts:
+        own = rows_of.get(part, [])
+        rows += own
+        known = [float(replicas.total_files[row]) for row in own if not np.isnan(replicas.total_files[row])]
+        total += max(known) if known else catalogue.lengths.get(part, 0.0)
+    endpoints, code = distinct(replicas.rse[rows])
+    result = []
+    for position, rse in enumerate(endpoints):
+        here = np.array(rows, dtype=np.int64)[code == position]
+        available = np.nan_to_num(replicas.available_files[here])
+        whole = replicas.is_vp[here] | (replicas.available_files[here] == replicas.total_files[here])
+        result.append(
+            (
+                str(rse),
+                bool(replicas.is_tape[here].all()),
+                bool(replicas.is_vp[here].all()),
+                float(available.sum()),
+                float(available[whole].sum()),
+                total,
+                bool(whole.all() and len(here) == len(parts)),
+            )
+        )
+    return result
