@@ -62,8 +62,9 @@ class Database:
     ) -> None:
         self.names = names or Names()
         parsed = parse_url(url)
-        self._shown = parsed.render_as_string(hide_password=True)
-        self.url = parsed.set(drivername="postgresql").render_as_string(hide_password=False)
+        plain = parsed.set(drivername="postgresql")
+        self._shown = plain.render_as_string(hide_password=True)
+        self.url = plain.render_as_string(hide_password=False)
         self._on_close = on_close
         self.engine = sa.create_engine(
             parsed,

@@ -2,7 +2,7 @@
 
 Each process that uses the server holds a *handle*: a file of its own with a lock of the kernel on it. The kernel drops
 the lock with the process, however that ends, so a handle never outlives its owner and no list of process ids can go
-stale. Starting and stopping happen under one more lock, so two processes that begin at the same moment start one server.
+stale. Starting and stopping happen under one more lock, so two processes that begin at once start one server.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class EmbeddedServer:
                 ).fetchone()
         except psycopg.Error:
             return 0
-        return int(row[0]) if row else 0
+        return row[0] if row else 0
 
     def _ensure_running(self) -> None:
         if self._probe() == "ready":
@@ -301,7 +301,7 @@ class EmbeddedServer:
             if found is None:
                 connection.execute(f'CREATE DATABASE "{DATABASE}"'.encode())
 
-    def _connect(self, database: str, *, autocommit: bool = False) -> psycopg.Connection[tuple[object, ...]]:
+    def _connect(self, database: str, *, autocommit: bool = False) -> psycopg.Connection[tuple[int, ...]]:
         return psycopg.connect(
             self.url(database), autocommit=autocommit, connect_timeout=10, application_name="gridbroker"
         )
@@ -333,7 +333,9 @@ class EmbeddedServer:
         found = folder.lstat()
         if folder.is_symlink() or found.st_uid != account.uid or found.st_mode & 0o077:
             raise EmbeddedServerError(
-                "the folder for the socket belongs to somebody else", str(folder), "remove it, or use a shorter BROKER_HOME"
+                "the folder for the socket belongs to somebody else",
+                str(folder),
+                "remove it, or use a shorter BROKER_HOME",
             )
         return folder
 

@@ -72,7 +72,7 @@ class Account:
 def server_account() -> Account:
     """The account for the server: our own, or an ordinary one when we are root, which PostgreSQL refuses.
 
-    As root an existing ``pgserver`` or ``postgres`` account is used, else ``pgserver`` is created, else ``nobody`` serves.
+    As root an existing ``pgserver`` or ``postgres`` is used, else ``pgserver`` is created, else ``nobody`` serves.
     """
     if os.geteuid() != 0:
         return Account(os.geteuid(), os.getegid(), switch=False)

@@ -72,9 +72,7 @@ def upgrade(
     steps = {PANDA: panda or read_migrations(PANDA), OWN: own or read_migrations(OWN)}
     mode = _prepare(database, steps)
     parts = (PANDA, OWN) if mode == STANDALONE else (OWN,)
-    applied = [
-        step.label for part in parts for step in steps[part] if _apply(database, step)
-    ]
+    applied = [step.label for part in parts for step in steps[part] if _apply(database, step)]
     with database.read_snapshot() as connection:
         missing = MissingParts((), {})
         if mode == BESIDE:
@@ -103,9 +101,20 @@ def check(database: Database) -> str:
     pending = [step.label for part in parts for step in steps[part] if (part, step.version) not in applied]
     if pending:
         raise SchemaOutdated(
-            f"{len(pending)} schema steps are not applied, first {pending[0]}", repr(database), "run `broker db upgrade`"
+            f"{len(pending)} schema steps are not applied, first {pending[0]}",
+            repr(database),
+            "run `broker db upgrade`",
         )
     return mode
+
+
+def recorded_names(database: Database) -> Names | None:
+    """The schema names that the database was installed with; None when nothing is installed."""
+    with database.read_snapshot() as connection:
+        if connection.scalar(sa.text("SELECT to_regclass('broker.installation')")) is None:
+            return None
+        row = connection.execute(sa.text("SELECT panda_schema, meta_schema FROM broker.installation")).one_or_none()
+    return Names(row.panda_schema, row.meta_schema) if row else None
 
 
 def _prepare(database: Database, steps: Mapping[str, Sequence[Migration]]) -> str:
@@ -165,9 +174,7 @@ def _apply(database: Database, step: Migration) -> bool:
             return False
         database.raw(connection).execute(step.statements(database.names).encode())
         connection.execute(
-            sa.text(
-                "INSERT INTO broker.schema_migrations (part, version, name, checksum) VALUES (:p, :v, :n, :c)"
-            ),
+            sa.text("INSERT INTO broker.schema_migrations (part, version, name, checksum) VALUES (:p, :v, :n, :c)"),
             {"p": step.part, "v": step.version, "n": step.name, "c": step.checksum},
         )
     return True

@@ -66,7 +66,10 @@ def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
 
 
 def test_a_connection_lost_inside_a_transaction_is_unavailable_and_the_next_one_works(database: Database) -> None:
-    with pytest.raises(DatabaseUnavailable, match="nothing of the transaction was kept"), database.begin() as connection:
+    with (
+        pytest.raises(DatabaseUnavailable, match="nothing of the transaction was kept"),
+        database.begin() as connection,
+    ):
         pid = connection.scalar(sa.text("SELECT pg_backend_pid()"))
         with database.begin() as other:
             other.execute(sa.text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})

@@ -1,0 +1,141 @@
+"""Scenario files: one JSON object ``{"now": ..., "tables": {name: [row, ...]}}``, plain or gzipped."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import os
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from broker.errors import BrokerError
+from broker.store.scenario_values import BadValue, parse_time
+
+LARGEST_BYTES = 2_000_000_000
+"""A file that is larger when unpacked is refused before it fills the memory."""
+
+Row = Mapping[str, Any]
+
+
+class BadScenario(BrokerError):
+    """A scenario that cannot be read or stored."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A grid and its work at one instant.
+
+    Attributes:
+        now: the instant, aware.
+        tables: rows by table; a column that a row leaves out is NULL.
+    """
+
+    now: datetime
+    tables: Mapping[str, Sequence[Row]]
+
+    @classmethod
+    def of(cls, document: object, where: str = "the scenario") -> Scenario:
+        """Checks the outer shape of a document (the rows are checked against the columns when they are loaded).
+
+        Raises:
+            BadScenario: it has another shape.
+        """
+        remedy = 'write {"now": ISO-8601 time, "tables": {name: [row, ...]}}'
+        if not isinstance(document, dict) or set(document) != {"now", "tables"}:
+            raise BadScenario("not a scenario", where, remedy)
+        tables = document["tables"]
+        if not isinstance(tables, dict):
+            raise BadScenario('"tables" is not an object', where, remedy)
+        for name, rows in tables.items():
+            if not isinstance(rows, list | tuple):
+                raise BadScenario(f"table {name!r} is not a list of rows", where, remedy)
+            for number, row in enumerate(rows, 1):
+                if not isinstance(row, dict):
+                    raise BadScenario("the row is not an object", f"table {name}, row {number}", remedy)
+        try:
+            return cls(parse_time(document["now"]), tables)
+        except BadValue as error:
+            raise BadScenario(error.what, f'"now" of {where}', remedy) from error
+
+    def document(self) -> dict[str, Any]:
+        """The scenario as it is written to a file."""
+        return {"now": self.now.astimezone(UTC).replace(tzinfo=None).isoformat(), "tables": self.tables}
+
+
+def read_scenario(path: Path) -> Scenario:
+    """Reads a ``.json`` or ``.json.gz`` file.
+
+    Raises:
+        BadScenario: there is no such file, it is too large, or it is not a scenario.
+    """
+    data = _read(path)
+    try:
+        document = json.loads(data, object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_finite)
+    except BadValue as error:
+        raise BadScenario(error.what, str(path), "correct the file") from error
+    except (ValueError, RecursionError) as error:
+        raise BadScenario(f"not JSON: {error}", str(path), "correct the file") from error
+    return Scenario.of(document, str(path))
+
+
+def write_scenario(path: Path, scenario: Scenario) -> None:
+    """Writes a ``.json`` or ``.json.gz`` file, one row a line; an interrupted run leaves no half a file.
+
+    Raises:
+        BadScenario: the file cannot be written.
+    """
+    data = _text(scenario).encode()
+    if path.name.endswith(".gz"):
+        data = gzip.compress(data, mtime=0)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_bytes(data)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise BadScenario(f"cannot write: {error.strerror}", str(path), "choose another file") from error
+
+
+def _text(scenario: Scenario) -> str:
+    document = scenario.document()
+    tables = [
+        f"{json.dumps(name)}: [\n" + ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows) + "\n]"
+        for name, rows in document["tables"].items()
+    ]
+    return f'{{"now": {json.dumps(document["now"])}, "tables": {{\n' + ",\n".join(tables) + "\n}}\n"
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as stream:
+            data = stream.read(LARGEST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadScenario(f"cannot read: {getattr(error, 'strerror', None) or error}", str(path), "") from error
+    if len(data) > LARGEST_BYTES:
+        raise BadScenario(f"larger than {LARGEST_BYTES:,} bytes", str(path), "split the scenario")
+    return data
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadValue(f"the name {twice!r} stands twice in one object")
+    return found
+
+
+def _refuse_constant(word: str) -> Any:
+    raise BadValue(f"{word} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise BadValue(f"the number {text[:40]} is out of range")
+    return value
