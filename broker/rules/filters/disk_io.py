@@ -1,0 +1,65 @@
+"""Queues whose disks are busy get no task that needs much disk IO."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Observation, Value
+from broker.domain.estimates import is_set, or_else
+from broker.domain.facts import JobFacts
+from broker.domain.queues import QueueTable
+from broker.domain.work import WorkTable
+from broker.rules.contract import Filter, TuningView
+from broker.rules.observing import number
+
+DEFAULT_LIMIT = "MAX_DISKIO_DEFAULT"
+
+
+class DiskIo(Filter):
+    """Rejects queues whose running jobs do more disk IO than the limit, for tasks that need more than it as well.
+
+    Unit kB/s per core; the limit is the queue's ``maxdiskio``, else that of gdpconfig. The need of a multi-core task
+    is divided by the cores of the unified queue, in whole kB/s. Source: ATLAS Production Job Brokerage,
+    MAX_DISKIO_DEFAULT.
+    """
+
+    name = "disk_io"
+    code = "diskIO"
+    title = "The disks of the queue are not busier than its limit, for tasks with more disk IO than that"
+    kind = "temporary"
+    keys = (DEFAULT_LIMIT,)
+    sources = ("queues", "jobs")
+    unknown_policy = "keep"
+
+    def applies(self, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Bools:
+        """Chunks of tasks with disk IO."""
+        return is_set(tasks.diskio)
+
+    def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools:
+        """(T, Q), or (1, Q) while no queue is over its limit."""
+        limit = _limit(candidates, tuning)
+        busy = facts.average_diskio_kbps > limit
+        if not busy.any():
+            return np.asarray(~busy)
+        return np.asarray(~(busy & (_need(tasks, candidates) > limit)))
+
+    def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
+        """The smaller of the queue's average and the task's need: both must be over the limit for a rejection."""
+        average, need = number(facts.average_diskio_kbps) or 0.0, number(_need(tasks, candidates)) or 0.0
+        own = bool((candidates.maxdiskio_kbps > 0).item())
+        key = "queue.maxdiskio" if own else DEFAULT_LIMIT
+        inputs: dict[str, Value] = {"average_kbps": average, "task_kbps": need}
+        return Observation(min(average, need), "<=", number(_limit(candidates, tuning)), "kB/s/core", key, inputs)
+
+
+def _limit(candidates: QueueTable, tuning: TuningView) -> Floats:
+    own = candidates.maxdiskio_kbps
+    return np.where(own > 0, own, tuning.number(DEFAULT_LIMIT))
+
+
+def _need(tasks: WorkTable, candidates: QueueTable) -> Floats:
+    shared = is_set(tasks.corecount) & (tasks.corecount != 1)
+    cores = np.where(shared, or_else(candidates.unified_cores, 1.0), 1.0)
+    whole = shared & is_set(candidates.unified_cores)
+    return np.where(whole, np.floor_divide(tasks.diskio, cores), tasks.diskio)

@@ -1,0 +1,79 @@
+"""Tasks of high IO intensity go where their input is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Observation, Value
+from broker.domain.estimates import is_event_service
+from broker.domain.facts import JobFacts
+from broker.domain.queues import QueueTable
+from broker.domain.work import WorkTable
+from broker.rules.contract import GroupFilter, TuningView
+from broker.rules.observing import number
+from broker.rules.preassigned import not_single
+
+INTENSITY_CUTOFF = "IO_INTENSITY_CUTOFF"
+SIZE_CUTOFF = "SIZE_CUTOFF_TO_MOVE_INPUT"
+NUMBER_CUTOFF = "NUM_CUTOFF_TO_MOVE_INPUT"
+GB = 1024.0**3
+
+
+class Io(GroupFilter):
+    """Keeps queues at which less input than the cut-offs (GB, files) is missing, for IO intensity above its (kB/s).
+
+    Queues with enough on disk come first; if there is none, those with enough on disk or tape; if there is none either,
+    all are kept. Not for merging, event service, chunks without input and a single pre-assigned queue. Source: ATLAS
+    Production Job Brokerage, ioIntensity; PanDA production brokerage, IO check.
+    """
+
+    name = "io"
+    code = "io"
+    title = "Little input has to be moved, for high IO intensity"
+    keys = (INTENSITY_CUTOFF, SIZE_CUTOFF, NUMBER_CUTOFF)
+    sources = ("replicas",)
+    unknown_policy = "keep"
+
+    def applies(self, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Bools:
+        """Chunks with input and a high IO intensity."""
+        intense = (tasks.iointensity > tuning.number(INTENSITY_CUTOFF)) & (facts.total_bytes > 0)
+        exempt = tasks.merging | is_event_service(tasks.eventservice)
+        return np.asarray(intense & ~exempt & not_single(facts))
+
+    def keep_among(
+        self, alive: Bools, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView
+    ) -> Bools:
+        """(T, Q)."""
+        on_disk = _is_little(facts, facts.available_bytes, facts.available_files, tuning)
+        anywhere = on_disk | _is_little(facts, facts.available_tape_bytes, facts.available_tape_files, tuning)
+        some_on_disk = (alive & on_disk).any(axis=1, keepdims=True)
+        some_anywhere = (alive & anywhere).any(axis=1, keepdims=True)
+        return np.where(some_on_disk, on_disk, anywhere | ~some_anywhere)
+
+    def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
+        """What is missing on disk: bytes, or files if only they are too many."""
+        bytes_, files = _missing(facts, facts.available_bytes, facts.available_files)
+        inputs: dict[str, Value] = {
+            "missing_bytes": number(bytes_),
+            "missing_files": number(files),
+            "missing_files_with_tape": number(
+                _missing(facts, facts.available_tape_bytes, facts.available_tape_files)[1]
+            ),
+            "total_bytes": number(facts.total_bytes),
+        }
+        size_limit, file_limit = tuning.number(SIZE_CUTOFF) * GB, tuning.number(NUMBER_CUTOFF)
+        if bytes_.item() < size_limit and not files.item() < file_limit:
+            return Observation(number(files), "<", file_limit, "files", NUMBER_CUTOFF, inputs)
+        return Observation(number(bytes_), "<", size_limit, "bytes", SIZE_CUTOFF, inputs)
+
+
+def _missing(facts: JobFacts, bytes_there: Floats, files_there: Floats) -> tuple[Floats, Floats]:
+    return facts.total_bytes - np.nan_to_num(bytes_there), facts.total_files - np.nan_to_num(files_there)
+
+
+def _is_little(facts: JobFacts, bytes_there: Floats, files_there: Floats, tuning: TuningView) -> Bools:
+    missing_bytes, missing_files = _missing(facts, bytes_there, files_there)
+    return np.asarray(
+        (missing_bytes < tuning.number(SIZE_CUTOFF) * GB) & (missing_files < tuning.number(NUMBER_CUTOFF))
+    )

@@ -1,0 +1,1 @@
+"""Weights: one file for each factor of the weight of a candidate."""

@@ -1,0 +1,32 @@
+"""Queues that work off their jobs come first."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Floats
+from broker.rules.contract import Load, LoadWeight
+
+QUEUED_OFFSET = 10.0
+LARGEST_MANY_ASSIGNED = 2.0
+
+
+class RunningQueued(LoadWeight):
+    """``(running + 1) / (activated + assigned + starting + defined + 10) / manyAssigned``, jobs of the share.
+
+    manyAssigned is ``(assigned + 1) / (activated + 1)``, from 1 to 2. It and the assigned jobs are left out where all
+    input is local, as jobs that wait for data do not hold up those that do not. ``running`` is the largest of its
+    readings. Source: ATLAS Production Job Brokerage, initial weight.
+    """
+
+    name = "running_queued"
+    code = "running_queued"
+    title = "Prefers queues with many running and few waiting jobs"
+    sources = ("jobs",)
+
+    def factor(self, load: Load) -> Floats:
+        """Shape of ``load.running``: above 0."""
+        waiting = load.activated + load.starting + load.defined + QUEUED_OFFSET
+        many = np.clip((load.assigned + 1.0) / (load.activated + 1.0), 1.0, LARGEST_MANY_ASSIGNED)
+        remote = (load.running + 1.0) / (waiting + load.assigned) / many
+        return np.where(load.all_local, (load.running + 1.0) / waiting, remote)
