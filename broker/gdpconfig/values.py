@@ -149,16 +149,19 @@ def in_scope(catalogue: Catalogue, usable: Mapping[RowId, Value], vo: str | None
         usable: values per row, as judged.
         vo: VO of the tasks, or None when keys of the task's VO may take any row.
     """
-    chosen: dict[str, tuple[tuple[bool, str], Value]] = {}
-    for (_, key, row_vo), value in usable.items():
+    return {key: usable[row_id] for key, row_id in rows_in_scope(catalogue, usable, vo).items()}
+
+
+def rows_in_scope(catalogue: Catalogue, row_ids: Iterable[RowId], vo: str | None) -> dict[str, RowId]:
+    """Which row counts for each key that has one, by full key name. Arguments as ``in_scope``."""
+    chosen: dict[str, RowId] = {}
+    for row_id in sorted(row_ids, key=lambda identity: (identity[1], identity[2] == "", identity[2])):
+        _, key, row_vo = row_id
         entry = catalogue.require(key)
         wanted = {"task": vo, "any": None}.get(entry.scope, entry.scope)
-        if wanted is not None and row_vo not in (wanted, ""):
-            continue
-        rank = (row_vo == "", row_vo)
-        if key not in chosen or rank < chosen[key][0]:
-            chosen[key] = (rank, value)
-    return {key: value for key, (_, value) in sorted(chosen.items())}
+        if wanted is None or row_vo in (wanted, ""):
+            chosen.setdefault(key, row_id)
+    return chosen
 
 
 def contradictions(catalogue: Catalogue, settings: Mapping[str, Value]) -> tuple[str, ...]:

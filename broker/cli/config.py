@@ -1,0 +1,298 @@
+"""``broker config``: list, read and set tuning values, and look back at what was changed."""
+
+from __future__ import annotations
+
+import getpass
+import math
+from collections.abc import Callable
+from typing import Annotated
+
+import sqlalchemy as sa
+import typer
+
+from broker.cli.context import open_store
+from broker.cli.output import escaped, print_json, print_table, remark
+from broker.errors import WRONG_USAGE, BrokerError
+from broker.gdpconfig.catalogue import Value
+from broker.gdpconfig.inspection import KeyState, all_states, entry_named, state_of
+from broker.gdpconfig.publish import Published, RowChange, differences
+from broker.gdpconfig.reference import default_in_words, scope_in_words, shown
+from broker.gdpconfig.shipped import shipped_catalogue
+from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
+from broker.gdpconfig.values import ConfigRow, from_text
+from broker.store.gdpconfig_rows import TuningStore
+
+app = typer.Typer(no_args_is_help=True)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
+Vo = Annotated[str, typer.Option("--vo", help="VO of the tasks that the value is for.")]
+Key = Annotated[str, typer.Argument(help="Full name of the key, as NQUEUED_SAT_CAP.", show_default=False)]
+Editor = Annotated[str | None, typer.Option("--editor", help="Who makes the change [the login name].")]
+Reason = Annotated[str, typer.Option("--reason", help="Why, for the history.", show_default=False)]
+Expected = Annotated[
+    int | None, typer.Option("--expect-version", help="Change it only if this is still the version in force.")
+]
+
+
+class NoEditorError(BrokerError):
+    """It is not known who makes the change."""
+
+    exit_status = WRONG_USAGE
+
+
+@app.command(name="list")
+def list_keys(
+    context: typer.Context,
+    vo: Vo = "atlas",
+    only_set: Annotated[bool, typer.Option("--set", help="Only keys that a row of the table sets.")] = False,
+    json: Json = False,
+) -> None:
+    """Every key with its value, its default and where the value comes from."""
+    current = _read(context)
+    states = [state for state in all_states(current, vo) if not only_set or state.set_by or state.bad]
+    if json:
+        for state in states:
+            print_json(_summary(state, current))
+    else:
+        columns = ("key", "value", "default", "unit", "source", "vo")
+        rows = [
+            (
+                state.name,
+                shown(state.value),
+                shown(state.default),
+                state.entry.unit,
+                f"{state.origin}, bad row" if state.bad else state.origin,
+                state.vo if state.set_by else scope_in_words(state.entry),
+            )
+            for state in states
+        ]
+        print_table(columns, rows, title=_title(current))
+    _report(current, vo)
+
+
+@app.command()
+def get(context: typer.Context, key: Key, vo: Vo = "atlas", json: Json = False) -> None:
+    """One key: its value, what it means, its range, and which rule reads it."""
+    entry_named(shipped_catalogue(), key)
+    current = _read(context)
+    state = state_of(current, key, vo)
+    entry = state.entry
+    if json:
+        print_json(
+            {
+                **_summary(state, current),
+                "type": entry.type.value,
+                "range": entry.accepted_range or None,
+                "app": entry.app,
+                "component": entry.component,
+                "scope": entry.scope,
+                "zero_means_default": entry.zero_means_default,
+                "meaning": entry.meaning,
+                "read_by": {where: list(codes) for where, codes in entry.read_by.items()},
+            }
+        )
+    else:
+        readers = "; ".join(f"{where}: {', '.join(codes)}" for where, codes in entry.read_by.items())
+        source = f"{state.set_by}, VO {state.vo or 'any'}" if state.set_by else "default"
+        rows = [
+            ("value", shown(state.value)),
+            ("source", source),
+            ("unit", entry.unit),
+            ("default", default_in_words(entry)),
+            ("accepts", entry.accepts),
+            ("scope", scope_in_words(entry)),
+            ("row", f"app {entry.app}, component {entry.component}"),
+            ("meaning", entry.meaning),
+            ("read by", readers),
+        ]
+        print_table((state.name, ""), rows)
+    _report(current, vo)
+
+
+@app.command(name="set", context_settings={"ignore_unknown_options": True})
+def set_key(
+    context: typer.Context,
+    key: Key,
+    value: Annotated[str, typer.Argument(help="The new value.", show_default=False)],
+    reason: Reason,
+    vo: Vo = "atlas",
+    editor: Editor = None,
+    expect_version: Expected = None,
+    json: Json = False,
+) -> None:
+    """Set a key; running services use the value from their next cycle on."""
+    typed = from_text(shipped_catalogue().require(key), value)
+    who = _editor(editor)
+
+    def change(store: TuningStore, connection: sa.Connection) -> Published:
+        return store.set_value(
+            connection, key, typed, editor=who, reason=reason, vo=vo, expected_version=expect_version
+        )
+
+    _change(context, change, json)
+
+
+@app.command()
+def unset(
+    context: typer.Context,
+    key: Key,
+    reason: Reason,
+    vo: Vo = "atlas",
+    editor: Editor = None,
+    expect_version: Expected = None,
+    json: Json = False,
+) -> None:
+    """Remove a value, so that the default is in force again."""
+    shipped_catalogue().require(key)
+    who = _editor(editor)
+
+    def change(store: TuningStore, connection: sa.Connection) -> Published:
+        return store.unset(connection, key, editor=who, reason=reason, vo=vo, expected_version=expect_version)
+
+    _change(context, change, json)
+
+
+@app.command()
+def rollback(
+    context: typer.Context,
+    version: Annotated[int, typer.Argument(help="The version to go back to.", min=1, show_default=False)],
+    reason: Reason,
+    editor: Editor = None,
+    expect_version: Expected = None,
+    json: Json = False,
+) -> None:
+    """Make every value what it was in an older version, as a new version."""
+    who = _editor(editor)
+
+    def change(store: TuningStore, connection: sa.Connection) -> Published:
+        return store.rollback(connection, version, editor=who, reason=reason, expected_version=expect_version)
+
+    _change(context, change, json)
+
+
+@app.command()
+def diff(
+    context: typer.Context,
+    first: Annotated[int, typer.Argument(help="A version.", min=1, show_default=False)],
+    second: Annotated[int, typer.Argument(help="Another one.", min=1, show_default=False)],
+    json: Json = False,
+) -> None:
+    """What is different between two versions."""
+    with open_store(context) as database, database.read_snapshot() as connection:
+        store = TuningStore(database.names)
+        old, new = store.version(connection, first), store.version(connection, second)
+    changes = differences(old.rows, new.rows)
+    if json:
+        for change in changes:
+            print_json(_change_document(change))
+        return
+    print_table(
+        ("key", "vo", f"version {first}", f"version {second}"),
+        [(change.row_id[1], change.row_id[2], _cell(change.old), _cell(change.new)) for change in changes],
+        title=f"{len(changes)} difference(s)",
+    )
+
+
+@app.command()
+def history(
+    context: typer.Context,
+    key: Annotated[str | None, typer.Argument(help="Full name of a key; all keys without.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option("--limit", help="Largest number of lines.", min=1)] = 100,
+    json: Json = False,
+) -> None:
+    """Who changed what, when and why; newest first."""
+    if key is not None:
+        shipped_catalogue().require(key)
+    with open_store(context) as database, database.read_snapshot() as connection:
+        items = TuningStore(database.names).history(connection, key, limit)
+    if json:
+        for item in items:
+            print_json(vars(item))
+        return
+    columns = ("version", "at (UTC)", "editor", "key", "vo", "old", "new", "reason")
+    rows = [
+        (item.version, item.published_at, item.editor, item.key, item.vo, item.old, item.new, item.reason)
+        for item in items
+    ]
+    print_table(columns, rows)
+
+
+def _read(context: typer.Context) -> Published:
+    """What the next cycle will use."""
+    with open_store(context) as database, database.read_snapshot() as connection:
+        return TuningStore(database.names).read_current(connection, live=True)
+
+
+def _change(context: typer.Context, change: Callable[[TuningStore, sa.Connection], Published], json: bool) -> None:
+    """Publish what other programs wrote, then the operator's change, and show what became different.
+
+    What others wrote is committed first, so that the version which a refusal names can be looked at. Before the first
+    version there is nothing to name: an operator who saw version 0 has seen the table as it is.
+    """
+    with open_store(context) as database:
+        store = TuningStore(database.names)
+        with database.begin() as connection:
+            if store.read_current(connection).version != UNPUBLISHED_VERSION:
+                store.sync_outside_changes(connection)
+        with database.begin() as connection:
+            before = store.read_current(connection, live=True)
+            after = change(store, connection)
+    changes = differences(before.rows, after.rows)
+    if json:
+        print_json({"version": after.version, "changed": [_change_document(one) for one in changes]})
+        return
+    for one in changes:
+        key, vo = one.row_id[1:]
+        typer.echo(escaped(f"{key} (VO {vo or 'any'}): {_cell(one.old)} -> {_cell(one.new)}"))
+    typer.echo(f"version {after.version}" if changes else f"nothing to change, it is so in version {after.version}")
+
+
+def _editor(given: str | None) -> str:
+    if given is not None:
+        return given
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError) as error:
+        raise NoEditorError("the login name is not known", "", "say who makes the change with --editor") from error
+
+
+def _summary(state: KeyState, current: Published) -> dict[str, object]:
+    return {
+        "key": state.name,
+        "value": _finite(state.value),
+        "default": _finite(state.default),
+        "unit": state.entry.unit,
+        "source": state.origin,
+        "set_by": state.set_by,
+        "vo": state.vo,
+        "bad_row": state.bad.why if state.bad else None,
+        "version": current.version,
+    }
+
+
+def _finite(value: Value | None) -> Value | None:
+    """A value for JSON, which has no infinity: no limit is null."""
+    return None if isinstance(value, float) and math.isinf(value) else value
+
+
+def _title(current: Published) -> str:
+    return f"gdpconfig version {current.version}" if current.version else "gdpconfig, not yet published as a version"
+
+
+def _report(current: Published, vo: str) -> None:
+    for bad in current.bad_rows:
+        remark(f"warning: {bad}")
+    for sentence in current.contradictions(vo):
+        remark(f"warning: {sentence}")
+
+
+def _cell(row: ConfigRow | None) -> str:
+    if row is None:
+        return "(default)"
+    return str(row.value_json if row.type == "json" else row.value)
+
+
+def _change_document(change: RowChange) -> dict[str, object]:
+    component, key, vo = change.row_id
+    old, new = (None if row is None else _cell(row) for row in (change.old, change.new))
+    return {"component": component, "key": key, "vo": vo, "action": change.action, "old": old, "new": new}
