@@ -152,7 +152,7 @@ class _Draw:
         return np.asarray(usable & (self._first | later))
 
     def next(self, usable: Bools) -> int | None:
-        """A candidate among ``usable``: bootstrap candidates first, each once, then by weight; ``None``: none is left."""
+        """A candidate among ``usable``: bootstrap candidates first, each once, then by weight; ``None`` without any."""
         first = np.flatnonzero(usable & self._first)
         if len(first):
             return int(first[int(self._random.integers(len(first)))])

@@ -67,7 +67,7 @@ def place_inputs(
 ) -> InputPlaces:
     """The input and replica tables of the chunks.
 
-    For merging, any replica counts as holding every file. An endpoint that only named files tell of has a row of its own.
+    For merging, any replica counts as holding every file. An endpoint known only from named files has its own row.
     """
     whole = _whole(placed, datasets.nfiles[placed.dataset])
     rows = _Rows(placed, whole, limits, named)
