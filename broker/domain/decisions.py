@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Outcome = Literal["brokered", "pending", "throttled", "skipped"]
@@ -68,3 +68,7 @@ class Decision:
     rejected: dict[str, str]
     funnel: tuple[FunnelStep, ...]
     notes: tuple[str, ...] = ()
+
+    def pending(self, reason: str) -> Decision:
+        """The same, but nothing came of it: the work waits for ``reason``."""
+        return replace(self, outcome="pending", reason=reason)

@@ -147,7 +147,7 @@ def _availability(
     whole_only = ~inputs.is_master[replicas.input] | (
         (intensity > limits.io_intensity_cutoff_kbps) & ~chunks.input_prestaging[chunk_of]
     )
-    usable = (storage >= 0) & (replicas.complete | ~whole_only) & (replicas.chunk_files > 0)
+    usable = (storage >= 0) & (replicas.holds_all | ~whole_only) & (replicas.chunk_files > 0)
     rows = np.flatnonzero(usable)
     position, unified = _queues_reading(snapshot, storage[rows])
     row = rows[position]

@@ -1,0 +1,154 @@
+"""A cycle of a job brokerage from chunks to jobs: rank, draw, cut, count what was placed, and go on to the next chunk.
+
+Pure and seeded: the same snapshot, work, tuning and seed give the same jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from broker.brokerages.chunk_jobs import ChunkJobs, cut_limits
+from broker.domain.arrays import Bools, Ints, codes_of
+from broker.domain.decisions import Decision
+from broker.engine.distribute import Candidates, distribute, group_size
+from broker.engine.explain import decision_of
+from broker.engine.job_cycle import ChunkResult, JobCycle
+from broker.rules.cuts.cap import waiting_jobs, waiting_limit
+from broker.work.assemble import CycleWork
+from broker.work.cut_jobs import CutJobs
+
+CANDIDATES_FULL = "candidates_full"
+
+
+@dataclass(frozen=True)
+class PlacedChunk:
+    """One chunk with its decision and the jobs that were made of it.
+
+    Attributes:
+        row: position of the chunk in the work.
+        decision: the decision; ``pending`` also when the candidates took no job.
+        candidate: for each job the position of its candidate in the snapshot's queue table.
+        jobs: the jobs.
+    """
+
+    row: int
+    decision: Decision
+    candidate: Ints
+    jobs: CutJobs
+
+    def assigned(self, names: Ints) -> dict[str, int]:
+        """Number of jobs by candidate name; ``names`` is the name column of the queue table."""
+        positions, counts = np.unique(self.candidate, return_counts=True)
+        return {str(names[position]): int(count) for position, count in zip(positions, counts, strict=True)}
+
+
+@dataclass
+class StageTimes:
+    """Seconds spent deciding and cutting."""
+
+    decide_s: float = 0.0
+    cut_s: float = 0.0
+
+
+def place(
+    cycle: JobCycle,
+    work: CycleWork,
+    seed: int,
+    times: StageTimes | None = None,
+    clock: Callable[[], float] = perf_counter,
+) -> Iterator[PlacedChunk]:
+    """Broker and cut the chunks in order; each finds what those before it have placed.
+
+    Args:
+        cycle: over the same work.
+        work: the chunks with their files.
+        seed: of the random draws; each chunk draws from a stream of its own, so that leaving out one changes no other.
+        times: filled with the seconds of the two stages.
+        clock: measures them; it has no influence on the result.
+    """
+    spent = times if times is not None else StageTimes()
+    results = cycle.results()
+    while True:
+        started = clock()
+        result = next(results, None)
+        if result is None:
+            spent.decide_s += clock() - started
+            return
+        decision = decision_of(cycle, result)
+        decided = clock()
+        spent.decide_s += decided - started
+        placed = _placed(cycle, work, result, decision, seed)
+        cycle.place(result.row, *np.unique(placed.candidate, return_counts=True))
+        spent.cut_s += clock() - decided
+        yield placed
+
+
+def _placed(cycle: JobCycle, work: CycleWork, result: ChunkResult, decision: Decision, seed: int) -> PlacedChunk:
+    chosen = result.chosen
+    row = result.row
+    source = ChunkJobs(
+        work.cutter(row),
+        cut_limits(work.work.chunks, row, cycle.snapshot.queues, chosen),
+        _holds(cycle, work, row, chosen),
+    )
+    if result.ranking is not None and len(chosen):
+        chunks = work.work.chunks
+        size = group_size(bool(chunks.scout[row]), bool(chunks.merging[row]), hpo=False)
+        distribute(_candidates(cycle, result), source, size, _random(cycle, row, seed))
+    candidate, jobs = source.result()
+    if decision.outcome == "brokered" and not len(jobs):
+        decision = decision.pending(CANDIDATES_FULL)
+    return PlacedChunk(row, decision, chosen[candidate], jobs)
+
+
+def _random(cycle: JobCycle, row: int, seed: int) -> np.random.Generator:
+    chunks = cycle.work.chunks
+    ramcount = chunks.ramcount[row]
+    identity = (
+        seed,
+        int(chunks.jeditaskid[row]),
+        int(chunks.datasetid[row]),
+        0 if ramcount != ramcount else int(ramcount) + 1,
+    )
+    return np.random.default_rng([abs(part) for part in identity])
+
+
+def _candidates(cycle: JobCycle, result: ChunkResult) -> Candidates:
+    ranking = result.ranking
+    if ranking is None:
+        raise ValueError(f"chunk {result.row} has no candidates to give jobs to")
+    load = cycle.load(result.block, result.row, result.chosen)
+    size = len(result.chosen)
+    unlimited = np.full(size, np.nan)
+    chunk_size = np.nan_to_num(cycle.snapshot.queues.job_chunk_size[result.chosen])
+    return Candidates(
+        weight=ranking.weight[ranking.chosen],
+        queued=np.broadcast_to(waiting_jobs(load), size),
+        cap=unlimited if bool(load.express) else np.broadcast_to(waiting_limit(load), size),
+        bootstrap=ranking.bootstrap[ranking.chosen],
+        chunk_size=np.maximum(chunk_size, 0).astype(np.int64),
+    )
+
+
+def _holds(cycle: JobCycle, work: CycleWork, row: int, chosen: Ints) -> Bools | None:
+    """(C, files) for a distributed master dataset of which parts are in different places, else None."""
+    inputs, replicas = work.work.inputs, work.work.replicas
+    first, last = np.searchsorted(inputs.chunk, (row, row + 1))
+    if first == last or not inputs.distributed[first] or not inputs.is_master[first]:
+        return None
+    low, high = np.searchsorted(replicas.input, (first, first + 1))
+    if all(work.held[replica] is None for replica in range(low, high)):
+        return None
+    storages = codes_of(replicas.rse[low:high], list(cycle.snapshot.storages.name))
+    relations, unified = cycle.snapshot.relations, cycle.snapshot.queues.unified[chosen]
+    holds = np.zeros((len(chosen), int(work.work.chunks.n_files[row])), dtype=np.bool_)
+    readable = relations.is_input & (relations.scope == "default")
+    for replica, storage in zip(range(low, high), storages, strict=True):
+        held = work.held[replica]
+        queues = relations.unified[readable & (relations.storage == storage)]
+        holds[np.isin(unified, queues)] |= True if held is None else held
+    return holds
