@@ -7,8 +7,13 @@ import inspect
 import pkgutil
 
 import broker.rules
+from broker.engine.job_cycle import STEP_KEYS
 from broker.gdpconfig.shipped import shipped_catalogue
 from broker.rules.contract import Rule
+
+
+STEPS = {"available_files", "bootstrap", "completeness"}
+"""Parts of the production job brokerage that read keys and are no rules."""
 
 
 def rules_of_this_tree() -> list[type[Rule]]:
@@ -45,3 +50,19 @@ def test_the_catalogue_names_every_rule_that_reads_a_key() -> None:
         and not any(rule.code in codes for codes in shipped_catalogue().entry(key).read_by.values())
     ]
     assert missing == []
+
+
+def test_the_catalogue_names_no_rule_that_does_not_read_the_key() -> None:
+    readers = {(rule.code, key) for rule in rules_of_this_tree() for key in rule.keys}
+    superfluous = [
+        f"no rule {code} reads {entry.key}: take it out of read_by in config/gdpconfig.yaml"
+        for entry in shipped_catalogue()
+        for code in entry.read_by.get("production_job", ())
+        if (code, entry.key) not in readers and code not in STEPS
+    ]
+    assert superfluous == []
+
+
+def test_the_keys_of_the_steps_that_are_no_rules_are_in_the_catalogue() -> None:
+    assert STEP_KEYS
+    assert [key for key in STEP_KEYS if key not in shipped_catalogue()] == []
