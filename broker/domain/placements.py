@@ -52,6 +52,7 @@ class JobFileTable:
     jeditaskid: Ints
     datasetid: Ints
     fileid: Ints
+    attemptnr: Ints  # as it was read; the lowest int64 for NULL
     claimed: Bools
 
     def __len__(self) -> int:

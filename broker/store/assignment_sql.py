@@ -1,0 +1,174 @@
+"""The statements of the write-back. ``{panda}`` stands for the schema of PanDA's tables.
+
+Names and texts of a task never leave the server: what the broker sends is integers, and the columns that jobs share
+with their task are read from its row. Source: PanDA data model, tasks, datasets and files, jobs.
+"""
+
+from __future__ import annotations
+
+STAGE = """
+CREATE TEMPORARY TABLE staged_jobs (
+    job bigint, jeditaskid bigint, queue bigint, resource_type bigint, corecount bigint, minramcount_mb bigint,
+    maxdiskcount_mb bigint, maxwalltime_s bigint, maxcpucount_s bigint, nevents bigint, inputfilebytes bigint,
+    ninputdatafiles bigint, priority bigint, merging bigint,
+    pandaid bigint NOT NULL DEFAULT nextval('{panda}.jobsdefined4_pandaid_seq')
+) ON COMMIT DROP;
+CREATE TEMPORARY TABLE staged_files (
+    job bigint, jeditaskid bigint, datasetid bigint, fileid bigint, attemptnr bigint, claimed bigint
+) ON COMMIT DROP;
+SET LOCAL work_mem = '64MB'
+"""
+
+# A task that somebody else is writing to is left for the next cycle; a lock of PanDA's agents that has grown old is not
+# a lock any more.
+LOCK_TASKS = """
+SELECT jeditaskid, status, nucleus
+FROM {panda}.jedi_tasks
+WHERE jeditaskid = ANY(%(tasks)s) AND status = ANY(%(statuses)s)
+  AND (lockedby IS NULL OR lockedtime IS NULL OR lockedtime < %(now)s - make_interval(secs => %(lock_fresh_s)s))
+ORDER BY jeditaskid
+FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+# Claims the files, counts them in their datasets and records them with their jobs. A file that is not as it was read
+# does not match; the caller compares the number of rows with what it asked for.
+CLAIM_FILES = """
+WITH claimed AS (
+    UPDATE {panda}.jedi_dataset_contents AS file
+    SET status = 'running', proc_status = 'queued', pandaid = job.pandaid
+    FROM staged_files AS wanted JOIN staged_jobs AS job USING (job)
+    WHERE wanted.claimed = 1
+      AND file.jeditaskid = wanted.jeditaskid AND file.datasetid = wanted.datasetid AND file.fileid = wanted.fileid
+      AND file.status = 'ready'
+      AND coalesce(file.attemptnr, -9223372036854775808) = wanted.attemptnr
+    RETURNING file.jeditaskid, file.datasetid, file.fileid, job.pandaid, file.lfn, file.guid, file.type, file.fsize,
+        file.checksum, file.scope, file.attemptnr,
+        CASE WHEN file.startevent IS NOT NULL AND file.endevent IS NOT NULL
+             THEN greatest(file.endevent - file.startevent + 1, 1) ELSE greatest(file.nevents, 0) END AS events
+), sums AS (
+    SELECT jeditaskid, datasetid, count(*) AS files, coalesce(sum(events), 0) AS events
+    FROM claimed GROUP BY jeditaskid, datasetid
+), counted AS (
+    UPDATE {panda}.jedi_datasets AS dataset
+    SET nfilesused = coalesce(dataset.nfilesused, 0) + sums.files,
+        neventsused = coalesce(dataset.neventsused, 0) + sums.events,
+        modificationtime = %(now)s
+    FROM sums
+    WHERE dataset.jeditaskid = sums.jeditaskid AND dataset.datasetid = sums.datasetid
+), recorded AS (
+    INSERT INTO {panda}.filestable4 (row_id, pandaid, modificationtime, lfn, guid, type, status, dataset, fsize,
+        checksum, scope, jeditaskid, datasetid, fileid, attemptnr)
+    SELECT nextval('{panda}.filestable4_row_id_seq'), claimed.pandaid, %(now)s, left(claimed.lfn, 256), claimed.guid,
+        claimed.type, 'ready', dataset.datasetname, claimed.fsize, claimed.checksum,
+        claimed.scope, claimed.jeditaskid, claimed.datasetid, claimed.fileid, claimed.attemptnr
+    FROM claimed LEFT JOIN {panda}.jedi_datasets AS dataset USING (jeditaskid, datasetid)
+)
+SELECT count(*) FROM claimed
+"""
+
+# Files that several jobs read are recorded with each of them and stay as they are.
+RECORD_SHARED_FILES = """
+INSERT INTO {panda}.filestable4 (row_id, pandaid, modificationtime, lfn, guid, type, status, dataset, fsize, checksum,
+    scope, jeditaskid, datasetid, fileid, attemptnr)
+SELECT nextval('{panda}.filestable4_row_id_seq'), job.pandaid, %(now)s, left(file.lfn, 256), file.guid,
+    file.type, 'ready', dataset.datasetname, file.fsize, file.checksum,
+    file.scope, file.jeditaskid, file.datasetid, file.fileid, file.attemptnr
+FROM staged_files AS wanted
+JOIN staged_jobs AS job USING (job)
+JOIN {panda}.jedi_dataset_contents AS file
+    ON file.jeditaskid = wanted.jeditaskid AND file.datasetid = wanted.datasetid AND file.fileid = wanted.fileid
+LEFT JOIN {panda}.jedi_datasets AS dataset
+    ON dataset.jeditaskid = file.jeditaskid AND dataset.datasetid = file.datasetid
+WHERE wanted.claimed = 0
+"""
+
+JOBS_WITH_CHANGED_FILES = """
+SELECT DISTINCT wanted.job
+FROM staged_files AS wanted
+JOIN staged_jobs AS job ON job.job = wanted.job
+LEFT JOIN {panda}.jedi_dataset_contents AS file
+    ON file.jeditaskid = wanted.jeditaskid AND file.datasetid = wanted.datasetid AND file.fileid = wanted.fileid
+WHERE wanted.claimed = 1 AND file.pandaid IS DISTINCT FROM job.pandaid
+"""
+
+DROP_JOBS = "DELETE FROM staged_jobs WHERE job = ANY(%(jobs)s)"
+DROP_FILES = "DELETE FROM staged_files WHERE job = ANY(%(jobs)s)"
+
+INSERT_JOBS = """
+INSERT INTO {panda}.jobsdefined4 (
+    pandaid, jeditaskid, jobdefinitionid, taskid, reqid, jobname, jobstatus, prodsourcelabel, job_label,
+    computingsite, nucleus, cloud, vo, currentpriority, assignedpriority, attemptnr, maxattempt, failedattempt,
+    corecount, minramcount, minramunit, maxdiskcount, maxdiskunit, maxcpucount, maxcpuunit, maxwalltime, diskio,
+    resource_type, gshare, workqueue_id, processingtype, workinggroup, countrygroup, produsername, produserid,
+    eventservice, lockedby, creationtime, modificationtime, statechangetime, starttime, endtime, proddbupdatetime,
+    transformation, homepackage, atlasrelease, cmtconfig, container_name, ninputdatafiles, inputfilebytes, nevents)
+SELECT
+    job.pandaid, job.jeditaskid, 0, task.reqid, task.reqid, task.taskname, 'defined', task.prodsourcelabel,
+    coalesce(task.job_label, task.prodsourcelabel),
+    queue.name, task.nucleus, task.cloud, task.vo, job.priority, coalesce(task.taskpriority, 0), 0, 0, 0,
+    nullif(job.corecount, -1), greatest(job.minramcount_mb, 0), 'MB', greatest(job.maxdiskcount_mb, 0), 'MB',
+    greatest(job.maxcpucount_s, 0), 's', nullif(job.maxwalltime_s, -1), task.diskio,
+    resource_type.name, task.gshare, task.workqueue_id,
+    CASE WHEN job.merging = 1 THEN 'pmerge' ELSE task.processingtype END,
+    left(task.workinggroup, 20), task.countrygroup, left(task.username, 60), task.username,
+    task.eventservice, 'jedi', %(now)s, %(now)s, %(now)s, NULL, NULL, NULL,
+    task.transpath, left(regexp_replace(task.transhome, '-(?=[0-9]+[.])', '/'), 80), task.transuses, task.architecture,
+    task.container_name, nullif(job.ninputdatafiles, -1), nullif(job.inputfilebytes, -1), greatest(job.nevents, 0)
+FROM staged_jobs AS job
+JOIN {panda}.jedi_tasks AS task ON task.jeditaskid = job.jeditaskid
+JOIN unnest(%(queues)s::text[]) WITH ORDINALITY AS queue (name, number) ON queue.number = job.queue + 1
+LEFT JOIN unnest(%(resource_types)s::text[]) WITH ORDINALITY AS resource_type (name, number)
+    ON resource_type.number = job.resource_type + 1
+"""
+
+# Source: PanDA job generation; ready tasks start with their first jobs, as scouts where the jobs are scouts.
+TASKS_WITH_JOBS = """
+WITH before AS (
+    SELECT jeditaskid, status FROM {panda}.jedi_tasks WHERE jeditaskid = ANY(%(tasks)s)
+), after AS (
+    UPDATE {panda}.jedi_tasks AS task
+    SET status = CASE before.status
+            WHEN 'ready' THEN CASE WHEN task.jeditaskid = ANY(%(scouting)s) THEN 'scouting' ELSE 'running' END
+            WHEN 'topreprocess' THEN 'preprocessing' ELSE before.status END,
+        statechangetime = CASE WHEN before.status IN ('ready', 'topreprocess') THEN %(now)s
+            ELSE task.statechangetime END,
+        starttime = coalesce(task.starttime, %(now)s),
+        frozentime = NULL, errordialog = NULL, modificationtime = %(now)s
+    FROM before WHERE before.jeditaskid = task.jeditaskid
+    RETURNING task.jeditaskid, task.status, task.attemptnr, before.status AS old_status
+)
+INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason)
+SELECT jeditaskid, %(now)s, status, attemptnr, 'first jobs made' FROM after WHERE status <> old_status
+"""
+
+TASKS_THAT_WAIT = """
+WITH waiting AS (
+    UPDATE {panda}.jedi_tasks AS task
+    SET oldstatus = task.status, status = 'pending', frozentime = coalesce(task.frozentime, %(now)s),
+        statechangetime = %(now)s, modificationtime = %(now)s, errordialog = left(given.reason, 510)
+    FROM unnest(%(tasks)s::bigint[], %(reasons)s::text[]) AS given (jeditaskid, reason)
+    WHERE task.jeditaskid = given.jeditaskid AND task.status = ANY(%(holdable)s)
+    RETURNING task.jeditaskid, task.attemptnr, given.reason
+)
+INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason)
+SELECT jeditaskid, %(now)s, 'pending', attemptnr, left(reason, 255) FROM waiting
+"""
+
+# Source: PanDA watchdog: after 60 min, of high priority after 30 min, of the highest after 10 min.
+REACTIVATE = """
+WITH due AS (
+    SELECT jeditaskid FROM {panda}.jedi_tasks
+    WHERE status = 'pending' AND oldstatus = ANY(%(statuses)s) AND nucleus IS NOT NULL
+      AND modificationtime <= %(now)s - make_interval(mins =>
+          CASE WHEN currentpriority >= 950 THEN 10 WHEN currentpriority >= 900 THEN 30 ELSE 60 END)
+    ORDER BY jeditaskid
+    FOR NO KEY UPDATE SKIP LOCKED
+), woken AS (
+    UPDATE {panda}.jedi_tasks AS task
+    SET status = task.oldstatus, oldstatus = NULL, statechangetime = %(now)s, modificationtime = %(now)s
+    FROM due WHERE due.jeditaskid = task.jeditaskid
+    RETURNING task.jeditaskid, task.status, task.attemptnr
+)
+INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason)
+SELECT jeditaskid, %(now)s, status, attemptnr, 'brokered again after its time of waiting' FROM woken
+"""

@@ -1,0 +1,170 @@
+"""The rows of ``broker.decisions``: everything that was decided, written with what it brought about.
+
+A decision names the run, snapshot, tuning version, engine version and seed it came from, so that it can be asked again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from sqlalchemy import text
+from sqlalchemy.engine import Connection
+
+from broker.domain.decisions import Candidate, Decision, FunnelStep
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What all decisions of a cycle have in common.
+
+    Attributes:
+        agent_run: the run that decided.
+        decided_at: the instant for which it decided (aware).
+        snapshot: id of the snapshot.
+        tuning: version of the gdpconfig values.
+        seed: of everything random.
+        engine: version of the broker.
+    """
+
+    agent_run: int | None
+    decided_at: datetime
+    snapshot: str | None
+    tuning: int
+    seed: int
+    engine: str
+
+
+@dataclass(frozen=True)
+class DecisionRecord:
+    """A decision and what became of it.
+
+    Attributes:
+        decision: the decision.
+        assigned: jobs by unified queue that were written (or, beside JEDI, would have been made).
+        pending_until: when the task is brokered again, if it has to wait.
+        work: the decided chunk in the form in which it can be decided again.
+    """
+
+    decision: Decision
+    assigned: Mapping[str, int] = field(default_factory=dict)
+    pending_until: datetime | None = None
+    work: bytes | None = None
+
+
+@dataclass(frozen=True)
+class StoredDecision:
+    """A decision as it was read back."""
+
+    id: int
+    origin: Origin
+    record: DecisionRecord
+
+
+_COLUMNS = (
+    "agent_run, jeditaskid, datasetid, ramcount, brokerage, outcome, reason, decided_at, snapshot, tuning, seed, "
+    "engine, funnel, candidates, rejected, assigned, notes, work, pending_until"
+)
+_COPY = f"COPY broker.decisions ({_COLUMNS}) FROM STDIN"
+
+_LATEST = text(f"""
+    SELECT DISTINCT ON (datasetid, ramcount) id, {_COLUMNS}
+    FROM broker.decisions
+    WHERE jeditaskid = :jeditaskid
+      AND decided_at = (SELECT max(decided_at) FROM broker.decisions WHERE jeditaskid = :jeditaskid)
+    ORDER BY datasetid, ramcount NULLS FIRST, id DESC""")  # noqa: S608 - the columns are a constant of this module
+
+
+def _json(value: object) -> str:
+    # PostgreSQL's jsonb holds neither NUL nor lone surrogates; a name from outside may hold both.
+    told = json.dumps(value, separators=(",", ":"))
+    if "\\u0000" in told or "\\ud" in told:
+        return json.dumps(_clean(value), separators=(",", ":"))
+    return told
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_clean(name): _clean(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_clean(inner) for inner in value]
+    return value
+
+
+def _rows(origin: Origin, records: Sequence[DecisionRecord]) -> Iterator[tuple[Any, ...]]:
+    for record in records:
+        decision = record.decision
+        yield (
+            origin.agent_run,
+            decision.jeditaskid,
+            decision.datasetid,
+            decision.ramcount,
+            decision.brokerage,
+            decision.outcome,
+            _clean(decision.reason),
+            origin.decided_at,
+            origin.snapshot,
+            origin.tuning,
+            origin.seed,
+            origin.engine,
+            _json([[step.code, step.before, step.after] for step in decision.funnel]),
+            _json([_candidate_as_json(candidate) for candidate in decision.candidates]),
+            _json(decision.rejected),
+            _json(dict(record.assigned)),
+            _json(list(decision.notes)),
+            record.work,
+            record.pending_until,
+        )
+
+
+def _candidate_as_json(candidate: Candidate) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "name": candidate.name,
+        "weight": candidate.weight,
+        "factors": candidate.factors,
+    }
+    return {**told, "bootstrap": True} if candidate.bootstrap else told
+
+
+def save(connection: psycopg.Connection[Any], origin: Origin, records: Sequence[DecisionRecord]) -> int:
+    """Append decisions in the transaction of ``connection``; how many there were."""
+    with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
+        for row in _rows(origin, records):
+            copy.write_row(row)
+    return len(records)
+
+
+def latest(connection: Connection, jeditaskid: int) -> list[StoredDecision]:
+    """The decisions of the last cycle that looked at a task, one a chunk; none when no cycle has."""
+    found = connection.execute(_LATEST, {"jeditaskid": jeditaskid})
+    return [_stored(dict(row._mapping)) for row in found]
+
+
+def _stored(row: dict[str, Any]) -> StoredDecision:
+    decision = Decision(
+        jeditaskid=row["jeditaskid"],
+        datasetid=row["datasetid"],
+        ramcount=row["ramcount"],
+        brokerage=row["brokerage"],
+        outcome=row["outcome"],
+        reason=row["reason"] or "",
+        candidates=tuple(
+            Candidate(one["name"], one["weight"], one["factors"], one.get("bootstrap", False))
+            for one in row["candidates"] or []
+        ),
+        rejected=row["rejected"] or {},
+        funnel=tuple(FunnelStep(*step) for step in row["funnel"] or []),
+        notes=tuple(row["notes"] or []),
+    )
+    origin = Origin(
+        row["agent_run"], row["decided_at"], row["snapshot"], row["tuning"] or 0, row["seed"] or 0, row["engine"] or ""
+    )
+    work = None if row["work"] is None else bytes(row["work"])
+    record = DecisionRecord(decision, row["assigned"] or {}, row["pending_until"], work)
+    return StoredDecision(row["id"], origin, record)
