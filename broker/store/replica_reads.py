@@ -17,13 +17,19 @@ from broker.work.catalogue import VIRTUAL_PLACEMENT, Catalogue, Did, ReplicaRows
 from broker.work.locality import NamedFiles, RankLimits
 from broker.work.tasks import DatasetTable, TaskTable
 
+#: The DIDs asked for, each with and without the mark of a container: a join by equality finds either by its index.
 _ASKED = """
-    FROM unnest(CAST(:scopes AS text[]), CAST(:names AS text[])) WITH ORDINALITY AS a (scope, name, position)
+    FROM unnest(CAST(:positions AS bigint[]), CAST(:scopes AS text[]), CAST(:names AS text[]))
+         AS a (position, scope, name)
 """
 
 
 def _values(dids: list[Did]) -> dict[str, Any]:
-    return {"scopes": [scope for scope, _ in dids], "names": [name for _, name in dids]}
+    return {
+        "positions": 2 * list(range(len(dids))),
+        "scopes": 2 * [scope for scope, _ in dids],
+        "names": [name for _, name in dids] + [f"{name}/" for _, name in dids],
+    }
 
 
 def read_catalogue(connection: sa.Connection, catalogue: TableCatalogue, dids: tuple[Did, ...]) -> Catalogue:
@@ -44,8 +50,8 @@ def read_catalogue(connection: sa.Connection, catalogue: TableCatalogue, dids: t
 def _read_parts(connection: sa.Connection, names: Names, asked: list[Did]) -> dict[int, tuple[int, ...]]:
     """Constituents by container; DIDs that were not asked for are appended to ``asked``."""
     query = (
-        f"SELECT a.position - 1, c.child_scope, c.child_name {_ASKED} "
-        f"JOIN {names.own('container_contents')} AS c ON c.scope = a.scope AND c.name IN (a.name, a.name || '/') "
+        f"SELECT a.position, c.child_scope, c.child_name {_ASKED} "
+        f"JOIN {names.own('container_contents')} AS c ON c.scope = a.scope AND c.name = a.name "
         "ORDER BY a.position, c.child_scope, c.child_name"
     )
     position = {did: at for at, did in enumerate(asked)}
@@ -63,8 +69,8 @@ def _read_metadata(
     connection: sa.Connection, names: Names, asked: list[Did]
 ) -> dict[int, tuple[tuple[str, ...], float | None]]:
     query = (
-        f"SELECT a.position - 1, m.rule_groupings, m.length {_ASKED} "
-        f"JOIN {names.own('dataset_metadata')} AS m ON m.scope = a.scope AND m.name IN (a.name, a.name || '/')"
+        f"SELECT a.position, m.rule_groupings, m.length {_ASKED} "
+        f"JOIN {names.own('dataset_metadata')} AS m ON m.scope = a.scope AND m.name = a.name"
     )
     found: dict[int, tuple[tuple[str, ...], float | None]] = {}
     for at, rules, length in connection.execute(sa.text(query), _values(asked)):
@@ -76,10 +82,10 @@ def _read_metadata(
 def _read_replicas(connection: sa.Connection, catalogue: TableCatalogue, asked: list[Did]) -> ReplicaRows:
     endpoints = catalogue.source("ddm_endpoint", ("ddm_endpoint_name", "is_tape"))
     query = (
-        "SELECT a.position - 1, r.rse, coalesce(r.is_tape, e.is_tape::text IN ('Y', 'y'), false), "
+        "SELECT a.position, r.rse, coalesce(r.is_tape, e.is_tape::text IN ('Y', 'y'), false), "
         "coalesce(r.state = :virtual, false), r.available_files, r.total_files "
         f"{_ASKED} JOIN {catalogue.names.own('dataset_replicas')} AS r "
-        "ON r.scope = a.scope AND r.name IN (a.name, a.name || '/') "
+        "ON r.scope = a.scope AND r.name = a.name "
         f"LEFT JOIN {endpoints} AS e ON e.ddm_endpoint_name = r.rse ORDER BY a.position, r.rse"
     )
     rows = connection.execute(sa.text(query), _values(asked) | {"virtual": VIRTUAL_PLACEMENT}).all()

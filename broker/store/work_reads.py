@@ -197,7 +197,6 @@ def read_ready_files(
 
     The last request that is served may have fewer files than it asked for; the ones after it are not served.
     """
-    query = _files_query(catalogue)
     cursor = Database.raw(connection).cursor(binary=True)
     parts: list[FileTable] = []
     zeros: list[bool] = []
@@ -207,6 +206,9 @@ def read_ready_files(
             if left is not None and left <= 0:
                 break
             chosen = slice(start, start + _DATASETS_AT_ONCE)
+            lumi = bool(requests.by_lumi[chosen].any())
+            split = bool((requests.by_ramcount[chosen] & ~requests.is_master[chosen]).any())
+            query = _files_query(catalogue, lumi=lumi, split=split)
             cursor.execute(query, _request_values(tasks, datasets, requests, chosen))
             for row in cursor:
                 if left is not None and left <= 0:
@@ -230,51 +232,64 @@ def _request_values(
         "limits": requests.limit[chosen].tolist(),
         "lumi": requests.by_lumi[chosen].tolist(),
         "masters": requests.is_master[chosen].tolist(),
-        "split": requests.by_ramcount[chosen].tolist(),
+        "by_ramcount": requests.by_ramcount[chosen].tolist(),
     }
 
 
-def _files_query(catalogue: TableCatalogue) -> bytes:
+def _files_query(catalogue: TableCatalogue, *, lumi: bool, split: bool) -> bytes:
     """One row for each request: whether ramcount 0 occurs, and every column packed in the order of the files.
 
     The file name is hashed on the server: only whether two names are equal matters here.
+
+    Args:
+        catalogue: the tables.
+        lumi: some request orders by lumi block and name.
+        split: some request limits the files of each ramcount, so that they have to be numbered.
     """
     source = catalogue.source("jedi_dataset_contents", _FILE_COLUMNS)
     packed = ", ".join(
-        f"array_send(array_agg(coalesce(CAST({name} AS bigint), {NULL_INTEGER + 1} - 1) ORDER BY place))"
-        for name in _PACKED
+        f"array_send(array_agg(coalesce(CAST({name} AS bigint), {NULL_INTEGER + 1} - 1)))" for name in _PACKED
     )
-    ram = "CASE WHEN r.split THEN coalesce(f.ramcount, 0) ELSE 0 END"
-    order = (
-        f"{ram}, CASE WHEN r.lumi THEN f.lumiblocknr END NULLS FIRST, "
-        'CASE WHEN r.lumi THEN f.lfn END COLLATE "C", f.fileid'
-    )
-    return f"""
-    SELECT coalesce(bool_or(has_zero), false), {packed}
-    FROM unnest(%(tasks)s::bigint[], %(datasets)s::bigint[], %(limits)s::bigint[], %(lumi)s::boolean[],
-                %(masters)s::boolean[], %(split)s::boolean[])
-         WITH ORDINALITY AS r (jeditaskid, datasetid, wanted, lumi, is_master, split, position)
-    LEFT JOIN LATERAL (
-        SELECT f.*, coalesce(hashtextextended(f.lfn, 0), f.fileid) AS lfn_hash,
-               row_number() OVER (ORDER BY {order}) AS place,
-               row_number() OVER (PARTITION BY CASE WHEN r.is_master THEN 0 ELSE {ram} END ORDER BY {order}) AS rank,
-               bool_or(f.ramcount = 0) OVER () AS has_zero
+    ram = "CASE WHEN r.by_ramcount THEN coalesce(f.ramcount, 0) ELSE 0 END"
+    names = 'CASE WHEN r.lumi THEN f.lumiblocknr END NULLS FIRST, CASE WHEN r.lumi THEN f.lfn END COLLATE "C",'
+    order = f"{ram}, {names if lumi else ''} f.fileid"
+    ready = f"""
+        SELECT f.*, coalesce(hashtextextended(f.lfn, 0), f.fileid) AS lfn_hash
         FROM {source} AS f
         WHERE f.jeditaskid = r.jeditaskid AND f.datasetid = r.datasetid AND f.status = 'ready'
           AND (f.maxattempt IS NULL OR f.attemptnr < f.maxattempt)
           AND (f.maxfailure IS NULL OR f.failedattempt < f.maxfailure)
-    ) AS f ON f.rank <= r.wanted
-    GROUP BY r.position ORDER BY r.position
+    """  # noqa: S608
+    taken = f"SELECT f.* FROM ({ready}) AS f ORDER BY {order} LIMIT r.wanted"  # noqa: S608
+    if split:
+        group = f"CASE WHEN r.is_master THEN 0 ELSE {ram} END"
+        taken = f"""
+            SELECT f.* FROM (
+                SELECT f.*, row_number() OVER (PARTITION BY {group} ORDER BY {order}) AS rank FROM ({ready}) AS f
+            ) AS f WHERE f.rank <= r.wanted ORDER BY {order}
+        """  # noqa: S608
+    return f"""
+    SELECT packed.*
+    FROM unnest(%(tasks)s::bigint[], %(datasets)s::bigint[], %(limits)s::bigint[], %(lumi)s::boolean[],
+                %(masters)s::boolean[], %(by_ramcount)s::boolean[])
+         WITH ORDINALITY AS r (jeditaskid, datasetid, wanted, lumi, is_master, by_ramcount, position)
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN bool_or(ramcount IS NULL) AND NOT coalesce(bool_or(ramcount = 0), false)
+                    THEN EXISTS (SELECT FROM ({ready}) AS f WHERE f.ramcount = 0)
+                    ELSE coalesce(bool_or(ramcount = 0), false) END, {packed}
+        FROM ({taken}) AS taken
+    ) AS packed
+    ORDER BY r.position
     """.encode()  # noqa: S608
 
 
-def _unpacked(columns: Sequence[bytes]) -> FileTable:
-    numbers = [_numbers(column) for column in columns]
-    absent = numbers[0] == NULL_INTEGER  # the only row of a dataset without any ready file
-    return FileTable(*(column[~absent] for column in numbers))
+def _unpacked(columns: Sequence[bytes | None]) -> FileTable:
+    return FileTable(*(_numbers(column) for column in columns))
 
 
-def _numbers(packed: bytes) -> Ints:
+def _numbers(packed: bytes | None) -> Ints:
     """The integers of a one-dimensional ``bigint[]`` in PostgreSQL's binary form (each with its length in front)."""
+    if packed is None:  # no file at all
+        return np.empty(0, dtype=np.int64)
     elements = np.frombuffer(packed, dtype=_ELEMENT, offset=_ARRAY_HEADER_BYTES)
     return elements["value"].astype(np.int64)

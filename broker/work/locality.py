@@ -70,12 +70,14 @@ def place_inputs(
     For merging, any replica counts as holding every file. An endpoint known only from named files has its own row.
     """
     whole = _whole(placed, datasets.nfiles[placed.dataset])
+    table = _input_table(datasets, inputs, catalogue, did_of_dataset)
     rows = _Rows(placed, whole, limits, named)
     for position, use in enumerate(inputs.uses):
         if not use.pseudo:
             merging = bool(chunks.merging[inputs.chunk[position]])
-            rows.add(position, int(inputs.dataset[position]), inputs.files_of(position), merging)
-    return InputPlaces(_input_table(datasets, inputs, catalogue, did_of_dataset), rows.table(), tuple(rows.held))
+            totals = (float(table.files[position]), float(table.bytes[position]))
+            rows.add(position, int(inputs.dataset[position]), inputs.files_of(position), merging, totals)
+    return InputPlaces(table, rows.table(), tuple(rows.held))
 
 
 def _input_table(
@@ -107,27 +109,27 @@ class _Rows:
 
     def __init__(self, placed: PlacedDatasets, whole: Bools, limits: RankLimits, named: NamedFiles) -> None:
         self._placed, self._whole, self._limits, self._named = placed, whole, limits, named
-        self._rows: list[tuple[int, str, bool, bool, float, float, bool, bool, int, int]] = []
+        self._rows: list[tuple[int, str, bool, bool, float, float, bool, bool, float, float]] = []
         self.held: list[Bools | None] = []
 
-    def add(self, position: int, dataset: int, files: FileTable, merging: bool) -> None:
-        """The rows of one input."""
+    def add(self, position: int, dataset: int, files: FileTable, merging: bool, totals: tuple[float, float]) -> None:
+        """The rows of one input, whose distinct files and bytes are ``totals``."""
         placed = self._placed
         span = range(*np.searchsorted(placed.dataset, [dataset, dataset + 1]).tolist())
-        whole_files, whole_bytes = unique_totals(files)
         named = self._named.get(dataset, {})
         is_named = np.array([fileid in named for fileid in files.fileid.tolist()] if named else [], dtype=np.bool_)
         for row in span:
             held = None
             if not (merging or self._whole[row]):
                 held = self._held(row, dataset, files, is_named)
-            sums = (whole_files, whole_bytes) if held is None else unique_totals(files.rows(np.flatnonzero(held)))
+            sums = totals if held is None else unique_totals(files.rows(np.flatnonzero(held)))
             all_here = bool(self._whole[row] or merging)
             figures = (float(placed.found[row]), float(placed.total[row]), bool(placed.complete[row]), all_here)
             kind = (bool(placed.is_tape[row]), bool(placed.is_vp[row]))
             self._rows.append((position, str(placed.rse[row]), *kind, *figures, *sums))
             self.held.append(held)
-        self._add_named_only(position, files, named, {str(placed.rse[row]) for row in span})
+        if named:
+            self._add_named_only(position, files, named, {str(placed.rse[row]) for row in span})
 
     def _held(self, row: int, dataset: int, files: FileTable, is_named: Bools) -> Bools:
         count = self._placed.available[row]
