@@ -120,6 +120,7 @@ def _files(jobs: CutJobs, owner: Ints, work: CycleWork) -> JobFileTable:
         jeditaskid=work.work.chunks.jeditaskid[owner[job[order]]],
         datasetid=work.work.inputs.datasetid[source[order]],
         fileid=inputs.files.fileid[position[order]],
+        attemptnr=inputs.files.attemptnr[position[order]],
         claimed=_claimed(inputs)[source[order]],
     )
 

@@ -53,6 +53,7 @@ from broker.rules.filters.transferring import Transferring
 from broker.rules.filters.write_lan_blacklist import WriteLanBlacklist
 from broker.rules.filters.write_wan_blacklist import WriteWanBlacklist
 from broker.rules.filters.zeroshare import Zeroshare
+from broker.rules.weights.cpu_level import CpuLevel
 from broker.rules.weights.data_availability import DataAvailability
 from broker.rules.weights.network import Network
 from broker.rules.weights.nucleus_boost import NucleusBoost
@@ -117,7 +118,7 @@ FILTERS: tuple[Filter | GroupFilter, ...] = (
     LowNetworkWeight(),
 )
 
-WEIGHTS: tuple[Weight, ...] = (DataAvailability(), NucleusBoost(), Network())
+WEIGHTS: tuple[Weight, ...] = (DataAvailability(), NucleusBoost(), Network(), CpuLevel())
 LOAD_WEIGHTS: tuple[LoadWeight, ...] = (RunningQueued(),)
 CUTS: tuple[LoadCut, ...] = (
     # a full queue takes nothing, whatever its weight

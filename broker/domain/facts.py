@@ -55,6 +55,7 @@ class JobFacts:
     all_activated: Floats  # (1, Q)
     transferring: Floats  # (1, Q) without those that go to a nucleus that cannot be written to
     running_cores: Floats  # (T, Q) for the task's VO and label
+    preferred_cpu_percent: Floats  # (T, Q) of the queue's CPUs that are of the level the task prefers; 0 without one
     n_pilots: Floats  # (1, Q)
     laststart_s: Floats  # (1, Q)
     average_diskio_kbps: Floats  # (1, Q)

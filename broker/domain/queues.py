@@ -79,6 +79,7 @@ class UnifiedTable:
     average_diskio_kbps: Floats  # per core of running jobs; 0 without any
     releases: tuple[tuple[str, ...], ...]
     software: tuple[Any, ...]  # software tags of the queue as published, None without
+    cpu_levels: tuple[dict[str, float], ...]  # percentage of the queue's logical CPUs by architecture level
     gpus: tuple[Any, ...]  # rows of the GPU summary of the queue
 
     def __len__(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints, Texts, distinct, texts
+from broker.domain.cpu_preference import preferred_cpu_level
 from broker.domain.grid import COUNTED_STATUSES
 from broker.domain.work import WorkTable
 from broker.snapshot.snapshot import Snapshot
@@ -103,3 +104,14 @@ def transferring(snapshot: Snapshot) -> Floats:
     closed &= nuclei.is_nucleus
     lost = snapshot.jobs.transferring_to[:, closed].sum(axis=1)
     return np.asarray(snapshot.jobs.total[:, COUNTED_STATUSES.index("transferring")] - lost)
+
+
+def preferred_cpus(snapshot: Snapshot, architectures: Texts) -> Floats:
+    """(T, U): percentage of the queue's logical CPUs that are of the level which the task prefers; 0 without any."""
+    known, codes = distinct(architectures)
+    levels = [preferred_cpu_level(architecture) for architecture in known]
+    table = np.zeros((len(known), len(snapshot.unified)))
+    for index, level in enumerate(levels):
+        if level is not None:
+            table[index] = [published.get(level, 0.0) for published in snapshot.unified.cpu_levels]
+    return np.asarray(table[codes])

@@ -11,7 +11,14 @@ from broker.domain.arrays import Bools, Floats, Ints, Texts, codes_of
 from broker.domain.facts import JobFacts
 from broker.domain.queues import BARE_NONE, QueueTable
 from broker.domain.work import WorkTable
-from broker.engine.count_facts import counts_by_status, running_cores, running_equivalent, slots_of, transferring
+from broker.engine.count_facts import (
+    counts_by_status,
+    preferred_cpus,
+    running_cores,
+    running_equivalent,
+    slots_of,
+    transferring,
+)
 from broker.engine.data_facts import DataFacts
 from broker.snapshot.snapshot import Snapshot
 
@@ -212,6 +219,7 @@ def job_facts(work: WorkTable, rows: slice, cycle: CycleFacts, grid: GridFacts, 
         n_pilots=grid.n_pilots,
         laststart_s=grid.laststart_s,
         average_diskio_kbps=grid.average_diskio_kbps,
+        preferred_cpu_percent=preferred_cpus(snapshot, work.architecture[rows])[:, queues.unified],
         has_slots=~np.isnan(slots),
         space_free_gb=grid.space_free_gb,
         can_read=grid.can_read,

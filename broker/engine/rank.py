@@ -64,8 +64,9 @@ def rank(static_weight: Floats, load: Load, load_weights: Sequence[LoadWeight], 
         cut[rejected & (cut < 0)] = index
     bootstrap = bootstrap & (cut < 0)
     left = np.flatnonzero(cut < 0)
-    # names ascend, so a stable sort leaves ties in the order of names
-    order = left[np.lexsort((-weight[left], ~bootstrap[left]))]
+    # names ascend, so a stable sort leaves ties, and the candidates that bootstrap, in the order of names
+    measured = np.where(bootstrap, 0.0, weight)
+    order = left[np.lexsort((-measured[left], ~bootstrap[left]))]
     late = order[BEST:]
     cut[late] = np.where(bootstrap[late], len(cuts) + 1, len(cuts))
     return Ranking(order[:BEST], weight, factors, cut, bootstrap)
@@ -74,5 +75,5 @@ def rank(static_weight: Floats, load: Load, load_weights: Sequence[LoadWeight], 
 def _bootstrap(load: Load, size: int) -> Bools:
     if not load.bootstrap_allowed:
         return np.zeros(size, dtype=np.bool_)
-    jobs = load.actually_running + load.activated + load.assigned + load.starting + load.defined
+    jobs = load.running + load.activated + load.assigned + load.starting + load.defined
     return np.asarray(jobs == 0)

@@ -52,6 +52,7 @@ def build_snapshot(
             n_workers=jobs.build_workers(raw["workers"], unified, now_s, left_out),
             average_diskio_kbps=average_diskio,
             software=jobs.by_queue(raw["software"], "sw_tags", unified, left_out),
+            cpu_levels=jobs.build_cpu_levels(raw["worker_nodes"], unified, left_out),
             gpus=jobs.rows_by_queue(raw["gpus"], "mv_worker_node_gpu_summary", unified),
         ),
     )

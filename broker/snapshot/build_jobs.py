@@ -122,6 +122,25 @@ def build_slots(source: RawSource, unified: dict[str, int], now_s: float, left_o
     )
 
 
+def build_cpu_levels(
+    source: RawSource, unified: dict[str, int], left_out: list[LeftOut]
+) -> tuple[dict[str, float], ...]:
+    """Percentage of each unified queue's logical CPUs by architecture level, summed over the sites of the queue."""
+    levels: tuple[dict[str, float], ...] = tuple({} for _ in unified)
+    for row in source.rows("mv_worker_node_summary").records():
+        queue, level = unified.get(row["panda_queue"]), row["cpu_architecture_level"]
+        if queue is None or not level:
+            continue
+        try:
+            percent = not_negative(row["pct_within_pq"], "pct_within_pq")
+        except BadValueError as bad:
+            left_out.append(LeftOut("worker_nodes", str(row["panda_queue"])[:80], bad.code, str(bad)))
+            continue
+        if not math.isnan(percent):
+            levels[queue][level] = min(100.0, levels[queue].get(level, 0.0) + percent)
+    return levels
+
+
 def by_queue(source: RawSource, table: str, unified: dict[str, int], left_out: list[LeftOut]) -> tuple[Any, ...]:
     """The published document of each unified queue in ``table`` (columns panda_queue and data), None without one."""
     documents: list[Any] = [None] * len(unified)

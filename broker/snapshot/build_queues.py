@@ -27,6 +27,7 @@ class QueueActivity:
     n_workers: Floats
     average_diskio_kbps: Floats
     software: tuple[object, ...]
+    cpu_levels: tuple[dict[str, float], ...]
     gpus: tuple[object, ...]
 
 
@@ -101,6 +102,7 @@ def build_unified(records: list[QueueRecord], site_of_queue: dict[str, str], act
         average_diskio_kbps=activity.average_diskio_kbps,
         releases=tuple(record.releases for record in records),
         software=activity.software,
+        cpu_levels=activity.cpu_levels,
         gpus=activity.gpus,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 #: A name longer than this is no name: it is left out, so that it cannot fill logs, tables and memory.
@@ -26,7 +27,7 @@ def number(value: Any, field: str, default: float = math.nan) -> float:
     """A finite number, given as a number or as text; ``default`` for NULL or empty text."""
     if value is None or value == "":
         return default
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         raise BadValueError("wrong_type", field, type(value).__name__)
     try:
         result = float(value)

@@ -24,6 +24,7 @@ SOURCES = (
     "slots",
     "workers",
     "software",
+    "worker_nodes",
     "gpus",
     "replicas",
 )

@@ -110,6 +110,13 @@ READS: dict[str, tuple[TableRead, ...]] = {
         ),
     ),
     "software": (TableRead("sw_tags", ("panda_queue", "data", "last_update"), ("data",), "last_update"),),
+    "worker_nodes": (
+        TableRead(
+            "mv_worker_node_summary",
+            ("panda_queue", "cpu_architecture_level", "pct_within_pq"),
+            where="cpu_architecture_level IS NOT NULL",
+        ),
+    ),
     "gpus": (
         TableRead(
             "mv_worker_node_gpu_summary",
