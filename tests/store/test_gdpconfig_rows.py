@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -15,7 +16,7 @@ from broker.store.errors import SchemaMissing
 from broker.store.gdpconfig_rows import TuningStore
 from broker.store.names import Names
 
-WHO = {"editor": "alice", "reason": "for the test"}
+WHO: dict[str, Any] = {"editor": "alice", "reason": "for the test"}
 
 
 def write_outside(database: Database, key: str, value: str | None, kind: str = "integer", **more: str) -> None:
@@ -152,9 +153,9 @@ def test_names_are_data(database: Database, share: str) -> None:
     ],
 )
 def test_a_refused_edit_changes_nothing(database: Database, change: dict[str, object], error: type[Exception]) -> None:
-    arguments = {"key": "NQUEUED_SAT_CAP", "value": 9, "vo": "atlas", **WHO} | change
+    arguments: dict[str, Any] = {"key": "NQUEUED_SAT_CAP", "value": 9, "vo": "atlas", **WHO} | change
     with pytest.raises(error), database.begin() as connection:
-        TuningStore().set_value(connection, **arguments)  # type: ignore[arg-type]
+        TuningStore().set_value(connection, **arguments)
     assert config_rows(database) == {}
     assert read(database).version == 0
 
