@@ -89,20 +89,23 @@ def encode(source: RawSource) -> tuple[str, bytes]:
     return hashlib.sha256(text).hexdigest(), zlib.compress(text, 3)
 
 
-def decode(digest: str, data: bytes) -> RawSource:
-    """The source stored as ``data`` under ``digest``.
+def decode(digest: str | None, data: bytes) -> RawSource:
+    """The source stored as ``data`` under ``digest``; without one the content is not compared with it.
 
     Raises:
         SnapshotCorruptError: the content is not that of the digest, cannot be unpacked, or is larger than
         MAX_SOURCE_BYTES.
     """
+    name = "a stored source" if digest is None else f"the stored source {digest[:12]}"
     unpacker = zlib.decompressobj()
     try:
         text = unpacker.decompress(data, MAX_SOURCE_BYTES)
     except zlib.error as error:
-        raise SnapshotCorruptError(f"source {digest[:12]} of a stored snapshot cannot be unpacked: {error}") from error
-    if unpacker.unconsumed_tail or hashlib.sha256(text).hexdigest() != digest:
-        raise SnapshotCorruptError(f"source {digest[:12]} of a stored snapshot is not what its digest promises")
+        raise SnapshotCorruptError(f"{name} cannot be unpacked: {error}") from error
+    if unpacker.unconsumed_tail or not unpacker.eof:
+        raise SnapshotCorruptError(f"{name} is cut off, or unpacks to more than {MAX_SOURCE_BYTES} bytes")
+    if digest is not None and hashlib.sha256(text).hexdigest() != digest:
+        raise SnapshotCorruptError(f"{name} is not what its digest promises")
     body = json.loads(text, object_hook=_restore)
     tables = {
         name: Rows(tuple(rows["columns"]), tuple(tuple(row) for row in rows["values"]))

@@ -75,7 +75,10 @@ _LATEST = text(f"""
     SELECT DISTINCT ON (datasetid, ramcount) id, {_COLUMNS}
     FROM broker.decisions
     WHERE jeditaskid = :jeditaskid
-      AND decided_at = (SELECT max(decided_at) FROM broker.decisions WHERE jeditaskid = :jeditaskid)
+      AND decided_at = (
+          SELECT max(decided_at) FROM broker.decisions
+          WHERE jeditaskid = :jeditaskid AND decided_at <= coalesce(:until, 'infinity'::timestamptz)
+      )
     ORDER BY datasetid, ramcount NULLS FIRST, id DESC""")  # noqa: S608 - the columns are a constant of this module
 
 
@@ -140,9 +143,9 @@ def save(connection: psycopg.Connection[Any], origin: Origin, records: Sequence[
     return len(records)
 
 
-def latest(connection: Connection, jeditaskid: int) -> list[StoredDecision]:
-    """The decisions of the last cycle that looked at a task, one a chunk; none when no cycle has."""
-    found = connection.execute(_LATEST, {"jeditaskid": jeditaskid})
+def latest(connection: Connection, jeditaskid: int, until: datetime | None = None) -> list[StoredDecision]:
+    """The decisions of the last cycle (up to ``until``) that looked at a task, one a chunk; none when no cycle has."""
+    found = connection.execute(_LATEST, {"jeditaskid": jeditaskid, "until": until})
     return [_stored(dict(row._mapping)) for row in found]
 
 

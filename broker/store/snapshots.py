@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from datetime import datetime
@@ -25,7 +24,12 @@ _SAVE = text("""
     INSERT INTO broker.snapshots (id, taken_at, engine, sources)
     VALUES (:id, :taken_at, :engine, CAST(:sources AS jsonb)) ON CONFLICT (id) DO NOTHING""")
 
+_STORED = text("SELECT sha256 FROM broker.snapshot_blobs WHERE sha256 = ANY(:wanted)")
+
+_LATEST = text("SELECT id FROM broker.snapshots WHERE taken_at <= :at ORDER BY taken_at DESC, id LIMIT 1")
+
 _READ = text("SELECT sources FROM broker.snapshots WHERE id = :id")
+_ABOUT = text("SELECT taken_at, sources -> 'about' FROM broker.snapshots WHERE id = :id")
 _READ_PARTS = text("SELECT sha256, data FROM broker.snapshot_blobs WHERE sha256 = ANY(:wanted)")
 
 
@@ -34,22 +38,46 @@ def save(
     snapshot_id: str,
     taken_at: datetime,
     engine: str,
-    parts: Mapping[str, bytes],
+    parts: Mapping[str, tuple[str, bytes]],
     about: Mapping[str, Any] | None = None,
 ) -> None:
-    """Store a snapshot as encoded parts, once; ``about`` is kept with it, such as the age of each source."""
-    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in parts.items()}
-    for name, data in parts.items():
-        connection.execute(_SAVE_PART, {"sha256": hashes[name], "data": data})
+    """Store a snapshot, once: each part as its digest and its encoded form.
+
+    ``about`` is kept with it, such as the state of each source.
+    """
+    hashes = {name: digest for name, (digest, _) in parts.items()}
+    stored = set(connection.execute(_STORED, {"wanted": list(hashes.values())}).scalars())
+    for digest, data in parts.values():
+        if digest not in stored:
+            connection.execute(_SAVE_PART, {"sha256": digest, "data": data})
     sources = json.dumps({"parts": hashes, "about": dict(about or {})})
     connection.execute(_SAVE, {"id": snapshot_id, "taken_at": taken_at, "engine": engine, "sources": sources})
 
 
-def read(connection: Connection, snapshot_id: str) -> dict[str, bytes]:
-    """The encoded parts of a snapshot.
+def latest_id(connection: Connection, at: datetime) -> str | None:
+    """The id of the newest stored snapshot that was taken at ``at`` or before; None when there is none."""
+    found: str | None = connection.execute(_LATEST, {"at": at}).scalar_one_or_none()
+    return found
+
+
+def about(connection: Connection, snapshot_id: str) -> tuple[datetime, dict[str, Any]]:
+    """The instant of a snapshot, and what is kept with it.
 
     Raises:
-        SnapshotLostError: it was never stored, was cleared away, or a part does not have its hash.
+        SnapshotLostError: it was never stored, or was cleared away.
+    """
+    row = connection.execute(_ABOUT, {"id": snapshot_id}).one_or_none()
+    if row is None:
+        remedy = "ask about a newer decision, or keep snapshots longer"
+        raise SnapshotLostError(f"no snapshot {snapshot_id}", "broker.snapshots", remedy)
+    return row[0], dict(row[1] or {})
+
+
+def read(connection: Connection, snapshot_id: str) -> dict[str, tuple[str, bytes]]:
+    """The parts of a snapshot by name, as they were given to :func:`save`. Decoding checks them against their digests.
+
+    Raises:
+        SnapshotLostError: it was never stored, or was cleared away.
     """
     sources = connection.execute(_READ, {"id": snapshot_id}).scalar_one_or_none()
     remedy = "ask about a newer decision, or keep snapshots longer"
@@ -59,6 +87,6 @@ def read(connection: Connection, snapshot_id: str) -> dict[str, bytes]:
     found = connection.execute(_READ_PARTS, {"wanted": list(hashes.values())})
     parts = {sha256: bytes(data) for sha256, data in found}
     for name, sha256 in hashes.items():
-        if sha256 not in parts or hashlib.sha256(parts[sha256]).hexdigest() != sha256:
+        if sha256 not in parts:
             raise SnapshotLostError(f"part {name} of snapshot {snapshot_id} is lost", "broker.snapshot_blobs", remedy)
-    return {name: parts[sha256] for name, sha256 in hashes.items()}
+    return {name: (sha256, parts[sha256]) for name, sha256 in hashes.items()}

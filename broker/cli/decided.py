@@ -1,0 +1,83 @@
+"""Decisions and answers as objects for programs, and as sentences for people: the only place where reasons become text."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from broker.domain.decisions import Decision, Observation
+from broker.engine.why_not import CHOSEN, Answer
+from broker.store.decisions import Origin
+
+
+def object_of(
+    decision: Decision, assigned: Mapping[str, int], pending_until: datetime | None, origin: Origin
+) -> dict[str, Any]:
+    """The decision as the object that every command prints for it."""
+    return {
+        "jeditaskid": decision.jeditaskid,
+        "datasetid": decision.datasetid,
+        "ramcount": decision.ramcount,
+        "brokerage": decision.brokerage,
+        "outcome": decision.outcome,
+        "reason": decision.reason,
+        "candidates": [
+            {
+                "name": one.name,
+                "weight": one.weight,
+                "factors": one.factors,
+                **({"bootstrap": True} if one.bootstrap else {}),
+            }
+            for one in decision.candidates
+        ],
+        "rejected": decision.rejected,
+        "funnel": [[step.code, step.before, step.after] for step in decision.funnel],
+        "assigned": dict(assigned),
+        "pending_until": None if pending_until is None else pending_until.isoformat(),
+        "snapshot": origin.snapshot,
+        "tuning": origin.tuning,
+        "notes": list(decision.notes),
+    }
+
+
+def describe_answer(answer: Answer) -> dict[str, Any]:
+    """An answer to why-not as an object."""
+    seen = None if answer.observation is None else dataclasses.asdict(answer.observation)
+    return {
+        "queue": answer.queue,
+        "code": answer.code,
+        "rule": answer.rule,
+        "kind": answer.kind,
+        "title": answer.title,
+        "value": None if seen is None else seen["value"],
+        "operator": None if seen is None else seen["operator"],
+        "limit": None if seen is None else seen["limit"],
+        "unit": None if seen is None else seen["unit"],
+        "key": None if seen is None else seen["key"],
+        "inputs": {} if seen is None else seen["inputs"],
+    }
+
+
+def sentence(answer: Answer) -> str:
+    """The answer in words."""
+    if answer.code == CHOSEN:
+        return f"{answer.queue}: chosen."
+    text = f"{answer.queue}: {answer.code}. {answer.title}."
+    return text if answer.observation is None else f"{text} {_comparison(answer.observation)}"
+
+
+def _comparison(seen: Observation) -> str:
+    unit = "" if seen.unit in ("", "-") else f" {seen.unit}"
+    words = {"<": "below", "<=": "at most", ">": "above", ">=": "at least", "==": "equal to", "!=": "other than"}
+    operator = words.get(seen.operator, seen.operator)
+    inputs = ", ".join(f"{name} {_short(value)}" for name, value in seen.inputs.items())
+    origin = f" (from {inputs})" if inputs else ""
+    return (
+        f"Seen {_short(seen.value)}{unit}, asked for {operator} {_short(seen.limit)}{unit}, set by {seen.key}{origin}."
+    )
+
+
+def _short(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else "nothing" if value is None else str(value)

@@ -1,0 +1,78 @@
+"""``broker rules``: the ordered rules of a brokerage."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from broker.brokerages.profile import ProfileError, build_chain, read_profile
+from broker.cli.output import print_json, print_table
+from broker.engine.chain import Chain
+from broker.errors import WRONG_USAGE, BrokerError
+from broker.resources import path
+from broker.rules.contract import Filter, GroupFilter, LoadCut, Rule
+from broker.rules.registry import RuleError
+
+
+class UnusableProfile(BrokerError):
+    """The profile, or the brokerage asked for, is not there or wrong."""
+
+    exit_status = WRONG_USAGE
+
+
+def chain_of(brokerage: str, profile: str = "seed") -> Chain:
+    """The rules of a brokerage in a shipped profile.
+
+    Raises:
+        UnusableProfile: there is no such brokerage, or the profile is wrong.
+    """
+    file = f"config/profiles/{profile}.yaml"
+    try:
+        return build_chain(read_profile(path(file).read_text(encoding="utf-8")).of(brokerage))
+    except (ProfileError, RuleError) as error:
+        raise UnusableProfile(str(error), file, "mend the profile, or name a brokerage that it has") from error
+
+
+def rules(
+    brokerage: Annotated[str, typer.Argument(help="Name of the brokerage.")] = "production_job",
+    as_json: Annotated[bool, typer.Option("--json", help="One object a line.")] = False,
+) -> None:
+    """The rules in the order in which they judge, with their codes and the tuning keys that they read."""
+    described = [_described(position, rule) for position, rule in enumerate(chain_of(brokerage), start=1)]
+    if as_json:
+        for entry in described:
+            print_json(entry)
+        return
+    print_table(
+        ("#", "rule", "code", "kind", "when unknown", "keys", "what it asks"),
+        [
+            (
+                one["position"],
+                one["rule"],
+                one["code"],
+                one["kind"],
+                one["unknown"],
+                ", ".join(one["keys"]),
+                one["title"],
+            )
+            for one in described
+        ],
+        title=f"Rules of {brokerage}",
+    )
+
+
+def _described(position: int, rule: Rule) -> dict[str, object]:
+    is_filter = isinstance(rule, Filter | GroupFilter)
+    kind = rule.kind if isinstance(rule, Filter | GroupFilter) else "cut" if isinstance(rule, LoadCut) else "weight"
+    return {
+        "position": position,
+        "rule": rule.name,
+        "code": rule.code,
+        "kind": kind,
+        "unknown": rule.unknown_policy if is_filter and rule.sources else "",
+        "keys": list(rule.keys),
+        "sources": list(rule.sources),
+        "title": rule.title,
+        "provenance": rule.provenance,
+    }
