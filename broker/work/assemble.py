@@ -6,6 +6,7 @@ Source: ATLAS Production Job Brokerage; PanDA data model, tasks and split rules.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from broker.domain.work import InputTable, LeftOut, ReplicaTable, Work, WorkTabl
 from broker.work.atoms import ChunkSizes, chunk_sizes
 from broker.work.chunks import ChunkTable, InputFiles
 from broker.work.cutting import JobCutter, job_cutter
-from broker.work.job_model import JobModel, job_model
+from broker.work.job_model import JobModel, job_models
 from broker.work.locality import InputPlaces
 from broker.work.split_settings import SplitSettings, split_settings
 from broker.work.tasks import TASK_NUMBERS, TASK_TEXTS, DatasetTable, SplitRules, TaskTable
@@ -55,7 +56,11 @@ class CycleWork:
 
     def model(self, chunk: int) -> JobModel:
         """How jobs of the chunk grow with their input."""
-        return job_model(self.work.chunks, chunk)
+        return self._models[chunk]
+
+    @cached_property
+    def _models(self) -> tuple[JobModel, ...]:
+        return job_models(self.work.chunks)
 
     def cutter(self, chunk: int) -> JobCutter:
         """A cutter for the chunk that has cut nothing yet."""

@@ -12,17 +12,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Floats, Ints
+from broker.domain.estimates import (
+    DEFAULT_COREPOWER_HS06,
+    OUTPUT_FLOOR_BYTES,
+    WORKDIR_FLOOR_BYTES,
+    base_walltime_s,
+    cputime_hs06s,
+    disk_unit_bytes,
+    event_service_divisor,
+    is_event_service,
+    is_hs06,
+    is_per_event,
+)
 from broker.domain.work import WorkTable
 from broker.work.input_files import MEGABYTE_BYTES
 from broker.work.split_settings import SplitSettings
-from broker.work.tasks import CPU_TIME_UNITS
 
 GIGABYTE_BYTES = 1024 * MEGABYTE_BYTES
 
-#: Space kept free for the output of any job, and for its work directory: of a normal job and of a merge job.
-MIN_OUTPUT_MB = 1500
-MIN_WORK_MB = 300
-MIN_MERGE_WORK_MB = 500
+#: Space kept free for the work directory of a merge job.
+MERGE_WORKDIR_FLOOR_BYTES = 500.0 * MEGABYTE_BYTES
 
 #: Size of the output of a merge job over that of its input.
 MERGE_OUTPUT_RATIO = 1.2
@@ -30,12 +39,6 @@ MERGE_OUTPUT_RATIO = 1.2
 #: Input and output of a job that reads its input directly and has no rule of its own, in MB: scouts, other jobs.
 DIRECT_SCOUT_MB = 50_000
 DIRECT_MB = 500_000
-
-#: Core power of a queue that publishes none, in HS06 per core.
-DEFAULT_CORE_POWER = 10.0
-
-#: Times that the work of an event-service job is divided by without a rule: attempts and the first try.
-DEFAULT_ES_ATTEMPTS = 3.0
 
 #: No file counts for more seconds than this (a thousand years), whatever the task claims.
 MAX_WALLTIME_S = 3.2e10
@@ -67,68 +70,34 @@ class CutLimits:
     maxtime_s: float = 0.0
     mintime_s: float = 0.0
     cores: float = 1.0
-    corepower: float = DEFAULT_CORE_POWER
+    corepower: float = DEFAULT_COREPOWER_HS06
     direct_io: bool = False
 
 
-def uses_direct_io(
-    merging: bool, maxinputsize_mb: float, use_local_io: bool, allow_input_lan: int, direct_access_lan: bool
-) -> bool:
-    """Whether a job reads its input from the storage instead of copying it to the scratch disk."""
-    if merging:
-        return False
-    if maxinputsize_mb == -1:
-        return True
-    return not use_local_io and allow_input_lan > 0 and direct_access_lan
-
-
-def unit_bytes(unit: str | None) -> float:
-    """Bytes of a disk unit (``GB``, ``MB`` or ``kB`` in front); 1 for any other unit."""
-    for prefix, size in (("GB", GIGABYTE_BYTES), ("MB", MEGABYTE_BYTES), ("kB", 1024)):
-        if (unit or "").startswith(prefix):
-            return float(size)
-    return 1.0
-
-
-def job_model(work: WorkTable, chunk: int) -> JobModel:
-    """How jobs of the chunk at position ``chunk`` grow."""
-    out = _or_zero(work.outdiskcount[chunk]) * unit_bytes(work.outdiskunit[chunk])
-    per_event = "PerEvent" in (work.outdiskunit[chunk] or "")
-    work_bytes = _or_zero(work.workdiskcount[chunk]) * unit_bytes(work.workdiskunit[chunk])
-    hs06s, per_mb = _cpu_per_event(work, chunk), math.nan
-    if work.cputimeunit[chunk] not in CPU_TIME_UNITS:
-        per_mb = float(work.walltime[chunk])
-    if work.merging[chunk]:  # the figures of the task are for its normal jobs
-        return JobModel(base_walltime_s=_or_zero(work.basewalltime[chunk]), work_bytes=work_bytes)
-    return JobModel(
-        hs06s_per_event=hs06s,
-        walltime_s_per_mb=per_mb,
-        base_walltime_s=_or_zero(work.basewalltime[chunk]),
-        efficiency=_or_zero(work.cpuefficiency[chunk]) / 100.0,
-        multiplicity=_multiplicity(work, chunk),
-        out_bytes_per_event=out if per_event else 0.0,
-        out_bytes_per_mb=0.0 if per_event else out,
-        work_bytes=work_bytes,
+def job_models(work: WorkTable) -> tuple[JobModel, ...]:
+    """How the jobs of every chunk grow. Merge jobs: what the task says of CPU time and output is not about them."""
+    per_event = is_per_event(work.outdiskunit)
+    out = np.maximum(np.nan_to_num(work.outdiskcount), 0.0) * disk_unit_bytes(work.outdiskunit)
+    spread = np.where(
+        is_event_service(work.eventservice) & ~work.job_cloning,
+        event_service_divisor(work.es_consumers, work.es_attempts),
+        1.0,
     )
-
-
-def _or_zero(value: float) -> float:
-    return float(value) if math.isfinite(value) and value > 0 else 0.0
-
-
-def _cpu_per_event(work: WorkTable, chunk: int) -> float:
-    unit = work.cputimeunit[chunk]
-    if unit not in CPU_TIME_UNITS:
-        return math.nan
-    return float(work.cputime[chunk]) / (1000.0 if unit.startswith("m") else 1.0)
-
-
-def _multiplicity(work: WorkTable, chunk: int) -> float:
-    if work.eventservice[chunk] not in (1.0, 2.0) or work.job_cloning[chunk]:
-        return 1.0
-    attempts = work.es_attempts[chunk]
-    tries = attempts + 1.0 if attempts > 0 else DEFAULT_ES_ATTEMPTS
-    return float(max(work.es_consumers[chunk], 1.0) * tries)
+    columns = (
+        cputime_hs06s(work.cputime, work.cputimeunit),
+        np.where(is_hs06(work.cputimeunit), np.nan, work.walltime),
+        base_walltime_s(work.basewalltime),
+        np.nan_to_num(work.cpuefficiency) / 100.0,
+        spread,
+        np.where(per_event, out, 0.0),
+        np.where(per_event, 0.0, out),
+        np.maximum(np.nan_to_num(work.workdiskcount), 0.0) * disk_unit_bytes(work.workdiskunit),
+    )
+    rows = zip(*(np.asarray(column, dtype=np.float64).tolist() for column in columns), strict=True)
+    return tuple(
+        JobModel(base_walltime_s=row[2], work_bytes=row[7]) if merging else JobModel(*row)
+        for row, merging in zip(rows, work.merging.tolist(), strict=True)
+    )
 
 
 def walltimes_s(model: JobModel, limits: CutLimits, events: Ints, effective_bytes: Ints) -> Ints | None:
@@ -137,7 +106,7 @@ def walltimes_s(model: JobModel, limits: CutLimits, events: Ints, effective_byte
     if not math.isnan(model.hs06s_per_event):
         if model.efficiency <= 0:
             return np.zeros(len(events), dtype=np.int64)
-        power = limits.corepower if limits.corepower > 0 else DEFAULT_CORE_POWER
+        power = limits.corepower if limits.corepower > 0 else DEFAULT_COREPOWER_HS06
         per_event = model.hs06s_per_event / cores / power / model.efficiency / model.multiplicity
         return _whole_seconds(events * per_event)
     if not math.isnan(model.walltime_s_per_mb):
@@ -157,8 +126,8 @@ class JobFit:
         self._merging = settings.merging
         self._model = model
         self._direct = limits.direct_io and not settings.merging
-        least = (MIN_MERGE_WORK_MB if settings.merging else MIN_WORK_MB) * MEGABYTE_BYTES
-        self._work = max(model.work_bytes, float(least))
+        least = MERGE_WORKDIR_FLOOR_BYTES if settings.merging else WORKDIR_FLOOR_BYTES
+        self._work = max(model.work_bytes, least)
         self._output_limit = settings.max_output_gb * GIGABYTE_BYTES
         self._size_limit = self._size_limit_bytes(settings, limits)
         scratch = math.ceil(limits.scratch_mb) * MEGABYTE_BYTES if limits.scratch_mb > 0 else math.inf
@@ -169,7 +138,7 @@ class JobFit:
 
     def _size_limit_bytes(self, settings: SplitSettings, limits: CutLimits) -> float:
         if settings.gb_per_job is not None and not settings.merging:
-            return settings.gb_per_job * GIGABYTE_BYTES + MIN_OUTPUT_MB * MEGABYTE_BYTES + self._work
+            return settings.gb_per_job * GIGABYTE_BYTES + OUTPUT_FLOOR_BYTES + self._work
         if not self._direct or settings.files_per_job is not None or settings.events_per_job is not None:
             return math.inf
         return max(limits.scratch_mb, DIRECT_SCOUT_MB if settings.scout else DIRECT_MB) * MEGABYTE_BYTES
@@ -184,7 +153,7 @@ class JobFit:
     def fits(self, events: int, effective_bytes: int, input_bytes: int, walltime_s: float) -> bool:
         """Whether a job of this content keeps every limit; ``walltime_s`` NaN is not limited."""
         output = self.output_bytes(events, effective_bytes, input_bytes)
-        space = max(output, float(MIN_OUTPUT_MB * MEGABYTE_BYTES)) + self._work
+        space = max(output, OUTPUT_FLOOR_BYTES) + self._work
         scratch = space if self._direct else space + input_bytes
         return (
             scratch < self._scratch_limit
@@ -196,7 +165,7 @@ class JobFit:
     def disk_mb(self, events: Ints, effective_bytes: Ints, input_bytes: Ints) -> Ints:
         """(J,) scratch space of jobs in whole MB."""
         output = self._output_array(events, effective_bytes, input_bytes)
-        space = np.maximum(output, float(MIN_OUTPUT_MB * MEGABYTE_BYTES)) + self._work
+        space = np.maximum(output, OUTPUT_FLOOR_BYTES) + self._work
         need = space if self._direct else space + input_bytes
         return np.floor(need / MEGABYTE_BYTES).astype(np.int64)
 
