@@ -1,7 +1,7 @@
 """Made-up grids of any size for the benchmarks: as many tasks, pseudo-queues and jobs as asked for.
 
 The mix is meant to exercise every rule: about six of ten candidates are rejected, each for one of many reasons, and
-every task keeps some. A grid of N pseudo-queues has N/5 unified queues of four resource types each; the rest are plain.
+every task keeps some. Of N pseudo-queues, 60 % belong to unified queues of four resource types each.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ MINUTES_AGO = "2026-08-01T11:50:00"
 HOURS_AGO = "2026-08-01T05:00:00"
 TOMORROW = "2026-08-02T12:00:00"
 TYPES_A_UNIFIED_QUEUE = 4
-UNIFIED_FRACTION = 0.2
+UNIFIED_FRACTION = 0.15
 NUCLEI = 12
 SHARES = ("MC 23", "MC 20", "MC 16", "Evgen", "Derivations", "Reprocessing", "Group Production", "Express")
 STATUSES = ("running", "activated", "starting", "transferring")
 SHARE_LIMIT_JOBS = 100_000
 GENEROUS_EVERY = 7
+JAMMED_EVERY = 19
+# one nucleus is for full chains, and one cannot be written to from elsewhere: its tasks stay at its own queues
+FULL_CHAIN_NUCLEUS = NUCLEI - 2
+CLOSED_NUCLEUS = NUCLEI - 1
 
 Row = dict[str, Any]
 
@@ -42,6 +46,10 @@ class Grid:
     def generous(self, queue: int) -> bool:
         """Whether the queue accepts nearly everything, so that every task finds a place."""
         return queue % GENEROUS_EVERY == 0 or self.site_of[queue] < NUCLEI
+
+    def jammed(self, queue: int) -> bool:
+        """Whether most jobs of the queue wait for their output to be transferred."""
+        return queue % JAMMED_EVERY == 5 and not self.generous(queue)
 
     @property
     def nuclei(self) -> list[str]:
@@ -115,7 +123,7 @@ def _queue_tables(grid: Grid, rng: np.random.Generator) -> dict[str, list[Row]]:
 
 def _description(grid: Grid, number: int, rng: np.random.Generator) -> Row:
     unified = number < grid.unified
-    cores = 8 if unified or number % 3 else 1
+    cores = 8 if unified else (8, 8, 1, 8, 16)[number % 5]
     data: Row = {
         "nickname": grid.queues[number],
         "panda_resource": grid.queues[number],
@@ -140,8 +148,9 @@ def _description(grid: Grid, number: int, rng: np.random.Generator) -> Row:
         "direct_access_wan": False,
         "jobseed": "all",
         "fairsharepolicy": None,
-        "catchall": None,
+        "catchall": "bareNucleus=allow" if grid.site_of[number] == FULL_CHAIN_NUCLEUS else None,
         "params": {},
+        "transferringlimit": 3 if grid.jammed(number) else None,
     }
     return data if grid.generous(number) else data | _restrictions(rng)
 
@@ -164,10 +173,9 @@ def _restrictions(rng: np.random.Generator) -> Row:
         "wnconnectivity": _pick(rng, ["full#IPv6", "full#IPv4", "http", None], [0.8, 0.1, 0.05, 0.05]),
         "direct_access_lan": bool(rng.random() < 0.8),
         "jobseed": _pick(rng, ["all", "std", "es"], [0.3, 0.66, 0.04]),
-        "fairsharepolicy": _pick(rng, policies, [0.8, 0.06, 0.06, 0.04, 0.04]),
+        "fairsharepolicy": _pick(rng, policies, [0.9, 0.03, 0.03, 0.02, 0.02]),
         "catchall": _pick(rng, [None, "bareNucleus=only", "per_core_attr"], [0.97, 0.02, 0.01]),
-        "params": _pick(rng, [{}, {"max_io_intensity": 100}], [0.96, 0.04]),
-        "transferringlimit": _pick(rng, [None, 10], [0.94, 0.06]),
+        "params": _pick(rng, [{}, {"max_io_intensity": 100}, {"use_only_local_data": True}], [0.94, 0.03, 0.03]),
         "maxdiskio": _pick(rng, [None, 10], [0.92, 0.08]),
     }
 
@@ -179,7 +187,9 @@ def _site_tables(grid: Grid, rng: np.random.Generator) -> dict[str, list[Row]]:
             {"site_name": name, "role": "nucleus" if number < NUCLEI else "satellite"}
             for number, name in enumerate(grid.sites)
         ],
-        "ddm_endpoint": [_endpoint(name, name in busy, rng) for name in grid.sites],
+        "ddm_endpoint": [
+            _endpoint(name, name in busy, number == CLOSED_NUCLEUS, rng) for number, name in enumerate(grid.sites)
+        ],
         "panda_ddm_relation": [
             {
                 "panda_site_name": name,
@@ -203,8 +213,10 @@ def _site_tables(grid: Grid, rng: np.random.Generator) -> dict[str, list[Row]]:
     }
 
 
-def _endpoint(site: str, sound: bool, rng: np.random.Generator) -> Row:
+def _endpoint(site: str, sound: bool, closed: bool, rng: np.random.Generator) -> Row:
     status = dict.fromkeys(("read_lan", "write_lan", "read_wan", "write_wan"), "ON")
+    if closed:
+        status["write_wan"] = "OFF"
     free_gb = int(rng.integers(1_000, 900_000))
     if not sound:
         free_gb = int(_pick(rng, [free_gb, 100], [0.95, 0.05]))
@@ -267,7 +279,7 @@ def _activity_tables(grid: Grid, rng: np.random.Generator) -> dict[str, list[Row
             }
         )
         if number % 10 == 3:
-            slots = int(_pick(rng, [0, 400, 4000], [0.2, 0.5, 0.3]))
+            slots = int(_pick(rng, [0, 80, 400], [0.2, 0.5, 0.3]))
             tables["harvester_slots"].append(
                 {"pandaqueuename": name, "numslots": slots, "modificationtime": HOUR_AGO, "expirationtime": TOMORROW}
             )
@@ -282,13 +294,12 @@ def _activity_tables(grid: Grid, rng: np.random.Generator) -> dict[str, list[Row
                 "jobtype": "ANY",
             }
         )
-        tables["jobsactive4"] += _jobs(name, number, sound, rng)
+        tables["jobsactive4"] += _jobs(name, number, grid.jammed(number), rng)
     return tables
 
 
-def _jobs(queue: str, number: int, sound: bool, rng: np.random.Generator) -> list[Row]:
+def _jobs(queue: str, number: int, jammed: bool, rng: np.random.Generator) -> list[Row]:
     count = int(rng.integers(4, 24))
-    jammed = not sound and rng.random() < 0.05
     status = rng.choice(len(STATUSES), size=count, p=[0.1, 0.2, 0.1, 0.6] if jammed else [0.7, 0.2, 0.05, 0.05])
     share = rng.integers(len(SHARES), size=count)
     return [

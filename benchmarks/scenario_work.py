@@ -18,8 +18,8 @@ HOUR_AGO = "2026-08-01T11:00:00"
 SCOPE = "mc23_13p6TeV"
 PROCESSING = ("simul", "simul", "evgen", "pile", "recon", "deriv", "reprocessing", "group", "merge", "urgent")
 # further split rule tokens, and how often each occurs
-RULES = ("", "IL=1", "IP=1", "IP=2", "IK=6", "CC=16", "TW=2", "TW=-1", "IL=2", "MO=1", "FU=3")
-RULE_WEIGHTS = (0.58, 0.12, 0.05, 0.05, 0.04, 0.04, 0.03, 0.01, 0.03, 0.03, 0.02)
+RULES = ("", "IL=1", "IP=1", "IP=2", "IK=6", "CC=8", "TW=2", "TW=-1", "IL=2", "MO=1", "FU=3", "US=2")
+RULE_WEIGHTS = (0.55, 0.12, 0.05, 0.05, 0.04, 0.04, 0.03, 0.01, 0.03, 0.03, 0.02, 0.03)
 
 Columns = Mapping[str, Sequence[Any]]
 Ints = NDArray[np.int64]
@@ -65,17 +65,18 @@ def _task_columns(
 ) -> Columns:
     tasks = len(files_a_job)
     ids = range(FIRST_TASK, FIRST_TASK + tasks)
-    cores = rng.choice([8, 1, 0], size=tasks, p=[0.55, 0.2, 0.25])
-    ram = rng.choice([0, 1500, 1900, 2400], size=tasks, p=[0.35, 0.25, 0.25, 0.15])
+    cores = rng.choice([8, 1, 0], size=tasks, p=[0.38, 0.12, 0.5])
+    ram = rng.choice([0, 1500, 1900, 2400], size=tasks, p=[0.6, 0.18, 0.14, 0.08])
     share = rng.integers(len(shares), size=tasks)
     rules = rng.choice(len(RULES), size=tasks, p=RULE_WEIGHTS)
+    scout = [RULES[rule] == "US=2" for rule in rules]
     pinned = rng.random(tasks) < 0.01
-    # queues 0, 7, 14, ... are generous: such a list keeps a pre-assigned task placeable (60 characters fit)
-    listed = ",".join(queues[: 7 * 4 : 7])
+    # queues 0, 7, 14, 21 are generous, queue 11 is at the nucleus that is closed to others (60 characters fit)
+    listed = ",".join([*queues[: 7 * 4 : 7], *queues[11:12]])
     return {
         "jeditaskid": ids,
         "taskname": [f"bench.{number}" for number in ids],
-        "status": ["running"] * tasks,
+        "status": ["scouting" if flag else "running" for flag in scout],
         "username": ["bench"] * tasks,
         "creationdate": [DAYS_AGO] * tasks,
         "modificationtime": [HOUR_AGO] * tasks,
@@ -90,7 +91,7 @@ def _task_columns(
         "ramcount": ram.tolist(),
         "ramunit": ["MBPerCore"] * tasks,
         "baseramcount": [300] * tasks,
-        "cputime": [None if number < 7 else number for number in rng.integers(5, 60, size=tasks).tolist()],
+        "cputime": [None if number > 1000 else number for number in rng.integers(5, 1030, size=tasks).tolist()],
         "cputimeunit": ["HS06sPerEvent"] * tasks,
         "cpuefficiency": [90] * tasks,
         "basewalltime": [600] * tasks,
@@ -138,7 +139,8 @@ def _dataset_columns(files_of: Ints, pseudo: NDArray[np.bool_]) -> Columns:
         "type": ["pseudo_input" if flag else "input" for flag in pseudo],
         "vo": ["atlas"] * tasks,
         "status": ["ready"] * tasks,
-        "state": ["closed"] * tasks,
+        # the input may still grow, so that scouting tasks make scout jobs of it
+        "state": ["mutable"] * tasks,
         "streamname": ["IN"] * tasks,
         "nfiles": files_of.tolist(),
         "nfilestobeused": files_of.tolist(),

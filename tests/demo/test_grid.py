@@ -14,6 +14,8 @@ from broker.store.load_dump import load
 from broker.store.scenario_file import Scenario
 
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
+# 5 GB a job, and a file comes with its output and the job's work space
+FILES_A_JOB_CUT_BY_SIZE = 6
 Row = dict[str, Any]
 Tables = dict[str, list[Row]]
 
@@ -43,8 +45,7 @@ def _jobs_of(dataset: Row, task: Row) -> int:
     files = dataset["nfilestobeused"] - dataset["nfilesused"]
     rule = _rule(task)
     if "NG" in rule:
-        bytes_a_file = 300 * 1024 * 1024
-        return -(-files // (rule["NG"] * 1024**3 // bytes_a_file))
+        return -(-files // FILES_A_JOB_CUT_BY_SIZE)
     return -(-files // rule.get("ZF", rule.get("NF", 1)))
 
 

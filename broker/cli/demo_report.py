@@ -1,0 +1,96 @@
+"""How the demonstration shows what it did: tables for people, one object for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from broker.cli.output import escaped, print_table
+from broker.demo.summary import Summary
+
+SHOWN_QUEUES = 20
+PERCENT = 100
+
+
+@dataclass(frozen=True)
+class DemoRun:
+    """What the demonstration did.
+
+    Attributes:
+        summary: the decisions, added up.
+        titles: short name and remark of each task, by id.
+        grid: numbers of sites, queues, nuclei and links.
+        seconds: time of each stage by name.
+        where: the address of the database, for people.
+        commands: what to try next, one command a line.
+    """
+
+    summary: Summary
+    titles: Mapping[int, tuple[str, str]]
+    grid: Mapping[str, int]
+    seconds: Mapping[str, float]
+    where: str
+    commands: Sequence[str]
+
+
+def report_object(run: DemoRun) -> dict[str, Any]:
+    """The run as one object for ``--json``."""
+    return {
+        "demo": dict(run.grid),
+        **asdict(run.summary),
+        "seconds": {name: round(seconds, 3) for name, seconds in run.seconds.items()},
+        "database": run.where,
+        "next": list(run.commands),
+    }
+
+
+def print_report(run: DemoRun) -> None:
+    """Print assignments, the common funnel, and the tasks that wait with what stopped them."""
+    summary = run.summary
+    _print_assignments(summary)
+    _print_funnel(summary)
+    _print_waiting(run)
+    total_s = sum(run.seconds.values())
+    print(
+        f"{summary.jobs:,} jobs of {summary.brokered} of {summary.chunks} input chunks went to {len(summary.queues)}"
+        f" queues in {total_s:.1f} s."
+    )
+
+
+def print_next(run: DemoRun) -> None:
+    """Print where the grid is now and what to try on it."""
+    print(f"\nThe grid stays in {escaped(run.where)}. Try next:")
+    for command in run.commands:
+        print(f"  {escaped(command)}")
+
+
+def _print_assignments(summary: Summary) -> None:
+    shown = summary.queues[:SHOWN_QUEUES]
+    rows: list[tuple[object, ...]] = [
+        (use.queue, use.jobs, use.tasks, round(use.weight, 4), _percent(use.jobs, summary.jobs)) for use in shown
+    ]
+    rest = summary.queues[SHOWN_QUEUES:]
+    title = f"Assignments: the {len(shown)} queues with the most jobs"
+    if rest:
+        title += f" ({len(rest)} more queues got {sum(use.jobs for use in rest):,} jobs)"
+    print_table(("queue", "jobs", "tasks", "mean weight", "share"), rows, title=title)
+
+
+def _print_funnel(summary: Summary) -> None:
+    rows = [(line.code, line.removed, line.left, _percent(line.left, summary.candidates)) for line in summary.funnel]
+    title = f"Funnel over all tasks: {summary.candidates:,} pairs of an input chunk and a queue to begin with"
+    print_table(("rule", "removed", "left", "of all"), rows, title=title)
+
+
+def _print_waiting(run: DemoRun) -> None:
+    rows = []
+    for chunk in run.summary.waiting:
+        name, remark = run.titles.get(chunk.jeditaskid, ("", ""))
+        codes = ", ".join(f"{code} {number}" for code, number in chunk.codes)
+        rows.append((chunk.jeditaskid, name, chunk.reason, codes, remark))
+    print_table(("task", "name", "reason", "queues removed by", "about it"), rows, title="Tasks that found no queue")
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{PERCENT * part / whole:.1f} %" if whole else ""
