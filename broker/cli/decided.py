@@ -1,4 +1,4 @@
-"""Decisions and answers as objects for programs, and as sentences for people: the only place where reasons become text."""
+"""Decisions and answers as objects for programs and as sentences for people; only here do reasons become text."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -62,7 +62,7 @@ def rules(
     )
 
 
-def _described(position: int, rule: Rule) -> dict[str, object]:
+def _described(position: int, rule: Rule) -> dict[str, Any]:
     is_filter = isinstance(rule, Filter | GroupFilter)
     kind = rule.kind if isinstance(rule, Filter | GroupFilter) else "cut" if isinstance(rule, LoadCut) else "weight"
     return {

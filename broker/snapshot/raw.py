@@ -89,14 +89,14 @@ def encode(source: RawSource) -> tuple[str, bytes]:
     return hashlib.sha256(text).hexdigest(), zlib.compress(text, 3)
 
 
-def decode(digest: str | None, data: bytes) -> RawSource:
-    """The source stored as ``data`` under ``digest``; without one the content is not compared with it.
+def decode(digest: str, data: bytes) -> RawSource:
+    """The source stored as ``data`` under ``digest``.
 
     Raises:
         SnapshotCorruptError: the content is not that of the digest, cannot be unpacked, or is larger than
         MAX_SOURCE_BYTES.
     """
-    name = "a stored source" if digest is None else f"the stored source {digest[:12]}"
+    name = f"the stored source {digest[:12]}"
     unpacker = zlib.decompressobj()
     try:
         text = unpacker.decompress(data, MAX_SOURCE_BYTES)
@@ -104,7 +104,7 @@ def decode(digest: str | None, data: bytes) -> RawSource:
         raise SnapshotCorruptError(f"{name} cannot be unpacked: {error}") from error
     if unpacker.unconsumed_tail or not unpacker.eof:
         raise SnapshotCorruptError(f"{name} is cut off, or unpacks to more than {MAX_SOURCE_BYTES} bytes")
-    if digest is not None and hashlib.sha256(text).hexdigest() != digest:
+    if hashlib.sha256(text).hexdigest() != digest:
         raise SnapshotCorruptError(f"{name} is not what its digest promises")
     body = json.loads(text, object_hook=_restore)
     tables = {

@@ -27,12 +27,12 @@ class LoadedSnapshot:
     Attributes:
         snapshot: the grid.
         sources: the readings that it holds, for the next cycle's shrink guard.
-        parts: the same as bytes, by source, to be stored.
+        parts: for each source its digest and the same as bytes, to be stored.
     """
 
     snapshot: Snapshot
     sources: Mapping[str, RawSource]
-    parts: Mapping[str, bytes]
+    parts: Mapping[str, tuple[str, bytes]]
 
     def save(self, connection: sa.Connection, engine: str) -> None:
         """Store the snapshot; parts that are stored already cost nothing."""
@@ -68,11 +68,8 @@ def load_snapshot(
         source = read.get(name, RawSource(name, {}))
         used[name], state = assess(source, now, limits[name], (last_good or {}).get(name))
         states.append(state)
-    parts, digests = {}, []
-    for name, source in used.items():
-        digest, parts[name] = encode(source)
-        digests.append((name, digest))
-    identifier = snapshot_id(now, digests)
+    parts = {name: encode(source) for name, source in used.items()}
+    identifier = snapshot_id(now, [(name, digest) for name, (digest, _) in parts.items()])
     return LoadedSnapshot(build_snapshot(identifier, now, used, tuple(states)), used, parts)
 
 
@@ -85,7 +82,7 @@ def stored_snapshot(connection: sa.Connection, identifier: str) -> Snapshot:
     taken_at, about = snapshots.about(connection, identifier)
     parts = snapshots.read(connection, identifier)
     try:
-        sources = {name: decode(None, data) for name, data in parts.items()}
+        sources = {name: decode(digest, data) for name, (digest, data) in parts.items()}
         states = tuple(SourceState(**_known(state)) for state in about.get("states", []))
     except (SnapshotCorruptError, TypeError) as error:
         raise SnapshotLostError(

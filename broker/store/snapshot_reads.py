@@ -161,6 +161,7 @@ SELECT computingsite, gshare, workqueue_id, jobstatus, resource_type, nucleus, v
 FROM (SELECT * FROM {active} AS a UNION ALL SELECT * FROM {defined} AS d) AS jobs
 WHERE computingsite IS NOT NULL
 GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
+ORDER BY 1, 2, 3, 4, 5, 6, 7, 8
 """
 _PANDA = """
 SELECT computingsite, gshare, workqueue_id, jobstatus, resource_type, nucleus, vo, NULL AS prodsourcelabel,
@@ -173,6 +174,7 @@ UNION ALL
 SELECT computingsite, NULL, NULL, jobstatus, NULL, NULL, vo, prodsourcelabel, 0, sum(num_of_cores)::bigint, 0, 0
 FROM {cores} AS c WHERE jobstatus = 'running'
 GROUP BY computingsite, jobstatus, vo, prodsourcelabel
+ORDER BY 1, 2, 3, 4, 5, 6, 7, 8
 """
 
 
@@ -204,7 +206,14 @@ def _read(connection: sa.Connection, catalogue: TableCatalogue, read: TableRead)
     where = f" WHERE {read.where}" if read.where else ""
     source = catalogue.source(read.table, read.columns)
     # names come from the constants above; S608 sees only that text is put together
-    return _rows(connection, f"SELECT {columns} FROM {source} AS r{where} ORDER BY 1, 2", read.columns)  # noqa: S608
+    return _rows(
+        connection, f"SELECT {columns} FROM {source} AS r{where} ORDER BY {_all_of(read.columns)}", read.columns
+    )  # noqa: S608
+
+
+def _all_of(columns: tuple[str, ...]) -> str:
+    # by every column, so that equal content gives equal rows in equal order, and the same digest
+    return ", ".join(str(position) for position in range(1, len(columns) + 1))
 
 
 def _rows(connection: sa.Connection, statement: str, columns: tuple[str, ...]) -> Rows:
@@ -220,8 +229,11 @@ def _newest(tables: Mapping[str, Rows], reads: tuple[TableRead, ...]) -> datetim
         for rows in (tables[read.table],)
         for row in rows.values
     ]
-    known = [stamp for stamp in stamps if isinstance(stamp, datetime)]
-    return max(known).replace(tzinfo=UTC) if known else None
+    return max((_aware(stamp) for stamp in stamps if isinstance(stamp, datetime)), default=None)
+
+
+def _aware(stamp: datetime) -> datetime:
+    return stamp.replace(tzinfo=UTC) if stamp.tzinfo is None else stamp
 
 
 def _read_jobs(connection: sa.Connection, catalogue: TableCatalogue, statistics: JobStatistics) -> RawSource:
@@ -240,5 +252,5 @@ def _read_jobs(connection: sa.Connection, catalogue: TableCatalogue, statistics:
     newest = connection.exec_driver_sql(
         f"SELECT max(ts) FROM {catalogue.source('jobs_share_stats', ('ts',))} AS s"  # noqa: S608 - as above
     ).scalar()
-    stamp = newest.replace(tzinfo=UTC) if isinstance(newest, datetime) else None
+    stamp = _aware(newest) if isinstance(newest, datetime) else None
     return RawSource("jobs", {"job_counts": _rows(connection, statement, _COUNT_COLUMNS)}, stamp)
