@@ -65,12 +65,12 @@ def _task_columns(
 ) -> Columns:
     tasks = len(files_a_job)
     ids = range(FIRST_TASK, FIRST_TASK + tasks)
-    cores = rng.choice([8, 1, 0], size=tasks, p=[0.38, 0.12, 0.5])
-    ram = rng.choice([0, 1500, 1900, 2400], size=tasks, p=[0.6, 0.18, 0.14, 0.08])
+    cores = rng.choice([8, 1, 0], size=tasks, p=[0.3, 0.1, 0.6])
+    ram = rng.choice([0, 1500, 1900, 2400], size=tasks, p=[0.68, 0.14, 0.12, 0.06])
     share = rng.integers(len(shares), size=tasks)
     rules = rng.choice(len(RULES), size=tasks, p=RULE_WEIGHTS)
     scout = [RULES[rule] == "US=2" for rule in rules]
-    pinned = rng.random(tasks) < 0.01
+    pinned = (rng.random(tasks) < 0.02) & (rules == 0)
     # queues 0, 7, 14, 21 are generous, queue 11 is at the nucleus that is closed to others (60 characters fit)
     listed = ",".join([*queues[: 7 * 4 : 7], *queues[11:12]])
     return {
