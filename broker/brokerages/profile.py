@@ -93,8 +93,7 @@ def build_chain(entry: BrokerageProfile) -> Chain:
         raise ProfileError(
             f"no installed distribution offers the brokerage {entry.brokerage}; there are {', '.join(offered)}"
         )
-    factory: Callable[[], Chain] = offered[entry.brokerage].load()
-    chain = factory()
+    chain = _load_chain(offered[entry.brokerage])
     known = {rule.name for rule in chain}
     for name in entry.without:
         if name not in known:
@@ -108,6 +107,19 @@ def build_chain(entry: BrokerageProfile) -> Chain:
         kind = _list_of(rule)
         lists[kind] = placed(lists[kind], rule, added.after)
     return Chain(entry.brokerage, **lists)
+
+
+def _load_chain(point: EntryPoint) -> Chain:
+    try:
+        factory: Callable[[], Chain] = point.load()
+        chain = factory()
+    except Exception as error:  # whatever an outside module raises on import is a fault of that distribution
+        raise ProfileError(
+            f"brokerage {point.name}: {point.value} cannot be loaded: {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(chain, Chain):
+        raise ProfileError(f"brokerage {point.name}: {point.value} gave a {type(chain).__name__}, not a Chain")
+    return chain
 
 
 def _list_of(rule: Rule) -> str:

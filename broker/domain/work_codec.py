@@ -61,9 +61,9 @@ def decode_work(data: bytes) -> Work:
     try:
         body = json.loads(unpacker.decompress(data, MAX_WORK_BYTES))
         tables = body["c"], body["i"], body["r"]
-    except (zlib.error, ValueError, KeyError, TypeError) as error:
+        return Work(_table(WorkTable, tables[0]), _table(InputTable, tables[1]), _table(ReplicaTable, tables[2]))
+    except (zlib.error, ValueError, KeyError, TypeError, RecursionError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
-    return Work(_table(WorkTable, tables[0]), _table(InputTable, tables[1]), _table(ReplicaTable, tables[2]))
 
 
 def _table(kind: type[TableT], columns: dict[str, list[Any]]) -> TableT:
@@ -72,6 +72,8 @@ def _table(kind: type[TableT], columns: dict[str, list[Any]]) -> TableT:
         if field.name not in columns:
             raise WorkCorruptError(f"the stored work has no column {field.name}: it is of another engine version")
         arrays[field.name] = _column(str(field.type), columns[field.name])
+    if len({len(column) for column in arrays.values()}) > 1:
+        raise WorkCorruptError("the stored work of a decision has columns of different lengths")
     return kind(**arrays)
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, codes_of
+from broker.domain.arrays import Bools, Floats, Ints, codes_of, distinct
 from broker.domain.work import Work
 from broker.snapshot.snapshot import Snapshot
 
+DATADISK = "DATADISK"
 #: Reasons for which a chunk cannot be brokered at all, by what is wrong with its input.
 INPUT_FAULTS = ("", "unknown_dataset", "no_complete_replica", "replica_unreadable")
 
@@ -58,7 +59,9 @@ def gather_data(work: Work, snapshot: Snapshot, limits: InputLimits) -> DataFact
     storage = codes_of(replicas.rse, list(snapshot.storages.name))
     complete_enough = _complete_enough(work, limits)
     fault, remote_source = _completeness(work, snapshot, storage, complete_enough)
-    here_chunk, here_unified, no_locations = _complete_everywhere(work, snapshot, storage, complete_enough)
+    lan, wan = _readable(snapshot, storage)
+    located = complete_enough & (lan | wan)
+    here_chunk, here_unified, no_locations = _complete_everywhere(work, snapshot, storage, located)
     rows = _availability(work, snapshot, storage, limits)
     return DataFacts(*rows, here_chunk, here_unified, no_locations, remote_source, fault)
 
@@ -108,27 +111,38 @@ def _completeness(work: Work, snapshot: Snapshot, storage: Ints, enough: Bools) 
     return fault, remote_source
 
 
-def _complete_everywhere(work: Work, snapshot: Snapshot, storage: Ints, enough: Bools) -> tuple[Ints, Ints, Bools]:
-    inputs, queues = work.inputs, len(snapshot.unified)
-    located = ~inputs.is_pseudo & ~inputs.distributed
-    wanted = np.bincount(inputs.chunk[located], minlength=len(work.chunks))
-    rows = enough & (storage >= 0) & located[work.replicas.input]
-    span = max(1, len(snapshot.storages))
+def _complete_everywhere(work: Work, snapshot: Snapshot, storage: Ints, located: Bools) -> tuple[Ints, Ints, Bools]:
+    """Chunks and queues with a readable, complete replica of every dataset; and the chunks without such a place at all.
+
+    Endpoints that are not on record are places too, though no queue reads them.
+    """
+    inputs, queues = work.inputs, max(1, len(snapshot.unified))
+    counted = ~inputs.is_pseudo & ~inputs.distributed
+    wanted = np.bincount(inputs.chunk[counted], minlength=len(work.chunks))
+    rows = located & counted[work.replicas.input]
+    names, place = distinct(work.replicas.rse)
+    span = max(1, len(names))
     # one entry a dataset and endpoint, so that the count below counts datasets
-    pairs = np.unique(work.replicas.input[rows] * span + storage[rows])
+    pairs = np.unique(work.replicas.input[rows] * span + place[rows])
     keys, counts = np.unique(inputs.chunk[pairs // span] * span + pairs % span, return_counts=True)
     whole = keys[counts == wanted[keys // span]]
-    chunk, row = _queues_reading(snapshot, whole % span)
     no_locations = np.ones(len(work.chunks), dtype=np.bool_)
     no_locations[whole // span] = False
-    pair = np.unique((whole // span)[chunk] * max(1, queues) + row)
-    return pair // max(1, queues), pair % max(1, queues), no_locations
+    storage_of = np.full(span, -1, dtype=np.int64)
+    storage_of[place] = storage
+    whole = whole[storage_of[whole % span] >= 0]
+    position, unified = _queues_reading(snapshot, storage_of[whole % span], datadisk_only=True)
+    pair = np.unique((whole // span)[position] * queues + unified)
+    return pair // queues, pair % queues, no_locations
 
 
-def _queues_reading(snapshot: Snapshot, storage: Ints) -> tuple[Ints, Ints]:
+def _queues_reading(snapshot: Snapshot, storage: Ints, *, datadisk_only: bool = False) -> tuple[Ints, Ints]:
     """For each storage of a list, the unified queues that read it: (position in the list, unified queue) pairs."""
     relations = snapshot.relations
-    reading = np.flatnonzero(relations.is_input & (relations.scope == "default"))
+    wanted = relations.is_input & (relations.scope == "default")
+    if datadisk_only and len(snapshot.storages):
+        wanted &= (snapshot.storages.type == DATADISK)[relations.storage]
+    reading = np.flatnonzero(wanted)
     reading = reading[np.argsort(relations.storage[reading], kind="stable")]
     sorted_storage = relations.storage[reading]
     first = np.searchsorted(sorted_storage, storage, side="left")

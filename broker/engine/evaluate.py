@@ -116,12 +116,14 @@ def _rows(
 ) -> tuple[AnyArray | None, Bools | None]:
     try:
         applies = rule.applies(tasks, facts, tuning)
+        if applies is not None:
+            applies = _mask(applies, (len(facts.initial), 1), "applies")
     except Exception as error:  # as above: the rule then looks at every chunk, and its keep decides
         faults.append(RuleFault(rule.name, f"{type(error).__name__}: {error}"[:200]))
         return None, None
     if applies is None:
         return None, None
-    flat = np.broadcast_to(applies, (len(facts.initial), 1))[:, 0]
+    flat = applies[:, 0]
     return (None, None) if flat.all() else (np.flatnonzero(flat), flat[:, None])
 
 
@@ -133,11 +135,15 @@ def _judge(
     else:
         keep = rule.keep(tasks, candidates, facts, tuning)
         unknown = rule.unknown(tasks, candidates, facts, tuning)
-    keep = np.asarray(keep)
-    if keep.dtype != np.bool_:
-        raise TypeError(f"keep answered with {keep.dtype}, not with a mask")
-    np.broadcast_shapes(keep.shape, alive.shape)
-    return keep, unknown
+    return _mask(keep, alive.shape, "keep"), None if unknown is None else _mask(unknown, alive.shape, "unknown")
+
+
+def _mask(answer: AnyArray, shape: tuple[int, ...], method: str) -> Bools:
+    """What a rule answered, as a mask of the shape asked for; whatever else it is shows here and not further on."""
+    mask = np.asarray(answer)
+    if mask.dtype != np.bool_:
+        raise TypeError(f"{method} answered with {mask.dtype}, not with a mask")
+    return np.broadcast_to(mask, shape)
 
 
 def _mark(
@@ -165,7 +171,7 @@ def _apply(
     hit = np.greater(part_alive, keep)
     part_reason = reason if rows is None else reason[rows]
     if unknown is not None:
-        not_known = np.broadcast_to(unknown, part_alive.shape) & part_alive
+        not_known = unknown & part_alive
         hit = (hit | not_known) if rule.unknown_policy == "reject" else (hit & ~not_known)
     if not hit.any():
         return

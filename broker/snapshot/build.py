@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Ints, codes_of
+from broker.domain.arrays import Ints, codes_of, frozen
 from broker.domain.grid import StorageTable
 from broker.domain.work import LeftOut
 from broker.snapshot import build_jobs as jobs
@@ -32,7 +34,7 @@ def build_snapshot(
     left_out: list[LeftOut] = []
     records = queues.read_queues(raw["queues"], left_out)
     kinds = queues.read_resource_types(raw["resource_types"], left_out)
-    site_of_queue, sites = queues.read_sites(raw["queues"])
+    site_of_queue, sites = queues.read_sites(raw["queues"], left_out)
     unified = {record.name: index for index, record in enumerate(records)}
     storages = build_storages(raw["storages"], left_out)
     relations = build_relations(raw["storages"], unified, storages, left_out)
@@ -40,8 +42,8 @@ def build_snapshot(
     nuclei = queues.build_nuclei(records, site_of_queue, sites, outputs)
     nucleus_index = {str(name): index for index, name in enumerate(nuclei.name)}
     links = build_links(raw["links"], now_s, list(nucleus_index), left_out)
-    special = jobs.resource_work_queues(raw["work_queues"])
-    counts, average_diskio = jobs.build_jobs(raw["jobs"], unified, nucleus_index, special)
+    special = jobs.resource_work_queues(raw["work_queues"], left_out)
+    counts, average_diskio = jobs.build_jobs(raw["jobs"], unified, nucleus_index, special, left_out)
     n_pilots, laststart = jobs.build_pilots(raw["pilots"], unified, left_out)
     table = queues.build_unified(
         records,
@@ -57,7 +59,7 @@ def build_snapshot(
         ),
     )
     nucleus_of_unified = codes_of(table.atlas_site, list(nucleus_index))
-    return Snapshot(
+    snapshot = Snapshot(
         id=identifier,
         taken_at=taken_at,
         queues=queues.build_candidates(
@@ -71,9 +73,25 @@ def build_snapshot(
         links=links,
         jobs=counts,
         shares_storage=storage_sharing(table, relations, outputs, nuclei),
-        states=states,
+        states=tuple(_with_left_out(state, left_out) for state in states),
         left_out=tuple(left_out),
     )
+    _freeze(snapshot)
+    return snapshot
+
+
+def _with_left_out(state: SourceState, left_out: list[LeftOut]) -> SourceState:
+    count = sum(entry.source == state.name and entry.code != "defaulted" for entry in left_out)
+    return dataclasses.replace(state, left_out=count)
+
+
+def _freeze(table: Any) -> None:
+    for field in dataclasses.fields(table):
+        value = getattr(table, field.name)
+        if isinstance(value, np.ndarray):
+            frozen(value)
+        elif dataclasses.is_dataclass(value):
+            _freeze(value)
 
 
 def _storage_sites(outputs: Ints, storages: StorageTable, link_sites: list[str | None]) -> Ints:

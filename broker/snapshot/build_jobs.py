@@ -19,23 +19,57 @@ from broker.snapshot.readings import BadValueError, json_object, not_negative, n
 
 #: A Harvester worker count is used for this long.
 WORKER_VALIDITY_S = 3600.0
+COUNT_COLUMNS = ("njobs", "ncores", "diskio_jobs", "diskio_per_core")
 
 
-def resource_work_queues(source: RawSource) -> frozenset[int]:
+def resource_work_queues(source: RawSource, left_out: list[LeftOut]) -> frozenset[int]:
     """The ids of the work queues of function Resource, whose jobs are counted by queue and not by share."""
-    return frozenset(
-        int(row["queue_id"])
-        for row in source.rows("jedi_work_queue").records()
-        if row["queue_function"] == "Resource" and row["status"] != "inactive"
-    )
+    special = set()
+    for row in source.rows("jedi_work_queue").records():
+        if row["queue_function"] != "Resource" or row["status"] == "inactive":
+            continue
+        try:
+            special.add(int(_known(number(row["queue_id"], "queue_id"), "queue_id")))
+        except BadValueError as bad:
+            left_out.append(LeftOut("work_queues", str(row["queue_name"])[:80], bad.code, str(bad)))
+    return frozenset(special)
+
+
+def _known(value: float, field: str) -> float:
+    if math.isnan(value):
+        raise BadValueError("missing", field, None)
+    return value
+
+
+def _usable_counts(source: RawSource, unified: dict[str, int], left_out: list[LeftOut]) -> list[dict[str, Any]]:
+    """The rows of job counts at queues on record, their numbers checked; NULL counts nothing."""
+    rows = []
+    for row in source.rows("job_counts").records():
+        if row["computingsite"] not in unified:
+            continue
+        try:
+            numbers = {key: _zero_if_null(not_negative(row[key], key)) for key in COUNT_COLUMNS}
+        except BadValueError as bad:
+            left_out.append(LeftOut("jobs", str(row["computingsite"])[:80], bad.code, str(bad)))
+            continue
+        rows.append({**row, **numbers})
+    return rows
+
+
+def _zero_if_null(value: float) -> float:
+    return 0.0 if math.isnan(value) else value
 
 
 def build_jobs(
-    source: RawSource, unified: dict[str, int], nuclei: dict[str, int], special: frozenset[int]
+    source: RawSource,
+    unified: dict[str, int],
+    nuclei: dict[str, int],
+    special: frozenset[int],
+    left_out: list[LeftOut],
 ) -> tuple[JobCounts, Floats]:
     """Job counts, and the average disk IO in kB/s per core of the running jobs of each unified queue."""
     statuses = {status: index for index, status in enumerate(COUNTED_STATUSES)}
-    rows = [row for row in source.rows("job_counts").records() if row["computingsite"] in unified]
+    rows = _usable_counts(source, unified, left_out)
     tags = sorted({row["gshare"] or "" for row in rows} | {f"#{queue}" for queue in special})
     tag_index = {tag: index for index, tag in enumerate(tags)}
     keys = sorted({(row["vo"], row["prodsourcelabel"]) for row in rows}, key=str)
@@ -46,7 +80,7 @@ def build_jobs(
     cores = np.zeros((len(unified), len(keys)))
     diskio = np.zeros((len(unified), 2))
     for row in rows:
-        queue, status, njobs = unified[row["computingsite"]], row["jobstatus"], float(row["njobs"])
+        queue, status, njobs = unified[row["computingsite"]], row["jobstatus"], row["njobs"]
         if status in statuses:
             by_tag[queue, tag_index[row["gshare"] or ""], statuses[status]] += njobs
             total[queue, statuses[status]] += njobs
@@ -55,9 +89,9 @@ def build_jobs(
         if status == "transferring" and row["nucleus"] in nuclei:
             transferring[queue, nuclei[row["nucleus"]]] += njobs
         if status == "running":
-            cores[queue, key_index[(row["vo"], row["prodsourcelabel"])]] += float(row["ncores"] or 0)
+            cores[queue, key_index[(row["vo"], row["prodsourcelabel"])]] += row["ncores"]
             if row["diskio_jobs"]:
-                diskio[queue] += (float(row["diskio_per_core"]), float(row["diskio_jobs"]))
+                diskio[queue] += (row["diskio_per_core"], row["diskio_jobs"])
     with np.errstate(invalid="ignore"):
         average = np.where(diskio[:, 1] > 0, diskio[:, 0] / diskio[:, 1], 0.0)
     return JobCounts(tuple(tags), by_tag, total, transferring, cores, tuple(keys), special), average
@@ -73,9 +107,8 @@ def build_pilots(source: RawSource, unified: dict[str, int], left_out: list[Left
         if queue is None or row["flag"] != flag or row["hours"] != 3:
             continue
         try:
-            seen = [0.0 if math.isnan(n := not_negative(row[key], key)) else n for key in ("getjob", "updatejob")]
-            n_pilots[queue] = sum(seen)
-            laststart[queue] = seconds(row["laststart"], "laststart")
+            seen = sum(_zero_if_null(not_negative(row[key], key)) for key in ("getjob", "updatejob"))
+            n_pilots[queue], laststart[queue] = seen, seconds(row["laststart"], "laststart")
         except BadValueError as bad:
             left_out.append(LeftOut("pilots", str(row["site"])[:80], bad.code, str(bad)))
     return n_pilots, laststart
@@ -89,7 +122,8 @@ def build_workers(source: RawSource, unified: dict[str, int], now_s: float, left
         if queue is None or row["status"] not in ("running", "submitted"):
             continue
         try:
-            stamp, count = seconds(row["lastupdate"], "lastupdate"), not_negative(row["n_workers"], "n_workers")
+            stamp = _known(seconds(row["lastupdate"], "lastupdate"), "lastupdate")
+            count = not_negative(row["n_workers"], "n_workers")
         except BadValueError as bad:
             left_out.append(LeftOut("workers", str(row["computingsite"])[:80], bad.code, str(bad)))
             continue

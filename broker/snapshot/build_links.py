@@ -11,7 +11,7 @@ from broker.domain.arrays import Floats, texts
 from broker.domain.grid import LinkMatrix
 from broker.domain.work import LeftOut
 from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, number, seconds
+from broker.snapshot.readings import BadValueError, name, number, seconds
 
 #: A row of the network matrix counts for this long.
 LINK_VALIDITY_S = 3600.0
@@ -39,15 +39,18 @@ def build_links(source: RawSource, now_s: float, nuclei: list[str], left_out: li
         if field is None or row["dst"] not in column:
             continue
         try:
+            src = name(row["src"], "src")
             value = number(row["value"], row["key"])
             stamp = seconds(row["ts"], "ts")
             if field != "closeness" and value < 0:
                 raise BadValueError("negative", row["key"], value)
+            if np.isnan(stamp):
+                raise BadValueError("missing", "ts", None)
         except BadValueError as bad:
             left_out.append(LeftOut("links", f"{row['src']} {row['dst']}"[:80], bad.code, str(bad)))
             continue
         if not np.isnan(value) and stamp > now_s - LINK_VALIDITY_S:
-            fresh.append((row["src"], column[row["dst"]], field, value))
+            fresh.append((src, column[row["dst"]], field, value))
     # nuclei are sources too, so that a storage at one is always found
     sites = sorted({link[0] for link in fresh} | set(nuclei))
     position = {site: index for index, site in enumerate(sites)}

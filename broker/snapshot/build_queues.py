@@ -34,7 +34,8 @@ class QueueActivity:
 def read_queues(source: RawSource, left_out: list[LeftOut]) -> list[QueueRecord]:
     """The usable queues by name; row ``ALL`` and rows without data are none, a second row of a name is left out."""
     records: dict[str, QueueRecord] = {}
-    for row in source.rows("schedconfig_json").records():
+    # sorted, so that of two rows of one name the same is used whatever the order of reading
+    for row in sorted(source.rows("schedconfig_json").records(), key=lambda row: str(row["panda_queue"])):
         if row["panda_queue"] == "ALL" or row["data"] is None:
             continue
         try:
@@ -51,35 +52,39 @@ def read_queues(source: RawSource, left_out: list[LeftOut]) -> list[QueueRecord]
 
 def read_resource_types(source: RawSource, left_out: list[LeftOut]) -> list[ResourceType]:
     """The resource types by name."""
-    kinds = []
+    kinds: dict[str, ResourceType] = {}
     for row in source.rows("resource_types").records():
         try:
-            kinds.append(
-                ResourceType(
-                    name(row["resource_name"], "resource_name"),
-                    number(row["mincore"], "mincore"),
-                    number(row["maxcore"], "maxcore"),
-                    number(row["minrampercore"], "minrampercore"),
-                    number(row["maxrampercore"], "maxrampercore"),
-                )
+            kind = ResourceType(
+                name(row["resource_name"], "resource_name"),
+                number(row["mincore"], "mincore"),
+                number(row["maxcore"], "maxcore"),
+                number(row["minrampercore"], "minrampercore"),
+                number(row["maxrampercore"], "maxrampercore"),
             )
+            if kind.name in kinds:
+                raise BadValueError("duplicate", "resource_name", kind.name)
+            kinds[kind.name] = kind
         except BadValueError as bad:
             left_out.append(LeftOut("resource_types", str(row["resource_name"])[:80], bad.code, str(bad)))
-    return sorted(kinds, key=lambda kind: kind.name)
+    return [kinds[key] for key in sorted(kinds)]
 
 
-def read_sites(source: RawSource) -> tuple[dict[str, str], dict[str, tuple[str | None, str | None]]]:
+def read_sites(
+    source: RawSource, left_out: list[LeftOut]
+) -> tuple[dict[str, str], dict[str, tuple[str | None, str | None]]]:
     """Queue to ATLAS site, and ATLAS site to (role, state)."""
     site_of_queue = {
         row["panda_site_name"]: row["site_name"]
         for row in source.rows("panda_site").records()
         if row["panda_site_name"] and row["site_name"]
     }
-    sites = {
-        row["site_name"]: (text(row["role"], "role"), text(row["state"], "state"))
-        for row in source.rows("site").records()
-        if row["site_name"]
-    }
+    sites: dict[str, tuple[str | None, str | None]] = {}
+    for row in source.rows("site").records():
+        try:
+            sites[name(row["site_name"], "site_name")] = (text(row["role"], "role"), text(row["state"], "state"))
+        except BadValueError as bad:
+            left_out.append(LeftOut("queues", str(row["site_name"])[:80], bad.code, str(bad)))
     return site_of_queue, sites
 
 

@@ -28,7 +28,7 @@ def _activity_states(record: dict[str, Any], document: Any, left_out: list[LeftO
             published = json_object(document, "detailed_status")
         except BadValueError as bad:
             left_out.append(LeftOut("storages", record["name"], "defaulted", str(bad)))
-    return {activity: str(published.get(activity) or "ON") == "ON" for activity in ACTIVITIES}
+    return {activity: published.get(activity) in (None, "", "ON") for activity in ACTIVITIES}
 
 
 def _storage_record(row: dict[str, Any]) -> dict[str, Any]:
@@ -48,6 +48,8 @@ def build_storages(source: RawSource, left_out: list[LeftOut]) -> StorageTable:
     for row in source.rows("ddm_endpoint").records():
         try:
             record = _storage_record(row)
+            if record["name"] in records:
+                raise BadValueError("duplicate", "ddm_endpoint_name", record["name"])
         except BadValueError as bad:
             left_out.append(LeftOut("storages", str(row["ddm_endpoint_name"])[:80], bad.code, str(bad)))
             continue
@@ -76,6 +78,21 @@ def build_storages(source: RawSource, left_out: list[LeftOut]) -> StorageTable:
     )
 
 
+def _relation(row: dict[str, Any], blacklisted_read: bool) -> tuple[Any, ...]:
+    scope = text(row["scope"], "scope") or "default"
+    roles = {role.strip().removesuffix(f"_{scope}") for role in (text(row["roles"], "roles") or "").split(",")}
+    return (
+        scope,
+        "read_lan" in roles and not blacklisted_read,
+        "write_lan" in roles,
+        number(row["order_read"], "order_read"),
+        number(row["order_write"], "order_write"),
+        row["default_read"] == "Y",
+        row["default_write"] == "Y",
+        row["is_local"] != "N",
+    )
+
+
 def build_relations(
     source: RawSource, unified: dict[str, int], storages: StorageTable, left_out: list[LeftOut]
 ) -> RelationTable:
@@ -91,21 +108,11 @@ def build_relations(
             pair = f"{row['panda_site_name']} {row['ddm_endpoint_name']}"
             left_out.append(LeftOut("storages", pair[:80], "unknown_endpoint", "relation to an endpoint not on record"))
             continue
-        roles = {role.strip() for role in (row["roles"] or "").split(",")}
-        rows.append(
-            (
-                queue,
-                storage,
-                row["scope"] or "default",
-                "read_lan" in roles and not storages.blacklisted_read[storage],
-                "write_lan" in roles,
-                number(row["order_read"], "order_read"),
-                number(row["order_write"], "order_write"),
-                row["default_read"] == "Y",
-                row["default_write"] == "Y",
-                row["is_local"] != "N",
-            )
-        )
+        try:
+            rows.append((queue, storage, *_relation(row, bool(storages.blacklisted_read[storage]))))
+        except BadValueError as bad:
+            pair = f"{row['panda_site_name']} {row['ddm_endpoint_name']}"
+            left_out.append(LeftOut("storages", pair[:80], bad.code, str(bad)))
     rows.sort(key=lambda relation: relation[:3])
     columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(10)]
     return RelationTable(

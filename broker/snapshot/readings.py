@@ -24,11 +24,13 @@ class BadValueError(ValueError):
 
 
 def number(value: Any, field: str, default: float = math.nan) -> float:
-    """A finite number, given as a number or as text; ``default`` for NULL or empty text."""
+    """A finite number, given as a number or as decimal text; ``default`` for NULL or empty text."""
     if value is None or value == "":
         return default
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         raise BadValueError("wrong_type", field, type(value).__name__)
+    if isinstance(value, str) and "_" in value:  # Python would read 1_000 as a number
+        raise BadValueError("wrong_type", field, value)
     try:
         result = float(value)
     except (ValueError, OverflowError) as error:
@@ -56,12 +58,18 @@ def not_negative(value: Any, field: str) -> float:
 
 
 def text(value: Any, field: str) -> str | None:
-    """A string, or None for NULL."""
+    """A string, or None for NULL. One that no database can hold (NUL, half of a surrogate pair) is none."""
     if value is None:
         return None
     if not isinstance(value, str):
         raise BadValueError("wrong_type", field, type(value).__name__)
+    if "\0" in value or _has_surrogate(value):
+        raise BadValueError("not_text", field, value)
     return value
+
+
+def _has_surrogate(value: str) -> bool:
+    return not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def name(value: Any, field: str) -> str:
@@ -78,20 +86,27 @@ def json_object(value: Any, field: str) -> dict[str, Any]:
     """A JSON object, given as text.
 
     Raises:
-        BadValueError: too long, too deep, no JSON (NaN and Infinity are none), or no object.
+        BadValueError: too long, too deep, no JSON (NaN and Infinity are none), a key twice, or no object.
     """
     if not isinstance(value, str):
         raise BadValueError("wrong_type", field, type(value).__name__)
     if len(value) > MAX_JSON_CHARACTERS:
         raise BadValueError("too_long", field, value)
     try:
-        document = json.loads(value, parse_constant=_no_constant)
+        document = json.loads(value, parse_constant=_no_constant, object_pairs_hook=_distinct_keys)
     except RecursionError as error:
         raise BadValueError("too_deep", field, value) from error
     except ValueError as error:
         raise BadValueError("invalid_json", field, error) from error
     if not isinstance(document, dict):
         raise BadValueError("wrong_type", field, type(document).__name__)
+    return document
+
+
+def _distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        raise ValueError("a key is there twice")
     return document
 
 

@@ -29,6 +29,9 @@ SOURCES = (
     "replicas",
 )
 
+#: The table without which a source of several tables says nothing.
+MAIN_TABLES = {"queues": "schedconfig_json", "storages": "ddm_endpoint"}
+
 State = Literal["ok", "stale", "missing", "shrunk", "failed"]
 
 
@@ -37,7 +40,7 @@ class SourceLimit:
     """What is asked of a source: age of its newest row, whether it may be empty, and how much it may shrink.
 
     ``max_age_s`` None: its rows carry no time stamps, so it has no age and no limit. ``max_shrink`` is the largest
-    share of its rows that may be gone since the last good reading (1.0: all).
+    share of the rows of any of its tables that may be gone since the last good reading (1.0: all).
     """
 
     max_age_s: float | None = None
@@ -74,18 +77,33 @@ def assess(
         limit: what is asked of this source.
         last_good: the last reading that was used, kept when the new one has shrunk by more than ``limit.max_shrink``.
     """
-    if source.row_count == 0 and not limit.may_be_empty and (last_good is None or last_good.row_count == 0):
-        return source, SourceState(source.name, "missing", 0, None, limit.max_age_s, detail="no rows")
+    missing = not limit.may_be_empty and _is_empty(source)
+    if missing and (last_good is None or _is_empty(last_good)):
+        return source, SourceState(source.name, "missing", source.row_count, None, limit.max_age_s, detail="no rows")
     used, state, detail = source, "ok", ""
-    if last_good is not None and source.row_count < last_good.row_count * (1.0 - limit.max_shrink):
-        used = last_good
-        detail = f"{source.row_count} rows after {last_good.row_count}: refused, the last good reading is kept"
-        state = "shrunk"
+    shrunk = "" if last_good is None else _shrunk(source, last_good, 1.0 - limit.max_shrink)
+    if last_good is not None and (missing or shrunk):
+        used, state = last_good, "shrunk"
+        detail = f"{shrunk or 'no rows'}: refused, the last good reading is kept"
     age_s = _age_s(used, now)
     if limit.max_age_s is not None and age_s is not None and age_s > limit.max_age_s:
         return used, SourceState(source.name, "stale", used.row_count, age_s, limit.max_age_s, detail=detail)
     final: State = "shrunk" if state == "shrunk" else "ok"
     return used, SourceState(source.name, final, used.row_count, age_s, limit.max_age_s, detail=detail)
+
+
+def _is_empty(source: RawSource) -> bool:
+    main = MAIN_TABLES.get(source.name)
+    return source.row_count == 0 if main is None else len(source.rows(main)) == 0
+
+
+def _shrunk(source: RawSource, last_good: RawSource, share_to_keep: float) -> str:
+    """Which table has lost too many rows, empty if none has: one that is whole must not hide one that is not."""
+    for table in sorted(last_good.tables):
+        now, before = len(source.rows(table)), len(last_good.rows(table))
+        if now < before * share_to_keep:
+            return f"{table}: {now} rows after {before}"
+    return ""
 
 
 def _age_s(source: RawSource, now: datetime) -> float | None:

@@ -206,9 +206,8 @@ def _read(connection: sa.Connection, catalogue: TableCatalogue, read: TableRead)
     where = f" WHERE {read.where}" if read.where else ""
     source = catalogue.source(read.table, read.columns)
     # names come from the constants above; S608 sees only that text is put together
-    return _rows(
-        connection, f"SELECT {columns} FROM {source} AS r{where} ORDER BY {_all_of(read.columns)}", read.columns
-    )  # noqa: S608
+    order = _all_of(read.columns)
+    return _rows(connection, f"SELECT {columns} FROM {source} AS r{where} ORDER BY {order}", read.columns)  # noqa: S608
 
 
 def _all_of(columns: tuple[str, ...]) -> str:
