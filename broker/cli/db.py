@@ -139,7 +139,7 @@ def _client() -> Path:
 def _client_environment(variables: Mapping[str, str], password: str | None, names: Names) -> dict[str, str]:
     """The variables for psql: the password out of sight, and a search path over all three schemas."""
     path = ",".join(quoted(name) for name in (names.panda, names.meta, names.broker, "public"))
-    option = "-c search_path=" + path.replace("\\", "\\\\").replace(" ", "\\ ")
+    option = "-c search_path=" + path.replace(" ", "\\ ")
     secret = {"PGPASSWORD": password} if password else {}
     return {**variables, **secret, "PGOPTIONS": f"{variables.get('PGOPTIONS', '')} {option}".strip()}
 

@@ -242,7 +242,7 @@ class EmbeddedServer:
 
     def _try_start(self, account: Account, deadline: float) -> None:
         """One attempt; a server that is still dying from a crash makes it fail, and the caller tries again."""
-        self._drop_stale_pid_file()
+        self._drop_stale_pid_files()
         self._shorten_log()
         options = {**self._settings, "unix_socket_directories": str(self._make_socket_folder(account))}
         text = " ".join(f"-c {name}={shlex.quote(value)}" for name, value in options.items())
@@ -277,17 +277,19 @@ class EmbeddedServer:
             if self._log.stat().st_size > _LARGEST_LOG_BYTES:
                 self._log.rename(self._log.with_suffix(".log.old"))
 
-    def _drop_stale_pid_file(self) -> None:
-        """Removes a pid file whose process id now belongs to something that is not PostgreSQL.
+    def _drop_stale_pid_files(self) -> None:
+        """Removes the pid files of a server whose process id now belongs to something that is not PostgreSQL.
 
-        PostgreSQL checks only that the id is alive, which after a reboot it often is.
+        PostgreSQL checks only that the id is alive, which after a reboot it often is; a dead process that its parent
+        has not collected looks alive, too.
         """
-        pid = self._identity().split("\n")[0]
-        command = Path(f"/proc/{pid}/cmdline")
-        if pid and Path("/proc/self").exists():
-            with contextlib.suppress(OSError):
-                if b"postgres" not in command.read_bytes():
-                    (self.pgdata / "postmaster.pid").unlink(missing_ok=True)
+        if not Path("/proc/self").exists():
+            return
+        for path in (self.pgdata / "postmaster.pid", self._socket_folder() / ".s.PGSQL.5432.lock"):
+            with contextlib.suppress(OSError, IndexError):
+                pid = path.read_text(encoding="utf-8").split()[0]
+                if not _is_postgres(pid):
+                    path.unlink(missing_ok=True)
 
     def _stop_server(self) -> None:
         if self._probe() == "down" and not self._identity():
@@ -338,6 +340,13 @@ class EmbeddedServer:
                 "remove it, or use a shorter BROKER_HOME",
             )
         return folder
+
+
+def _is_postgres(pid: str) -> bool:
+    try:
+        return b"postgres" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return False
 
 
 def _try_lock(descriptor: int) -> bool:

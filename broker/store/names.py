@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from broker.errors import BrokerError
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_ -]{0,62}")
 
 META_TABLES = frozenset({"sitedata"})
 """Tables that PanDA keeps in its meta schema."""
@@ -34,14 +37,19 @@ class Names:
     Attributes:
         panda: PanDA's main schema.
         meta: PanDA's meta schema (table ``sitedata``).
+
+    Raises:
+        BadName: a schema name is more than letters, digits, underscores, hyphens and blanks.
     """
 
     panda: str = "doma_panda"
     meta: str = "doma_pandameta"
 
     def __post_init__(self) -> None:
-        quoted(self.panda)
-        quoted(self.meta)
+        for name in (self.panda, self.meta):
+            if not _PLAIN.fullmatch(name):
+                # Plain names stay what they are in every layer that sees SQL text: placeholders, formats, psql options.
+                raise BadName(f"not a usable schema name: {name[:80]!r}", "", "use letters, digits, underscores, hyphens and blanks")
 
     @property
     def broker(self) -> str:
