@@ -1,0 +1,268 @@
+"""Tables for rule tests: by default everything passes; a keyword overrides a column, a scalar holds for all rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from broker.domain.decisions import Observation
+from broker.domain.facts import JobFacts
+from broker.domain.queues import QueueTable
+from broker.domain.work import WorkTable
+from broker.gdpconfig.tuning import Tuning
+from broker.rules.contract import Filter, GroupFilter, Load, LoadCut, Rule, TuningView
+
+NOW_S = 1_800_000_000.0
+GB = 1024.0**3
+MB = 1024.0**2
+DTYPES = {"Floats": np.float64, "Ints": np.int64, "Bools": np.bool_, "Texts": np.object_}
+
+TASK: dict[str, Any] = {
+    "jeditaskid": 1,
+    "datasetid": 10,
+    "vo": "atlas",
+    "status": "running",
+    "username": "prod",
+    "prodsourcelabel": "managed",
+    "processingtype": "simul",
+    "gshare": "Simulation",
+    "resource_type": "SCORE",
+    "workqueue_id": 1.0,
+    "cloud": "WORLD",
+    "nucleus": "NUCLEUS_A",
+    "currentpriority": 500.0,
+    "taskpriority": 500.0,
+    "corecount": 1.0,
+    "ramunit": "MBPerCore",
+    "cputime": 100.0,
+    "cputimeunit": "HS06sPerEvent",
+    "cpuefficiency": 90.0,
+    "basewalltime": 0.0,
+    "outdiskunit": "kB",
+    "workdiskunit": "MB",
+    "eventservice": 0.0,
+    "t1weight": 0.0,
+    "max_core_count": 0.0,
+    "dynamic_num_events": 0.0,
+    "max_events_per_job": 0.0,
+    "es_consumers": 0.0,
+    "es_attempts": 0.0,
+    "n_files": 1,
+    "total_files": 1.0,
+    "total_bytes": GB,
+    "atom_events": 1000.0,
+    "atom_mb": 1000.0,
+    "atom_bytes": GB,
+    "longest_run_events": 1000.0,
+    "ready_events": 1000.0,
+}
+QUEUE: dict[str, Any] = {
+    "name": "QUEUE_A",
+    "unified_name": "QUEUE_A",
+    "unified": 0,
+    "nucleus": -1,
+    "storage_site": 0,
+    "output_storage": 0,
+    "status": "online",
+    "type": "production",
+    "capability": "score",
+    "cores": 1.0,
+    "unified_cores": 1.0,
+    "corepower": 10.0,
+    "pledgedcpu": 0.0,
+    "mintime_s": 0.0,
+    "maxwdir_mb": 0.0,
+    "transferringlimit": 0.0,
+    "bare_nucleus": 0,
+}
+CHUNK_FACTS = ("single", "listed", "express", "event_service", "es_high", "walltime_undefined", "tag", "has_nucleus")
+CHUNK_FACTS += ("nucleus_bare", "nucleus_wan", "nucleus_queued", "remote_source", "total_bytes", "total_files")
+QUEUE_FACTS = ("storage_known", "all_running", "all_activated", "transferring", "n_pilots", "laststart_s")
+QUEUE_FACTS += ("average_diskio_kbps", "space_free_gb", "can_read", "can_write")
+FACTS: dict[str, Any] = {
+    "initial": True,
+    "tag": "Simulation",
+    "has_nucleus": True,
+    "nucleus_wan": True,
+    "nucleus_queued": 0.0,
+    "storage_known": True,
+    "closeness": 5.0,
+    "link_queued": 0.0,
+    "n_pilots": 10.0,
+    "laststart_s": NOW_S,
+    "average_diskio_kbps": 0.0,
+    "space_free_gb": 1000.0,
+    "can_read": True,
+    "can_write": True,
+    "can_receive": True,
+    "can_send": True,
+    "remote_source": True,
+    "total_bytes": GB,
+    "total_files": 1.0,
+    "available_bytes": GB,
+    "available_files": 1.0,
+    "available_tape_bytes": GB,
+    "available_tape_files": 1.0,
+}
+COUNTS = ("defined", "assigned", "activated", "starting", "running", "running_equivalent", "running_cores")
+FACTS |= dict.fromkeys((*COUNTS, "all_running", "all_activated", "transferring"), 0.0)
+NEUTRAL: dict[str, Any] = {"Floats": np.nan, "Ints": 0, "Bools": False, "Texts": None}
+
+
+def _column(kind: str, value: Any, shape: tuple[int, ...]) -> Any:
+    flat = value if isinstance(value, (list, np.ndarray)) else [value]
+    if kind == "Floats":
+        flat = [np.nan if one is None else one for one in np.array(flat, dtype=object).ravel()]
+    array = np.empty(len(np.ravel(np.array(flat, dtype=object))), dtype=DTYPES[kind])
+    array[:] = np.array(flat, dtype=object).ravel() if kind == "Texts" else np.ravel(flat)
+    if array.size == 1:
+        return np.full(shape, array[0], dtype=DTYPES[kind])
+    return array.reshape(shape)
+
+
+def _filled(cls: Any, defaults: Mapping[str, Any], shape: tuple[int, int], given: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {field.name: str(field.type) for field in dataclasses.fields(cls)}
+    unknown = set(given) - set(fields)
+    assert not unknown, f"{cls.__name__} has no {sorted(unknown)}"
+    return {
+        name: _column(kind, given.get(name, defaults.get(name, NEUTRAL[kind])), shape)
+        for name, kind in fields.items()
+        if kind in DTYPES
+    }
+
+
+def make_tasks(count: int = 1, **columns: Any) -> WorkTable:
+    """Chunks as columns of shape (count, 1)."""
+    return WorkTable(**_filled(WorkTable, TASK, (count, 1), columns))
+
+
+def make_queues(count: int = 1, **columns: Any) -> QueueTable:
+    """Candidates as columns of shape (1, count)."""
+    return QueueTable(**_filled(QueueTable, QUEUE, (1, count), columns))
+
+
+def make_facts(chunks: int = 1, queues: int = 1, **columns: Any) -> JobFacts:
+    """Facts of so many chunks and candidates."""
+    values: dict[str, Any] = {"now_s": columns.pop("now_s", NOW_S)}
+    fields = {field.name: str(field.type) for field in dataclasses.fields(JobFacts) if field.name != "now_s"}
+    unknown = set(columns) - set(fields)
+    assert not unknown, f"JobFacts has no {sorted(unknown)}"
+    for name, kind in fields.items():
+        shape = (chunks, 1) if name in CHUNK_FACTS else (1, queues) if name in QUEUE_FACTS else (chunks, queues)
+        values[name] = _column(kind, columns.get(name, FACTS.get(name, NEUTRAL[kind])), shape)
+    return JobFacts(**values)
+
+
+def make_load(count: int = 1, **columns: Any) -> Load:
+    """The load of so many candidates, for one chunk."""
+    defaults = {"queue_limit": 20.0, "min_weight": 0.0}
+    columns = {**dict.fromkeys((*COUNTS[:5], "actually_running"), 0.0), **defaults, **columns}
+    columns = {name: value for name, value in columns.items() if name in {f.name for f in dataclasses.fields(Load)}}
+    kinds = {field.name: str(field.type) for field in dataclasses.fields(Load)}
+    return Load(**{name: _column(kind, columns.get(name, NEUTRAL[kind]), (count,)) for name, kind in kinds.items()})
+
+
+def tuning_for(rule: Rule, **values: Any) -> TuningView:
+    """Default tuning with some keys set, of which the rule sees only those that it declares."""
+    return Tuning.defaults(vo="atlas").with_values(values).only(rule.keys)
+
+
+def split(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Keywords sorted into columns of chunks, candidates and facts, and tuning keys (upper case)."""
+    of_tasks = {field.name for field in dataclasses.fields(WorkTable)}
+    of_queues = {field.name for field in dataclasses.fields(QueueTable)}
+    of_facts = {field.name for field in dataclasses.fields(JobFacts)}
+    tuning = {name: value for name, value in given.items() if name.isupper()}
+    prefixed = {name: value for name, value in given.items() if name.startswith("queue_")}
+    rest = {name: value for name, value in given.items() if name not in tuning and name not in prefixed}
+    unknown = set(rest) - of_tasks - of_queues - of_facts
+    assert not unknown, f"no column is called {sorted(unknown)}"
+    tasks = {name: value for name, value in rest.items() if name in of_tasks}
+    facts = {name: value for name, value in rest.items() if name in of_facts}
+    queues = {name: value for name, value in rest.items() if name in of_queues and name not in of_tasks}
+    queues |= {name.removeprefix("queue_"): value for name, value in prefixed.items()}
+    return tasks, queues, facts, tuning
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One chunk and one candidate: what differs from the neutral ones. ``queue_x`` is column x of the queue.
+
+    A column that chunks and facts share (``total_bytes``) is set in both.
+    """
+
+    keep: bool
+    given: dict[str, Any]
+
+    def tables(self) -> tuple[WorkTable, QueueTable, JobFacts, dict[str, Any]]:
+        """The tables and the tuning values."""
+        tasks, queues, facts, tuning = split(self.given)
+        return make_tasks(**tasks), make_queues(**queues), make_facts(**facts), tuning
+
+
+def kept(**given: Any) -> Case:
+    """A case in which the candidate passes."""
+    return Case(True, given)
+
+
+def rejected(**given: Any) -> Case:
+    """A case in which the candidate is rejected."""
+    return Case(False, given)
+
+
+def passes(
+    rule: Filter | GroupFilter, tasks: WorkTable, queues: QueueTable, facts: JobFacts, tuning: TuningView
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """(T, Q): the rule as the engine runs it: chunks that it does not look at pass."""
+    shape = (tasks.jeditaskid.shape[0], queues.name.shape[1])
+    if isinstance(rule, GroupFilter):
+        keep = rule.keep_among(np.ones(shape, dtype=np.bool_), tasks, queues, facts, tuning)
+    else:
+        keep = rule.keep(tasks, queues, facts, tuning)
+    assert keep.dtype == np.bool_
+    applies = rule.applies(tasks, facts, tuning)
+    if applies is None:
+        return np.broadcast_to(keep, shape).copy()
+    assert applies.dtype == np.bool_ and applies.shape in ((shape[0], 1), (1, 1))
+    return np.broadcast_to(keep, shape) | ~np.broadcast_to(applies, shape)
+
+
+def looks_at(rule: Filter | GroupFilter, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> bool:
+    """Whether the rule looks at the only chunk."""
+    applies = rule.applies(tasks, facts, tuning)
+    return applies is None or bool(applies.item())
+
+
+def check(rule: Filter, case: Case) -> None:
+    """The rule decides as the case says, and its observation says the same."""
+    tasks, queues, facts, values = case.tables()
+    tuning = tuning_for(rule, **values)
+    assert bool(passes(rule, tasks, queues, facts, tuning).item()) is case.keep
+    if looks_at(rule, tasks, facts, tuning):
+        assert holds(rule.observe(tasks, queues, facts, tuning)) is case.keep
+
+
+def check_cut(rule: LoadCut, keep: bool, weight: float, **load: Any) -> None:
+    """The cut decides as it should, and its observation says the same."""
+    given, figure = make_load(**load), np.array([weight])
+    assert bool(rule.keep(given, figure).item()) is keep
+    assert holds(rule.observe(given, figure)) is keep
+
+
+def holds(seen: Observation) -> bool:
+    """Whether ``value operator limit`` holds: always without a limit; an unknown value fulfils nothing but ``!=``."""
+    if seen.limit is None:
+        return True
+    if seen.operator == "!=":
+        return bool(seen.value != seen.limit)
+    if seen.value is None:
+        return False
+    if seen.operator == "in":
+        return str(seen.value) in str(seen.limit).split(", ")
+    if seen.operator == "==":
+        return bool(seen.value == seen.limit)
+    value, limit = float(seen.value), float(seen.limit)
+    return {"<": value < limit, "<=": value <= limit, ">": value > limit, ">=": value >= limit}[seen.operator]

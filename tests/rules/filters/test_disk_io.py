@@ -1,0 +1,34 @@
+"""A queue with busy disks refuses tasks that need much disk IO, in kB/s per core."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.rules.filters.disk_io import DiskIo
+from tests.rules.builders import Case, check, kept, rejected
+
+CASES = [
+    rejected(average_diskio_kbps=501.0, maxdiskio_kbps=500.0, diskio=501.0),
+    kept(average_diskio_kbps=501.0, maxdiskio_kbps=500.0, diskio=500.0),
+    kept(average_diskio_kbps=500.0, maxdiskio_kbps=500.0, diskio=900.0),
+    kept(average_diskio_kbps=501.0, maxdiskio_kbps=500.0, diskio=None),
+    kept(average_diskio_kbps=501.0, maxdiskio_kbps=500.0, diskio=0.0),
+    kept(average_diskio_kbps=9e9, maxdiskio_kbps=None, diskio=9e9),
+    rejected(average_diskio_kbps=501.0, maxdiskio_kbps=None, diskio=501.0, MAX_DISKIO_DEFAULT=500),
+    rejected(average_diskio_kbps=501.0, maxdiskio_kbps=0.0, diskio=501.0, MAX_DISKIO_DEFAULT=500),
+    kept(average_diskio_kbps=501.0, maxdiskio_kbps=None, diskio=501.0, MAX_DISKIO_DEFAULT=0),
+    kept(average_diskio_kbps=None, maxdiskio_kbps=500.0, diskio=900.0),
+    # 4015 // 8 is 501 and 4007 // 8 is 500 in whole kB/s per core
+    rejected(average_diskio_kbps=501.0, maxdiskio_kbps=500.0, diskio=4015.0, corecount=8.0, unified_cores=8.0),
+    kept(average_diskio_kbps=501.0, maxdiskio_kbps=500.0, diskio=4007.0, corecount=8.0, unified_cores=8.0),
+    rejected(average_diskio_kbps=501.0, maxdiskio_kbps=500.0, diskio=4007.0, corecount=1.0, unified_cores=8.0),
+    rejected(average_diskio_kbps=501.0, maxdiskio_kbps=500.0, diskio=4007.0, corecount=0.0, unified_cores=8.0),
+    rejected(average_diskio_kbps=501.0, maxdiskio_kbps=500.0, diskio=4007.0, corecount=None, unified_cores=8.0),
+    rejected(average_diskio_kbps=501.0, maxdiskio_kbps=500.0, diskio=501.0, corecount=8.0, unified_cores=0.0),
+    rejected(average_diskio_kbps=501.0, maxdiskio_kbps=500.0, diskio=501.0, corecount=8.0, unified_cores=None),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.given))
+def test_disk_io(case: Case) -> None:
+    check(DiskIo(), case)

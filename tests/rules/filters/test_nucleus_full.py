@@ -1,0 +1,23 @@
+"""More files than the cap on the way to the nucleus stop every queue."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.rules.filters.nucleus_full import NucleusFull
+from tests.rules.builders import Case, check, kept, rejected
+
+CASES = [
+    kept(nucleus_queued=10_000.0),
+    rejected(nucleus_queued=10_001.0),
+    rejected(nucleus_queued=10_001.0, at_nucleus=True),
+    kept(nucleus_queued=None),
+    kept(nucleus_queued=10_001.0, has_nucleus=False),
+    kept(nucleus_queued=10_001.0, NQUEUED_NUC_CAP_FOR_JOBS=20_000),
+    rejected(nucleus_queued=201.0, NQUEUED_NUC_CAP_FOR_JOBS=200),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.given))
+def test_nucleus_full(case: Case) -> None:
+    check(NucleusFull(), case)

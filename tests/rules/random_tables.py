@@ -1,0 +1,158 @@
+"""Random tables for the properties that every rule has: values near the limits of the rules, and NULL."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from broker.domain.facts import JobFacts
+from broker.domain.queues import QueueTable
+from broker.domain.work import WorkTable
+from tests.rules.builders import CHUNK_FACTS, GB, NOW_S, QUEUE_FACTS, make_facts, make_queues, make_tasks
+
+N = None
+POOLS: dict[str, list[Any]] = {
+    "currentpriority": [N, 100, 799, 800, 899, 900, 999, 1000],
+    "corecount": [N, 0, 1, 2, 8],
+    "mergecorecount": [N, 0, 1, 8],
+    "processingtype": [N, "simul", "pile", "validation", "urgent", "other"],
+    "workinggroup": [N, "AP_Higgs", "Top"],
+    "gshare": [N, "Simulation", "test", "validation", "Express"],
+    "prodsourcelabel": [N, "managed", "ptest"],
+    "ramcount": [N, 0, 1000, 2000, 4000],
+    "task_ramcount": [N, 0, 2000],
+    "mergeramcount": [N, 0, 3000],
+    "ramunit": [N, "MB", "MBPerCore", "MBPerCoreFixed"],
+    "baseramcount": [N, 0, 500],
+    "walltime": [N, 0, 400],
+    "cputime": [N, 0, 100, 5000],
+    "cputimeunit": [N, "HS06sPerEvent", "mHS06sPerEvent", "kSI2kseconds"],
+    "cpuefficiency": [N, 0, 90, 100],
+    "basewalltime": [N, 0, 600, 100_000],
+    "outdiskcount": [N, -1, 0, 200, 900],
+    "outdiskunit": [N, "kB", "kBPerEvent", "MB", "GB"],
+    "workdiskcount": [N, 0, 500, 5000],
+    "workdiskunit": [N, "kB", "MB", "GB"],
+    "iointensity": [N, 0, 200, 201, 501],
+    "diskio": [N, 0, 100, 900],
+    "eventservice": [N, 0, 1, 2],
+    "t1weight": [-2, -1, 0, 3],
+    "full_chain": [0, 1, 2, 3],
+    "ip_connectivity": [0, 1, 2, 9],
+    "ip_stack": [0, 4, 6, 9],
+    "allow_input_lan": [0, 1, 2],
+    "max_core_count": [0, 1, 4, 8],
+    "dynamic_num_events": [0, 0, 500],
+    "max_events_per_job": [0, 4000],
+    "es_consumers": [0, 2],
+    "es_attempts": [0, 1],
+    "atom_events": [1, 1000],
+    "atom_mb": [0, 1, 4000],
+    "atom_bytes": [N, 0, GB],
+    "longest_run_events": [N, 500, 10_000],
+    "ready_events": [N, 0, 1000],
+    "status": [N, "online", "offline", "test"],
+    "resource_type": [N, "SCORE", "MCORE"],
+    "cores": [N, 0, 1, 8],
+    "unified_cores": [N, 0, 1, 8],
+    "corepower": [N, 0, 10, 15.5],
+    "maxrss_mb": [N, 0, 1800, 16_000],
+    "minrss_mb": [N, 0, 1801, 16_001],
+    "maxtime_s": [N, 0, 3600, 86_399, 86_400, 400_000],
+    "mintime_s": [N, 0, 3600, 100_000],
+    "maxwdir_mb": [N, 0, 900, 2000, 50_000],
+    "maxinputsize_mb": [N, -1, 0, 60_000],
+    "pledgedcpu": [N, -1, 0, 100],
+    "transferringlimit": [N, 0, 100],
+    "maxdiskio_kbps": [N, 0, 500],
+    "fairsharepolicy": [
+        N,
+        "",
+        "type=evgen:100%,type=simul:100%,type=any:0%",
+        "priority>800:0,type=(:0%",
+        "group=AP_*:0%,gshare=Exp*:0",
+    ],
+    "connectivity": [N, "full", "http", "none"],
+    "queue_ip_stack": [N, "IPv4", "IPv6"],
+    "jobseed": [N, "std", "es", "eshigh", "all"],
+    "bare_nucleus": [0, 1, 2],
+    "min_events_for_jumbo": [N, 0, 500],
+    "max_io_intensity": [N, 100, 300],
+    "nucleus_bare": [0, 1, 2],
+    "nucleus_queued": [N, 0, 10_000, 10_001],
+    "closeness": [N, -1, 0, 11],
+    "link_queued": [N, 0, 150, 151],
+    "throughput_mbps": [N, 0.5, 1, 10.5, 300],
+    "all_activated": [0, 1, 10],
+    "all_running": [0, 50, 1000],
+    "transferring": [0, 100, 101, 2000, 2001],
+    "running_cores": [0, 100, 101],
+    "n_pilots": [0, 0, 5],
+    "laststart_s": [N, NOW_S - 7201, NOW_S - 7200, NOW_S],
+    "average_diskio_kbps": [0, 500, 501],
+    "space_free_gb": [N, 0, 200, 200.5],
+    "total_bytes": [0, 5 * GB, 50 * GB],
+    "total_files": [1, 99, 300],
+    "available_bytes": [0, 5 * GB, 50 * GB],
+    "available_files": [0, 99, 300],
+    "available_tape_bytes": [0, 50 * GB],
+    "available_tape_files": [0, 300],
+}
+COUNT_POOL = [0, 1, 10, 100]
+
+
+def random_tables(seed: int, chunks: int, queues: int) -> tuple[WorkTable, QueueTable, JobFacts]:
+    """Tables of a seed. Each chunk has a nucleus of its own, as the facts of its links are its own."""
+    rng = np.random.default_rng(seed)
+
+    def columns(cls: Any, size_of: Any, prefix: str = "") -> dict[str, Any]:
+        found = {}
+        for field in dataclasses.fields(cls):
+            kind, size = str(field.type), size_of(field.name)
+            pool = POOLS.get(prefix + field.name) or POOLS.get(field.name)
+            if kind == "Bools":
+                pool = [False, True]
+            if pool is None and field.name in ("defined", "assigned", "activated", "starting", "running"):
+                pool = COUNT_POOL
+            if pool is not None:
+                found[field.name] = [pool[index] for index in rng.integers(0, len(pool), size)]
+        return found
+
+    tasks = columns(WorkTable, lambda _: chunks)
+    tasks["nucleus"] = [f"NUCLEUS_{index}" for index in range(chunks)]
+    sizes = {name: chunks for name in CHUNK_FACTS} | {name: queues for name in QUEUE_FACTS}
+    facts = columns(JobFacts, lambda name: sizes.get(name, chunks * queues))
+    return (
+        make_tasks(chunks, **tasks),
+        make_queues(queues, **columns(QueueTable, lambda _: queues, "queue_")),
+        make_facts(chunks, queues, **facts),
+    )
+
+
+def one(
+    tasks: WorkTable, candidates: QueueTable, facts: JobFacts, row: int, column: int
+) -> tuple[WorkTable, QueueTable, JobFacts]:
+    """The tables of one chunk and one candidate."""
+    return (
+        _sliced(tasks, np.s_[row : row + 1, :]),
+        _sliced(candidates, np.s_[:, column : column + 1]),
+        facts.block(np.array([row]), np.array([column])),
+    )
+
+
+def reordered(
+    candidates: QueueTable, facts: JobFacts, chunks: int, order: np.ndarray[Any, Any]
+) -> tuple[QueueTable, JobFacts]:
+    """The candidates in another order."""
+    return _sliced(candidates, np.s_[:, order]), facts.block(np.arange(chunks), order)
+
+
+def _sliced(table: Any, index: Any) -> Any:
+    changes = {
+        field.name: getattr(table, field.name)[index]
+        for field in dataclasses.fields(table)
+        if isinstance(getattr(table, field.name), np.ndarray)
+    }
+    return dataclasses.replace(table, **changes)
