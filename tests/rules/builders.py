@@ -162,7 +162,13 @@ def make_load(count: int = 1, **columns: Any) -> Load:
     columns = {**dict.fromkeys((*COUNTS[:5], "actually_running"), 0.0), **defaults, **columns}
     columns = {name: value for name, value in columns.items() if name in {f.name for f in dataclasses.fields(Load)}}
     kinds = {field.name: str(field.type) for field in dataclasses.fields(Load)}
-    return Load(**{name: _column(kind, columns.get(name, NEUTRAL[kind]), (count,)) for name, kind in kinds.items()})
+    flag = bool(columns.get("bootstrap_allowed", False))
+    arrays = {
+        name: _column(kind, columns.get(name, NEUTRAL[kind]), (count,))
+        for name, kind in kinds.items()
+        if kind in DTYPES
+    }
+    return Load(**arrays, bootstrap_allowed=flag)
 
 
 def tuning_for(rule: Rule, **values: Any) -> TuningView:

