@@ -1,0 +1,81 @@
+"""Files, datasets and tasks in few words for the tests of this package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from broker.domain.arrays import floats, texts
+from broker.work.chunks import InputFiles
+from broker.work.datasets import DatasetUse
+from broker.work.input_files import NULL_INTEGER, FileTable
+from broker.work.tasks import TASK_NUMBERS, TASK_TEXTS, DatasetTable, TaskTable
+
+COLUMNS = ("fileid", "lfn", "size", "nevents", "start", "end", "boundary", "lumi", "ram", "attempt")
+MB = 1024 * 1024
+
+
+def file_table(rows: Iterable[dict[str, int | None]]) -> FileTable:
+    """Files from rows that name only what matters: name = position, 1 MB, no events, ramcount 0."""
+    plain: dict[str, int | None] = {"size": MB, "ram": 0, "attempt": 0}
+    filled = [plain | {"fileid": at + 1, "lfn": at + 1} | row for at, row in enumerate(rows)]
+    columns = [
+        np.array([NULL_INTEGER if row.get(name) is None else row[name] for row in filled], dtype=np.int64)
+        for name in COLUMNS
+    ]
+    return FileTable(*columns)
+
+
+def plain_files(count: int, **values: int | None) -> FileTable:
+    """``count`` files that are alike."""
+    return file_table([dict(values) for _ in range(count)])
+
+
+def one_chunk(*parts: tuple[FileTable, DatasetUse]) -> InputFiles:
+    """The inputs of one chunk, master first."""
+    from broker.work.input_files import joined
+
+    sizes = [len(files) for files, _ in parts]
+    return InputFiles(
+        np.zeros(len(parts), dtype=np.int64),
+        np.arange(len(parts)),
+        np.arange(len(parts)) == 0,
+        tuple(use for _, use in parts),
+        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        joined([files for files, _ in parts]),
+    )
+
+
+def task_table(rows: list[dict[str, Any]]) -> TaskTable:
+    """Tasks from rows of columns; what is left out is NULL."""
+    return TaskTable(
+        np.array([row.get("jeditaskid", at + 1) for at, row in enumerate(rows)], dtype=np.int64),
+        floats(row.get("ramcount") for row in rows),
+        floats(row.get("frozentime") for row in rows),
+        {name: texts(row.get(name) for row in rows) for name in TASK_TEXTS},
+        {name: floats(row.get(name) for row in rows) for name in TASK_NUMBERS},
+    )
+
+
+def dataset_table(rows: list[dict[str, Any]]) -> DatasetTable:
+    """Datasets from rows; a ready master of type input with 10 unused files unless the row says otherwise."""
+    plain: dict[str, Any] = {
+        "type": "input", "status": "ready", "nfiles": 10, "nfilestobeused": 10, "nfilesused": 0, "masterid": -1, "task": 0,
+    }  # fmt: skip
+    filled = [plain | {"datasetid": 100 + at, "name": f"s:ds{at}"} | row for at, row in enumerate(rows)]
+
+    def whole(name: str) -> Any:
+        return np.array([row[name] for row in filled], dtype=np.int64)
+
+    return DatasetTable(
+        whole("task"),
+        whole("datasetid"),
+        whole("masterid"),
+        *(texts(row.get(name) for row in filled) for name in ("name", "type", "status", "state", "site", "attributes")),
+        *(
+            floats(row.get(name) for row in filled)
+            for name in ("nfiles", "nfilestobeused", "nfilesused", "nfileswaiting", "creationtime", "modificationtime")
+        ),
+    )

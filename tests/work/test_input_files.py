@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from broker.work.input_files import (
+    MEGABYTE_BYTES,
+    effective_bytes,
+    effective_events,
+    effective_mb,
+    first_of_each_name,
+    stored_bytes,
+    unique_totals,
+)
+from tests.work.files_for_tests import file_table
+
+
+@pytest.mark.parametrize(
+    ("row", "events"),
+    [
+        ({"start": 0, "end": 999, "nevents": 5000}, 1000),
+        ({"start": 7, "end": 7, "nevents": 5000}, 1),
+        ({"start": 7, "end": 6}, 1),
+        ({"start": 7, "end": 2}, 1),
+        ({"start": None, "end": 999, "nevents": 5000}, 5000),
+        ({"start": 0, "end": None, "nevents": 5000}, 5000),
+        ({"nevents": 1}, 1),
+        ({"nevents": 0}, 1),
+        ({"nevents": -5}, 1),
+        ({}, 1),
+    ],
+)
+def test_effective_events_are_the_range_else_the_file_else_one(row: dict[str, int | None], events: int) -> None:
+    assert effective_events(file_table([row])).tolist() == [events]
+
+
+@pytest.mark.parametrize(
+    ("row", "size"),
+    [
+        ({"size": 1000}, 1000),
+        ({"size": 1000, "start": 0, "end": 332, "nevents": 1000}, 333),
+        ({"size": 1000, "start": 0, "end": 0, "nevents": 3}, 333),
+        ({"size": 1000, "start": 0, "end": 499}, 1000),
+        ({"size": 1000, "start": 0, "end": 499, "nevents": 0}, 1000),
+        ({"size": 1000, "start": None, "end": 499, "nevents": 1000}, 1000),
+        ({"size": 1, "start": 0, "end": 0, "nevents": 1000}, MEGABYTE_BYTES),
+        ({"size": 0, "start": 0, "end": 0, "nevents": 1000}, MEGABYTE_BYTES),
+        ({"size": 0}, MEGABYTE_BYTES),
+        ({"size": None}, MEGABYTE_BYTES),
+        ({"size": -7}, MEGABYTE_BYTES),
+        ({"size": 9 * 10**15, "start": 0, "end": 999_998, "nevents": 1_000_000}, 9 * 10**15 - 9 * 10**9),
+    ],
+)
+def test_effective_bytes_are_scaled_to_the_range_in_whole_bytes(row: dict[str, int | None], size: int) -> None:
+    assert effective_bytes(file_table([row])).tolist() == [size]
+    assert effective_mb(file_table([row])).tolist() == [size / 1048576]
+
+
+def test_stored_bytes_of_unknown_or_negative_size_add_nothing() -> None:
+    files = file_table([{"size": None}, {"size": -1}, {"size": 0}, {"size": 5}])
+    assert stored_bytes(files).tolist() == [0, 0, 0, 5]
+
+
+def test_a_name_counts_once_in_totals() -> None:
+    files = file_table([{"lfn": 9, "size": 5}, {"lfn": 4, "size": 7}, {"lfn": 9, "size": 5}])
+    assert first_of_each_name(files.lfn_hash).tolist() == [0, 1]
+    assert unique_totals(files) == (2, 12)
+
+
+def test_no_files_have_no_totals() -> None:
+    assert unique_totals(file_table([])) == (0, 0)
+    assert effective_bytes(file_table([])).dtype == np.int64
