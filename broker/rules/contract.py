@@ -10,7 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Protocol
+
+import numpy as np
 
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Kind, Observation, UnknownPolicy
@@ -132,13 +135,17 @@ class Load:
     assigned: Floats
     activated: Floats
     starting: Floats
-    actually_running: Floats
     all_local: Bools
     queue_limit: Floats  # NQUEUELIMITSITE of the chunk's share
     min_weight: Floats  # MIN_WEIGHT of the chunk's label and share
     express: Bools
-    merging: Bools
-    bootstrap_allowed: bool  # priority at or below MAX_PRIO_TO_BOOTSTRAP, not merging, not express
+    may_bootstrap: Bools  # priority at or below MAX_PRIO_TO_BOOTSTRAP, not merging, not express
+
+    @cached_property
+    def bootstrap(self) -> Bools:
+        """Shape of ``running``: no jobs of the share at all, so that the candidate gets some to start with."""
+        jobs = self.running + self.activated + self.assigned + self.starting + self.defined
+        return np.asarray((jobs == 0) & self.may_bootstrap)
 
 
 class LoadWeight(Rule):
@@ -150,12 +157,7 @@ class LoadWeight(Rule):
 
 
 class LoadCut(Rule):
-    """A filter on the load of a candidate and its weight, applied after weighing and not remembered between cycles.
-
-    ``spares_bootstrap``: a candidate that has no jobs at all is not measured by this rule.
-    """
-
-    spares_bootstrap: ClassVar[bool] = False
+    """A filter on the load of a candidate and its weight, applied after weighing and not remembered between cycles."""
 
     @abstractmethod
     def keep(self, load: Load, weight: Floats) -> Bools:

@@ -29,11 +29,11 @@ class Cap(LoadCut):
 
     def keep(self, load: Load, weight: Floats) -> Bools:
         """Shape of ``load.running``."""
-        return np.asarray((_waiting(load) <= _limit(load)) | load.express)
+        return np.asarray((waiting_jobs(load) <= waiting_limit(load)) | load.express)
 
     def observe(self, load: Load, weight: Floats) -> Observation:
         """Waiting jobs; no limit for express chunks."""
-        limit = None if flag(np.asarray(load.express)) else number(_limit(load))
+        limit = None if flag(np.asarray(load.express)) else number(waiting_limit(load))
         inputs: dict[str, Value] = {
             "defined": number(load.defined),
             "activated": number(load.activated),
@@ -42,13 +42,15 @@ class Cap(LoadCut):
             "all_local": flag(load.all_local),
             "running": number(load.running),
         }
-        return Observation(number(_waiting(load)), "<=", limit, "jobs", FAMILY, inputs)
+        return Observation(number(waiting_jobs(load)), "<=", limit, "jobs", FAMILY, inputs)
 
 
-def _waiting(load: Load) -> Floats:
+def waiting_jobs(load: Load) -> Floats:
+    """Jobs of the share that wait at the queue; assigned ones do not count where all input is local."""
     assigned = np.where(load.all_local, 0.0, load.assigned)
     return np.asarray(load.defined + load.activated + load.starting + assigned)
 
 
-def _limit(load: Load) -> Floats:
+def waiting_limit(load: Load) -> Floats:
+    """How many may wait."""
     return np.asarray(np.maximum(load.queue_limit, TIMES_RUNNING * load.running))

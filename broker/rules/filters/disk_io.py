@@ -62,4 +62,4 @@ def _need(tasks: WorkTable, candidates: QueueTable) -> Floats:
     shared = is_set(tasks.corecount) & (tasks.corecount != 1)
     cores = np.where(shared, or_else(candidates.unified_cores, 1.0), 1.0)
     whole = shared & is_set(candidates.unified_cores)
-    return np.where(whole, np.floor_divide(tasks.diskio, cores), tasks.diskio)
+    return np.where(whole, np.floor(tasks.diskio / cores), tasks.diskio)

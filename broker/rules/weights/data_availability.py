@@ -27,11 +27,17 @@ class DataAvailability(Weight):
 
     def factor(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Floats:
         """(T, Q): from almost 0 to 2. What is not known to be there is missing."""
+        # in place: this is one of the few rules that compute on every chunk and candidate; fmax takes NaN as missing
         has_input = facts.total_bytes > 0
         if not has_input.any():
             return np.ones((1, 1))
         total = np.where(has_input, facts.total_bytes, 1.0)
-        missing_files = np.maximum(facts.total_files - np.nan_to_num(facts.available_files), 0.0)
-        factor = (total + np.nan_to_num(facts.available_bytes)) / total
-        factor /= missing_files / FILES_PER_HALVING + 1.0
-        return np.where(has_input, factor, 1.0)
+        factor = np.fmax(facts.available_bytes, 0.0)
+        factor += total
+        factor /= total
+        missing_files = facts.total_files - np.fmax(facts.available_files, 0.0)
+        np.maximum(missing_files, 0.0, out=missing_files)
+        missing_files /= FILES_PER_HALVING
+        missing_files += 1.0
+        factor /= missing_files
+        return factor if has_input.all() else np.where(has_input, factor, 1.0)
