@@ -8,10 +8,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from agents.process import ProcessSettings
 from broker.store.database import Database
 from broker.store.leases import Lease, StaleLeaseError
 
@@ -57,6 +58,28 @@ class CycleReport:
 
 
 @dataclass(frozen=True)
+class CycleRequest:
+    """What somebody who starts a cycle by hand may ask for.
+
+    Attributes:
+        task_ids: look at these tasks only; all without it.
+        dry_run: write nothing.
+        independent: let every task meet the same grid; nothing is written.
+        tell: called with one object for each thing that was decided; None when nobody listens.
+    """
+
+    task_ids: tuple[int, ...] | None = None
+    dry_run: bool = False
+    independent: bool = False
+    tell: Callable[[dict[str, Any]], None] | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether the cycle may write."""
+        return not (self.dry_run or self.independent)
+
+
+@dataclass(frozen=True)
 class CycleContext:
     """What one cycle may use.
 
@@ -65,6 +88,7 @@ class CycleContext:
         now: the instant for which it decides (aware, UTC).
         seed: of everything random in it.
         budget_s: seconds it may take.
+        request: what was asked for by hand.
         lease: the lease under which it writes; None when it may not write at all.
         run_id: its row in ``agent_runs``; None when it may not write.
         believes: whether the lease may still be believed in.
@@ -77,6 +101,7 @@ class CycleContext:
     now: datetime
     seed: int
     budget_s: float
+    request: CycleRequest = CycleRequest()
     lease: Lease | None = None
     run_id: int | None = None
     believes: Callable[[Lease], bool] = lambda lease: True
@@ -117,9 +142,10 @@ class Agent(ABC, Generic[OptionsT]):
     title: ClassVar[str]
     options_type: type[OptionsT]
 
-    def __init__(self, options: OptionsT) -> None:
-        """Make an agent with these options."""
+    def __init__(self, options: OptionsT, process: ProcessSettings) -> None:
+        """Make an agent with its options and the settings of the process."""
         self.options = options
+        self.process = process
 
     @abstractmethod
     def cycle(self, context: CycleContext) -> CycleReport:

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from agents.base import Agent
 from agents.configuration import ConfigurationError
+from agents.process import ProcessSettings
 
 _CLASSES = {"production_job": "agents.production_job:ProductionJobAgent"}
 
@@ -17,8 +18,8 @@ NAMES = tuple(_CLASSES)
 """Names of all agents."""
 
 
-def make(name: str, options: Mapping[str, Any]) -> Agent[Any]:
-    """The agent ``name`` with ``options`` as they stand in the configuration.
+def make(name: str, options: Mapping[str, Any], process: ProcessSettings) -> Agent[Any]:
+    """The agent ``name`` with ``options`` as they stand in the configuration, in a process with these settings.
 
     Raises:
         KeyError: there is no such agent.
@@ -27,7 +28,7 @@ def make(name: str, options: Mapping[str, Any]) -> Agent[Any]:
     module, _, class_name = _CLASSES[name].partition(":")
     agent_class: type[Agent[Any]] = getattr(importlib.import_module(module), class_name)
     try:
-        return agent_class(agent_class.options_type.model_validate(dict(options)))
+        return agent_class(agent_class.options_type.model_validate(dict(options)), process)
     except ValidationError as error:
         found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise ConfigurationError(found, f"config/agents.yaml, options of {name}", "correct or remove them") from error

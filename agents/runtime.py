@@ -170,10 +170,10 @@ class Service:
             self._now(),
             secrets.randbits(SEED_BITS),
             one.section.cycle_budget_s,
-            lease,
-            run_id,
-            self._keeper.trusts,
-            self.ending,
+            lease=lease,
+            run_id=run_id,
+            believes=self._keeper.trusts,
+            ending=self.ending,
         )
         return cycle.run_cycle(one.agent, context)
 

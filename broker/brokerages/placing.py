@@ -12,7 +12,7 @@ from time import perf_counter
 import numpy as np
 
 from broker.brokerages.chunk_jobs import ChunkJobs, cut_limits
-from broker.domain.arrays import Bools, Ints, codes_of
+from broker.domain.arrays import Bools, Ints, Texts, codes_of
 from broker.domain.decisions import Decision
 from broker.engine.distribute import Candidates, distribute, group_size
 from broker.engine.explain import decision_of
@@ -40,7 +40,7 @@ class PlacedChunk:
     candidate: Ints
     jobs: CutJobs
 
-    def assigned(self, names: Ints) -> dict[str, int]:
+    def assigned(self, names: Texts) -> dict[str, int]:
         """Number of jobs by candidate name; ``names`` is the name column of the queue table."""
         positions, counts = np.unique(self.candidate, return_counts=True)
         return {str(names[position]): int(count) for position, count in zip(positions, counts, strict=True)}

@@ -26,7 +26,9 @@ _SAVE = text("""
 
 _STORED = text("SELECT sha256 FROM broker.snapshot_blobs WHERE sha256 = ANY(:wanted)")
 
-_LATEST = text("SELECT id FROM broker.snapshots WHERE taken_at <= :at ORDER BY taken_at DESC, id LIMIT 1")
+_LATEST = text(
+    "SELECT id FROM broker.snapshots WHERE taken_at BETWEEN :since AND :until ORDER BY taken_at DESC, id LIMIT 1"
+)
 
 _READ = text("SELECT sources FROM broker.snapshots WHERE id = :id")
 _ABOUT = text("SELECT taken_at, sources -> 'about' FROM broker.snapshots WHERE id = :id")
@@ -54,9 +56,9 @@ def save(
     connection.execute(_SAVE, {"id": snapshot_id, "taken_at": taken_at, "engine": engine, "sources": sources})
 
 
-def latest_id(connection: Connection, at: datetime) -> str | None:
-    """The id of the newest stored snapshot that was taken at ``at`` or before; None when there is none."""
-    found: str | None = connection.execute(_LATEST, {"at": at}).scalar_one_or_none()
+def latest_id(connection: Connection, since: datetime, until: datetime) -> str | None:
+    """The id of the newest stored snapshot taken between two instants; None when there is none."""
+    found: str | None = connection.execute(_LATEST, {"since": since, "until": until}).scalar_one_or_none()
     return found
 
 

@@ -7,6 +7,7 @@ import pytest
 from agents import registry
 from agents.base import AgentOptions
 from agents.configuration import ConfigurationError, load
+from agents.process import ProcessSettings, load_process
 from broker import resources
 from broker.store.leases import LeaseTerms
 
@@ -60,9 +61,37 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", registry.NAMES)
 def test_every_registered_agent_can_be_made_and_checks_its_options(name: str) -> None:
-    agent = registry.make(name, {})
+    agent = registry.make(name, {}, ProcessSettings())
     assert agent.name == name
     assert agent.title
     assert isinstance(agent.options, AgentOptions)
     with pytest.raises(ConfigurationError, match="no_such_option"):
-        registry.make(name, {"no_such_option": 1})
+        registry.make(name, {"no_such_option": 1}, ProcessSettings())
+
+
+def test_the_shipped_process_file_is_valid() -> None:
+    assert load_process(resources.path("config/broker.yaml")) == ProcessSettings()
+
+
+@pytest.mark.parametrize(
+    "content", ["colour: red", "job_generation: nobody", "profile: ../seed", "profile: ''", "[1", "- 1"]
+)
+def test_a_wrong_process_file_is_told(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "broker.yaml"
+    file.write_text(content)
+    with pytest.raises(ConfigurationError, match=r"broker\.yaml"):
+        load_process(file)
+
+
+@pytest.mark.parametrize(
+    ("job_generation", "installation", "makes_jobs"),
+    [
+        ("auto", "standalone", True),
+        ("auto", "beside", False),
+        ("broker", "beside", True),
+        ("jedi", "standalone", False),
+    ],
+)
+def test_who_makes_the_jobs(job_generation: str, installation: str, makes_jobs: bool) -> None:
+    settings = ProcessSettings.model_validate({"job_generation": job_generation})
+    assert settings.makes_jobs(installation) == makes_jobs

@@ -18,6 +18,7 @@ from agents.base import (
     CycleReport,
 )
 from agents.cycle import open_run, outcome_of, run_cycle
+from agents.process import ProcessSettings
 from broker.errors import Refused
 from broker.store import agent_runs
 from broker.store.database import Database
@@ -34,7 +35,7 @@ class ScriptedAgent(Agent[AgentOptions]):
     options_type = AgentOptions
 
     def __init__(self, script: Callable[[CycleContext], CycleReport]) -> None:
-        super().__init__(AgentOptions())
+        super().__init__(AgentOptions(), ProcessSettings())
         self.script = script
 
     def cycle(self, context: CycleContext) -> CycleReport:
@@ -49,7 +50,7 @@ def raising(error: Exception) -> ScriptedAgent:
 
 
 def context_of(database: Database, run_id: int | None = None, **changes: Any) -> CycleContext:
-    return CycleContext(database, NOW, 1, changes.pop("budget_s", 60.0), LEASE, run_id, **changes)
+    return CycleContext(database, NOW, 1, changes.pop("budget_s", 60.0), lease=LEASE, run_id=run_id, **changes)
 
 
 def row_of(database: Database, run_id: int) -> sa.Row[Any]:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from agents.base import Agent, AgentOptions, CycleContext, CycleReport
 from agents.configuration import AgentSection, ServiceSection
 from agents.leadership import LeaseKeeper
+from agents.process import ProcessSettings
 from agents.runtime import ScheduledAgent, Service, enabled_agents, retry_delay_s
 from broker.store import services
 from broker.store.database import Database
@@ -24,7 +25,7 @@ class ScriptedAgent(Agent[AgentOptions]):
     options_type = AgentOptions
 
     def __init__(self, name: str, script: Callable[[CycleContext], CycleReport]) -> None:
-        super().__init__(AgentOptions())
+        super().__init__(AgentOptions(), ProcessSettings())
         self.name = name  # type: ignore[misc]
         self.script = script
 

@@ -1,0 +1,52 @@
+"""``config/broker.yaml`` as typed values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agents.configuration import ConfigurationError
+from broker.store.migrate import STANDALONE
+
+JobGeneration = Literal["auto", "broker", "jedi"]
+
+
+class ProcessSettings(BaseModel):
+    """The file.
+
+    Attributes:
+        profile: name of the profile under ``config/profiles``.
+        job_generation: who makes the jobs.
+        job_statistics: where the job counts come from.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    profile: str = Field(default="seed", pattern=r"^[A-Za-z0-9_-]+$")
+    job_generation: JobGeneration = "auto"
+    job_statistics: Literal["live", "panda"] = "live"
+
+    def makes_jobs(self, installation: str) -> bool:
+        """Whether the broker makes the jobs itself, in an ``installation`` that is standalone or beside PanDA."""
+        if self.job_generation == "auto":
+            return installation == STANDALONE
+        return self.job_generation == "broker"
+
+
+def load_process(path: Path) -> ProcessSettings:
+    """Read and check the file.
+
+    Raises:
+        ConfigurationError: it is missing, no YAML, has unknown names, or wrong values.
+    """
+    remedy = "compare with the file that is shipped"
+    try:
+        return ProcessSettings.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+    except ValidationError as error:
+        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise ConfigurationError(found, str(path), remedy) from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(str(error), str(path), remedy) from error
