@@ -17,6 +17,10 @@ NULL_INTEGER: int = int(np.iinfo(np.int64).min)
 #: One megabyte of this page, in bytes; also what a file of unknown or zero size counts for.
 MEGABYTE_BYTES = 1024 * 1024
 
+#: No file counts for more events or bytes, whatever its row claims, so that the sums over a chunk stay exact.
+MAX_FILE_EVENTS = 10**12
+MAX_FILE_BYTES = 2**49
+
 
 @dataclass(frozen=True)
 class FileTable:
@@ -61,7 +65,7 @@ def effective_events(files: FileTable) -> Ints:
     """Events that each row stands for: its range (at least 1), else all events of the file, else 1."""
     ranged = np.maximum(files.endevent - files.startevent + 1, 1)
     whole = np.where(files.nevents > 0, files.nevents, 1)
-    return np.where(_has_range(files), ranged, whole).astype(np.int64)
+    return np.minimum(np.where(_has_range(files), ranged, whole), MAX_FILE_EVENTS).astype(np.int64)
 
 
 def effective_bytes(files: FileTable) -> Ints:
@@ -69,14 +73,14 @@ def effective_bytes(files: FileTable) -> Ints:
 
     Scaled only where size, range and number of events are all known. Nothing left or nothing known counts as 1 MB.
     """
-    size = np.where(files.fsize_bytes == NULL_INTEGER, 0, files.fsize_bytes)
+    size = stored_bytes(files)
     scalable = _has_range(files) & (files.nevents > 0) & (size > 0)
     length = np.where(scalable, files.endevent - files.startevent + 1, 0)
     divisor = np.where(scalable, files.nevents, 1)
     # size = whole * divisor + rest keeps every product below 2**63 for any file that a storage can hold
     scaled = (size // divisor) * length + (size % divisor) * length // divisor
     result = np.where(scalable, scaled, size)
-    return np.where(result <= 0, MEGABYTE_BYTES, result).astype(np.int64)
+    return np.where(result <= 0, MEGABYTE_BYTES, np.minimum(result, MAX_FILE_BYTES)).astype(np.int64)
 
 
 def effective_mb(files: FileTable) -> Floats:
@@ -86,7 +90,7 @@ def effective_mb(files: FileTable) -> Floats:
 
 def stored_bytes(files: FileTable) -> Ints:
     """Size of each whole file in bytes; an unknown or negative size adds nothing."""
-    return np.where(files.fsize_bytes > 0, files.fsize_bytes, 0).astype(np.int64)
+    return np.clip(files.fsize_bytes, 0, MAX_FILE_BYTES).astype(np.int64)
 
 
 def first_of_each_name(lfn_hash: Ints) -> Ints:

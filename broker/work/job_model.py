@@ -108,10 +108,14 @@ def walltimes_s(model: JobModel, limits: CutLimits, events: Ints, effective_byte
             return np.zeros(len(events), dtype=np.int64)
         power = limits.corepower if limits.corepower > 0 else DEFAULT_COREPOWER_HS06
         per_event = model.hs06s_per_event / cores / power / model.efficiency / model.multiplicity
-        return _whole_seconds(events * per_event)
+        return _whole_seconds(events * _bounded(per_event))
     if not math.isnan(model.walltime_s_per_mb):
-        return _whole_seconds(effective_bytes / MEGABYTE_BYTES * model.walltime_s_per_mb / cores)
+        return _whole_seconds(effective_bytes / MEGABYTE_BYTES * _bounded(model.walltime_s_per_mb / cores))
     return None
+
+
+def _bounded(seconds: float) -> float:
+    return min(max(seconds, 0.0), MAX_WALLTIME_S)
 
 
 def _whole_seconds(seconds: AnyArray) -> Ints:

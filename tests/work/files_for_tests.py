@@ -10,7 +10,7 @@ import numpy as np
 from broker.domain.arrays import floats, texts
 from broker.work.chunks import InputFiles
 from broker.work.datasets import DatasetUse
-from broker.work.input_files import NULL_INTEGER, FileTable
+from broker.work.input_files import NULL_INTEGER, FileTable, joined
 from broker.work.tasks import TASK_NUMBERS, TASK_TEXTS, DatasetTable, TaskTable
 
 COLUMNS = ("fileid", "lfn", "size", "nevents", "start", "end", "boundary", "lumi", "ram", "attempt")
@@ -35,8 +35,6 @@ def plain_files(count: int, **values: int | None) -> FileTable:
 
 def one_chunk(*parts: tuple[FileTable, DatasetUse]) -> InputFiles:
     """The inputs of one chunk, master first."""
-    from broker.work.input_files import joined
-
     sizes = [len(files) for files, _ in parts]
     return InputFiles(
         np.zeros(len(parts), dtype=np.int64),
@@ -62,8 +60,14 @@ def task_table(rows: list[dict[str, Any]]) -> TaskTable:
 def dataset_table(rows: list[dict[str, Any]]) -> DatasetTable:
     """Datasets from rows; a ready master of type input with 10 unused files unless the row says otherwise."""
     plain: dict[str, Any] = {
-        "type": "input", "status": "ready", "nfiles": 10, "nfilestobeused": 10, "nfilesused": 0, "masterid": -1, "task": 0,
-    }  # fmt: skip
+        "type": "input",
+        "status": "ready",
+        "nfiles": 10,
+        "nfilestobeused": 10,
+        "nfilesused": 0,
+        "masterid": -1,
+        "task": 0,
+    }
     filled = [plain | {"datasetid": 100 + at, "name": f"s:ds{at}"} | row for at, row in enumerate(rows)]
 
     def whole(name: str) -> Any:

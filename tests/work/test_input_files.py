@@ -25,6 +25,7 @@ from tests.work.files_for_tests import file_table
         ({"start": None, "end": 999, "nevents": 5000}, 5000),
         ({"start": 0, "end": None, "nevents": 5000}, 5000),
         ({"nevents": 1}, 1),
+        ({"nevents": 2**60}, 10**12),
         ({"nevents": 0}, 1),
         ({"nevents": -5}, 1),
         ({}, 1),
@@ -48,7 +49,8 @@ def test_effective_events_are_the_range_else_the_file_else_one(row: dict[str, in
         ({"size": 0}, MEGABYTE_BYTES),
         ({"size": None}, MEGABYTE_BYTES),
         ({"size": -7}, MEGABYTE_BYTES),
-        ({"size": 9 * 10**15, "start": 0, "end": 999_998, "nevents": 1_000_000}, 9 * 10**15 - 9 * 10**9),
+        ({"size": 5 * 10**14, "start": 0, "end": 999_998, "nevents": 1_000_000}, 5 * 10**14 - 5 * 10**8),
+        ({"size": 2**62}, 2**49),
     ],
 )
 def test_effective_bytes_are_scaled_to_the_range_in_whole_bytes(row: dict[str, int | None], size: int) -> None:
