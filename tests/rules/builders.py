@@ -158,17 +158,9 @@ def make_facts(chunks: int = 1, queues: int = 1, **columns: Any) -> JobFacts:
 
 def make_load(count: int = 1, **columns: Any) -> Load:
     """The load of so many candidates, for one chunk."""
-    defaults = {"queue_limit": 20.0, "min_weight": 0.0}
-    columns = {**dict.fromkeys((*COUNTS[:5], "actually_running"), 0.0), **defaults, **columns}
-    columns = {name: value for name, value in columns.items() if name in {f.name for f in dataclasses.fields(Load)}}
+    columns = {**dict.fromkeys(COUNTS[:5], 0.0), "queue_limit": 20.0, "min_weight": 0.0, **columns}
     kinds = {field.name: str(field.type) for field in dataclasses.fields(Load)}
-    flag = bool(columns.get("bootstrap_allowed", False))
-    arrays = {
-        name: _column(kind, columns.get(name, NEUTRAL[kind]), (count,))
-        for name, kind in kinds.items()
-        if kind in DTYPES
-    }
-    return Load(**arrays, bootstrap_allowed=flag)
+    return Load(**{name: _column(kind, columns.get(name, NEUTRAL[kind]), (count,)) for name, kind in kinds.items()})
 
 
 def tuning_for(rule: Rule, **values: Any) -> TuningView:

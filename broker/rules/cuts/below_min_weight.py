@@ -7,7 +7,7 @@ import numpy as np
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation
 from broker.rules.contract import Load, LoadCut
-from broker.rules.observing import number
+from broker.rules.observing import flag, number
 
 FAMILY = "MIN_WEIGHT"
 
@@ -23,14 +23,13 @@ class BelowMinWeight(LoadCut):
     code = "below_min_weight"
     title = "The weight reaches the smallest weight of the share"
     keys = (FAMILY,)
-    spares_bootstrap = True
     provenance = "PanDA production brokerage, caps and ordering"
 
     def keep(self, load: Load, weight: Floats) -> Bools:
         """Shape of ``load.running``."""
-        return np.asarray(~(weight < load.min_weight))
+        return np.asarray(~(weight < load.min_weight) | load.bootstrap)
 
     def observe(self, load: Load, weight: Floats) -> Observation:
-        """The weight."""
-        limit = number(np.asarray(load.min_weight))
+        """The weight; no limit for queues to be started."""
+        limit = None if flag(load.bootstrap) else number(np.asarray(load.min_weight))
         return Observation(number(weight), ">=", limit, "weight", FAMILY, {"running": number(load.running)})

@@ -10,6 +10,9 @@ from broker.rules.cuts.below_min_weight import BelowMinWeight
 from tests.rules.builders import check_cut
 
 
+IDLE = {"min_weight": 0.5, "may_bootstrap": True}
+
+
 @pytest.mark.parametrize(
     ("keep", "weight", "load"),
     [
@@ -17,12 +20,10 @@ from tests.rules.builders import check_cut
         (True, 0.5, {"min_weight": 0.5, "activated": 1.0}),
         (False, 0.49, {"min_weight": 0.5, "activated": 1.0}),
         (False, 0.49, {"min_weight": 0.5}),
+        (True, 0.0, IDLE),
+        *[(False, 0.0, {**IDLE, name: 1.0}) for name in ("running", "defined", "assigned", "activated", "starting")],
     ],
     ids=str,
 )
 def test_below_min_weight(keep: bool, weight: float, load: dict[str, Any]) -> None:
     check_cut(BelowMinWeight(), keep, weight, **load)
-
-
-def test_queues_without_any_job_are_not_measured() -> None:
-    assert BelowMinWeight.spares_bootstrap

@@ -24,7 +24,6 @@ from tests.rules.builders import check_cut
         (False, {"activated": 21.0, "all_local": True}),
         (True, {"activated": 200.0, "running": 100.0}),
         (False, {"activated": 201.0, "running": 100.0}),
-        (False, {"activated": 21.0, "actually_running": 100.0}),
         (True, {"activated": 50.0, "queue_limit": 50.0}),
         (False, {"activated": 51.0, "queue_limit": 50.0}),
         (True, {"activated": 9999.0, "express": True}),

@@ -32,11 +32,6 @@ def test_factor(load: dict[str, Any], expected: float) -> None:
     assert RunningQueued().factor(make_load(**load)).item() == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_largest_reading_of_running_counts_not_the_jobs() -> None:
-    load = make_load(running=19.0, actually_running=5.0)
-    assert RunningQueued().factor(load).item() == 2.0
-
-
 JOBS = st.floats(0, 1e6, allow_nan=False)
 
 
