@@ -22,14 +22,19 @@ def tags_of(work: WorkTable, special: frozenset[int]) -> Texts:
     )
 
 
-def counts_by_status(snapshot: Snapshot, tags: Texts) -> dict[str, Floats]:
-    """(T, U) for each counted status: jobs of the chunk's tag. A tag without any job counts 0."""
+def counts_by_status(snapshot: Snapshot, tags: Texts) -> Floats:
+    """(status, T, Q): jobs of the chunk's tag at the candidate's unified queue, by COUNTED_STATUSES.
+
+    A tag without any job counts 0.
+    """
     position = {tag: index for index, tag in enumerate(snapshot.jobs.tags)}
-    codes = np.array([position.get(str(tag), -1) for tag in tags], dtype=np.int64)
-    queues = len(snapshot.unified)
-    padded = np.concatenate([snapshot.jobs.by_tag, np.zeros((queues, 1, len(COUNTED_STATUSES)))], axis=1)
-    by_chunk = np.ascontiguousarray(padded.transpose(2, 1, 0))[:, codes]
-    return {status: by_chunk[index] for index, status in enumerate(COUNTED_STATUSES)}
+    known, codes = distinct(tags)
+    queues = snapshot.queues.unified
+    table = np.zeros((len(COUNTED_STATUSES), len(known), len(queues)))
+    for index, tag in enumerate(known):
+        if tag in position:
+            table[:, index] = snapshot.jobs.by_tag[:, position[tag]][queues].T
+    return np.asarray(table[:, codes])
 
 
 def slots_of(snapshot: Snapshot, tags: Texts, resource_types: Texts) -> Floats:

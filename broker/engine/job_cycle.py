@@ -16,7 +16,7 @@ from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
 from broker.domain.work import Work, WorkTable
 from broker.engine.chain import Chain
-from broker.engine.count_facts import tags_of
+from broker.engine.count_facts import counts_by_status, tags_of
 from broker.engine.data_facts import INPUT_FAULTS, DataFacts, InputLimits, gather_data
 from broker.engine.evaluate import Evaluation, RuleFault, evaluate
 from broker.engine.job_facts import CycleFacts, grid_facts, job_facts, preassignment
@@ -47,6 +47,7 @@ class Block:
     evaluation: Evaluation
     factors: tuple[Floats, ...]
     fixed_weight: Floats  # (T, Q)
+    counts: Floats  # (4, T, Q) the jobs of the chunk's tag that are defined, assigned, activated and starting
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,8 @@ class JobCycle:
     def judge(self, rows: slice) -> Block:
         """Judge and weigh the chunks ``rows``."""
         tasks = as_column(taken(self.work.chunks, rows))
-        facts = job_facts(self.work.chunks, rows, self._facts, self._grid, self._data)
+        counts = counts_by_status(self.snapshot, self._facts.tag[rows])
+        facts = job_facts(self.work.chunks, rows, self._facts, counts, self._grid, self._data)
         evaluation = evaluate(self.chain.filters, tasks, self._candidates, facts, self._tunings, self._unusable)
         self.faults.extend(evaluation.faults)
         factors = []
@@ -144,7 +146,7 @@ class JobCycle:
                 factor = rule.factor(tasks, self._candidates, facts, self._tunings[rule.name])
             factors.append(factor)
             weight *= factor
-        return Block(rows, facts, evaluation, tuple(factors), weight)
+        return Block(rows, facts, evaluation, tuple(factors), weight, counts[:4])
 
     def results(self) -> Iterator[ChunkResult]:
         """The outcome chunk by chunk, in order; what :meth:`place` is told counts for the chunks that follow."""
@@ -172,23 +174,21 @@ class JobCycle:
 
     def load(self, block: Block, row: int, left: AnyArray) -> Load:
         """The jobs at the candidates ``left`` for a chunk, with those that the cycle has placed for its tag."""
-        facts, inside, chunks = block.facts, row - block.rows.start, self.work.chunks
+        facts, inside = block.facts, row - block.rows.start
         queue_limit, min_weight, may_bootstrap = self._limits
-        defined = facts.defined[inside, left]
+        defined, assigned, activated, starting = block.counts[:, inside, left]
         if not self._independent:
             defined = defined + self._placed[self._tag_codes[row], self.snapshot.queues.unified[left]]
         return Load(
             running=facts.running_equivalent[inside, left],
             defined=defined,
-            assigned=facts.assigned[inside, left],
-            activated=facts.activated[inside, left],
-            starting=facts.starting[inside, left],
-            actually_running=facts.running[inside, left],
+            assigned=assigned,
+            activated=activated,
+            starting=starting,
             all_local=facts.all_local[inside, left],
             queue_limit=queue_limit[row],
             min_weight=min_weight[row],
             express=facts.express[inside, 0],
-            merging=chunks.merging[row],
             bootstrap_allowed=bool(may_bootstrap[row]),
         )
 

@@ -12,7 +12,6 @@ from broker.domain.facts import JobFacts
 from broker.domain.queues import BARE_NONE, QueueTable
 from broker.domain.work import WorkTable
 from broker.engine.count_facts import (
-    counts_by_status,
     preferred_cpus,
     running_cores,
     running_equivalent,
@@ -182,16 +181,26 @@ class CycleFacts:
     nucleus: Ints  # (T,) index into NucleusTable, -1 unknown or none
 
 
-def job_facts(work: WorkTable, rows: slice, cycle: CycleFacts, grid: GridFacts, data: DataFacts) -> JobFacts:
-    """Facts of the chunks ``rows`` of the cycle. ``work`` holds all chunks, columns (T,)."""
+def job_facts(
+    work: WorkTable, rows: slice, cycle: CycleFacts, counts: Floats, grid: GridFacts, data: DataFacts
+) -> JobFacts:
+    """Facts of the chunks ``rows`` of the cycle.
+
+    Args:
+        work: all chunks, columns (T,).
+        rows: the chunks wanted.
+        cycle: what was worked out for all chunks.
+        counts: of :func:`broker.engine.count_facts.counts_by_status` for the chunks wanted.
+        grid: what does not depend on the work.
+        data: where the input is.
+    """
     snapshot, queues = grid.snapshot, grid.queues
     block = {name: getattr(work, name)[rows] for name in ("processingtype", "currentpriority", "eventservice")}
     express = (block["processingtype"] == "urgent") | (block["currentpriority"] >= URGENT_PRIORITY)
     # 1 is event service, 2 job cloning; the split rule says which of the two a value means
     event_service = np.isin(block["eventservice"], (1.0, 2.0)) & ~work.job_cloning[rows]
     es_high = event_service & ((block["currentpriority"] >= ES_HIGH_PRIORITY) | work.scout[rows])
-    counts = counts_by_status(snapshot, cycle.tag[rows])
-    by_candidate = {name: values[:, queues.unified] for name, values in counts.items()}
+    defined, assigned, activated, starting, running = counts[:5]
     slots = slots_of(snapshot, cycle.tag[rows], work.resource_type[rows])[:, queues.unified]
     return JobFacts(
         now_s=snapshot.now_s,
@@ -204,14 +213,12 @@ def job_facts(work: WorkTable, rows: slice, cycle: CycleFacts, grid: GridFacts, 
         walltime_undefined=_walltime_undefined(work, rows)[:, None],
         tag=cycle.tag[rows, None],
         **_nucleus_facts(cycle.nucleus[rows], express, grid),
-        defined=by_candidate["defined"],
-        assigned=by_candidate["assigned"],
-        activated=by_candidate["activated"],
-        starting=by_candidate["starting"],
-        running=by_candidate["running"],
-        running_equivalent=running_equivalent(
-            by_candidate["running"], by_candidate["starting"], grid.n_workers, slots, queues.cores[None, :]
-        ),
+        defined=defined,
+        assigned=assigned,
+        activated=activated,
+        starting=starting,
+        running=running,
+        running_equivalent=running_equivalent(running, starting, grid.n_workers, slots, queues.cores[None, :]),
         all_running=grid.all_running,
         all_activated=grid.all_activated,
         transferring=grid.transferring,

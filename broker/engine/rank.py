@@ -51,29 +51,20 @@ def rank(static_weight: Floats, load: Load, load_weights: Sequence[LoadWeight], 
     weight = static_weight
     for factor in factors:
         weight = weight * factor
-    size = len(weight)
-    cut = np.full(size, -1, dtype=np.int16)
-    finite = np.isfinite(weight) & (weight >= 0)
-    if not finite.all():
-        cut[~finite] = len(cuts) + 2
-    bootstrap = _bootstrap(load, size)
+    # NaN compares false, so this catches it together with what is negative or infinite
+    finite = (weight >= 0) & (weight < np.inf)
+    cut = np.where(finite, np.int16(-1), np.int16(len(cuts) + 2))
     for index, rule in enumerate(cuts):
         rejected = ~rule.keep(load, weight)
         if rule.spares_bootstrap:
-            rejected &= ~bootstrap
-        cut[rejected & (cut < 0)] = index
-    bootstrap = bootstrap & (cut < 0)
+            rejected &= ~load.bootstrap
+        if rejected.any():
+            cut[rejected & (cut < 0)] = index
     left = np.flatnonzero(cut < 0)
+    bootstrap = load.bootstrap & (cut < 0)
     # names ascend, so a stable sort leaves ties, and the candidates that bootstrap, in the order of names
-    measured = np.where(bootstrap, 0.0, weight)
-    order = left[np.lexsort((-measured[left], ~bootstrap[left]))]
+    measured = np.where(bootstrap, np.inf, weight)[left]
+    order = left[np.argsort(-measured, kind="stable")]
     late = order[BEST:]
     cut[late] = np.where(bootstrap[late], len(cuts) + 1, len(cuts))
     return Ranking(order[:BEST], weight, factors, cut, bootstrap)
-
-
-def _bootstrap(load: Load, size: int) -> Bools:
-    if not load.bootstrap_allowed:
-        return np.zeros(size, dtype=np.bool_)
-    jobs = load.running + load.activated + load.assigned + load.starting + load.defined
-    return np.asarray(jobs == 0)

@@ -139,13 +139,13 @@ class Load:
     queue_limit: Floats  # NQUEUELIMITSITE of the chunk's share
     min_weight: Floats  # MIN_WEIGHT of the chunk's label and share
     express: Bools
-    may_bootstrap: Bools  # priority at or below MAX_PRIO_TO_BOOTSTRAP, not merging, not express
+    bootstrap_allowed: bool  # priority at or below MAX_PRIO_TO_BOOTSTRAP, not merging, not express
 
     @cached_property
     def bootstrap(self) -> Bools:
         """Shape of ``running``: no jobs of the share at all, so that the candidate gets some to start with."""
         jobs = self.running + self.activated + self.assigned + self.starting + self.defined
-        return np.asarray((jobs == 0) & self.may_bootstrap)
+        return np.asarray((jobs == 0) & self.bootstrap_allowed)
 
 
 class LoadWeight(Rule):
@@ -157,7 +157,12 @@ class LoadWeight(Rule):
 
 
 class LoadCut(Rule):
-    """A filter on the load of a candidate and its weight, applied after weighing and not remembered between cycles."""
+    """A filter on the load of a candidate and its weight, applied after weighing and not remembered between cycles.
+
+    ``spares_bootstrap``: a candidate that has no jobs at all is not measured by this rule.
+    """
+
+    spares_bootstrap: ClassVar[bool] = False
 
     @abstractmethod
     def keep(self, load: Load, weight: Floats) -> Bools:
