@@ -5,16 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import platformdirs
-from pydantic import Field, ValidationError
+from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
-
-from broker.errors import WRONG_USAGE, BrokerError
-
-
-class BadSetting(BrokerError):
-    """A variable of the environment that cannot be used."""
-
-    exit_status = WRONG_USAGE
 
 
 class Settings(BaseSettings):
@@ -40,14 +32,6 @@ def read_settings(database_url: str | None = None) -> Settings:
 
     Args:
         database_url: takes precedence over the environment.
-
-    Raises:
-        BadSetting: a variable has a value of the wrong kind.
     """
-    try:
-        settings = Settings()
-    except ValidationError as error:
-        first = error.errors()[0]
-        name = "BROKER_" + "_".join(str(part) for part in first["loc"]).upper()
-        raise BadSetting(f"{name}: {first['msg']}", "the environment", "correct or unset the variable") from error
+    settings = Settings()
     return settings.model_copy(update={"database_url": database_url}) if database_url else settings

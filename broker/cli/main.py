@@ -127,7 +127,9 @@ def _options_first(arguments: Sequence[str]) -> list[str]:
         if word == "--":
             rest += [word, *words]
         elif word == "--db":
-            front += [word, *[value for value in [next(words, None)] if value is not None]]
+            value = next(words, None)
+            # Without a value it stays last, where it is reported instead of taking the next word.
+            front, rest = (front, [*rest, word]) if value is None else ([*front, word, value], rest)
         elif word.startswith("--db="):
             front.append(word)
         else:

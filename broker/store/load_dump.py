@@ -267,7 +267,8 @@ def _order(table: ScenarioTable) -> str:
     """How the rows of a table are put in order, so that two dumps of the same rows are the same."""
     if table.name in _FIRST_MATCH:
         return "ctid"
-    return ", ".join(quoted(column) for column in table.key) or 't::text COLLATE "C"'
+    known = [quoted(column) for column in table.key if column in table.columns]
+    return ", ".join(known) or 't::text COLLATE "C"'
 
 
 def _read_rows(connection: sa.Connection, table: ScenarioTable) -> list[Row]:

@@ -48,8 +48,12 @@ class Names:
     def __post_init__(self) -> None:
         for name in (self.panda, self.meta):
             if not _PLAIN.fullmatch(name):
-                # Plain names stay what they are in every layer that sees SQL text: placeholders, formats, psql options.
-                raise BadName(f"not a usable schema name: {name[:80]!r}", "", "use letters, digits, underscores, hyphens and blanks")
+                # Plain names mean the same to every layer that sees SQL text: placeholders, formats, psql options.
+                raise BadName(
+                    f"not a usable schema name: {name[:80]!r}",
+                    "",
+                    "use letters, digits, underscores, hyphens and blanks",
+                )
 
     @property
     def broker(self) -> str:

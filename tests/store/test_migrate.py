@@ -113,7 +113,9 @@ def test_two_upgrades_at_once_apply_every_step_once(empty_database: Database) ->
 def test_a_database_of_a_newer_broker_is_refused(database: Database) -> None:
     with database.begin() as connection:
         connection.execute(
-            sa.text("INSERT INTO broker.schema_migrations (part, version, name, checksum) VALUES ('broker', 9999, 'n', 'c')")
+            sa.text(
+                "INSERT INTO broker.schema_migrations (part, version, name, checksum) VALUES ('broker', 9999, 'n', 'c')"
+            )
         )
     for act in (migrate.check, migrate.upgrade):
         with pytest.raises(SchemaTooNew, match=r"newer broker.*9999.*install that version"):

@@ -56,5 +56,5 @@ def test_tables_are_in_their_schemas() -> None:
 def test_only_the_three_words_are_replaced() -> None:
     text = "SELECT '{}'::json, '{\"panda\": 1}' FROM {panda}.a, {meta}.b, {broker}.c, {other}.d"
     assert Names("p", "m").sql(text) == (
-        "SELECT '{}'::json, '{\"panda\": 1}' FROM \"p\".a, \"m\".b, \"broker\".c, {other}.d"
+        'SELECT \'{}\'::json, \'{"panda": 1}\' FROM "p".a, "m".b, "broker".c, {other}.d'
     )

@@ -20,7 +20,12 @@ def test_present_columns_are_read_and_missing_ones_are_typed_nulls(empty_databas
         listed = catalogue.select_list("site", ("site_name", "tier_level", "role"), alias="s")
         row = connection.execute(sa.text(f"SELECT {listed} FROM doma_panda.site s")).one()
         assert tuple(row) == ("S", None, "nucleus")
-        assert connection.scalar(sa.text(f"SELECT pg_typeof(t.tier_level)::text FROM (SELECT {listed} FROM doma_panda.site s) t")) == "smallint"
+        assert (
+            connection.scalar(
+                sa.text(f"SELECT pg_typeof(t.tier_level)::text FROM (SELECT {listed} FROM doma_panda.site s) t")
+            )
+            == "smallint"
+        )
 
 
 def test_a_missing_table_is_an_empty_one(empty_database: Database) -> None:
@@ -35,7 +40,9 @@ def test_a_table_that_is_there_is_a_source_with_exactly_the_columns_wanted(datab
     with database.begin() as connection:
         connection.exec_driver_sql("INSERT INTO doma_panda.site (site_name) VALUES ('S')")
         catalogue = TableCatalogue.read(connection, database.names)
-        result = connection.execute(sa.text(f"SELECT * FROM {catalogue.source('site', ('role', 'site_name', 'no_such'))} t"))
+        result = connection.execute(
+            sa.text(f"SELECT * FROM {catalogue.source('site', ('role', 'site_name', 'no_such'))} t")
+        )
         assert list(result.keys()) == ["role", "site_name", "no_such"]
         assert result.all() == [(None, "S", None)]
         assert not catalogue.missing
