@@ -160,7 +160,12 @@ def make_load(count: int = 1, **columns: Any) -> Load:
     """The load of so many candidates, for one chunk."""
     columns = {**dict.fromkeys(COUNTS[:5], 0.0), "queue_limit": 20.0, "min_weight": 0.0, **columns}
     kinds = {field.name: str(field.type) for field in dataclasses.fields(Load)}
-    return Load(**{name: _column(kind, columns.get(name, NEUTRAL[kind]), (count,)) for name, kind in kinds.items()})
+    arrays = {
+        name: _column(kind, columns.get(name, NEUTRAL[kind]), (count,))
+        for name, kind in kinds.items()
+        if kind in DTYPES
+    }
+    return Load(**arrays, bootstrap_allowed=bool(columns.get("bootstrap_allowed", False)))
 
 
 def tuning_for(rule: Rule, **values: Any) -> TuningView:

@@ -9,8 +9,7 @@ import pytest
 from broker.rules.cuts.below_min_weight import BelowMinWeight
 from tests.rules.builders import check_cut
 
-
-IDLE = {"min_weight": 0.5, "may_bootstrap": True}
+IDLE = {"min_weight": 0.5, "bootstrap_allowed": True}
 
 
 @pytest.mark.parametrize(
