@@ -1,0 +1,107 @@
+"""An outside auditor: reads what is in the database and says what must never be there.
+
+It trusts nothing that the broker says of itself: it compares jobs, files, counters, decisions and epochs with one
+another, and with the state before the brokers started.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from broker.store.database import Database
+
+LIVE_JOBS = """
+    (SELECT pandaid, jeditaskid, computingsite, jobstatus FROM doma_panda.jobsdefined4
+     UNION ALL SELECT pandaid, jeditaskid, computingsite, jobstatus FROM doma_panda.jobsactive4)"""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The state before: the highest job, and the counter of used files of each dataset."""
+
+    last_pandaid: int
+    used: dict[int, int]
+
+
+def baseline(database: Database) -> Baseline:
+    """The state that a later audit compares with."""
+    with database.begin() as connection:
+        last = connection.execute(sa.text(f"SELECT coalesce(max(pandaid), 0) FROM {LIVE_JOBS} AS live")).scalar_one()
+        used = connection.execute(sa.text("SELECT datasetid, coalesce(nfilesused, 0) FROM doma_panda.jedi_datasets"))
+        return Baseline(last, {datasetid: count for datasetid, count in used})
+
+
+CHECKS = {
+    "a file is marked for a job that is not there": f"""
+        SELECT file.fileid, file.pandaid FROM doma_panda.jedi_dataset_contents AS file
+        LEFT JOIN {LIVE_JOBS} AS job ON job.pandaid = file.pandaid
+        WHERE file.pandaid > :last AND job.pandaid IS NULL""",
+    "a marked file is still ready": """
+        SELECT fileid FROM doma_panda.jedi_dataset_contents WHERE pandaid > :last AND status = 'ready'""",
+    "a file has more than one live job": f"""
+        SELECT record.fileid, count(*) FROM doma_panda.filestable4 AS record
+        JOIN {LIVE_JOBS} AS job ON job.pandaid = record.pandaid
+        JOIN doma_panda.jedi_dataset_contents AS file
+            ON file.jeditaskid = record.jeditaskid AND file.datasetid = record.datasetid AND file.fileid = record.fileid
+        WHERE record.pandaid > :last AND file.pandaid > :last
+        GROUP BY record.jeditaskid, record.datasetid, record.fileid HAVING count(*) > 1""",
+    "a file is recorded with another job than it is marked for": """
+        SELECT record.fileid, record.pandaid, file.pandaid FROM doma_panda.filestable4 AS record
+        JOIN doma_panda.jedi_dataset_contents AS file
+            ON file.jeditaskid = record.jeditaskid AND file.datasetid = record.datasetid AND file.fileid = record.fileid
+        WHERE record.pandaid > :last AND file.pandaid > :last AND file.pandaid <> record.pandaid""",
+    "a job has no file": f"""
+        SELECT job.pandaid FROM {LIVE_JOBS} AS job
+        WHERE job.pandaid > :last
+          AND NOT EXISTS (SELECT 1 FROM doma_panda.jedi_dataset_contents AS file WHERE file.pandaid = job.pandaid)""",
+    "a job has no decision with its queue among the candidates": f"""
+        SELECT job.pandaid, job.computingsite FROM {LIVE_JOBS} AS job
+        WHERE job.pandaid > :last AND NOT EXISTS (
+            SELECT 1 FROM broker.decisions AS decision
+            CROSS JOIN LATERAL jsonb_array_elements(decision.candidates) AS candidate
+            WHERE decision.jeditaskid = job.jeditaskid
+              AND (candidate ->> 'name' = job.computingsite
+                   OR starts_with(candidate ->> 'name', job.computingsite || '/')))""",
+    "the decisions assigned another number of jobs than there are": f"""
+        SELECT jeditaskid, made, told FROM (
+            SELECT jeditaskid, count(*) AS made FROM {LIVE_JOBS} AS job WHERE pandaid > :last GROUP BY jeditaskid
+        ) AS jobs FULL JOIN (
+            SELECT decision.jeditaskid, sum(assigned.value::bigint) AS told
+            FROM broker.decisions AS decision CROSS JOIN LATERAL jsonb_each_text(decision.assigned) AS assigned
+            GROUP BY decision.jeditaskid
+        ) AS decisions USING (jeditaskid)
+        WHERE coalesce(made, 0) <> coalesce(told, 0)""",
+    "an epoch went back": """
+        SELECT agent, id, epoch FROM (
+            SELECT agent, id, epoch, max(epoch) OVER (PARTITION BY agent ORDER BY started_at, id) AS highest
+            FROM broker.agent_runs
+        ) AS runs WHERE epoch < highest""",
+    "a decision names no run": """
+        SELECT decision.id FROM broker.decisions AS decision
+        LEFT JOIN broker.agent_runs AS run ON run.id = decision.agent_run WHERE run.id IS NULL""",
+}
+
+MARKED_FILES = """
+    SELECT dataset.datasetid, coalesce(dataset.nfilesused, 0), count(file.fileid)
+    FROM doma_panda.jedi_datasets AS dataset
+    LEFT JOIN doma_panda.jedi_dataset_contents AS file
+        ON file.jeditaskid = dataset.jeditaskid AND file.datasetid = dataset.datasetid AND file.pandaid > :last
+    GROUP BY dataset.jeditaskid, dataset.datasetid"""
+
+COUNTERS = "a counter of used files differs from the files"
+
+
+def audit(database: Database, before: Baseline) -> list[str]:
+    """Everything that must not be, one line each; empty when all is well."""
+    findings: list[str] = []
+    with database.begin() as connection:
+        for title, query in CHECKS.items():
+            rows = connection.execute(sa.text(query), {"last": before.last_pandaid}).fetchmany(5)
+            findings += [f"{title}: {tuple(row)}" for row in rows]
+        marked = connection.execute(sa.text(MARKED_FILES), {"last": before.last_pandaid})
+        for datasetid, used, files in marked:
+            if used != before.used.get(datasetid, 0) + files:
+                findings.append(f"{COUNTERS}: {(datasetid, before.used.get(datasetid, 0), files, used)}")
+    return findings
