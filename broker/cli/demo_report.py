@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from broker.cli.decided import describe_answer, sentence
 from broker.cli.output import escaped, print_table
 from broker.demo.summary import Summary
+from broker.engine.why_not import Answer
 
 SHOWN_QUEUES = 20
 PERCENT = 100
@@ -22,6 +24,7 @@ class DemoRun:
         titles: short name and remark of each task, by id.
         grid: numbers of sites, queues, nuclei and links.
         seconds: time of each stage by name.
+        explained: the task looked at more closely, and for some of its queues why they did not take it.
         where: the address of the database, for people.
         commands: what to try next, one command a line.
     """
@@ -30,6 +33,7 @@ class DemoRun:
     titles: Mapping[int, tuple[str, str]]
     grid: Mapping[str, int]
     seconds: Mapping[str, float]
+    explained: tuple[int, Sequence[Answer]] | None
     where: str
     commands: Sequence[str]
 
@@ -39,6 +43,9 @@ def report_object(run: DemoRun) -> dict[str, Any]:
     return {
         "demo": dict(run.grid),
         **asdict(run.summary),
+        "explained": None
+        if run.explained is None
+        else {"jeditaskid": run.explained[0], "answers": [describe_answer(answer) for answer in run.explained[1]]},
         "seconds": {name: round(seconds, 3) for name, seconds in run.seconds.items()},
         "database": run.where,
         "next": list(run.commands),
@@ -51,6 +58,7 @@ def print_report(run: DemoRun) -> None:
     _print_assignments(summary)
     _print_funnel(summary)
     _print_waiting(run)
+    _print_explanation(run)
     total_s = sum(run.seconds.values())
     print(
         f"{summary.jobs:,} jobs of {summary.brokered} of {summary.chunks} input chunks went to {len(summary.queues)}"
@@ -90,6 +98,16 @@ def _print_waiting(run: DemoRun) -> None:
         codes = ", ".join(f"{code} {number}" for code, number in chunk.codes)
         rows.append((chunk.jeditaskid, name, chunk.reason, codes, remark))
     print_table(("task", "name", "reason", "queues removed by", "about it"), rows, title="Tasks that found no queue")
+
+
+def _print_explanation(run: DemoRun) -> None:
+    if run.explained is None:
+        return
+    task, answers = run.explained
+    print(f"Why task {task} ({escaped(run.titles.get(task, ('', ''))[0])}) found no queue, one example of each reason:")
+    for answer in answers:
+        print(f"  {escaped(sentence(answer))}")
+    print()
 
 
 def _percent(part: int, whole: int) -> str:

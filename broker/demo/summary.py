@@ -92,7 +92,7 @@ def _queues(decisions: Iterable[Decision]) -> tuple[QueueUse, ...]:
             queue = name.partition("/")[0]
             jobs[queue] += number
             tasks[queue].add(decision["jeditaskid"])
-            weighted[queue] += number * (weights.get(name) or 0.0)
+            weighted[queue] += number * weights[name]
     uses = [
         QueueUse(name, number, len(tasks[name]), weighted[name] / number) for name, number in jobs.items() if number
     ]

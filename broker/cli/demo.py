@@ -1,0 +1,177 @@
+"""``broker demo``: an example grid loaded, brokered and explained, start to finish, in a database of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from broker import resources
+from broker.cli.context import open_store, settings_of
+from broker.cli.demo_cycle import broker_once
+from broker.cli.demo_report import DemoRun, print_next, print_report, report_object
+from broker.cli.explain import answers_about
+from broker.cli.output import console, print_json
+from broker.demo.facts import DemoFacts, facts_from_texts
+from broker.demo.grid import build_scenario
+from broker.demo.summary import Decision, Summary, summarise
+from broker.demo.task_rows import FIRST_TASK
+from broker.engine.why_not import Answer
+from broker.store.database import Database
+from broker.store.load_dump import load
+from broker.store.opening import open_database
+from broker.store.scenario_file import Scenario
+
+FOLDER = "demo"
+EXPLAINED_TASK = "too_much_memory"
+DEFAULT_SEED = 1
+
+
+def demo(
+    context: typer.Context,
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the jobs.")] = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the grid's load and of the draws.")] = DEFAULT_SEED,
+    as_json: Annotated[bool, typer.Option("--json", help="One object on stdout.")] = False,
+) -> None:
+    """Broker a whole example grid: load it, place its jobs, show who got what and why some tasks wait.
+
+    It runs in an embedded database of its own, or in the (empty) one that --db names.
+    """
+    stages = _Stages(quiet=as_json)
+    with stages.shown():
+        with stages.stage("Reading the grid"):
+            facts = facts_from_texts(
+                path.read_text(encoding="utf-8") for path in sorted(resources.path("config/demo").glob("*.yaml"))
+            )
+            now = datetime.now(UTC).replace(microsecond=0)
+            scenario = Scenario.of(build_scenario(facts, now, seed, quick))
+        with contextlib.ExitStack() as stack:
+            with stages.stage("Starting the database"):
+                database = stack.enter_context(_open(context))
+            run = _run(context, database, facts, scenario, seed, stages)
+    if as_json:
+        print_json(report_object(run))
+        return
+    print_report(run)
+    print_next(run)
+
+
+@dataclass
+class _Stages:
+    """Progress of the stages on stderr, and the time that each takes."""
+
+    quiet: bool
+    seconds: dict[str, float] = field(default_factory=dict)
+    _bar: Progress | None = None
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=console(sys.stderr), disable=self.quiet) as self._bar:
+            yield
+
+    @contextlib.contextmanager
+    def stage(self, title: str, steps: int = 1) -> Iterator[_Step]:
+        bar = self._bar
+        if bar is None:
+            raise RuntimeError("no progress is shown; enter shown() first")
+        number = bar.add_task(title, total=steps)
+        started = perf_counter()
+        yield _Step(bar, number)
+        self.seconds[title] = perf_counter() - started
+        bar.update(number, completed=steps)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The stage under way."""
+
+    bar: Progress
+    number: Any
+
+    def advance(self) -> None:
+        """One more step is done."""
+        self.bar.advance(self.number)
+
+
+def _open(context: typer.Context) -> Database:
+    settings = settings_of(context)
+    if settings.database_url is not None:
+        return open_store(context)
+    return open_database(None, settings.home / FOLDER)
+
+
+def _run(
+    context: typer.Context, database: Database, facts: DemoFacts, scenario: Scenario, seed: int, stages: _Stages
+) -> DemoRun:
+    own = settings_of(context).database_url is None
+    rows = sum(len(table) for table in scenario.tables.values())
+    with stages.stage(f"Loading {rows:,} rows"):
+        load(database, scenario, replace=own)
+    told: list[Decision] = []
+    with stages.stage("Brokering", len(facts.tasks)) as step:
+
+        def tell(decision: Decision) -> None:
+            told.append(decision)
+            step.advance()
+
+        broker_once(database, scenario.now, seed, tell)
+    summary = summarise(told)
+    with stages.stage("Asking why"):
+        explained = _explanation(database, facts, summary, told)
+    where = str(settings_of(context).home / FOLDER) if own else repr(database)
+    return DemoRun(
+        summary=summary,
+        titles={FIRST_TASK + index: (task.name, task.note) for index, task in enumerate(facts.tasks)},
+        grid={
+            "sites": len(facts.sites),
+            "queues": len(facts.queues),
+            "nuclei": sum(site.nucleus for site in facts.sites.values()),
+            "links": len(facts.links),
+        },
+        seconds=stages.seconds,
+        explained=explained,
+        where=where,
+        commands=_commands(where if own else None, summary, explained),
+    )
+
+
+def _explanation(
+    database: Database, facts: DemoFacts, summary: Summary, decisions: Sequence[Decision]
+) -> tuple[int, list[Answer]] | None:
+    """One waiting task, and for each of the codes that removed most of its candidates one queue's answer."""
+    waiting = {chunk.jeditaskid: chunk for chunk in summary.waiting if chunk.codes}
+    if not waiting:
+        return None
+    named = next((FIRST_TASK + index for index, task in enumerate(facts.tasks) if task.name == EXPLAINED_TASK), None)
+    chunk = waiting.get(named or 0) or next(iter(waiting.values()))
+    rejected = next(one["rejected"] for one in decisions if one["jeditaskid"] == chunk.jeditaskid)
+    answers: list[Answer] = []
+    for code, _ in chunk.codes:
+        queue = next((name for name, why in rejected.items() if why == code), None)
+        if queue is not None:
+            answers += answers_about(database, chunk.jeditaskid, queue)[:1]
+    return chunk.jeditaskid, answers
+
+
+def _commands(home: str | None, summary: Summary, explained: tuple[int, Sequence[Answer]] | None) -> list[str]:
+    """What to try next on the grid that is loaded now."""
+    first = [f"export BROKER_HOME={home}"] if home is not None else []
+    waiting = [] if explained is None else [f"broker explain {explained[0]}"]
+    if explained is not None and summary.queues:
+        waiting.append(f"broker why-not {explained[0]} {summary.queues[0].queue}")
+    return [
+        *first,
+        *waiting,
+        f"broker explain {FIRST_TASK}",
+        "broker rules production_job",
+        "broker config set 'NQUEUELIMITSITE_MC 23' 800 --reason 'let queues hold more jobs'",
+        "broker run production_job --dry-run",
+    ]

@@ -1,0 +1,59 @@
+"""One cycle of the production job brokerage for the demonstration, as ``broker serve`` would run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from agents import configuration, cycle, process, registry
+from agents.base import CycleContext, CycleRequest
+from agents.leadership import LeaseKeeper, holder_name
+from broker import resources
+from broker.errors import BrokerError, Refused
+from broker.store.agent_runs import RunRecord
+from broker.store.database import Database
+
+AGENT = "production_job"
+
+
+def broker_once(database: Database, now: datetime, seed: int, tell: Callable[[dict[str, Any]], None]) -> RunRecord:
+    """Run one cycle that writes, under the agent's lease.
+
+    Args:
+        database: with the work.
+        now: the instant for which it decides, aware.
+        seed: of everything random in it.
+        tell: called with the object of each decision.
+
+    Raises:
+        Refused: another process holds the lease.
+        BrokerError: the cycle did not end well; the message names how.
+    """
+    agents = configuration.load(resources.path("config/agents.yaml"), registry.NAMES)
+    section = agents.agents[AGENT]
+    agent = registry.make(AGENT, section.options, process.load_process(resources.path("config/broker.yaml")))
+    keeper = LeaseKeeper(database, holder_name(), agents.lease_terms)
+    keeper.start()
+    try:
+        lease = keeper.acquire(AGENT)
+        if lease is None:
+            raise Refused(
+                "another broker works on the demonstration, or one was killed just now",
+                repr(database),
+                f"try again in {agents.leases.length_s:g} s",
+            )
+        run_id = cycle.open_run(database, AGENT, lease)
+        request = CycleRequest(tell=tell)
+        context = CycleContext(
+            database, now, seed, section.cycle_budget_s, request, lease=lease, run_id=run_id, believes=keeper.trusts
+        )
+        record = cycle.run_cycle(agent, context)
+    finally:
+        keeper.stop()
+    if record.outcome != "done":
+        last_line = (record.error or "no reason given").strip().splitlines()[-1]
+        raise BrokerError(
+            f"the cycle ended as {record.outcome}: {last_line}", f"agent {AGENT}", "see error in broker.agent_runs"
+        )
+    return record

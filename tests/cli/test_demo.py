@@ -1,0 +1,81 @@
+"""``broker demo`` as a process: what a new user sees, and what it leaves alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker.store.database import Database
+
+ROOT = Path(__file__).parents[2]
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def broker(broker_home: Path) -> Run:
+    """Runs ``broker`` with words; its home is fresh and nothing names a database."""
+
+    def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-W", "error", "-m", "broker.cli.main", *words],
+            check=False,
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "BROKER_HOME": str(broker_home), **variables},
+            timeout=120,
+        )
+
+    return run
+
+
+def _told(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert (done.returncode, done.stderr) == (0, "")
+    (line,) = done.stdout.splitlines()
+    told: dict[str, Any] = json.loads(line)
+    return told
+
+
+def test_the_same_seed_gives_the_same_jobs_and_what_it_proposes_works(broker: Run, broker_home: Path) -> None:
+    told = _told(broker("demo", "--quick", "--json"))
+    assert told["demo"]["sites"] >= 40
+    assert told["jobs"] >= 1800
+    assert told["funnel"][-1]["left"] == told["candidates"] - sum(line["removed"] for line in told["funnel"])
+    assert told["waiting"]
+    assert told["explained"]["answers"]
+
+    export, *commands = told["next"]
+    assert export == f"export BROKER_HOME={broker_home / 'demo'}"
+    for command in commands:
+        name, *words = shlex.split(command)
+        done = broker(*words, BROKER_HOME=str(broker_home / "demo"))
+        assert (name, done.returncode) == ("broker", 0), f"{command}: {done.stderr}"
+        assert done.stdout
+
+    again = _told(broker("demo", "--quick", "--json"))
+    assert [again[key] for key in ("jobs", "queues", "funnel", "waiting")] == [
+        told[key] for key in ("jobs", "queues", "funnel", "waiting")
+    ]
+
+
+def test_people_see_tables_on_a_given_database_and_its_rows_are_safe(broker: Run, database: Database) -> None:
+    done = broker("demo", "--quick", "--db", database.url)
+    assert done.returncode == 0, done.stderr
+    for text in ("Assignments", "Funnel over all tasks", "Tasks that found no queue", "Why task", "Try next"):
+        assert text in done.stdout
+    assert "Brokering" in done.stderr
+    with database.begin() as connection:
+        jobs = sa.text(f"SELECT count(*) FROM {database.names.table('jobsdefined4')} WHERE jobstatus = 'defined'")
+        assert (connection.scalar(jobs) or 0) >= 1800
+
+    refused = broker("demo", "--quick", "--db", database.url)
+    assert refused.returncode == 3
+    assert "hold rows already" in refused.stderr
