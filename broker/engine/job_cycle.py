@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -20,13 +21,16 @@ from broker.engine.count_facts import counts_by_status, tags_of
 from broker.engine.data_facts import INPUT_FAULTS, DataFacts, InputLimits, gather_data
 from broker.engine.evaluate import Evaluation, RuleFault, evaluate
 from broker.engine.job_facts import CycleFacts, grid_facts, job_facts, preassignment
-from broker.engine.rank import Ranking, rank
+from broker.engine.rank import BlockRanking, Ranking, rank, rank_block
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Load
 from broker.snapshot.snapshot import Snapshot
 
-#: Chunks judged at once: large enough for the arrays to pay, small enough to stay in the processor's cache.
-BLOCK = 256
+#: Cells (chunks x candidates) judged at once, and the fewest chunks: large enough for the arrays to pay, small enough
+#: for the memory (about 250 bytes a cell).
+BLOCK_CELLS = 512 * 1024
+LEAST_BLOCK = 64
+NO_CANDIDATES = "no_candidates"
 #: The gdpconfig keys that the steps which are no rules read.
 STEP_KEYS = (
     "MAX_MISSING_INPUT_FILES",
@@ -48,17 +52,35 @@ class Block:
     factors: tuple[Floats, ...]
     fixed_weight: Floats  # (T, Q)
     counts: Floats  # (4, T, Q) the jobs of the chunk's tag that are defined, assigned, activated and starting
+    ranking: BlockRanking  # with the jobs as the snapshot shows them
 
 
 @dataclass(frozen=True)
 class ChunkResult:
-    """The outcome for one chunk: why it has no candidates (empty if it has), and its ranking over ``left``."""
+    """The outcome for one chunk.
+
+    ``reason`` says why it has no candidates, empty if it has. ``ranked_alone`` is its ranking where the jobs that the
+    cycle has placed made it differ from that of the block.
+    """
 
     row: int
     block: Block
     reason: str
-    left: Ints  # candidate positions that passed the filters
-    ranking: Ranking | None
+    blocked: bool = False  # whatever the queues are, the chunk cannot be brokered
+    ranked_alone: Ranking | None = None
+
+    @cached_property
+    def left(self) -> Ints:
+        """Positions of the candidates that passed the filters, none for a chunk that is blocked."""
+        left = np.flatnonzero(self.block.evaluation.left[self.row - self.block.rows.start])
+        return left[:0] if self.blocked else left
+
+    @cached_property
+    def ranking(self) -> Ranking | None:
+        """The ranking over ``left``; None if there is nothing to rank."""
+        if not len(self.left):
+            return None
+        return self.ranked_alone or self.block.ranking.of(self.row - self.block.rows.start, self.left)
 
     @property
     def chosen(self) -> Ints:
@@ -99,6 +121,7 @@ class JobCycle:
         self._facts = self._cycle_facts(work.chunks)
         self._tag_names, self._tag_codes = distinct(self._facts.tag)
         self._placed = np.zeros((max(1, len(self._tag_names)), len(snapshot.unified)))
+        self._moved = np.zeros(max(1, len(self._tag_names)), dtype=np.bool_)
         self._limits = self._limits_of(work.chunks)
         self.faults: list[RuleFault] = []
 
@@ -127,8 +150,9 @@ class JobCycle:
 
     def blocks(self) -> Iterator[Block]:
         """The chunks block by block, judged by all filters and weighed by all fixed weights."""
-        for start in range(0, len(self.work.chunks), BLOCK):
-            yield self.judge(slice(start, min(start + BLOCK, len(self.work.chunks))))
+        size = max(LEAST_BLOCK, BLOCK_CELLS // max(1, len(self.snapshot.queues)))
+        for start in range(0, len(self.work.chunks), size):
+            yield self.judge(slice(start, min(start + size, len(self.work.chunks))))
 
     def judge(self, rows: slice) -> Block:
         """Judge and weigh the chunks ``rows``."""
@@ -146,7 +170,26 @@ class JobCycle:
                 factor = rule.factor(tasks, self._candidates, facts, self._tunings[rule.name])
             factors.append(factor)
             weight *= factor
-        return Block(rows, facts, evaluation, tuple(factors), weight, counts[:4])
+        ranking = rank_block(
+            weight, evaluation.left, self._loads(facts, rows), self.chain.load_weights, self.chain.cuts
+        )
+        return Block(rows, facts, evaluation, tuple(factors), weight, counts[:4], ranking)
+
+    def _loads(self, facts: JobFacts, rows: slice) -> Load:
+        """The jobs at all candidates for the chunks ``rows``, as the snapshot shows them."""
+        queue_limit, min_weight, may_bootstrap = self._limits
+        return Load(
+            running=facts.running_equivalent,
+            defined=facts.defined,
+            assigned=facts.assigned,
+            activated=facts.activated,
+            starting=facts.starting,
+            all_local=facts.all_local,
+            queue_limit=queue_limit[rows, None],
+            min_weight=min_weight[rows, None],
+            express=facts.express,
+            bootstrap_allowed=may_bootstrap[rows, None],
+        )
 
     def results(self) -> Iterator[ChunkResult]:
         """The outcome chunk by chunk, in order; what :meth:`place` is told counts for the chunks that follow."""
@@ -156,14 +199,18 @@ class JobCycle:
 
     def _result(self, block: Block, row: int) -> ChunkResult:
         reason = self._blocked(row)
+        if reason:
+            return ChunkResult(row, block, reason, blocked=True)
         inside = row - block.rows.start
+        if self._independent or not self._moved[self._tag_codes[row]]:
+            return ChunkResult(row, block, "" if block.ranking.count[inside] else NO_CANDIDATES)
         left = np.flatnonzero(block.evaluation.left[inside])
-        if reason or not len(left):
-            return ChunkResult(row, block, reason or "no_candidates", left[:0], None)
+        if not len(left):
+            return ChunkResult(row, block, NO_CANDIDATES)
         ranking = rank(
             block.fixed_weight[inside, left], self.load(block, row, left), self.chain.load_weights, self.chain.cuts
         )
-        return ChunkResult(row, block, "" if len(ranking.chosen) else "no_candidates", left, ranking)
+        return ChunkResult(row, block, "" if len(ranking.chosen) else NO_CANDIDATES, ranked_alone=ranking)
 
     def _blocked(self, row: int) -> str:
         """Why the chunk cannot be brokered whatever the queues are, empty if it can."""
@@ -189,11 +236,12 @@ class JobCycle:
             queue_limit=queue_limit[row],
             min_weight=min_weight[row],
             express=facts.express[inside, 0],
-            bootstrap_allowed=bool(may_bootstrap[row]),
+            bootstrap_allowed=may_bootstrap[row],
         )
 
     def place(self, row: int, candidates: AnyArray, jobs: AnyArray) -> None:
         """Count jobs of a chunk that went to these candidates: the chunks that follow find them defined there."""
+        self._moved[self._tag_codes[row]] |= len(candidates) > 0
         unified = self.snapshot.queues.unified[candidates]
         np.add.at(self._placed[self._tag_codes[row]], unified, jobs)
 

@@ -47,19 +47,7 @@ def rank(static_weight: Floats, load: Load, load_weights: Sequence[LoadWeight], 
     A candidate without any job bootstraps: it is not measured by its weight but put first. A weight that is not finite
     never takes part.
     """
-    factors = tuple(rule.factor(load) for rule in load_weights)
-    weight = static_weight
-    for factor in factors:
-        weight = weight * factor
-    # NaN compares false, so this catches it together with what is negative or infinite
-    finite = (weight >= 0) & (weight < np.inf)
-    cut = np.where(finite, np.int16(-1), np.int16(len(cuts) + 2))
-    for index, rule in enumerate(cuts):
-        rejected = ~rule.keep(load, weight)
-        if rule.spares_bootstrap:
-            rejected &= ~load.bootstrap
-        if rejected.any():
-            cut[rejected & (cut < 0)] = index
+    weight, factors, cut = _weigh(static_weight, load, load_weights, cuts)
     left = np.flatnonzero(cut < 0)
     bootstrap = load.bootstrap & (cut < 0)
     # names ascend, so a stable sort leaves ties, and the candidates that bootstrap, in the order of names
@@ -68,3 +56,74 @@ def rank(static_weight: Floats, load: Load, load_weights: Sequence[LoadWeight], 
     late = order[BEST:]
     cut[late] = np.where(bootstrap[late], len(cuts) + 1, len(cuts))
     return Ranking(order[:BEST], weight, factors, cut, bootstrap)
+
+
+def _weigh(
+    static_weight: Floats, load: Load, load_weights: Sequence[LoadWeight], cuts: Sequence[LoadCut]
+) -> tuple[Floats, tuple[Floats, ...], AnyArray]:
+    """Weights, moving factors and the first cut of each candidate (-1: none), in whatever shape the load has."""
+    factors = tuple(rule.factor(load) for rule in load_weights)
+    weight = static_weight
+    for factor in factors:
+        weight = weight * factor
+    # NaN compares false, so this catches it together with what is negative or infinite
+    finite = (weight >= 0) & (weight < np.inf)
+    cut = np.where(finite, np.int16(-1), np.int16(len(cuts) + 2))
+    for index, rule in enumerate(cuts):
+        rejected = ~np.broadcast_to(rule.keep(load, weight), weight.shape)
+        if rule.spares_bootstrap:
+            rejected &= ~load.bootstrap
+        if rejected.any():
+            cut[rejected & (cut < 0)] = index
+    return weight, factors, cut
+
+
+@dataclass(frozen=True)
+class BlockRanking:
+    """The rankings of T chunks at once, over all Q candidates.
+
+    ``cut`` (T, Q) is as in :class:`Ranking`; it means nothing where ``left`` is False. ``count`` (T,) is how many are
+    chosen.
+    """
+
+    left: Bools
+    weight: Floats
+    load_factors: tuple[Floats, ...]
+    cut: AnyArray
+    bootstrap: Bools
+    count: Ints
+
+    def of(self, row: int, left: Ints) -> Ranking:
+        """The ranking of one chunk over its candidates ``left``, as :func:`rank` gives it."""
+        weight, cut, bootstrap = self.weight[row, left], self.cut[row, left], self.bootstrap[row, left]
+        chosen = np.flatnonzero(cut < 0)
+        measured = np.where(bootstrap, np.inf, weight)[chosen]
+        order = chosen[np.argsort(-measured, kind="stable")]
+        factors = tuple(np.broadcast_to(factor, self.weight.shape)[row, left] for factor in self.load_factors)
+        return Ranking(order, weight, factors, cut, bootstrap)
+
+
+def rank_block(
+    static_weight: Floats, left: Bools, load: Load, load_weights: Sequence[LoadWeight], cuts: Sequence[LoadCut]
+) -> BlockRanking:
+    """Rank the candidates ``left`` (T, Q) of many chunks; row by row the same as :func:`rank`."""
+    weight, factors, cut = _weigh(static_weight, load, load_weights, cuts)
+    passed = left & (cut < 0)
+    bootstrap = load.bootstrap & passed
+    measured = np.where(passed, weight, -1.0)
+    measured[bootstrap] = np.inf
+    late = passed & ~_best(measured, passed)
+    cut[late] = np.where(bootstrap[late], len(cuts) + 1, len(cuts))
+    return BlockRanking(left, weight, factors, cut, bootstrap, (passed & ~late).sum(axis=1))
+
+
+def _best(measured: Floats, passed: Bools) -> Bools:
+    """(T, Q): the BEST largest of each row; of equals the first by position."""
+    if measured.shape[1] <= BEST:
+        return passed
+    # the value of the last one taken; a row with fewer candidates has -1 there, which everything passes
+    last = np.partition(measured, -BEST, axis=1)[:, [-BEST]]
+    above = measured > last
+    equal = (measured == last) & passed
+    room = BEST - above.sum(axis=1, keepdims=True)
+    return np.asarray(above | (equal & (np.cumsum(equal, axis=1, dtype=np.int32) <= room)))

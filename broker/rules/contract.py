@@ -139,7 +139,7 @@ class Load:
     queue_limit: Floats  # NQUEUELIMITSITE of the chunk's share
     min_weight: Floats  # MIN_WEIGHT of the chunk's label and share
     express: Bools
-    bootstrap_allowed: bool  # priority at or below MAX_PRIO_TO_BOOTSTRAP, not merging, not express
+    bootstrap_allowed: Bools  # priority at or below MAX_PRIO_TO_BOOTSTRAP, not merging, not express
 
     @cached_property
     def bootstrap(self) -> Bools:
