@@ -81,6 +81,21 @@ def why_not(context: typer.Context, task: Task, queue: str, at: At = None, as_js
         typer.echo(escaped(sentence(answer)))
 
 
+def answers_about(database: Database, task: int, queue: str) -> list[Answer]:
+    """Why the last decision about a task did not choose a queue: one answer for each chunk and pseudo-queue.
+
+    Raises:
+        NothingDecided: no cycle has looked at the task.
+        NotReproducible: the decision was stored without what is needed to ask it again.
+    """
+    with database.begin() as connection:
+        return [
+            answer
+            for stored in _latest(connection, task, None)
+            for answer in _answers(database, connection, stored, queue)
+        ]
+
+
 def _compared(answer: Answer) -> tuple[object, ...]:
     seen = answer.observation
     return ("", "", "", "", "") if seen is None else (seen.value, seen.operator, seen.limit, seen.unit, seen.key)
