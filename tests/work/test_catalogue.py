@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.domain.arrays import floats, texts
+from broker.work.catalogue import Catalogue, ReplicaRows, asked_dids, is_catalogued, is_distributed, place_datasets
+from tests.work.files_for_tests import dataset_table
+
+Rows = list[dict[str, Any]]
+
+
+def catalogue(rows: Rows, **known: Any) -> Catalogue:
+    filled = [{"did": 0, "tape": False, "vp": False, "available": 10, "total": 10} | row for row in rows]
+    replicas = ReplicaRows(
+        np.array([row["did"] for row in filled], dtype=np.int64),
+        texts(row["rse"] for row in filled),
+        np.array([row["tape"] for row in filled], dtype=np.bool_),
+        np.array([row["vp"] for row in filled], dtype=np.bool_),
+        floats(row["available"] for row in filled),
+        floats(row["total"] for row in filled),
+    )
+    return Catalogue((), replicas, known.get("groupings", {}), known.get("lengths", {}), known.get("parts", {}))
+
+
+def placed(answer: Catalogue) -> list[tuple[Any, ...]]:
+    found = place_datasets(answer, np.array([4]), np.array([0]))
+    columns = (found.rse, found.is_tape, found.is_vp, found.available, found.found, found.total, found.complete)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def test_datasets_of_one_name_are_asked_for_once() -> None:
+    datasets = dataset_table([{"name": "mc:a"}, {"name": "b"}, {"name": "mc:a/"}])
+    dids, codes = asked_dids(datasets, np.array([0, 1, 2]))
+    assert dids == (("mc", "a"), ("b", "b"))
+    assert codes.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({}, (False, False, 10, 10, 10, True)),
+        ({"available": 9}, (False, False, 9, 9, 10, False)),
+        ({"available": 0, "total": 0}, (False, False, 0, 0, 0, True)),
+        ({"tape": True}, (True, False, 10, 10, 10, True)),
+        ({"available": 0, "vp": True}, (False, True, 0, 0, 10, True)),
+    ],
+)
+def test_replicas_of_a_dataset(row: dict[str, Any], expected: tuple[Any, ...]) -> None:
+    assert placed(catalogue([{"rse": "A"} | row])) == [("A", *expected)]
+
+
+@pytest.mark.parametrize("row", [{"available": None}, {"total": None}, {"available": None, "total": None}])
+def test_unknown_numbers_are_not_complete(row: dict[str, Any]) -> None:
+    ((_, _, _, available, _, total, complete),) = placed(catalogue([{"rse": "A"} | row]))
+    assert complete is False
+    assert math.isnan(available) or math.isnan(total)
+
+
+PARTS = {"parts": {0: (1, 2)}}
+
+
+def test_a_container_sums_its_constituents() -> None:
+    rows: Rows = [
+        {"did": 1, "rse": "A", "available": 10, "total": 10},
+        {"did": 2, "rse": "A", "available": 5, "total": 5},
+        {"did": 1, "rse": "B", "available": 10, "total": 10},
+        {"did": 2, "rse": "B", "available": 4, "total": 5},
+        {"did": 1, "rse": "C", "available": 10, "total": 10},
+    ]
+    assert placed(catalogue(rows, **PARTS)) == [
+        ("A", False, False, 15, 15, 15, True),
+        ("B", False, False, 14, 10, 15, False),
+        ("C", False, False, 10, 10, 15, False),
+    ]
+
+
+def test_a_constituent_without_replicas_counts_by_its_length() -> None:
+    answer = catalogue([{"did": 1, "rse": "A"}], lengths={2: 7.0}, **PARTS)
+    assert placed(answer) == [("A", False, False, 10, 10, 17, False)]
+
+
+def test_replicas_come_by_dataset_and_endpoint() -> None:
+    answer = catalogue([{"did": 0, "rse": "B"}, {"did": 0, "rse": "A"}, {"did": 1, "rse": "C"}])
+    found = place_datasets(answer, np.array([2, 5]), np.array([1, 0]))
+    assert found.dataset.tolist() == [2, 5, 5]
+    assert found.rse.tolist() == ["C", "A", "B"]
+
+
+@pytest.mark.parametrize(
+    ("groupings", "container", "distributed"),
+    [
+        (None, False, True),
+        ((), False, True),
+        (("NONE",), False, True),
+        (("NONE", "ALL"), False, False),
+        (("DATASET",), False, False),
+        (("DATASET",), True, True),
+        (("ALL",), True, False),
+    ],
+)
+def test_which_datasets_are_distributed(groupings: tuple[str, ...] | None, container: bool, distributed: bool) -> None:
+    answer = catalogue([], groupings={} if groupings is None else {0: groupings}, parts={0: (1,)} if container else {})
+    assert is_distributed(answer, 0) is distributed
+
+
+def test_what_the_catalogue_knows() -> None:
+    answer = catalogue([{"did": 3, "rse": "A"}], groupings={1: ()}, parts={2: (3,), 4: (5,)})
+    known = [is_catalogued(answer, did, frozenset({3})) for did in range(6)]
+    assert known == [False, True, True, True, False, False]

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.domain.arrays import floats, texts
+from broker.work.catalogue import Catalogue, PlacedDatasets, ReplicaRows
+from broker.work.chunks import ChunkTable
+from broker.work.datasets import DatasetUse
+from broker.work.input_files import FileTable
+from broker.work.locality import InputPlaces, NamedFiles, RankLimits, place_inputs, real_datasets, wanted_ranks
+from tests.work.files_for_tests import dataset_table, file_table, one_chunk
+
+FILES = file_table([{"fileid": 10 * (at + 1), "size": at + 1} for at in range(5)])  # ids 10..50, sizes 1..5
+EMPTY = ReplicaRows(
+    np.empty(0, dtype=np.int64),
+    texts([]),
+    np.empty(0, dtype=np.bool_),
+    np.empty(0, dtype=np.bool_),
+    floats([]),
+    floats([]),
+)
+
+
+def placed(*rows: dict[str, Any]) -> PlacedDatasets:
+    plain: dict[str, Any] = {"dataset": 0, "rse": "A", "tape": False, "vp": False, "available": 5, "total": 5}
+    filled = [plain | row for row in rows]
+    complete = [row["available"] == row["total"] or row["vp"] for row in filled]
+    return PlacedDatasets(
+        np.array([row["dataset"] for row in filled], dtype=np.int64),
+        texts(row["rse"] for row in filled),
+        np.array([row["tape"] for row in filled], dtype=np.bool_),
+        np.array([row["vp"] for row in filled], dtype=np.bool_),
+        floats(row["available"] for row in filled),
+        floats(row["available"] for row in filled),
+        floats(row["total"] for row in filled),
+        np.array(complete, dtype=np.bool_),
+    )
+
+
+def places(
+    where: PlacedDatasets,
+    limits: RankLimits | None = None,
+    named: NamedFiles | None = None,
+    *,
+    merging: bool = False,
+    nfiles: int | None = 5,
+    files: FileTable = FILES,
+) -> InputPlaces:
+    one, flag = np.zeros(1, dtype=np.int64), np.array([merging])
+    chunks = ChunkTable(one, one, np.zeros(1), flag, ~flag, ~flag)
+    datasets = dataset_table([{"nfiles": nfiles, "name": "mc:a"}])
+    answer = Catalogue((("mc", "a"),), EMPTY, {0: ("ALL",)}, {}, {})
+    inputs = one_chunk((files, DatasetUse()))
+    return place_inputs(chunks, datasets, inputs, answer, {0: 0}, where, limits or {}, named or {})
+
+
+def figures(found: InputPlaces) -> list[tuple[Any, ...]]:
+    table = found.replicas
+    columns = (table.rse, table.complete, table.holds_all, table.chunk_files, table.chunk_bytes)
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("row", "nfiles", "expected"),
+    [
+        ({}, 5, ("A", True, True, 5, 15)),
+        ({}, None, ("A", True, True, 5, 15)),
+        ({"available": 6, "total": 6}, 5, ("A", True, True, 5, 15)),
+        # complete by its own count, but shorter than the dataset: the first 5 of 6
+        ({}, 6, ("A", True, False, 5, 15)),
+        ({"available": 3}, 5, ("A", False, False, 3, 6)),
+        ({"available": 0}, 5, ("A", False, False, 0, 0)),
+        ({"available": None}, 5, ("A", False, False, 0, 0)),
+        ({"available": 0, "vp": True}, 5, ("A", True, True, 5, 15)),
+    ],
+)
+def test_files_at_a_replica(row: dict[str, Any], nfiles: int | None, expected: tuple[Any, ...]) -> None:
+    assert figures(places(placed(row), {(0, 3): 30, (0, 5): 50}, nfiles=nfiles)) == [expected]
+
+
+def test_rank_counts_all_files_of_the_dataset_not_those_of_the_chunk() -> None:
+    # the third file of the dataset has id 20 when others come before it
+    assert figures(places(placed({"available": 3}), {(0, 3): 20})) == [("A", False, False, 2, 3)]
+
+
+def test_for_merging_any_replica_holds_everything() -> None:
+    assert figures(places(placed({"available": 1}), merging=True)) == [("A", False, True, 5, 15)]
+
+
+def test_named_files_are_exactly_where_they_are_named() -> None:
+    where = placed({"available": 3}, {"rse": "B", "available": 0})
+    named: NamedFiles = {0: {10: frozenset({"B"}), 50: frozenset({"A", "C"})}}
+    found = places(where, {(0, 3): 30}, named)
+    assert figures(found) == [
+        ("A", False, False, 3, 2 + 3 + 5),
+        ("B", False, False, 1, 1),
+        ("C", False, False, 1, 5),
+    ]
+    assert [None if held is None else held.tolist() for held in found.held] == [
+        [False, True, True, False, True],
+        [True, False, False, False, False],
+        [False, False, False, False, True],
+    ]
+
+
+def test_names_do_not_matter_at_a_complete_replica() -> None:
+    named: NamedFiles = {0: {10: frozenset({"B"})}}
+    found = places(placed({}), {}, named)
+    assert figures(found)[0] == ("A", True, True, 5, 15)
+    assert found.held[0] is None
+
+
+def test_a_name_in_several_event_ranges_is_one_file() -> None:
+    files = file_table([{"fileid": 10, "lfn": 1, "size": 7}, {"fileid": 20, "lfn": 1, "size": 7}])
+    assert figures(places(placed({"available": 1}), {(0, 1): 20}, files=files)) == [("A", False, False, 1, 7)]
+
+
+def test_the_input_table() -> None:
+    table = places(placed({})).inputs
+    assert (table.scope.tolist(), table.name.tolist()) == (["mc"], ["a"])
+    assert (table.files.tolist(), table.bytes.tolist(), table.dataset_files.tolist()) == ([5], [15], [5])
+    assert (table.is_master.tolist(), table.is_pseudo.tolist()) == ([True], [False])
+    assert (table.distributed.tolist(), table.catalogued.tolist()) == ([False], [True])
+
+
+def test_pseudo_datasets_have_no_replicas() -> None:
+    inputs = one_chunk((FILES, DatasetUse()), (FILES, DatasetUse(pseudo=True)))
+    assert real_datasets(inputs).tolist() == [0]
+    one, flag = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.bool_)
+    chunks = ChunkTable(one, one, np.zeros(1), flag, flag, flag)
+    datasets = dataset_table([{"nfiles": 5}, {"nfiles": 5}])
+    answer = Catalogue((("s", "ds0"),), EMPTY, {}, {}, {})
+    where = placed({}, {"dataset": 1})
+    found = place_inputs(chunks, datasets, inputs, answer, {0: 0}, where, {}, {})
+    assert found.replicas.input.tolist() == [0]
+    assert found.inputs.catalogued.tolist() == [False, False]
+    assert found.inputs.distributed.tolist() == [True, True]
+
+
+def test_ranks_are_wanted_of_partial_replicas_only() -> None:
+    where = placed({}, {"rse": "B", "available": 3}, {"rse": "C", "available": 0}, {"rse": "D", "available": 3})
+    assert wanted_ranks(where, dataset_table([{"nfiles": 5}])) == [(0, 3)]
+    assert wanted_ranks(placed({}), dataset_table([{"nfiles": 6}])) == [(0, 5)]
