@@ -24,7 +24,7 @@ def cut_limits(work: WorkTable, chunk: int, queues: QueueTable, candidates: Ints
     direct = reads_directly(
         work.merging[row],
         work.use_local_io[row],
-        work.allow_input_lan[row].astype(np.float64),
+        work.allow_input_lan[row] > 0,
         queues.direct_access_lan[candidates],
         queues.maxinputsize_mb[candidates],
     )
