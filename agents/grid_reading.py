@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -38,11 +39,10 @@ class GridReading:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What is stored with the snapshot for people."""
+        """What is stored with the snapshot: how each source was found, and how many rows were left out."""
         states = self.snapshot.states
         return {
-            "states": {state.name: state.state for state in states},
-            "ages_s": {state.name: state.age_s for state in states if state.age_s is not None},
+            "states": [dataclasses.asdict(state) for state in states],
             "left_out": len(self.snapshot.left_out),
         }
 
