@@ -1,0 +1,1 @@
+"""Example rules for gridbroker."""

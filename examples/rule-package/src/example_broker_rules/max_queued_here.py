@@ -1,0 +1,41 @@
+"""No queue gets more work while very many jobs of all shares wait there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.domain.facts import JobFacts
+from broker.domain.queues import QueueTable
+from broker.domain.work import WorkTable
+from broker.rules.contract import Filter, TuningView
+
+LIMIT_JOBS = 5000.0
+
+
+class MaxQueuedHere(Filter):
+    """Rejects queues with more than 5000 activated jobs, for all but urgent chunks.
+
+    Source: agreement of the example collaboration with its sites.
+    """
+
+    name = "max_queued_here"
+    code = "too_many_queued"
+    title = "Not more than 5000 jobs wait at the queue"
+    kind = "temporary"
+    sources = ("jobs",)
+    unknown_policy = "keep"
+    provenance = "Example collaboration"
+
+    def applies(self, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Bools:
+        """Chunks that are not urgent."""
+        return np.asarray(~facts.express)
+
+    def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools:
+        """(1, Q)."""
+        return np.asarray(facts.all_activated <= LIMIT_JOBS)
+
+    def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
+        """Activated jobs."""
+        return Observation(float(facts.all_activated.item()), "<=", LIMIT_JOBS, "jobs", "rule")
