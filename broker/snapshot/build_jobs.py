@@ -49,6 +49,7 @@ def _usable_counts(source: RawSource, unified: dict[str, int], left_out: list[Le
             continue
         try:
             numbers = {key: _zero_if_null(not_negative(row[key], key)) for key in COUNT_COLUMNS}
+            text(row["gshare"], "gshare")
         except BadValueError as bad:
             left_out.append(LeftOut("jobs", str(row["computingsite"])[:80], bad.code, str(bad)))
             continue

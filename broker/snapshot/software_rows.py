@@ -1,0 +1,197 @@
+"""Published software tags to :class:`QueueSoftware`: what is of the wrong type is left out and reported."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from broker.domain.software import (
+    EXCLUSIVE,
+    ContainerSources,
+    GpuSummary,
+    Hardware,
+    HardwareEntry,
+    QueueSoftware,
+    tag_key,
+)
+from broker.domain.work import LeftOut
+from broker.snapshot.raw import RawSource
+from broker.snapshot.readings import MAX_NAME_CHARACTERS, BadValueError, json_object
+
+#: The pseudo-queue with the union of all queues, by which container names are resolved.
+ALL_QUEUES = "ALL"
+#: Faults reported for one queue; more are of the same kind.
+MAX_REPORTED = 5
+#: Documents kept between readings, by digest: what is published seldom changes.
+MAX_REMEMBERED = 2048
+
+Read = tuple[QueueSoftware, tuple[str, ...]]
+_remembered: dict[str, Read] = {}
+
+
+def digest_of(text: str) -> str:
+    """Equal texts, equal digest."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def build_software(
+    source: RawSource, unified: dict[str, int], left_out: list[LeftOut]
+) -> tuple[tuple[QueueSoftware | None, ...], ContainerSources]:
+    """The tags of each unified queue (None without any), and the sources of containers published for all queues."""
+    found: list[QueueSoftware | None] = [None] * len(unified)
+    sources = ContainerSources()
+    for row in source.rows("sw_tags").records():
+        name, text = row["panda_queue"], row["data"]
+        if name == ALL_QUEUES:
+            sources = read_sources(text, left_out)
+        elif name in unified:
+            software, faults = read_software(text)
+            found[unified[name]] = software
+            left_out.extend(LeftOut("software", str(name)[:80], "defaulted", fault) for fault in faults)
+    return tuple(found), sources
+
+
+def read_software(text: Any) -> Read:
+    """The tags in a document, and what in it could not be read."""
+    digest = digest_of(text) if isinstance(text, str) else ""
+    known = _remembered.get(digest)
+    if known is None:
+        known = _parsed(text, digest)
+        if len(_remembered) >= MAX_REMEMBERED:
+            _remembered.clear()
+        _remembered[digest] = known
+    return known
+
+
+def _parsed(text: Any, digest: str) -> Read:
+    try:
+        body = json_object(text, "data")
+    except BadValueError as bad:
+        return QueueSoftware(digest, readable=False), (str(bad),)
+    faults: list[str] = []
+    hardware = _hardware(body.get("architectures"), faults)
+    tags, names = set(), set()
+    for tag in _items(body, "tags", dict, faults):
+        platform, project, release = (_text(tag.get(key)) for key in ("cmtconfig", "project", "release"))
+        if platform and project and release is not None:
+            tags.add(tag_key(platform, project, release))
+        names.update(_names_of(tag, faults))
+    return (
+        QueueSoftware(
+            digest,
+            readable=hardware is not None,
+            cmtconfigs=tuple(_interned(_items(body, "cmtconfigs", str, faults))),
+            containers=tuple(_interned(name for name in _items(body, "containers", str, faults) if name)),
+            cvmfs=frozenset(_interned(_items(body, "cvmfs", str, faults))),
+            tags=frozenset(_interned(tags)),
+            container_names=frozenset(_interned(names)),
+            hardware=hardware or Hardware(),
+        ),
+        tuple(faults[:MAX_REPORTED]),
+    )
+
+
+def _interned(words: Any) -> Iterator[str]:
+    """The words, each kept once in memory however many queues publish it."""
+    return (sys.intern(word) for word in words)
+
+
+def _items(body: dict[str, Any], key: str, kind: type, faults: list[str]) -> Iterator[Any]:
+    """The usable items of a list; a missing list is empty, and so is a value that is no list."""
+    value = body.get(key)
+    if value is None:
+        return
+    if not isinstance(value, list):
+        faults.append(f"{key}: wrong_type: {type(value).__name__}")
+        return
+    for item in value:
+        if isinstance(item, kind):
+            yield item
+        else:
+            faults.append(f"{key}: wrong_type: an item of type {type(item).__name__}")
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and len(value) <= MAX_NAME_CHARACTERS else None
+
+
+def _names_of(tag: dict[str, Any], faults: list[str]) -> Iterator[str]:
+    name = tag.get("container_name")
+    if isinstance(name, str) and name:
+        yield name
+    yield from (source for source in _items(tag, "sources", str, faults) if source)
+
+
+def _hardware(value: Any, faults: list[str]) -> Hardware | None:
+    """The description; None if it cannot be read, as then nobody can tell whom the queue keeps out."""
+    if value is None:
+        return Hardware()
+    if not isinstance(value, list):
+        faults.append(f"architectures: wrong_type: {type(value).__name__}")
+        return None
+    entries: dict[str, HardwareEntry] = {}
+    for item in value:
+        if not isinstance(item, dict):
+            faults.append(f"architectures: wrong_type: an item of type {type(item).__name__}")
+            return None
+        kind = item.get("type")
+        if kind in ("cpu", "gpu"):
+            entries[kind] = _entry(item, faults)
+    return Hardware(entries.get("cpu"), entries.get("gpu"))
+
+
+def _entry(item: dict[str, Any], faults: list[str]) -> HardwareEntry:
+    values = {key: _words(item.get(key), key, faults) for key in ("arch", "vendor", "instr")}
+    # a plain text, such as a version, keeps nobody out
+    exclusive = any(isinstance(value, list) and EXCLUSIVE in value for value in item.values())
+    return HardwareEntry(**values, exclusive=exclusive)
+
+
+def _words(value: Any, key: str, faults: list[str]) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    words = [value] if isinstance(value, str) else value
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        faults.append(f"architectures.{key}: wrong_type")
+        return tuple(word for word in words if isinstance(word, str)) if isinstance(words, list) else ()
+    return tuple(sys.intern(word) for word in words)
+
+
+def read_sources(text: Any, left_out: list[LeftOut]) -> ContainerSources:
+    """Where containers come from: for each name the sources of all tags with it."""
+    try:
+        body = json_object(text, "data")
+    except BadValueError as bad:
+        left_out.append(LeftOut("software", ALL_QUEUES, bad.code, str(bad)))
+        return ContainerSources()
+    faults: list[str] = []
+    found: dict[str, set[str]] = {}
+    for tag in _items(body, "tags", dict, faults):
+        name = tag.get("container_name")
+        if isinstance(name, str) and name:
+            found.setdefault(name, set()).update(_items(tag, "sources", str, faults))
+    left_out.extend(LeftOut("software", ALL_QUEUES, "defaulted", fault) for fault in faults[:MAX_REPORTED])
+    return ContainerSources(digest_of(text), {name: tuple(sorted(sources)) for name, sources in found.items()})
+
+
+_GPU_COLUMNS = (
+    ("vendor", "vendor"),
+    ("model", "model"),
+    ("generation", "architecture"),
+    ("cuda", "framework_version"),
+    ("driver", "driver_version"),
+)
+
+
+def build_gpus(source: RawSource, unified: dict[str, int]) -> tuple[tuple[GpuSummary, ...], ...]:
+    """What pilots have seen of GPUs at each unified queue; empty text and a memory of 0 are not known."""
+    groups: list[list[GpuSummary]] = [[] for _ in unified]
+    for row in source.rows("mv_worker_node_gpu_summary").records():
+        queue = unified.get(row["panda_queue"])
+        if queue is not None:
+            words = {name: _text(row[column]) or None for name, column in _GPU_COLUMNS}
+            vram = str(row["vram"]) if row["vram"] else None
+            groups[queue].append(GpuSummary(vram=vram, **words))
+    return tuple(tuple(group) for group in groups)

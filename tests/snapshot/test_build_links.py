@@ -1,0 +1,125 @@
+"""The matrix of links."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.snapshot.build_links import KEYS
+from broker.snapshot.snapshot import Snapshot
+from tests.snapshot.raw_grid import NOW, ago, at_site, build, endpoint, link, queue, uses
+
+
+def of(*links: dict[str, Any]) -> Snapshot:
+    return build(
+        schedconfig_json=[queue("N1"), queue("N2"), queue("S")],
+        panda_site=[at_site("N1", "NUC"), at_site("N2", "OTHER"), at_site("S", "SAT")],
+        site=[{"site_name": "NUC", "role": "nucleus"}, {"site_name": "OTHER", "role": "nucleus"}],
+        ddm_endpoint=[endpoint("D", "SAT"), endpoint("E", "NUC"), endpoint("F", "FAR")],
+        panda_ddm_relation=[uses("S", "D"), uses("N1", "E"), uses("N2", "F")],
+        network_matrix_kv=links,
+    )
+
+
+def value(snapshot: Snapshot, field: str, src: str, dst: str = "NUC") -> float:
+    """The figure of a link, NaN without one."""
+    sites = list(snapshot.links.sites)
+    column = list(snapshot.nuclei.name).index(dst)
+    return float(getattr(snapshot.links, field)[sites.index(src), column]) if src in sites else math.nan
+
+
+@pytest.mark.parametrize(
+    ("ts", "counts"),
+    [
+        (ago(minutes=60), False),
+        (ago(minutes=59, seconds=59), True),
+        (ago(minutes=60, seconds=1), False),
+        (NOW, True),
+        (ago(minutes=59).replace(tzinfo=None), True),
+    ],
+)
+@pytest.mark.parametrize("key", KEYS)
+def test_a_row_counts_for_60_minutes(key: str, ts: datetime, counts: bool) -> None:
+    found = value(of(link("SAT", "NUC", key, 5, ts)), KEYS[key], "SAT")
+    assert found == 5 if counts else math.isnan(found)
+
+
+def test_freshness_is_by_key() -> None:
+    snapshot = of(
+        link("SAT", "NUC", "dashb_mbps_1h", 9, ago(minutes=61)),
+        link("SAT", "NUC", "dashb_mbps_1d", 7),
+        link("SAT", "NUC", "AGIS_closeness", 3),
+    )
+    assert math.isnan(value(snapshot, "mbps_1h", "SAT"))
+    assert (value(snapshot, "mbps_1d", "SAT"), value(snapshot, "closeness", "SAT")) == (7, 3)
+
+
+def test_totals_are_over_all_fresh_sources_and_zero_without_any() -> None:
+    snapshot = of(
+        link("SAT", "NUC", "Production Output_queued", 100),
+        link("FAR", "NUC", "Production Output_queued", 20),
+        link("UNKNOWN", "NUC", "Production Output_queued", 3),
+        link("NUC", "NUC", "Production Output_queued", 1),
+        link("OLD", "NUC", "Production Output_queued", 1000, ago(hours=2)),
+        link("SAT", "NUC", "Express_queued", 4),
+    )
+    assert list(snapshot.nuclei.name) == ["NUC", "OTHER"]
+    assert list(snapshot.links.total_queued) == [124, 0]
+    assert list(snapshot.links.total_queued_express) == [4, 0]
+
+
+@pytest.mark.parametrize(
+    ("key", "number", "code"),
+    [
+        ("Production Output_queued", -1, "negative"),
+        ("dashb_mbps_1h", -5, "negative"),
+        ("dashb_mbps_1h", math.nan, "not_finite"),
+        ("AGIS_closeness", math.inf, "not_finite"),
+        ("AGIS_closeness", "near", "wrong_type"),
+    ],
+)
+def test_a_bad_value_is_left_out(key: str, number: Any, code: str) -> None:
+    snapshot = of(link("SAT", "NUC", key, number), link("FAR", "NUC", key, 2))
+    assert math.isnan(value(snapshot, KEYS[key], "SAT"))
+    assert value(snapshot, KEYS[key], "FAR") == 2
+    assert [(entry.source, entry.identifier, entry.code) for entry in snapshot.left_out] == [("links", "SAT NUC", code)]
+
+
+def test_closeness_may_be_minus_one() -> None:
+    assert value(of(link("SAT", "NUC", "AGIS_closeness", -1)), "closeness", "SAT") == -1
+
+
+@pytest.mark.parametrize(
+    ("row", "code"),
+    [
+        (link("SAT", "NUC", "AGIS_closeness", 1, None), "missing"),
+        ({"src": None, "dst": "NUC", "key": "AGIS_closeness", "value": 1, "ts": NOW}, "missing"),
+        (link("x" * 1_000_000, "NUC", "AGIS_closeness", 1), "too_long"),
+    ],
+)
+def test_a_link_without_a_time_or_a_name_is_left_out(row: dict[str, Any], code: str) -> None:
+    snapshot = of(row, link("FAR", "NUC", "AGIS_closeness", 2))
+    assert [entry.code for entry in snapshot.left_out] == [code]
+    assert value(snapshot, "closeness", "FAR") == 2
+
+
+def test_rows_that_nobody_asks_for() -> None:
+    snapshot = of(
+        link("SAT", "NUC", "Production Output_done_6h", 5),
+        link("SAT", "SAT", "AGIS_closeness", 5),
+        link("SAT", "NUC", "AGIS_closeness", None),
+    )
+    assert list(snapshot.links.sites) == ["NUC", "OTHER"]
+    assert np.isnan(snapshot.links.closeness).all()
+    assert snapshot.left_out == ()
+
+
+def test_the_storage_site_of_a_queue_is_that_of_its_default_output() -> None:
+    snapshot = of(link("SAT", "NUC", "AGIS_closeness", 1))
+    sites = list(snapshot.links.sites)
+    at = dict(zip(snapshot.queues.name, snapshot.queues.storage_site, strict=True))
+    assert at == {"N1": sites.index("NUC"), "S": sites.index("SAT"), "N2": -1}
