@@ -1,0 +1,56 @@
+"""The files of this repository, for the tests that read them."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CODE = ("broker", "agents", "benchmarks", "examples")
+_NOT_OURS = {".git", ".venv", "__pycache__", "_data", "build", "dist"}
+
+
+def files(*folders: str, suffix: str = ".py") -> list[Path]:
+    """The files below some folders of the repository that are there."""
+    return [
+        path
+        for folder in folders
+        for path in sorted((ROOT / folder).rglob(f"*{suffix}"))
+        if path.is_file() and not _NOT_OURS.intersection(path.relative_to(ROOT).parts)
+    ]
+
+
+def text_files() -> list[Path]:
+    """Every file of the repository that people read."""
+    kinds = {".py", ".md", ".toml", ".yaml", ".yml", ".sql", ".sh", ""}
+    found = []
+    for path in sorted(ROOT.rglob("*")):
+        parts = path.relative_to(ROOT).parts
+        hidden = any(part.startswith(".") and part not in (".ci", ".gitignore") for part in parts)
+        if path.suffix in kinds and not hidden and not _NOT_OURS.intersection(parts) and path.is_file():
+            found.append(path)
+    return found
+
+
+def shown(path: Path) -> str:
+    """The path as it is written in messages."""
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def syntax_tree(path: Path) -> ast.Module:
+    """The parsed file."""
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def imported_modules(path: Path) -> set[str]:
+    """The full names of what a file imports, wherever in the file."""
+    found: set[str] = set()
+    for node in ast.walk(syntax_tree(path)):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            assert node.level == 0, f"{shown(path)} imports relatively"
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found

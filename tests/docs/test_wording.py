@@ -1,0 +1,73 @@
+"""What must not stand in the repository: loose ends, tests that do not run, and paths of somebody's machine."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.docs.source_tree import CODE, files, shown, text_files
+
+# Written in two pieces, so that this file does not hold what it looks for.
+ANYWHERE = {
+    "a loose end": re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b"),
+    "a path of one machine": re.compile(r"(?<![\w.$}*])/(?:wo" r"rk|tm" r"p|ro" r"ot)/\w"),
+    "a path outside the repository": re.compile(r"\.\./sha" r"red"),
+    "a ticket number in place of a reason": re.compile(r"\b[Ii]ss" r"ue #?\d"),
+}
+IN_CODE = {
+    "a stub": re.compile(r"NotImplemented" r"Error"),
+    "a test that does not run": re.compile(r"pytest\.(?:mark\.)?(?:sk" r"ip|xf" r"ail)"),
+    "an ignored type error without its code": re.compile(r"# type: " r"ignore(?!\[)"),
+    "an exception swallowed whole": re.compile(r"except(?: Exception)?:\s*pass"),
+    "a wait for luck": re.compile(r"^\s*time\.sle" r"ep\(", re.MULTILINE),
+}
+# The embedded server polls processes that give no other sign.
+MAY_SLEEP = {"broker/store/embedded.py"}
+
+
+def findings(text: str, patterns: dict[str, re.Pattern[str]]) -> list[str]:
+    return [
+        f"line {text.count(chr(10), 0, match.start()) + 1}: {meaning}: {match[0]!r}"
+        for meaning, pattern in patterns.items()
+        for match in pattern.finditer(text)
+    ]
+
+
+def test_nothing_unfinished_and_nobodys_machine() -> None:
+    found = {shown(path): findings(path.read_text(encoding="utf-8"), ANYWHERE) for path in text_files()}
+    assert len(found) > 100
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_code_has_no_stubs_and_tests_run() -> None:
+    wrong = {}
+    for path in files(*CODE, "tests"):
+        found = findings(path.read_text(encoding="utf-8"), IN_CODE)
+        wrong[shown(path)] = [line for line in found if not (shown(path) in MAY_SLEEP and "a wait for luck" in line)]
+    assert {name: lines for name, lines in wrong.items() if lines} == {}
+
+
+def test_every_file_begins_with_postponed_annotations() -> None:
+    wanted = "from __future__ import annotations"
+    lacking = [
+        shown(path)
+        for path in files(*CODE, "tests")
+        if path.read_text(encoding="utf-8").strip() and wanted not in path.read_text(encoding="utf-8")
+    ]
+    assert [name for name in lacking if not name.endswith("__init__.py")] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("see /wo" + "rk/main/x", 1),
+        ("read ../sha" + "red/a.md", 1),
+        ("solves iss" + "ue 12", 1),
+        ("# TO" + "DO later", 1),
+        ("a network/tm" + "p/x and ${HOME}/wo" + "rk/x", 0),
+        ("an issue of taste", 0),
+    ],
+)
+def test_the_patterns_find_what_they_are_for(text: str, count: int) -> None:
+    assert len(findings(text, ANYWHERE)) == count
