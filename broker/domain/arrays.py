@@ -73,9 +73,10 @@ def codes_of(values: Texts, vocabulary: Sequence[str | None]) -> Ints:
 
 def distinct(values: Texts) -> tuple[list[str | None], Ints]:
     """The distinct texts in order of first appearance, and the position of each value among them (1-D)."""
-    position: dict[str | None, int] = {}
-    codes = np.fromiter((position.setdefault(value, len(position)) for value in values.ravel()), np.int64, values.size)
-    return list(position), codes
+    items: list[str | None] = values.ravel().tolist()
+    known = list(dict.fromkeys(items))
+    position = {value: index for index, value in enumerate(known)}
+    return known, np.array([position[value] for value in items], dtype=np.int64)
 
 
 def frozen(array: AnyArray) -> AnyArray:

@@ -80,14 +80,11 @@ def running_equivalent(running: Floats, starting: Floats, workers: Floats, slots
 
     Source: ATLAS Production Job Brokerage, initial weight.
     """
-    bootstrap = np.where(
-        (running < MAX_WORKERS_COUNTED) & (workers > running), np.minimum(MAX_WORKERS_COUNTED, workers), 0.0
-    )
-    result = np.maximum(running, bootstrap)
-    known = ~np.isnan(slots)
-    if known.any():
+    # workers count up to 20, and only where they are more than the running jobs: both follow from the largest of the two
+    result = np.maximum(running, np.minimum(workers, MAX_WORKERS_COUNTED))
+    if not np.isnan(slots).all():
         proactive = np.where(slots > 0, np.floor(slots / np.maximum(cores, 1.0)), starting)
-        result = np.where(known, np.fmax(result, proactive), result)
+        np.fmax(result, np.where(np.isnan(slots), np.nan, proactive), out=result)
     return np.asarray(result)
 
 

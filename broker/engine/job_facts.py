@@ -288,8 +288,12 @@ def _nucleus_facts(nucleus: Ints, express: Bools, grid: GridFacts) -> dict[str, 
         "queued_express": _at_links(links.queued_express, source),
         "throughput_mbps": _at_links(_newest(links.mbps_1h, links.mbps_1d, links.mbps_1w), source),
     }
-    taken = {name: np.where(has[:, None], table[at], _nothing(table)) for name, table in by_nucleus.items()}
+    taken = {name: table[at] for name, table in by_nucleus.items()}
+    if not has.all():
+        for name, rows_of_nucleus in taken.items():
+            rows_of_nucleus[~has] = _nothing(by_nucleus[name])
     queued, queued_express = taken.pop("queued"), taken.pop("queued_express")
+    queued[express] = queued_express[express]
     return {
         "has_nucleus": has[:, None],
         "nucleus_bare": np.where(has, nuclei.bare[at], BARE_NONE)[:, None],
@@ -298,7 +302,7 @@ def _nucleus_facts(nucleus: Ints, express: Bools, grid: GridFacts) -> dict[str, 
             :, None
         ],
         "storage_known": grid.storage_known,
-        "link_queued": np.where(express[:, None], queued_express, queued),
+        "link_queued": queued,
         **taken,
     }
 

@@ -165,7 +165,7 @@ def make_load(count: int = 1, **columns: Any) -> Load:
         for name, kind in kinds.items()
         if kind in DTYPES
     }
-    return Load(**arrays, bootstrap_allowed=bool(columns.get("bootstrap_allowed", False)))
+    return Load(**arrays)
 
 
 def tuning_for(rule: Rule, **values: Any) -> TuningView:

@@ -26,7 +26,16 @@ class RunningQueued(LoadWeight):
 
     def factor(self, load: Load) -> Floats:
         """Shape of ``load.running``: above 0."""
-        waiting = load.activated + load.starting + load.defined + QUEUED_OFFSET
-        many = np.clip((load.assigned + 1.0) / (load.activated + 1.0), 1.0, LARGEST_MANY_ASSIGNED)
-        remote = (load.running + 1.0) / (waiting + load.assigned) / many
-        return np.where(load.all_local, (load.running + 1.0) / waiting, remote)
+        waiting = load.activated + load.starting
+        waiting += load.defined
+        waiting += QUEUED_OFFSET
+        many = load.assigned + 1.0
+        many /= load.activated + 1.0
+        np.clip(many, 1.0, LARGEST_MANY_ASSIGNED, out=many)
+        # jobs that wait for their input count only where this chunk's input is not local
+        np.copyto(many, 1.0, where=load.all_local)
+        np.add(waiting, load.assigned, out=waiting, where=~load.all_local)
+        factor = load.running + 1.0
+        factor /= waiting
+        factor /= many
+        return factor
