@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from broker import resources
 from broker.errors import BrokerError
 from broker.store.leases import LeaseTerms
 
@@ -62,6 +63,12 @@ class AgentsConfiguration(_Section):
     def lease_terms(self) -> LeaseTerms:
         """``leases`` as the store wants it."""
         return LeaseTerms(**self.leases.model_dump())
+
+
+def config_file(name: str, folder: Path | None = None) -> Path:
+    """The configuration file ``name``: that in ``folder`` if it is there, else the shipped one."""
+    own = None if folder is None else folder / name
+    return own if own is not None and own.exists() else resources.path(f"config/{name}")
 
 
 def load(path: Path, known_agents: tuple[str, ...]) -> AgentsConfiguration:

@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
 import yaml
 
-from broker import resources
 from broker.snapshot import raw
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import RawSource
@@ -66,10 +66,9 @@ def _note(state: SourceState) -> str:
 class GridReader:
     """Reads the grid cycle after cycle and remembers the last good reading of each source."""
 
-    def __init__(self, job_statistics: JobStatistics) -> None:
-        """Count jobs as ``job_statistics`` says; limits come from ``config/sources.yaml``."""
-        text = resources.path("config/sources.yaml").read_text(encoding="utf-8")
-        self._limits: dict[str, SourceLimit] = limits_of(yaml.safe_load(text))
+    def __init__(self, job_statistics: JobStatistics, limits: Path) -> None:
+        """Count jobs as ``job_statistics`` says; ``limits`` is the file ``sources.yaml``."""
+        self._limits: dict[str, SourceLimit] = limits_of(yaml.safe_load(limits.read_text(encoding="utf-8")))
         self._job_statistics = job_statistics
         self._last_good: dict[str, RawSource] = {}
 

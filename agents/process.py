@@ -15,12 +15,13 @@ JobGeneration = Literal["auto", "broker", "jedi"]
 
 
 class ProcessSettings(BaseModel):
-    """The file.
+    """The file, and the folder that other configuration files are looked for in.
 
     Attributes:
         profile: name of the profile under ``config/profiles``.
         job_generation: who makes the jobs.
         job_statistics: where the job counts come from.
+        folder: with configuration files of the operator's own; not a word of the file.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -28,6 +29,7 @@ class ProcessSettings(BaseModel):
     profile: str = Field(default="seed", pattern=r"^[A-Za-z0-9_-]+$")
     job_generation: JobGeneration = "auto"
     job_statistics: Literal["live", "panda"] = "live"
+    folder: Path | None = Field(default=None, exclude=True)
 
     def makes_jobs(self, installation: str) -> bool:
         """Whether the broker makes the jobs itself, in an ``installation`` that is standalone or beside PanDA."""
@@ -36,15 +38,17 @@ class ProcessSettings(BaseModel):
         return self.job_generation == "broker"
 
 
-def load_process(path: Path) -> ProcessSettings:
-    """Read and check the file.
+def load_process(path: Path, folder: Path | None = None) -> ProcessSettings:
+    """Read and check the file; ``folder`` is that of the operator's own files.
 
     Raises:
         ConfigurationError: it is missing, no YAML, has unknown names, or wrong values.
     """
     remedy = "compare with the file that is shipped"
     try:
-        return ProcessSettings.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        settings = ProcessSettings.model_validate({} if content is None else content)
+        return settings.model_copy(update={"folder": folder})
     except ValidationError as error:
         found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise ConfigurationError(found, str(path), remedy) from error

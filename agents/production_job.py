@@ -15,10 +15,11 @@ from pydantic import Field
 
 from agents import fault_points
 from agents.base import Agent, AgentOptions, CycleContext, CycleReport
+from agents.configuration import config_file
 from agents.grid_reading import GridReader, GridReading
 from agents.placement_writing import BatchWriter, batches, reactivate, records_of
 from agents.process import ProcessSettings
-from broker import __version__, resources
+from broker import __version__
 from broker.brokerages.placing import PlacedChunk, StageTimes, place
 from broker.brokerages.profile import BrokerageProfile, build_chain, read_profile
 from broker.domain.decisions import Decision
@@ -89,10 +90,10 @@ class ProductionJobAgent(Agent[ProductionJobOptions]):
             ProfileError: the profile or one of its rules cannot be used.
         """
         super().__init__(options, process)
-        text = resources.path(f"config/profiles/{process.profile}.yaml").read_text(encoding="utf-8")
+        text = config_file(f"profiles/{process.profile}.yaml", process.folder).read_text(encoding="utf-8")
         self._entry: BrokerageProfile = read_profile(text).of(NAME)
         self._chain: Chain = build_chain(self._entry)
-        self._grid = GridReader(process.job_statistics)
+        self._grid = GridReader(process.job_statistics, config_file("sources.yaml", process.folder))
 
     def cycle(self, context: CycleContext) -> CycleReport:
         """Broker once all tasks that have ready input."""

@@ -14,6 +14,7 @@ class Settings(BaseSettings):
 
     Attributes:
         database_url: the database; None for the embedded one in ``home``.
+        config: folder with configuration files of your own; those that are not in it are the shipped ones.
         home: folder of the embedded database (default: the platform's user data folder).
         panda_schema: schema of PanDA's tables; None for the one that the database was installed with.
         meta_schema: schema of PanDA's ``sitedata``; None likewise.
@@ -22,6 +23,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="BROKER_", env_ignore_empty=True, frozen=True)
 
     database_url: str | None = None
+    config: Path | None = None
     home: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir("gridbroker", appauthor=False)))
     panda_schema: str | None = None
     meta_schema: str | None = None

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from agents import registry
-from agents.configuration import AgentsConfiguration, load
-from broker import resources
-from broker.cli.context import open_store
+from agents.configuration import AgentsConfiguration, config_file, load
+from broker.cli.context import open_store, settings_of
 from broker.cli.output import print_json, print_table, remark
 from broker.errors import FAILED
 from broker.store import agent_runs, leases, services
@@ -25,7 +24,7 @@ def agents(
     ] = False,
 ) -> None:
     """What runs, when, the last outcome, and who holds the lease."""
-    configuration = load(resources.path("config/agents.yaml"), registry.NAMES)
+    configuration = load(config_file("agents.yaml", settings_of(context).config), registry.NAMES)
     with open_store(context) as database:
         if health:
             raise typer.Exit(_health(database, configuration.service.healthy_within_s))

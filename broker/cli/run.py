@@ -15,11 +15,10 @@ import typer
 
 from agents import cycle, fault_points, json_log, registry
 from agents.base import Agent, CycleContext, CycleRequest
-from agents.configuration import AgentsConfiguration, load
+from agents.configuration import AgentsConfiguration, config_file, load
 from agents.leadership import LeaseKeeper, holder_name
 from agents.process import load_process
-from broker import resources
-from broker.cli.context import open_store
+from broker.cli.context import open_store, settings_of
 from broker.cli.output import escaped, print_json, print_table, remark
 from broker.errors import FAILED, REFUSED, WRONG_USAGE, BrokerError, Refused
 from broker.store import leases
@@ -67,9 +66,11 @@ def run(
     moment = None if at == "now" else _moment(at)
     told: list[dict[str, Any]] = []
     request = CycleRequest(tuple(task) if task else None, dry_run, independent, print_json if json else told.append)
-    configuration = load(resources.path("config/agents.yaml"), registry.NAMES)
+    configuration = load(config_file("agents.yaml", settings_of(context).config), registry.NAMES)
+    folder = settings_of(context).config
+    process = load_process(config_file("broker.yaml", folder), folder)
     options = configuration.agents[agent].options if agent in configuration.agents else {}
-    chosen = registry.make(agent, options, load_process(resources.path("config/broker.yaml")))
+    chosen = registry.make(agent, options, process)
     with open_store(context) as database:
         prepared = _Prepared(
             database, moment or _now(database), secrets.randbits(SEED_BITS) if seed is None else seed, request

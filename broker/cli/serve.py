@@ -6,18 +6,18 @@ import logging
 import os
 import signal
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
 import typer
 
 from agents import fault_points, json_log, registry
-from agents.configuration import AgentsConfiguration, load
+from agents.configuration import AgentsConfiguration, config_file, load
 from agents.leadership import LeaseKeeper, holder_name
 from agents.process import load_process
 from agents.runtime import Service, enabled_agents
-from broker import resources
-from broker.cli.context import open_store
+from broker.cli.context import open_store, settings_of
 from broker.cli.output import remark
 from broker.errors import FAILED, REFUSED
 from broker.store.database import Database
@@ -32,9 +32,9 @@ def serve(
     """Run all agents on their schedules, until stopped."""
     fault_points.arm(os.environ)
     json_log.configure()
-    configuration = load(resources.path("config/agents.yaml"), registry.NAMES)
+    configuration = load(config_file("agents.yaml", settings_of(context).config), registry.NAMES)
     with open_store(context) as database:
-        service = _service(database, configuration)
+        service = _service(database, configuration, settings_of(context).config)
         if once:
             status = _run_once(service)
         else:
@@ -46,8 +46,8 @@ def serve(
     raise typer.Exit(status)
 
 
-def _service(database: Database, configuration: AgentsConfiguration) -> Service:
-    make = partial(registry.make, process=load_process(resources.path("config/broker.yaml")))
+def _service(database: Database, configuration: AgentsConfiguration, folder: Path | None) -> Service:
+    make = partial(registry.make, process=load_process(config_file("broker.yaml", folder), folder))
     keeper = LeaseKeeper(database, holder_name(), configuration.lease_terms)
     return Service(database, enabled_agents(configuration.agents, make), keeper, configuration.service)
 

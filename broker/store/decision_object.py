@@ -25,7 +25,6 @@ def decision_object(origin: Origin, record: DecisionRecord) -> dict[str, Any]:
         "pending_until": _moment(record.pending_until),
         "snapshot": origin.snapshot,
         "tuning": origin.tuning,
-        "notes": list(decision.notes),
     }
 
 
