@@ -55,7 +55,9 @@ def build_software(
 
 def read_software(text: Any) -> Read:
     """The tags in a document, and what in it could not be read."""
-    digest = digest_of(text) if isinstance(text, str) else ""
+    if not isinstance(text, str):
+        return _parsed(text, "")
+    digest = digest_of(text)
     known = _remembered.get(digest)
     if known is None:
         known = _parsed(text, digest)
@@ -191,7 +193,7 @@ def build_gpus(source: RawSource, unified: dict[str, int]) -> tuple[tuple[GpuSum
     for row in source.rows("mv_worker_node_gpu_summary").records():
         queue = unified.get(row["panda_queue"])
         if queue is not None:
-            words = {name: _text(row[column]) or None for name, column in _GPU_COLUMNS}
-            vram = str(row["vram"]) if row["vram"] else None
+            words = {name: _text(row.get(column)) or None for name, column in _GPU_COLUMNS}
+            vram = str(row["vram"]) if row.get("vram") else None
             groups[queue].append(GpuSummary(vram=vram, **words))
     return tuple(tuple(group) for group in groups)

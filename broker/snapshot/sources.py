@@ -32,6 +32,8 @@ SOURCES = (
 #: The table without which a source of several tables says nothing.
 MAIN_TABLES = {"queues": "schedconfig_json", "storages": "ddm_endpoint"}
 
+LIMIT_KEYS = ("max_age_s", "may_be_empty", "max_shrink")
+
 State = Literal["ok", "stale", "missing", "shrunk", "failed"]
 
 
@@ -113,27 +115,38 @@ def _age_s(source: RawSource, now: datetime) -> float | None:
     return (now - newest).total_seconds()
 
 
-def limits_of(settings: Mapping[str, Mapping[str, object]]) -> dict[str, SourceLimit]:
+def limits_of(settings: Mapping[str, object]) -> dict[str, SourceLimit]:
     """The limits as configured, one entry a source.
 
     Raises:
-        ValueError: a source that does not exist, or a value that is not a number of the right range.
+        ValueError: a source or limit that does not exist, or a value that is not of the right kind and range.
     """
     unknown = sorted(set(settings) - set(SOURCES))
     if unknown:
         raise ValueError(f"config/sources.yaml: {', '.join(unknown)}: no such source; there are {', '.join(SOURCES)}")
-    limits = {}
-    for name in SOURCES:
-        entry = settings.get(name, {})
-        max_age = entry.get("max_age_s")
-        shrink = entry.get("max_shrink", 1.0)
-        if not (max_age is None or (isinstance(max_age, int | float) and max_age > 0)):
-            raise ValueError(f"config/sources.yaml: {name}: max_age_s must be a number of seconds above 0")
-        if not isinstance(shrink, int | float) or not 0 <= shrink <= 1:
-            raise ValueError(f"config/sources.yaml: {name}: max_shrink must lie between 0 and 1")
-        limits[name] = SourceLimit(
-            max_age_s=None if max_age is None else float(max_age),
-            may_be_empty=bool(entry.get("may_be_empty", True)),
-            max_shrink=float(shrink),
-        )
-    return limits
+    return {name: _limit_of(name, settings.get(name, {})) for name in SOURCES}
+
+
+def _limit_of(name: str, entry: object) -> SourceLimit:
+    place = f"config/sources.yaml: {name}"
+    if not isinstance(entry, Mapping):
+        raise ValueError(f"{place} must hold {', '.join(LIMIT_KEYS)}, or {{}} for none")
+    unknown = sorted(set(entry) - set(LIMIT_KEYS), key=str)
+    if unknown:
+        raise ValueError(f"{place}: {unknown[0]}: no such limit; there are {', '.join(LIMIT_KEYS)}")
+    max_age, shrink, may_be_empty = (
+        entry.get("max_age_s"),
+        entry.get("max_shrink", 1.0),
+        entry.get("may_be_empty", True),
+    )
+    if max_age is not None and not (_is_number(max_age) and max_age > 0):
+        raise ValueError(f"{place}: max_age_s must be a number of seconds above 0")
+    if not (_is_number(shrink) and 0 <= shrink <= 1):
+        raise ValueError(f"{place}: max_shrink must lie between 0 and 1")
+    if not isinstance(may_be_empty, bool):
+        raise ValueError(f"{place}: may_be_empty must be true or false")
+    return SourceLimit(None if max_age is None else float(max_age), may_be_empty, float(shrink))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,107 @@
+"""The work of one chunk as bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.domain import work_codec
+from broker.domain.work import InputTable, ReplicaTable, Work
+from broker.domain.work_codec import WorkCorruptError, chunk_of, decode_work, encode_work
+from tests.engine.small_work import Dataset, replica, work_of
+
+
+def work() -> Work:
+    return work_of(
+        [Dataset([replica("A"), replica("B", found=5)]), Dataset([replica("A")], is_master=False)],
+        [],
+        [Dataset([replica("C", is_tape=True)])],
+        chunks={"site": ["Zürich '%s\n", None, ""], "iointensity": [np.nan, 1e300, -0.0], "datasetid": [1, 2, 2**62]},
+    )
+
+
+def assert_same(one: Work, other: Work) -> None:
+    for table in ("chunks", "inputs", "replicas"):
+        for field in dataclasses.fields(getattr(one, table)):
+            mine, theirs = (getattr(getattr(each, table), field.name) for each in (one, other))
+            np.testing.assert_array_equal(mine, theirs, err_msg=field.name)
+            assert mine.dtype == theirs.dtype, field.name
+
+
+def test_what_is_stored_comes_back() -> None:
+    assert_same(decode_work(encode_work(work())), work())
+
+
+@pytest.mark.parametrize(("row", "inputs", "rses"), [(0, 2, ["A", "B", "A"]), (1, 0, []), (2, 1, ["C"])])
+def test_one_chunk(row: int, inputs: int, rses: list[str]) -> None:
+    whole = work()
+    one = chunk_of(whole, row)
+    assert len(one.chunks) == 1
+    assert one.chunks.datasetid[0] == whole.chunks.datasetid[row]
+    assert one.inputs.chunk.tolist() == [0] * inputs
+    assert one.replicas.rse.tolist() == rses
+    assert set(one.replicas.input.tolist()) == set(range(inputs))
+    assert_same(decode_work(encode_work(one)), one)
+
+
+def stored() -> Any:
+    return json.loads(zlib.decompress(encode_work(work())))
+
+
+def damaged(change: str) -> bytes:
+    body = stored()
+    if change == "no column":
+        del body["c"]["gshare"]
+    elif change == "lengths":
+        body["c"]["gshare"].pop()
+    elif change == "text for number":
+        body["c"]["currentpriority"][0] = "high"
+    elif change == "null for a whole number":
+        body["i"]["datasetid"][0] = None
+    elif change == "no table":
+        del body["r"]
+    elif change == "a number for a table":
+        body["r"] = 5
+    elif change == "a list":
+        body = []
+    elif change == "deep":
+        return zlib.compress(b"[" * 200_000)
+    return zlib.compress(json.dumps(body).encode())
+
+
+DAMAGES = ("no column", "lengths", "text for number", "null for a whole number", "no table", "a number for a table")
+
+
+@pytest.mark.parametrize("change", [*DAMAGES, "a list", "deep"])
+def test_damaged_work(change: str) -> None:
+    with pytest.raises(WorkCorruptError):
+        decode_work(damaged(change))
+    assert_same(decode_work(damaged("nothing")), work())
+
+
+def test_an_older_engine_is_named() -> None:
+    with pytest.raises(WorkCorruptError, match="gshare"):
+        decode_work(damaged("no column"))
+
+
+def test_bytes_that_are_none() -> None:
+    data = encode_work(work())
+    for broken in (b"", b"no zlib", data[: len(data) // 2]):
+        with pytest.raises(WorkCorruptError):
+            decode_work(broken)
+
+
+def test_a_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_codec, "MAX_WORK_BYTES", 1000)
+    with pytest.raises(WorkCorruptError):
+        decode_work(encode_work(work()))
+
+
+def test_every_column_of_work_has_a_known_kind() -> None:
+    kinds = {str(field.type) for table in (InputTable, ReplicaTable) for field in dataclasses.fields(table)}
+    assert kinds <= {"Floats", "Ints", "Bools", "Texts"}

@@ -1,0 +1,114 @@
+"""Chunks with datasets and replicas for tests of the engine."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from broker.domain.arrays import reshaped, texts
+from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
+from tests.rules.builders import make_tasks
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A replica of a dataset; without ``files`` it holds as many of the chunk's files as it has found."""
+
+    rse: str
+    found: float = 10
+    total: float = 10
+    is_tape: bool = False
+    is_vp: bool = False
+    complete: bool | None = None
+    holds_all: bool | None = None
+    files: float | None = None
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset of 10 files of 100 bytes."""
+
+    replicas: Sequence[Replica] = ()
+    is_master: bool = True
+    is_pseudo: bool = False
+    distributed: bool = False
+    catalogued: bool = True
+    files: float = 10
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def replica(rse: str, found: float = 10, total: float = 10, **columns: Any) -> Replica:
+    """A replica, complete unless told otherwise."""
+    return Replica(rse, found, total, **columns)
+
+
+def _replica_row(at: int, one: Replica) -> dict[str, Any]:
+    complete = one.found == one.total or one.is_vp if one.complete is None else one.complete
+    files = one.found if one.files is None else one.files
+    return {
+        "input": at,
+        "rse": one.rse,
+        "is_tape": one.is_tape,
+        "is_vp": one.is_vp,
+        "found": one.found,
+        "total": one.total,
+        "complete": complete,
+        "holds_all": complete if one.holds_all is None else one.holds_all,
+        "chunk_files": files,
+        "chunk_bytes": 100.0 * files,
+    }
+
+
+def _input_row(chunk: int, number: int, one: Dataset) -> dict[str, Any]:
+    return {
+        "chunk": chunk,
+        "datasetid": 100 * chunk + number,
+        "scope": "mc23",
+        "name": f"dataset.{chunk}.{number}",
+        "is_master": one.is_master,
+        "is_pseudo": one.is_pseudo,
+        "distributed": one.distributed,
+        "files": one.files,
+        "bytes": 100.0 * one.files,
+        "dataset_files": one.files,
+        "catalogued": one.catalogued,
+    }
+
+
+def _table(kind: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
+    dtypes = {"Floats": np.float64, "Ints": np.int64, "Bools": np.bool_}
+    columns = {}
+    for column in dataclasses.fields(kind):
+        values = [row[column.name] for row in rows]
+        type_name = str(column.type)
+        columns[column.name] = texts(values) if type_name == "Texts" else np.array(values, dtype=dtypes[type_name])
+    return kind(**columns)
+
+
+def chunk_table(count: int, **columns: Any) -> WorkTable:
+    """Chunks as columns of shape (count,)."""
+    return reshaped(make_tasks(count, **columns), (-1,)) if count == 0 else _flat(make_tasks(count, **columns))
+
+
+def _flat(table: WorkTable) -> WorkTable:
+    flat = {column.name: getattr(table, column.name).reshape(-1) for column in dataclasses.fields(table)}
+    return WorkTable(**flat)
+
+
+def work_of(*datasets: Sequence[Dataset], chunks: Mapping[str, Any] | None = None) -> Work:
+    """Work of one chunk for each list of datasets; total sizes are those of the datasets that are no pseudo ones."""
+    real = [[one for one in group if not one.is_pseudo] for group in datasets]
+    files = [float(sum(one.files for one in group)) for group in real]
+    columns: dict[str, Any] = {"total_files": files, "total_bytes": [100.0 * count for count in files]}
+    columns["jeditaskid"] = list(range(1, len(datasets) + 1))
+    inputs, replicas = [], []
+    for chunk, group in enumerate(datasets):
+        for number, one in enumerate(group):
+            replicas.extend(_replica_row(len(inputs), copy) for copy in one.replicas)
+            inputs.append(_input_row(chunk, number, one))
+    table = chunk_table(len(datasets), **{**columns, **(chunks or {})})
+    return Work(table, _table(InputTable, inputs), _table(ReplicaTable, replicas))
