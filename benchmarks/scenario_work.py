@@ -91,16 +91,7 @@ def _task_columns(
         "ramcount": ram.tolist(),
         "ramunit": ["MBPerCore"] * tasks,
         "baseramcount": [300] * tasks,
-        "cputime": [None if number > 1000 else number for number in rng.integers(5, 1030, size=tasks).tolist()],
-        "cputimeunit": ["HS06sPerEvent"] * tasks,
-        "cpuefficiency": [90] * tasks,
-        "basewalltime": [600] * tasks,
-        "outdiskcount": rng.integers(50, 900, size=tasks).tolist(),
-        "outdiskunit": ["kBPerEvent"] * tasks,
-        "workdiskcount": rng.integers(100, 9000, size=tasks).tolist(),
-        "workdiskunit": ["MB"] * tasks,
-        "iointensity": rng.choice([0, 80, 190, 400], size=tasks, p=[0.3, 0.3, 0.3, 0.1]).tolist(),
-        "diskio": rng.choice([0, 10, 100, 300], size=tasks).tolist(),
+        **_demand(tasks, rng),
         "architecture": ["x86_64-el9-gcc13-opt"] * tasks,
         "transhome": ["Athena-24.0.62"] * tasks,
         "splitrule": [
@@ -114,8 +105,24 @@ def _task_columns(
         "site": [listed if flag else None for flag in pinned],
         "nucleus": _drawn(nuclei, tasks, rng),
         "parent_tid": ids,
-        "eventservice": (rng.random(tasks) < 0.02).astype(int).tolist(),
+        "eventservice": ((rng.random(tasks) < 0.06) & (cores == 8)).astype(int).tolist(),
         "attemptnr": [1] * tasks,
+    }
+
+
+def _demand(tasks: int, rng: np.random.Generator) -> Columns:
+    """What one job of each task needs; some tasks have no estimate of their CPU time."""
+    return {
+        "cputime": [None if number > 1000 else number for number in rng.integers(5, 1030, size=tasks).tolist()],
+        "cputimeunit": ["HS06sPerEvent"] * tasks,
+        "cpuefficiency": [90] * tasks,
+        "basewalltime": [600] * tasks,
+        "outdiskcount": rng.integers(50, 900, size=tasks).tolist(),
+        "outdiskunit": ["kBPerEvent"] * tasks,
+        "workdiskcount": rng.integers(100, 9000, size=tasks).tolist(),
+        "workdiskunit": ["MB"] * tasks,
+        "iointensity": rng.choice([0, 80, 190, 400], size=tasks, p=[0.3, 0.3, 0.3, 0.1]).tolist(),
+        "diskio": rng.choice([0, 10, 100, 300], size=tasks).tolist(),
     }
 
 

@@ -135,6 +135,8 @@ def _run(
             "queues": len(facts.queues),
             "nuclei": sum(site.nucleus for site in facts.sites.values()),
             "links": len(facts.links),
+            "tasks": len(facts.tasks),
+            "input files": sum(row["status"] == "ready" for row in scenario.tables["jedi_dataset_contents"]),
         },
         seconds=stages.seconds,
         explained=explained,

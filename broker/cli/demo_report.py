@@ -22,7 +22,7 @@ class DemoRun:
     Attributes:
         summary: the decisions, added up.
         titles: short name and remark of each task, by id.
-        grid: numbers of sites, queues, nuclei and links.
+        grid: numbers of sites, queues and so on, by their name.
         seconds: time of each stage by name.
         explained: the task looked at more closely, and for some of its queues why they did not take it.
         where: the address of the database, for people.
@@ -55,6 +55,8 @@ def report_object(run: DemoRun) -> dict[str, Any]:
 def print_report(run: DemoRun) -> None:
     """Print assignments, the common funnel, and the tasks that wait with what stopped them."""
     summary = run.summary
+    counted = ", ".join(f"{number:,} {name}" for name, number in run.grid.items())
+    print(f"A made-up grid with real names: {counted}.\n")
     _print_assignments(summary)
     _print_funnel(summary)
     _print_waiting(run)

@@ -143,5 +143,8 @@ def _waiting(decision: Decision) -> WaitingChunk:
     removed: Counter[str] = Counter()
     for code, before, after in decision["funnel"]:
         removed[str(code)] += int(before) - int(after)
+    if not removed.total():
+        # without candidates to begin with, only names that stand for no queue are rejected
+        removed.update(decision.get("rejected", {}).values())
     codes = tuple((code, number) for code, number in removed.most_common(REASONS_OF_A_TASK) if number)
     return WaitingChunk(int(decision["jeditaskid"]), str(decision["reason"]), codes)

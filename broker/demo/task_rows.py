@@ -12,6 +12,7 @@ FLEXIBLE_CORES = 8
 MILLI_BELOW_HS06S = 10
 CPU_EFFICIENCY_PERCENT = 90
 BASE_WALLTIME_S = 600
+MERGE_RAM_MB = 2000
 SCOUTS_TO_DO = "US=2"
 
 
@@ -68,12 +69,11 @@ def _resource_type(facts: DemoFacts, task: TaskFacts) -> str:
 
 
 def _task_row(facts: DemoFacts, clock: Clock, task_id: int, task: TaskFacts, share_id: int) -> Row:
-    cpu_time, cpu_unit = _cpu_time(task)
-    project, _, _ = task.transform.partition("_")
     return {
         "jeditaskid": task_id,
         "taskname": _task_name(task, task_id),
         "status": task.status,
+        "superstatus": task.status,
         "username": "atlasprd",
         "creationdate": clock.ago(hours=72),
         "modificationtime": clock.ago(hours=1),
@@ -87,21 +87,49 @@ def _task_row(facts: DemoFacts, clock: Clock, task_id: int, task: TaskFacts, sha
         "processingtype": task.processing,
         "taskpriority": task.priority,
         "currentpriority": task.priority,
+        "workqueue_id": share_id,
+        "gshare": task.share,
+        "cloud": "WORLD",
+        "site": task.queues,
+        "nucleus": task.nucleus,
+        "parent_tid": task_id,
+        "attemptnr": 1,
+        "campaign": task.share,
+        "framework": "prodsys",
+        "goal": 1000,
+        **_program(task),
+        **_demand(facts, task),
+    }
+
+
+def _program(task: TaskFacts) -> Row:
+    """What the task runs, and how its jobs are cut."""
+    return {
         "architecture": task.architecture,
         "transuses": "Atlas-24.0",
         "transhome": task.release,
         "transpath": task.transform,
         "splitrule": split_rule(task),
+        "eventservice": task.event_service,
+    }
+
+
+def _demand(facts: DemoFacts, task: TaskFacts) -> Row:
+    """What one of its jobs needs."""
+    cpu_time, cpu_unit = _cpu_time(task)
+    merging = task.input == "unmerged"
+    return {
         "cputime": cpu_time,
         "cputimeunit": cpu_unit,
         "cpuefficiency": CPU_EFFICIENCY_PERCENT,
         "basewalltime": BASE_WALLTIME_S,
         "corecount": task.cores,
+        "resource_type": _resource_type(facts, task),
         "ramcount": task.ram_mb,
         "ramunit": "MBPerCore",
         "baseramcount": task.base_ram_mb,
-        "mergeramcount": 2000 if task.input == "unmerged" else None,
-        "mergecorecount": 1 if task.input == "unmerged" else None,
+        "mergeramcount": MERGE_RAM_MB if merging else None,
+        "mergecorecount": 1 if merging else None,
         "outdiskcount": task.output_kb_per_event,
         "outdiskunit": "kBPerEvent",
         "workdiskcount": task.scratch_mb,
@@ -110,17 +138,4 @@ def _task_row(facts: DemoFacts, clock: Clock, task_id: int, task: TaskFacts, sha
         "iointensityunit": "kBPerS",
         "diskio": task.diskio_kb_per_s,
         "diskiounit": "kBPerS",
-        "workqueue_id": share_id,
-        "gshare": task.share,
-        "resource_type": _resource_type(facts, task),
-        "cloud": "WORLD",
-        "site": task.queues,
-        "nucleus": task.nucleus,
-        "parent_tid": task_id,
-        "eventservice": task.event_service,
-        "attemptnr": 1,
-        "campaign": f"{project}:{task.share}",
-        "framework": "prodsys",
-        "goal": 1000,
-        "superstatus": task.status,
     }

@@ -7,7 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.store.database import Database
+from broker.store.embedded import EmbeddedServer
 
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -37,6 +38,16 @@ def broker(broker_home: Path) -> Run:
     return run
 
 
+@pytest.fixture
+def demo_home(broker_home: Path) -> Iterator[Path]:
+    """The home that the demonstration makes for itself, with its server kept up between the commands."""
+    home = broker_home / "demo"
+    server = EmbeddedServer(home, {"fsync": "off"})
+    server.start()
+    yield home
+    server.stop()
+
+
 def _told(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     assert (done.returncode, done.stderr) == (0, "")
     (line,) = done.stdout.splitlines()
@@ -44,7 +55,7 @@ def _told(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return told
 
 
-def test_the_same_seed_gives_the_same_jobs_and_what_it_proposes_works(broker: Run, broker_home: Path) -> None:
+def test_the_same_seed_gives_the_same_jobs_and_what_it_proposes_works(broker: Run, demo_home: Path) -> None:
     told = _told(broker("demo", "--quick", "--json"))
     assert told["demo"]["sites"] >= 40
     assert told["jobs"] >= 1800
@@ -53,10 +64,10 @@ def test_the_same_seed_gives_the_same_jobs_and_what_it_proposes_works(broker: Ru
     assert told["explained"]["answers"]
 
     export, *commands = told["next"]
-    assert export == f"export BROKER_HOME={broker_home / 'demo'}"
+    assert export == f"export BROKER_HOME={demo_home}"
     for command in commands:
         name, *words = shlex.split(command)
-        done = broker(*words, BROKER_HOME=str(broker_home / "demo"))
+        done = broker(*words, BROKER_HOME=str(demo_home))
         assert (name, done.returncode) == ("broker", 0), f"{command}: {done.stderr}"
         assert done.stdout
 

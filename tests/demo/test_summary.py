@@ -30,8 +30,9 @@ def test_jobs_of_pseudo_queues_add_up_at_their_queue() -> None:
 
 
 def test_equal_numbers_come_by_name_and_two_chunks_of_a_task_are_one_task() -> None:
-    summary = summarise([decision(assigned={"B": 5}), decision(assigned={"A": 5}), decision(assigned={"B": 0})])
-    assert [(use.queue, use.tasks) for use in summary.queues] == [("A", 1), ("B", 1)]
+    bnl = decision(candidates=[{"name": "BNL", "weight": 0.5}], assigned={"BNL": 5})
+    summary = summarise([decision(assigned={"CERN/SCORE": 5}), bnl, decision(assigned={"CERN/SCORE": 0})])
+    assert [(use.queue, use.tasks) for use in summary.queues] == [("BNL", 1), ("CERN", 1)]
     assert (summary.tasks, summary.chunks, summary.brokered) == (1, 3, 3)
 
 
@@ -68,6 +69,11 @@ def test_a_chunk_without_a_funnel_counts_no_candidates() -> None:
     summary = summarise([pending(funnel=[])])
     assert (summary.candidates, summary.funnel) == (0, ())
     assert summary.waiting[0].codes == ()
+
+
+def test_a_chunk_whose_queues_do_not_exist_says_so() -> None:
+    summary = summarise([pending(funnel=[], rejected={"GONE": "unknown_queue"})])
+    assert summary.waiting[0].codes == (("unknown_queue", 1),)
 
 
 def test_brokered_without_room_is_named() -> None:
