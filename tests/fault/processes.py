@@ -1,0 +1,142 @@
+"""Brokers as real processes on a loaded example grid, with faults armed by their environment."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from agents import registry
+from agents.base import CycleContext
+from agents.cycle import open_run, run_cycle
+from agents.process import ProcessSettings
+from broker import resources
+from broker.demo.facts import facts_from_texts
+from broker.demo.grid import build_scenario
+from broker.store import leases
+from broker.store.agent_runs import RunRecord
+from broker.store.database import Database
+from broker.store.leases import Lease, LeaseTerms
+from broker.store.load_dump import load
+from broker.store.scenario_file import Scenario
+
+AGENT = "production_job"
+NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
+SEED = 1
+PATIENCE_S = 60.0
+_CHECKOUT = Path(__file__).parents[2]
+
+
+_TASKS = 16
+_OLD_JOBS = 400
+
+
+@cache
+def scenario() -> Scenario:
+    """The example grid with a few of its tasks and of its jobs."""
+    whole = _whole_scenario()
+    tables = dict(whole.tables)
+    tasks = [row["jeditaskid"] for row in tables["jedi_tasks"] if row.get("nucleus") and row["status"] == "running"]
+    for name in ("jedi_tasks", "jedi_taskparams", "jedi_datasets", "jedi_dataset_contents"):
+        tables[name] = [row for row in tables[name] if row["jeditaskid"] in tasks[:_TASKS]]
+    for name in ("jobsactive4", "jobsdefined4"):
+        tables[name] = tables[name][:_OLD_JOBS]
+    return Scenario(whole.now, tables)
+
+
+def _whole_scenario() -> Scenario:
+    texts = [path.read_text(encoding="utf-8") for path in sorted(resources.path("config/demo").glob("*.yaml"))]
+    return Scenario.of(build_scenario(facts_from_texts(texts), NOW, SEED, quick=True))
+
+
+def load_grid(database: Database) -> None:
+    """Put the example grid into an empty database."""
+    load(database, scenario())
+
+
+@contextmanager
+def broker(url: str, *arguments: str, fault: str = "", markers: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A ``broker`` command as a process; it does not outlive the block."""
+    environment = {**os.environ, "BROKER_FAULT": fault, "PYTHONPATH": str(_CHECKOUT)}
+    if markers is not None:
+        environment["BROKER_FAULT_MARKERS"] = str(markers)
+    command = [sys.executable, "-m", "broker.cli.main", "--db", url, *arguments]
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def run_arguments(*more: str) -> tuple[str, ...]:
+    """One cycle with the seed of these tests."""
+    return ("run", AGENT, "--at", "now", "--seed", str(SEED), *more)
+
+
+def wait_until(condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+    """Look again and again until ``condition`` holds.
+
+    Raises:
+        AssertionError: it did not within the time.
+    """
+    deadline = time.monotonic() + patience_s
+    pacer = threading.Event()
+    while not condition():
+        assert time.monotonic() < deadline, f"never happened: {what}"
+        pacer.wait(0.05)
+
+
+def free_leases(database: Database) -> None:
+    """Let time pass for the leases of processes that are gone."""
+    with database.begin() as connection:
+        connection.execute(sa.text("UPDATE broker.leases SET expires_at = clock_timestamp()"))
+
+
+def take_lease(database: Database, holder: str = "other") -> Lease:
+    """Take the agent's lease for the test."""
+    with database.begin() as connection:
+        lease = leases.acquire(connection, AGENT, holder, LeaseTerms()).lease
+    assert lease is not None
+    return lease
+
+
+def cycle_here(database: Database, seed: int = SEED) -> RunRecord:
+    """One cycle inside the test's own process."""
+    lease = take_lease(database, "test")
+    agent = registry.make(AGENT, {}, ProcessSettings())
+    context = CycleContext(database, NOW, seed, 600.0, lease=lease, run_id=open_run(database, AGENT, lease))
+    record = run_cycle(agent, context)
+    with database.begin() as connection:
+        leases.release(connection, lease)
+    return record
+
+
+def made_jobs(database: Database) -> int:
+    """Jobs that brokers have made."""
+    highest = max(row["pandaid"] for table in ("jobsdefined4", "jobsactive4") for row in scenario().tables[table])
+    with database.begin() as connection:
+        found = connection.execute(
+            sa.text("SELECT count(*) FROM doma_panda.jobsdefined4 WHERE pandaid > :highest"), {"highest": highest}
+        )
+        return int(found.scalar_one())
+
+
+def last_outcome(database: Database) -> str:
+    """Outcome of the newest run."""
+    with database.begin() as connection:
+        return str(
+            connection.execute(sa.text("SELECT outcome FROM broker.agent_runs ORDER BY id DESC LIMIT 1")).scalar()
+        )
