@@ -61,5 +61,4 @@ def _limit(candidates: QueueTable, tuning: TuningView) -> Floats:
 def _need(tasks: WorkTable, candidates: QueueTable) -> Floats:
     shared = is_set(tasks.corecount) & (tasks.corecount != 1)
     cores = np.where(shared, or_else(candidates.unified_cores, 1.0), 1.0)
-    whole = shared & is_set(candidates.unified_cores)
-    return np.where(whole, np.floor(tasks.diskio / cores), tasks.diskio)
+    return np.asarray(np.floor(tasks.diskio / cores))

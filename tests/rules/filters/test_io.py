@@ -96,7 +96,8 @@ CASES = [
 def test_which_chunks_are_asked(case: Case) -> None:
     given = dict(case.given)
     tasks = make_tasks(**{name: given[name] for name in ("iointensity", "merging", "eventservice") if name in given})
-    facts_given: dict[str, Any] = {"total_bytes": TOTAL, "available_bytes": [TOTAL, 0.0]}
+    facts_given: dict[str, Any] = {"total_bytes": TOTAL, "available_bytes": [TOTAL, 0.0], "total_files": 1000.0}
+    facts_given["available_files"] = facts_given["available_tape_files"] = [1000.0, 0.0]
     facts_given |= {name: given[name] for name in ("single", "listed", "total_bytes") if name in given}
     tuning = {name: value for name, value in given.items() if name.isupper()}
     rule = Io()
