@@ -104,7 +104,6 @@ def distribute(candidates: Candidates, source: JobSource, size: int, random: np.
     last = groups[-1] if groups else None
     if end == "no_files" and last is not None and 0 < last.jobs < candidates.chunk_size[last.candidate]:
         source.take_back()
-        draw.give_back(last.candidate)
         more, end = _pass(candidates, source, size, draw, ~sized)
         groups = groups[:-1] + more
     return Distribution(tuple(groups), end)

@@ -38,6 +38,7 @@ def used(master: FileTable, other: FileTable, use: DatasetUse, rules: SplitSetti
         (DatasetUse(files_per_job=3), 7, [[0, 1, 2], [3, 4, 5], [6]]),
         # reusable: from the first file again when too few are left
         (DatasetUse(reusable=True), 5, [[0, 1], [2, 3], [0, 1]]),
+        (DatasetUse(reusable=True), 4, [[0, 1], [2, 3], [0, 1]]),
         (DatasetUse(reusable=True, files_per_job=2), 2, [[0, 1], [0, 1], [0, 1]]),
         # repeat: wraps at the end of a job
         (DatasetUse(repeat=True), 4, [[0, 1], [2, 3], [0, 1]]),
@@ -60,13 +61,13 @@ def test_with_a_boundary_rule_the_files_of_that_boundary() -> None:
     assert used(master, other, MASTER, SplitSettings(boundary=1)) == [[1, 2, 3], [0], [1]]
 
 
-def test_a_thousand_files_in_all() -> None:
-    cutter = SequentialCutter(
-        [(plain_files(700), MASTER), (secondary(700), MASTER)], SplitSettings(events_per_job=10**6, max_files=900)
-    )
+@pytest.mark.parametrize(("use", "masters"), [(DatasetUse(), 500), (DatasetUse(files_per_job=1), 999)])
+def test_a_thousand_files_in_all(use: DatasetUse, masters: int) -> None:
+    settings = SplitSettings(events_per_job=10**6, max_files=5000)
+    cutter = SequentialCutter([(plain_files(1100), MASTER), (secondary(1100), use)], settings)
     cut = cutter.next_job(cutter.start())
     assert cut is not None
-    assert (cut[0].stop, len(cut[0].secondaries[0])) == (500, 500)
+    assert (cut[0].stop, len(cut[0].secondaries[0])) == (masters, 1000 - masters)
 
 
 def test_growth_ends_before_the_first_file_that_does_not_fit() -> None:
