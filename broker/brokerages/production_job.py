@@ -43,9 +43,11 @@ from broker.rules.filters.over_pledged import OverPledged
 from broker.rules.filters.pilots import Pilots
 from broker.rules.filters.read_lan_blacklist import ReadLanBlacklist
 from broker.rules.filters.read_wan_blacklist import ReadWanBlacklist
+from broker.rules.filters.regexpcmtconfig import Regexpcmtconfig
 from broker.rules.filters.scout_walltime import ScoutWalltime
 from broker.rules.filters.scratch_disk import ScratchDisk
 from broker.rules.filters.shortwalltime import Shortwalltime
+from broker.rules.filters.software import Software
 from broker.rules.filters.source_blacklist import SourceBlacklist
 from broker.rules.filters.status import Status
 from broker.rules.filters.t1weight import T1weight
@@ -80,6 +82,8 @@ FILTERS: tuple[Filter | GroupFilter, ...] = (
     DiskIo(),
     CoreCount(),
     MaxCoreCount(),
+    Software(),
+    Regexpcmtconfig(),
     MemoryMax(),
     MemoryMin(),
     DirectAccess(),

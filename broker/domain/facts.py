@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Texts
+from broker.domain.software import SoftwareOffers
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class JobFacts:
     """Facts of a block of T chunks and Q candidates."""
 
     now_s: float
+    software: SoftwareOffers  # of the unified queues, to which ``candidates.unified`` points
     # -- which candidates, and how they were named
     initial: Bools  # (T, Q) candidates before any rule
     single: Bools  # (T, 1) exactly one pre-assigned queue

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from broker.domain.arrays import Bools, Floats, Ints, Texts
+from broker.domain.software import ContainerSources, GpuSummary, QueueSoftware
 
 BARE_NONE, BARE_ONLY, BARE_ALLOW = 0, 1, 2
 
@@ -78,9 +78,10 @@ class UnifiedTable:
     n_workers: Floats  # running + submitted batch workers of the last hour
     average_diskio_kbps: Floats  # per core of running jobs; 0 without any
     releases: tuple[tuple[str, ...], ...]
-    software: tuple[Any, ...]  # software tags of the queue as published, None without
+    software: tuple[QueueSoftware | None, ...]  # software tags of the queue, None without
     cpu_levels: tuple[dict[str, float], ...]  # percentage of the queue's logical CPUs by architecture level
-    gpus: tuple[Any, ...]  # rows of the GPU summary of the queue
+    gpus: tuple[tuple[GpuSummary, ...], ...]  # what pilots have seen at the queue
+    container_sources: ContainerSources  # published for all queues together
 
     def __len__(self) -> int:
         return len(self.name)

@@ -10,6 +10,7 @@ import numpy as np
 from broker.domain.arrays import Bools, Floats, Ints, Texts, codes_of
 from broker.domain.facts import JobFacts
 from broker.domain.queues import BARE_NONE, QueueTable
+from broker.domain.software import QueueOffer, SoftwareOffers
 from broker.domain.work import WorkTable
 from broker.engine.count_facts import (
     preferred_cpus,
@@ -35,6 +36,7 @@ class GridFacts:
 
     snapshot: Snapshot
     queues: QueueTable  # columns (Q,)
+    software: SoftwareOffers
     storage_known: Bools
     all_running: Floats
     all_activated: Floats
@@ -70,6 +72,7 @@ def grid_facts(snapshot: Snapshot) -> GridFacts:
     return GridFacts(
         snapshot=snapshot,
         queues=queues,
+        software=software_offers(snapshot),
         storage_known=known[None, :],
         all_running=totals[None, :, 4],
         all_activated=totals[None, :, 2],
@@ -81,6 +84,14 @@ def grid_facts(snapshot: Snapshot) -> GridFacts:
         space_free_gb=free[None, :],
         **{name: flags[None, :] for name, flags in by_queue.items()},
     )
+
+
+def software_offers(snapshot: Snapshot) -> SoftwareOffers:
+    """What each unified queue offers of software and hardware."""
+    unified = snapshot.unified
+    columns = zip(unified.name, unified.releases, unified.software, unified.gpus, strict=True)
+    offers = tuple(QueueOffer(str(name), releases, tags, gpus) for name, releases, tags, gpus in columns)
+    return SoftwareOffers(offers, unified.container_sources, not snapshot.unusable(("gpus",)))
 
 
 def _any_endpoint(snapshot: Snapshot, inputs: bool, activity: Bools) -> Bools:
@@ -204,6 +215,7 @@ def job_facts(
     slots = slots_of(snapshot, cycle.tag[rows], work.resource_type[rows])[:, queues.unified]
     return JobFacts(
         now_s=snapshot.now_s,
+        software=grid.software,
         initial=cycle.initial[rows],
         single=cycle.single[rows, None],
         listed=cycle.listed[rows, None],

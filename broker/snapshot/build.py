@@ -18,6 +18,7 @@ from broker.snapshot.build_links import build_links
 from broker.snapshot.build_storages import build_relations, build_storages, storage_sharing
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.software_rows import build_gpus, build_software
 from broker.snapshot.sources import SOURCES, SourceState
 
 
@@ -45,6 +46,7 @@ def build_snapshot(
     special = jobs.resource_work_queues(raw["work_queues"], left_out)
     counts, average_diskio = jobs.build_jobs(raw["jobs"], unified, nucleus_index, special, left_out)
     n_pilots, laststart = jobs.build_pilots(raw["pilots"], unified, left_out)
+    software, container_sources = build_software(raw["software"], unified, left_out)
     table = queues.build_unified(
         records,
         site_of_queue,
@@ -53,9 +55,10 @@ def build_snapshot(
             laststart_s=laststart,
             n_workers=jobs.build_workers(raw["workers"], unified, now_s, left_out),
             average_diskio_kbps=average_diskio,
-            software=jobs.by_queue(raw["software"], "sw_tags", unified, left_out),
+            software=software,
+            container_sources=container_sources,
             cpu_levels=jobs.build_cpu_levels(raw["worker_nodes"], unified, left_out),
-            gpus=jobs.rows_by_queue(raw["gpus"], "mv_worker_node_gpu_summary", unified),
+            gpus=build_gpus(raw["gpus"], unified),
         ),
     )
     nucleus_of_unified = codes_of(table.atlas_site, list(nucleus_index))

@@ -15,7 +15,7 @@ from broker.domain.grid import COUNTED_STATUSES, JobCounts
 from broker.domain.queues import SlotTable
 from broker.domain.work import LeftOut
 from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, json_object, not_negative, number, seconds, text
+from broker.snapshot.readings import BadValueError, not_negative, number, seconds, text
 
 #: A Harvester worker count is used for this long.
 WORKER_VALIDITY_S = 3600.0
@@ -174,26 +174,3 @@ def build_cpu_levels(
         if not math.isnan(percent):
             levels[queue][level] = min(100.0, levels[queue].get(level, 0.0) + percent)
     return levels
-
-
-def by_queue(source: RawSource, table: str, unified: dict[str, int], left_out: list[LeftOut]) -> tuple[Any, ...]:
-    """The published document of each unified queue in ``table`` (columns panda_queue and data), None without one."""
-    documents: list[Any] = [None] * len(unified)
-    for row in source.rows(table).records():
-        queue = unified.get(row["panda_queue"])
-        if queue is None:
-            continue
-        try:
-            documents[queue] = json_object(row["data"], "data")
-        except BadValueError as bad:
-            left_out.append(LeftOut(source.name, str(row["panda_queue"])[:80], bad.code, str(bad)))
-    return tuple(documents)
-
-
-def rows_by_queue(source: RawSource, table: str, unified: dict[str, int]) -> tuple[Any, ...]:
-    """The rows of each unified queue in ``table``, as a tuple of dictionaries."""
-    groups: list[list[dict[str, Any]]] = [[] for _ in unified]
-    for row in source.rows(table).records():
-        if row["panda_queue"] in unified:
-            groups[unified[row["panda_queue"]]].append(row)
-    return tuple(tuple(group) for group in groups)

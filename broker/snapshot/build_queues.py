@@ -11,6 +11,7 @@ import numpy as np
 from broker.domain.arrays import Floats, Ints, floats, texts
 from broker.domain.grid import NucleusTable, RelationTable
 from broker.domain.queues import QueueTable, UnifiedTable
+from broker.domain.software import ContainerSources, GpuSummary, QueueSoftware
 from broker.domain.work import LeftOut
 from broker.snapshot.pseudo_queues import PseudoQueue, ResourceType, pseudo_queues
 from broker.snapshot.queue_rows import QueueRecord, read_queue
@@ -26,9 +27,10 @@ class QueueActivity:
     laststart_s: Floats
     n_workers: Floats
     average_diskio_kbps: Floats
-    software: tuple[object, ...]
+    software: tuple[QueueSoftware | None, ...]
+    container_sources: ContainerSources
     cpu_levels: tuple[dict[str, float], ...]
-    gpus: tuple[object, ...]
+    gpus: tuple[tuple[GpuSummary, ...], ...]
 
 
 def read_queues(source: RawSource, left_out: list[LeftOut]) -> list[QueueRecord]:
@@ -109,6 +111,7 @@ def build_unified(records: list[QueueRecord], site_of_queue: dict[str, str], act
         software=activity.software,
         cpu_levels=activity.cpu_levels,
         gpus=activity.gpus,
+        container_sources=activity.container_sources,
     )
 
 

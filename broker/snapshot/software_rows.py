@@ -27,7 +27,8 @@ MAX_REPORTED = 5
 #: Documents kept between readings, by digest: what is published seldom changes.
 MAX_REMEMBERED = 2048
 
-Read = tuple[QueueSoftware, tuple[str, ...]]
+#: The tags, and what in them could not be read: the kind of fault, and where.
+Read = tuple[QueueSoftware, tuple[tuple[str, str], ...]]
 _remembered: dict[str, Read] = {}
 
 
@@ -49,7 +50,7 @@ def build_software(
         elif name in unified:
             software, faults = read_software(text)
             found[unified[name]] = software
-            left_out.extend(LeftOut("software", str(name)[:80], "defaulted", fault) for fault in faults)
+            left_out.extend(LeftOut("software", str(name)[:80], code, fault) for code, fault in faults)
     return tuple(found), sources
 
 
@@ -71,10 +72,11 @@ def _parsed(text: Any, digest: str) -> Read:
     try:
         body = json_object(text, "data")
     except BadValueError as bad:
-        return QueueSoftware(digest, readable=False), (str(bad),)
+        return QueueSoftware(digest, readable=False), ((bad.code, str(bad)),)
     faults: list[str] = []
     hardware = _hardware(body.get("architectures"), faults)
-    tags, names = set(), set()
+    tags: set[str] = set()
+    names: set[str] = set()
     for tag in _items(body, "tags", dict, faults):
         platform, project, release = (_text(tag.get(key)) for key in ("cmtconfig", "project", "release"))
         if platform and project and release is not None:
@@ -91,7 +93,7 @@ def _parsed(text: Any, digest: str) -> Read:
             container_names=frozenset(_interned(names)),
             hardware=hardware or Hardware(),
         ),
-        tuple(faults[:MAX_REPORTED]),
+        tuple(("defaulted", fault) for fault in faults[:MAX_REPORTED]),
     )
 
 

@@ -254,9 +254,9 @@ def test_software_and_gpus() -> None:
             {"panda_queue": "GONE"},
         ],
     )
-    assert snapshot.unified.software == ({"tags": []}, None, None)
-    assert codes(snapshot) == [("software", "C", "invalid_json")]
-    assert [[row["model"] for row in rows] for rows in snapshot.unified.gpus] == [[], [], ["A100", "H100"]]
+    assert [None if tags is None else tags.readable for tags in snapshot.unified.software] == [True, None, False]
+    assert codes(snapshot) == [("software", "C", "invalid_json"), ("software", "ALL", "wrong_type")]
+    assert [[row.model for row in rows] for rows in snapshot.unified.gpus] == [[], [], ["A100", "H100"]]
 
 
 def test_cpu_levels() -> None:

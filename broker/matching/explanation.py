@@ -1,0 +1,216 @@
+"""Why a queue is refused: what was asked, what the queue has, and the best that it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from broker.domain.decisions import Operator, Value
+from broker.domain.software import Hardware, HardwareEntry, QueueOffer
+from broker.matching.need import Need
+from broker.matching.outcomes import TITLES, Outcome
+from broker.matching.patterns import why_unsupported
+from broker.matching.requirement import WILDCARD, GpuRequest
+from broker.matching.versions import Constraint, version_key
+
+#: Values of a list that are shown.
+MAX_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The deciding comparison: the queue fits where ``value operator limit`` holds.
+
+    ``part`` is the code of the outcome; ``key`` names what set the limit; ``inputs`` holds what else was looked at, in
+    it ``best_available`` where a queue can be better or worse.
+    """
+
+    part: str
+    value: Value
+    operator: Operator
+    limit: Value
+    unit: str
+    key: str
+    inputs: dict[str, Value] = field(default_factory=dict)
+
+    @property
+    def sentence(self) -> str:
+        """One line for users."""
+        title = TITLES[Outcome[self.part.upper()]]
+        best = self.inputs.get("best_available")
+        seen = f"asked {self.limit}, the queue has {self.value}" if self.limit is not None else ""
+        return "; ".join(part for part in (title, seen, f"best there {best}" if best is not None else "") if part)
+
+
+def explain(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+    """The comparison behind an outcome of :func:`broker.matching.judge.judge`."""
+    return _EXPLAINERS.get(outcome, _of_releases)(need, offer, outcome)
+
+
+def _listed(values: Iterable[str] | None) -> str:
+    if values is None:
+        return "nothing described"
+    words = list(values)
+    more = f" and {len(words) - MAX_SHOWN} more" if len(words) > MAX_SHOWN else ""
+    return ", ".join(word or repr(word) for word in words[:MAX_SHOWN]) + more if words else "nothing"
+
+
+def _of_releases(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+    limit = "AUTO" if need.requirement.asks_hardware else "AUTO, ANY"
+    return Explanation(outcome.code, _listed(offer.releases), "in", limit, "-", "queue.releases")
+
+
+def _of_tags(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+    value = "no row" if offer.software is None else "unreadable"
+    return Explanation(outcome.code, value, "==", "a readable row", "-", "queue.sw_tags")
+
+
+def _of_task(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+    value = "readable" if need.fault is None else str(need.fault)
+    return Explanation(outcome.code, value, "==", "readable", "-", "task.architecture")
+
+
+def _of_pattern(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+    found = unsupported_patterns(need)
+    value, why = found[0] if found else (need.requirement.platform, None)
+    limit = "patterns without look-around and back references"
+    return Explanation(outcome.code, value, "in", limit, "-", "task.architecture", {"why": why})
+
+
+def unsupported_patterns(need: Need) -> list[tuple[str, str]]:
+    """The patterns of a need that the engine cannot take, each with what it has against them."""
+    wanted = need.requirement
+    written = [(cpu.arch, False) for cpu in wanted.cpus if cpu.arch != WILDCARD]
+    if wanted.gpu is not None:
+        written += [(one, True) for one in (wanted.gpu.vendor, wanted.gpu.model) if one != WILDCARD]
+        if wanted.gpu.model_excluded:
+            written.append((wanted.gpu.model, True))
+    written.append((wanted.platform, False))
+    found = ((pattern, why_unsupported(pattern, ignore_case=any_case)) for pattern, any_case in written)
+    return [(pattern, why) for pattern, why in found if why is not None]
+
+
+def _hardware_of(offer: QueueOffer) -> Hardware:
+    return offer.software.hardware if offer.software is not None else Hardware()
+
+
+def _cpus(need: Need) -> str:
+    return _listed(f"{cpu.arch}-{cpu.vendor}-{cpu.instr}" for cpu in need.requirement.cpus)
+
+
+def _of_cpu(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+    entry = _hardware_of(offer).cpu or HardwareEntry()
+    value = f"{_listed(entry.arch)} / {_listed(entry.vendor)} / {_listed(entry.instr)}"
+    described: dict[str, Value] = {
+        "arch": _listed(entry.arch),
+        "vendor": _listed(entry.vendor),
+        "instr": _listed(entry.instr),
+        "implied": need.requirement.cpu_implied,
+    }
+    return Explanation(outcome.code, value, "in", _cpus(need), "-", "task.architecture", described)
+
+
+def _of_reserve(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+    kind = "CPU" if outcome == Outcome.RESERVED_CPU else "GPU"
+    return Explanation(outcome.code, f"no {kind} request", "==", f"a {kind} request", "-", "queue.architectures")
+
+
+def _of_missing(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+    hardware = _hardware_of(offer)
+    kinds = [name for name, entry in (("cpu", hardware.cpu), ("gpu", hardware.gpu)) if entry is not None]
+    return Explanation(outcome.code, _listed(kinds), "in", "gpu" if kinds else "cpu, gpu", "-", "queue.architectures")
+
+
+def _of_monitoring(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+    rows = None if outcome == Outcome.GPU_SOURCE else len(offer.gpus)
+    return Explanation(outcome.code, rows, ">=", 1, "rows", "queue.mv_worker_node_gpu_summary")
+
+
+_SELECTED: dict[Outcome, tuple[str, str]] = {
+    Outcome.GPU_VENDOR: ("vendor", "vendor"),
+    Outcome.GPU_MODEL: ("model", "model"),
+    Outcome.GPU_MODEL_EXCLUDED: ("model", "model"),
+    Outcome.GPU_MICROARCHITECTURE: ("generation", "generations"),
+}
+_COMPARED: dict[Outcome, tuple[str, str]] = {
+    Outcome.GPU_VRAM: ("vram", "MB"),
+    Outcome.GPU_CUDA: ("cuda", "version"),
+    Outcome.GPU_DRIVER: ("driver", "version"),
+}
+
+
+def _of_selection(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+    attribute, asked_name = _SELECTED[outcome]
+    request = need.requirement.gpu or GpuRequest()
+    excluded = request.model_excluded if attribute == "model" else request.generations_excluded
+    asked = getattr(request, asked_name)
+    limit = _listed(asked) if isinstance(asked, tuple) else asked
+    there = sorted({getattr(gpu, attribute) or "unknown" for gpu in offer.gpus})
+    operator: Operator = "not in" if excluded and attribute != "vendor" else "in"
+    return Explanation(
+        outcome.code, _listed(there), operator, limit, "-", "task.architecture", {"best_available": _listed(there)}
+    )
+
+
+def _of_comparison(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+    attribute, unit = _COMPARED[outcome]
+    request = need.requirement.gpu or GpuRequest()
+    constraint: Constraint = getattr(request, attribute) or Constraint("", "")
+    values = [getattr(gpu, attribute) for gpu in offer.gpus]
+    failing = [value for value in values if not constraint.fulfilled_by(value)]
+    inputs: dict[str, Value] = {
+        "asked": str(constraint),
+        "best_available": _best(values, constraint.operator),
+        "rows": len(values),
+        "rows_failing": len(failing),
+    }
+    value = failing[0] or "unknown" if failing else None
+    return Explanation(outcome.code, value, "matches", str(constraint), unit, "task.architecture", inputs)
+
+
+def _best(values: Sequence[str | None], operator: str) -> str | None:
+    """The value that comes nearest to the constraint: the lowest where less is wanted, else the highest."""
+    known = [value for value in values if value and version_key(value) is not None]
+    choose: Callable[..., str] = min if operator in ("<", "<=") else max
+    return choose(known, key=version_key) if known else None
+
+
+def _of_container(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+    prefixes = offer.software.containers if offer.software is not None else ()
+    inputs: dict[str, Value] = {"only_tags": need.only_tags, "containers": _listed(prefixes)}
+    place = "tags of the queue" if need.only_tags else "tags or containers of the queue"
+    return Explanation(outcome.code, need.container_name, "in", place, "-", "queue.sw_tags", inputs)
+
+
+def _of_release(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
+    tags, release = offer.software, need.release
+    published = {} if tags is None else {"cvmfs": sorted(tags.cvmfs), "containers": tags.containers}
+    inputs: dict[str, Value] = {key: _listed(words) for key, words in published.items()}
+    inputs["cmtconfigs"] = _listed(tags.cmtconfigs) if tags is not None else None
+    inputs["base_platform"] = need.requirement.base_platform
+    if outcome == Outcome.RELEASE and release is not None:
+        value = release.cvmfs_tag if release.project is None else f"{release.project}-{release.version}"
+        return Explanation(outcome.code, value, "in", "cvmfs or tags of the queue", "-", "queue.sw_tags", inputs)
+    place = "cmtconfigs of the queue"
+    return Explanation(outcome.code, need.requirement.platform, "in", place, "-", "queue.sw_tags", inputs)
+
+
+_EXPLAINERS: dict[Outcome, Callable[[Need, QueueOffer, Outcome], Explanation]] = {
+    Outcome.NOT_PUBLISHED: _of_tags,
+    Outcome.UNREADABLE: _of_tags,
+    Outcome.RESERVED_CPU: _of_reserve,
+    Outcome.RESERVED_GPU: _of_reserve,
+    Outcome.NO_HARDWARE: _of_missing,
+    Outcome.GPU: _of_missing,
+    Outcome.CPU: _of_cpu,
+    Outcome.GPU_NO_MONITORING: _of_monitoring,
+    Outcome.GPU_SOURCE: _of_monitoring,
+    **dict.fromkeys(_SELECTED, _of_selection),
+    **dict.fromkeys(_COMPARED, _of_comparison),
+    Outcome.CONTAINER: _of_container,
+    Outcome.RELEASE: _of_release,
+    Outcome.PLATFORM: _of_release,
+    Outcome.PLATFORM_UNRESOLVED: _of_release,
+    Outcome.PATTERN_UNSUPPORTED: _of_pattern,
+    Outcome.ARCHITECTURE_INVALID: _of_task,
+}

@@ -1,0 +1,80 @@
+"""What one task needs of a queue: hardware, platform, and a release, a cache, a nightly or a container.
+
+Source: ATLAS Production Job Brokerage, checks for fat containers, and for releases, caches, or nightlies.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from broker.matching.architecture import read
+from broker.matching.problems import Problem
+from broker.matching.requirement import Requirement
+
+
+@dataclass(frozen=True)
+class Release:
+    """What the task runs: where CVMFS has it, and project and version as in tags (None: in no tag)."""
+
+    cvmfs_tag: Literal["atlas", "nightlies"]
+    project: str | None = None
+    version: str | None = None
+
+
+_NUMBERED = re.compile(r"-\d+\.\d+\.\d+$", re.ASCII)
+_NIGHTLY = re.compile(r"rel_\d+$|\d{4}-\d\d-\d\dT\d{4}$", re.ASCII)
+
+
+def read_release(transhome: str) -> Release:
+    """The release in the ``transHome`` of a production task: ``Project-Version``, or a nightly by its stamp.
+
+    A name without a dash is a project without a version.
+    """
+    if not _NUMBERED.search(transhome) and _NIGHTLY.search(transhome):
+        return Release("nightlies")
+    project, version = (*transhome.split("-"), "")[:2]
+    return Release("atlas", project, version)
+
+
+@dataclass(frozen=True)
+class Need:
+    """What decides the check, so that equal needs are checked once.
+
+    Attributes:
+        requirement: platform and hardware.
+        fault: why the requirement cannot be known, None if it can.
+        release: None for a task of which only platform and hardware are known.
+        container_name: of a task that runs in a container of its own.
+        only_tags: the container must be in the tags of the queue.
+        hardware_only: no software is checked, and hardware only where somebody asked for it.
+    """
+
+    requirement: Requirement
+    fault: Problem | None = None
+    release: Release | None = None
+    container_name: str | None = None
+    only_tags: bool = False
+    hardware_only: bool = False
+
+
+def need_of(
+    architecture: str | None, release: Release | None, container_name: str | None = None, only_tags: bool = False
+) -> Need:
+    """The need of a task by its architecture and what it runs."""
+    reading = read(architecture)
+    return Need(reading.requirement, reading.fault, release, container_name or None, only_tags)
+
+
+def production_need(
+    architecture: str | None, transhome: str | None, container_name: str | None, only_tags: bool
+) -> Need:
+    """The need of a production task; one without ``transHome`` has only the hardware that it asks for.
+
+    Source: PanDA software and hardware matching, hardware requests of tasks without transHome.
+    """
+    if transhome is None:
+        reading = read(architecture)
+        return Need(reading.requirement, reading.fault, hardware_only=True)
+    return need_of(architecture, read_release(transhome), container_name, only_tags)

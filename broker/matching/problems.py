@@ -1,0 +1,33 @@
+"""What is wrong with a requirement, and where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One finding.
+
+    Attributes:
+        position: character of the text, from 1.
+        what: what is wrong there.
+        accepted: the forms that are accepted instead.
+        fatal: the meaning cannot be known, so that nothing matches; otherwise the part has no effect, or a known one.
+    """
+
+    position: int
+    what: str
+    accepted: str
+    fatal: bool = False
+
+    def __str__(self) -> str:
+        return f"character {self.position}: {self.what}; accepted: {self.accepted}"
+
+
+class RequirementError(ValueError):
+    """A requirement with problems; the text is that of the first of them."""
+
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__(str(problems[0]))
+        self.problems = problems

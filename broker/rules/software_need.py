@@ -1,0 +1,69 @@
+"""What chunks need of software and hardware, judged once for each distinct need at the queues of a snapshot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from broker.domain.arrays import Ints
+from broker.domain.decisions import Observation
+from broker.domain.facts import JobFacts
+from broker.domain.queues import QueueTable
+from broker.domain.software import QueueOffer
+from broker.domain.work import WorkTable
+from broker.matching.availability import job_platform
+from broker.matching.explanation import explain
+from broker.matching.judge import Judge, JudgeMemory
+from broker.matching.need import Need, production_need
+from broker.matching.outcomes import Outcome
+
+#: What was judged for the queues as they were last published. It changes no answer, only how soon there is one.
+_memory = JudgeMemory()
+
+
+def judge_of(facts: JobFacts) -> Judge:
+    """The judge of the queues of a snapshot."""
+    return _memory.judge_of(facts.software.queues, facts.software.sources, facts.software.gpus_known)
+
+
+def chunk_need(work: WorkTable, row: int) -> Need:
+    """What one chunk needs; columns may have the shape (T,) or (T, 1)."""
+    return production_need(*_written(work)[row])
+
+
+def _written(work: WorkTable) -> list[tuple[Any, ...]]:
+    columns = (work.architecture, work.transhome, work.container_name, work.only_tags_for_fc)
+    return list(zip(*(column.ravel().tolist() for column in columns), strict=True))
+
+
+def outcomes(tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Ints:
+    """(T, Q): the :class:`~broker.matching.outcomes.Outcome` of each chunk at each candidate."""
+    judge = judge_of(facts)
+    position: dict[tuple[Any, ...], int] = {}
+    written = _written(tasks)
+    codes = np.array([position.setdefault(key, len(position)) for key in written], dtype=np.int64)
+    if not position:
+        return np.zeros((0, candidates.unified.shape[1]), dtype=np.int64)
+    table = np.stack([judge.outcomes(production_need(*key)) for key in position])
+    return np.asarray(table[:, candidates.unified[0]][codes])
+
+
+def observed(tasks: WorkTable, candidates: QueueTable, facts: JobFacts, keeps: Outcome | None = None) -> Observation:
+    """The deciding comparison for one chunk and one candidate; an outcome that the rule ``keeps`` counts as fitting."""
+    outcome = Outcome(outcomes(tasks, candidates, facts).item())
+    if outcome in (Outcome.FITS, keeps):
+        return Observation("fits", "==", "fits", "-", "task.architecture", {"part": Outcome.FITS.code})
+    offer: QueueOffer = facts.software.queues[int(candidates.unified.item())]
+    found = explain(chunk_need(tasks, 0), offer, outcome)
+    inputs = {"part": found.part, "explanation": found.sentence, **found.inputs}
+    return Observation(found.value, found.operator, found.limit, found.unit, found.key, inputs)
+
+
+def platform_of_jobs(need: Need, offer: QueueOffer) -> str:
+    """The platform for the jobs of a need at a queue: a pattern becomes a platform of the queue.
+
+    Source: PanDA software and hardware matching, platform resolution.
+    """
+    concrete = job_platform(need, offer.software)
+    return need.requirement.job_platform if concrete is None else concrete
