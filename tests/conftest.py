@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -65,21 +67,25 @@ class TestServer:
 
 
 @pytest.fixture(scope="session")
-def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server_url() -> Iterator[str]:
     """The address of the administrative database of the run's server."""
     given = os.environ.get("BROKER_TEST_DATABASE_URL")
     if given:
         yield given
         return
-    base = tmp_path_factory.getbasetemp()
-    # The workers of one run share a server: it costs memory, and starting it costs time.
-    home = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "server"
+    # The workers of one run share a server: it costs memory and time. Its files are not below those of pytest,
+    # which are closed to all other accounts: as root, the server runs as one of these.
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or uuid.uuid4().hex
+    home = Path(tempfile.gettempdir()) / f"gridbroker-tests-{run}"
+    home.mkdir(mode=0o755, exist_ok=True)
     server = EmbeddedServer(home, {"fsync": "off", "full_page_writes": "off"})
     server.start()
     try:
         yield server.url(SUPERUSER)
     finally:
         server.stop()
+        if not server.running:
+            shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
@@ -116,9 +122,12 @@ def empty_database(make_database: Callable[..., Database]) -> Database:
 
 
 @pytest.fixture
-def broker_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of its own for commands run inside the test."""
-    home = tmp_path / "home"
-    monkeypatch.setenv("BROKER_HOME", str(home))
+def broker_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home of its own for commands run inside the test; not made yet, and open to the account of its server."""
+    folder = Path(tempfile.mkdtemp(prefix="gridbroker-home-"))
+    folder.chmod(0o755)
+    monkeypatch.setenv("BROKER_HOME", str(folder / "home"))
     monkeypatch.delenv("BROKER_DATABASE_URL", raising=False)
-    return home
+    yield folder / "home"
+    EmbeddedServer(folder / "home").shut_down()
+    shutil.rmtree(folder, ignore_errors=True)
