@@ -23,7 +23,7 @@ from broker.engine.evaluate import Evaluation, RuleFault, evaluate
 from broker.engine.job_facts import CycleFacts, grid_facts, job_facts, preassignment
 from broker.engine.rank import BlockRanking, Ranking, rank, rank_block
 from broker.gdpconfig import Tuning
-from broker.rules.contract import Load
+from broker.rules.contract import Load, Weight
 from broker.snapshot.snapshot import Snapshot
 
 #: Cells (chunks x candidates) judged at once, and the fewest chunks: large enough for the arrays to pay, small enough
@@ -164,16 +164,25 @@ class JobCycle:
         factors = []
         weight = np.ones(facts.initial.shape)
         for rule in self.chain.weights:
-            if not self._unusable.isdisjoint(rule.sources):
-                factor = np.ones((1, 1))
-            else:
-                factor = rule.factor(tasks, self._candidates, facts, self._tunings[rule.name])
+            factor = self._factor(rule, tasks, facts)
             factors.append(factor)
             weight *= factor
         ranking = rank_block(
             weight, evaluation.left, self._loads(facts, rows), self.chain.load_weights, self.chain.cuts
         )
         return Block(rows, facts, evaluation, tuple(factors), weight, counts[:4], ranking)
+
+    def _factor(self, rule: Weight, tasks: WorkTable, facts: JobFacts) -> Floats:
+        """The factor of a fixed weight, 1 where it cannot be known: its source is unusable, or the rule is broken."""
+        if not self._unusable.isdisjoint(rule.sources):
+            return np.ones((1, 1))
+        try:
+            factor = np.asarray(rule.factor(tasks, self._candidates, facts, self._tunings[rule.name]), dtype=np.float64)
+            np.broadcast_to(factor, facts.initial.shape)
+        except Exception as error:  # a broken rule must not stop the broker: it is counted and weighs nothing
+            self.faults.append(RuleFault(rule.name, f"{type(error).__name__}: {error}"[:200]))
+            return np.ones((1, 1))
+        return factor
 
     def _loads(self, facts: JobFacts, rows: slice) -> Load:
         """The jobs at all candidates for the chunks ``rows``, as the snapshot shows them."""
