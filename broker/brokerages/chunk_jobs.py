@@ -10,7 +10,7 @@ from broker.domain.arrays import Bools, Ints
 from broker.domain.estimates import reads_directly, scratch_limit_mb, takes_one_core_of_scratch
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
-from broker.work.cut_jobs import CutJobs, joined_jobs, no_jobs
+from broker.work.cut_jobs import CutJobs, joined_jobs
 from broker.work.cutting import JobCutter
 from broker.work.job_model import CutLimits
 from broker.work.sequential import Position
@@ -72,22 +72,25 @@ class ChunkJobs:
         mark = self._cutter.mark()
         first = self._cutter.next_file
         jobs = self._cutter.cut(count, self._limits[candidate])
-        wanted = self._held_in_full(candidate, jobs, first)
+        wanted = self._until_split(candidate, jobs, first)
         if wanted < len(jobs):
             self._cutter.rewind(mark)
-            jobs = self._cutter.cut(wanted, self._limits[candidate]) if wanted else no_jobs()
+            jobs = self._cutter.cut(wanted, self._limits[candidate])
         if len(jobs):
             self._made.append(Made(candidate, jobs))
             self._marks.append(mark)
         return len(jobs)
 
-    def _held_in_full(self, candidate: int, jobs: CutJobs, first: int) -> int:
-        """How many of the jobs, from the first, are not split between here and elsewhere."""
+    def _until_split(self, candidate: int, jobs: CutJobs, first: int) -> int:
+        """How many of the jobs, from the first, up to one that begins with a file that is here and ends with another.
+
+        Behind that one a new candidate is drawn: from there on the files are elsewhere.
+        """
         if self._holds is None or not len(jobs):
             return len(jobs)
         here, offset = self._holds[candidate], int(jobs.first[0]) - first
         split = here[jobs.first - offset] & ~here[jobs.stop - 1 - offset]
-        return int(np.argmax(split)) if bool(split.any()) else len(jobs)
+        return int(np.argmax(split)) + 1 if bool(split.any()) else len(jobs)
 
     def take_back(self) -> None:
         """Undo the last call of :meth:`make` that made jobs."""

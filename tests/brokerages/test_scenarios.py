@@ -39,7 +39,7 @@ def funnel_cuts(decision: dict[str, Any]) -> list[tuple[str, int]]:
 
 def written(database: Database, columns: str) -> list[tuple[Any, ...]]:
     """Columns of the jobs that were made, counted."""
-    statement = f"SELECT {columns}, count(*) FROM doma_panda.jobsdefined4 WHERE jeditaskid = {TASK} GROUP BY {columns}"  # noqa: S608 - constants of the tests
+    statement = f"SELECT {columns}, count(*) FROM doma_panda.jobsdefined4 WHERE jeditaskid = {TASK} GROUP BY {columns}"
     with database.begin() as connection:
         return sorted(tuple(row) for row in connection.execute(sa.text(statement)))
 
@@ -143,7 +143,7 @@ def test_merging_goes_near_the_unmerged_files(database: Database) -> None:
     """Unmerged files at BETA are merged there: single-core jobs of priority 5000 at the pseudo-queue of one core.
 
     GAMMA does not read BETA's storage, so it is no candidate at all. Memory is not asked for when merging without a
-    merge requirement: the files have none. A merged file may have 5 GB and is taken for 1.2 times its input: four files.
+    merge requirement: the files have none. A merged file may have 5 GB and is taken for 1.2 times its input: 4 files.
     """
     loaded = scenario(
         jedi_tasks=[task(corecount=1, mergecorecount=1, splitrule="NF=1,ZF=10,MO=1")],

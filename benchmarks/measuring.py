@@ -1,0 +1,78 @@
+"""What the benchmarks share: a server of their own, scenarios loaded into it, the best of several timings, reports."""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Any, TypeVar
+
+import numpy as np
+
+from agents.grid_reading import GridReader
+from benchmarks.columns import ColumnScenario
+from broker import __version__, resources
+from broker.cli.output import print_table
+from broker.snapshot.snapshot import Snapshot
+from broker.store.database import Database
+from broker.store.embedded import EmbeddedServer
+from broker.store.migrate import upgrade
+from broker.store.tables import TableCatalogue
+from broker.store.work_loading import load_work
+from broker.store.work_reads import WorkSelection
+from broker.work.assemble import CycleWork
+
+NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
+
+T = TypeVar("T")
+
+
+@contextmanager
+def loaded(scenario: ColumnScenario) -> Iterator[Database]:
+    """A fresh embedded database with the scenario in it; gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="gridbroker-bench-") as folder:
+        server = EmbeddedServer(Path(folder))
+        database = Database(server.start(), on_close=server.stop)
+        try:
+            upgrade(database)
+            with database.begin() as connection:
+                scenario.copy_into(Database.raw(connection), database.names)
+            with database.autocommit() as connection:
+                connection.exec_driver_sql("ANALYZE")
+            yield database
+        finally:
+            database.close()
+
+
+def read_cycle(database: Database) -> tuple[Snapshot, CycleWork]:
+    """The snapshot and the work of a cycle."""
+    with database.read_snapshot() as connection:
+        catalogue = TableCatalogue.read(connection, database.names)
+        reader = GridReader("live", resources.path("config/sources.yaml"))
+        grid = reader.read(connection, catalogue, NOW, lambda: None)
+        return grid.snapshot, load_work(connection, catalogue, WorkSelection())
+
+
+def best_of(rounds: int, action: Callable[[], T]) -> tuple[float, T]:
+    """Seconds of the fastest of several rounds, and the last result."""
+    seconds = []
+    for _ in range(rounds):
+        started = perf_counter()
+        result = action()
+        seconds.append(perf_counter() - started)
+    return min(seconds), result
+
+
+def report(name: str, rows: list[dict[str, Any]], **facts: Any) -> None:
+    """Print the table, and write ``<name>.json`` into the folder given as first argument (default: here)."""
+    print_table(tuple(rows[0]), [tuple(row.values()) for row in rows], title=name)
+    about = {"benchmark": name, "version": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    about |= {"machine": platform.machine(), "measured_at": datetime.now(UTC).isoformat(), **facts, "rows": rows}
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
+    (folder / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
