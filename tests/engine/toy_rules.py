@@ -1,0 +1,105 @@
+"""Rules for tests of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Observation
+from broker.domain.facts import JobFacts
+from broker.domain.queues import QueueTable
+from broker.domain.work import WorkTable
+from broker.rules.contract import Filter, GroupFilter, Load, LoadCut, LoadWeight, TuningView, Weight
+
+Answer = Callable[..., Any]
+
+
+class Toy(Filter):
+    """Keeps what it is told to; ``keep`` and the others may be arrays, functions of the tables, or errors."""
+
+    def __init__(
+        self, name: str, keep: Any, *, kind: str = "persistent", applies: Any = None, unknown: Any = None, **more: Any
+    ) -> None:
+        # these are class variables for real rules
+        self.__dict__.update(name=name, code=f"code_{name}", title=f"Title of {name}", kind=kind, **more)
+        self._keep, self._applies, self._unknown = keep, applies, unknown
+
+    def applies(self, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Any:
+        return _answer(self._applies, tasks, None, facts)
+
+    def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Any:
+        return _answer(self._keep, tasks, candidates, facts)
+
+    def unknown(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Any:
+        return _answer(self._unknown, tasks, candidates, facts)
+
+    def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
+        return Observation(str(candidates.name[0, 0]), "==", float(tasks.jeditaskid[0, 0]), "-", "rule")
+
+
+def _answer(value: Any, tasks: WorkTable, candidates: QueueTable | None, facts: JobFacts) -> Any:
+    if isinstance(value, Exception):
+        raise value
+    return value(tasks, candidates, facts) if callable(value) else value
+
+
+class KeepAmong(GroupFilter):
+    """A group filter that remembers who was alive and keeps what a function of that says."""
+
+    def __init__(self, name: str, keep: Callable[[Bools], Any], **more: Any) -> None:
+        self.__dict__.update(name=name, code=f"code_{name}", title=f"Title of {name}", **more)
+        self._keep = keep
+        self.seen: list[Any] = []
+
+    def keep_among(
+        self, alive: Bools, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView
+    ) -> Bools:
+        self.seen.append(alive.tolist())
+        return np.asarray(self._keep(alive))
+
+    def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
+        return Observation(None, "==", None, "-", "rule")
+
+
+class Factor(Weight):
+    """A fixed factor."""
+
+    def __init__(self, name: str, values: Any, **more: Any) -> None:
+        self.__dict__.update(name=name, code=name, title=name, **more)
+        self._values = values
+
+    def factor(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Floats:
+        return np.asarray(_answer(self._values, tasks, candidates, facts), dtype=np.float64)
+
+
+class FewerQueued(LoadWeight):
+    """1 / (1 + jobs defined)."""
+
+    name, code, title = "fewer_queued", "fewer_queued", "Fewer jobs defined weigh more"
+
+    def factor(self, load: Load) -> Floats:
+        return 1.0 / (1.0 + load.defined)
+
+
+class AtMost(LoadCut):
+    """Cuts candidates with more jobs defined than a limit."""
+
+    title = "Not too many jobs defined"
+
+    def __init__(self, limit: float, *, name: str = "at_most", spares_bootstrap: bool = False) -> None:
+        self.__dict__.update(name=name, code=name, spares_bootstrap=spares_bootstrap)
+        self._limit = limit
+
+    def keep(self, load: Load, weight: Floats) -> Bools:
+        return np.asarray(load.defined <= self._limit)
+
+    def observe(self, load: Load, weight: Floats) -> Observation:
+        return Observation(float(load.defined[0]), "<=", self._limit, "jobs", "rule")
+
+
+def mask(*rows: Sequence[int]) -> Bools:
+    """A mask of 0 and 1."""
+    return np.array(rows, dtype=np.bool_)
