@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import reshaped, texts
+from broker.domain.arrays import texts
 from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
 from tests.rules.builders import make_tasks
 
@@ -91,12 +91,8 @@ def _table(kind: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
 
 def chunk_table(count: int, **columns: Any) -> WorkTable:
     """Chunks as columns of shape (count,)."""
-    return reshaped(make_tasks(count, **columns), (-1,)) if count == 0 else _flat(make_tasks(count, **columns))
-
-
-def _flat(table: WorkTable) -> WorkTable:
-    flat = {column.name: getattr(table, column.name).reshape(-1) for column in dataclasses.fields(table)}
-    return WorkTable(**flat)
+    table = make_tasks(count, **columns)
+    return WorkTable(**{column.name: getattr(table, column.name).reshape(-1) for column in dataclasses.fields(table)})
 
 
 def work_of(*datasets: Sequence[Dataset], chunks: Mapping[str, Any] | None = None) -> Work:
