@@ -7,6 +7,7 @@ written.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -58,7 +59,7 @@ class ProductionJobOptions(AgentOptions):
 
     files_of_a_cycle: int = Field(default=FILES_OF_A_CYCLE, ge=1)
     files_of_a_dataset: int = Field(default=FILES_OF_A_DATASET, ge=1)
-    chunks_of_a_batch: int = Field(default=1000, ge=1)
+    chunks_of_a_batch: int = Field(default=250, ge=1)
 
 
 @dataclass
@@ -157,9 +158,16 @@ class ProductionJobAgent(Agent[ProductionJobOptions]):
     def _place(self, cycle: JobCycle, work: CycleWork, sink: _Sink) -> None:
         times = StageTimes()
         placed = place(cycle, work, sink.origin.seed, times)
-        for batch in batches(placed, work, self.options.chunks_of_a_batch):
-            sink.context.check()
-            sink.take(batch, work)
+        # one batch is written while the next is decided: the server and this process work at the same time
+        with ThreadPoolExecutor(1, thread_name_prefix="writer") as writer:
+            under_way: Future[None] | None = None
+            for batch in batches(placed, work, self.options.chunks_of_a_batch):
+                if under_way is not None:
+                    under_way.result()
+                sink.context.check()
+                under_way = writer.submit(sink.take, batch, work)
+            if under_way is not None:
+                under_way.result()
         sink.tally.timings["decide_s"] += times.decide_s
         sink.tally.timings["cut_s"] += times.cut_s
         tasks, chunks = len(set(work.work.chunks.jeditaskid.tolist())), len(work.work.chunks)

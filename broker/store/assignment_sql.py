@@ -33,7 +33,10 @@ FOR NO KEY UPDATE SKIP LOCKED
 # Claims the files, counts them in their datasets and records them with their jobs. A file that is not as it was read
 # does not match; the caller compares the number of rows with what it asked for.
 CLAIM_FILES = """
-WITH claimed AS (
+WITH names AS MATERIALIZED (
+    SELECT jeditaskid, datasetid, datasetname FROM {panda}.jedi_datasets
+    WHERE jeditaskid IN (SELECT jeditaskid FROM staged_jobs)
+), claimed AS (
     UPDATE {panda}.jedi_dataset_contents AS file
     SET status = 'running', proc_status = 'queued', pandaid = job.pandaid
     FROM staged_files AS wanted JOIN staged_jobs AS job USING (job)
@@ -59,9 +62,9 @@ WITH claimed AS (
     INSERT INTO {panda}.filestable4 (row_id, pandaid, modificationtime, lfn, guid, type, status, dataset, fsize,
         checksum, scope, jeditaskid, datasetid, fileid, attemptnr)
     SELECT nextval('{panda}.filestable4_row_id_seq'), claimed.pandaid, %(now)s, left(claimed.lfn, 256), claimed.guid,
-        claimed.type, 'ready', dataset.datasetname, claimed.fsize, claimed.checksum,
+        claimed.type, 'ready', names.datasetname, claimed.fsize, claimed.checksum,
         claimed.scope, claimed.jeditaskid, claimed.datasetid, claimed.fileid, claimed.attemptnr
-    FROM claimed LEFT JOIN {panda}.jedi_datasets AS dataset USING (jeditaskid, datasetid)
+    FROM claimed LEFT JOIN names USING (jeditaskid, datasetid)
 )
 SELECT count(*) FROM claimed
 """
@@ -94,7 +97,14 @@ WHERE wanted.claimed = 1 AND file.pandaid IS DISTINCT FROM job.pandaid
 DROP_JOBS = "DELETE FROM staged_jobs WHERE job = ANY(%(jobs)s)"
 DROP_FILES = "DELETE FROM staged_files WHERE job = ANY(%(jobs)s)"
 
+# What is worked out from a task's row is worked out once a task.
 INSERT_JOBS = """
+WITH task AS MATERIALIZED (
+    SELECT *, coalesce(job_label, prodsourcelabel) AS label, coalesce(taskpriority, 0) AS priority,
+        left(regexp_replace(transhome, '-(?=[0-9]+[.])', '/'), 80) AS package,
+        left(workinggroup, 20) AS working_group, left(username, 60) AS user_name
+    FROM {panda}.jedi_tasks WHERE jeditaskid IN (SELECT jeditaskid FROM staged_jobs)
+)
 INSERT INTO {panda}.jobsdefined4 (
     pandaid, jeditaskid, jobdefinitionid, taskid, reqid, jobname, jobstatus, prodsourcelabel, job_label,
     computingsite, nucleus, cloud, vo, currentpriority, assignedpriority, attemptnr, maxattempt, failedattempt,
@@ -104,18 +114,18 @@ INSERT INTO {panda}.jobsdefined4 (
     transformation, homepackage, atlasrelease, cmtconfig, container_name, ninputdatafiles, inputfilebytes, nevents)
 SELECT
     job.pandaid, job.jeditaskid, 0, task.reqid, task.reqid, task.taskname, 'defined', task.prodsourcelabel,
-    coalesce(task.job_label, task.prodsourcelabel),
-    queue.name, task.nucleus, task.cloud, task.vo, job.priority, coalesce(task.taskpriority, 0), 0, 0, 0,
+    task.label,
+    queue.name, task.nucleus, task.cloud, task.vo, job.priority, task.priority, 0, 0, 0,
     nullif(job.corecount, -1), greatest(job.minramcount_mb, 0), 'MB', greatest(job.maxdiskcount_mb, 0), 'MB',
     greatest(job.maxcpucount_s, 0), 's', nullif(job.maxwalltime_s, -1), task.diskio,
     resource_type.name, task.gshare, task.workqueue_id,
     CASE WHEN job.merging = 1 THEN 'pmerge' ELSE task.processingtype END,
-    left(task.workinggroup, 20), task.countrygroup, left(task.username, 60), task.username,
+    task.working_group, task.countrygroup, task.user_name, task.username,
     task.eventservice, 'jedi', %(now)s, %(now)s, %(now)s, NULL, NULL, NULL,
-    task.transpath, left(regexp_replace(task.transhome, '-(?=[0-9]+[.])', '/'), 80), task.transuses, task.architecture,
+    task.transpath, task.package, task.transuses, task.architecture,
     task.container_name, nullif(job.ninputdatafiles, -1), nullif(job.inputfilebytes, -1), greatest(job.nevents, 0)
 FROM staged_jobs AS job
-JOIN {panda}.jedi_tasks AS task ON task.jeditaskid = job.jeditaskid
+JOIN task ON task.jeditaskid = job.jeditaskid
 JOIN unnest(%(queues)s::text[]) WITH ORDINALITY AS queue (name, number) ON queue.number = job.queue + 1
 LEFT JOIN unnest(%(resource_types)s::text[]) WITH ORDINALITY AS resource_type (name, number)
     ON resource_type.number = job.resource_type + 1

@@ -135,8 +135,15 @@ def _candidate_as_json(candidate: Candidate) -> dict[str, Any]:
     return {**told, "bootstrap": True} if candidate.bootstrap else told
 
 
+# Where the server has it, lz4 packs the long lists of rejected queues in a fraction of the time.
+_COMPRESSION = """
+    SELECT set_config('default_toast_compression', 'lz4', true)
+    FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY(enumvals)"""
+
+
 def save(connection: psycopg.Connection[Any], origin: Origin, records: Sequence[DecisionRecord]) -> int:
     """Append decisions in the transaction of ``connection``; how many there were."""
+    connection.execute(_COMPRESSION)
     with connection.cursor() as cursor, cursor.copy(_COPY) as copy:
         for row in _rows(origin, records):
             copy.write_row(row)
