@@ -2,27 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from broker.domain.arrays import AnyArray
 from broker.domain.decisions import Candidate, Decision, FunnelStep, Outcome
 from broker.domain.queues import QueueTable
-from broker.engine.evaluate import LEFT, AnyFilter, reason_codes
+from broker.engine.chain import Chain
+from broker.engine.evaluate import LEFT, reason_codes
 from broker.engine.job_cycle import ChunkResult, JobCycle
 from broker.engine.rank import cut_codes
 
 UNKNOWN_QUEUE = "unknown_queue"
 
 
+@dataclass(frozen=True)
+class Steps:
+    """The codes of a chain.
+
+    Attributes:
+        codes: by index: filters, filters that could not judge, cuts and the steps of the ranking.
+        funnel: the indices in the order of the funnel.
+        departure: for each index when its candidates go: rules for good, then rules for now, then the rest.
+    """
+
+    codes: tuple[str, ...]
+    funnel: tuple[int, ...]
+    departure: tuple[int, ...]
+
+
+@lru_cache(maxsize=16)
+def steps_of(chain: Chain) -> Steps:
+    """The codes of a chain and their order."""
+    count = len(chain.filters)
+    codes = reason_codes(chain.filters) + cut_codes(chain.cuts)
+    order = [step for index in range(count) for step in (index, index + count)]
+    temporary = [rule.kind == "temporary" for rule in chain.filters]
+    judged = [(index % count) + count * temporary[index % count] for index in range(2 * count)]
+    rest = range(2 * count, len(codes))
+    return Steps(codes, (*order, *rest), (*judged, *rest))
+
+
 def decision_of(cycle: JobCycle, result: ChunkResult) -> Decision:
     """The decision on one chunk: it is brokered when it has candidates, else it is pending."""
-    codes, steps, position = decisive_steps(cycle, result)
+    steps, position = steps_of(cycle.chain), deciding(cycle, result)
     chunks, row = cycle.work.chunks, result.row
     outcome: Outcome = "pending" if result.reason else "brokered"
     ramcount = float(chunks.ramcount[row])
-    rejected = _rejected(cycle.snapshot.queues, cycle.chain.filters, codes, position)
+    funnel = _funnel(steps, position)
+    rejected = _rejected(cycle.snapshot.queues, steps, position)
+    if result.blocked:
+        # whatever the rules say of the queues, the chunk itself cannot go: the queues that are left go with it
+        left = np.flatnonzero(position == LEFT)
+        funnel = (*funnel, FunnelStep(result.reason, len(left), 0))
+        rejected.update((str(name), result.reason) for name in cycle.snapshot.queues.name[left])
     rejected.update((name, UNKNOWN_QUEUE) for name in cycle.unknown_queues(row))
     return Decision(
         jeditaskid=int(chunks.jeditaskid[row]),
@@ -33,68 +68,55 @@ def decision_of(cycle: JobCycle, result: ChunkResult) -> Decision:
         reason=result.reason,
         candidates=_candidates(cycle, result),
         rejected=rejected,
-        funnel=_funnel(codes, steps, position),
+        funnel=funnel,
         notes=_notes(cycle),
     )
 
 
-def decisive_steps(cycle: JobCycle, result: ChunkResult) -> tuple[tuple[str, ...], tuple[int, ...], AnyArray]:
-    """All codes, the order in which they stand in the funnel, and for each candidate the index of its code.
+def deciding(cycle: JobCycle, result: ChunkResult) -> AnyArray:
+    """(Q,): for each candidate the index of its code in :class:`Steps`.
 
-    LEFT marks the chosen, lower values those that never were candidates.
+    LEFT marks those that nothing rejected, lower values those that never were candidates.
     """
-    filters, cuts = cycle.chain.filters, cycle.chain.cuts
-    codes = reason_codes(filters) + cut_codes(cuts)
     position = result.block.evaluation.reason[result.row - result.block.rows.start].astype(np.int64)
-    if result.ranking is not None:
-        position[result.left] = np.where(
-            result.ranking.cut >= 0, result.ranking.cut.astype(np.int64) + 2 * len(filters), LEFT
-        )
-    order = [step for index in range(len(filters)) for step in (index, index + len(filters))]
-    steps = (*order, *range(2 * len(filters), len(codes)))
-    return codes, steps, position
+    ranking = result.ranking
+    if ranking is not None:
+        behind = 2 * len(cycle.chain.filters)
+        position[result.left] = np.where(ranking.cut >= 0, ranking.cut.astype(np.int64) + behind, LEFT)
+    return position
 
 
-def _funnel(codes: tuple[str, ...], steps: tuple[int, ...], position: AnyArray) -> tuple[FunnelStep, ...]:
+def _funnel(steps: Steps, position: AnyArray) -> tuple[FunnelStep, ...]:
     """Every rule that judged, with the candidates before and after: first minus all cuts is what is left."""
     current = int((position >= LEFT).sum())
-    counts = np.bincount(position[position >= 0], minlength=len(codes))
+    counts = np.bincount(position[position >= 0], minlength=len(steps.codes)).tolist()
     funnel = []
-    for step in steps:
-        cut = int(counts[step])
-        if cut or not codes[step].startswith("unknown_"):
-            funnel.append(FunnelStep(codes[step], current, current - cut))
+    for step in steps.funnel:
+        cut = counts[step]
+        if cut or not steps.codes[step].startswith("unknown_"):
+            funnel.append(FunnelStep(steps.codes[step], current, current - cut))
             current -= cut
+    if blocked:
+        funnel.append(FunnelStep(blocked, current, 0))
     return tuple(funnel)
 
 
-def _departures(filters: Sequence[AnyFilter], codes: int) -> list[int]:
-    """For each code the moment at which its candidates go: rules for good, then rules for now, then the cuts."""
-    count = len(filters)
-    temporary = [rule.kind == "temporary" for rule in filters]
-    judged = [(index % count) + count * temporary[index % count] for index in range(2 * count)]
-    return [*judged, *range(2 * count, codes)]
-
-
-def _rejected(
-    queues: QueueTable, filters: Sequence[AnyFilter], codes: tuple[str, ...], position: AnyArray
-) -> dict[str, str]:
+def _rejected(queues: QueueTable, steps: Steps, position: AnyArray) -> dict[str, str]:
     """Code by pseudo-queue, and by unified queue where none of its pseudo-queues is left: that of the last to go.
 
     The last to go is the one that the latest rule rejected; ties go to the later name.
     """
+    gone = np.flatnonzero(position >= 0)
+    names, unified_names = queues.name[gone].tolist(), queues.unified_name[gone].tolist()
+    alive = set(queues.unified_name[position == LEFT].tolist())
     rejected: dict[str, str] = {}
     last: dict[str, int] = {}
-    departure = _departures(filters, len(codes))
-    alive = {str(queues.unified_name[index]) for index in np.flatnonzero(position == LEFT)}
-    for index in np.flatnonzero(position >= 0):
-        step = int(position[index])
-        rejected[str(queues.name[index])] = codes[step]
-        unified = str(queues.unified_name[index])
-        if unified not in alive and (unified not in last or departure[step] >= departure[last[unified]]):
+    for name, unified, step in zip(names, unified_names, position[gone].tolist(), strict=True):
+        rejected[name] = steps.codes[step]
+        if unified not in alive and steps.departure[step] >= steps.departure[last.get(unified, step)]:
             last[unified] = step
     for unified, step in last.items():
-        rejected.setdefault(unified, codes[step])
+        rejected.setdefault(unified, steps.codes[step])
     return rejected
 
 
