@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from broker.domain.decisions import Operator, Value
 from broker.domain.software import Hardware, HardwareEntry, QueueOffer
@@ -142,14 +143,15 @@ _COMPARED: dict[Outcome, tuple[str, str]] = {
 def _of_selection(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
     attribute, asked_name = _SELECTED[outcome]
     request = need.requirement.gpu or GpuRequest()
-    excluded = request.model_excluded if attribute == "model" else request.generations_excluded
     asked = getattr(request, asked_name)
     limit = _listed(asked) if isinstance(asked, tuple) else asked
-    there = sorted({getattr(gpu, attribute) or "unknown" for gpu in offer.gpus})
-    operator: Operator = "not in" if excluded and attribute != "vendor" else "in"
-    return Explanation(
-        outcome.code, _listed(there), operator, limit, "-", "task.architecture", {"best_available": _listed(there)}
-    )
+    there = _listed(sorted({getattr(gpu, attribute) or "unknown" for gpu in offer.gpus}))
+    inputs: dict[str, Value] = {"asked": limit, "best_available": there}
+    excluded = attribute == "generation" and request.generations_excluded
+    if excluded or outcome == Outcome.GPU_MODEL_EXCLUDED:
+        key = "task.architecture"
+        return Explanation(outcome.code, "there are some", "==", "no GPU of those excluded", "-", key, inputs)
+    return Explanation(outcome.code, there, "in", limit, "-", "task.architecture", inputs)
 
 
 def _of_comparison(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
@@ -164,8 +166,12 @@ def _of_comparison(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanati
         "rows": len(values),
         "rows_failing": len(failing),
     }
-    value = failing[0] or "unknown" if failing else None
-    return Explanation(outcome.code, value, "matches", str(constraint), unit, "task.architecture", inputs)
+    known = [value for value in failing if value and version_key(value) is not None]
+    if constraint.usable and len(known) == len(failing) > 0:
+        operator = cast(Operator, constraint.operator)
+        return Explanation(outcome.code, known[0], operator, constraint.version, unit, "task.architecture", inputs)
+    shown = next((value or "unknown" for value in failing if value not in known), "unknown")
+    return Explanation(outcome.code, shown, "matches", str(constraint), unit, "task.architecture", inputs)
 
 
 def _best(values: Sequence[str | None], operator: str) -> str | None:

@@ -11,6 +11,7 @@ import numpy as np
 from broker.domain.decisions import Observation
 from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
+from broker.domain.software import GpuSummary, Hardware, HardwareEntry, QueueOffer, QueueSoftware, SoftwareOffers
 from broker.domain.work import WorkTable
 from broker.gdpconfig.tuning import Tuning
 from broker.rules.contract import Filter, GroupFilter, Load, LoadCut, Rule, TuningView
@@ -109,6 +110,28 @@ FACTS: dict[str, Any] = {
 }
 COUNTS = ("defined", "assigned", "activated", "starting", "running", "running_equivalent", "running_cores")
 FACTS |= dict.fromkeys((*COUNTS, "all_running", "all_activated", "transferring"), 0.0)
+CPU = HardwareEntry(arch=("x86_64",))
+#: What the queue at each position of ``unified`` offers: everything, nothing checked, no software, GPUs, an old release.
+OFFERS = SoftwareOffers(
+    (
+        QueueOffer("ALL", ("AUTO",), QueueSoftware("0", containers=("any",), cvmfs=frozenset({"any"}))),
+        QueueOffer("ANY", ("ANY",), None),
+        QueueOffer("NONE", ("AUTO",), None),
+        QueueOffer(
+            "GPU",
+            ("AUTO",),
+            QueueSoftware("1", containers=("any",), cvmfs=frozenset({"any"}), hardware=Hardware(CPU, HardwareEntry())),
+            (GpuSummary("NVIDIA", "Tesla T4", "15360", "Turing", "12.4", "550.54"),),
+        ),
+        QueueOffer(
+            "OLD",
+            ("AUTO",),
+            QueueSoftware(
+                "2", cmtconfigs=("x86_64-slc6-gcc8-opt",), cvmfs=frozenset({"atlas"}), hardware=Hardware(CPU)
+            ),
+        ),
+    )
+)
 NEUTRAL: dict[str, Any] = {"Floats": np.nan, "Ints": 0, "Bools": False, "Texts": None}
 
 
@@ -146,8 +169,8 @@ def make_queues(count: int = 1, **columns: Any) -> QueueTable:
 
 def make_facts(chunks: int = 1, queues: int = 1, **columns: Any) -> JobFacts:
     """Facts of so many chunks and candidates."""
-    values: dict[str, Any] = {"now_s": columns.pop("now_s", NOW_S)}
-    fields = {field.name: str(field.type) for field in dataclasses.fields(JobFacts) if field.name != "now_s"}
+    values: dict[str, Any] = {"now_s": columns.pop("now_s", NOW_S), "software": columns.pop("software", OFFERS)}
+    fields = {field.name: str(field.type) for field in dataclasses.fields(JobFacts) if field.name not in values}
     unknown = set(columns) - set(fields)
     assert not unknown, f"JobFacts has no {sorted(unknown)}"
     for name, kind in fields.items():

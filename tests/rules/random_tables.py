@@ -100,6 +100,23 @@ POOLS: dict[str, list[Any]] = {
     "available_tape_bytes": [0, 50 * GB],
     "available_tape_files": [0, 300],
 }
+POOLS |= {
+    "unified": [0, 1, 2, 3, 4],
+    "transhome": [N, "Athena-24.0.41"],
+    "container_name": [N, N, "docker://image"],
+    "architecture": [
+        N,
+        "x86_64-slc6-gcc8-opt",
+        "x86_64-.*-clang[0-9]+-opt",
+        "aarch64-el9-gcc13-opt",
+        "#x86_64",
+        "#&*",
+        "#&nvidia:vram>=40960",
+        "#&nvidia:cuda<12.0",
+        "#&amd",
+        "{",
+    ],
+}
 COUNT_POOL = [0, 1, 10, 100]
 
 
