@@ -78,12 +78,12 @@ def deciding(cycle: JobCycle, result: ChunkResult) -> AnyArray:
 
     LEFT marks those that nothing rejected, lower values those that never were candidates.
     """
-    position = result.block.evaluation.reason[result.row - result.block.rows.start].astype(np.int64)
+    position: AnyArray = result.block.evaluation.reason[result.row - result.block.rows.start].astype(np.int64)
     ranking = result.ranking
     if ranking is not None:
         behind = 2 * len(cycle.chain.filters)
         position[result.left] = np.where(ranking.cut >= 0, ranking.cut.astype(np.int64) + behind, LEFT)
-    return position
+    return np.asarray(position)
 
 
 def _funnel(steps: Steps, position: AnyArray) -> tuple[FunnelStep, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 from broker.domain.arrays import Ints, as_column, as_row, taken
 from broker.domain.decisions import Observation
 from broker.engine.evaluate import LEFT, NOT_A_CANDIDATE, AnyFilter
-from broker.engine.explain import decisive_steps
+from broker.engine.explain import deciding, steps_of
 from broker.engine.job_cycle import ChunkResult, JobCycle
 from broker.engine.rank import BEST, LOW_WEIGHT, OTHERS_BOOTSTRAP
 
@@ -58,8 +58,7 @@ def why_not(cycle: JobCycle, result: ChunkResult, queue: str) -> list[Answer]:
 
 def _answer(cycle: JobCycle, result: ChunkResult, position: int) -> Answer:
     name = str(cycle.snapshot.queues.name[position])
-    codes, _, deciding = decisive_steps(cycle, result)
-    index = int(deciding[position])
+    codes, index = steps_of(cycle.chain).codes, int(deciding(cycle, result)[position])
     filters, cuts = cycle.chain.filters, cycle.chain.cuts
     if index == NOT_A_CANDIDATE:
         return _never_a_candidate(cycle, result, position, name)
