@@ -96,8 +96,6 @@ def _funnel(steps: Steps, position: AnyArray) -> tuple[FunnelStep, ...]:
         if cut or not steps.codes[step].startswith("unknown_"):
             funnel.append(FunnelStep(steps.codes[step], current, current - cut))
             current -= cut
-    if blocked:
-        funnel.append(FunnelStep(blocked, current, 0))
     return tuple(funnel)
 
 
