@@ -110,6 +110,8 @@ def test_which_chunks_are_asked(case: Case) -> None:
     [
         (0.0, 1000.0, "SIZE_CUTOFF_TO_MOVE_INPUT", TOTAL),
         (TOTAL, 800.0, "NUM_CUTOFF_TO_MOVE_INPUT", 200.0),
+        (TOTAL, 900.0, "NUM_CUTOFF_TO_MOVE_INPUT", 100.0),
+        (TOTAL - 10 * GB, 1000.0, "SIZE_CUTOFF_TO_MOVE_INPUT", 10 * GB),
         (0.0, 0.0, "SIZE_CUTOFF_TO_MOVE_INPUT", TOTAL),
     ],
 )

@@ -12,12 +12,13 @@ CASES = [
     rejected(express=True, closeness=None),
     kept(closeness=None),
     kept(express=True, closeness=0.0),
-    # 30 files and 60 MB/s: 0.5 x 1.8 + 0.5 x 1.6 is exactly 1.7
+    # 30 files and 60 MB/s: 0.5 x 1.8 + 0.5 x 1.6 is 1.7
     kept(express=True, link_queued=30.0, throughput_mbps=60.0),
     rejected(express=True, link_queued=31.0, throughput_mbps=60.0),
     kept(express=True, storage_at_nucleus=True, closeness=None),
     kept(express=True, closeness=None, NW_WEIGHT_MULTIPLIER=0.5),
     rejected(express=True, closeness=0.0, NW_THRESHOLD=2.1),
+    kept(express=True, closeness=0.0, NW_THRESHOLD=2.0),
     kept(express=True, closeness=None, has_nucleus=False),
     rejected(express=True, closeness=None, single=True),
 ]
