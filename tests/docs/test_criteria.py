@@ -76,14 +76,14 @@ def test_every_filter_and_cut_is_on_the_page() -> None:
 
 def test_missing_sources_are_told_as_the_rules_have_them() -> None:
     table = PAGE[PAGE.index("| source | kept | rejected |") :].split("\n\n")[0]
-    told = {}
+    told: dict[str, tuple[str, set[str]]] = {}
     for line in table.splitlines()[2:]:
         source, kept, rejected = (cell.strip() for cell in line.strip("|").split("|"))
         told[source] = (kept, set(re.findall(r"`(\w+)`", rejected)))
     filters = [rule for rule in chain().filters if isinstance(rule, (Filter, GroupFilter))]
-    for source, (kept, rejected) in told.items():
+    for source, (kept, rejecting) in told.items():
         concerned = [rule for rule in filters if source in rule.sources]
-        assert {rule.name for rule in concerned if rule.unknown_policy == "reject"} == rejected, source
+        assert {rule.name for rule in concerned if rule.unknown_policy == "reject"} == rejecting, source
         named = set(re.findall(r"`(\w+)`", kept))
         keeping = {rule.name for rule in concerned if rule.unknown_policy == "keep"}
         assert named <= keeping, source

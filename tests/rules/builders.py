@@ -79,9 +79,25 @@ QUEUE: dict[str, Any] = {
     "transferringlimit": 0.0,
     "bare_nucleus": 0,
 }
-CHUNK_FACTS = ("single", "listed", "express", "event_service", "es_high", "walltime_undefined", "tag", "has_nucleus")
+CHUNK_FACTS: tuple[str, ...] = (
+    "single",
+    "listed",
+    "express",
+    "event_service",
+    "es_high",
+    "walltime_undefined",
+    "tag",
+    "has_nucleus",
+)
 CHUNK_FACTS += ("nucleus_bare", "nucleus_wan", "nucleus_queued", "remote_source", "total_bytes", "total_files")
-QUEUE_FACTS = ("storage_known", "all_running", "all_activated", "transferring", "n_pilots", "laststart_s")
+QUEUE_FACTS: tuple[str, ...] = (
+    "storage_known",
+    "all_running",
+    "all_activated",
+    "transferring",
+    "n_pilots",
+    "laststart_s",
+)
 QUEUE_FACTS += ("average_diskio_kbps", "space_free_gb", "can_read", "can_write")
 FACTS: dict[str, Any] = {
     "initial": True,
@@ -111,7 +127,7 @@ FACTS: dict[str, Any] = {
 COUNTS = ("defined", "assigned", "activated", "starting", "running", "running_equivalent", "running_cores")
 FACTS |= dict.fromkeys((*COUNTS, "all_running", "all_activated", "transferring"), 0.0)
 CPU = HardwareEntry(arch=("x86_64",))
-#: What the queue at each position of ``unified`` offers: everything, nothing checked, no software, GPUs, an old release.
+#: What the queue at each position of ``unified`` offers: all, nothing checked, no software, GPUs, an old release.
 OFFERS = SoftwareOffers(
     (
         QueueOffer("ALL", ("AUTO",), QueueSoftware("0", containers=("any",), cvmfs=frozenset({"any"}))),
@@ -139,7 +155,7 @@ def _column(kind: str, value: Any, shape: tuple[int, ...]) -> Any:
     flat = value if isinstance(value, (list, np.ndarray)) else [value]
     if kind == "Floats":
         flat = [np.nan if one is None else one for one in np.array(flat, dtype=object).ravel()]
-    array = np.empty(len(np.ravel(np.array(flat, dtype=object))), dtype=DTYPES[kind])
+    array: np.ndarray[Any, Any] = np.empty(len(np.ravel(np.array(flat, dtype=object))), dtype=DTYPES[kind])
     array[:] = np.array(flat, dtype=object).ravel() if kind == "Texts" else np.ravel(flat)
     if array.size == 1:
         return np.full(shape, array[0], dtype=DTYPES[kind])

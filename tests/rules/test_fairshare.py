@@ -144,7 +144,9 @@ def test_the_other_conditions_of_an_unreadable_part_still_count() -> None:
 
 
 def test_tasks_are_judged_one_by_one() -> None:
-    rows = [{"type": kind, "priority": priority} for kind in ("simul", "pile", "test") for priority in (100, 501)]
+    rows: list[dict[str, Any]] = [
+        {"type": kind, "priority": priority} for kind in ("simul", "pile", "test") for priority in (100, 501)
+    ]
     together = verdicts(URGENT_CLOSED, columns(*rows))
     assert [Verdict(int(one)) for one in together] == [verdict(URGENT_CLOSED, **row) for row in rows]
 
