@@ -190,7 +190,11 @@ HOSTILE = [
 
 @pytest.mark.parametrize("policy", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_policies_are_answered(policy: str) -> None:
-    tasks = [{"group": "a" * 10_000, "gshare": "\udfff" * 100}, {"priority": 901}, {"merging": True, "group": None}]
+    tasks: list[dict[str, Any]] = [
+        {"group": "a" * 10_000, "gshare": "\udfff" * 100},
+        {"priority": 901},
+        {"merging": True, "group": None},
+    ]
     assert set(verdicts(policy, columns(*tasks))) <= {one.value for one in Verdict}
 
 
