@@ -1,0 +1,52 @@
+"""A cycle over the small grid with toy rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from broker.domain.work import Work
+from broker.engine.chain import Chain
+from broker.engine.job_cycle import ChunkResult, JobCycle
+from broker.gdpconfig.tuning import Tuning
+from broker.snapshot.sources import SourceState
+from tests.engine.small_work import Dataset, work_of
+from tests.snapshot.raw_grid import build, small_grid
+
+#: Candidates of the small grid; S_TEST is none unless it is named.
+CANDIDATES = ["N_PLAIN", "N_UCORE/MCORE", "N_UCORE/SCORE", "S_PLAIN", "S_TEST"]
+
+
+def work(count: int = 1, datasets: Sequence[Dataset] = (), **columns: Any) -> Work:
+    """Chunks of the nucleus NUC."""
+    return work_of(*([list(datasets)] * count), chunks={"nucleus": "NUC", **columns})
+
+
+def cycle(
+    given: Work | None = None,
+    filters: Sequence[Any] = (),
+    weights: Sequence[Any] = (),
+    load_weights: Sequence[Any] = (),
+    cuts: Sequence[Any] = (),
+    *,
+    grid: Mapping[str, Any] | None = None,
+    states: tuple[SourceState, ...] = (),
+    independent: bool = False,
+    tuning: Mapping[str, Any] | None = None,
+) -> JobCycle:
+    """A cycle of the work, by default of one chunk without input."""
+    snapshot = build(states=states, **(grid or small_grid()))
+    chain = Chain("toy", tuple(filters), tuple(weights), tuple(load_weights), tuple(cuts))
+    values = Tuning.defaults().with_values(dict(tuning or {}))
+    return JobCycle(snapshot, given or work(), values, chain, independent=independent)
+
+
+def only(found: JobCycle) -> ChunkResult:
+    """The result of the only chunk."""
+    (result,) = found.results()
+    return result
+
+
+def names(found: JobCycle, result: ChunkResult) -> list[str]:
+    """The chosen candidates."""
+    return [str(found.snapshot.queues.name[position]) for position in result.chosen]
