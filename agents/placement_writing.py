@@ -102,7 +102,7 @@ class BatchWriter:
         Raises:
             StaleLeaseError: the lease is not in force any more; nothing was written.
         """
-        placement = placement_of(placed, work, self.grid.snapshot.queues) if self.makes_jobs else None
+        placement = placement_of(placed, work, self.grid.snapshot) if self.makes_jobs else None
         packed = [encode_work(chunk_of(work.work, chunk.row)) for chunk in placed]
         fault_points.reach("before_write")
         with self.database.begin() as connection:

@@ -10,24 +10,28 @@ from collections.abc import Sequence
 import numpy as np
 
 from broker.brokerages.placing import PlacedChunk
-from broker.domain.arrays import Bools, Floats, Ints
+from broker.domain.arrays import Bools, Floats, Ints, distinct, taken, texts
 from broker.domain.placements import JobFileTable, JobTable, Placement, TaskSeen
 from broker.domain.queues import QueueTable
+from broker.domain.work import WorkTable
+from broker.engine.job_facts import software_offers
+from broker.rules.software_need import chunk_needs, platform_of_jobs
+from broker.snapshot.snapshot import Snapshot
 from broker.work import job_attributes as attributes
 from broker.work.assemble import CycleWork
 from broker.work.chunks import InputFiles
 from broker.work.cut_jobs import CutJobs, joined_jobs
 
 
-def placement_of(placed: Sequence[PlacedChunk], work: CycleWork, queues: QueueTable) -> Placement:
+def placement_of(placed: Sequence[PlacedChunk], work: CycleWork, snapshot: Snapshot) -> Placement:
     """Everything that the chunks in ``placed`` want to have written.
 
     Args:
         placed: the chunks, in the order in which they were brokered.
         work: the cycle's work, to which ``placed`` points.
-        queues: the candidates, columns (Q,).
+        snapshot: the grid by which they were brokered.
     """
-    chunks = work.work.chunks
+    chunks, queues = work.work.chunks, snapshot.queues
     jobs = joined_jobs([chunk.jobs for chunk in placed if len(chunk.jobs)])
     owner = np.repeat([chunk.row for chunk in placed], [len(chunk.jobs) for chunk in placed]).astype(np.int64)
     candidate = np.concatenate([chunk.candidate for chunk in placed]) if placed else np.empty(0, dtype=np.int64)
@@ -36,6 +40,7 @@ def placement_of(placed: Sequence[PlacedChunk], work: CycleWork, queues: QueueTa
     pairs, pair = np.unique(np.stack([owner, candidate]), axis=1, return_inverse=True)
     per_pair = np.array([_of_pair(work, queues, int(row), int(at)) for row, at in pairs.T], dtype=np.int64)
     cores, ram_mb, priority, maxtime_s = per_pair.reshape(-1, 4).T[:, pair.ravel()]
+    platforms, platform = _platforms(chunks, snapshot, pairs)
     merging = chunks.merging[owner]
     walltime_s = _walltime_s(jobs.walltime_s, maxtime_s, merging)
     table = JobTable(
@@ -43,6 +48,7 @@ def placement_of(placed: Sequence[PlacedChunk], work: CycleWork, queues: QueueTa
         jeditaskid=chunks.jeditaskid[owner],
         queue=queue,
         resource_type=resource_type,
+        platform=platform[pair.ravel()],
         corecount=cores,
         minramcount_mb=ram_mb,
         maxdiskcount_mb=jobs.disk_mb,
@@ -54,7 +60,8 @@ def placement_of(placed: Sequence[PlacedChunk], work: CycleWork, queues: QueueTa
         priority=priority,
         merging=merging,
     )
-    return Placement(queue_names, kinds, table, _files(jobs, owner, work), _tasks(placed, work), _waiting(placed, work))
+    files = _files(jobs, owner, work)
+    return Placement(queue_names, kinds, platforms, table, files, _tasks(placed, work), _waiting(placed, work))
 
 
 def _numbered(names: list[str], positions: Ints) -> tuple[tuple[str, ...], Ints]:
@@ -73,6 +80,17 @@ def _resource_types(work: CycleWork, queues: QueueTable, owner: Ints, candidate:
     by_candidate = np.array([rank.get(kind, -1) for kind in queues.resource_type], dtype=np.int64)[candidate]
     by_task = np.array([rank.get(kind, -1) for kind in of_task], dtype=np.int64)[owner]
     return tuple(known), np.where(by_candidate >= 0, by_candidate, by_task)
+
+
+def _platforms(work: WorkTable, snapshot: Snapshot, pairs: Ints) -> tuple[tuple[str, ...], Ints]:
+    """The distinct platforms for the jobs of each chunk and candidate (2, P), and which of them each pair takes."""
+    offers = software_offers(snapshot).queues
+    rows, which = np.unique(pairs[0], return_inverse=True)
+    needs = chunk_needs(taken(work, rows))
+    unified = snapshot.queues.unified[pairs[1]]
+    written = [platform_of_jobs(needs[row], offers[queue]) for row, queue in zip(which, unified, strict=True)]
+    known, place = distinct(texts(written))
+    return tuple(str(platform) for platform in known), place
 
 
 def _of_pair(work: CycleWork, queues: QueueTable, row: int, at: int) -> tuple[int, int, int, int]:

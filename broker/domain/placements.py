@@ -17,14 +17,15 @@ from broker.domain.arrays import Bools, Ints
 class JobTable:
     """Jobs as columns of length J.
 
-    ``queue`` and ``resource_type`` are positions in the name lists of the :class:`Placement`, -1 for none. Sizes
-    and times are whole numbers in the unit of their name; -1 means not known.
+    ``queue``, ``resource_type`` and ``platform`` are positions in the lists of the :class:`Placement`, -1 for none.
+    Sizes and times are whole numbers in the unit of their name; -1 means not known.
     """
 
     chunk: Ints  # position in the cycle's WorkTable
     jeditaskid: Ints
     queue: Ints  # the unified queue, as in computingsite
     resource_type: Ints
+    platform: Ints
     corecount: Ints
     minramcount_mb: Ints
     maxdiskcount_mb: Ints
@@ -76,6 +77,7 @@ class Placement:
     Attributes:
         queue_names: unified queue names that ``jobs.queue`` points into.
         resource_types: names that ``jobs.resource_type`` points into.
+        platforms: platforms that ``jobs.platform`` points into: a pattern of the task is one of the queue's by now.
         jobs: the jobs, in the order in which they were made.
         files: their files.
         tasks: every task of the placement, with or without jobs.
@@ -84,6 +86,7 @@ class Placement:
 
     queue_names: tuple[str, ...]
     resource_types: tuple[str, ...]
+    platforms: tuple[str, ...]
     jobs: JobTable
     files: JobFileTable
     tasks: tuple[TaskSeen, ...]
@@ -99,6 +102,7 @@ class Placement:
         _check_positions("files.job", self.files.job, jobs)
         _check_positions("jobs.queue", self.jobs.queue, len(self.queue_names))
         _check_positions("jobs.resource_type", self.jobs.resource_type, len(self.resource_types), lowest=-1)
+        _check_positions("jobs.platform", self.jobs.platform, len(self.platforms), lowest=-1)
         for table, length in ((self.jobs, jobs), (self.files, files)):
             for name, column in vars(table).items():
                 if column.shape != (length,):

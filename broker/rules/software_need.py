@@ -27,9 +27,9 @@ def judge_of(facts: JobFacts) -> Judge:
     return _memory.judge_of(facts.software.queues, facts.software.sources, facts.software.gpus_known)
 
 
-def chunk_need(work: WorkTable, row: int) -> Need:
-    """What one chunk needs; columns may have the shape (T,) or (T, 1)."""
-    return production_need(*_written(work)[row])
+def chunk_needs(work: WorkTable) -> list[Need]:
+    """What each chunk needs; columns may have the shape (T,) or (T, 1)."""
+    return [production_need(*written) for written in _written(work)]
 
 
 def _written(work: WorkTable) -> list[tuple[Any, ...]]:
@@ -55,7 +55,7 @@ def observed(tasks: WorkTable, candidates: QueueTable, facts: JobFacts, keeps: O
     if outcome in (Outcome.FITS, keeps):
         return Observation("fits", "==", "fits", "-", "task.architecture", {"part": Outcome.FITS.code})
     offer: QueueOffer = facts.software.queues[int(candidates.unified.item())]
-    found = explain(chunk_need(tasks, 0), offer, outcome)
+    found = explain(chunk_needs(tasks)[0], offer, outcome)
     inputs = {"part": found.part, "explanation": found.sentence, **found.inputs}
     return Observation(found.value, found.operator, found.limit, found.unit, found.key, inputs)
 

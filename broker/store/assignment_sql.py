@@ -8,9 +8,9 @@ from __future__ import annotations
 
 STAGE = """
 CREATE TEMPORARY TABLE staged_jobs (
-    job bigint, jeditaskid bigint, queue bigint, resource_type bigint, corecount bigint, minramcount_mb bigint,
-    maxdiskcount_mb bigint, maxwalltime_s bigint, maxcpucount_s bigint, nevents bigint, inputfilebytes bigint,
-    ninputdatafiles bigint, priority bigint, merging bigint,
+    job bigint, jeditaskid bigint, queue bigint, resource_type bigint, platform bigint, corecount bigint,
+    minramcount_mb bigint, maxdiskcount_mb bigint, maxwalltime_s bigint, maxcpucount_s bigint, nevents bigint,
+    inputfilebytes bigint, ninputdatafiles bigint, priority bigint, merging bigint,
     pandaid bigint NOT NULL DEFAULT nextval('{panda}.jobsdefined4_pandaid_seq')
 ) ON COMMIT DROP;
 CREATE TEMPORARY TABLE staged_files (
@@ -122,13 +122,16 @@ SELECT
     CASE WHEN job.merging = 1 THEN 'pmerge' ELSE task.processingtype END,
     task.working_group, task.countrygroup, task.user_name, task.username,
     task.eventservice, 'jedi', %(now)s, %(now)s, %(now)s, NULL, NULL, NULL,
-    task.transpath, task.package, task.transuses, task.architecture,
+    task.transpath, task.package, task.transuses,
+    nullif(left(platform.name, 250), ''),
     task.container_name, nullif(job.ninputdatafiles, -1), nullif(job.inputfilebytes, -1), greatest(job.nevents, 0)
 FROM staged_jobs AS job
 JOIN task ON task.jeditaskid = job.jeditaskid
 JOIN unnest(%(queues)s::text[]) WITH ORDINALITY AS queue (name, number) ON queue.number = job.queue + 1
 LEFT JOIN unnest(%(resource_types)s::text[]) WITH ORDINALITY AS resource_type (name, number)
     ON resource_type.number = job.resource_type + 1
+LEFT JOIN unnest(%(platforms)s::text[]) WITH ORDINALITY AS platform (name, number)
+    ON platform.number = job.platform + 1
 """
 
 # Source: PanDA job generation; ready tasks start with their first jobs, as scouts where the jobs are scouts.

@@ -157,7 +157,8 @@ class AssignmentWriter:
 
     def _insert_jobs(self, placement: Placement) -> None:
         queues, types = list(placement.queue_names), list(placement.resource_types)
-        self._run(statements.INSERT_JOBS, queues=queues, resource_types=types)
+        platforms = [_storable(platform) for platform in placement.platforms]
+        self._run(statements.INSERT_JOBS, queues=queues, resource_types=types, platforms=platforms)
 
     def _move_tasks(self, placement: Placement, kept: Bools, skipped: set[int]) -> int:
         with_jobs = {int(task) for task in np.unique(placement.jobs.jeditaskid[kept])}
@@ -171,7 +172,7 @@ class AssignmentWriter:
         }
         if not waiting:
             return 0
-        reasons = [reason.replace("\0", "\ufffd") for reason in waiting.values()]
+        reasons = [_storable(reason) for reason in waiting.values()]
         moved = self._run(
             statements.TASKS_THAT_WAIT, tasks=list(waiting), reasons=reasons, holdable=list(HOLDABLE_STATUSES)
         )
@@ -185,3 +186,8 @@ class AssignmentWriter:
         text = self._names.sql(statement)
         parameters: Mapping[str, Any] = {"now": self._now, **values}
         return self._connection.execute(text, parameters if "%(" in statement else None)
+
+
+def _storable(text: str) -> str:
+    """The text without what no database can hold (NUL, halves of surrogate pairs)."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

@@ -66,6 +66,7 @@ def placement(
         jeditaskid=ids,
         queue=np.array([queues.index(queue) for _, queue, _ in jobs], dtype=np.int64),
         resource_type=column("resource_type", 0),
+        platform=column("platform", 0),
         corecount=column("corecount", 8),
         minramcount_mb=column("minramcount_mb", 16000),
         maxdiskcount_mb=column("maxdiskcount_mb", 20000),
@@ -89,7 +90,7 @@ def placement(
     seen = (
         tasks if tasks is not None else [TaskSeen(int(t), "ready", "CERN") for t in {*ids.tolist(), *(waiting or {})}]
     )
-    return Placement(queues, ("MCORE",), table, files, tuple(seen), waiting or {})
+    return Placement(queues, ("MCORE",), ("x86_64-el9", "aarch64-el9"), table, files, tuple(seen), waiting or {})
 
 
 def all_rows(database: Database, query: str) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -97,6 +98,22 @@ def test_what_is_not_known_is_null_where_the_table_allows_it(database: Database)
     assert [job[name] for name in nullable] == [None] * 5
     assert [job[name] for name in ("nevents", "minramcount", "maxdiskcount", "maxcpucount")] == [0] * 4
     assert job["processingtype"] == "pmerge"
+
+
+@pytest.mark.parametrize(
+    ("platform", "written"), [("p@el9", "p@el9"), ("", None), ("a\0\ud800", "a\ufffd?"), ("x" * 300, "x" * 250)]
+)
+def test_the_platform_of_a_job_is_that_of_its_queue(database: Database, platform: str, written: str | None) -> None:
+    seed(database)
+    two = replace(placement([(1, "CERN", [100])], platform=1), platforms=("other", platform))
+    write(database, two)
+    assert [job["cmtconfig"] for job in jobs(database)] == [written]
+
+
+def test_a_job_of_which_no_platform_is_known_has_none(database: Database) -> None:
+    seed(database)
+    write(database, placement([(1, "CERN", [100])], platform=-1))
+    assert [job["cmtconfig"] for job in jobs(database)] == [None]
 
 
 def test_files_are_marked_counted_and_recorded_with_their_job(database: Database) -> None:
