@@ -1,0 +1,17 @@
+"""The reference pages that are made from the code are up to date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker.cli.reference import PAGES
+
+FOLDER = Path(__file__).parents[2] / "docs" / "reference"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_what_the_code_says(name: str) -> None:
+    page = (FOLDER / name).read_text(encoding="utf-8")
+    assert page == PAGES[name](), "run: python -m broker.cli.reference"
