@@ -32,7 +32,7 @@ from broker.store.scenario_file import Scenario
 AGENT = "production_job"
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 SEED = 1
-PATIENCE_S = 60.0
+PATIENCE_S = 40.0
 _CHECKOUT = Path(__file__).parents[2]
 
 
@@ -41,9 +41,9 @@ _OLD_JOBS = 400
 
 
 @cache
-def scenario() -> Scenario:
-    """The example grid with a few of its tasks and of its jobs."""
-    whole = _whole_scenario()
+def scenario(now: datetime = NOW) -> Scenario:
+    """The example grid at an instant, with a few of its tasks and of its jobs."""
+    whole = _whole_scenario(now)
     tables = dict(whole.tables)
     tasks = [row["jeditaskid"] for row in tables["jedi_tasks"] if row.get("nucleus") and row["status"] == "running"]
     for name in ("jedi_tasks", "jedi_taskparams", "jedi_datasets", "jedi_dataset_contents"):
@@ -53,14 +53,14 @@ def scenario() -> Scenario:
     return Scenario(whole.now, tables)
 
 
-def _whole_scenario() -> Scenario:
+def _whole_scenario(now: datetime) -> Scenario:
     texts = [path.read_text(encoding="utf-8") for path in sorted(resources.path("config/demo").glob("*.yaml"))]
-    return Scenario.of(build_scenario(facts_from_texts(texts), NOW, SEED, quick=True))
+    return Scenario.of(build_scenario(facts_from_texts(texts), now, SEED, quick=True))
 
 
-def load_grid(database: Database) -> None:
+def load_grid(database: Database, now: datetime = NOW) -> None:
     """Put the example grid into an empty database."""
-    load(database, scenario())
+    load(database, scenario(now))
 
 
 @contextmanager

@@ -1,0 +1,166 @@
+"""``broker serve`` as a real process: stopping, dying, taking over, and living through a restart of the database."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from agents.leadership import LeaseKeeper
+from broker.store import leases
+from broker.store.database import Database
+from broker.store.embedded import SUPERUSER, EmbeddedServer
+from broker.store.leases import LeaseTerms
+from broker.store.migrate import upgrade
+from broker.store.transient import TRANSIENT_ERRORS
+from tests.fault.auditor import audit, baseline
+from tests.fault.processes import AGENT, PATIENCE_S, broker, load_grid, made_jobs, wait_until
+
+FAST = f"""
+agents:
+  {AGENT}: {{period_s: 0.5, cycle_budget_s: 60}}
+service: {{retry_first_s: 0.2, heartbeat_every_s: 1}}
+"""
+
+
+@pytest.fixture
+def fast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Services of this test run their agents twice a second."""
+    (tmp_path / "agents.yaml").write_text(FAST)
+    monkeypatch.setenv("BROKER_CONFIG", str(tmp_path))
+
+
+# A service decides for the present, so its grid has to be of the present.
+PRESENT = datetime.now(UTC).replace(microsecond=0)
+
+
+@pytest.fixture
+def grid(database: Database) -> Database:
+    load_grid(database, PRESENT)
+    return database
+
+
+def holder(database: Database) -> str | None:
+    with database.begin() as connection:
+        row = leases.find(connection, AGENT)
+    return row.holder if row is not None and row.expires_in_s > 0 else None
+
+
+def runs(database: Database, outcome: str = "done") -> int:
+    with database.begin() as connection:
+        found = connection.execute(
+            sa.text("SELECT count(*) FROM broker.agent_runs WHERE outcome = :outcome"), {"outcome": outcome}
+        )
+        return int(found.scalar_one())
+
+
+def test_a_stopped_service_ends_in_time_and_hands_over_at_once(grid: Database) -> None:
+    standby = LeaseKeeper(grid, "standby", LeaseTerms())
+    with broker(grid.url, "serve") as process:
+        wait_until(lambda: runs(grid) > 0, "the first cycle")
+        standby.want(AGENT)
+        standby.start()
+        started = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE_S) == 0
+        assert time.monotonic() - started < 10
+        wait_until(lambda: standby.lease(AGENT) is not None, "the standby took over", 2.0)
+    standby.stop()
+    with grid.begin() as connection:
+        assert connection.execute(sa.text("SELECT count(*) FROM broker.services")).scalar_one() == 0
+
+
+def test_a_second_signal_ends_a_service_at_once(grid: Database, tmp_path: Path) -> None:
+    fault = f"after_snapshot:pause:{tmp_path / 'never'}"
+    with broker(grid.url, "serve", fault=fault, markers=tmp_path) as process:
+        wait_until((tmp_path / "after_snapshot").exists, "the cycle hangs")
+        process.send_signal(signal.SIGTERM)
+        with grid.begin() as connection:
+            connection.execute(sa.text("SELECT pg_sleep(0.2)"))
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(5) == 128 + signal.SIGTERM
+
+
+def test_a_standby_takes_over_within_twenty_seconds_of_a_kill(grid: Database) -> None:
+    before = baseline(grid)
+    standby = LeaseKeeper(grid, "standby", LeaseTerms())
+    with broker(grid.url, "serve") as process:
+        wait_until(lambda: runs(grid) > 0, "the first cycle")
+        first = holder(grid)
+        assert first is not None
+        assert f":{process.pid}:" in first
+        standby.want(AGENT)
+        standby.start()
+        killed = time.monotonic()
+        process.kill()
+        wait_until(lambda: standby.lease(AGENT) is not None, "the standby took over", 20.0)
+        assert time.monotonic() - killed < 20
+    standby.stop()
+    assert audit(grid, before) == []
+
+
+@pytest.mark.usefixtures("fast")
+def test_two_services_share_the_work_without_assigning_anything_twice(grid: Database) -> None:
+    before = baseline(grid)
+    with broker(grid.url, "serve") as first, broker(grid.url, "serve") as second:
+        wait_until(lambda: runs(grid) > 2, "some cycles")
+        leader = holder(grid)
+        assert leader is not None
+        one, other = (first, second) if f":{first.pid}:" in leader else (second, first)
+        one.send_signal(signal.SIGTERM)
+        wait_until(lambda: f":{other.pid}:" in (holder(grid) or ""), "the other service leads")
+        done = runs(grid)
+        wait_until(lambda: runs(grid) > done, "a cycle of the other service")
+        assert one.wait(PATIENCE_S) == 0
+        other.send_signal(signal.SIGTERM)
+        assert other.wait(PATIENCE_S) == 0
+    assert made_jobs(grid) > 0
+    assert audit(grid, before) == []
+
+
+@pytest.fixture
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    """A server that the test may stop and start."""
+    server = EmbeddedServer(tmp_path_factory.mktemp("own") / "home")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_service_lives_through_an_immediate_stop_of_the_database(own_server: EmbeddedServer, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    fault = f"after_write_before_commit:pause:{go}"
+    with Database(own_server.url(SUPERUSER)) as database:
+        upgrade(database)
+        load_grid(database, PRESENT)
+        before = baseline(database)
+        with broker(database.url, "serve", fault=fault, markers=tmp_path) as process:
+            wait_until((tmp_path / "after_write_before_commit").exists, "the service is writing")
+            postmaster = int((own_server.pgdata / "postmaster.pid").read_text().split()[0])
+            os.kill(postmaster, signal.SIGQUIT)
+            go.touch()
+            own_server.start()
+            wait_until(lambda: _answers(database) and runs(database) > 0, "a cycle after the restart")
+            process.send_signal(signal.SIGTERM)
+            _, log = process.communicate(timeout=PATIENCE_S)
+            assert process.returncode == 0
+        assert made_jobs(database) > 0
+        assert audit(database, before) == []
+        assert len(log.splitlines()) < 60
+        assert "database" in log
+
+
+def _answers(database: Database) -> bool:
+    try:
+        with database.begin() as connection:
+            return bool(connection.execute(sa.text("SELECT true")).scalar())
+    except TRANSIENT_ERRORS:
+        return False
