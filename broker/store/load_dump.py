@@ -211,7 +211,7 @@ def _make_room(connection: sa.Connection, tables: Iterable[ScenarioTable], *, re
     some = list(tables)
     if replace:
         listed = ", ".join(table.qualified for table in some)
-        connection.exec_driver_sql(f"TRUNCATE {listed}, broker.decisions, broker.scenario_clock")
+        connection.exec_driver_sql(f"TRUNCATE {listed}, broker.decisions, broker.snapshots, broker.snapshot_blobs, broker.scenario_clock")
         return
     full = [
         table.name
