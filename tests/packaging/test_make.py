@@ -1,0 +1,49 @@
+"""``make`` on a machine without a usable Python says so."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs make with an environment that is not there yet; it must not get as far as making it."""
+    command = ["make", "-C", str(ROOT), f"VENV={folder / 'venv'}", *words]
+    # The tests may have been started by make, whose variables would be handed on.
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "PYTHON"))
+    }
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=environment, timeout=60)
+
+
+@pytest.fixture
+def old_python(tmp_path: Path) -> Path:
+    path = tmp_path / "python3"
+    path.write_text('#!/bin/sh\n[ "$1" = --version ] && echo "Python 3.9.1"\nexit 1\n')
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("goal", ["demo", "test"])
+def test_a_python_that_is_too_old_is_named(tmp_path: Path, old_python: Path, goal: str) -> None:
+    done = make(tmp_path, goal, f"PYTHON={old_python}")
+    assert done.returncode != 0
+    assert f"error: {old_python} is not Python 3.11 to 3.14 (Python 3.9.1); name another" in done.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+def test_no_python_at_all_is_said(tmp_path: Path) -> None:
+    done = make(tmp_path, "demo", "PYTHON_CANDIDATES=no-such-python")
+    assert done.returncode != 0
+    assert "error: Python 3.11 to 3.14 is needed; none of: no-such-python" in done.stderr
+
+
+def test_the_goals_are_explained() -> None:
+    listed = make(Path("unused")).stdout
+    for goal in ("demo", "test", "lint", "types", "bench", "soak", "wheel-test"):
+        assert f"make {goal} " in listed
