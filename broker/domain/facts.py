@@ -84,10 +84,11 @@ class JobFacts:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, np.ndarray):
-                changes[field.name] = _block(value, tasks, candidates)
+                changes[field.name] = block_of(value, tasks, candidates)
         return dataclasses.replace(self, **changes)
 
 
-def _block(value: AnyArray, tasks: Ints, candidates: Ints) -> AnyArray:
+def block_of(value: AnyArray, tasks: Ints, candidates: Ints) -> AnyArray:
+    """The cells of one fact at these positions; axes of length 1 stay."""
     rows = value if value.shape[0] == 1 else value[tasks]
     return rows if rows.shape[1] == 1 else rows[:, candidates]

@@ -15,10 +15,15 @@ MAX_WORKERS_COUNTED = 20.0
 
 
 def tags_of(work: WorkTable, special: frozenset[int]) -> Texts:
-    """(T,): the name under which a chunk's jobs are counted: its share, or ``#id`` of a Resource work queue."""
+    """(T,): the name under which a chunk's jobs are counted, see :func:`share_tags`."""
+    return share_tags(work.gshare, work.workqueue_id, special)
+
+
+def share_tags(shares: Texts, work_queues: Floats, special: frozenset[int]) -> Texts:
+    """The name under which work is counted: its share, or ``#id`` where its work queue is of function Resource."""
     return texts(
         f"#{int(queue)}" if queue == queue and int(queue) in special else (share or "")
-        for queue, share in zip(work.workqueue_id, work.gshare, strict=True)
+        for queue, share in zip(work_queues, shares, strict=True)
     )
 
 

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, cast, overload
 
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools
 from broker.domain.facts import JobFacts
+from broker.domain.grid import NucleusTable
 from broker.domain.queues import QueueTable
+from broker.domain.task_facts import TaskFacts
+from broker.domain.task_work import AssigningTable
 from broker.domain.work import WorkTable
-from broker.rules.contract import Filter, GroupFilter, Rule, TuningView
+from broker.rules.contract import Filter, GroupFilter, NucleusFilter, NucleusGroupFilter, Rule, TuningView
 
 LEFT, NOT_A_CANDIDATE = -1, -2
 
 T = TypeVar("T")
 AnyFilter = Filter | GroupFilter
+AnyNucleusFilter = NucleusFilter | NucleusGroupFilter
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ def reason_codes(filters: Sequence[Rule]) -> tuple[str, ...]:
     return tuple(rule.code for rule in filters) + tuple(f"unknown_{rule.name}" for rule in filters)
 
 
+@overload
 def evaluate(
     filters: Sequence[AnyFilter],
     tasks: WorkTable,
@@ -75,8 +80,29 @@ def evaluate(
     facts: JobFacts,
     tunings: Mapping[str, TuningView],
     unusable: frozenset[str] = frozenset(),
+) -> Evaluation: ...
+
+
+@overload
+def evaluate(
+    filters: Sequence[AnyNucleusFilter],
+    tasks: AssigningTable,
+    candidates: NucleusTable,
+    facts: TaskFacts,
+    tunings: Mapping[str, TuningView],
+    unusable: frozenset[str] = frozenset(),
+) -> Evaluation: ...
+
+
+def evaluate(
+    filters: Sequence[Any],
+    tasks: Any,
+    candidates: Any,
+    facts: Any,
+    tunings: Mapping[str, TuningView],
+    unusable: frozenset[str] = frozenset(),
 ) -> Evaluation:
-    """Judge a block.
+    """Judge a block of chunks against queues, or of tasks against nuclei.
 
     Args:
         filters: in order.
@@ -112,7 +138,7 @@ def evaluate(
 
 
 def _rows(
-    rule: AnyFilter, tasks: WorkTable, facts: JobFacts, tuning: TuningView, faults: list[RuleFault]
+    rule: Any, tasks: Any, facts: Any, tuning: TuningView, faults: list[RuleFault]
 ) -> tuple[AnyArray | None, Bools | None]:
     try:
         applies = rule.applies(tasks, facts, tuning)
@@ -128,9 +154,9 @@ def _rows(
 
 
 def _judge(
-    rule: AnyFilter, alive: Bools, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView
+    rule: Any, alive: Bools, tasks: Any, candidates: Any, facts: Any, tuning: TuningView
 ) -> tuple[Bools, Bools | None]:
-    if isinstance(rule, GroupFilter):
+    if isinstance(rule, GroupFilter | NucleusGroupFilter):
         keep, unknown = rule.keep_among(alive, tasks, candidates, facts, tuning), None
     else:
         keep = rule.keep(tasks, candidates, facts, tuning)
@@ -146,21 +172,24 @@ def _mask(answer: AnyArray, shape: tuple[int, ...], method: str) -> Bools:
     return np.broadcast_to(mask, shape)
 
 
-def _mark(
-    reason: AnyArray, alive: Bools, rule: AnyFilter, index: int, hit: Bools | None, applies: Bools | None
-) -> None:
+def _removes(rule: Any) -> bool:
+    """Whether a rejected candidate is gone for the rules that follow: a nucleus always is."""
+    return bool(rule.kind == "persistent") or isinstance(rule, NucleusFilter | NucleusGroupFilter)
+
+
+def _mark(reason: AnyArray, alive: Bools, rule: Any, index: int, hit: Bools | None, applies: Bools | None) -> None:
     if hit is None:
         return
     hit = hit.copy() if applies is None else hit & applies
     np.copyto(reason, index, where=hit)
-    if rule.kind == "persistent":
+    if _removes(rule):
         alive &= ~hit
 
 
 def _apply(
     reason: AnyArray,
     alive: Bools,
-    rule: AnyFilter,
+    rule: Any,
     index: int,
     count: int,
     rows: AnyArray | None,
@@ -180,7 +209,7 @@ def _apply(
         np.copyto(part_reason, index + count, where=not_known)
     if rows is not None:
         reason[rows] = part_reason
-    if rule.kind == "persistent":
+    if _removes(rule):
         if rows is None:
             np.logical_and(alive, ~hit, out=alive)
         else:

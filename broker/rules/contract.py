@@ -18,7 +18,10 @@ import numpy as np
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Kind, Observation, UnknownPolicy
 from broker.domain.facts import JobFacts
+from broker.domain.grid import NucleusTable
 from broker.domain.queues import QueueTable
+from broker.domain.task_facts import TaskFacts
+from broker.domain.task_work import AssigningTable
 from broker.domain.work import WorkTable
 
 
@@ -171,3 +174,72 @@ class LoadCut(Rule):
     @abstractmethod
     def observe(self, load: Load, weight: Floats) -> Observation:
         """The value seen and the limit, for one chunk and one candidate (arrays of one element)."""
+
+
+class NucleusFilter(Rule):
+    """A rule of the task brokerage that keeps or rejects nuclei for tasks.
+
+    A nucleus that is rejected is gone, whatever the kind: ``kind`` only says whether the reason may clear by itself.
+    """
+
+    kind: ClassVar[Kind] = "persistent"
+    provenance: ClassVar[str] = "ATLAS Production Task Brokerage"
+
+    def applies(self, tasks: AssigningTable, facts: TaskFacts, tuning: TuningView) -> Bools | None:
+        """(T, 1): the tasks that the rule looks at; None for all."""
+        return None
+
+    @abstractmethod
+    def keep(self, tasks: AssigningTable, nuclei: NucleusTable, facts: TaskFacts, tuning: TuningView) -> Bools:
+        """Broadcastable to (T, N): True where the nucleus passes."""
+
+    def unknown(
+        self, tasks: AssigningTable, nuclei: NucleusTable, facts: TaskFacts, tuning: TuningView
+    ) -> Bools | None:
+        """Broadcastable to (T, N): True where an input of the rule is missing; None when that cannot be."""
+        return None
+
+    @abstractmethod
+    def observe(self, tasks: AssigningTable, nuclei: NucleusTable, facts: TaskFacts, tuning: TuningView) -> Observation:
+        """The value seen and the limit, for exactly one task and one nucleus (all arrays of shape (1, 1))."""
+
+
+class NucleusGroupFilter(Rule):
+    """A filter of the task brokerage that judges a nucleus by what the others that are left offer."""
+
+    kind: ClassVar[Kind] = "persistent"
+    provenance: ClassVar[str] = "ATLAS Production Task Brokerage"
+
+    def applies(self, tasks: AssigningTable, facts: TaskFacts, tuning: TuningView) -> Bools | None:
+        """(T, 1): the tasks that the rule looks at; None for all."""
+        return None
+
+    @abstractmethod
+    def keep_among(
+        self, alive: Bools, tasks: AssigningTable, nuclei: NucleusTable, facts: TaskFacts, tuning: TuningView
+    ) -> Bools:
+        """(T, N): True where the nucleus passes, given those that no rule has rejected so far."""
+
+    @abstractmethod
+    def observe(self, tasks: AssigningTable, nuclei: NucleusTable, facts: TaskFacts, tuning: TuningView) -> Observation:
+        """The value seen and the limit, for exactly one task and one nucleus (all arrays of shape (1, 1))."""
+
+
+class NucleusWeight(Rule):
+    """A factor of the weight of a nucleus that does not move within a cycle."""
+
+    provenance: ClassVar[str] = "ATLAS Production Task Brokerage"
+
+    @abstractmethod
+    def factor(self, tasks: AssigningTable, nuclei: NucleusTable, facts: TaskFacts, tuning: TuningView) -> Floats:
+        """Broadcastable to (T, N): the factor, finite and not negative."""
+
+
+class NucleusLoadWeight(Rule):
+    """A factor of the weight of a nucleus that moves with the tasks that the cycle has placed."""
+
+    provenance: ClassVar[str] = "ATLAS Production Task Brokerage"
+
+    @abstractmethod
+    def factor(self, remaining_work_hs06s: Floats) -> Floats:
+        """Same shape: the factor, from the work of the task's share at its priority and above, in HS06 s."""

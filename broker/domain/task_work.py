@@ -1,0 +1,117 @@
+"""The work of the task brokerage: tasks in ``assigning``, what they write, what they read, and what nuclei have to do.
+
+Columns of one length, as everywhere (see :mod:`broker.domain.arrays`). Names follow ``jedi_tasks`` and
+``jedi_datasets`` where the value is the column's. Source: ATLAS Production Task Brokerage; PanDA data model, tasks and
+datasets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from broker.domain.arrays import Bools, Floats, Ints, Texts
+from broker.domain.work import LeftOut, Work
+
+
+@dataclass(frozen=True)
+class AssigningTable:
+    """Tasks that wait for a nucleus (length T), in the order in which they are brokered (priority, then task id).
+
+    Times are seconds since 1970 UTC. Split-rule values are 0 when absent.
+    """
+
+    jeditaskid: Ints
+    vo: Texts
+    prodsourcelabel: Texts
+    gshare: Texts
+    workqueue_id: Floats
+    nucleus: Texts  # set beforehand; None for nearly all
+    currentpriority: Floats
+    taskpriority: Floats
+    iointensity: Floats  # kB/s
+    frozentime_s: Floats
+    t1weight: Floats  # TW
+    input_prestaging: Bools  # IS
+    full_chain: Ints  # FU: 1 only, 2 require, 3 capable
+    parent_nucleus: Texts  # of the task's parent, None without one
+    remaining_hs06s: Floats  # the task's own work, HS06 s
+    fault: Texts  # why it cannot be brokered whatever the nuclei are; empty if it can
+
+    def __len__(self) -> int:
+        return len(self.jeditaskid)
+
+
+@dataclass(frozen=True)
+class OutputTable:
+    """Output and log datasets of the tasks (length O), grouped by task."""
+
+    task: Ints  # index into AssigningTable
+    datasetid: Ints
+    storagetoken: Texts
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+
+@dataclass(frozen=True)
+class PartTable:
+    """Input data that count for the locality of a task (length P): datasets, a container as its constituents.
+
+    Grouped by task, the parts of one dataset side by side.
+    """
+
+    task: Ints  # index into AssigningTable
+    datasetid: Ints
+    catalogued: Bools  # the replica catalogue knows the dataset
+    files: Floats  # all files of the part
+    bytes: Floats
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+
+@dataclass(frozen=True)
+class PartReplicaTable:
+    """Where the parts are (length R), by part. Virtual placements are not among them: nothing is stored there."""
+
+    part: Ints  # index into PartTable
+    rse: Texts
+    is_tape: Bools
+    files: Floats  # available there
+    bytes: Floats
+    complete: Bools  # has files, and as many as there are in all
+
+    def __len__(self) -> int:
+        return len(self.part)
+
+
+@dataclass(frozen=True)
+class RemainingTable:
+    """What tasks that have a nucleus still have to do (length W), summed by nucleus and the other columns."""
+
+    nucleus: Texts
+    vo: Texts
+    gshare: Texts
+    workqueue_id: Floats
+    currentpriority: Floats
+    hs06s: Floats
+
+    def __len__(self) -> int:
+        return len(self.nucleus)
+
+
+@dataclass(frozen=True)
+class TaskWork:
+    """All tasks of a cycle with what belongs to them, and what was left out and why.
+
+    ``hint`` has the first input files of each task as chunks of the job brokerage, which is asked what queues could run
+    them.
+    """
+
+    tasks: AssigningTable
+    outputs: OutputTable
+    parts: PartTable
+    replicas: PartReplicaTable
+    remaining: RemainingTable
+    hint: Work
+    left_out: tuple[LeftOut, ...] = field(default=())

@@ -1,0 +1,1 @@
+"""Rules of the task brokerage: filters and weights over nuclei, one file a rule."""
