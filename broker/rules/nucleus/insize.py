@@ -18,8 +18,8 @@ class Insize(NucleusGroupFilter):
     """Rejects nuclei with too small a part of the input, by volume, for input above the threshold.
 
     Disk and tape count. Not for input that is staged to where some of it is, nor for tasks that have waited for a
-    nucleus too long; and not when no nucleus has enough and the task may go anywhere. Source: ATLAS Production Task Brokerage,
-    data locality.
+    nucleus too long; and not when no nucleus has enough and the task may go anywhere. Source: ATLAS Production Task
+    Brokerage, data locality.
     """
 
     name = "insize"
