@@ -69,6 +69,8 @@ def test_every_chunk_meets_the_same_grid_when_independent() -> None:
     for result in found.results():
         orders.append(names(found, result))
         found.place(result.row, result.chosen, np.array([25] * len(result.chosen)))
+        # what why-not shows is what the cycle saw
+        assert not found.load(result.block, result.row, result.left).defined.any()
     assert orders == [BY_NAME] * 3
 
 
