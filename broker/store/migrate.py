@@ -146,7 +146,11 @@ def _is_panda(connection: sa.Connection, names: Names) -> bool:
     """
     tables = set(
         connection.scalars(
-            sa.text("SELECT table_name FROM information_schema.tables WHERE table_schema = :schema"),
+            # The catalogue itself: the information schema hides the tables on which this role has no right yet.
+            sa.text(
+                "SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+                "WHERE n.nspname = :schema AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
+            ),
             {"schema": names.panda},
         )
     )

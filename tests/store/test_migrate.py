@@ -217,3 +217,14 @@ def test_other_schema_names_are_used_and_remembered(make_database: MakeDatabase,
     assert not {"doma_panda", "doma_pandameta"} & schemas
     assert migrate.recorded_names(database) == names
     assert migrate.check(database) == migrate.STANDALONE
+
+
+def test_panda_is_recognised_by_a_role_that_may_not_read_it_yet(panda_database: Database) -> None:
+    with panda_database.begin() as connection:
+        name = connection.scalar(sa.text("SELECT current_database()"))
+        role = f"reader_of_{name}"[-60:]
+        connection.exec_driver_sql(f'CREATE ROLE "{role}" LOGIN; GRANT CREATE ON DATABASE "{name}" TO "{role}"')
+        panda_database.raw(connection).execute(f'SET ROLE "{role}"'.encode())
+        assert migrate._is_panda(connection, panda_database.names)
+        connection.exec_driver_sql("RESET ROLE")
+        connection.exec_driver_sql(f'DROP OWNED BY "{role}"; DROP ROLE "{role}"')
