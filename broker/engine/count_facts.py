@@ -85,7 +85,7 @@ def running_equivalent(running: Floats, starting: Floats, workers: Floats, slots
 
     Source: ATLAS Production Job Brokerage, initial weight.
     """
-    # workers count up to 20, and only where they are more than the running jobs: both follow from the largest of the two
+    # workers count up to 20 and only where they are more than the running jobs: the larger of the two is just that
     result = np.maximum(running, np.minimum(workers, MAX_WORKERS_COUNTED))
     if not np.isnan(slots).all():
         proactive = np.where(slots > 0, np.floor(slots / np.maximum(cores, 1.0)), starting)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, Texts, codes_of
+from broker.domain.arrays import Bools, Floats, Ints, Texts
 from broker.domain.facts import JobFacts
-from broker.domain.queues import BARE_NONE, QueueTable
+from broker.domain.queues import QueueTable
 from broker.domain.software import QueueOffer, SoftwareOffers
 from broker.domain.work import WorkTable
 from broker.engine.count_facts import (
@@ -20,6 +20,7 @@ from broker.engine.count_facts import (
     transferring,
 )
 from broker.engine.data_facts import DataFacts
+from broker.engine.nucleus_facts import NucleusFigures, nucleus_facts, nucleus_figures
 from broker.snapshot.snapshot import Snapshot
 
 #: Source: ATLAS Production Job Brokerage, urgent tasks.
@@ -37,6 +38,7 @@ class GridFacts:
     snapshot: Snapshot
     queues: QueueTable  # columns (Q,)
     software: SoftwareOffers
+    by_nucleus: NucleusFigures
     storage_known: Bools
     all_running: Floats
     all_activated: Floats
@@ -73,6 +75,7 @@ def grid_facts(snapshot: Snapshot) -> GridFacts:
         snapshot=snapshot,
         queues=queues,
         software=software_offers(snapshot),
+        by_nucleus=nucleus_figures(snapshot),
         storage_known=known[None, :],
         all_running=totals[None, :, 4],
         all_activated=totals[None, :, 2],
@@ -195,22 +198,13 @@ class CycleFacts:
 def job_facts(
     work: WorkTable, rows: slice, cycle: CycleFacts, counts: Floats, grid: GridFacts, data: DataFacts
 ) -> JobFacts:
-    """Facts of the chunks ``rows`` of the cycle.
-
-    Args:
-        work: all chunks, columns (T,).
-        rows: the chunks wanted.
-        cycle: what was worked out for all chunks.
-        counts: of :func:`broker.engine.count_facts.counts_by_status` for the chunks wanted.
-        grid: what does not depend on the work.
-        data: where the input is.
-    """
+    """Facts of the chunks ``rows``; ``counts`` are those of ``counts_by_status`` for them, all else is of the cycle."""
     snapshot, queues = grid.snapshot, grid.queues
-    block = {name: getattr(work, name)[rows] for name in ("processingtype", "currentpriority", "eventservice")}
-    express = (block["processingtype"] == "urgent") | (block["currentpriority"] >= URGENT_PRIORITY)
+    priority = work.currentpriority[rows]
+    express = (work.processingtype[rows] == "urgent") | (priority >= URGENT_PRIORITY)
     # 1 is event service, 2 job cloning; the split rule says which of the two a value means
-    event_service = np.isin(block["eventservice"], (1.0, 2.0)) & ~work.job_cloning[rows]
-    es_high = event_service & ((block["currentpriority"] >= ES_HIGH_PRIORITY) | work.scout[rows])
+    event_service = np.isin(work.eventservice[rows], (1.0, 2.0)) & ~work.job_cloning[rows]
+    es_high = event_service & ((priority >= ES_HIGH_PRIORITY) | work.scout[rows])
     defined, assigned, activated, starting, running = counts[:5]
     slots = slots_of(snapshot, cycle.tag[rows], work.resource_type[rows])[:, queues.unified]
     return JobFacts(
@@ -224,7 +218,8 @@ def job_facts(
         es_high=es_high[:, None],
         walltime_undefined=_walltime_undefined(work, rows)[:, None],
         tag=cycle.tag[rows, None],
-        **_nucleus_facts(cycle.nucleus[rows], express, grid),
+        **nucleus_facts(grid.by_nucleus, cycle.nucleus[rows], express),
+        storage_known=grid.storage_known,
         defined=defined,
         assigned=assigned,
         activated=activated,
@@ -262,80 +257,6 @@ def _walltime_undefined(work: WorkTable, rows: slice) -> Bools:
     return np.asarray(nothing | (has_unit & (cputime == 0)))
 
 
-def _nucleus_facts(nucleus: Ints, express: Bools, grid: GridFacts) -> dict[str, Any]:
-    snapshot, queues = grid.snapshot, grid.queues
-    nuclei, links = snapshot.nuclei, snapshot.links
-    has = nucleus >= 0
-    shape = (len(nucleus), len(queues))
-    if not len(nuclei):
-        none = np.zeros(shape, dtype=np.bool_)
-        unknown = np.full(shape, np.nan)
-        return {
-            "has_nucleus": has[:, None],
-            "nucleus_bare": np.zeros((shape[0], 1), np.int64),
-            "nucleus_wan": np.ones((shape[0], 1), np.bool_),
-            "nucleus_queued": np.zeros((shape[0], 1)),
-            "at_nucleus": none,
-            "shares_storage": none,
-            "storage_at_nucleus": none,
-            "storage_known": grid.storage_known,
-            "closeness": unknown,
-            "link_queued": unknown,
-            "throughput_mbps": unknown,
-        }
-    at = np.maximum(nucleus, 0)
-    output = nuclei.output_storage
-    wan = np.ones(len(nuclei), dtype=np.bool_)
-    known = output >= 0
-    wan[known] = (snapshot.storages.read_wan & snapshot.storages.write_wan)[output[known]]
-    source = queues.storage_site
-    nucleus_site = codes_of(nuclei.name, list(links.sites))
-    # one matrix (N, Q) a figure, from which the rows of the chunks are taken
-    by_nucleus = {
-        "shares_storage": snapshot.shares_storage[:, queues.unified],
-        "at_nucleus": np.arange(len(nuclei))[:, None] == queues.nucleus[None, :],
-        "storage_at_nucleus": (nucleus_site[:, None] == source[None, :]) & (source >= 0)[None, :],
-        "closeness": _at_links(links.closeness, source),
-        "queued": _at_links(links.queued, source),
-        "queued_express": _at_links(links.queued_express, source),
-        "throughput_mbps": _at_links(_newest(links.mbps_1h, links.mbps_1d, links.mbps_1w), source),
-    }
-    taken = {name: table[at] for name, table in by_nucleus.items()}
-    if not has.all():
-        for name, rows_of_nucleus in taken.items():
-            rows_of_nucleus[~has] = _nothing(by_nucleus[name])
-    queued, queued_express = taken.pop("queued"), taken.pop("queued_express")
-    queued[express] = queued_express[express]
-    return {
-        "has_nucleus": has[:, None],
-        "nucleus_bare": np.where(has, nuclei.bare[at], BARE_NONE)[:, None],
-        "nucleus_wan": (~has | wan[at])[:, None],
-        "nucleus_queued": np.where(has, np.where(express, links.total_queued_express[at], links.total_queued[at]), 0.0)[
-            :, None
-        ],
-        "storage_known": grid.storage_known,
-        "link_queued": queued,
-        **taken,
-    }
-
-
-def _nothing(table: Bools | Floats) -> bool | float:
-    return False if table.dtype == np.bool_ else np.nan
-
-
-def _at_links(matrix: Floats, source: Ints) -> Floats:
-    """(N, Q): the figure of the link from each candidate's storage site to each nucleus."""
-    return np.where((source >= 0)[None, :], matrix[np.maximum(source, 0)].T, np.nan)
-
-
-def _newest(*windows: Floats) -> Floats:
-    """The first window that has a figure: last hour, else day, else week."""
-    result = windows[-1]
-    for window in windows[-2::-1]:
-        result = np.where(np.isnan(window), result, window)
-    return result
-
-
 def _data_of(work: WorkTable, rows: slice, nucleus: Ints, grid: GridFacts, data: DataFacts) -> dict[str, Any]:
     snapshot, unified = grid.snapshot, grid.queues.unified
     size = (rows.stop - rows.start, len(snapshot.unified))
@@ -354,7 +275,7 @@ def _data_of(work: WorkTable, rows: slice, nucleus: Ints, grid: GridFacts, data:
     first, last = np.searchsorted(data.here_chunk, (rows.start, rows.stop))
     here = np.zeros(size, dtype=np.bool_)
     here[data.here_chunk[first:last] - rows.start, data.here_unified[first:last]] = True
-    at_nucleus = (nucleus[:, None] == grid.queues.nucleus[None, :]) & (nucleus >= 0)[:, None]
+    at_nucleus = grid.by_nucleus.at_nucleus[nucleus]
     needs_nothing = here[:, unified] | data.no_locations[rows, None]
     total = work.total_bytes[rows, None]
     return {

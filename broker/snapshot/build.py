@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Ints, codes_of, frozen
+from broker.domain.arrays import Floats, Ints, codes_of, frozen
 from broker.domain.grid import StorageTable
 from broker.domain.work import LeftOut
 from broker.snapshot import build_jobs as jobs
@@ -45,22 +45,8 @@ def build_snapshot(
     links = build_links(raw["links"], now_s, list(nucleus_index), left_out)
     special = jobs.resource_work_queues(raw["work_queues"], left_out)
     counts, average_diskio = jobs.build_jobs(raw["jobs"], unified, nucleus_index, special, left_out)
-    n_pilots, laststart = jobs.build_pilots(raw["pilots"], unified, left_out)
-    software, container_sources = build_software(raw["software"], unified, left_out)
-    table = queues.build_unified(
-        records,
-        site_of_queue,
-        queues.QueueActivity(
-            n_pilots=n_pilots,
-            laststart_s=laststart,
-            n_workers=jobs.build_workers(raw["workers"], unified, now_s, left_out),
-            average_diskio_kbps=average_diskio,
-            software=software,
-            container_sources=container_sources,
-            cpu_levels=jobs.build_cpu_levels(raw["worker_nodes"], unified, left_out),
-            gpus=build_gpus(raw["gpus"], unified),
-        ),
-    )
+    activity = _activity(raw, unified, now_s, average_diskio, left_out)
+    table = queues.build_unified(records, site_of_queue, activity)
     nucleus_of_unified = codes_of(table.atlas_site, list(nucleus_index))
     snapshot = Snapshot(
         id=identifier,
@@ -81,6 +67,28 @@ def build_snapshot(
     )
     _freeze(snapshot)
     return snapshot
+
+
+def _activity(
+    raw: Mapping[str, RawSource],
+    unified: dict[str, int],
+    now_s: float,
+    average_diskio: Floats,
+    left_out: list[LeftOut],
+) -> queues.QueueActivity:
+    """What is measured and published of the unified queues outside CRIC's queue rows."""
+    n_pilots, laststart = jobs.build_pilots(raw["pilots"], unified, left_out)
+    software, container_sources = build_software(raw["software"], unified, left_out)
+    return queues.QueueActivity(
+        n_pilots=n_pilots,
+        laststart_s=laststart,
+        n_workers=jobs.build_workers(raw["workers"], unified, now_s, left_out),
+        average_diskio_kbps=average_diskio,
+        software=software,
+        container_sources=container_sources,
+        cpu_levels=jobs.build_cpu_levels(raw["worker_nodes"], unified, left_out),
+        gpus=build_gpus(raw["gpus"], unified),
+    )
 
 
 def _with_left_out(state: SourceState, left_out: list[LeftOut]) -> SourceState:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -150,6 +150,26 @@ def build_nuclei(
     )
 
 
+#: Columns of QueueTable that are the unified queue's, under the same name in its record.
+_NUMBERS = (
+    "corepower",
+    "maxtime_s",
+    "mintime_s",
+    "maxwdir_mb",
+    "maxinputsize_mb",
+    "pledgedcpu",
+    "transferringlimit",
+    "maxdiskio_kbps",
+    "min_events_for_jumbo",
+    "max_io_intensity",
+    "job_chunk_size",
+)
+_WORDS = ("status", "type", "capability", "workflow", "fairsharepolicy", "connectivity", "ip_stack", "jobseed")
+_BITS = ("direct_access_lan", "direct_access_wan", "is_cvmfs", "use_jumbo", "use_only_local_data")
+#: Columns that a pseudo-queue has of its own.
+_OWN = ("cores", "maxrss_mb", "minrss_mb")
+
+
 def build_candidates(
     records: list[QueueRecord],
     kinds: list[ResourceType],
@@ -166,58 +186,30 @@ def build_candidates(
             rows.append((record.name, index, None))
     rows.sort(key=lambda row: row[0])
     unified = np.array([row[1] for row in rows], dtype=np.int64)
-
-    def column(value: Callable[[QueueRecord], float]) -> Floats:
-        return np.array([value(record) for record in records], dtype=np.float64)[unified]
-
-    def words(value: Callable[[QueueRecord], str | None]) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
-        return texts(value(record) for record in records)[unified]
-
-    def bits(value: Callable[[QueueRecord], bool]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        return np.array([value(record) for record in records], dtype=np.bool_)[unified]
-
     own = [row[2] for row in rows]
+    columns: dict[str, Any] = {name: _values(records, name, np.float64)[unified] for name in _NUMBERS}
+    columns |= {name: texts(getattr(record, name) for record in records)[unified] for name in _WORDS}
+    columns |= {name: _values(records, name, np.bool_)[unified] for name in _BITS}
+    columns |= {name: _own(own, name, _values(records, name, np.float64)[unified]) for name in _OWN}
     return QueueTable(
         name=texts(row[0] for row in rows),
-        unified_name=words(lambda record: record.name),
+        unified_name=texts(record.name for record in records)[unified],
         unified=unified,
         resource_type=texts(None if pseudo is None else pseudo.resource_type for pseudo in own),
         nucleus=nucleus_of_unified[unified],
         storage_site=storage_site_of_unified[unified],
         output_storage=outputs[unified],
-        status=words(lambda record: record.status),
-        type=words(lambda record: record.type),
-        capability=words(lambda record: record.capability),
-        workflow=words(lambda record: record.workflow),
-        cores=_own(own, lambda pseudo: pseudo.cores, column(lambda record: record.cores)),
-        unified_cores=column(lambda record: record.cores),
-        corepower=column(lambda record: record.corepower),
-        maxrss_mb=_own(own, lambda pseudo: pseudo.maxrss_mb, column(lambda record: record.maxrss_mb)),
-        minrss_mb=_own(own, lambda pseudo: pseudo.minrss_mb, column(lambda record: record.minrss_mb)),
-        maxtime_s=column(lambda record: record.maxtime_s),
-        mintime_s=column(lambda record: record.mintime_s),
-        maxwdir_mb=column(lambda record: record.maxwdir_mb),
-        maxinputsize_mb=column(lambda record: record.maxinputsize_mb),
-        pledgedcpu=column(lambda record: record.pledgedcpu),
-        transferringlimit=column(lambda record: record.transferringlimit),
-        maxdiskio_kbps=column(lambda record: record.maxdiskio_kbps),
-        fairsharepolicy=words(lambda record: record.fairsharepolicy),
-        connectivity=words(lambda record: record.connectivity),
-        ip_stack=words(lambda record: record.ip_stack),
-        direct_access_lan=bits(lambda record: record.direct_access_lan),
-        direct_access_wan=bits(lambda record: record.direct_access_wan),
-        is_cvmfs=bits(lambda record: record.is_cvmfs),
-        jobseed=words(lambda record: record.jobseed),
-        bare_nucleus=np.array([record.bare_nucleus for record in records], dtype=np.int64)[unified],
-        use_jumbo=bits(lambda record: record.use_jumbo),
-        min_events_for_jumbo=column(lambda record: record.min_events_for_jumbo),
-        use_only_local_data=bits(lambda record: record.use_only_local_data),
-        max_io_intensity=column(lambda record: record.max_io_intensity),
-        job_chunk_size=column(lambda record: record.job_chunk_size),
+        unified_cores=_values(records, "cores", np.float64)[unified],
+        bare_nucleus=_values(records, "bare_nucleus", np.int64)[unified],
+        **columns,
     )
 
 
-def _own(own: list[PseudoQueue | None], value: Callable[[PseudoQueue], float], parent: Floats) -> Floats:
-    mine = floats(math.nan if pseudo is None else value(pseudo) for pseudo in own)
+def _values(records: list[QueueRecord], name: str, dtype: type[np.float64] | type[np.bool_] | type[np.int64]) -> Any:
+    return np.array([getattr(record, name) for record in records], dtype=dtype)
+
+
+def _own(own: list[PseudoQueue | None], name: str, parent: Floats) -> Floats:
+    mine = floats(math.nan if pseudo is None else getattr(pseudo, name) for pseudo in own)
     is_pseudo = np.array([pseudo is not None for pseudo in own], dtype=np.bool_)
     return np.where(is_pseudo, mine, parent)

@@ -15,6 +15,8 @@ from broker.snapshot.readings import BadValueError, json_object, lenient_number,
 
 #: MB, when neither maxwdir nor maxinputsize can be read.
 DEFAULT_MAXWDIR_MB = 16336.0
+#: Limits without a default: a queue whose limit cannot be read cannot be judged.
+_LIMITS = {"maxrss_mb": "maxrss", "minrss_mb": "minrss", "maxtime_s": "maxtime"}
 
 
 @dataclass(frozen=True)
@@ -121,29 +123,14 @@ def read_queue(panda_queue: Any, document: Any) -> QueueRecord:
     faults: list[str] = []
     free, params = _free_form(data, faults)
     connectivity, stack = _connectivity(text(data.get("wnconnectivity"), "wnconnectivity"))
-    lenient = {
-        key: lenient_number(data.get(key), key, 0.0, faults)
-        for key in ("corecount", "corepower", "mintime", "pledgedcpu", "transferringlimit")
-    }
-    cloud = (text(data.get("cloud"), "cloud") or "").split(",")[0].strip()
     record = QueueRecord(
         name=name(data.get("nickname") or panda_queue, "nickname"),
         status=text(data.get("status"), "status"),
         type=text(data.get("type"), "type") or "production",
-        cloud=cloud,
+        cloud=(text(data.get("cloud"), "cloud") or "").split(",")[0].strip(),
         capability=text(data.get("capability"), "capability"),
         workflow=text(data.get("workflow"), "workflow"),
-        cores=lenient["corecount"],
-        corepower=lenient["corepower"],
-        maxrss_mb=number(data.get("maxrss"), "maxrss"),
-        minrss_mb=number(data.get("minrss"), "minrss"),
-        maxtime_s=number(data.get("maxtime"), "maxtime"),
-        mintime_s=lenient["mintime"],
-        maxwdir_mb=_maxwdir_mb(data, faults),
-        maxinputsize_mb=lenient_number(data.get("maxinputsize"), "maxinputsize", math.nan, faults),
-        pledgedcpu=lenient["pledgedcpu"],
-        transferringlimit=lenient["transferringlimit"],
-        maxdiskio_kbps=lenient_number(data.get("maxdiskio"), "maxdiskio", math.nan, faults),
+        **_figures(data, params, free, faults),
         fairsharepolicy=text(data.get("fairsharepolicy"), "fairsharepolicy"),
         connectivity=connectivity,
         ip_stack=stack,
@@ -156,14 +143,33 @@ def read_queue(panda_queue: Any, document: Any) -> QueueRecord:
         bare_nucleus={"only": BARE_ONLY, "allow": BARE_ALLOW}.get(str(free.value("bareNucleus")), BARE_NONE),
         secondary_nucleus=_text_or_none(free.value("secondaryNucleus")),
         use_jumbo=free.flag("useJumboJobs"),
-        min_events_for_jumbo=lenient_number(free.value("minEventsForJumbo"), "minEventsForJumbo", math.nan, faults),
         use_only_local_data=free.flag("use_only_local_data"),
-        max_io_intensity=lenient_number(params.get("max_io_intensity"), "max_io_intensity", math.nan, faults),
-        job_chunk_size=lenient_number(free.value("jobChunkSize"), "jobChunkSize", math.nan, faults),
         faults=tuple(faults),
     )
     # params are read after this adjustment, so only the catchall string can ask for it
     return _per_core(record) if Catchall(text(data.get("catchall"), "catchall"), {}).flag("per_core_attr") else record
+
+
+def _figures(data: dict[str, Any], params: dict[str, Any], free: Catchall, faults: list[str]) -> dict[str, float]:
+    """The figures of a queue: those without a default must be readable, the others fall back and that is noted."""
+    defaulted = {
+        "cores": "corecount",
+        "corepower": "corepower",
+        "mintime_s": "mintime",
+        "pledgedcpu": "pledgedcpu",
+        "transferringlimit": "transferringlimit",
+    }
+    figures = {name: lenient_number(data.get(key), key, 0.0, faults) for name, key in defaulted.items()}
+    figures |= {name: number(data.get(key), key) for name, key in _LIMITS.items()}
+    optional = {
+        "maxinputsize_mb": ("maxinputsize", data.get("maxinputsize")),
+        "maxdiskio_kbps": ("maxdiskio", data.get("maxdiskio")),
+        "min_events_for_jumbo": ("minEventsForJumbo", free.value("minEventsForJumbo")),
+        "max_io_intensity": ("max_io_intensity", params.get("max_io_intensity")),
+        "job_chunk_size": ("jobChunkSize", free.value("jobChunkSize")),
+    }
+    figures |= {name: lenient_number(value, key, math.nan, faults) for name, (key, value) in optional.items()}
+    return figures | {"maxwdir_mb": _maxwdir_mb(data, faults)}
 
 
 def _text_or_none(value: Any) -> str | None:
