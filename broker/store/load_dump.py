@@ -211,7 +211,8 @@ def _make_room(connection: sa.Connection, tables: Iterable[ScenarioTable], *, re
     some = list(tables)
     if replace:
         listed = ", ".join(table.qualified for table in some)
-        connection.exec_driver_sql(f"TRUNCATE {listed}, broker.decisions, broker.snapshots, broker.snapshot_blobs, broker.scenario_clock")
+        about_them = "broker.decisions, broker.snapshots, broker.snapshot_blobs, broker.scenario_clock"
+        connection.exec_driver_sql(f"TRUNCATE {listed}, {about_them}")
         return
     full = [
         table.name

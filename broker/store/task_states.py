@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from broker.store.tables import TableCatalogue
 
-_COLUMNS = ("jeditaskid", "status", "nucleus", "vo")
+_COLUMNS = ("jeditaskid", "status", "nucleus", "vo", "currentpriority")
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,12 @@ class TaskState:
 
 
 def distinct_vos(connection: sa.Connection, catalogue: TableCatalogue, statuses: Sequence[str]) -> list[str]:
-    """The VOs of the tasks in these statuses, by name; tasks without a VO belong to none."""
+    """The VOs of the tasks in these statuses, that of the highest priority first; tasks without a VO belong to none."""
     source = catalogue.source("jedi_tasks", _COLUMNS)
-    query = f"SELECT DISTINCT vo FROM {source} AS t WHERE status = ANY(:statuses) AND vo IS NOT NULL ORDER BY vo"  # noqa: S608 - names of columns
+    query = (
+        f"SELECT vo FROM {source} AS t WHERE status = ANY(:statuses) AND vo IS NOT NULL "  # noqa: S608 - names of columns
+        "GROUP BY vo ORDER BY max(currentpriority) DESC NULLS LAST, vo"
+    )
     return list(connection.execute(sa.text(query), {"statuses": list(statuses)}).scalars())
 
 
