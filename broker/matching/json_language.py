@@ -162,14 +162,12 @@ def _kind(value: Any) -> str:
 
 def place_of(text: str, path: Path) -> int:
     """The offset of the key or item at ``path`` in a JSON text; that of the last part of the path that is there."""
-    place = _skipped(text, 0)
+    place = value = _skipped(text, 0)
     for part in path:
-        found = _item(text, place, part)
+        found = _item(text, value, part)
         if found is None:
             return place
         place, value = found
-        if part != path[-1]:
-            place = value
     return place
 
 

@@ -90,7 +90,8 @@ class Judge:
         result = np.array([_AT_AUTO if outcome is None else outcome for outcome in before], dtype=np.int64)
         self._fill(result, need, self._hardware_of, software=False)
         if not need.hardware_only:
-            result[(result == Outcome.FITS) & np.array([outcome is None for outcome in before])] = _AT_AUTO
+            undecided = np.array([outcome is None for outcome in before], dtype=np.bool_)
+            result[undecided & (result == Outcome.FITS)] = _AT_AUTO
             self._fill(result, need, self._software_of, software=True)
         return result
 

@@ -8,6 +8,8 @@ import re2  # type: ignore[import-untyped]
 
 #: A longer pattern is not compiled.
 MAX_PATTERN_CHARACTERS = 10_000
+#: What the engine says of a pattern is cut here: it may repeat all of it.
+MAX_WHY_CHARACTERS = 120
 #: Bytes that a compiled pattern may take.
 MAX_PATTERN_BYTES = 1 << 20
 
@@ -16,9 +18,9 @@ class PatternUnsupportedError(ValueError):
     """A pattern that the engine cannot take: wrong, too large, or with look-around or back references."""
 
     def __init__(self, pattern: str, why: str) -> None:
-        super().__init__(f"{pattern[:60]!r}: {why}")
         self.pattern = pattern
-        self.why = why
+        self.why = why[:MAX_WHY_CHARACTERS]
+        super().__init__(f"{pattern[:60]!r}: {self.why}")
 
 
 class SafePattern:

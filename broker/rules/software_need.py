@@ -17,6 +17,7 @@ from broker.matching.explanation import explain
 from broker.matching.judge import Judge, JudgeMemory
 from broker.matching.need import Need, production_need
 from broker.matching.outcomes import Outcome
+from broker.matching.requirement import with_base
 
 #: What was judged for the queues as they were last published. It changes no answer, only how soon there is one.
 _memory = JudgeMemory()
@@ -66,4 +67,5 @@ def platform_of_jobs(need: Need, offer: QueueOffer) -> str:
     Source: PanDA software and hardware matching, platform resolution.
     """
     concrete = job_platform(need, offer.software)
-    return need.requirement.job_platform if concrete is None else concrete
+    wanted = need.requirement
+    return wanted.job_platform if concrete is None else with_base(concrete, wanted.base_platform)
