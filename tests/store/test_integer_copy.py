@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import numpy as np
+import sqlalchemy as sa
+from psycopg import sql
+
+from broker.store.database import Database
+from broker.store.integer_copy import copy_integers
+
+
+def test_integers_arrive_as_they_are_whatever_their_type_and_number(database: Database) -> None:
+    limits = np.iinfo(np.int64)
+    some = np.array([limits.min, -1, 0, 1, limits.max], dtype=np.int64)
+    with database.begin() as connection:
+        connection.execute(sa.text("CREATE TEMPORARY TABLE t (a bigint, b bigint, c bigint DEFAULT 7)"))
+        raw = Database.raw(connection)
+        copy_integers(raw, sql.Identifier("t"), {"b": some, "a": some > 0})
+        copy_integers(raw, sql.Identifier("t"), {"a": some[:0], "b": some[:0]})
+        rows = connection.execute(sa.text("SELECT a, b, c FROM t ORDER BY b")).all()
+        assert [tuple(row) for row in rows] == [(int(value > 0), int(value), 7) for value in some]
+        many = np.arange(200_001)
+        copy_integers(raw, sql.Identifier("t"), {"a": many, "b": many})
+        total = connection.execute(sa.text("SELECT count(*), sum(a) FROM t WHERE a = b AND c = 7")).one()
+    assert tuple(total) == (200_001 + 2, 200_000 * 200_001 // 2 + 1)
