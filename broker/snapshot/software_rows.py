@@ -141,6 +141,9 @@ def _hardware(value: Any, faults: list[str]) -> Hardware | None:
             faults.append(f"architectures: wrong_type: an item of type {type(item).__name__}")
             return None
         kind = item.get("type")
+        if not (kind is None or isinstance(kind, str)):
+            faults.append(f"architectures.type: wrong_type: {type(kind).__name__}")
+            return None
         if kind in ("cpu", "gpu"):
             entries[kind] = _entry(item, faults)
     return Hardware(entries.get("cpu"), entries.get("gpu"))
