@@ -27,6 +27,10 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("why-not", "broker.cli.explain:why_not", "Why a queue was not chosen for a task."),
     ("rules", "broker.cli.rules:rules", "The ordered rules of a brokerage."),
     ("config", "broker.cli.config:app", "List, read and set tuning values."),
+    ("features", "broker.cli.features:app", "What a site tells its jobs: read, report, publish, announce a shutdown."),
+    ("job-status", "broker.cli.job_status:app", "What a job tells its site: write, read, and rank jobs to vacate."),
+    ("sss", "broker.cli.sss:app", "Jobs as SSS Job Objects: validate, show, import, export."),
+    ("submit", "broker.cli.submit:submit", "Submit jobs from a file, by its kind."),
     ("db", "broker.cli.db:app", "Install, upgrade, load, dump and reach the database."),
 )
 """Name, ``module:attribute``, help. The attribute is a function (one command) or a ``typer.Typer`` (a group)."""

@@ -1,0 +1,78 @@
+"""The keys of Machine/Job Features: where they stand, what they hold, and which may change while a job runs.
+
+Source: HSF-TN-2016-02, $MACHINEFEATURES and $JOBFEATURES.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from broker.formats import plain_values
+
+Directory: TypeAlias = Literal["machinefeatures", "jobfeatures"]
+FeatureValue: TypeAlias = int | float | str
+
+MACHINE: Directory = "machinefeatures"
+JOB: Directory = "jobfeatures"
+
+MAX_FILE_BYTES = 4096
+"""A longer file holds no value."""
+
+
+@dataclass(frozen=True)
+class FeatureKey:
+    """One key.
+
+    Attributes:
+        name: of the file.
+        directory: the environment variable in lower case.
+        unit: of the value, for people.
+        parse: text to value; raises :class:`plain_values.BadTextError`.
+        dynamic: whether the resource provider may set, change or remove it while jobs run.
+    """
+
+    name: str
+    directory: Directory
+    unit: str
+    parse: Callable[[str], FeatureValue]
+    dynamic: bool = False
+
+
+KEYS: tuple[FeatureKey, ...] = (
+    FeatureKey("total_cpu", MACHINE, "processors", plain_values.count),
+    FeatureKey("hs06", MACHINE, "HS06 of the machine", plain_values.rating),
+    FeatureKey("shutdowntime", MACHINE, "UNIX s", plain_values.count, dynamic=True),
+    FeatureKey("grace_secs", MACHINE, "s", plain_values.integer),
+    FeatureKey("allocated_cpu", JOB, "processors", plain_values.count),
+    FeatureKey("hs06_job", JOB, "HS06 of the job's processors", plain_values.rating),
+    FeatureKey("shutdowntime_job", JOB, "UNIX s", plain_values.count, dynamic=True),
+    FeatureKey("grace_secs_job", JOB, "s", plain_values.integer),
+    FeatureKey("jobstart_secs", JOB, "UNIX s", plain_values.count),
+    FeatureKey("job_id", JOB, "-", plain_values.word),
+    FeatureKey("wall_limit_secs", JOB, "s", plain_values.count),
+    FeatureKey("cpu_limit_secs", JOB, "CPU s", plain_values.count),
+    FeatureKey("max_rss_bytes", JOB, "bytes", plain_values.count),
+    FeatureKey("max_swap_bytes", JOB, "bytes", plain_values.integer),
+    FeatureKey("scratch_limit_bytes", JOB, "bytes", plain_values.count),
+)
+
+BY_NAME: dict[str, FeatureKey] = {key.name: key for key in KEYS}
+
+
+def keys_of(directory: Directory) -> tuple[FeatureKey, ...]:
+    """The keys of one of the two directories."""
+    return tuple(key for key in KEYS if key.directory == directory)
+
+
+LEGACY_NAMES: dict[Directory, tuple[str, ...]] = {
+    MACHINE: ("log_cores", "phys_cores", "jobslots"),
+    JOB: ("allocated_CPU", "mem_limit_MB", "disk_limit_GB"),
+}
+"""Names from before 2016 that are still met; each stands in for today's key where that one is not set."""
+
+
+def names_of(directory: Directory) -> tuple[str, ...]:
+    """All names that are looked for in one of the two directories, today's first."""
+    return (*(key.name for key in keys_of(directory)), *LEGACY_NAMES[directory])
