@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from broker.engine.chain import Chain
-from broker.rules.contract import Filter, GroupFilter, LoadCut, LoadWeight, Rule, Weight
+from broker.engine.chain import Chain, RuleList
+from broker.rules.contract import Rule
 from broker.rules.registry import RuleError, load_rule, outside_rules, placed, without
 
 GROUP = "broker.brokerages"
+
+ListT = TypeVar("ListT", bound=RuleList)
 
 
 class ProfileError(Exception):
@@ -81,11 +84,23 @@ def shipped_brokerages() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
-def build_chain(entry: BrokerageProfile) -> Chain:
+@overload
+def build_chain(entry: BrokerageProfile) -> Chain: ...
+
+
+@overload
+def build_chain(entry: BrokerageProfile, kind: type[ListT]) -> ListT: ...
+
+
+def build_chain(entry: BrokerageProfile, kind: type[RuleList] = Chain) -> RuleList:
     """The rules of a brokerage as the profile wants them.
 
+    Args:
+        entry: of the profile.
+        kind: what the brokerage must be: by default one of jobs.
+
     Raises:
-        ProfileError: no such brokerage, or a rule to leave out that is not there.
+        ProfileError: no such brokerage, one of another kind, or a rule to leave out that is not there.
         RuleError: a rule to add that cannot be loaded or placed.
     """
     offered = shipped_brokerages()
@@ -93,38 +108,37 @@ def build_chain(entry: BrokerageProfile) -> Chain:
         raise ProfileError(
             f"no installed distribution offers the brokerage {entry.brokerage}; there are {', '.join(offered)}"
         )
-    chain = _load_chain(offered[entry.brokerage])
+    chain = _load_chain(offered[entry.brokerage], kind)
     known = {rule.name for rule in chain}
     for name in entry.without:
         if name not in known:
             raise ProfileError(f"brokerage {entry.brokerage}: without: there is no rule {name}")
-    lists: dict[str, tuple[Any, ...]] = {
-        kind: without(getattr(chain, kind), entry.without) for kind in ("filters", "weights", "load_weights", "cuts")
-    }
+    lists: dict[str, Any] = {name: without(getattr(chain, name), entry.without) for name in chain.kinds}
     rules = outside_rules() if entry.add else {}
     for added in entry.add:
         rule = load_rule(added.rule, rules)
-        kind = _list_of(rule)
-        lists[kind] = placed(lists[kind], rule, added.after)
-    return Chain(entry.brokerage, **lists)
+        name = _list_of(chain, rule)
+        lists[name] = placed(lists[name], rule, added.after)
+    return dataclasses.replace(chain, brokerage=entry.brokerage, **lists)
 
 
-def _load_chain(point: EntryPoint) -> Chain:
+def _load_chain(point: EntryPoint, kind: type[RuleList]) -> RuleList:
     try:
-        factory: Callable[[], Chain] = point.load()
+        factory: Callable[[], RuleList] = point.load()
         chain = factory()
     except Exception as error:  # whatever an outside module raises on import is a fault of that distribution
         raise ProfileError(
             f"brokerage {point.name}: {point.value} cannot be loaded: {type(error).__name__}: {error}"
         ) from error
-    if not isinstance(chain, Chain):
-        raise ProfileError(f"brokerage {point.name}: {point.value} gave a {type(chain).__name__}, not a Chain")
+    if not isinstance(chain, kind):
+        raise ProfileError(
+            f"brokerage {point.name}: {point.value} gave a {type(chain).__name__}, not a {kind.__name__}"
+        )
     return chain
 
 
-def _list_of(rule: Rule) -> str:
-    kinds = {Filter: "filters", GroupFilter: "filters", Weight: "weights", LoadWeight: "load_weights", LoadCut: "cuts"}
-    for kind, name in kinds.items():
-        if isinstance(rule, kind):
+def _list_of(chain: RuleList, rule: Rule) -> str:
+    for name, kinds in chain.kinds.items():
+        if isinstance(rule, kinds):
             return name
-    raise RuleError(f"rule {rule.name}: of no kind that a chain has")
+    raise RuleError(f"rule {rule.name}: of no kind that the brokerage {chain.brokerage} has")

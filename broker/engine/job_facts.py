@@ -185,7 +185,10 @@ def _near(snapshot: Snapshot, queue: int) -> Bools:
 
 @dataclass(frozen=True)
 class CycleFacts:
-    """Facts of all chunks of a cycle that are cheap to keep: (T,) and (T, Q) of bits."""
+    """Facts of all chunks of a cycle that are cheap to keep: (T,) and (T, Q) of bits.
+
+    ``hint``: the task brokerage asks. There is no nucleus yet, and every queue counts as one of it.
+    """
 
     initial: Bools
     single: Bools
@@ -193,6 +196,7 @@ class CycleFacts:
     unknown_queues: list[tuple[str, ...]]
     tag: Texts
     nucleus: Ints  # (T,) index into NucleusTable, -1 unknown or none
+    hint: bool = False
 
 
 def job_facts(
@@ -207,6 +211,9 @@ def job_facts(
     es_high = event_service & ((priority >= ES_HIGH_PRIORITY) | work.scout[rows])
     defined, assigned, activated, starting, running = counts[:5]
     slots = slots_of(snapshot, cycle.tag[rows], work.resource_type[rows])[:, queues.unified]
+    nucleus = nucleus_facts(grid.by_nucleus, cycle.nucleus[rows], express)
+    if cycle.hint:
+        nucleus["at_nucleus"] = np.ones_like(nucleus["at_nucleus"])
     return JobFacts(
         now_s=snapshot.now_s,
         software=grid.software,
@@ -218,7 +225,7 @@ def job_facts(
         es_high=es_high[:, None],
         walltime_undefined=_walltime_undefined(work, rows)[:, None],
         tag=cycle.tag[rows, None],
-        **nucleus_facts(grid.by_nucleus, cycle.nucleus[rows], express),
+        **nucleus,
         storage_known=grid.storage_known,
         defined=defined,
         assigned=assigned,
@@ -238,7 +245,7 @@ def job_facts(
         space_free_gb=grid.space_free_gb,
         can_read=grid.can_read,
         can_write=grid.can_write,
-        **_data_of(work, rows, cycle.nucleus[rows], grid, data),
+        **_data_of(work, rows, nucleus["at_nucleus"], grid, data),
     )
 
 
@@ -257,7 +264,7 @@ def _walltime_undefined(work: WorkTable, rows: slice) -> Bools:
     return np.asarray(nothing | (has_unit & (cputime == 0)))
 
 
-def _data_of(work: WorkTable, rows: slice, nucleus: Ints, grid: GridFacts, data: DataFacts) -> dict[str, Any]:
+def _data_of(work: WorkTable, rows: slice, at_nucleus: Bools, grid: GridFacts, data: DataFacts) -> dict[str, Any]:
     snapshot, unified = grid.snapshot, grid.queues.unified
     size = (rows.stop - rows.start, len(snapshot.unified))
     first, last = np.searchsorted(data.chunk, (rows.start, rows.stop))
@@ -275,7 +282,6 @@ def _data_of(work: WorkTable, rows: slice, nucleus: Ints, grid: GridFacts, data:
     first, last = np.searchsorted(data.here_chunk, (rows.start, rows.stop))
     here = np.zeros(size, dtype=np.bool_)
     here[data.here_chunk[first:last] - rows.start, data.here_unified[first:last]] = True
-    at_nucleus = grid.by_nucleus.at_nucleus[nucleus]
     needs_nothing = here[:, unified] | data.no_locations[rows, None]
     total = work.total_bytes[rows, None]
     return {

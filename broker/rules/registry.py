@@ -9,10 +9,22 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
 
-from broker.rules.contract import Filter, GroupFilter, LoadCut, LoadWeight, Rule, Weight
+from broker.rules.contract import (
+    Filter,
+    GroupFilter,
+    LoadCut,
+    LoadWeight,
+    NucleusFilter,
+    NucleusGroupFilter,
+    NucleusLoadWeight,
+    NucleusWeight,
+    Rule,
+    Weight,
+)
 
 GROUP = "broker.rules"
-KINDS = (Filter, GroupFilter, Weight, LoadWeight, LoadCut)
+JOB_KINDS = (Filter, GroupFilter, Weight, LoadWeight, LoadCut)
+NUCLEUS_KINDS = (NucleusFilter, NucleusGroupFilter, NucleusWeight, NucleusLoadWeight)
 
 RuleT = TypeVar("RuleT", bound=Rule)
 
@@ -42,8 +54,11 @@ def load_rule(name: str, offered: dict[str, EntryPoint]) -> Rule:
         rule = point.load()()
     except Exception as error:  # whatever an outside module raises on import is a fault of that rule
         raise RuleError(f"rule {name}: {point.value} cannot be loaded: {type(error).__name__}: {error}") from error
-    if not isinstance(rule, KINDS):
-        raise RuleError(f"rule {name}: {point.value} is no Filter, GroupFilter, Weight, LoadWeight or LoadCut")
+    if not isinstance(rule, JOB_KINDS + NUCLEUS_KINDS):
+        raise RuleError(
+            f"rule {name}: {point.value} is no Filter, GroupFilter, Weight, LoadWeight or LoadCut, "
+            "nor a NucleusFilter, NucleusGroupFilter, NucleusWeight or NucleusLoadWeight"
+        )
     missing = [attribute for attribute in ("name", "code", "title") if not getattr(rule, attribute, None)]
     if missing or rule.name != name:
         fault = f"does not declare {', '.join(missing)}" if missing else f"calls itself {rule.name}"
