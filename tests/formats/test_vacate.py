@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.formats.vacate import Need, RunningJob, choose
+from tests.formats.contract_cases import cases
+
+RANKINGS = cases("job_status")["rankings"]
+
+
+def need_of(case: dict[str, Any], now: int | None) -> Need:
+    return Need(case["cores_needed"], case["mode"], case["window_s"], case.get("ends_by", "limit"), now)
+
+
+@pytest.mark.parametrize("case", RANKINGS, ids=lambda case: case["what"])
+def test_which_jobs_are_vacated(case: dict[str, Any]) -> None:
+    jobs = [RunningJob(**one) for one in case["jobs"]]
+    instants = [case["now"]] if "now" in case else [None, 1_700_000_000]
+    for now in instants:
+        choice = choose(jobs, need_of(case, now))
+        found = dataclasses.asdict(choice)
+        assert {name: _listed(found[name]) for name in case["result"]} == case["result"], now
+        assert {reason.id for reason in choice.reasons} == {job.id for job in jobs}
+        assert [reason.id for reason in choice.reasons if reason.action == "vacate"] == list(choice.victims)
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def test_the_reasons_are_told() -> None:
+    jobs = [RunningJob("a", "u", 8, 0, 4000, priority=9), RunningJob("b", "u", 8, 0, 4400, priority=1)]
+    choice = choose(jobs, Need(8, now=10_000))
+    assert choice.reasons[0].why == "less important to its user than a, which loses hardly less; kill_waste 4400"
+    assert choice.reasons[1].action == "keep"
+
+
+JOBS = st.lists(
+    st.builds(
+        RunningJob,
+        id=st.uuids().map(str),
+        user=st.sampled_from("xyz"),
+        cores=st.integers(1, 8),
+        jobstart=st.integers(0, 1000),
+        kill_waste=st.none() | st.integers(0, 10_000),
+        priority=st.none() | st.integers(-5, 5),
+    ),
+    max_size=6,
+    unique_by=lambda job: job.id,
+)
+
+
+@given(jobs=JOBS, cores=st.integers(0, 40), data=st.data())
+def test_the_order_of_the_jobs_does_not_matter_and_nothing_is_freed_in_vain(
+    jobs: list[RunningJob], cores: int, data: st.DataObject
+) -> None:
+    need = Need(cores, now=2000)
+    choice = choose(jobs, need)
+    assert choose(data.draw(st.permutations(jobs)), need).victims == choice.victims
+    by_id = {job.id: job for job in jobs}
+    freed = [by_id[one].cores for one in choice.victims]
+    assert choice.cores_freed == sum(freed)
+    assert choice.enough == (choice.cores_freed >= cores)
+    assert not freed or sum(freed[:-1]) < cores
+    assert choice.enough or len(choice.victims) == len(jobs)
+
+
+@given(jobs=JOBS.filter(lambda jobs: len(jobs) > 1), lie=st.integers(10_000, 10**9))
+def test_a_lie_gains_no_more_than_everything_since_the_start(jobs: list[RunningJob], lie: int) -> None:
+    honest = dataclasses.replace(jobs[0], kill_waste=None)
+    liar = dataclasses.replace(jobs[0], kill_waste=lie + jobs[0].cores * 2000)
+    need = Need(1, now=2000)
+    assert choose([liar, *jobs[1:]], need).victims == choose([honest, *jobs[1:]], need).victims
