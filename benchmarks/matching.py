@@ -1,0 +1,174 @@
+"""How long it takes to match 200 distinct requirements with 500 queues that publish 2,000 software tags each.
+
+    python -m benchmarks.matching [--queues 500] [--tags 2000] [--requirements 200] [--seed 1] [--json FILE]
+
+Prints the seconds of reading the published tags, of matching, and of a second cycle on the same tags, published again;
+and the largest memory that the process took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import TypeVar
+
+import numpy as np
+
+from broker.domain.software import GpuSummary, QueueOffer
+from broker.matching.judge import JudgeMemory
+from broker.matching.need import Need, production_need
+from broker.matching.outcomes import Outcome
+from broker.snapshot.raw import RawSource, Rows
+from broker.snapshot.software_rows import build_software
+
+LIMIT_S, LIMIT_MB = 1.0, 500.0
+PLATFORMS = [
+    f"{arch}-{system}-gcc{gcc}-opt"
+    for arch in ("x86_64", "aarch64")
+    for system in ("slc6", "centos7", "el9")
+    for gcc in (8, 11, 13)
+]
+PROJECTS = ["Athena", "AthSimulation", "AthGeneration", "AthDerivation", "AthAnalysis", "AnalysisBase", "AtlasOffline"]
+GPUS = [
+    ("NVIDIA", "NVIDIA A100-SXM4-80GB", "81920", "Ampere"),
+    ("NVIDIA", "Tesla T4", "15360", "Turing"),
+    ("NVIDIA", "NVIDIA H100 80GB HBM3", "81559", "Hopper"),
+    ("AMD", "AMD Instinct MI250X", "65536", "CDNA2"),
+]
+T = TypeVar("T")
+
+
+def releases(count: int) -> list[tuple[str, str, str]]:
+    """Platform, project and release of the tags from which queues take theirs."""
+    return [
+        (
+            PLATFORMS[number % len(PLATFORMS)],
+            PROJECTS[number % len(PROJECTS)],
+            f"{20 + number % 6}.{number % 13}.{number}",
+        )
+        for number in range(count)
+    ]
+
+
+def published(pool: list[tuple[str, str, str]], tags: int, rng: np.random.Generator) -> str:
+    """What one queue publishes: every queue leaves out others of the tags."""
+    chosen = [pool[index] for index in np.sort(rng.choice(len(pool), tags, replace=False))]
+    gpus = [{"type": "gpu", "vendor": ["nvidia"]}] if rng.random() < 0.15 else []
+    vendors = [["intel"], ["amd"], ["intel", "amd"], ["intel", "excl"]][int(rng.integers(4))]
+    body = {
+        "cmtconfigs": sorted({platform for platform, _, _ in chosen}),
+        "containers": [["any"], ["/cvmfs"], ["docker://"], []][int(rng.integers(4))],
+        "cvmfs": [["atlas", "nightlies"], ["atlas"], []][int(rng.integers(3))],
+        "architectures": [{"type": "cpu", "arch": ["x86_64"], "vendor": vendors, "instr": ["avx2"]}, *gpus],
+        "tags": [
+            {
+                "cmtconfig": platform,
+                "project": project,
+                "release": release,
+                "container_name": "" if index % 10 else f"atlas/{project.lower()}:{release}",
+                "sources": [] if index % 10 else [f"docker://atlas/{project.lower()}:{release}"],
+                "tag": f"VO-atlas-{project}-{release}-{platform}",
+            }
+            for index, (platform, project, release) in enumerate(chosen)
+        ],
+    }
+    return json.dumps(body)
+
+
+def rows(queues: int, tags: int, seed: int) -> RawSource:
+    """The source as it is read from the database."""
+    rng, pool = np.random.default_rng(seed), releases(tags + tags // 20)
+    values = tuple((f"QUEUE_{index}", published(pool, tags, rng)) for index in range(queues))
+    return RawSource("software", {"sw_tags": Rows(("panda_queue", "data"), values)})
+
+
+def requirements(count: int, tags: int) -> list[Need]:
+    """Distinct needs of every kind: releases, patterns, containers, CPUs and GPUs."""
+    pool = releases(tags)
+
+    def one(number: int) -> Need:
+        platform, project, release = pool[number * 7 % len(pool)]
+        kinds = (
+            platform,
+            f"{platform}@centos7",
+            platform.replace("gcc8", "gcc.*").replace("el9", "(el9|centos7)"),
+            f"{platform}#x86_64-intel-avx2|aarch64",
+            f"{platform}#x86_64&nvidia:model=.*A100.*:vram>=40960:cuda>=12.{number}",
+            json.dumps({"sw_platform": platform, "gpu_spec": {"vendor": "(nvidia|amd)", "version": f"<{number}.1"}}),
+        )
+        image = f"docker://atlas/{project.lower()}:{release}" if number % 9 == 0 else None
+        return production_need(kinds[number % len(kinds)], f"{project}-{release}", image, number % 18 == 0)
+
+    return [one(number) for number in range(count)]
+
+
+def offers(source: RawSource, seed: int) -> list[QueueOffer]:
+    """What the queues offer, as a snapshot holds it."""
+    names = {row["panda_queue"]: index for index, row in enumerate(source.rows("sw_tags").records())}
+    tags, _ = build_software(source, names, [])
+    rng = np.random.default_rng(seed)
+    seen = [
+        tuple(
+            GpuSummary(*GPUS[index], "12.4", "550.54.15") for index in rng.integers(0, len(GPUS), int(rng.integers(4)))
+        )
+        for _ in names
+    ]
+    return [QueueOffer(name, ("AUTO",), software, gpus) for name, software, gpus in zip(names, tags, seen, strict=True)]
+
+
+def timed(work: Callable[[], T]) -> tuple[float, T]:
+    """The seconds that a piece of work takes, and what it gives."""
+    started = perf_counter()
+    result = work()
+    return perf_counter() - started, result
+
+
+def peak_mb() -> float:
+    """The largest memory of the process so far, in MB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def measure(queues: int, tags: int, count: int, seed: int) -> dict[str, float]:
+    """All figures of one run."""
+    source, needs, memory = rows(queues, tags, seed), requirements(count, tags), JudgeMemory()
+    figures: dict[str, float] = {"queues": queues, "tags": tags, "requirements": len(set(needs))}
+
+    def cycle(grid: list[QueueOffer]) -> Iterator[int]:
+        judge = memory.judge_of(grid, sources)
+        return (int((judge.outcomes(need) == Outcome.FITS).sum()) for need in needs)
+
+    _, sources = build_software(RawSource("software", {}), {}, [])
+    figures["read_s"], grid = timed(lambda: offers(source, seed))
+    figures["match_s"], accepted = timed(lambda: sum(cycle(grid)))
+    figures["read_again_s"], same = timed(lambda: offers(source, seed))
+    figures["match_again_s"], _ = timed(lambda: sum(cycle(same)))
+    figures["accepted_share"] = accepted / (queues * count)
+    figures["peak_mb"] = peak_mb()
+    return figures
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run, print, and say whether the limits are kept."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    for name, default in (("queues", 500), ("tags", 2000), ("requirements", 200), ("seed", 1)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args(arguments)
+    figures = measure(given.queues, given.tags, given.requirements, given.seed)
+    for name, value in figures.items():
+        print(f"{name:16} {value:12,.4f}" if value % 1 else f"{name:16} {value:12,.0f}")
+    if given.json is not None:
+        given.json.write_text(json.dumps(figures), encoding="utf-8")
+    kept = figures["match_s"] < LIMIT_S and figures["peak_mb"] < LIMIT_MB
+    print(f"limits: matched in {LIMIT_S:.0f} s, {LIMIT_MB:.0f} MB: {'kept' if kept else 'broken'}")
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
