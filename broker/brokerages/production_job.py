@@ -43,6 +43,7 @@ from broker.rules.filters.over_pledged import OverPledged
 from broker.rules.filters.pilots import Pilots
 from broker.rules.filters.read_lan_blacklist import ReadLanBlacklist
 from broker.rules.filters.read_wan_blacklist import ReadWanBlacklist
+from broker.rules.filters.rebrokered import Rebrokered
 from broker.rules.filters.regexpcmtconfig import Regexpcmtconfig
 from broker.rules.filters.scout_walltime import ScoutWalltime
 from broker.rules.filters.scratch_disk import ScratchDisk
@@ -115,6 +116,8 @@ FILTERS: tuple[Filter | GroupFilter, ...] = (
     FullChain(),
     NotFullChain(),
     Pilots(),
+    # what was tried there lately in vain
+    Rebrokered(),
     # input: these compare the candidates that are left, so they come when all else has been asked
     Io(),
     NonLocal(),

@@ -99,6 +99,8 @@ class WorkTable:
     atom_bytes: Floats
     longest_run_events: Floats  # largest run of consecutive events, for dynamic numbers of events
     ready_events: Floats
+    # -- what became of earlier jobs (see broker.domain.taken_back)
+    taken_back: Texts  # queues from which jobs of the dataset were taken back, and when; None without
 
     def __len__(self) -> int:
         return len(self.jeditaskid)

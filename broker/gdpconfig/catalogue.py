@@ -88,7 +88,7 @@ class KeyEntry(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    key: str = Field(pattern=r"^[A-Z][A-Z0-9_]*$", max_length=KEY_MAX_CHARACTERS)
+    key: str = Field(pattern=r"^[A-Z][A-Za-z0-9_]*$", max_length=KEY_MAX_CHARACTERS)
     component: str = Field(min_length=1, max_length=64)
     app: str = Field(default="jedi", min_length=1, max_length=64)
     scope: str = Field(min_length=1, max_length=VO_MAX_CHARACTERS)

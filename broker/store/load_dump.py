@@ -30,6 +30,16 @@ REPLICA_TABLES = (
 )
 """Tables of ours that scenarios hold."""
 
+_ABOUT_SCENARIO = (
+    "decisions",
+    "snapshots",
+    "snapshot_blobs",
+    "job_actions",
+    "rebrokered_from",
+    "scenario_clock",
+)
+"""Tables of ours with what was done about a scenario: forgotten when another one replaces it."""
+
 _FIRST_MATCH = frozenset({"resource_types", "global_shares"})
 """Tables where PanDA takes the first row that matches: they keep the order in which they were loaded."""
 
@@ -211,7 +221,7 @@ def _make_room(connection: sa.Connection, tables: Iterable[ScenarioTable], *, re
     some = list(tables)
     if replace:
         listed = ", ".join(table.qualified for table in some)
-        about_them = "broker.decisions, broker.snapshots, broker.snapshot_blobs, broker.scenario_clock"
+        about_them = ", ".join(f"broker.{table}" for table in _ABOUT_SCENARIO)
         connection.exec_driver_sql(f"TRUNCATE {listed}, {about_them}")
         return
     full = [

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from broker.domain.arrays import Ints
 from broker.domain.work import LeftOut
+from broker.store.lifecycle_memory import read_taken_back
 from broker.store.replica_reads import read_catalogue, read_named_files, read_rank_limits
 from broker.store.tables import TableCatalogue
 from broker.store.work_reads import WorkSelection, read_input_datasets, read_ready_files, read_tasks
@@ -46,7 +47,8 @@ def load_work(connection: sa.Connection, catalogue: TableCatalogue, selection: W
         *_malformed_attributes(datasets, tuple(use.malformed for use in uses)),
         *_waiting(datasets, masters, len(master_files)),
     )
-    return assemble(tasks, datasets, rules, chunks, inputs, places, left_out)
+    taken_back = read_taken_back(connection, tasks.jeditaskid.tolist())
+    return assemble(tasks, datasets, rules, chunks, inputs, places, left_out, taken_back)
 
 
 def _load_places(

@@ -5,13 +5,15 @@ Source: ATLAS Production Job Brokerage; PanDA data model, tasks and split rules.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Bools
+from broker.domain.arrays import Bools, Texts, texts
+from broker.domain.taken_back import format_taken_back
 from broker.domain.work import InputTable, LeftOut, ReplicaTable, Work, WorkTable
 from broker.work.atoms import ChunkSizes, chunk_sizes
 from broker.work.chunks import ChunkTable, InputFiles
@@ -87,17 +89,37 @@ def assemble(
     inputs: InputFiles,
     places: InputPlaces | None,
     left_out: tuple[LeftOut, ...] = (),
+    taken_back: Mapping[tuple[int, int], Mapping[str, float]] | None = None,
 ) -> CycleWork:
-    """All work of a cycle; without ``places`` the inputs are not looked up and no replica is known."""
+    """All work of a cycle; without ``places`` the inputs are not looked up and no replica is known.
+
+    ``taken_back``: for (task, dataset) the queues from which jobs were taken back, and when.
+    """
     settings = settings_of(chunks, rules)
     sizes = chunk_sizes(chunks, inputs, settings)
-    table = _work_table(tasks, datasets, rules, chunks, sizes)
+    remembered = _taken_back(tasks, datasets, chunks, taken_back or {})
+    table = _work_table(tasks, datasets, rules, chunks, sizes, remembered)
     found = places or InputPlaces(_no_inputs(), _no_replicas(), ())
     return CycleWork(Work(table, found.inputs, found.replicas, left_out), chunks, inputs, settings, found.held)
 
 
+def _taken_back(
+    tasks: TaskTable,
+    datasets: DatasetTable,
+    chunks: ChunkTable,
+    taken_back: Mapping[tuple[int, int], Mapping[str, float]],
+) -> Texts:
+    names = zip(tasks.jeditaskid[chunks.task].tolist(), datasets.datasetid[chunks.dataset].tolist(), strict=True)
+    return texts(format_taken_back(taken_back.get(name, {})) for name in names)
+
+
 def _work_table(
-    tasks: TaskTable, datasets: DatasetTable, rules: SplitRules, chunks: ChunkTable, sizes: ChunkSizes
+    tasks: TaskTable,
+    datasets: DatasetTable,
+    rules: SplitRules,
+    chunks: ChunkTable,
+    sizes: ChunkSizes,
+    taken_back: Texts,
 ) -> WorkTable:
     task, master = chunks.task, chunks.dataset
     columns: dict[str, Any] = {name: tasks.texts[name][task] for name in TASK_TEXTS}
@@ -130,6 +152,7 @@ def _work_table(
         atom_bytes=sizes.atom_bytes,
         longest_run_events=sizes.longest_run_events,
         ready_events=sizes.ready_events,
+        taken_back=taken_back,
         **columns,
     )
 

@@ -50,6 +50,31 @@ DEFAULTS_IN_PANDA = {
     "PENDING_TIMEOUT": 168,
     "MERGE_JOB_MAX_WALLTIME": math.inf,
 }
+DEFAULTS_OF_TIMEOUTS = {
+    "TIMEOUT_pending": 1,
+    "TIMEOUT_defined": 4,
+    "TIMEOUT_assigned": 12,
+    "TIMEOUT_throttled": 168,
+    "TIMEOUT_activated": 48,
+    "TIMEOUT_starting": 48,
+    "TIMEOUT_inactive": 4,
+    "TIMEOUT_laststart": 2,
+    "TIMEOUT_sent": 0.5,
+    "TIMEOUT_running": 504,
+    "TIMEOUT_holding": 48,
+    "TIMEOUT_holding_high": 3,
+    "TRANSTIMEHI": 2,
+    "TRANSTIMELO": 6,
+    "TIMEOUT_HIGH_PRIORITY": 800,
+    "HEARTBEAT_TIMEOUT": 2,
+    "REASSIGN_MEMORY": 6,
+    "ANALY_TIMEOUT": 12,
+    "ANALY_ACTIVITY": 3,
+    "FAST_REBRO_THRESHOLD_NQNR_RATIO": 3,
+    "FAST_REBRO_THRESHOLD_NQUEUE_FRAC": 0.3,
+    "FAST_REBRO_THRESHOLD_NQUEUE": math.inf,
+    "FAST_REBRO_MAX_MOVES": 1,
+}
 
 
 def entry(**changes: object) -> KeyEntry:
@@ -67,13 +92,26 @@ def entry(**changes: object) -> KeyEntry:
 
 
 def test_every_key_of_the_production_brokerages_has_the_default_of_the_specification() -> None:
-    assert {e.key: e.default for e in shipped_catalogue()} == DEFAULTS_IN_PANDA
+    assert {e.key: e.default for e in shipped_catalogue() if e.app == "jedi"} == DEFAULTS_IN_PANDA
+
+
+def test_every_key_of_the_timeouts_has_the_default_of_the_specification() -> None:
+    assert {e.key: e.default for e in shipped_catalogue() if e.app == "pandaserver"} == DEFAULTS_OF_TIMEOUTS
 
 
 def test_shipped_entries_are_complete() -> None:
     for e in shipped_catalogue():
-        assert e.app == "jedi"
-        assert e.component in {"jobbroker", "core", "taskbrokerage", "watchdog", "jobgen"}
+        assert e.app in {"jedi", "pandaserver"}
+        assert e.component in {
+            "job_timeout",
+            "watcher",
+            "rebroker",
+            "jobbroker",
+            "core",
+            "taskbrokerage",
+            "watchdog",
+            "jobgen",
+        }
         assert e.scope in {"atlas", "task", "any"}
         assert len(e.meaning) > 40, e.key
         assert all(codes for codes in e.read_by.values()), e.key
@@ -87,6 +125,9 @@ def test_shipped_entries_are_complete() -> None:
         ("DISK_THRESHOLD", ("gshare",), True),
         ("PENDING_TIMEOUT", ("label",), False),
         ("MERGE_JOB_MAX_WALLTIME", ("label",), False),
+        ("HEARTBEAT_TIMEOUT", ("workflow",), False),
+        ("ANALY_TIMEOUT", ("workinggroup",), True),
+        ("FAST_REBRO_THRESHOLD_NQUEUE", ("gshare",), False),
     ],
 )
 def test_families(key: str, suffixes: tuple[str, ...], bare: bool) -> None:
@@ -101,6 +142,9 @@ def test_families_are_all_listed_above() -> None:
         "DISK_THRESHOLD",
         "PENDING_TIMEOUT",
         "MERGE_JOB_MAX_WALLTIME",
+        "HEARTBEAT_TIMEOUT",
+        "ANALY_TIMEOUT",
+        "FAST_REBRO_THRESHOLD_NQUEUE",
     }
 
 
@@ -113,7 +157,7 @@ def test_keys_whose_zero_means_default(key: str) -> None:
 
 
 def test_no_other_key_takes_zero_for_the_default() -> None:
-    assert len([e for e in shipped_catalogue() if e.zero_means_default]) == 4
+    assert len([e for e in shipped_catalogue() if e.zero_means_default and e.app == "jedi"]) == 4
 
 
 @pytest.mark.parametrize(

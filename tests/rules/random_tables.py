@@ -53,6 +53,8 @@ POOLS: dict[str, list[Any]] = {
     "atom_bytes": [N, 0, GB],
     "longest_run_events": [N, 500, 10_000],
     "ready_events": [N, 0, 1000],
+    "taken_back": [N, f"{NOW_S - 6 * 3600!r} QUEUE_A", f"{NOW_S - 6 * 3600 + 1!r} QUEUE_A\n{NOW_S!r} QUEUE_B"],
+    "queue_unified_name": ["QUEUE_A", "QUEUE_B", "QUEUE_C"],
     "status": [N, "online", "offline", "test"],
     "resource_type": [N, "SCORE", "MCORE"],
     "cores": [N, 0, 1, 8],
