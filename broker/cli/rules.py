@@ -62,15 +62,20 @@ def rules(
     )
 
 
+def kind_of(rule: Rule) -> str:
+    """``persistent`` or ``temporary`` for a filter, ``cut`` for what comes after weighing, ``weight`` for a factor."""
+    if isinstance(rule, Filter | GroupFilter):
+        return rule.kind
+    return "cut" if isinstance(rule, LoadCut) else "weight"
+
+
 def _described(position: int, rule: Rule) -> dict[str, Any]:
-    is_filter = isinstance(rule, Filter | GroupFilter)
-    kind = rule.kind if isinstance(rule, Filter | GroupFilter) else "cut" if isinstance(rule, LoadCut) else "weight"
     return {
         "position": position,
         "rule": rule.name,
         "code": rule.code,
-        "kind": kind,
-        "unknown": rule.unknown_policy if is_filter and rule.sources else "",
+        "kind": kind_of(rule),
+        "unknown": rule.unknown_policy if rule.sources else "",
         "keys": list(rule.keys),
         "sources": list(rule.sources),
         "title": rule.title,
