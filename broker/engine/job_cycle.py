@@ -168,7 +168,7 @@ class JobCycle:
             factors.append(factor)
             weight *= factor
         ranking = rank_block(
-            weight, evaluation.left, self._loads(facts, rows), self.chain.load_weights, self.chain.cuts
+            weight, evaluation.left, self._loads(facts, rows), self.chain.load_weights, self.chain.cuts, self.faults
         )
         return Block(rows, facts, evaluation, tuple(factors), weight, counts[:4], ranking)
 

@@ -5,13 +5,15 @@ Source: ATLAS Production Job Brokerage, weights and further filters; PanDA produ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
-from broker.rules.contract import Load, LoadCut, LoadWeight
+from broker.engine.evaluate import RuleFault
+from broker.rules.contract import Load, LoadCut, LoadWeight, Rule
 
 BEST = 10
 LOW_WEIGHT, OTHERS_BOOTSTRAP, WEIGHT_UNKNOWN = "low_weight", "others_bootstrap", "weight_unknown"
@@ -41,13 +43,19 @@ def cut_codes(cuts: Sequence[LoadCut]) -> tuple[str, ...]:
     return (*(cut.code for cut in cuts), LOW_WEIGHT, OTHERS_BOOTSTRAP, WEIGHT_UNKNOWN)
 
 
-def rank(static_weight: Floats, load: Load, load_weights: Sequence[LoadWeight], cuts: Sequence[LoadCut]) -> Ranking:
+def rank(
+    static_weight: Floats,
+    load: Load,
+    load_weights: Sequence[LoadWeight],
+    cuts: Sequence[LoadCut],
+    faults: list[RuleFault] | None = None,
+) -> Ranking:
     """Rank the n candidates of one chunk, given in the order of their names.
 
     A candidate without any job bootstraps: it is not measured by its weight but put first. A weight that is not finite
     never takes part.
     """
-    weight, factors, cut = _weigh(static_weight, load, load_weights, cuts)
+    weight, factors, cut = _weigh(static_weight, load, load_weights, cuts, faults)
     left = np.flatnonzero(cut < 0)
     bootstrap = load.bootstrap & (cut < 0)
     # names ascend, so a stable sort leaves ties, and the candidates that bootstrap, in the order of names
@@ -59,10 +67,18 @@ def rank(static_weight: Floats, load: Load, load_weights: Sequence[LoadWeight], 
 
 
 def _weigh(
-    static_weight: Floats, load: Load, load_weights: Sequence[LoadWeight], cuts: Sequence[LoadCut]
+    static_weight: Floats,
+    load: Load,
+    load_weights: Sequence[LoadWeight],
+    cuts: Sequence[LoadCut],
+    faults: list[RuleFault] | None,
 ) -> tuple[Floats, tuple[Floats, ...], AnyArray]:
     """Weights, moving factors and the first cut of each candidate (-1: none), in whatever shape the load has."""
-    factors = tuple(rule.factor(load) for rule in load_weights)
+    noted = faults if faults is not None else []
+    shape = static_weight.shape
+    factors = tuple(
+        _answer(rule, partial(rule.factor, load), np.ones(shape), np.float64, noted) for rule in load_weights
+    )
     weight = static_weight
     for factor in factors:
         weight = weight * factor
@@ -70,12 +86,26 @@ def _weigh(
     finite = (weight >= 0) & (weight < np.inf)
     cut = np.where(finite, np.int16(-1), np.int16(len(cuts) + 2))
     for index, rule in enumerate(cuts):
-        rejected = ~np.broadcast_to(rule.keep(load, weight), weight.shape)
+        rejected = ~_answer(rule, partial(rule.keep, load, weight), np.ones(shape, np.bool_), np.bool_, noted)
         if rule.spares_bootstrap:
             rejected &= ~load.bootstrap
         if rejected.any():
             cut[rejected & (cut < 0)] = index
     return weight, factors, cut
+
+
+def _answer(
+    rule: Rule, ask: Callable[[], AnyArray], otherwise: AnyArray, dtype: type[np.generic], faults: list[RuleFault]
+) -> AnyArray:
+    """What the rule says, in the shape of ``otherwise``, which stands in for a rule that is broken."""
+    try:
+        answer = np.asarray(ask())
+        if answer.dtype != dtype:
+            raise TypeError(f"answered with {answer.dtype}, not with {np.dtype(dtype)}")
+        return np.broadcast_to(answer, otherwise.shape)
+    except Exception as error:  # a broken rule must not stop the broker: it is counted and has no effect
+        faults.append(RuleFault(rule.name, f"{type(error).__name__}: {error}"[:200]))
+        return otherwise
 
 
 @dataclass(frozen=True)
@@ -104,10 +134,15 @@ class BlockRanking:
 
 
 def rank_block(
-    static_weight: Floats, left: Bools, load: Load, load_weights: Sequence[LoadWeight], cuts: Sequence[LoadCut]
+    static_weight: Floats,
+    left: Bools,
+    load: Load,
+    load_weights: Sequence[LoadWeight],
+    cuts: Sequence[LoadCut],
+    faults: list[RuleFault] | None = None,
 ) -> BlockRanking:
     """Rank the candidates ``left`` (T, Q) of many chunks; row by row the same as :func:`rank`."""
-    weight, factors, cut = _weigh(static_weight, load, load_weights, cuts)
+    weight, factors, cut = _weigh(static_weight, load, load_weights, cuts, faults)
     passed = left & (cut < 0)
     bootstrap = load.bootstrap & passed
     measured = np.where(passed, weight, -1.0)

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.domain.arrays import Floats
+from broker.domain.decisions import Observation
+from broker.engine.evaluate import RuleFault
 from broker.engine.rank import BEST, Ranking, cut_codes, rank, rank_block
-from broker.rules.contract import Load
+from broker.rules.contract import Load, LoadCut, LoadWeight
 from tests.engine.toy_rules import AtMost, FewerQueued
 from tests.rules.builders import make_load
 
@@ -140,3 +143,41 @@ def test_a_block_is_ranked_as_its_chunks_one_by_one(seed: int, queues: int, chun
         assert block.count[row] == len(alone.chosen)
         np.testing.assert_array_equal(together.weight, alone.weight)
         np.testing.assert_array_equal(together.bootstrap, alone.bootstrap)
+
+
+class Broken(LoadWeight):
+    """A moving weight that fails on every question."""
+
+    name = code = title = "broken"
+
+    def factor(self, load: Load) -> Floats:
+        """Never gets that far."""
+        raise ZeroDivisionError("no jobs")
+
+
+class Numbers(LoadCut):
+    """A cut that answers with numbers."""
+
+    name = code = title = "numbers"
+
+    def keep(self, load: Load, weight: Floats) -> Any:
+        """No mask."""
+        return np.zeros(len(weight))
+
+    def observe(self, load: Load, weight: Floats) -> Observation:
+        """Nothing to see."""
+        return Observation(0, "<=", 0, "-", "rule")
+
+
+def test_broken_rules_have_no_effect_and_are_noted() -> None:
+    faults: list[RuleFault] = []
+    table = make_load(3, running=1.0, bootstrap_allowed=False)
+
+    found = rank(np.array([1.0, 3.0, 2.0]), table, (Broken(),), (Numbers(),), faults)
+
+    assert found.chosen.tolist() == [1, 2, 0]
+    assert found.weight.tolist() == [1.0, 3.0, 2.0]
+    assert [(fault.rule, fault.error.split(":")[0]) for fault in faults] == [
+        ("broken", "ZeroDivisionError"),
+        ("numbers", "TypeError"),
+    ]

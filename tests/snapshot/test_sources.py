@@ -119,7 +119,8 @@ def test_limits_as_shipped() -> None:
     assert set(limits) == set(SOURCES)
     assert not limits["queues"].may_be_empty
     assert limits["queues"].max_age_s == 86400.0
-    assert limits["jobs"] == SourceLimit()
+    assert limits["jobs"] == SourceLimit(max_age_s=3600.0)
+    assert limits["links"].max_age_s == 3600.0
 
 
 @pytest.mark.parametrize(
