@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Texts, as_column, as_row, taken, texts
+from broker.domain.arrays import Bools, Floats, Ints, Texts, as_column, as_row, taken, texts
 from broker.domain.work import Work
 from broker.engine.count_facts import counts_by_status, tags_of
 from broker.engine.data_facts import INPUT_FAULTS, InputLimits, gather_data
@@ -96,8 +96,8 @@ def _at_nuclei(snapshot: Snapshot, wanted: Bools) -> Snapshot:
     """The snapshot with only the production queues of nuclei that some task wants."""
     queues, unified = snapshot.queues, snapshot.unified
     usable = (unified.runs_production & ~unified.is_test)[queues.unified] & (queues.nucleus >= 0)
-    if wanted.shape[1]:
-        usable &= wanted.any(axis=0)[np.maximum(queues.nucleus, 0)]
+    asked = np.append(np.asarray(wanted.any(axis=0), dtype=np.bool_), False)
+    usable &= asked[queues.nucleus]  # -1 is the last one
     return dataclasses.replace(snapshot, queues=taken(queues, np.flatnonzero(usable)))
 
 
@@ -115,10 +115,10 @@ class _Asked:
         self.fault = self._data.fault
         self.rule_faults: list[RuleFault] = []
 
-    def answers(self) -> tuple[Bools, AnyArray]:
+    def answers(self) -> tuple[Bools, Ints]:
         """(K, Q): the queues that are left for each chunk, and the index of the rule that rejected the others."""
         chunks, queues = len(self._work.chunks), len(self._grid.queues)
-        left, reason = np.zeros((chunks, queues), dtype=np.bool_), np.zeros((chunks, queues), dtype=np.int16)
+        left, reason = np.zeros((chunks, queues), dtype=np.bool_), np.zeros((chunks, queues), dtype=np.int64)
         size = max(LEAST_BLOCK, BLOCK_CELLS // max(1, queues))
         cycle = self._cycle_facts()
         for start in range(0, chunks, size):
@@ -150,7 +150,7 @@ class _Asked:
         )
 
 
-def _codes(reason: AnyArray, task: Ints, nucleus: Ints, codes: tuple[str, ...], shape: tuple[int, ...]) -> Texts:
+def _codes(reason: Ints, task: Ints, nucleus: Ints, codes: tuple[str, ...], shape: tuple[int, ...]) -> Texts:
     """(T, N): how many queues of the nucleus were rejected with which code, for the first chunk of each task."""
     told = np.full(shape, None, dtype=np.object_)
     for chunk in range(len(task))[::-1]:

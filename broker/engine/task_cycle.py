@@ -1,0 +1,153 @@
+"""One cycle of a task brokerage: tasks in order against one snapshot, with the work that the cycle places counted.
+
+Pure: snapshot, work, tuning and rules come in; candidates with their weights come out. All filters and fixed weights
+are worked out for all tasks at once; only the remaining work is followed task by task. Source: ATLAS Production Task
+Brokerage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Floats, Ints, as_column, as_row, distinct
+from broker.domain.output_endpoints import OutputEndpoints
+from broker.domain.task_work import TaskWork
+from broker.engine.chain import NucleusChain
+from broker.engine.evaluate import AnyFilter, Evaluation, RuleFault, evaluate
+from broker.engine.task_capability import ask_jobs
+from broker.engine.task_data import gather_task_data
+from broker.engine.task_facts import initial_nuclei, preset_nuclei, task_facts, task_tags
+from broker.gdpconfig import Tuning
+from broker.snapshot.snapshot import Snapshot
+
+NO_CANDIDATES, JOB_CHECK_FAILED = "no_candidates", "job_check_failed"
+PRESET = "preset_nucleus"
+WEIGHT_UNKNOWN = "weight_unknown"
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """The outcome for one task.
+
+    Attributes:
+        row: position of the task in the work.
+        reason: why it has no candidates; ``preset_nucleus`` if it had a nucleus already; else empty.
+        left: positions of the candidates in the snapshot's table of nuclei, by name.
+        weight: of each of them, the product of its factors.
+        factors: of each of them, one row a weight in the order of the rules.
+        not_finite: positions that no filter rejected but whose weight is no number.
+    """
+
+    row: int
+    reason: str
+    left: Ints
+    weight: Floats
+    factors: Floats
+    not_finite: Ints
+
+
+class TaskCycle:
+    """A task brokerage over one snapshot.
+
+    Args:
+        snapshot: the grid.
+        work: the tasks, in the order in which they are brokered.
+        tuning: one version of the gdpconfig values, for the VO of the tasks.
+        chain: the rules.
+        endpoints: where the output of the tasks would go.
+        job_filters: those of the job brokerage that are asked whether a nucleus could run the jobs.
+        independent: every task meets the work as it was read, whatever was placed before.
+        with_codes: count for every nucleus what rejected its queues, for an explanation; slow for many tasks.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        work: TaskWork,
+        tuning: Tuning,
+        chain: NucleusChain,
+        endpoints: OutputEndpoints,
+        job_filters: Sequence[AnyFilter],
+        *,
+        independent: bool = False,
+        with_codes: bool = False,
+    ) -> None:
+        self.snapshot, self.work, self.tuning, self.chain, self.endpoints = snapshot, work, tuning, chain, endpoints
+        self._independent = independent
+        tasks = work.tasks
+        data = gather_task_data(work, snapshot)
+        initial = initial_nuclei(tasks, snapshot)
+        self.preset = preset_nuclei(tasks, snapshot)
+        self.dry_run = ask_jobs(
+            snapshot, work.hint, tasks.jeditaskid, initial, job_filters, tuning, with_codes=with_codes
+        )
+        self.facts = task_facts(work, snapshot, endpoints, data, initial, self.dry_run)
+        self._tunings = chain.tunings(tuning)
+        self.faults: list[RuleFault] = list(self.dry_run.rule_faults)
+        self.evaluation: Evaluation = self._judge()
+        self._fixed = self._weigh()
+        known, self._tag = distinct(task_tags(tasks, snapshot))
+        self._placed = np.zeros((max(1, len(known)), len(snapshot.nuclei)))
+        self._blocked = np.where(tasks.fault != "", tasks.fault, data.fault)
+
+    def _judge(self) -> Evaluation:
+        unusable = frozenset(state.name for state in self.snapshot.states if not state.usable)
+        tasks, nuclei = as_column(self.work.tasks), as_row(self.snapshot.nuclei)
+        found = evaluate(self.chain.filters, tasks, nuclei, self.facts, self._tunings, unusable)
+        self.faults.extend(found.faults)
+        return found
+
+    def _weigh(self) -> list[Floats]:
+        tasks, nuclei = as_column(self.work.tasks), as_row(self.snapshot.nuclei)
+        unusable = {state.name for state in self.snapshot.states if not state.usable}
+        shape = self.facts.initial.shape
+        factors = []
+        for rule in self.chain.weights:
+            factor = np.ones((1, 1))
+            if unusable.isdisjoint(rule.sources):
+                factor = rule.factor(tasks, nuclei, self.facts, self._tunings[rule.name])
+            factors.append(np.broadcast_to(factor, shape))
+        return factors
+
+    def results(self) -> Iterator[TaskResult]:
+        """The outcome task by task, in order; what :meth:`place` is told counts for the tasks that follow."""
+        for row in range(len(self.work.tasks)):
+            yield self.result(row)
+
+    def result(self, row: int) -> TaskResult:
+        """The outcome for one task, with what was placed before."""
+        none = np.empty(0, dtype=np.int64)
+        if self.preset[row] >= 0:
+            only = self.preset[row : row + 1]
+            return TaskResult(row, PRESET, only, np.ones(1), np.empty((0, 1)), none)
+        left = np.flatnonzero(self.evaluation.left[row])
+        blocked = str(self._blocked[row])
+        if blocked or not len(left):
+            reason = blocked or (JOB_CHECK_FAILED if self.dry_run.failed[row] else NO_CANDIDATES)
+            return TaskResult(row, reason, none, np.empty(0), np.empty((0, 0)), none)
+        moving = [rule.factor(self.remaining_work(row)[left]) for rule in self.chain.load_weights]
+        factors = np.stack([*moving, *(table[row, left] for table in self._fixed), np.ones(len(left))])[:-1]
+        weight = factors.prod(axis=0)
+        finite = np.isfinite(weight) & (weight >= 0)
+        reason = "" if finite.any() else NO_CANDIDATES
+        return TaskResult(row, reason, left[finite], weight[finite], factors[:, finite], left[~finite])
+
+    def remaining_work(self, row: int) -> Floats:
+        """(N,): the work of the task's share at its priority and above, with what this cycle has placed."""
+        placed = 0.0 if self._independent else self._placed[self._tag[row]]
+        return np.asarray(self.facts.share_work_hs06s[row] + placed)
+
+    def place(self, row: int, nucleus: int) -> None:
+        """Count the work of a task at the nucleus it got: it is there for the tasks of the share that follow.
+
+        Those come later because their priority is equal or lower, so that it counts for each of them.
+        """
+        self._placed[self._tag[row], nucleus] += np.nan_to_num(self.work.tasks.remaining_hs06s[row])
+
+    @property
+    def factor_codes(self) -> list[str]:
+        """The codes for the rows of :attr:`TaskResult.factors`."""
+        return [rule.code for rule in (*self.chain.load_weights, *self.chain.weights)]
