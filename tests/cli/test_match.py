@@ -43,8 +43,8 @@ def command(database: Database, capsys: pytest.CaptureFixture[str]) -> Command:
         connection.execute(
             sa.text(
                 "INSERT INTO doma_panda.mv_worker_node_gpu_summary (site, panda_queue, vendor, model, vram,"
-                " architecture, framework_version, driver_version) VALUES ('S', 'GPU', 'NVIDIA', 'Tesla T4', 15360, 'Turing', '12.4',"
-                " '550.54')"
+                " architecture, framework_version, driver_version)"
+                " VALUES ('S', 'GPU', 'NVIDIA', 'Tesla T4', 15360, 'Turing', '12.4', '550.54')"
             )
         )
 
