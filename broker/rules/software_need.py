@@ -57,7 +57,7 @@ def observed(tasks: WorkTable, candidates: QueueTable, facts: JobFacts, keeps: O
         return Observation("fits", "==", "fits", "-", "task.architecture", {"part": Outcome.FITS.code})
     offer: QueueOffer = facts.software.queues[int(candidates.unified.item())]
     found = explain(chunk_needs(tasks)[0], offer, outcome)
-    inputs = {"part": found.part, "explanation": found.sentence, **found.inputs}
+    inputs = {"part": found.part, **found.inputs}
     return Observation(found.value, found.operator, found.limit, found.unit, found.key, inputs)
 
 
