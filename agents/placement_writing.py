@@ -103,7 +103,7 @@ class BatchWriter:
             StaleLeaseError: the lease is not in force any more; nothing was written.
         """
         placement = placement_of(placed, work, self.grid.snapshot) if self.makes_jobs else None
-        packed = [encode_work(chunk_of(work.work, chunk.row)) for chunk in placed]
+        packed = [encode_work(chunk_of(work.work, chunk.row), chunk.before) for chunk in placed]
         fault_points.reach("before_write")
         with self.database.begin() as connection:
             connection.execute(_LIMITS)

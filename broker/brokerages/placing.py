@@ -5,8 +5,8 @@ Pure and seeded: the same snapshot, work, tuning and seed give the same jobs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from time import perf_counter
 
 import numpy as np
@@ -33,12 +33,14 @@ class PlacedChunk:
         decision: the decision; ``pending`` also when the candidates took no job.
         candidate: for each job the position of its candidate in the snapshot's queue table.
         jobs: the jobs.
+        before: jobs that the cycle had placed for the same share before, by unified queue.
     """
 
     row: int
     decision: Decision
     candidate: Ints
     jobs: CutJobs
+    before: Mapping[str, int] = field(default_factory=dict)
 
     def assigned(self, names: Texts) -> dict[str, int]:
         """Number of jobs by candidate name; ``names`` is the name column of the queue table."""
@@ -102,7 +104,7 @@ def _placed(cycle: JobCycle, work: CycleWork, result: ChunkResult, decision: Dec
     candidate, jobs = source.result()
     if decision.outcome == "brokered" and not len(jobs):
         decision = decision.pending(CANDIDATES_FULL)
-    return PlacedChunk(row, decision, chosen[candidate], jobs)
+    return PlacedChunk(row, decision, chosen[candidate], jobs, cycle.placed_before(row))
 
 
 def _random(cycle: JobCycle, row: int, seed: int) -> np.random.Generator:

@@ -1,45 +1,12 @@
-"""Decisions and answers as objects for programs and as sentences for people; only here do reasons become text."""
+"""Answers to why-not as objects for programs and as sentences for people; only here do reasons become text."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
-from broker.domain.decisions import Decision, Observation
+from broker.domain.decisions import Observation
 from broker.engine.why_not import CHOSEN, Answer
-from broker.store.decisions import Origin
-
-
-def object_of(
-    decision: Decision, assigned: Mapping[str, int], pending_until: datetime | None, origin: Origin
-) -> dict[str, Any]:
-    """The decision as the object that every command prints for it."""
-    return {
-        "jeditaskid": decision.jeditaskid,
-        "datasetid": decision.datasetid,
-        "ramcount": decision.ramcount,
-        "brokerage": decision.brokerage,
-        "outcome": decision.outcome,
-        "reason": decision.reason,
-        "candidates": [
-            {
-                "name": one.name,
-                "weight": one.weight,
-                "factors": one.factors,
-                **({"bootstrap": True} if one.bootstrap else {}),
-            }
-            for one in decision.candidates
-        ],
-        "rejected": decision.rejected,
-        "funnel": [[step.code, step.before, step.after] for step in decision.funnel],
-        "assigned": dict(assigned),
-        "pending_until": None if pending_until is None else pending_until.isoformat(),
-        "snapshot": origin.snapshot,
-        "tuning": origin.tuning,
-        "notes": list(decision.notes),
-    }
 
 
 def describe_answer(answer: Answer) -> dict[str, Any]:

@@ -11,23 +11,25 @@ import typer
 
 from broker import __version__
 from broker.cli.context import open_store
-from broker.cli.decided import describe_answer, object_of, sentence
+from broker.cli.decided import describe_answer, sentence
+from broker.cli.moments import until
 from broker.cli.output import escaped, print_json, print_table, remark
 from broker.cli.rules import chain_of
-from broker.domain.work_codec import WorkCorruptError, decode_work
+from broker.domain.work_codec import WorkCorruptError, decode_placed, decode_work
 from broker.engine.job_cycle import JobCycle
 from broker.engine.why_not import Answer
 from broker.engine.why_not import why_not as answers_of
 from broker.errors import BrokerError, Refused
 from broker.store import decisions
 from broker.store.database import Database
+from broker.store.decision_object import decision_object
 from broker.store.decisions import StoredDecision
 from broker.store.gdpconfig_rows import TuningStore
 from broker.store.snapshot_loading import stored_snapshot
 
 Task = Annotated[int, typer.Argument(help="The task (jeditaskid).")]
 Json = Annotated[bool, typer.Option("--json", help="One object a line.")]
-At = Annotated[datetime | None, typer.Option("--at", help="The last decision before this time (UTC).")]
+At = Annotated[str, typer.Option("--at", metavar="TIME|now", help="The last decision up to this time (UTC).")]
 
 
 class NothingDecided(BrokerError):
@@ -38,25 +40,23 @@ class NotReproducible(Refused):
     """The decision was stored without what is needed to ask it again."""
 
 
-def explain(context: typer.Context, task: Task, at: At = None, as_json: Json = False) -> None:
+def explain(context: typer.Context, task: Task, at: At = "now", as_json: Json = False) -> None:
     """The last decision about a task: outcome, funnel, candidates with each weight factor, and reasons."""
     with open_store(context) as database, database.begin() as connection:
-        found = _latest(connection, task, at)
+        found = _latest(connection, task, until(at))
     for stored in found:
         if as_json:
-            print_json(
-                object_of(stored.record.decision, stored.record.assigned, stored.record.pending_until, stored.origin)
-            )
+            print_json(decision_object(stored.origin, stored.record))
         else:
             _show(stored)
 
 
-def why_not(context: typer.Context, task: Task, queue: str, at: At = None, as_json: Json = False) -> None:
+def why_not(context: typer.Context, task: Task, queue: str, at: At = "now", as_json: Json = False) -> None:
     """The rule that rejected a queue for a task, the value it saw, the limit, and the key that set it."""
     with open_store(context) as database, database.begin() as connection:
         answers = [
             (stored, answer)
-            for stored in _latest(connection, task, at)
+            for stored in _latest(connection, task, until(at))
             for answer in _answers(database, connection, stored, queue)
         ]
     if as_json:
@@ -124,12 +124,13 @@ def _answers(database: Database, connection: sa.Connection, stored: StoredDecisi
     if origin.engine != __version__:
         remark(f"decided by version {origin.engine}; asked again with the rules of {__version__}")
     try:
-        work = decode_work(stored.record.work)
+        work, placed = decode_work(stored.record.work), decode_placed(stored.record.work)
     except WorkCorruptError as error:
         raise NotReproducible(str(error), f"decision {stored.id}", "run the agent again, then ask") from error
     snapshot = stored_snapshot(connection, origin.snapshot)
     published = TuningStore(database.names).version(connection, origin.tuning)
     cycle = JobCycle(snapshot, work, published.tuning(work.chunks.vo[0]), chain_of(decision.brokerage))
+    cycle.restore(0, placed)
     return answers_of(cycle, next(cycle.results()), queue)
 
 

@@ -7,7 +7,7 @@ import logging
 import os
 import secrets
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,12 +19,12 @@ from agents.configuration import AgentsConfiguration, config_file, load
 from agents.leadership import LeaseKeeper, holder_name
 from agents.process import load_process
 from broker.cli.context import open_store, settings_of
+from broker.cli.moments import moment_of, until
 from broker.cli.output import escaped, print_json, print_table, remark
 from broker.errors import FAILED, REFUSED, WRONG_USAGE, BrokerError, Refused
 from broker.store import leases
 from broker.store.agent_runs import RunOutcome, RunRecord
 from broker.store.database import Database
-from broker.store.load_dump import read_clock
 
 SEED_BITS = 31
 _EXIT_STATUS: dict[RunOutcome, int] = {"done": 0, "refused": REFUSED, "lost_lease": REFUSED}
@@ -63,7 +63,7 @@ def run(
     if agent not in registry.NAMES:
         known = ", ".join(registry.NAMES)
         raise WrongUsageError(f"no such agent: {agent}", "broker run", f"known are {known}")
-    moment = None if at == "now" else _moment(at)
+    until(at)  # a wrong time is told before anything is opened
     told: list[dict[str, Any]] = []
     request = CycleRequest(tuple(task) if task else None, dry_run, independent, print_json if json else told.append)
     configuration = load(config_file("agents.yaml", settings_of(context).config), registry.NAMES)
@@ -73,7 +73,7 @@ def run(
     chosen = registry.make(agent, options, process)
     with open_store(context) as database:
         prepared = _Prepared(
-            database, moment or _now(database), secrets.randbits(SEED_BITS) if seed is None else seed, request
+            database, moment_of(at, database), secrets.randbits(SEED_BITS) if seed is None else seed, request
         )
         record = _run(chosen, prepared, configuration)
     if timings is not None:
@@ -91,19 +91,6 @@ class _Prepared:
 
     def context(self, budget_s: float, **changes: Any) -> CycleContext:
         return CycleContext(self.database, self.now, self.seed, budget_s, self.request, **changes)
-
-
-def _moment(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise WrongUsageError(f"not a time: {text}", "--at", "write it as 2026-08-01T12:00:00, in UTC") from error
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-def _now(database: Database) -> datetime:
-    with database.begin() as connection:
-        return (read_clock(connection) or datetime.now(UTC)).astimezone(UTC)
 
 
 def _run(agent: Agent[Any], prepared: _Prepared, configuration: AgentsConfiguration) -> RunRecord:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import zlib
+from collections.abc import Mapping
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -37,9 +38,16 @@ def chunk_of(work: Work, row: int) -> Work:
     )
 
 
-def encode_work(work: Work) -> bytes:
-    """The work as compressed JSON; NaN is null."""
-    body = {name: _plain(table) for name, table in (("c", work.chunks), ("i", work.inputs), ("r", work.replicas))}
+def encode_work(work: Work, placed: Mapping[str, int] | None = None) -> bytes:
+    """The work as compressed JSON; NaN is null.
+
+    Args:
+        work: of one chunk.
+        placed: jobs that the cycle had placed for the chunk's share before it, by unified queue.
+    """
+    tables = (("c", work.chunks), ("i", work.inputs), ("r", work.replicas))
+    body: dict[str, Any] = {name: _plain(table) for name, table in tables}
+    body["placed"] = dict(placed or {})
     return zlib.compress(json.dumps(body, separators=(",", ":")).encode(), 1)
 
 
@@ -57,13 +65,29 @@ def decode_work(data: bytes) -> Work:
     Raises:
         WorkCorruptError: it is damaged, too large, or of an engine with other columns; the message names the column.
     """
-    unpacker = zlib.decompressobj()
     try:
-        body = json.loads(unpacker.decompress(data, MAX_WORK_BYTES))
+        body = _body(data)
         tables = body["c"], body["i"], body["r"]
         return Work(_table(WorkTable, tables[0]), _table(InputTable, tables[1]), _table(ReplicaTable, tables[2]))
     except (zlib.error, ValueError, KeyError, TypeError, RecursionError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
+
+
+def decode_placed(data: bytes) -> dict[str, int]:
+    """The jobs that were given to :func:`encode_work`, by unified queue.
+
+    Raises:
+        WorkCorruptError: it is damaged or too large.
+    """
+    try:
+        return {str(queue): int(jobs) for queue, jobs in _body(data).get("placed", {}).items()}
+    except (zlib.error, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
+
+
+def _body(data: bytes) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(zlib.decompressobj().decompress(data, MAX_WORK_BYTES))
+    return body
 
 
 def _table(kind: type[TableT], columns: dict[str, list[Any]]) -> TableT:

@@ -6,7 +6,7 @@ worked out for blocks of chunks at once; only what moves with the jobs that were
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -253,6 +253,19 @@ class JobCycle:
         self._moved[self._tag_codes[row]] |= len(candidates) > 0
         unified = self.snapshot.queues.unified[candidates]
         np.add.at(self._placed[self._tag_codes[row]], unified, jobs)
+
+    def placed_before(self, row: int) -> dict[str, int]:
+        """Jobs that the cycle has placed so far for the tag of a chunk, by unified queue."""
+        placed = self._placed[self._tag_codes[row]]
+        queues = np.flatnonzero(placed)
+        return dict(zip(self.snapshot.unified.name[queues].tolist(), placed[queues].astype(int).tolist(), strict=True))
+
+    def restore(self, row: int, placed: Mapping[str, int]) -> None:
+        """Let the cycle have placed these jobs already: what :meth:`placed_before` said when the chunk was decided."""
+        for index, name in enumerate(self.snapshot.unified.name.tolist()):
+            if name in placed:
+                self._placed[self._tag_codes[row], index] += placed[name]
+                self._moved[self._tag_codes[row]] = True
 
     def unknown_queues(self, row: int) -> tuple[str, ...]:
         """Pre-assigned names of a chunk that are no queue."""

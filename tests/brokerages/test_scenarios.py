@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from broker.cli.explain import answers_about
 from broker.store.database import Database
 from tests.brokerages.small_grid import (
     FRESH,
@@ -188,3 +189,47 @@ def test_nobody_left_waits_an_hour_with_its_reasons(database: Database) -> None:
             sa.text("SELECT status, oldstatus, frozentime IS NOT NULL FROM doma_panda.jedi_tasks")
         ).one()
     assert tuple(row) == ("pending", "running", True)
+
+
+def test_the_next_task_finds_what_the_cycle_has_placed(database: Database) -> None:
+    """Two tasks that may only go to ALPHA_MCORE, where 20 jobs may wait.
+
+    The first, of higher priority, gets a group of 25 jobs; the second then finds 25 waiting, more than the 20 allowed.
+    Asked later, why-not still sees the 25.
+    """
+    first, second = task(site="ALPHA_MCORE", currentpriority=600), task(jeditaskid=TASK + 1, site="ALPHA_MCORE")
+    pseudo = dataset(40, type="pseudo_input", datasetname="pseudo_dataset")
+    files = input_files(40, 0, type="pseudo_input")
+    loaded = scenario(
+        jedi_tasks=[first, second],
+        jedi_datasets=[pseudo, {**pseudo, "jeditaskid": TASK + 1}],
+        jedi_dataset_contents=[*files, *({**file, "jeditaskid": TASK + 1} for file in files)],
+    )
+
+    _, (one, other) = one_cycle(database, loaded)
+
+    assert one["assigned"] == {"ALPHA_MCORE": 25}
+    assert (other["outcome"], other["rejected"]) == ("pending", {"ALPHA_MCORE": "cap"})
+    (answer,) = answers_about(database, TASK + 1, "ALPHA_MCORE")
+    assert answer.code == "cap"
+    assert answer.observation is not None
+    assert (answer.observation.value, answer.observation.operator, answer.observation.limit) == (25, "<=", 20)
+    assert answer.observation.key == "NQUEUELIMITSITE"
+
+
+def test_an_independent_cycle_deducts_nothing(database: Database) -> None:
+    """The same two tasks, each on the grid as it was loaded."""
+    first, second = task(site="ALPHA_MCORE", currentpriority=600), task(jeditaskid=TASK + 1, site="ALPHA_MCORE")
+    pseudo = dataset(40, type="pseudo_input", datasetname="pseudo_dataset")
+    files = input_files(40, 0, type="pseudo_input")
+    loaded = scenario(
+        jedi_tasks=[first, second],
+        jedi_datasets=[pseudo, {**pseudo, "jeditaskid": TASK + 1}],
+        jedi_dataset_contents=[*files, *({**file, "jeditaskid": TASK + 1} for file in files)],
+    )
+
+    _, (one, other) = one_cycle(database, loaded, independent=True)
+
+    assert weights(one) == weights(other)
+    with database.begin() as connection:
+        assert connection.execute(sa.text("SELECT count(*) FROM broker.decisions")).scalar_one() == 0
