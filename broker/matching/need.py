@@ -23,7 +23,6 @@ class Release:
     version: str | None = None
 
 
-_NUMBERED = re.compile(r"-\d+\.\d+\.\d+$", re.ASCII)
 _NIGHTLY = re.compile(r"rel_\d+$|\d{4}-\d\d-\d\dT\d{4}$", re.ASCII)
 
 
@@ -32,7 +31,7 @@ def read_release(transhome: str) -> Release:
 
     A name without a dash is a project without a version.
     """
-    if not _NUMBERED.search(transhome) and _NIGHTLY.search(transhome):
+    if _NIGHTLY.search(transhome):
         return Release("nightlies")
     project, version = (*transhome.split("-"), "")[:2]
     return Release("atlas", project, version)
