@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import sqlalchemy as sa
 import typer
 
 from broker import __version__
-from broker.cli.context import open_store
+from broker.cli.context import open_store, settings_of
 from broker.cli.decided import describe_answer, sentence
 from broker.cli.moments import until
 from broker.cli.output import escaped, print_json, print_table, remark
@@ -57,7 +58,7 @@ def why_not(context: typer.Context, task: Task, queue: str, at: At = "now", as_j
         answers = [
             (stored, answer)
             for stored in _latest(connection, task, until(at))
-            for answer in _answers(database, connection, stored, queue)
+            for answer in _answers(database, connection, stored, queue, settings_of(context).config)
         ]
     if as_json:
         for stored, answer in answers:
@@ -81,7 +82,7 @@ def why_not(context: typer.Context, task: Task, queue: str, at: At = "now", as_j
         typer.echo(escaped(sentence(answer)))
 
 
-def answers_about(database: Database, task: int, queue: str) -> list[Answer]:
+def answers_about(database: Database, task: int, queue: str, config: Path | None = None) -> list[Answer]:
     """Why the last decision about a task did not choose a queue: one answer for each chunk and pseudo-queue.
 
     Raises:
@@ -92,7 +93,7 @@ def answers_about(database: Database, task: int, queue: str) -> list[Answer]:
         return [
             answer
             for stored in _latest(connection, task, None)
-            for answer in _answers(database, connection, stored, queue)
+            for answer in _answers(database, connection, stored, queue, config)
         ]
 
 
@@ -112,7 +113,9 @@ def _latest(connection: sa.Connection, task: int, at: datetime | None) -> Sequen
     return found
 
 
-def _answers(database: Database, connection: sa.Connection, stored: StoredDecision, queue: str) -> list[Answer]:
+def _answers(
+    database: Database, connection: sa.Connection, stored: StoredDecision, queue: str, config: Path | None
+) -> list[Answer]:
     decision, origin = stored.record.decision, stored.origin
     if stored.record.work is None or origin.snapshot is None:
         code = decision.rejected.get(queue)
@@ -129,7 +132,7 @@ def _answers(database: Database, connection: sa.Connection, stored: StoredDecisi
         raise NotReproducible(str(error), f"decision {stored.id}", "run the agent again, then ask") from error
     snapshot = stored_snapshot(connection, origin.snapshot)
     published = TuningStore(database.names).version(connection, origin.tuning)
-    cycle = JobCycle(snapshot, work, published.tuning(work.chunks.vo[0]), chain_of(decision.brokerage))
+    cycle = JobCycle(snapshot, work, published.tuning(work.chunks.vo[0]), chain_of(decision.brokerage, config))
     cycle.restore(0, placed)
     return answers_of(cycle, next(cycle.results()), queue)
 

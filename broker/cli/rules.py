@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from agents.configuration import config_file
+from agents.process import load_process
 from broker.brokerages.profile import ProfileError, build_chain, read_profile
+from broker.cli.context import settings_of
 from broker.cli.output import print_json, print_table
 from broker.engine.chain import Chain
 from broker.errors import WRONG_USAGE, BrokerError
-from broker.resources import path
 from broker.rules.contract import Filter, GroupFilter, LoadCut, Rule
 from broker.rules.registry import RuleError
 
@@ -21,25 +24,32 @@ class UnusableProfile(BrokerError):
     exit_status = WRONG_USAGE
 
 
-def chain_of(brokerage: str, profile: str = "seed") -> Chain:
-    """The rules of a brokerage in a shipped profile.
+def chain_of(brokerage: str, folder: Path | None = None) -> Chain:
+    """The rules of a brokerage in the profile that ``broker.yaml`` names.
+
+    Args:
+        brokerage: its name.
+        folder: with configuration files of the operator's own; the shipped ones without it.
 
     Raises:
         UnusableProfile: there is no such brokerage, or the profile is wrong.
     """
-    file = f"config/profiles/{profile}.yaml"
+    name = load_process(config_file("broker.yaml", folder), folder).profile
+    file = config_file(f"profiles/{name}.yaml", folder)
     try:
-        return build_chain(read_profile(path(file).read_text(encoding="utf-8")).of(brokerage))
-    except (ProfileError, RuleError) as error:
-        raise UnusableProfile(str(error), file, "mend the profile, or name a brokerage that it has") from error
+        return build_chain(read_profile(file.read_text(encoding="utf-8")).of(brokerage))
+    except (OSError, ProfileError, RuleError) as error:
+        raise UnusableProfile(str(error), str(file), "mend the profile, or name a brokerage that it has") from error
 
 
 def rules(
+    context: typer.Context,
     brokerage: Annotated[str, typer.Argument(help="Name of the brokerage.")] = "production_job",
     as_json: Annotated[bool, typer.Option("--json", help="One object a line.")] = False,
 ) -> None:
     """The rules in the order in which they judge, with their codes and the tuning keys that they read."""
-    described = [_described(position, rule) for position, rule in enumerate(chain_of(brokerage), start=1)]
+    chain = chain_of(brokerage, settings_of(context).config)
+    described = [_described(position, rule) for position, rule in enumerate(chain, start=1)]
     if as_json:
         for entry in described:
             print_json(entry)
