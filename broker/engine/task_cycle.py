@@ -7,8 +7,9 @@ Brokerage.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from broker.engine.task_capability import ask_jobs
 from broker.engine.task_data import gather_task_data
 from broker.engine.task_facts import initial_nuclei, preset_nuclei, task_facts, task_tags
 from broker.gdpconfig import Tuning
+from broker.rules.contract import Rule
 from broker.snapshot.snapshot import Snapshot
 
 NO_CANDIDATES, JOB_CHECK_FAILED = "no_candidates", "job_check_failed"
@@ -47,6 +49,7 @@ class TaskResult:
     weight: Floats
     factors: Floats
     not_finite: Ints
+    blocked: bool = False  # whatever the nuclei are, the task cannot be brokered
 
 
 class TaskCycle:
@@ -108,9 +111,18 @@ class TaskCycle:
         for rule in self.chain.weights:
             factor = np.ones((1, 1))
             if unusable.isdisjoint(rule.sources):
-                factor = rule.factor(tasks, nuclei, self.facts, self._tunings[rule.name])
+                ask = partial(rule.factor, tasks, nuclei, self.facts, self._tunings[rule.name])
+                factor = self._answer(rule, ask, shape)
             factors.append(np.broadcast_to(factor, shape))
         return factors
+
+    def _answer(self, rule: Rule, ask: Callable[[], Floats], shape: tuple[int, ...]) -> Floats:
+        """What a weight says, 1 if it is broken."""
+        try:
+            return np.broadcast_to(np.asarray(ask(), dtype=np.float64), shape)
+        except Exception as error:  # a broken rule must not stop the broker: it is counted and has no effect
+            self.faults.append(RuleFault(rule.name, f"{type(error).__name__}: {error}"[:200]))
+            return np.ones(shape)
 
     def results(self) -> Iterator[TaskResult]:
         """The outcome task by task, in order; what :meth:`place` is told counts for the tasks that follow."""
@@ -127,8 +139,9 @@ class TaskCycle:
         blocked = str(self._blocked[row])
         if blocked or not len(left):
             reason = blocked or (JOB_CHECK_FAILED if self.dry_run.failed[row] else NO_CANDIDATES)
-            return TaskResult(row, reason, none, np.empty(0), np.empty((0, 0)), none)
-        moving = [rule.factor(self.remaining_work(row)[left]) for rule in self.chain.load_weights]
+            return TaskResult(row, reason, none, np.empty(0), np.empty((0, 0)), none, blocked=bool(blocked))
+        work = self.remaining_work(row)[left]
+        moving = [self._answer(rule, partial(rule.factor, work), work.shape) for rule in self.chain.load_weights]
         factors = np.stack([*moving, *(table[row, left] for table in self._fixed), np.ones(len(left))])[:-1]
         weight = factors.prod(axis=0)
         finite = np.isfinite(weight) & (weight >= 0)

@@ -24,6 +24,13 @@ def task_decision(cycle: TaskCycle, result: TaskResult, chosen: int | None) -> D
     outcome: Outcome = "pending" if chosen is None else "brokered"
     codes, order, position = decisive_codes(cycle, result)
     names = cycle.snapshot.nuclei.name
+    funnel = _funnel(codes, order, position)
+    rejected = {str(names[at]): codes[position[at]] for at in np.flatnonzero(position >= 0)}
+    if result.blocked:
+        # whatever the rules say of the nuclei, the task itself cannot go: the nuclei that are left go with it
+        left = np.flatnonzero(position == LEFT)
+        funnel = (*funnel, FunnelStep(result.reason, len(left), 0))
+        rejected.update((str(name), result.reason) for name in names[left])
     return Decision(
         jeditaskid=int(cycle.work.tasks.jeditaskid[result.row]),
         datasetid=None,
@@ -32,8 +39,8 @@ def task_decision(cycle: TaskCycle, result: TaskResult, chosen: int | None) -> D
         outcome=outcome,
         reason=result.reason,
         candidates=_candidates(cycle, result, chosen),
-        rejected={str(names[at]): codes[position[at]] for at in np.flatnonzero(position >= 0)},
-        funnel=_funnel(codes, order, position),
+        rejected=rejected,
+        funnel=funnel,
         notes=_notes(cycle, result),
     )
 
