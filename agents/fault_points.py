@@ -101,7 +101,8 @@ def _parsed(item: str) -> tuple[str, Callable[[], None]]:
         )
     actions: dict[str, Callable[[], None]] = {
         "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
-        "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+        # to this very thread: it must not run on until another thread has taken the signal
+        "stop": lambda: signal.pthread_kill(threading.get_ident(), signal.SIGSTOP),
         "pause": lambda: _wait_for(Path(argument)),
         "raise": lambda: _raise(point),
     }

@@ -25,7 +25,9 @@ from broker.work.assemble import CycleWork
 
 TASK_CHANGED = "task_changed"
 FILES_CHANGED = "files_changed"
-_LIMITS = sa.text("SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '60s'")
+# A process that is paused in the middle of its transaction must not keep the next leader waiting: between the closing
+# fence and the commit a take-over waits for it.
+_LIMITS = sa.text("SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '5s'")
 
 
 def waiting_time(priority: float) -> timedelta:

@@ -78,7 +78,8 @@ def test_a_leader_paused_past_its_lease_is_refused_when_it_resumes(grid: Databas
         free_leases(grid)
         taken = take_lease(grid)
         process.send_signal(signal.SIGCONT)
-        assert process.wait(PATIENCE_S) == 3
+        _, told = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 3, told
     assert made_jobs(grid) == 0
     assert last_outcome(grid) == "lost_lease"
     assert audit(grid, before) == []

@@ -155,7 +155,7 @@ def test_a_service_lives_through_an_immediate_stop_of_the_database(own_server: E
         assert made_jobs(database) > 0
         assert audit(database, before) == []
         assert len(log.splitlines()) < 60
-        assert "database" in log
+        assert "failed_transient" in log
 
 
 def _answers(database: Database) -> bool:
