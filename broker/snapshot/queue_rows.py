@@ -124,7 +124,7 @@ def read_queue(panda_queue: Any, document: Any) -> QueueRecord:
     free, params = _free_form(data, faults)
     connectivity, stack = _connectivity(text(data.get("wnconnectivity"), "wnconnectivity"))
     record = QueueRecord(
-        name=name(data.get("nickname") or panda_queue, "nickname"),
+        name=name(panda_queue if data.get("nickname") in (None, "") else data["nickname"], "nickname"),
         status=text(data.get("status"), "status"),
         type=text(data.get("type"), "type") or "production",
         cloud=(text(data.get("cloud"), "cloud") or "").split(",")[0].strip(),
