@@ -27,7 +27,7 @@ TASK_CHANGED = "task_changed"
 FILES_CHANGED = "files_changed"
 # A process that is paused in the middle of its transaction must not keep the next leader waiting: between the closing
 # fence and the commit a take-over waits for it.
-_LIMITS = sa.text("SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '5s'")
+LIMITS = sa.text("SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '5s'")
 
 
 def waiting_time(priority: float) -> timedelta:
@@ -108,7 +108,7 @@ class BatchWriter:
         packed = [encode_work(chunk_of(work.work, chunk.row), chunk.before) for chunk in placed]
         fault_points.reach("before_write")
         with self.database.begin() as connection:
-            connection.execute(_LIMITS)
+            connection.execute(LIMITS)
             leases.fence(connection, self.lease)
             raw = Database.raw(connection)
             written: Written | None = None
@@ -136,7 +136,7 @@ class BatchWriter:
 def reactivate(database: Database, lease: Lease, now: datetime) -> int:
     """Give tasks that have waited long enough their status back, in a fenced transaction; how many there were."""
     with database.begin() as connection:
-        connection.execute(_LIMITS)
+        connection.execute(LIMITS)
         leases.fence(connection, lease)
         count = AssignmentWriter(Database.raw(connection), database.names, now).reactivate()
         leases.fence(connection, lease, closing=True)

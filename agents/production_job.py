@@ -17,6 +17,7 @@ from pydantic import Field
 from agents import fault_points
 from agents.base import Agent, AgentOptions, CycleContext, CycleReport
 from agents.configuration import config_file
+from agents.cycle_inputs import refuse_without, tuning_of
 from agents.grid_reading import GridReader, GridReading
 from agents.placement_writing import BatchWriter, batches, reactivate, records_of
 from agents.process import ProcessSettings
@@ -26,12 +27,9 @@ from broker.brokerages.profile import BrokerageProfile, build_chain, read_profil
 from broker.domain.decisions import Decision
 from broker.engine.chain import Chain
 from broker.engine.job_cycle import JobCycle
-from broker.errors import Refused
-from broker.gdpconfig.publish import Published
 from broker.store import migrate
 from broker.store.decision_object import decision_object
 from broker.store.decisions import DecisionRecord, Origin
-from broker.store.gdpconfig_rows import TuningStore
 from broker.store.tables import TableCatalogue
 from broker.store.task_states import TaskState, distinct_vos, states_of
 from broker.store.work_loading import load_work
@@ -40,9 +38,6 @@ from broker.work.assemble import CycleWork
 from broker.work.chunks import FILES_OF_A_DATASET
 
 NAME = "production_job"
-NEEDED_SOURCES = ("queues",)
-"""Sources without which a cycle decides nothing at all: it would put every task on hold."""
-
 
 COUNTS = ("tasks", "chunks", "candidates", "brokered", "jobs")
 """Counts that every cycle reports, also when they are 0."""
@@ -100,7 +95,7 @@ class ProductionJobAgent(Agent[ProductionJobOptions]):
         """Broker once all tasks that have ready input."""
         tally = _Tally()
         makes_jobs = self.process.makes_jobs(migrate.check(context.database))
-        published = self._tuning(context)
+        published = tuning_of(context)
         if makes_jobs and context.lease is not None and context.request.writes:
             tally.add({"tasks_reactivated": reactivate(context.database, context.lease, context.now)})
         started = perf_counter()
@@ -109,7 +104,7 @@ class ProductionJobAgent(Agent[ProductionJobOptions]):
         fault_points.reach("after_snapshot")
         tally.timings["load_s"] = perf_counter() - started
         tally.notes += [*grid.notes, *(f"gdpconfig: {row}" for row in published.bad_rows)]
-        _refuse_without(grid)
+        refuse_without(grid)
         origin = Origin(context.run_id, context.now, grid.snapshot.id, published.version, context.seed, __version__)
         for vo, work in works.items():
             cycle = JobCycle(
@@ -118,14 +113,6 @@ class ProductionJobAgent(Agent[ProductionJobOptions]):
             self._place(cycle, work, _Sink(context, grid, origin, makes_jobs, tally))
             tally.notes += [f"rule {fault.rule} left out: {fault.error}" for fault in cycle.faults]
         return CycleReport(tally.counts, tally.timings, tuple(tally.notes), grid.snapshot.id, published.version)
-
-    def _tuning(self, context: CycleContext) -> Published:
-        store = TuningStore(context.database.names)
-        if context.request.writes:
-            with context.database.begin() as connection:
-                return store.sync_outside_changes(connection)
-        with context.database.read_snapshot() as connection:
-            return store.read_current(connection, live=True)
 
     def _load(self, context: CycleContext) -> tuple[GridReading, dict[str, CycleWork]]:
         with context.database.read_snapshot() as connection:
@@ -205,15 +192,6 @@ class _Sink:
         if self.context.request.tell is not None:
             for record in records:
                 self.context.request.tell(decision_object(self.origin, record))
-
-
-def _refuse_without(grid: GridReading) -> None:
-    for state in grid.snapshot.unusable(NEEDED_SOURCES):
-        raise Refused(
-            f"the source {state.name} is {state.state}",
-            f"snapshot {grid.snapshot.id}",
-            "nothing was decided; see what fills its tables, and config/sources.yaml for the limits",
-        )
 
 
 def _tell_of_others(

@@ -12,7 +12,10 @@ from agents.base import Agent
 from agents.configuration import ConfigurationError
 from agents.process import ProcessSettings
 
-_CLASSES = {"production_job": "agents.production_job:ProductionJobAgent"}
+_CLASSES = {
+    "production_task": "agents.production_task:ProductionTaskAgent",
+    "production_job": "agents.production_job:ProductionJobAgent",
+}
 
 NAMES = tuple(_CLASSES)
 """Names of all agents."""

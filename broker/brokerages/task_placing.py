@@ -27,11 +27,13 @@ class PlacedTask:
         row: position of the task in the work.
         decision: the decision.
         nucleus: position of the nucleus in the snapshot's table, None for none.
+        share_work_hs06s: (N,) what was counted as remaining work of the task's share when it was weighed.
     """
 
     row: int
     decision: Decision
     nucleus: int | None
+    share_work_hs06s: Floats
 
 
 def place_tasks(cycle: TaskCycle, seed: int) -> Iterator[PlacedTask]:
@@ -43,9 +45,10 @@ def place_tasks(cycle: TaskCycle, seed: int) -> Iterator[PlacedTask]:
     """
     for result in cycle.results():
         nucleus = _drawn_nucleus(cycle, result, seed)
+        share_work = cycle.remaining_work(result.row)
         if nucleus is not None:
             cycle.place(result.row, nucleus)
-        yield PlacedTask(result.row, task_decision(cycle, result, nucleus), nucleus)
+        yield PlacedTask(result.row, task_decision(cycle, result, nucleus), nucleus, share_work)
 
 
 def _drawn_nucleus(cycle: TaskCycle, result: TaskResult, seed: int) -> int | None:

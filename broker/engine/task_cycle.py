@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from broker.engine.chain import NucleusChain
 from broker.engine.evaluate import AnyFilter, Evaluation, RuleFault, evaluate
 from broker.engine.task_capability import ask_jobs
 from broker.engine.task_data import gather_task_data
-from broker.engine.task_facts import initial_nuclei, preset_nuclei, task_facts, task_tags
+from broker.engine.task_facts import initial_nuclei, preset_nuclei, remaining_work, task_facts, task_tags
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Rule
 from broker.snapshot.snapshot import Snapshot
@@ -159,6 +159,12 @@ class TaskCycle:
         Those come later because their priority is equal or lower, so that it counts for each of them.
         """
         self._placed[self._tag[row], nucleus] += np.nan_to_num(self.work.tasks.remaining_hs06s[row])
+
+    @cached_property
+    def all_work_hs06s(self) -> Floats:
+        """(N,): all work that remained at the nuclei when it was read."""
+        every = np.ones(len(self.work.remaining), dtype=np.bool_)
+        return remaining_work(self.work.remaining, list(self.snapshot.nuclei.name), every)
 
     @property
     def factor_codes(self) -> list[str]:
