@@ -16,7 +16,8 @@ CREATE TEMPORARY TABLE staged_jobs (
 CREATE TEMPORARY TABLE staged_files (
     job bigint, jeditaskid bigint, datasetid bigint, fileid bigint, attemptnr bigint, claimed bigint
 ) ON COMMIT DROP;
-SET LOCAL work_mem = '64MB'
+SET LOCAL work_mem = '64MB';
+SET LOCAL default_statistics_target = 10
 """
 
 # A task that somebody else is writing to is left for the next cycle; a lock of PanDA's agents that has grown old is not

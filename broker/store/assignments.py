@@ -130,8 +130,8 @@ class AssignmentWriter:
         of_kept = kept[files.job]
         numbered = {f.name: getattr(files, f.name)[of_kept] for f in fields(files)}
         copy_integers(self._connection, sql.Identifier("staged_files"), numbered)
-        self._run("ANALYZE staged_jobs")
-        self._run("ANALYZE staged_files")
+        self._run("ANALYZE staged_jobs (job, jeditaskid)")
+        self._run("ANALYZE staged_files (job, jeditaskid, datasetid, fileid, claimed)")
 
     def _claim_files(self, placement: Placement, kept: Bools) -> tuple[Ints, int]:
         """Claim the files of the staged jobs but those that have changed; the jobs left out, and the files claimed."""
