@@ -29,6 +29,11 @@ class Outcome:
         return [json.loads(line) for line in self.out.splitlines()]
 
 
+def of_job_agent(done: Outcome) -> dict[str, Any]:
+    (one,) = [told for told in done.objects if told["agent"] == "production_job"]
+    return one
+
+
 class Command(Protocol):
     def __call__(self, *arguments: str) -> Outcome: ...
 
@@ -94,7 +99,7 @@ def test_only_the_tasks_asked_for_are_looked_at(grid: Database, command: Command
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("run", "nobody"), "known are production_job"),
+        (("run", "nobody"), "known are "),
         (("run", "production_job", "--at", "yesterday"), "--at"),
         (("run", "production_job", "--seed", "-1"), "seed"),
         (("run", "production_job", "--task", "x"), "task"),
@@ -133,11 +138,11 @@ def test_an_unforeseen_error_ends_with_1(grid: Database, command: Command) -> No
 
 
 def test_agents_shows_what_ran_and_who_leads(grid: Database, command: Command) -> None:
-    (before,) = command("agents", "--json").objects
+    before = of_job_agent(command("agents", "--json"))
     assert (before["agent"], before["last_outcome"], before["holder"]) == ("production_job", None, None)
     command("run", "production_job", "--seed", "1", "--json")
     take_lease(grid, "somebody")
-    (after,) = command("agents", "--json").objects
+    after = of_job_agent(command("agents", "--json"))
     assert (after["last_outcome"], after["holder"], after["period_s"]) == ("done", "somebody", 30.0)
     assert after["counts"]["jobs"] == made_jobs(grid)
     assert 0 < after["expires_in_s"] <= 15
@@ -181,7 +186,7 @@ def test_a_folder_of_own_configuration_is_used(
         "agents: {production_job: {period_s: 77, cycle_budget_s: 5, enabled: false}}\n"
     )
     monkeypatch.setenv("BROKER_CONFIG", str(tmp_path))
-    (shown,) = command("agents", "--json").objects
+    shown = of_job_agent(command("agents", "--json"))
     assert (shown["period_s"], shown["enabled"]) == (77.0, False)
     (tmp_path / "broker.yaml").write_text("profile: none\n")
     done = command("run", "production_job", "--dry-run")
