@@ -16,11 +16,17 @@ from broker.cli.decided import describe_answer, sentence
 from broker.cli.moments import until
 from broker.cli.output import escaped, print_json, print_table, remark
 from broker.cli.rules import chain_of
+from broker.cli.task_answers import nucleus_answer
+from broker.domain.decisions import Decision
 from broker.domain.work_codec import WorkCorruptError, decode_placed, decode_work
+from broker.engine.chain import Chain, NucleusChain, RuleList
 from broker.engine.job_cycle import JobCycle
-from broker.engine.why_not import Answer
+from broker.engine.task_why_not import UNKNOWN_NUCLEUS
+from broker.engine.why_not import UNKNOWN_NAME, Answer
 from broker.engine.why_not import why_not as answers_of
 from broker.errors import BrokerError, Refused
+from broker.gdpconfig.publish import Published
+from broker.snapshot.snapshot import Snapshot
 from broker.store import decisions
 from broker.store.database import Database
 from broker.store.decision_object import decision_object
@@ -30,6 +36,8 @@ from broker.store.snapshot_loading import stored_snapshot
 
 Task = Annotated[int, typer.Argument(help="The task (jeditaskid).")]
 Json = Annotated[bool, typer.Option("--json", help="One object a line.")]
+Name = Annotated[str, typer.Argument(metavar="QUEUE|NUCLEUS", help="A queue, or a nucleus for the task brokerage.")]
+Brokerage = Annotated[str | None, typer.Option("--brokerage", help="The last decision of this brokerage [of any].")]
 At = Annotated[str, typer.Option("--at", metavar="TIME|now", help="The last decision up to this time (UTC).")]
 
 
@@ -41,10 +49,12 @@ class NotReproducible(Refused):
     """The decision was stored without what is needed to ask it again."""
 
 
-def explain(context: typer.Context, task: Task, at: At = "now", as_json: Json = False) -> None:
+def explain(
+    context: typer.Context, task: Task, at: At = "now", brokerage: Brokerage = None, as_json: Json = False
+) -> None:
     """The last decision about a task: outcome, funnel, candidates with each weight factor, and reasons."""
     with open_store(context) as database, database.begin() as connection:
-        found = _latest(connection, task, until(at))
+        found = _latest(connection, task, until(at), brokerage)
     for stored in found:
         if as_json:
             print_json(decision_object(stored.origin, stored.record))
@@ -52,14 +62,10 @@ def explain(context: typer.Context, task: Task, at: At = "now", as_json: Json = 
             _show(stored)
 
 
-def why_not(context: typer.Context, task: Task, queue: str, at: At = "now", as_json: Json = False) -> None:
-    """The rule that rejected a queue for a task, the value it saw, the limit, and the key that set it."""
+def why_not(context: typer.Context, task: Task, queue: Name, at: At = "now", as_json: Json = False) -> None:
+    """The rule that rejected a queue or nucleus for a task, the value it saw, the limit, and the key that set it."""
     with open_store(context) as database, database.begin() as connection:
-        answers = [
-            (stored, answer)
-            for stored in _latest(connection, task, until(at))
-            for answer in _answers(database, connection, stored, queue, settings_of(context).config)
-        ]
+        answers = _answers_about(database, connection, task, queue, until(at), settings_of(context).config)
     if as_json:
         for stored, answer in answers:
             decision = stored.record.decision
@@ -83,18 +89,26 @@ def why_not(context: typer.Context, task: Task, queue: str, at: At = "now", as_j
 
 
 def answers_about(database: Database, task: int, queue: str, config: Path | None = None) -> list[Answer]:
-    """Why the last decision about a task did not choose a queue: one answer for each chunk and pseudo-queue.
+    """Why the last decisions about a task did not choose a queue: one answer for each chunk and pseudo-queue.
+
+    With the name of a nucleus it is the decision of the task brokerage that answers.
 
     Raises:
         NothingDecided: no cycle has looked at the task.
         NotReproducible: the decision was stored without what is needed to ask it again.
     """
     with database.begin() as connection:
-        return [
-            answer
-            for stored in _latest(connection, task, None)
-            for answer in _answers(database, connection, stored, queue, config)
-        ]
+        return [answer for _, answer in _answers_about(database, connection, task, queue, None, config)]
+
+
+def _answers_about(
+    database: Database, connection: sa.Connection, task: int, name: str, at: datetime | None, config: Path | None
+) -> list[tuple[StoredDecision, Answer]]:
+    """The answers of the last decision of each brokerage; those that do not know the name only if nobody does."""
+    last = decisions.latest_of_each(connection, task, at) or _latest(connection, task, at)
+    told = [(stored, answer) for stored in last for answer in _answers(database, connection, stored, name, config)]
+    known = [(stored, answer) for stored, answer in told if answer.code not in (UNKNOWN_NAME, UNKNOWN_NUCLEUS)]
+    return known or told
 
 
 def _compared(answer: Answer) -> tuple[object, ...]:
@@ -102,13 +116,15 @@ def _compared(answer: Answer) -> tuple[object, ...]:
     return ("", "", "", "", "") if seen is None else (seen.value, seen.operator, seen.limit, seen.unit, seen.key)
 
 
-def _latest(connection: sa.Connection, task: int, at: datetime | None) -> Sequence[StoredDecision]:
-    found = decisions.latest(connection, task, at)
+def _latest(
+    connection: sa.Connection, task: int, at: datetime | None, brokerage: str | None = None
+) -> Sequence[StoredDecision]:
+    found = decisions.latest(connection, task, at, brokerage)
     if not found:
         raise NothingDecided(
             f"no decision about task {task}",
             "broker.decisions",
-            f"run: broker run production_job --task {task} --dry-run",
+            f"run: broker run {brokerage or 'production_job'} --task {task} --dry-run",
         )
     return found
 
@@ -126,15 +142,28 @@ def _answers(
         return [Answer(queue, code, "", "", "the decision was stored without its work", None)]
     if origin.engine != __version__:
         remark(f"decided by version {origin.engine}; asked again with the rules of {__version__}")
-    try:
-        work, placed = decode_work(stored.record.work), decode_placed(stored.record.work)
-    except WorkCorruptError as error:
-        raise NotReproducible(str(error), f"decision {stored.id}", "run the agent again, then ask") from error
     snapshot = stored_snapshot(connection, origin.snapshot)
     published = TuningStore(database.names).version(connection, origin.tuning)
-    cycle = JobCycle(snapshot, work, published.tuning(work.chunks.vo[0]), chain_of(decision.brokerage, config))
+    chain = chain_of(decision.brokerage, config, RuleList)
+    try:
+        if isinstance(chain, NucleusChain):
+            return [nucleus_answer(decision, stored.record.work, snapshot, published, chain, queue, config)]
+        return _queue_answers(stored.record.work, snapshot, published, chain_of(decision.brokerage, config), queue)
+    except WorkCorruptError as error:
+        raise NotReproducible(str(error), f"decision {stored.id}", "run the agent again, then ask") from error
+
+
+def _queue_answers(data: bytes, snapshot: Snapshot, published: Published, chain: Chain, queue: str) -> list[Answer]:
+    work, placed = decode_work(data), decode_placed(data)
+    cycle = JobCycle(snapshot, work, published.tuning(work.chunks.vo[0]), chain)
     cycle.restore(0, placed)
     return answers_of(cycle, next(cycle.results()), queue)
+
+
+def _chunk(decision: Decision) -> list[tuple[str, str]]:
+    if decision.datasetid is None:
+        return []
+    return [("chunk", f"dataset {decision.datasetid}, ramcount {decision.ramcount or 0:g}")]
 
 
 def _show(stored: StoredDecision) -> None:
@@ -142,7 +171,7 @@ def _show(stored: StoredDecision) -> None:
     decision = record.decision
     facts: list[tuple[str, Any]] = [
         ("brokerage", decision.brokerage),
-        ("chunk", f"dataset {decision.datasetid}, ramcount {decision.ramcount or 0:g}"),
+        *_chunk(decision),
         ("outcome", f"{decision.outcome} {decision.reason}".strip()),
         ("decided at", origin.decided_at),
         ("snapshot, tuning, seed", f"{origin.snapshot}, {origin.tuning}, {origin.seed}"),

@@ -71,15 +71,18 @@ _COLUMNS = (
 )
 _COPY = f"COPY broker.decisions ({_COLUMNS}) FROM STDIN"
 
+_LAST_COLUMNS = _COLUMNS.replace("brokerage", "decided.brokerage").replace("decided_at", "decided.decided_at")
 _LATEST = text(f"""
-    SELECT DISTINCT ON (datasetid, ramcount) id, {_COLUMNS}
-    FROM broker.decisions
+    SELECT DISTINCT ON (decided.brokerage, datasetid, ramcount) id, {_LAST_COLUMNS}
+    FROM broker.decisions AS decided
+    JOIN (
+        SELECT brokerage, max(decided_at) AS decided_at FROM broker.decisions
+        WHERE jeditaskid = :jeditaskid AND decided_at <= coalesce(:until, 'infinity'::timestamptz)
+          AND (CAST(:brokerage AS text) IS NULL OR brokerage = :brokerage)
+        GROUP BY brokerage
+    ) AS last ON last.brokerage = decided.brokerage AND last.decided_at = decided.decided_at
     WHERE jeditaskid = :jeditaskid
-      AND decided_at = (
-          SELECT max(decided_at) FROM broker.decisions
-          WHERE jeditaskid = :jeditaskid AND decided_at <= coalesce(:until, 'infinity'::timestamptz)
-      )
-    ORDER BY datasetid, ramcount NULLS FIRST, id DESC""")  # noqa: S608 - the columns are a constant of this module
+    ORDER BY decided.brokerage DESC, datasetid, ramcount NULLS FIRST, id DESC""")  # noqa: S608 - the columns are a constant of this module
 
 
 def _json(value: object) -> str:
@@ -150,10 +153,24 @@ def save(connection: psycopg.Connection[Any], origin: Origin, records: Sequence[
     return len(records)
 
 
-def latest(connection: Connection, jeditaskid: int, until: datetime | None = None) -> list[StoredDecision]:
-    """The decisions of the last cycle (up to ``until``) that looked at a task, one a chunk; none when no cycle has."""
-    found = connection.execute(_LATEST, {"jeditaskid": jeditaskid, "until": until})
-    return [_stored(dict(row._mapping)) for row in found]
+def latest(
+    connection: Connection, jeditaskid: int, until: datetime | None = None, brokerage: str | None = None
+) -> list[StoredDecision]:
+    """The decisions of the last cycle (up to ``until``) that looked at a task, one a chunk; none when no cycle has.
+
+    With ``brokerage`` only its cycles count. Two brokerages may have decided at the same instant.
+    """
+    found = latest_of_each(connection, jeditaskid, until, brokerage)
+    last = max((stored.origin.decided_at for stored in found), default=None)
+    return [stored for stored in found if stored.origin.decided_at == last]
+
+
+def latest_of_each(
+    connection: Connection, jeditaskid: int, until: datetime | None = None, brokerage: str | None = None
+) -> list[StoredDecision]:
+    """The decisions of the last cycle of each brokerage that looked at a task; that of the nucleus comes first."""
+    values = {"jeditaskid": jeditaskid, "until": until, "brokerage": brokerage}
+    return [_stored(dict(row._mapping)) for row in connection.execute(_LATEST, values)]
 
 
 def _stored(row: dict[str, Any]) -> StoredDecision:
