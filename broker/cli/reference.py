@@ -14,6 +14,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from broker.brokerages.profile import read_profile
 from broker.cli.main import build_app
 from broker.cli.rules import chain_of, kind_of
+from broker.engine.chain import RuleList
 from broker.engine.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP, WEIGHT_UNKNOWN
 from broker.resources import path
 
@@ -87,7 +88,7 @@ def rules() -> str:
     for entry in profile.brokerages:
         lines += [f"## {entry.brokerage}", "", "| rule | code | kind | when unknown | tuning keys | what it asks |"]
         lines.append("|---|---|---|---|---|---|")
-        for rule in chain_of(entry.brokerage):
+        for rule in chain_of(entry.brokerage, None, RuleList):
             unknown = rule.unknown_policy if rule.sources else ""
             keys = ", ".join(f"`{key}`" for key in rule.keys)
             lines.append(
