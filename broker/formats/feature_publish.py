@@ -29,7 +29,7 @@ SHUTDOWN_KEYS: dict[Directory, tuple[str, str]] = {
 Announced = Literal["announced", "moved", "unchanged"]
 
 
-class BadFeatureError(BrokerError):
+class BadFeatureError(Refused):
     """A key or value that may not be published."""
 
 

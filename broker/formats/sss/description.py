@@ -5,10 +5,10 @@ Source: Scalable Systems Software Job Object Specification 3.0.3.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from broker.domain.alternatives import WayToRun
 from broker.formats.sss import conditions, values, vocabulary
 from broker.formats.sss.conditions import Condition, Denied, Expression, Joined
 from broker.formats.sss.inheritance import WholeJob, whole_jobs
@@ -66,12 +66,14 @@ def _job(whole: WholeJob, mapped: MappedJob, document: Document) -> dict[str, An
         **told,
         "panda_job": mapped.columns,
         "refused": mapped.refused or None,
-        "alternatives": [dataclasses.asdict(one) for one in mapped.request.alternatives]
-        if mapped.request.is_fuzzy
-        else [],
+        "alternatives": [_way(one.way) for one in mapped.request.alternatives] if mapped.request.is_fuzzy else [],
         "unmapped": list(mapped.unmapped),
         "notes": list(mapped.notes),
     }
+
+
+def _way(way: WayToRun) -> dict[str, Any]:
+    return {"cores": way.accepted_cores, "memory_mb": way.memory_mb, "disk_mb": way.disk_mb, "wall_s": way.wall_s}
 
 
 def _task_group(group: JobLevel) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def task_document(task: Row, jobs: Sequence[tuple[Row, Sequence[KeptRow]]], inst
     return document_of(Element("JobGroup", 0, children=tuple(parts)))
 
 
-def _leaf(name: str, value: object, **attributes: str) -> Element:
+def _leaf(name: str, value: object, /, **attributes: str) -> Element:
     return Element(name, 0, clean(str(value)), attributes)
 
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from broker.domain.alternatives import WayToRun
 from broker.formats.sss import conditions, values, vocabulary
 from broker.formats.sss.conditions import Condition, Expression, NotExpandableError
 from broker.formats.sss.model import Block, Property, Value
@@ -61,6 +62,13 @@ class Alternative:
             return None
         low = max(1, math.ceil(self.cores.low))
         return next((one for one in range(low, low + 1 + len(self.cores.without)) if self.cores.accepts(one)), None)
+
+    @property
+    def way(self) -> WayToRun:
+        """The alternative as the brokerage sees it."""
+        most = None if self.cores is None or math.isinf(self.cores.high) else math.floor(self.cores.high)
+        without = () if self.cores is None else self.cores.without
+        return WayToRun(self.fewest_cores, most, without, self.memory_mb, self.disk_mb, self.wall_s)
 
 
 @dataclass(frozen=True)
