@@ -15,6 +15,7 @@ from agents.grid_reading import GridReading
 from broker.brokerages.placement import placement_of
 from broker.brokerages.placing import PlacedChunk
 from broker.domain.arrays import Bools
+from broker.domain.placements import Placement
 from broker.domain.work_codec import chunk_of, encode_work
 from broker.store import decisions, leases, snapshots
 from broker.store.assignments import AssignmentWriter, Written
@@ -77,6 +78,16 @@ def _record(chunk: PlacedChunk, grid: GridReading, kept: Bools, task_skipped: bo
     return DecisionRecord(decision, assigned)
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Chunks of one transaction: with the jobs to be written (None: only decisions), and the work of each as bytes."""
+
+    placed: Sequence[PlacedChunk]
+    work: CycleWork
+    placement: Placement | None
+    packed: Sequence[bytes]
+
+
 @dataclass
 class BatchWriter:
     """Writes the batches of one cycle.
@@ -98,14 +109,19 @@ class BatchWriter:
     counts: dict[str, int] = field(default_factory=dict)
     _snapshot_stored: bool = False
 
-    def write(self, placed: Sequence[PlacedChunk], work: CycleWork) -> list[DecisionRecord]:
+    def prepare(self, placed: Sequence[PlacedChunk], work: CycleWork) -> Batch:
+        """What of a batch can be worked out without the database."""
+        placement = placement_of(placed, work, self.grid.snapshot) if self.makes_jobs else None
+        packed = [encode_work(chunk_of(work.work, chunk.row), chunk.before) for chunk in placed]
+        return Batch(placed, work, placement, packed)
+
+    def write(self, batch: Batch) -> list[DecisionRecord]:
         """Write one batch, all of it or nothing.
 
         Raises:
             StaleLeaseError: the lease is not in force any more; nothing was written.
         """
-        placement = placement_of(placed, work, self.grid.snapshot) if self.makes_jobs else None
-        packed = [encode_work(chunk_of(work.work, chunk.row), chunk.before) for chunk in placed]
+        placed, work, placement = batch.placed, batch.work, batch.placement
         fault_points.reach("before_write")
         with self.database.begin() as connection:
             connection.execute(LIMITS)
@@ -116,7 +132,7 @@ class BatchWriter:
                 written = AssignmentWriter(raw, self.database.names, self.origin.decided_at).write(placement)
             records = records_of(placed, work, self.grid, written, self.origin.decided_at)
             self._store_snapshot(connection)
-            kept = [dataclasses.replace(one, work=data) for one, data in zip(records, packed, strict=True)]
+            kept = [dataclasses.replace(one, work=data) for one, data in zip(records, batch.packed, strict=True)]
             decisions.save(raw, self.origin, kept)
             fault_points.reach("after_write_before_commit")
             leases.fence(connection, self.lease, closing=True)

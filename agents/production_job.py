@@ -19,7 +19,7 @@ from agents.base import Agent, AgentOptions, CycleContext, CycleReport
 from agents.configuration import config_file
 from agents.cycle_inputs import refuse_without, tuning_of
 from agents.grid_reading import GridReader, GridReading
-from agents.placement_writing import BatchWriter, batches, reactivate, records_of
+from agents.placement_writing import Batch, BatchWriter, batches, reactivate, records_of
 from agents.process import ProcessSettings
 from broker import __version__
 from broker.brokerages.placing import PlacedChunk, StageTimes, place
@@ -148,11 +148,12 @@ class ProductionJobAgent(Agent[ProductionJobOptions]):
         # one batch is written while the next is decided: the server and this process work at the same time
         with ThreadPoolExecutor(1, thread_name_prefix="writer") as writer:
             under_way: Future[None] | None = None
-            for batch in batches(placed, work, self.options.chunks_of_a_batch):
+            for together in batches(placed, work, self.options.chunks_of_a_batch):
+                batch = sink.prepare(together, work)
                 if under_way is not None:
                     under_way.result()
                 sink.context.check()
-                under_way = writer.submit(sink.take, batch, work)
+                under_way = writer.submit(sink.take, batch)
             if under_way is not None:
                 under_way.result()
         sink.tally.timings["decide_s"] += times.decide_s
@@ -172,15 +173,21 @@ class _Sink:
         if context.lease is not None and context.request.writes:
             self._writer = BatchWriter(context.database, context.lease, makes_jobs, origin, grid)
 
-    def take(self, batch: Sequence[PlacedChunk], work: CycleWork) -> None:
+    def prepare(self, chunks: Sequence[PlacedChunk], work: CycleWork) -> Batch:
+        """The chunks as a batch."""
+        if self._writer is None:
+            return Batch(chunks, work, None, ())
+        return self._writer.prepare(chunks, work)
+
+    def take(self, batch: Batch) -> None:
         """Write a batch, or show what would have been written."""
         started = perf_counter()
         if self._writer is None:
-            records = records_of(batch, work, self.grid, None, self.origin.decided_at)
-            self.tally.add({"jobs": sum(len(chunk.candidate) for chunk in batch)})
+            records = records_of(batch.placed, batch.work, self.grid, None, self.origin.decided_at)
+            self.tally.add({"jobs": sum(len(chunk.candidate) for chunk in batch.placed)})
         else:
             before = dict(self._writer.counts)
-            records = self._writer.write(batch, work)
+            records = self._writer.write(batch)
             self.tally.add({name: count - before.get(name, 0) for name, count in self._writer.counts.items()})
         self.tally.timings["write_s"] += perf_counter() - started
         self.tally.add(
