@@ -121,12 +121,20 @@ def _rows(origin: Origin, records: Sequence[DecisionRecord]) -> Iterator[tuple[A
             origin.engine,
             _json([[step.code, step.before, step.after] for step in decision.funnel]),
             _json([_candidate_as_json(candidate) for candidate in decision.candidates]),
-            _json(decision.rejected),
+            _json(_by_code(decision.rejected)),
             _json(dict(record.assigned)),
             _json(list(decision.notes)),
             record.work,
             record.pending_until,
         )
+
+
+def _by_code(rejected: Mapping[str, str]) -> dict[str, list[str]]:
+    """The rejected queues by reason: each name once and each code once is half of what a map of all queues takes."""
+    queues: dict[str, list[str]] = {}
+    for queue, code in rejected.items():
+        queues.setdefault(code, []).append(queue)
+    return queues
 
 
 def _candidate_as_json(candidate: Candidate) -> dict[str, Any]:
@@ -185,7 +193,7 @@ def _stored(row: dict[str, Any]) -> StoredDecision:
             Candidate(one["name"], one["weight"], one["factors"], one.get("bootstrap", False))
             for one in row["candidates"] or []
         ),
-        rejected=row["rejected"] or {},
+        rejected={queue: code for code, queues in (row["rejected"] or {}).items() for queue in queues},
         funnel=tuple(FunnelStep(*step) for step in row["funnel"] or []),
         notes=tuple(row["notes"] or []),
     )
