@@ -1,0 +1,69 @@
+"""Filters of one comparison: state, backlog, storages, room, jobs, each on both sides of its boundary."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.rules.contract import NucleusFilter
+from broker.rules.nucleus.destination_blacklist import DestinationBlacklist
+from broker.rules.nucleus.job import Job
+from broker.rules.nucleus.match import Match
+from broker.rules.nucleus.source_blacklist import SourceBlacklist
+from broker.rules.nucleus.space import Space
+from broker.rules.nucleus.status import Status
+from broker.rules.nucleus.transfer_backlog import TransferBacklog
+from tests.rules.nucleus.nucleus_builders import check, observed, passes
+
+TB = 1024.0
+CASES: list[tuple[NucleusFilter, bool, dict[str, Any]]] = [
+    (Status(), True, {}),
+    (Status(), False, {"state": "INACTIVE"}),
+    (Status(), False, {"state": "active"}),
+    (Status(), False, {"state": None}),
+    (TransferBacklog(), True, {"backlog_files": 2000}),
+    (TransferBacklog(), False, {"backlog_files": 2001}),
+    (TransferBacklog(), True, {"backlog_files": None}),
+    (TransferBacklog(), True, {"backlog_files": 2001, "t1weight": -1}),
+    (TransferBacklog(), True, {"backlog_files": 2001, "t1weight": -7}),
+    (TransferBacklog(), False, {"backlog_files": 2001, "t1weight": 3}),
+    (TransferBacklog(), False, {"backlog_files": 11, "NQUEUED_NUC_CAP": 10}),
+    (Match(), True, {}),
+    (Match(), False, {"has_storages": False}),
+    (SourceBlacklist(), True, {}),
+    (SourceBlacklist(), False, {"storages_send": False}),
+    (SourceBlacklist(), True, {"storages_receive": False}),
+    (DestinationBlacklist(), True, {}),
+    (DestinationBlacklist(), False, {"storages_receive": False}),
+    (DestinationBlacklist(), True, {"storages_send": False}),
+    (Space(), False, {"usable_gb": 100 * TB}),
+    (Space(), True, {"usable_gb": 100 * TB + 1}),
+    (Space(), False, {"usable_gb": 100 * TB + 1, "expected_output_gb": 1.0}),
+    (Space(), True, {"usable_gb": 100 * TB + 1, "expected_output_gb": 0.5}),
+    (Space(), False, {"usable_gb": None}),
+    (Space(), True, {"usable_gb": float("inf")}),
+    (Space(), True, {"usable_gb": 21 * TB, "DISK_THRESHOLD_Simulation": 20}),
+    (Space(), False, {"usable_gb": 21 * TB, "DISK_THRESHOLD_Other": 20}),
+    (Space(), True, {"usable_gb": 21 * TB, "DISK_THRESHOLD": 20, "gshare": None}),
+    (Space(), False, {"usable_gb": 21 * TB, "DISK_THRESHOLD": 20, "DISK_THRESHOLD_Simulation": 30}),
+    (Job(), True, {"able_queues": 1}),
+    (Job(), False, {"able_queues": 0}),
+]
+
+
+@pytest.mark.parametrize(("rule", "keep", "given"), CASES, ids=lambda value: str(getattr(value, "name", value)))
+def test_filter(rule: NucleusFilter, keep: bool, given: dict[str, Any]) -> None:
+    check(rule, keep, given)
+
+
+def test_nothing_is_known_of_jobs_when_the_job_brokerage_cannot_be_asked() -> None:
+    assert not passes(Job(), {"able_queues": 3, "job_check_failed": True}).item()
+
+
+def test_the_explanations_carry_the_figures() -> None:
+    space = observed(Space(), {"usable_gb": 150 * TB, "expected_output_gb": 100.0})
+    assert (space.value, space.limit, space.unit, space.key) == (150 * TB - 100, 100 * TB, "GB", "DISK_THRESHOLD")
+    assert space.inputs == {"usable_gb": 150 * TB, "expected_output_gb": 100.0, "gshare": "Simulation"}
+    job = observed(Job(), {"able_queues": 0, "queues": 4, "job_codes": "lowmemory 4"})
+    assert (job.value, job.inputs) == (0.0, {"queues": 4.0, "rejected": "lowmemory 4"})
