@@ -18,7 +18,7 @@ from broker.domain.arrays import Bools
 from broker.domain.placements import Placement
 from broker.domain.work_codec import chunk_of, encode_work
 from broker.store import decisions, leases, snapshots
-from broker.store.assignments import AssignmentWriter, Written
+from broker.store.assignments import PENDING_MINUTES, AssignmentWriter, Written
 from broker.store.database import Database
 from broker.store.decisions import DecisionRecord, Origin
 from broker.store.leases import Lease
@@ -29,11 +29,6 @@ FILES_CHANGED = "files_changed"
 # A process that is paused in the middle of its transaction must not keep the next leader waiting: between the closing
 # fence and the commit a take-over waits for it.
 LIMITS = sa.text("SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '5s'")
-
-
-def waiting_time(priority: float) -> timedelta:
-    """How long a task waits that no queue takes, by its current priority. Source: PanDA watchdog."""
-    return timedelta(minutes=10 if priority >= 950 else 30 if priority >= 900 else 60)
 
 
 def batches(placed: Iterable[PlacedChunk], work: CycleWork, size: int) -> Iterator[list[PlacedChunk]]:
@@ -62,8 +57,7 @@ def records_of(
         skipped = written is not None and int(chunks.jeditaskid[chunk.row]) in written.tasks_skipped
         record = _record(chunk, grid, kept[start:end], skipped)
         if record.decision.outcome == "pending":
-            until = now + waiting_time(float(chunks.currentpriority[chunk.row]))
-            record = dataclasses.replace(record, pending_until=until)
+            record = dataclasses.replace(record, pending_until=now + timedelta(minutes=PENDING_MINUTES))
         records.append(record)
     return records
 

@@ -168,13 +168,12 @@ INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attem
 SELECT jeditaskid, %(now)s, 'pending', attemptnr, left(reason, 255) FROM waiting
 """
 
-# Source: PanDA watchdog: after 60 min, of high priority after 30 min, of the highest after 10 min.
+# Source: ATLAS Production Job Brokerage: a task of which all queues are skipped is pending for 1 hour.
 REACTIVATE = """
 WITH due AS (
     SELECT jeditaskid FROM {panda}.jedi_tasks
     WHERE status = 'pending' AND oldstatus = ANY(%(statuses)s) AND nucleus IS NOT NULL
-      AND modificationtime <= %(now)s - make_interval(mins =>
-          CASE WHEN currentpriority >= 950 THEN 10 WHEN currentpriority >= 900 THEN 30 ELSE 60 END)
+      AND modificationtime <= %(now)s - make_interval(mins => %(pending_minutes)s)
     ORDER BY jeditaskid
     FOR NO KEY UPDATE SKIP LOCKED
 ), woken AS (

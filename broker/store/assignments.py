@@ -40,6 +40,9 @@ HOLDABLE_STATUSES = (
 )
 """Statuses of a task that may be put on hold when no queue takes it."""
 
+PENDING_MINUTES = 60
+"""A task of which no queue is left waits for this long. Source: ATLAS Production Job Brokerage."""
+
 LOCK_FRESH_S = 600.0
 """A lock that PanDA's agents wrote into a task row is believed in for this long."""
 
@@ -110,7 +113,8 @@ class AssignmentWriter:
 
     def reactivate(self) -> int:
         """Give pending tasks their status back when they have waited long enough; how many there were."""
-        return self._run(statements.REACTIVATE, statuses=list(WORKING_STATUSES)).rowcount
+        statuses = list(WORKING_STATUSES)
+        return self._run(statements.REACTIVATE, statuses=statuses, pending_minutes=PENDING_MINUTES).rowcount
 
     def _lock_tasks(self, placement: Placement) -> set[int]:
         seen = {task.jeditaskid: task for task in placement.tasks}

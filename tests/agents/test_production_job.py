@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +8,6 @@ import sqlalchemy as sa
 from agents import registry
 from agents.base import CycleContext, CycleRequest
 from agents.cycle import open_run, run_cycle
-from agents.placement_writing import waiting_time
 from agents.process import ProcessSettings
 from broker.snapshot import raw
 from broker.store import decisions, snapshots
@@ -187,10 +185,3 @@ def test_a_grid_that_suddenly_shrinks_is_not_believed(grid: Database) -> None:
         connection.execute(sa.text("DELETE FROM doma_panda.panda_site"))
     record = cycle_here(grid, seed=SEED + 1)
     assert any("source queues is shrunk" in note for note in record.notes)
-
-
-@pytest.mark.parametrize(
-    ("priority", "minutes"), [(949.0, 30), (950.0, 10), (900.0, 30), (899.0, 60), (float("nan"), 60)]
-)
-def test_how_long_a_task_waits(priority: float, minutes: int) -> None:
-    assert waiting_time(priority) == timedelta(minutes=minutes)
