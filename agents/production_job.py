@@ -22,12 +22,14 @@ from agents.grid_reading import GridReader, GridReading
 from agents.placement_writing import Batch, BatchWriter, batches, reactivate, records_of
 from agents.process import ProcessSettings
 from broker import __version__
+from broker.brokerages.alternatives import with_chosen_ways
 from broker.brokerages.placing import PlacedChunk, StageTimes, place
 from broker.brokerages.profile import BrokerageProfile, build_chain, read_profile
+from broker.domain.alternatives import WayToRun
 from broker.domain.decisions import Decision
 from broker.engine.chain import Chain
 from broker.engine.job_cycle import JobCycle
-from broker.store import migrate
+from broker.store import migrate, task_alternatives
 from broker.store.decision_object import decision_object
 from broker.store.decisions import DecisionRecord, Origin
 from broker.store.tables import TableCatalogue
@@ -38,6 +40,9 @@ from broker.work.assemble import CycleWork
 from broker.work.chunks import FILES_OF_A_DATASET
 
 NAME = "production_job"
+
+WaysOfTasks = Mapping[int, Sequence[WayToRun]]
+"""The ways in which tasks may be run, of those that have a choice."""
 
 COUNTS = ("tasks", "chunks", "candidates", "brokered", "jobs")
 """Counts that every cycle reports, also when they are 0."""
@@ -100,27 +105,29 @@ class ProductionJobAgent(Agent[ProductionJobOptions]):
             tally.add({"tasks_reactivated": reactivate(context.database, context.lease, context.now)})
         started = perf_counter()
         fault_points.reach("before_snapshot")
-        grid, works = self._load(context)
+        grid, works, ways = self._load(context)
         fault_points.reach("after_snapshot")
         tally.timings["load_s"] = perf_counter() - started
         tally.notes += [*grid.notes, *(f"gdpconfig: {row}" for row in published.bad_rows)]
         refuse_without(grid)
         origin = Origin(context.run_id, context.now, grid.snapshot.id, published.version, context.seed, __version__)
-        for vo, work in works.items():
-            cycle = JobCycle(
-                grid.snapshot, work.work, published.tuning(vo), self._chain, independent=context.request.independent
-            )
+        for vo, read in works.items():
+            tuning = published.tuning(vo)
+            work = with_chosen_ways(read, ways, grid.snapshot, tuning, self._chain)
+            cycle = JobCycle(grid.snapshot, work.work, tuning, self._chain, independent=context.request.independent)
             self._place(cycle, work, _Sink(context, grid, origin, makes_jobs, tally))
             tally.notes += [f"rule {fault.rule} left out: {fault.error}" for fault in cycle.faults]
         return CycleReport(tally.counts, tally.timings, tuple(tally.notes), grid.snapshot.id, published.version)
 
-    def _load(self, context: CycleContext) -> tuple[GridReading, dict[str, CycleWork]]:
+    def _load(self, context: CycleContext) -> tuple[GridReading, dict[str, CycleWork], WaysOfTasks]:
         with context.database.read_snapshot() as connection:
             catalogue = TableCatalogue.read(connection, context.database.names)
             grid = self._grid.read(connection, catalogue, context.now, context.check)
             works = {vo: self._work(connection, catalogue, context, vo) for vo in self._vos(connection, catalogue)}
             _tell_of_others(connection, catalogue, context, works)
-        return grid, works
+            tasks = {task for work in works.values() for task in work.work.chunks.jeditaskid.tolist()}
+            ways = task_alternatives.read(connection, sorted(tasks))
+        return grid, works, ways
 
     def _vos(self, connection: sa.Connection, catalogue: TableCatalogue) -> list[str]:
         """VOs whose tasks are brokered, one after the other, as each has its own tuning."""

@@ -13,6 +13,7 @@ from agents.configuration import ConfigurationError
 from agents.process import ProcessSettings
 
 _CLASSES = {
+    "features": "agents.features:FeaturesAgent",
     "production_task": "agents.production_task:ProductionTaskAgent",
     "production_job": "agents.production_job:ProductionJobAgent",
 }

@@ -14,6 +14,7 @@ from broker.rules.filters.connectivity import Connectivity
 from broker.rules.filters.core_count import CoreCount
 from broker.rules.filters.direct_access import DirectAccess
 from broker.rules.filters.disk_io import DiskIo
+from broker.rules.filters.draining import Draining
 from broker.rules.filters.es import Es
 from broker.rules.filters.es_ucore import EsUcore
 from broker.rules.filters.eshigh import Eshigh
@@ -45,6 +46,7 @@ from broker.rules.filters.read_lan_blacklist import ReadLanBlacklist
 from broker.rules.filters.read_wan_blacklist import ReadWanBlacklist
 from broker.rules.filters.rebrokered import Rebrokered
 from broker.rules.filters.regexpcmtconfig import Regexpcmtconfig
+from broker.rules.filters.requested_cores import RequestedCores
 from broker.rules.filters.scout_walltime import ScoutWalltime
 from broker.rules.filters.scratch_disk import ScratchDisk
 from broker.rules.filters.shortwalltime import Shortwalltime
@@ -83,6 +85,7 @@ FILTERS: tuple[Filter | GroupFilter, ...] = (
     DiskIo(),
     CoreCount(),
     MaxCoreCount(),
+    RequestedCores(),
     Software(),
     Regexpcmtconfig(),
     MemoryMax(),
@@ -100,6 +103,7 @@ FILTERS: tuple[Filter | GroupFilter, ...] = (
     Shortwalltime(),
     ScoutWalltime(),
     MinWalltime(),
+    Draining(),
     Longwalltime(),
     Connectivity(),
     Es(),

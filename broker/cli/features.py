@@ -10,12 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
+from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.formats import feature_publish, machine_job_features
 from broker.formats.feature_keys import JOB, KEYS, MACHINE, Directory
 from broker.formats.feature_reader import FeatureReader, ReaderSettings, web_fetch
+from broker.formats.feature_summary import Report
 from broker.formats.machine_job_features import Derived, Features, QueueFigures
+from broker.store import feature_rows
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -24,6 +27,8 @@ MachineDir = Annotated[
 ]
 JobDir = Annotated[str | None, typer.Option("--jobfeatures", metavar="DIR|URL", envvar="JOBFEATURES")]
 At = Annotated[int | None, typer.Option("--at", metavar="UNIX", help="Seconds since 1970 UTC [now].")]
+MAX_NAME_CHARACTERS = 128
+
 Json = Annotated[bool, typer.Option("--json", help="One object on stdout.")]
 OfJob = Annotated[bool, typer.Option("--job", help="The job's directory and keys; else the machine's.")]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The directory of the keys.")]
@@ -128,6 +133,49 @@ def withdraw(directory: Folder, job: OfJob = False, as_json: Json = False) -> No
         print_json({"withdrawn": before})
         return
     remark("nothing had been announced" if before is None else f"withdrawn: shutdown at {before}")
+
+
+@app.command()
+def report(
+    context: typer.Context,
+    queue: Annotated[str, typer.Option("--queue", help="The queue that this pilot runs at.")],
+    machinefeatures: MachineDir = None,
+    jobfeatures: JobDir = None,
+    pilot: Annotated[str | None, typer.Option(help="Name of this pilot [host and job].")] = None,
+    scratch_shared: Annotated[
+        bool, typer.Option("--scratch-shared", help="The scratch limit is a whole disk that all jobs share.")
+    ] = False,
+    at: At = None,
+    as_json: Json = False,
+) -> None:
+    """Report what this pilot reads; the agent `features` adds the reports of a queue up."""
+    if not queue.strip() or len(queue) > MAX_NAME_CHARACTERS or "\0" in queue:
+        raise WrongFeatureUsage("not a queue name", "--queue", f"give 1 to {MAX_NAME_CHARACTERS} characters")
+    now = int(time.time()) if at is None else at
+    features = _features(machinefeatures, jobfeatures, now, None)
+    derived = machine_job_features.derive(features, now)
+    told = Report(
+        queue=queue,
+        reporter=(pilot or reporter_name(features))[:MAX_NAME_CHARACTERS],
+        reported_s=now,
+        cores=derived.cores,
+        corepower=derived.corepower,
+        wall_limit_s=derived.wall_limit_s,
+        max_rss_bytes=features.max_rss_bytes,
+        scratch_limit_bytes=features.scratch_limit_bytes,
+        scratch_is_shared=scratch_shared,
+        total_cpu=features.total_cpu,
+        shutdown_s=machine_job_features.announced(features, now),
+    )
+    keys = {**features.known(MACHINE), **features.known(JOB)}
+    with open_store(context) as database, database.begin() as connection:
+        kept = feature_rows.save_report(connection, told, keys, derived.problems, features.jobstart_secs)
+    if as_json:
+        print_json({**dataclasses.asdict(told), "problems": list(derived.problems), "kept": kept})
+    elif kept:
+        remark(f"{told.reporter} at {queue}: {len(keys)} keys, {len(derived.problems)} problems")
+    if not kept:
+        remark(f"{told.reporter} at {queue}: a newer report is there, this one was left out")
 
 
 def _which(job: bool) -> Directory:

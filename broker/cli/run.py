@@ -148,6 +148,9 @@ def _report(agent: str, record: RunRecord, told: list[dict[str, Any]] | None) ->
         "jobs": lambda one: sum(one["assigned"].values()),
         "queues": lambda one: ", ".join(f"{escaped(name)} {jobs}" for name, jobs in one["assigned"].items()),
     }
-    print_table(list(columns), [[show(one) for show in columns.values()] for one in told])
+    if told and "jeditaskid" not in told[0]:  # an agent that decides about something else than tasks
+        print_table(list(told[0]), [list(one.values()) for one in told])
+    else:
+        print_table(list(columns), [[show(one) for show in columns.values()] for one in told])
     counts = ", ".join(f"{name} {count}" for name, count in record.counts.items())
     remark(f"cycle of {agent}: {record.outcome}; {counts}")

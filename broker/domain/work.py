@@ -99,6 +99,8 @@ class WorkTable:
     atom_bytes: Floats
     longest_run_events: Floats  # largest run of consecutive events, for dynamic numbers of events
     ready_events: Floats
+    # -- what was asked for beside the columns of the task
+    accepted_cores: Texts  # cores of a slot that are accepted (see broker.domain.alternatives); None: not asked
     # -- what became of earlier jobs (see broker.domain.taken_back)
     taken_back: Texts  # queues from which jobs of the dataset were taken back, and when; None without
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, as_column, as_row, codes_of, distinct, taken
 from broker.domain.facts import JobFacts
+from broker.domain.feature_table import TIGHTENING_KEYS
 from broker.domain.queues import QueueTable
 from broker.domain.work import Work, WorkTable
 from broker.engine.chain import Chain
@@ -25,6 +26,7 @@ from broker.engine.rank import BlockRanking, Ranking, rank, rank_block
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Load, Weight
 from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.tighten import tightened
 
 #: Cells (chunks x candidates) judged at once, and the fewest chunks: large enough for the arrays to pay, small enough
 #: for the memory (about 250 bytes a cell).
@@ -39,6 +41,7 @@ STEP_KEYS = (
     "MAX_PRIO_TO_BOOTSTRAP",
     "NQUEUELIMITSITE",
     "MIN_WEIGHT",
+    *TIGHTENING_KEYS,
 )
 
 
@@ -97,15 +100,21 @@ class JobCycle:
         tuning: one version of the gdpconfig values, for the VO of the work.
         chain: the rules.
         independent: every chunk meets the grid as the snapshot shows it, whatever was placed before.
+
+    Attributes:
+        snapshot: the grid, with limits of queues tightened by what pilots report where the tuning says so.
+        published: the queues without that.
     """
 
     def __init__(
         self, snapshot: Snapshot, work: Work, tuning: Tuning, chain: Chain, *, independent: bool = False
     ) -> None:
-        self.snapshot, self.work, self.tuning, self.chain = snapshot, work, tuning, chain
         self._independent = independent
         self._tunings = chain.tunings(tuning)
         self._steps = tuning.only(STEP_KEYS)
+        self.published: QueueTable = snapshot.queues
+        snapshot = tightened(snapshot, [column for key, column in TIGHTENING_KEYS.items() if self._steps.flag(key)])
+        self.snapshot, self.work, self.tuning, self.chain = snapshot, work, tuning, chain
         self._grid = grid_facts(snapshot)
         self._candidates: QueueTable = as_row(snapshot.queues)
         self._unusable = frozenset(state.name for state in snapshot.states if not state.usable)

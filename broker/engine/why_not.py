@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 
 from broker.domain.arrays import Ints, as_column, as_row, taken
-from broker.domain.decisions import Observation
+from broker.domain.decisions import Observation, Value
+from broker.domain.feature_table import TIGHTENING_KEYS
 from broker.engine.evaluate import LEFT, NOT_A_CANDIDATE, AnyFilter
 from broker.engine.explain import deciding, steps_of
 from broker.engine.job_cycle import ChunkResult, JobCycle
@@ -102,7 +104,22 @@ def _observe(cycle: JobCycle, result: ChunkResult, rule: AnyFilter, position: in
     tasks = as_column(taken(cycle.work.chunks, slice(result.row, result.row + 1)))
     queues = as_row(taken(cycle.snapshot.queues, candidate))
     facts = result.block.facts.block(inside, candidate)
-    return rule.observe(tasks, queues, facts, cycle.tuning.only(rule.keys))
+    return _with_reports(cycle, rule.observe(tasks, queues, facts, cycle.tuning.only(rule.keys)), position)
+
+
+def _with_reports(cycle: JobCycle, seen: Observation, position: int) -> Observation:
+    """What was seen, with each limit of the queue that the reports of its pilots made tighter."""
+    inputs: dict[str, Value] = {}
+    key = seen.key
+    for tuning_key, column in TIGHTENING_KEYS.items():
+        published = float(getattr(cycle.published, column)[position])
+        used = float(getattr(cycle.snapshot.queues, column)[position])
+        if used == published or (used != used and published != published):
+            continue
+        inputs |= {f"{column}_published": None if published != published else published, f"{column}_reported": used}
+        if key == f"queue.{column.rsplit('_', 1)[0]}":
+            key = tuning_key
+    return dataclasses.replace(seen, key=key, inputs={**seen.inputs, **inputs}) if inputs else seen
 
 
 def _unknown(cycle: JobCycle, rule: AnyFilter) -> Observation | None:

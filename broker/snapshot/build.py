@@ -14,6 +14,7 @@ from broker.domain.grid import StorageTable
 from broker.domain.work import LeftOut
 from broker.snapshot import build_jobs as jobs
 from broker.snapshot import build_queues as queues
+from broker.snapshot.build_features import build_features
 from broker.snapshot.build_links import build_links
 from broker.snapshot.build_storages import build_relations, build_storages, storage_sharing
 from broker.snapshot.raw import RawSource
@@ -47,12 +48,14 @@ def build_snapshot(
     counts, average_diskio = jobs.build_jobs(raw["jobs"], unified, nucleus_index, special, left_out)
     activity = _activity(raw, unified, now_s, average_diskio, left_out)
     table = queues.build_unified(records, site_of_queue, activity)
+    features = build_features(raw["features"], unified, left_out)
+    output_sites = _storage_sites(outputs, storages, list(links.sites))
     nucleus_of_unified = codes_of(table.atlas_site, list(nucleus_index))
     snapshot = Snapshot(
         id=identifier,
         taken_at=taken_at,
         queues=queues.build_candidates(
-            records, kinds, nucleus_of_unified, outputs, _storage_sites(outputs, storages, list(links.sites))
+            records, kinds, nucleus_of_unified, outputs, output_sites, features.shutdown_s
         ),
         unified=table,
         slots=jobs.build_slots(raw["slots"], unified, now_s, left_out),
@@ -62,6 +65,7 @@ def build_snapshot(
         links=links,
         jobs=counts,
         shares_storage=storage_sharing(table, relations, outputs, nuclei),
+        features=features,
         states=tuple(_with_left_out(state, left_out) for state in states),
         left_out=tuple(left_out),
     )

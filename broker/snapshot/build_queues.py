@@ -176,6 +176,7 @@ def build_candidates(
     nucleus_of_unified: Ints,
     outputs: Ints,
     storage_site_of_unified: Ints,
+    shutdown_of_unified: Floats,
 ) -> QueueTable:
     """The candidates by name: pseudo-queues of unified queues, and the queues that are not unified."""
     rows: list[tuple[str, int, PseudoQueue | None]] = []
@@ -201,6 +202,7 @@ def build_candidates(
         output_storage=outputs[unified],
         unified_cores=_values(records, "cores", np.float64)[unified],
         bare_nucleus=_values(records, "bare_nucleus", np.int64)[unified],
+        shutdown_s=shutdown_of_unified[unified],
         **columns,
     )
 

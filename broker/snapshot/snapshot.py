@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from broker.domain.arrays import Bools
+from broker.domain.feature_table import FeatureTable
 from broker.domain.grid import JobCounts, LinkMatrix, NucleusTable, RelationTable, StorageTable
 from broker.domain.queues import QueueTable, SlotTable, UnifiedTable
 from broker.domain.work import LeftOut
@@ -33,6 +34,7 @@ class Snapshot:
     links: LinkMatrix
     jobs: JobCounts
     shares_storage: Bools
+    features: FeatureTable  # of unified queues
     states: tuple[SourceState, ...]
     left_out: tuple[LeftOut, ...]
 

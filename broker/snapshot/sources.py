@@ -27,6 +27,7 @@ SOURCES = (
     "worker_nodes",
     "gpus",
     "replicas",
+    "features",
 )
 
 #: The table without which a source of several tables says nothing.

@@ -37,6 +37,11 @@ _ABOUT_SCENARIO = (
     "job_actions",
     "rebrokered_from",
     "scenario_clock",
+    "feature_reports",
+    "queue_features",
+    "sss_identity",
+    "sss_property",
+    "task_alternatives",
 )
 """Tables of ours with what was done about a scenario: forgotten when another one replaces it."""
 

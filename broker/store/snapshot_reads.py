@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from broker.snapshot.build_links import KEYS
 from broker.snapshot.raw import RawSource, Rows
+from broker.store import feature_rows
 from broker.store.tables import TableCatalogue
 
 JobStatistics = Literal["live", "panda"]
@@ -198,6 +199,7 @@ def read_sources(
         sources[name] = RawSource(name, tables, _newest(tables, reads))
         tick()
     sources["jobs"] = _read_jobs(connection, catalogue, job_statistics)
+    sources["features"] = feature_rows.read_source(connection)
     return sources
 
 

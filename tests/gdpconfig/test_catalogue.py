@@ -50,6 +50,13 @@ DEFAULTS_IN_PANDA = {
     "PENDING_TIMEOUT": 168,
     "MERGE_JOB_MAX_WALLTIME": math.inf,
 }
+DEFAULTS_OF_OUR_OWN = {
+    "FEATURES_COREPOWER": False,
+    "FEATURES_MAXTIME": False,
+    "FEATURES_MAXRSS": False,
+    "FEATURES_MAXWDIR": False,
+    "FEATURES_DRAINING": True,
+}
 DEFAULTS_OF_TIMEOUTS = {
     "TIMEOUT_pending": 1,
     "TIMEOUT_defined": 4,
@@ -92,7 +99,7 @@ def entry(**changes: object) -> KeyEntry:
 
 
 def test_every_key_of_the_production_brokerages_has_the_default_of_the_specification() -> None:
-    assert {e.key: e.default for e in shipped_catalogue() if e.app == "jedi"} == DEFAULTS_IN_PANDA
+    assert {e.key: e.default for e in shipped_catalogue() if e.app == "jedi"} == DEFAULTS_IN_PANDA | DEFAULTS_OF_OUR_OWN
 
 
 def test_every_key_of_the_timeouts_has_the_default_of_the_specification() -> None:

@@ -61,7 +61,8 @@ def test_a_rule_introduces_itself(rule: Filter) -> None:
     assert rule.kind in ("persistent", "temporary")
     assert "Source: " in (type(rule).__doc__ or "").replace("\n    ", " ")
     assert set(rule.sources) <= {
-        "queues", "storages", "links", "jobs", "pilots", "workers", "slots", "replicas", "software", "gpus"
+        "queues", "storages", "links", "jobs", "pilots", "workers", "slots", "replicas", "software", "gpus",
+        "features",
     }  # fmt: skip
 
 

@@ -1,0 +1,82 @@
+"""Work that may be run in several ways: for each chunk the first way that some queue satisfies.
+
+Each way is tried with all filters against the same grid, before the cycle places anything; the chunk then goes on as if
+it had been asked for in that way alone, so that its decision can be explained and repeated like any other. A chunk that
+no queue takes in any way keeps the first. Source: Scalable Systems Software Job Object Specification 3.0.3, preferences
+and fuzzy requirements.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from broker.domain.alternatives import WayToRun
+from broker.domain.work import Work, WorkTable
+from broker.domain.work_codec import chunk_of
+from broker.engine.chain import Chain
+from broker.engine.job_cycle import JobCycle
+from broker.gdpconfig import Tuning
+from broker.snapshot.snapshot import Snapshot
+from broker.work.assemble import CycleWork
+
+#: With an efficiency of 0 the CPU time says nothing, and the walltime of a job is its base walltime.
+_WALLTIME_ONLY: Mapping[str, float | str] = {"cputime": 1.0, "cputimeunit": "HS06sPerEvent", "cpuefficiency": 0.0}
+
+
+def with_chosen_ways(
+    work: CycleWork, ways: Mapping[int, Sequence[WayToRun]], snapshot: Snapshot, tuning: Tuning, chain: Chain
+) -> CycleWork:
+    """The work with each chunk of a task that has ``ways`` in the one that is chosen.
+
+    Args:
+        work: of the cycle.
+        ways: by task; tasks that are not there are left as they are.
+        snapshot: the grid.
+        tuning: of the cycle.
+        chain: its rules.
+    """
+    chunks = work.work.chunks
+    rows = [row for row, task in enumerate(chunks.jeditaskid.tolist()) if ways.get(task)]
+    if not rows:
+        return work
+    changed = chunks
+    for row in rows:
+        offered = ways[int(chunks.jeditaskid[row])]
+        position = _first_satisfied(work.work, row, offered, snapshot, tuning, chain)
+        changed = in_way(changed, row, offered[position])
+    return dataclasses.replace(work, work=dataclasses.replace(work.work, chunks=changed))
+
+
+def _first_satisfied(
+    work: Work, row: int, ways: Sequence[WayToRun], snapshot: Snapshot, tuning: Tuning, chain: Chain
+) -> int:
+    alone = chunk_of(work, row)
+    for position, way in enumerate(ways):
+        tried = dataclasses.replace(alone, chunks=in_way(alone.chunks, 0, way))
+        result = next(JobCycle(snapshot, tried, tuning, chain, independent=True).results())
+        if len(result.left):
+            return position
+    return 0
+
+
+def in_way(chunks: WorkTable, row: int, way: WayToRun) -> WorkTable:
+    """The chunks with the one at ``row`` asked for in this way; what the way does not say stays."""
+    values: dict[str, float | str | None] = {"accepted_cores": way.accepted_cores}
+    if way.min_cores is not None:
+        values["corecount"] = float(way.min_cores)
+        if way.min_cores == 1 and way.max_cores != 1:
+            values["corecount"] = 0.0  # slots of one core and of several
+    if way.memory_mb is not None:
+        values |= {"task_ramcount": float(way.memory_mb), "ramunit": "MB"}
+    if way.disk_mb is not None:
+        values |= {"workdiskcount": float(way.disk_mb), "workdiskunit": "MB"}
+    if way.wall_s is not None:
+        values |= {**_WALLTIME_ONLY, "basewalltime": float(way.wall_s)}
+    columns: dict[str, Any] = {}
+    for name, value in values.items():
+        column = getattr(chunks, name).copy()
+        column[row] = value
+        columns[name] = column
+    return dataclasses.replace(chunks, **columns)
