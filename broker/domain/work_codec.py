@@ -46,12 +46,13 @@ def encode_work(work: Work, placed: Mapping[str, int] | None = None) -> bytes:
         placed: jobs that the cycle had placed for the chunk's share before it, by unified queue.
     """
     tables = (("c", work.chunks), ("i", work.inputs), ("r", work.replicas))
-    body: dict[str, Any] = {name: _plain(table) for name, table in tables}
+    body: dict[str, Any] = {name: plain_columns(table) for name, table in tables}
     body["placed"] = dict(placed or {})
     return zlib.compress(json.dumps(body, separators=(",", ":")).encode(), 1)
 
 
-def _plain(table: Any) -> dict[str, list[Any]]:
+def plain_columns(table: Any) -> dict[str, list[Any]]:
+    """The columns of a table as JSON has them: NaN is null."""
     columns: dict[str, list[Any]] = {}
     for field in dataclasses.fields(table):
         values: list[Any] = getattr(table, field.name).tolist()
@@ -68,7 +69,7 @@ def decode_work(data: bytes) -> Work:
     try:
         body = _body(data)
         tables = body["c"], body["i"], body["r"]
-        return Work(_table(WorkTable, tables[0]), _table(InputTable, tables[1]), _table(ReplicaTable, tables[2]))
+        return Work(table_of(WorkTable, tables[0]), table_of(InputTable, tables[1]), table_of(ReplicaTable, tables[2]))
     except (zlib.error, ValueError, KeyError, TypeError, RecursionError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
 
@@ -90,7 +91,12 @@ def _body(data: bytes) -> dict[str, Any]:
     return body
 
 
-def _table(kind: type[TableT], columns: dict[str, list[Any]]) -> TableT:
+def table_of(kind: type[TableT], columns: dict[str, list[Any]]) -> TableT:
+    """The table of columns that :func:`plain_columns` gave.
+
+    Raises:
+        WorkCorruptError: a column is missing, or not as long as the others.
+    """
     arrays = {}
     for field in dataclasses.fields(cast(Any, kind)):
         if field.name not in columns:
