@@ -1,0 +1,177 @@
+"""A grid for the task brokerage, small enough to be worked out by hand, and cycles of agents on it.
+
+=======  =========  =================================================================
+site     role       queue and storage
+=======  =========  =================================================================
+ALPHA    nucleus    ALPHA_Q, 8 cores; ALPHA_DATADISK: 400 TB free of 1,600 TB
+BETA     nucleus    BETA_Q, 8 cores; BETA_DATADISK: 200 TB free of 1,600 TB; BETA_TAPE
+GAMMA    satellite  GAMMA_Q, 8 cores, bareNucleus=allow; GAMMA_DATADISK: 800 of 1,600 TB
+DELTA    satellite  DELTA_Q, 8 cores; DELTA_DATADISK: 800 of 1,600 TB
+=======  =========  =================================================================
+
+Without any remaining work the weights are min(1000, free TB) x free / total / 50: ALPHA 400 x 0.25 / 50 = 2, BETA
+200 x 0.125 / 50 = 0.5, GAMMA 800 x 0.5 / 50 = 8.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from agents import registry
+from agents.base import CycleContext, CycleRequest
+from agents.cycle import open_run, run_cycle
+from agents.process import ProcessSettings
+from broker.store import leases
+from broker.store.agent_runs import RunRecord
+from broker.store.database import Database
+from broker.store.leases import LeaseTerms
+from broker.store.load_dump import load
+from broker.store.scenario_file import Scenario
+from tests.brokerages import small_grid
+from tests.brokerages.small_grid import FRESH, NOW, TASK, Row, dataset, input_files, queue
+
+SITES = {"ALPHA": 400, "BETA": 200, "GAMMA": 800, "DELTA": 800}
+TB = 1024
+LONG_AGO = "2026-08-01T10:00:00"
+OUTPUT, LOG = 8100, 8101
+WEIGHTS = {"ALPHA": 2.0, "BETA": 0.5}
+
+
+def waiting(**columns: Any) -> Row:
+    """A task in assigning, due for an attempt."""
+    return small_grid.task(status="assigning", nucleus=None, modificationtime=LONG_AGO, **columns)
+
+
+def outputs(task: int = TASK, first: int = OUTPUT, **columns: Any) -> list[Row]:
+    """The output and the log dataset of a task."""
+    common = {"jeditaskid": task, "status": "defined", "storagetoken": "ATLASDATADISK", "nfiles": 0, **columns}
+    return [
+        {**common, "datasetid": first, "datasetname": f"mc.{task}.out", "type": "output"},
+        {**common, "datasetid": first + 1, "datasetname": f"mc.{task}.log", "type": "log"},
+    ]
+
+
+def pseudo_input(files: int = 5, **columns: Any) -> Row:
+    """Input that is nowhere; with 100 events a file."""
+    defaults = {"type": "pseudo_input", "datasetname": "pseudo_dataset", "nevents": 100 * files, "neventsused": 0}
+    return dataset(files, **{**defaults, **columns})
+
+
+def busy(task: int, nucleus: str, events: int, **columns: Any) -> tuple[Row, Row]:
+    """A task at work at a nucleus, and its input of which so many events remain; 100 HS06 s each."""
+    row = small_grid.task(jeditaskid=task, nucleus=nucleus, status="running", **columns)
+    return row, dataset(10, jeditaskid=task, datasetid=task, nevents=events, neventsused=0, nfilesused=10)
+
+
+def endpoint(name: str, site: str, free_tb: float | None, **columns: Any) -> Row:
+    """A storage endpoint of 1,600 TB."""
+    return {
+        "ddm_endpoint_name": name,
+        "site_name": site,
+        "type": "DATADISK",
+        "is_tape": "N",
+        "space_total": 1600 * TB,
+        "space_free": None if free_tb is None else int(free_tb * TB),
+        "space_expired": 0,
+        "space_timestamp": FRESH,
+        "detailed_status": {},
+        **columns,
+    }
+
+
+def relation(site: str, name: str, **columns: Any) -> Row:
+    """The queue of a site uses an endpoint."""
+    default = "Y" if name.endswith("DATADISK") else "N"
+    return {
+        "panda_site_name": f"{site}_Q",
+        "ddm_endpoint_name": name,
+        "is_local": "Y",
+        "roles": "read_lan,write_lan",
+        "order_read": 1,
+        "order_write": 1,
+        "default_read": default,
+        "default_write": default,
+        "scope": "default",
+        **columns,
+    }
+
+
+def grid_tables() -> dict[str, list[Row]]:
+    """The tables of the grid."""
+    return {
+        "site": [
+            {"site_name": site, "role": "nucleus" if site in ("ALPHA", "BETA") else "satellite"} for site in SITES
+        ],
+        "panda_site": [{"panda_site_name": f"{site}_Q", "site_name": site} for site in SITES],
+        "schedconfig_json": [
+            queue(f"{site}_Q", params={"bareNucleus": "allow"} if site == "GAMMA" else {}) for site in SITES
+        ],
+        "resource_types": [{"resource_name": "MCORE", "mincore": 2, "maxrampercore": 2000}],
+        "ddm_endpoint": [
+            *(endpoint(f"{site}_DATADISK", site, free) for site, free in SITES.items()),
+            endpoint("BETA_TAPE", "BETA", 900, type="DATATAPE", is_tape="Y"),
+        ],
+        "panda_ddm_relation": [
+            *(relation(site, f"{site}_DATADISK") for site in SITES),
+            relation("BETA", "BETA_TAPE"),
+        ],
+        "sitedata": [
+            {"site": f"{site}_Q", "flag": "production", "hours": 3, "getjob": 9, "laststart": FRESH, "lastmod": FRESH}
+            for site in SITES
+        ],
+    }
+
+
+def task_scenario(**tables: list[Row]) -> Scenario:
+    """The grid with these tables in addition, or instead of its own; by default one task with pseudo input."""
+    own = grid_tables() | {
+        "jedi_tasks": [waiting()],
+        "jedi_datasets": [pseudo_input(), *outputs()],
+        "jedi_dataset_contents": input_files(5, 0, type="pseudo_input", fsize=None),
+    }
+    return Scenario(NOW, {**own, **tables})
+
+
+def changed(table: str, key: str, value: str, **columns: Any) -> list[Row]:
+    """The rows of a table of the grid, one of them with other columns."""
+    return [{**row, **columns} if row[key] == value else row for row in grid_tables()[table]]
+
+
+def broker_tasks(database: Database, loaded: Scenario, **more: Any) -> list[Row]:
+    """Load the scenario and run one cycle of the task brokerage: what it decided."""
+    load(database, loaded)
+    record, told = cycle_at(database, **more)
+    assert record.outcome == "done", record.error
+    return told
+
+
+def cycle_at(
+    database: Database, later: timedelta = timedelta(), seed: int = 1, agent: str = "production_task", **request: Any
+) -> tuple[RunRecord, list[Row]]:
+    """One cycle of an agent, so much later than the scenario's instant."""
+    now: datetime = NOW + later
+    told: list[Row] = []
+    with database.begin() as connection:
+        lease = leases.acquire(connection, agent, "test", LeaseTerms()).lease
+    assert lease is not None
+    made, asked = registry.make(agent, {}, ProcessSettings()), CycleRequest(tell=told.append, **request)
+    run_id = open_run(database, agent, lease)
+    context = CycleContext(database, now, seed, 600.0, request=asked, lease=lease, run_id=run_id)
+    record = run_cycle(made, context)
+    with database.begin() as connection:
+        leases.release(connection, lease)
+    return record, told
+
+
+def weights(decision: Row) -> dict[str, float]:
+    """Final weights by nucleus."""
+    return {one["name"]: one["weight"] for one in decision["candidates"]}
+
+
+def rows(database: Database, statement: str) -> list[tuple[Any, ...]]:
+    """The rows of a query."""
+    with database.begin() as connection:
+        return [tuple(row) for row in connection.execute(sa.text(statement))]

@@ -1,0 +1,208 @@
+"""Full chains, preset nuclei, and places of output: whole cycles, and the job brokerage after them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from broker.store.database import Database
+from broker.store.load_dump import load
+from tests.brokerages import small_grid
+from tests.brokerages.small_grid import TASK, Row
+from tests.brokerages.task_grid import (
+    TB,
+    broker_tasks,
+    changed,
+    cycle_at,
+    endpoint,
+    grid_tables,
+    outputs,
+    pseudo_input,
+    relation,
+    rows,
+    task_scenario,
+    waiting,
+    weights,
+)
+
+PARENT = 6000
+
+
+def parent(nucleus: str | None, **columns: Any) -> Row:
+    """A task that has finished at a nucleus."""
+    return small_grid.task(jeditaskid=PARENT, status="finished", nucleus=nucleus, **columns)
+
+
+def chain_task(kind: int, **columns: Any) -> Row:
+    """A task of a full chain whose parent is PARENT: 1 only, 2 require, 3 capable."""
+    return waiting(splitrule=f"NF=1,FU={kind}", parent_tid=PARENT, **columns)
+
+
+@pytest.mark.parametrize(
+    ("kind", "at", "names"),
+    [
+        (1, "ALPHA", set()),  # there is no nucleus with bareNucleus=only
+        (2, "ALPHA", {"GAMMA"}),  # a satellite that serves as a bare nucleus
+        (3, "ALPHA", {"ALPHA", "BETA"}),
+        (2, "GAMMA", {"GAMMA"}),
+        (3, "GAMMA", {"GAMMA"}),
+        (3, None, {"ALPHA", "BETA"}),  # the parent has no nucleus
+        (3, "ELSEWHERE", {"ALPHA", "BETA"}),  # nor one that is known
+    ],
+)
+def test_where_chains_go(database: Database, kind: int, at: str | None, names: set[str]) -> None:
+    (decision,) = broker_tasks(database, task_scenario(jedi_tasks=[chain_task(kind), parent(at)]))
+    assert set(weights(decision)) == names
+
+
+def test_the_parent_need_not_be_of_a_chain_itself(database: Database) -> None:
+    (decision,) = broker_tasks(database, task_scenario(jedi_tasks=[chain_task(3), parent("GAMMA", splitrule="NF=1")]))
+    assert weights(decision) == pytest.approx({"GAMMA": 8.0})
+
+
+def test_a_parent_on_a_bare_nucleus_that_is_closed_leaves_nobody(database: Database) -> None:
+    closed = changed("ddm_endpoint", "site_name", "GAMMA", space_free=10 * TB)
+    (decision,) = broker_tasks(
+        database, task_scenario(jedi_tasks=[chain_task(3), parent("GAMMA")], ddm_endpoint=closed)
+    )
+    assert decision["reason"] == "no_candidates"
+    assert decision["rejected"] == {"ALPHA": "full_chain", "BETA": "full_chain", "GAMMA": "space"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"parent_tid": 4711}, "unknown_parent"),
+        ({"parent_tid": None}, ""),
+        ({"parent_tid": TASK}, ""),
+        ({"parent_tid": 4711, "splitrule": "NF=1"}, ""),
+    ],
+)
+def test_parents_that_are_not_there(database: Database, columns: dict[str, Any], reason: str) -> None:
+    task = waiting(**{"splitrule": "NF=1,FU=3", **columns})
+    (decision,) = broker_tasks(database, task_scenario(jedi_tasks=[task]))
+    assert decision["reason"] == reason
+
+
+def test_the_jobs_of_a_chain_stay_at_its_bare_nucleus(database: Database) -> None:
+    """Both brokerages, one after the other: from assigning to jobs, which all go to the queue of GAMMA."""
+    broker_tasks(database, task_scenario(jedi_tasks=[chain_task(2), parent("ALPHA")]))
+    cycle_at(database, timedelta(minutes=1), agent="production_job")
+    made = rows(database, "SELECT DISTINCT computingsite, nucleus FROM doma_panda.jobsdefined4")
+    assert made == [("GAMMA_Q", "GAMMA")]
+
+
+def test_the_jobs_of_other_tasks_go_to_satellites_as_well(database: Database) -> None:
+    broker_tasks(database, task_scenario())
+    _, told = cycle_at(database, timedelta(minutes=1), agent="production_job")
+    names = {one["name"] for one in told[0]["candidates"]}
+    assert names == {"ALPHA_Q", "BETA_Q", "GAMMA_Q", "DELTA_Q"}
+
+
+def test_a_nucleus_that_was_set_beforehand_is_not_questioned(database: Database) -> None:
+    """BETA is full, but the task has it already: only the places of its output are still to be written."""
+    full = changed("ddm_endpoint", "ddm_endpoint_name", "BETA_DATADISK", space_free=0)
+    task = {**waiting(), "nucleus": "BETA"}
+    (decision,) = broker_tasks(database, task_scenario(jedi_tasks=[task], ddm_endpoint=full))
+    assert (decision["outcome"], decision["reason"]) == ("brokered", "preset_nucleus")
+    assert decision["assigned"] == {"BETA": 1}
+    assert rows(database, "SELECT status, nucleus FROM doma_panda.jedi_tasks") == [("ready", "BETA")]
+    assert rows(database, "SELECT DISTINCT destination FROM doma_panda.jedi_datasets WHERE type = 'log'") == [
+        ("nucleus:BETA",)
+    ]
+
+
+def test_a_preset_nucleus_with_all_its_places_is_left_alone(database: Database) -> None:
+    loaded = task_scenario(
+        jedi_tasks=[{**waiting(), "nucleus": "BETA"}],
+        jedi_datasets=[pseudo_input(), *outputs(destination="nucleus:BETA")],
+    )
+    assert broker_tasks(database, loaded) == []
+    _, told = cycle_at(database, task_ids=(TASK, 99))
+    assert [(one["outcome"], one["reason"]) for one in told] == [
+        ("skipped", "nothing_to_assign"),
+        ("skipped", "no_such_task"),
+    ]
+
+
+def test_output_that_is_distributed_stays_as_it_is(database: Database) -> None:
+    output, log = outputs()
+    spread = {**output, "storagetoken": "ATLASDATADISK/ddd:SOMEWHERE"}
+    broker_tasks(database, task_scenario(jedi_datasets=[pseudo_input(), spread, log]))
+    found = rows(database, "SELECT type, storagetoken, destination IS NULL FROM doma_panda.jedi_datasets ORDER BY 1")
+    assert found[1] == ("output", "ATLASDATADISK/ddd:SOMEWHERE", True)
+    assert found[0][2] is False
+
+
+def test_a_token_that_only_one_nucleus_can_serve(database: Database) -> None:
+    output, log = outputs()
+    loaded = task_scenario(jedi_datasets=[pseudo_input(), {**output, "storagetoken": "ATLASDATATAPE"}, log])
+    (decision,) = broker_tasks(database, loaded)
+    assert decision["rejected"] == {"ALPHA": "match"}
+    # the disk has the smaller part free: 200 TB of 1,600 against 900
+    assert weights(decision) == pytest.approx({"BETA": 0.5})
+    found = rows(database, "SELECT storagetoken FROM doma_panda.jedi_datasets WHERE type = 'output'")
+    assert found == [("dst:BETA_TAPE/ATLASDATATAPE",)]
+
+
+def secondary_grid(secondary: str) -> dict[str, list[Row]]:
+    """GAMMA writes the output of chains to another nucleus."""
+    queues = changed("schedconfig_json", "panda_queue", "none")
+    for row in queues:
+        if row["panda_queue"] == "GAMMA_Q":
+            row["data"] = {**row["data"], "params": {"bareNucleus": "allow", "secondaryNucleus": secondary}}
+    return {"schedconfig_json": queues}
+
+
+def test_a_secondary_nucleus_is_checked_and_weighed_but_not_written(database: Database) -> None:
+    loaded = task_scenario(jedi_tasks=[chain_task(2), parent(None)], **secondary_grid("ALPHA"))
+    (decision,) = broker_tasks(database, loaded)
+    assert weights(decision) == pytest.approx({"GAMMA": 2.0})
+    assert rows(database, "SELECT DISTINCT storagetoken FROM doma_panda.jedi_datasets WHERE type = 'log'") == [
+        ("dst:GAMMA_DATADISK/ATLASDATADISK",)
+    ]
+
+
+@pytest.mark.parametrize("secondary", ["NOWHERE", "DELTA"])
+def test_a_secondary_nucleus_without_an_endpoint(database: Database, secondary: str) -> None:
+    loaded = task_scenario(jedi_tasks=[chain_task(2), parent(None)], **secondary_grid(secondary))
+    loaded.tables["panda_ddm_relation"] = [
+        row for row in loaded.tables["panda_ddm_relation"] if row["panda_site_name"] != "DELTA_Q"
+    ]
+    (decision,) = broker_tasks(database, loaded)
+    assert decision["rejected"]["GAMMA"] == "match"
+
+
+def test_the_tightest_of_several_storages_is_weighed(database: Database) -> None:
+    """A group disk of 100 TB free of 1,600 TB at ALPHA; the disk there has 400 TB free. The threshold is 20 TB."""
+    tables = grid_tables()
+    tables["ddm_endpoint"].append(endpoint("ALPHA_GROUPDISK", "ALPHA", 100, type="GROUPDISK", space_expired=60 * TB))
+    tables["panda_ddm_relation"].append(relation("ALPHA", "ALPHA_GROUPDISK"))
+    output, log = outputs()
+    loaded = task_scenario(
+        **tables,
+        jedi_datasets=[pseudo_input(), {**output, "storagetoken": "GROUPDISK"}, log],
+        config=[
+            {"app": "jedi", "component": "taskbrokerage", "key": "DISK_THRESHOLD", "vo": "atlas", "value": "20"}
+            | {"type": "integer"}
+        ],
+    )
+    (decision,) = broker_tasks(database, loaded)
+    assert weights(decision) == pytest.approx({"ALPHA": 100 * (160 / 1600) / 50})
+
+
+def test_tasks_of_other_clouds_and_labels_are_not_looked_at(database: Database) -> None:
+    tasks = [
+        waiting(cloud="US"),
+        waiting(jeditaskid=TASK + 1, cloud=None),
+        waiting(jeditaskid=TASK + 2, prodsourcelabel="user"),
+    ]
+    load(database, task_scenario(jedi_tasks=tasks))
+    _, told = cycle_at(database, task_ids=(TASK, TASK + 1, TASK + 2))
+    assert [one["reason"] for one in told] == [
+        "task_cloud_US",
+        "task_cloud_None",
+        "vo_or_label_of_another_brokerage",
+    ]
