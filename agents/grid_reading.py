@@ -16,8 +16,9 @@ from broker.snapshot import raw
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot, snapshot_id
-from broker.snapshot.sources import SOURCES, SourceLimit, SourceState, assess, limits_of
+from broker.snapshot.sources import ANALYSIS_SOURCES, SOURCES, SourceLimit, SourceState, assess, limits_of
 from broker.store import snapshots
+from broker.store.analysis_reads import read_analysis_sources
 from broker.store.snapshot_reads import JobStatistics, read_sources
 from broker.store.tables import TableCatalogue
 
@@ -66,8 +67,12 @@ def _note(state: SourceState) -> str:
 class GridReader:
     """Reads the grid cycle after cycle and remembers the last good reading of each source."""
 
-    def __init__(self, job_statistics: JobStatistics, limits: Path) -> None:
-        """Count jobs as ``job_statistics`` says; ``limits`` is the file ``sources.yaml``."""
+    def __init__(self, job_statistics: JobStatistics, limits: Path, *, analysis: bool = False) -> None:
+        """Count jobs as ``job_statistics`` says; ``limits`` is the file ``sources.yaml``.
+
+        ``analysis``: read the sources that only the analysis brokerage needs as well.
+        """
+        self._analysis = analysis
         self._limits: dict[str, SourceLimit] = limits_of(yaml.safe_load(limits.read_text(encoding="utf-8")))
         self._job_statistics = job_statistics
         self._last_good: dict[str, RawSource] = {}
@@ -79,9 +84,12 @@ class GridReader:
         if not self._last_good:
             self._recall(connection, now)
         sources = read_sources(connection, catalogue, self._job_statistics, tick)
+        if self._analysis:
+            sources |= read_analysis_sources(connection, catalogue, now)
+            tick()
         used: dict[str, RawSource] = {}
         states: list[SourceState] = []
-        for name in SOURCES:
+        for name in SOURCES if self._analysis else (one for one in SOURCES if one not in ANALYSIS_SOURCES):
             source = sources.get(name, RawSource(name, {}))
             used[name], state = assess(source, now, self._limits[name], self._last_good.get(name))
             states.append(state)

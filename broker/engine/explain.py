@@ -49,7 +49,7 @@ def decision_of(cycle: JobCycle, result: ChunkResult) -> Decision:
     """The decision on one chunk: it is brokered when it has candidates, else it is pending."""
     steps, position = steps_of(cycle.chain), deciding(cycle, result)
     chunks, row = cycle.work.chunks, result.row
-    outcome: Outcome = "pending" if result.reason else "brokered"
+    outcome: Outcome = cycle.outcome(result)
     ramcount = float(chunks.ramcount[row])
     funnel = _funnel(steps, position)
     rejected = _rejected(cycle.snapshot.queues, steps, position)
@@ -69,7 +69,7 @@ def decision_of(cycle: JobCycle, result: ChunkResult) -> Decision:
         candidates=_candidates(cycle, result),
         rejected=rejected,
         funnel=funnel,
-        notes=_notes(cycle),
+        notes=(*_notes(cycle), *cycle.remarks(result)),
     )
 
 

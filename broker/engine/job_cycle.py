@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, as_column, as_row, codes_of, distinct, taken
+from broker.domain.decisions import Outcome
 from broker.domain.facts import JobFacts
 from broker.domain.feature_table import TIGHTENING_KEYS
 from broker.domain.queues import QueueTable
@@ -229,6 +230,14 @@ class JobCycle:
             block.fixed_weight[inside, left], self.load(block, row, left), self.chain.load_weights, self.chain.cuts
         )
         return ChunkResult(row, block, "" if len(ranking.chosen) else NO_CANDIDATES, ranked_alone=ranking)
+
+    def outcome(self, result: ChunkResult) -> Outcome:
+        """A chunk with candidates is brokered, any other pending."""
+        return "pending" if result.reason else "brokered"
+
+    def remarks(self, result: ChunkResult) -> tuple[str, ...]:
+        """What is kept with the decision beside the reasons of rules."""
+        return ()
 
     def _blocked(self, row: int) -> str:
         """Why the chunk cannot be brokered whatever the queues are, empty if it can."""

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from broker.domain.analysis import AnalysisGrid
 from broker.domain.arrays import Floats, Ints, codes_of, frozen
 from broker.domain.grid import StorageTable
 from broker.domain.work import LeftOut
 from broker.snapshot import build_jobs as jobs
 from broker.snapshot import build_queues as queues
+from broker.snapshot.build_analysis import build_analysis
 from broker.snapshot.build_features import build_features
 from broker.snapshot.build_links import build_links
 from broker.snapshot.build_storages import build_relations, build_storages, storage_sharing
@@ -51,12 +53,11 @@ def build_snapshot(
     features = build_features(raw["features"], unified, left_out)
     output_sites = _storage_sites(outputs, storages, list(links.sites))
     nucleus_of_unified = codes_of(table.atlas_site, list(nucleus_index))
+    analysis = build_analysis(raw, unified, now_s, left_out) if "user_jobs" in sources else AnalysisGrid()
     snapshot = Snapshot(
         id=identifier,
         taken_at=taken_at,
-        queues=queues.build_candidates(
-            records, kinds, nucleus_of_unified, outputs, output_sites, features.shutdown_s
-        ),
+        queues=queues.build_candidates(records, kinds, nucleus_of_unified, outputs, output_sites, features.shutdown_s),
         unified=table,
         slots=jobs.build_slots(raw["slots"], unified, now_s, left_out),
         storages=storages,
@@ -68,6 +69,7 @@ def build_snapshot(
         features=features,
         states=tuple(_with_left_out(state, left_out) for state in states),
         left_out=tuple(left_out),
+        analysis=analysis,
     )
     _freeze(snapshot)
     return snapshot

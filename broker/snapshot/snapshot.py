@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
+from broker.domain.analysis import AnalysisGrid
 from broker.domain.arrays import Bools
 from broker.domain.feature_table import FeatureTable
 from broker.domain.grid import JobCounts, LinkMatrix, NucleusTable, RelationTable, StorageTable
@@ -37,6 +38,7 @@ class Snapshot:
     features: FeatureTable  # of unified queues
     states: tuple[SourceState, ...]
     left_out: tuple[LeftOut, ...]
+    analysis: AnalysisGrid = field(default_factory=AnalysisGrid)  # empty for the brokerages of production
 
     def unusable(self, sources: Collection[str]) -> list[SourceState]:
         """Those of the named sources by which nothing can be judged now."""

@@ -28,7 +28,12 @@ SOURCES = (
     "gpus",
     "replicas",
     "features",
+    "user_jobs",
+    "metrics",
+    "quota",
 )
+#: Sources that only the analysis brokerage reads; a snapshot for others is made without them.
+ANALYSIS_SOURCES = ("user_jobs", "metrics", "quota")
 
 #: The table without which a source of several tables says nothing.
 MAIN_TABLES = {"queues": "schedconfig_json", "storages": "ddm_endpoint"}

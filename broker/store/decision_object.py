@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
+from broker.engine.analysis_throttle import Throttle
 from broker.store.decisions import DecisionRecord, Origin
 
 
 def decision_object(origin: Origin, record: DecisionRecord) -> dict[str, Any]:
     """The object of the command line's contract, in its order; numbers have full precision."""
     decision = record.decision
-    return {
+    told: dict[str, Any] = {
         "jeditaskid": decision.jeditaskid,
         "datasetid": decision.datasetid,
         "ramcount": decision.ramcount,
@@ -26,6 +28,15 @@ def decision_object(origin: Origin, record: DecisionRecord) -> dict[str, Any]:
         "snapshot": origin.snapshot,
         "tuning": origin.tuning,
     }
+    if decision.outcome == "throttled":
+        told["throttle"] = next((_throttle(note) for note in decision.notes if note.startswith("throttle:")), None)
+    return told
+
+
+def _throttle(note: str) -> dict[str, Any] | None:
+    """The condition, the figure that was seen and the cap that it exceeds."""
+    found = Throttle.read(note)
+    return None if found is None else dataclasses.asdict(found)
 
 
 def _moment(moment: datetime | None) -> str | None:

@@ -84,6 +84,33 @@ DEFAULTS_OF_TIMEOUTS = {
 }
 
 
+#: Of the analysis brokerage; a cap of 0 is none.
+DEFAULTS_OF_ANALYSIS = {
+    "IO_INTENSITY_CUTOFF_USER": 0,
+    "DATA_CHECK_TIMEOUT_USER": 0,
+    "OVERLOAD_MIN_QUEUE": 20,
+    "OVERLOAD_RATIO_OFFSET": 1.2,
+    "STORAGE_MIN_FREE_SIZE_OUTPUT": 200,
+    "TW_DONE_JOB_STAT": 6,
+    "MIN_BAD_JOBS_TO_SKIP_PQ": 5,
+    "BASE_QUEUE_LENGTH_PER_PQ": 100,
+    "BASE_EXPECTED_WAIT_HOUR_ON_PQ": 8,
+    "BASE_DEFAULT_QUEUE_LENGTH_PER_PQ_USER": 5,
+    "BASE_QUEUE_RATIO_ON_PQ": 0.05,
+    "STATIC_MAX_QUEUE_RUNNING_RATIO": 2.0,
+    "MAX_EXPECTED_WAIT_HOUR": 12.0,
+    "NEW_BASIC_WEIGHT": False,
+    "USE_L1_SHARE_USAGE": False,
+}
+DEFAULTS_OF_USERS = {
+    "CAP_RUNNING_USER_JOBS": 0,
+    "CAP_RUNNING_USER_CORES": 0,
+    "CAP_RUNNING_GROUP_JOBS": 0,
+    "CAP_RUNNING_GROUP_CORES": 0,
+    "USER_USAGE_THRESHOLD_A": 1000,
+}
+
+
 def entry(**changes: object) -> KeyEntry:
     content: dict[str, object] = {
         "key": "LIMIT",
@@ -99,11 +126,14 @@ def entry(**changes: object) -> KeyEntry:
 
 
 def test_every_key_of_the_production_brokerages_has_the_default_of_the_specification() -> None:
-    assert {e.key: e.default for e in shipped_catalogue() if e.app == "jedi"} == DEFAULTS_IN_PANDA | DEFAULTS_OF_OUR_OWN
+    found = {e.key: e.default for e in shipped_catalogue() if e.app == "jedi"}
+    assert found == DEFAULTS_IN_PANDA | DEFAULTS_OF_OUR_OWN | DEFAULTS_OF_ANALYSIS
 
 
 def test_every_key_of_the_timeouts_has_the_default_of_the_specification() -> None:
-    assert {e.key: e.default for e in shipped_catalogue() if e.app == "pandaserver"} == DEFAULTS_OF_TIMEOUTS
+    assert {e.key: e.default for e in shipped_catalogue() if e.app == "pandaserver"} == (
+        DEFAULTS_OF_TIMEOUTS | DEFAULTS_OF_USERS
+    )
 
 
 def test_shipped_entries_are_complete() -> None:
@@ -118,6 +148,9 @@ def test_shipped_entries_are_complete() -> None:
             "taskbrokerage",
             "watchdog",
             "jobgen",
+            "anal_jobbroker",
+            "prio_mgr",
+            "analy_eval",
         }
         assert e.scope in {"atlas", "task", "any"}
         assert len(e.meaning) > 40, e.key
@@ -157,14 +190,15 @@ def test_families_are_all_listed_above() -> None:
 
 @pytest.mark.parametrize(
     "key",
-    ["NQUEUELIMITSITE", "MAX_DISKIO_DEFAULT", "STORAGE_MIN_FREE_SIZE", "DATA_LOCATION_CHECK_PERIOD"],
+    ["NQUEUELIMITSITE", "MAX_DISKIO_DEFAULT", "STORAGE_MIN_FREE_SIZE", "DATA_LOCATION_CHECK_PERIOD"]
+    + ["STORAGE_MIN_FREE_SIZE_OUTPUT"],
 )
 def test_keys_whose_zero_means_default(key: str) -> None:
     assert shipped_catalogue().entry(key).zero_means_default
 
 
 def test_no_other_key_takes_zero_for_the_default() -> None:
-    assert len([e for e in shipped_catalogue() if e.zero_means_default and e.app == "jedi"]) == 4
+    assert len([e for e in shipped_catalogue() if e.zero_means_default and e.app == "jedi"]) == 5
 
 
 @pytest.mark.parametrize(

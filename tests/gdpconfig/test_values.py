@@ -120,7 +120,7 @@ def test_rows_of_other_programs_and_parts_and_unknown_keys_are_passed_over() -> 
     rows = [
         row("NQUEUED_SAT_CAP", "x", app="pandaserver"),
         row("NQUEUED_SAT_CAP", "x", component="taskbrokerage"),
-        row("IO_INTENSITY_CUTOFF_USER", "x", component="anal_jobbroker"),
+        row("IO_INTENSITY_CUTOFF", "x", component="anal_jobbroker"),
         row("SOMETHING_ELSE", "x"),
     ]
     assert rows_of_catalogue(CATALOGUE, rows) == ()

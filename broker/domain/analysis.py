@@ -1,0 +1,142 @@
+"""What the analysis brokerage knows beyond production: users, classes, quotas, and what the task asks for.
+
+Source: ATLAS Analysis Job Brokerage; PanDA analysis brokerage, inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints, Texts
+from broker.domain.facts import JobFacts
+
+#: Classes as PanDA numbers them: of tasks S, A, B and C, of queues hi, mid and lo.
+CLASS_S, CLASS_A, CLASS_B, CLASS_C = 2, 1, 0, -1
+SITE_HI, SITE_MID, SITE_LO = 1, 0, -1
+
+
+@dataclass(frozen=True)
+class OwnerJobs:
+    """Jobs and cores of a user or a working group."""
+
+    running_jobs: float = 0.0
+    queued_jobs: float = 0.0
+    running_cores: float = 0.0
+    queued_cores: float = 0.0
+
+
+@dataclass(frozen=True)
+class QuotaLine:
+    """One line of an account: bytes used, and the limit; 0 and less are none."""
+
+    place: str
+    used_bytes: float
+    limit_bytes: float
+
+
+@dataclass(frozen=True)
+class UserQueue:
+    """One user's queued and running jobs of one share, at the unified queues ``unified`` (positions)."""
+
+    unified: Ints
+    queued: Floats
+    running: Floats
+
+
+@dataclass(frozen=True)
+class AnalysisGrid:
+    """Figures of users and classes at one instant. Rows that are too old are not in here.
+
+    Attributes:
+        starts: (U,) jobs of all shares that started in the last 6 hours.
+        users: by share, (U,) how many users have any job there.
+        users_running: by share, (U,) running jobs of all users, without merge jobs.
+        by_user: by user and share.
+        by_type: by share and resource type, (2, U) queued and running jobs.
+        of_user: jobs of users outside working groups.
+        of_group: jobs of working groups.
+        share_usage: running over target by share, 1.0 is the target.
+        share_usage_l1: the same with the targets of idle shares given to the busy ones, by top-level share.
+        site_class: (U,) SITE_HI, SITE_MID or SITE_LO; NaN without a fresh row.
+        user_slots_left: by user, slots that are left below USER_USAGE_THRESHOLD_A.
+        quotas: lines by account.
+        full_endpoints: endpoints at which the account has used up its quota, by account.
+    """
+
+    starts: Floats = field(default_factory=lambda: np.zeros(0))
+    users: Mapping[str, Floats] = field(default_factory=dict)
+    users_running: Mapping[str, Floats] = field(default_factory=dict)
+    by_user: Mapping[tuple[str, str], UserQueue] = field(default_factory=dict)
+    by_type: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
+    of_user: Mapping[str, OwnerJobs] = field(default_factory=dict)
+    of_group: Mapping[str, OwnerJobs] = field(default_factory=dict)
+    share_usage: Mapping[str, float] = field(default_factory=dict)
+    share_usage_l1: Mapping[str, float] = field(default_factory=dict)
+    site_class: Floats = field(default_factory=lambda: np.zeros(0))
+    user_slots_left: Mapping[str, float] = field(default_factory=dict)
+    quotas: Mapping[str, tuple[QuotaLine, ...]] = field(default_factory=dict)
+    full_endpoints: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AnalysisWork:
+    """Columns of length T beside those of the work table.
+
+    Lists of queues are comma-separated, as users write them. ``bad_jobs`` is a JSON object: for each queue the
+    finished, failed and closed jobs of the task within TW_DONE_JOB_STAT hours.
+    """
+
+    transuses: Texts
+    included_sites: Texts
+    excluded_sites: Texts
+    avoid_vp: Bools  # AV
+    allow_incomplete: Bools  # AI
+    gb_per_job: Floats  # NG, 0 without
+    task_class: Floats  # CLASS_*, NaN without a fresh evaluation
+    bad_jobs: Texts
+    jobs_estimate: Floats  # jobs that the chunk would make
+
+
+@dataclass(frozen=True)
+class AnalysisFacts(JobFacts):
+    """Facts of a block of T chunks and Q candidates for the rules of analysis."""
+
+    site_named: Bools  # (T, 1) the task names the one queue
+    named: Bools  # (T, 1) the task names queues
+    local_pass: Bools  # (T, 1) the input must be at the queue
+    transuses: Texts  # (T, 1)
+    gb_per_job: Floats  # (T, 1)
+    cloud_of_queue: Texts  # (1, Q)
+    # -- data
+    has_input: Bools  # (T, Q) as much of the input as the locality check wants
+    needs_wan: Bools  # (T, Q) input comes from elsewhere
+    avoids_vp: Bools  # (T, 1)
+    is_vp: Bools  # (1, Q)
+    locality_weight: Floats  # (T, Q)
+    # -- storage, by the scope in use
+    has_output: Bools  # (1, Q)
+    output_usable_gb: Floats  # (1, Q) NaN without a figure
+    input_usable_gb: Floats  # (1, Q) of the default input endpoint, where it is another one; NaN
+    reads_lan: Bools  # (1, Q)
+    writes_lan: Bools
+    receives: Bools
+    sends: Bools
+    over_local_quota: Bools  # (T, Q)
+    # -- load
+    queued_of_type: Floats  # (T, Q) of the share and resource type
+    running_of_type: Floats
+    share_queued: Floats  # (T, 1) over all queues
+    share_running: Floats
+    # -- earlier jobs of the task
+    jobs_finished: Floats  # (T, Q)
+    jobs_bad: Floats
+    # -- stabilizer
+    to_running_rate: Floats  # (T, Q) jobs an hour
+    user_queued: Floats  # (T, Q)
+    user_running: Floats
+    users: Floats  # (T, Q)
+    users_running: Floats
+    new_weight: Floats  # (T, Q)

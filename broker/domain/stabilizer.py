@@ -1,0 +1,90 @@
+"""Analysis Stabilizer: how many jobs a user may have queued at a queue, with every figure on the way.
+
+Source: ATLAS Analysis Job Brokerage, Analysis Stabilizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.analysis import AnalysisFacts
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Value
+
+QUEUE_LENGTH = "BASE_QUEUE_LENGTH_PER_PQ"
+WAIT_HOURS = "BASE_EXPECTED_WAIT_HOUR_ON_PQ"
+USER_LENGTH = "BASE_DEFAULT_QUEUE_LENGTH_PER_PQ_USER"
+QUEUE_RATIO = "BASE_QUEUE_RATIO_ON_PQ"
+RUNNING_RATIO = "STATIC_MAX_QUEUE_RUNNING_RATIO"
+MAX_WAIT_HOURS = "MAX_EXPECTED_WAIT_HOUR"
+KEYS = (QUEUE_LENGTH, WAIT_HOURS, USER_LENGTH, QUEUE_RATIO, RUNNING_RATIO, MAX_WAIT_HOURS)
+
+
+@dataclass(frozen=True)
+class StabilizerLoad:
+    """Jobs of the share at the queue, of all users and of one; arrays that broadcast against each other."""
+
+    queued: Floats
+    running: Floats
+    to_running_rate: Floats  # jobs an hour
+    user_queued: Floats
+    user_running: Floats
+    users: Floats
+
+
+@dataclass(frozen=True)
+class Stabilized:
+    """The figures of the stabilizer, all of the shape of the load."""
+
+    can_be_throttled: Bools
+    nq_max: Floats
+    percentage: Floats  # of nq_max that is for the user, as a fraction
+    max_q_len: Floats
+
+
+def load_of(known: AnalysisFacts) -> StabilizerLoad:
+    """The load that the stabilizer looks at."""
+    queued = known.defined + known.assigned + known.activated + known.starting
+    return StabilizerLoad(
+        queued, known.users_running, known.to_running_rate, known.user_queued, known.user_running, known.users
+    )
+
+
+def stabilize(load: StabilizerLoad, number_of: Callable[[str], float]) -> Stabilized:
+    """Whether the queue can be throttled, and the longest queue of the user.
+
+    ``number_of`` gives the value of each of KEYS. A queue without running jobs gives the user the share of one among its users; one without users that of a first.
+    """
+    length = number_of(QUEUE_LENGTH)
+    enough = (load.queued >= length) & (load.queued >= number_of(WAIT_HOURS) * load.to_running_rate)
+    nq_max = np.maximum(
+        np.maximum(length, number_of(RUNNING_RATIO) * load.running),
+        number_of(MAX_WAIT_HOURS) * load.to_running_rate,
+    )
+    of_running = np.divide(
+        load.user_running, load.running, out=np.zeros(np.shape(load.running)), where=load.running > 0
+    )
+    percentage = np.maximum(of_running, 1.0 / np.maximum(load.users, 1.0))
+    max_q_len = np.maximum(
+        np.maximum(number_of(USER_LENGTH), number_of(QUEUE_RATIO) * load.running), nq_max * percentage
+    )
+    return Stabilized(np.asarray(enough), np.asarray(nq_max), np.asarray(percentage), np.asarray(max_q_len))
+
+
+def figures(load: StabilizerLoad, found: Stabilized) -> dict[str, Value]:
+    """Every figure for one chunk and one candidate, under the names of the specification."""
+    return {
+        "nQ": float(load.queued.item()),
+        "nR": float(load.running.item()),
+        "trr": float(load.to_running_rate.item()),
+        "nQ_user": float(load.user_queued.item()),
+        "nR_user": float(load.user_running.item()),
+        "nUsers": float(load.users.item()),
+        "can_be_throttled": bool(found.can_be_throttled.item()),
+        "nQ_max": float(found.nq_max.item()),
+        "percentage": float(found.percentage.item()),
+        "max_q_len": float(found.max_q_len.item()),
+    }

@@ -1,0 +1,19 @@
+"""The chain of the analysis brokerage: which of its rules are reasons for the second pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.engine.chain import Chain
+
+#: The filters for temporary issues; a rejection by any other is a persistent one, whatever it is in production.
+TEMPORARY_ISSUES = frozenset({"queue_cap", "bad_jobs", "user_queue_length"})
+
+
+@dataclass(frozen=True)
+class AnalysisChain(Chain):
+    """The rules of a job brokerage for analysis."""
+
+    def is_persistent(self, index: int) -> bool:
+        """Whether a rejection by the filter of this index (or by its not being able to judge) lasts."""
+        return self.filters[index % len(self.filters)].name not in TEMPORARY_ISSUES

@@ -1,0 +1,219 @@
+"""Where the input of analysis is, and which queues may have the chunk for it.
+
+Source: ATLAS Analysis Job Brokerage, input data locality; PanDA analysis brokerage, data availability and locality.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.analysis import AnalysisWork
+from broker.domain.arrays import Bools, Floats, Ints, codes_of
+from broker.domain.work import Work
+from broker.engine.data_facts import InputLimits
+from broker.snapshot.snapshot import Snapshot
+
+VP_ENDING = "_VP_DISK"
+#: Datasets that are kept together although no rule says so.
+NEVER_DISTRIBUTED = "ddo"
+#: Weight of a dataset that is not on a disk of the queue.
+OFF_DISK_WEIGHT = 0.001
+GIB = 2.0**30
+#: GB on the disks of a queue that double its weight.
+GB_OF_WEIGHT = 10.0
+NO_COMPLETE_REPLICA = "no_complete_replica"
+
+
+@dataclass(frozen=True)
+class AnalysisData:
+    """Input by chunk (T,) and unified queue (T, U)."""
+
+    has_input: Bools  # (T, U) what the locality check keeps
+    datasets_weight: Floats  # (T, U) number of datasets on disk, 0.001 for each that is not
+    disk_gb: Floats  # (T, U) GiB on disks of the queue
+    big: Bools  # (T,) the whole input is at least 1 GiB
+    real: Bools  # (T,) there is real input
+    union: Bools  # (T,) no queue has all datasets
+    distributed: Bools  # (T,)
+    remote_source: Bools  # (T,)
+    lost: Bools  # (T,) a dataset has no complete replica
+
+
+def scope_in_use(snapshot: Snapshot, inputs: bool) -> Bools:
+    """(L,): relations of the scope in use: analysis where the queue defines it, else default."""
+    relations = snapshot.relations
+    role = relations.is_input if inputs else relations.is_output
+    of_analysis = role & (relations.scope == "analysis")
+    defines = np.zeros(len(snapshot.unified), dtype=np.bool_)
+    defines[relations.unified[of_analysis]] = True
+    return np.asarray(of_analysis | (role & (relations.scope == "default") & ~defines[relations.unified]))
+
+
+def vp_queues(snapshot: Snapshot) -> Bools:
+    """(U,): queues that read from virtual placement."""
+    virtual = np.array([str(name).endswith(VP_ENDING) for name in snapshot.storages.name], dtype=np.bool_)
+    found = np.zeros(len(snapshot.unified), dtype=np.bool_)
+    rows = np.flatnonzero(scope_in_use(snapshot, True))
+    found[snapshot.relations.unified[rows[virtual[snapshot.relations.storage[rows]]]]] = True
+    return found
+
+
+@dataclass(frozen=True)
+class _Entries:
+    """Replicas at queues: one row for each input, unified queue and endpoint."""
+
+    at: Ints  # input
+    unified: Ints
+    complete: Bools
+    tape: Bools
+    vp: Bools
+    bytes: Floats
+
+
+def gather_analysis_data(
+    work: Work, wishes: AnalysisWork, initial: Bools, snapshot: Snapshot, limits: InputLimits
+) -> AnalysisData:
+    """What the replicas mean; ``initial`` (T, U) are the candidates of each chunk."""
+    inputs, chunks = work.inputs, work.chunks
+    real = ~inputs.is_pseudo
+    storage = codes_of(work.replicas.rse, list(snapshot.storages.name))
+    enough, truly = _completeness(work, limits)
+    size = len(inputs)
+    lan, wan = _readable(snapshot, storage)
+    seen = lan | wan
+    disk = ~work.replicas.is_tape
+    flags = {
+        "disk": _any(work.replicas.input, enough & disk & seen, size),
+        "truly": _any(work.replicas.input, truly & disk & seen, size),
+        "tape": _any(work.replicas.input, enough & ~disk & seen, size),
+        "wan": _any(work.replicas.input, enough & wan, size),
+    }
+    able = snapshot.unified.runs_analysis | initial.any(axis=0)
+    entries = _entries(work, snapshot, storage, enough, able)
+    placed = _any(entries.at, np.ones(len(entries.at), dtype=np.bool_), size)
+    whole = _any(entries.at, entries.complete, size)
+    never = np.array([str(name).startswith(NEVER_DISTRIBUTED) for name in inputs.name], dtype=np.bool_)
+    distributed = real & inputs.distributed & placed & ~whole & ~never
+    lost = real & ~flags["disk"] & ~flags["tape"] & ~distributed & ~wishes.allow_incomplete[inputs.chunk]
+    uses_vp = ~(chunks.merging | wishes.avoid_vp | chunks.scout | chunks.use_local_io)[inputs.chunk] & ~distributed
+    lists = _Lists(entries, initial[inputs.chunk], distributed | ~flags["truly"], uses_vp)
+    has_input, union = _over_datasets(lists, inputs.chunk[real], real, len(chunks))
+    count = len(chunks)
+    shape = (count, len(snapshot.unified))
+    weight = np.zeros(shape)
+    np.add.at(weight, inputs.chunk[real], np.where(lists.disk, 1.0, np.where(lists.anywhere, OFF_DISK_WEIGHT, 0))[real])
+    return AnalysisData(
+        has_input=has_input,
+        datasets_weight=weight,
+        disk_gb=_disk_gb(entries, inputs.chunk, shape),
+        big=np.bincount(inputs.chunk, weights=np.where(real, inputs.bytes, 0.0), minlength=count) >= GIB,
+        real=_any(inputs.chunk, real, count),
+        union=union,
+        distributed=_any(inputs.chunk, distributed, count),
+        remote_source=~_any(inputs.chunk, real & ~distributed & ~flags["wan"], count),
+        lost=_any(inputs.chunk, lost, count),
+    )
+
+
+def _any(groups: Ints, flags: Bools, size: int) -> Bools:
+    result = np.zeros(size, dtype=np.bool_)
+    result[groups[flags]] = True
+    return result
+
+
+def _completeness(work: Work, limits: InputLimits) -> tuple[Bools, Bools]:
+    """(R,) twice: regarded as complete, and truly complete."""
+    replicas = work.replicas
+    missing = replicas.total - replicas.found
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = replicas.found / replicas.total * 100.0
+    truly = (missing == 0) & ~replicas.is_vp
+    some = (replicas.total > 0) & (replicas.found > 0)
+    close = some & ((missing <= limits.max_missing_files) | (share >= limits.min_completeness_percent))
+    return np.asarray((truly | close) & ~replicas.is_vp), np.asarray(truly)
+
+
+def _readable(snapshot: Snapshot, storage: Ints) -> tuple[Bools, Bools]:
+    if len(snapshot.storages) == 0:
+        return np.ones(len(storage), np.bool_), np.ones(len(storage), np.bool_)
+    known, at = storage >= 0, np.maximum(storage, 0)
+    return ~known | snapshot.storages.read_lan[at], ~known | snapshot.storages.read_wan[at]
+
+
+def _entries(work: Work, snapshot: Snapshot, storage: Ints, enough: Bools, able: Bools) -> _Entries:
+    relations, replicas = snapshot.relations, work.replicas
+    reading = np.flatnonzero(scope_in_use(snapshot, True))
+    reading = reading[np.argsort(relations.storage[reading], kind="stable")]
+    by_storage = relations.storage[reading]
+    rows = np.flatnonzero(storage >= 0)
+    first = np.searchsorted(by_storage, storage[rows], side="left")
+    count = np.searchsorted(by_storage, storage[rows], side="right") - first
+    row = np.repeat(rows, count)
+    offset = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    queue = relations.unified[reading[np.repeat(first, count) + offset]]
+    unknown = np.isnan(replicas.found[row])
+    kept = (~unknown | replicas.is_vp[row]) & able[queue]
+    row, queue = row[kept], queue[kept]
+    return _Entries(
+        at=replicas.input[row],
+        unified=queue,
+        complete=enough[row] | replicas.is_vp[row],
+        tape=replicas.is_tape[row],
+        vp=replicas.is_vp[row],
+        bytes=replicas.chunk_bytes[row],
+    )
+
+
+class _Lists:
+    """For each input (I, U) the queues that have it: anywhere, and on disk."""
+
+    def __init__(self, entries: _Entries, candidates: Bools, incomplete_allowed: Bools, uses_vp: Bools) -> None:
+        self._entries, self._shape = entries, candidates.shape
+        tape, vp, complete = entries.tape, entries.vp, entries.complete
+        real_disk = self._table(complete & ~vp & ~tape) & candidates
+        on_disk_somewhere = real_disk.any(axis=1, keepdims=True)
+        usable = candidates & ~(self._table(vp) & on_disk_somewhere)
+        joined = incomplete_allowed[:, None] & ~on_disk_somewhere
+        allowed = ~tape & (~vp | uses_vp[entries.at])
+        self.anywhere = self._result(complete, ~complete, usable, joined)
+        self.disk = self._result(complete & allowed, ~complete & allowed, usable, joined)
+
+    def _table(self, flags: Bools) -> Bools:
+        table = np.zeros(self._shape, dtype=np.bool_)
+        table[self._entries.at[flags], self._entries.unified[flags]] = True
+        return table
+
+    def _result(self, complete: Bools, partial: Bools, usable: Bools, joined: Bools) -> Bools:
+        whole, parts = self._table(complete) & usable, self._table(partial) & usable
+        return np.asarray(whole | (parts & (joined | ~whole.any(axis=1, keepdims=True))))
+
+
+def _over_datasets(lists: _Lists, owner: Ints, real: Bools, count: int) -> tuple[Bools, Bools]:
+    """(T, U) queues that have the input, and (T,) whether that is only a part of the datasets.
+
+    First those with all datasets on disk, else with all anywhere, else with any on disk, else with any.
+    """
+    width = lists.disk.shape[1]
+    datasets = np.bincount(owner, minlength=count)[:, None]
+    having = []
+    for table in (lists.disk, lists.anywhere):
+        sums = np.zeros((count, width))
+        np.add.at(sums, owner, table[real])
+        having.append(sums)
+    choices = [having[0] == datasets, having[1] == datasets, having[0] > 0, having[1] > 0]
+    found = [choice.any(axis=1) for choice in choices]
+    result = np.select([flags[:, None] for flags in found], choices, default=np.zeros((count, width), dtype=np.bool_))
+    result[datasets[:, 0] == 0] = True
+    return np.asarray(result), np.asarray(~found[0] & ~found[1] & (datasets[:, 0] > 0))
+
+
+def _disk_gb(entries: _Entries, chunk_of: Ints, shape: tuple[int, int]) -> Floats:
+    """(T, U) GiB of the chunk on the disks of the queue; of several copies the largest counts."""
+    rows = np.flatnonzero(~entries.tape & (entries.bytes > 0))
+    largest = np.zeros((len(chunk_of), shape[1]))
+    np.maximum.at(largest, (entries.at[rows], entries.unified[rows]), entries.bytes[rows])
+    result = np.zeros(shape)
+    np.add.at(result, chunk_of, largest)
+    return result / GIB

@@ -1,0 +1,44 @@
+"""Single-core jobs go to single-core queues, multi-core jobs to multi-core queues."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation, Value
+from broker.domain.facts import JobFacts
+from broker.domain.queues import QueueTable
+from broker.domain.work import WorkTable
+from broker.rules.contract import Filter, TuningView
+from broker.rules.core_counts import is_multi_core, task_cores
+from broker.rules.observing import flag, number
+
+PROVENANCE = "ATLAS Analysis Job Brokerage"
+
+
+class CoreKind(Filter):
+    """Single-core or multi-core, as the task asks.
+
+    Keeps queues of one core for tasks of one core, and queues of several for tasks of several; 0 cores take both.
+
+    Source: PanDA analysis brokerage, filters.
+    """
+
+    name = "core_kind"
+    code = "cpucore"
+    title = "Single-core or multi-core, as the task asks"
+    sources = ("queues",)
+    provenance = PROVENANCE
+
+    def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools:
+        """(T, Q)."""
+        cores = task_cores(tasks)
+        return np.asarray((cores == 0) | ((cores > 1) == is_multi_core(candidates)))
+
+    def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
+        """Single-core or multi-core."""
+        cores = number(task_cores(tasks)) or 0.0
+        wanted = "any" if cores == 0 else "multi-core" if cores > 1 else "single-core"
+        seen = wanted if cores == 0 else "multi-core" if flag(is_multi_core(candidates)) else "single-core"
+        inputs: dict[str, Value] = {"queue_cores": number(candidates.cores), "task_cores": cores}
+        return Observation(seen, "==", wanted, "cores", "task.corecount", inputs)

@@ -1,0 +1,47 @@
+"""Input that comes from elsewhere needs space."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.domain.facts import JobFacts
+from broker.domain.queues import QueueTable
+from broker.domain.work import WorkTable
+from broker.rules.analysis.facts import of_analysis
+from broker.rules.contract import Filter, TuningView
+from broker.rules.observing import number
+
+PROVENANCE = "ATLAS Analysis Job Brokerage"
+KEY = "STORAGE_MIN_FREE_SIZE"
+
+
+class InputSpace(Filter):
+    """There is space for the input.
+
+    Rejects queues whose default input endpoint, where it is another than that for the output, has not more usable
+    space than STORAGE_MIN_FREE_SIZE. Asked in a pass without the locality check.
+
+    Source: PanDA analysis brokerage, filters.
+    """
+
+    name = "input_space"
+    code = "disk"
+    title = "There is space for the input"
+    keys = (KEY,)
+    sources = ("storages",)
+    provenance = PROVENANCE
+
+    def applies(self, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Bools:
+        """Chunks with input, in a pass without the locality check."""
+        return np.asarray(~of_analysis(facts).local_pass & (tasks.total_files > 0))
+
+    def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools:
+        """(1, Q)."""
+        return np.asarray(~(of_analysis(facts).input_usable_gb <= tuning.number(KEY)))
+
+    def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
+        """The usable space."""
+        seen = number(of_analysis(facts).input_usable_gb)
+        return Observation(seen, ">", None if seen is None else tuning.number(KEY), "GB", KEY)

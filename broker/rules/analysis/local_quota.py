@@ -1,0 +1,40 @@
+"""The owner must not have used up the quota at the endpoint."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.domain.facts import JobFacts
+from broker.domain.queues import QueueTable
+from broker.domain.work import WorkTable
+from broker.rules.analysis.facts import of_analysis
+from broker.rules.contract import Filter, TuningView
+from broker.rules.observing import flag
+
+PROVENANCE = "ATLAS Analysis Job Brokerage"
+
+
+class LocalQuota(Filter):
+    """The owner has quota at the endpoint for the output.
+
+    Rejects queues whose default output endpoint is one at which the owner of the task has used up the local
+    quota.
+
+    Source: PanDA analysis brokerage, filters.
+    """
+
+    name = "local_quota"
+    code = "local_quota"
+    title = "The owner has quota at the endpoint for the output"
+    sources = ("quota",)
+    provenance = PROVENANCE
+
+    def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools:
+        """(T, Q)."""
+        return np.asarray(~of_analysis(facts).over_local_quota)
+
+    def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
+        """Whether the quota is used up."""
+        return Observation(flag(of_analysis(facts).over_local_quota), "==", False, "-", "rule")

@@ -1,0 +1,57 @@
+"""One user must not fill a queue."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.domain.facts import JobFacts
+from broker.domain.queues import QueueTable
+from broker.domain.stabilizer import KEYS, figures, load_of, stabilize
+from broker.domain.work import WorkTable
+from broker.rules.analysis.facts import of_analysis
+from broker.rules.contract import Filter, TuningView
+from broker.rules.observing import flag, number
+
+PROVENANCE = "ATLAS Analysis Job Brokerage"
+
+
+class UserQueueLength(Filter):
+    """The user has not too many queued jobs at the queue.
+
+    Rejects queues at which the user has more queued jobs of the share than max_q_len, where the queue can be
+    throttled at all. Not for merging, nor for the one queue that a task names. Source: Analysis Stabilizer.
+
+    Source: ATLAS Analysis Job Brokerage, Analysis Stabilizer.
+    """
+
+    name = "user_queue_length"
+    code = "user_queue_length"
+    title = "The user has not too many queued jobs at the queue"
+    kind = "temporary"
+    keys = KEYS
+    sources = (
+        "jobs",
+        "user_jobs",
+    )
+    unknown_policy = "keep"
+    provenance = PROVENANCE
+
+    def applies(self, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Bools:
+        """Chunks that neither merge nor name their one queue."""
+        return np.asarray(~tasks.merging & ~of_analysis(facts).site_named)
+
+    def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools:
+        """(T, Q)."""
+        known = of_analysis(facts)
+        found = stabilize(load_of(known), tuning.number)
+        return np.asarray(~found.can_be_throttled | (known.user_queued <= found.max_q_len))
+
+    def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
+        """The user's queued jobs, and every figure behind the limit."""
+        known = of_analysis(facts)
+        load = load_of(known)
+        found = stabilize(load, tuning.number)
+        limit = number(found.max_q_len) if flag(found.can_be_throttled) else None
+        return Observation(number(known.user_queued), "<=", limit, "jobs", "rule", dict(figures(load, found)))
