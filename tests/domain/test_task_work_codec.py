@@ -1,0 +1,86 @@
+"""The stored work of a task gives the same facts again, and says so when it cannot be read."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.brokerages import production_job, production_task
+from broker.brokerages.production_task import task_cycle
+from broker.domain.task_work import TaskWork
+from broker.domain.task_work_codec import decode_task_work, encode_task_work, task_of
+from broker.domain.work_codec import WorkCorruptError
+from broker.store.database import Database
+from tests.brokerages.small_grid import GB, TASK, dataset, input_files, replica
+from tests.brokerages.task_grid import busy, outputs, pseudo_input, task_scenario, waiting
+from tests.brokerages.test_task_placing import cycle_of
+
+
+def tables_equal(one: Any, other: Any) -> None:
+    for field in dataclasses.fields(one):
+        np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name), err_msg=field.name)
+
+
+@pytest.fixture
+def cycle(database: Database) -> Any:
+    """Two tasks: one with pseudo input, one with data at two places; and work at ALPHA."""
+    second = TASK + 1
+    task, work = busy(101, "ALPHA", 700)
+    scenario = task_scenario(
+        jedi_tasks=[waiting(), waiting(jeditaskid=second, iointensity=900), task],
+        jedi_datasets=[
+            pseudo_input(),
+            *outputs(),
+            dataset(10, jeditaskid=second, datasetid=8500, nevents=1000),
+            *outputs(second, 8600),
+            work,
+        ],
+        jedi_dataset_contents=[
+            *input_files(5, 0, type="pseudo_input", fsize=None),
+            *(
+                {**row, "jeditaskid": second, "datasetid": 8500, "fileid": row["fileid"] + 50}
+                for row in input_files(10, 2 * GB)
+            ),
+        ],
+        dataset_replicas=[replica("ALPHA", 10, 10), replica("BETA", 5, 10)],
+    )
+    return cycle_of(database, scenario)
+
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_a_task_alone_is_decided_as_among_others(cycle: Any, row: int) -> None:
+    packed = encode_task_work(
+        task_of(cycle.work, row), cycle.snapshot.nuclei.name, cycle.all_work_hs06s, cycle.remaining_work(row)
+    )
+    again = decode_task_work(packed)
+    assert len(again.tasks) == 1
+    alone = task_cycle(cycle.snapshot, again, cycle.tuning, production_task.chain(), production_job.chain())
+    before, after = cycle.result(row), alone.result(0)
+    assert after.weight == pytest.approx(before.weight) and after.left.tolist() == before.left.tolist()
+    assert alone.facts.expected_output_gb == pytest.approx(cycle.facts.expected_output_gb)
+    for name in ("any_bytes", "disk_files", "able_queues", "usable_gb"):
+        assert getattr(alone.facts, name)[0] == pytest.approx(getattr(cycle.facts, name)[row])
+
+
+def test_columns_survive(cycle: Any) -> None:
+    work: TaskWork = task_of(cycle.work, 1)
+    zero = np.zeros(len(cycle.snapshot.nuclei))
+    again = decode_task_work(encode_task_work(work, cycle.snapshot.nuclei.name, zero, zero))
+    for name in ("tasks", "outputs", "parts", "replicas"):
+        tables_equal(getattr(again, name), getattr(work, name))
+    for name in ("chunks", "inputs", "replicas"):
+        tables_equal(getattr(again.hint, name), getattr(work.hint, name))
+    assert len(again.parts) == 1 and len(again.replicas) == 2
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"no zlib", zlib.compress(b"{"), zlib.compress(b"{}"), zlib.compress(b"[]"), zlib.compress(b'{"a":1}')],
+)
+def test_damaged_work(data: bytes) -> None:
+    with pytest.raises(WorkCorruptError, match=r"cannot be read|no column"):
+        decode_task_work(data)
