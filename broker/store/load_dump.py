@@ -19,6 +19,7 @@ from broker.store.scenario_file import BadScenario, Row, Scenario
 from broker.store.scenario_values import BadValue, from_column, to_column
 from broker.store.schema_files import PANDA, TableShape, declared_tables
 from broker.store.tables import own_tables, read_columns, read_own_columns
+from broker.store.worker_node_summaries import SUMMARIES, note_refresh, write_differences
 
 REPLICA_TABLES = (
     "dataset_replicas",
@@ -42,6 +43,7 @@ _ABOUT_SCENARIO = (
     "sss_identity",
     "sss_property",
     "task_alternatives",
+    "summary_refreshes",
 )
 """Tables of ours with what was done about a scenario: forgotten when another one replaces it."""
 
@@ -53,19 +55,6 @@ _SEQUENCES = {
     "jedi_datasets_id_seq": (("jedi_datasets", "datasetid"),),
     "filestable4_row_id_seq": (("filestable4", "row_id"),),
 }
-
-# What the view of that name computes: GPUs seen within a month, by queue and by distinct combination.
-_GPU_SUMMARY = """
-INSERT INTO {panda}.mv_worker_node_gpu_summary (site, panda_queue, vendor, model, vram, architecture, framework,
-    framework_version, driver_version, gpus_per_host, host_count)
-SELECT g.site, q.panda_queue, g.vendor, g.model, g.vram, g.architecture, g.framework,
-    g.framework_version, g.driver_version, g.count, count(*)
-FROM {panda}.worker_node_gpus g
-JOIN {panda}.worker_node_queue q ON q.site = g.site AND q.host_name = g.host_name
-WHERE g.last_seen > CAST(:now AS timestamp) - interval '1 month'
-GROUP BY g.site, q.panda_queue, g.vendor, g.model, g.vram, g.architecture, g.framework,
-    g.framework_version, g.driver_version, g.count
-"""
 
 
 class TablesNotEmpty(Refused):
@@ -146,7 +135,7 @@ def load(database: Database, scenario: Scenario, *, replace: bool = False) -> di
         _make_room(connection, tables.values(), replace=replace)
         for one in prepared:
             _copy(database.raw(connection), one)
-        _summarise_gpus(connection, database.names, scenario)
+        _summarise_nodes(connection, database.names, scenario, tables)
         _raise_sequences(connection, database.names)
         _set_clock(connection, scenario.now)
         for one in prepared:
@@ -255,9 +244,15 @@ def _copy(connection: psycopg.Connection[Any], prepared: Prepared) -> None:
         raise BadScenario(error.diag.message_primary or str(error), where[:300], "correct the row") from error
 
 
-def _summarise_gpus(connection: sa.Connection, names: Names, scenario: Scenario) -> None:
-    if scenario.tables.get("worker_node_gpus") and not scenario.tables.get("mv_worker_node_gpu_summary"):
-        connection.execute(sa.text(names.sql(_GPU_SUMMARY)), {"now": scenario.now.replace(tzinfo=None)})
+def _summarise_nodes(
+    connection: sa.Connection, names: Names, scenario: Scenario, tables: Mapping[str, ScenarioTable]
+) -> None:
+    """Make the summaries of worker nodes that a scenario does not hold, where it holds what they are made from."""
+    for summary in SUMMARIES:
+        reported = all(scenario.tables.get(table) for table in summary.reports)
+        if reported and not scenario.tables.get(summary.table):
+            write_differences(connection, names, summary, tuple(tables[summary.table].columns), scenario.now)
+            note_refresh(connection, summary, scenario.now)
 
 
 def _raise_sequences(connection: sa.Connection, names: Names) -> None:

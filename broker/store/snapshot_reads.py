@@ -16,6 +16,7 @@ from broker.snapshot.build_links import KEYS
 from broker.snapshot.raw import RawSource, Rows
 from broker.store import feature_rows
 from broker.store.tables import TableCatalogue
+from broker.store.worker_node_summaries import CPU_SUMMARY, GPU_SUMMARY, refreshed_for
 
 JobStatistics = Literal["live", "panda"]
 
@@ -136,6 +137,9 @@ READS: dict[str, tuple[TableRead, ...]] = {
     ),
 }
 
+#: Sources whose rows carry no time, and the summary whose refresh tells their age.
+_SUMMARIES = {"worker_nodes": CPU_SUMMARY.table, "gpus": GPU_SUMMARY.table}
+
 _COUNT_COLUMNS = (
     "computingsite",
     "gshare",
@@ -196,7 +200,9 @@ def read_sources(
     sources: dict[str, RawSource] = {}
     for name, reads in READS.items():
         tables = {read.table: _read(connection, catalogue, read) for read in reads}
-        sources[name] = RawSource(name, tables, _newest(tables, reads))
+        summary = _SUMMARIES.get(name)
+        newest = _newest(tables, reads) if summary is None else refreshed_for(connection, summary)
+        sources[name] = RawSource(name, tables, newest)
         tick()
     sources["jobs"] = _read_jobs(connection, catalogue, job_statistics)
     sources["features"] = feature_rows.read_source(connection)
