@@ -15,13 +15,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from broker import resources
 from broker.cli.context import open_store, settings_of
-from broker.cli.demo_cycle import broker_once
+from broker.cli.demo_cycle import JOB_AGENT, TASK_AGENT, broker_once
 from broker.cli.demo_report import DemoRun, print_next, print_report, report_object
 from broker.cli.explain import answers_about
 from broker.cli.output import console, print_json
 from broker.demo.facts import DemoFacts, facts_from_texts
 from broker.demo.grid import build_scenario
-from broker.demo.summary import Decision, Summary, summarise
+from broker.demo.summary import Decision, Summary, nuclei_given, summarise
 from broker.demo.task_rows import FIRST_TASK
 from broker.engine.why_not import Answer
 from broker.store.database import Database
@@ -115,6 +115,10 @@ def _run(
     rows = sum(len(table) for table in scenario.tables.values())
     with stages.stage(f"Loading {rows:,} rows"):
         load(database, scenario, replace=own)
+    of_tasks: list[Decision] = []
+    waiting = sum(task.waits_for_nucleus for task in facts.tasks)
+    with stages.stage("Finding nuclei", waiting):
+        broker_once(TASK_AGENT, database, scenario.now, seed, of_tasks.append)
     told: list[Decision] = []
     with stages.stage("Brokering", len(facts.tasks)) as step:
 
@@ -122,7 +126,7 @@ def _run(
             told.append(decision)
             step.advance()
 
-        broker_once(database, scenario.now, seed, tell)
+        broker_once(JOB_AGENT, database, scenario.now, seed, tell)
     summary = summarise(told)
     with stages.stage("Asking why"):
         explained = _explanation(database, facts, summary, told)
@@ -142,6 +146,7 @@ def _run(
         explained=explained,
         where=where,
         commands=_commands(where if own else None, summary, explained),
+        nuclei=nuclei_given(of_tasks, told),
     )
 
 
@@ -173,6 +178,7 @@ def _commands(home: str | None, summary: Summary, explained: tuple[int, Sequence
         *first,
         *waiting,
         f"broker explain {FIRST_TASK}",
+        "broker rules production_task",
         "broker rules production_job",
         "broker config set 'NQUEUELIMITSITE_MC 23' 800 --reason 'let queues hold more jobs'",
         "broker run production_job --dry-run",

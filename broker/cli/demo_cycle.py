@@ -1,4 +1,4 @@
-"""One cycle of the production job brokerage for the demonstration, as ``broker serve`` would run it."""
+"""One cycle of an agent for the demonstration, as ``broker serve`` would run it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from broker.errors import BrokerError, Refused
 from broker.store.agent_runs import RunRecord
 from broker.store.database import Database
 
-AGENT = "production_job"
+TASK_AGENT, JOB_AGENT = "production_task", "production_job"
 
 
-def broker_once(database: Database, now: datetime, seed: int, tell: Callable[[dict[str, Any]], None]) -> RunRecord:
+def broker_once(
+    agent_name: str, database: Database, now: datetime, seed: int, tell: Callable[[dict[str, Any]], None]
+) -> RunRecord:
     """Run one cycle that writes, under the agent's lease.
 
     Args:
+        agent_name: of the agent.
         database: with the work.
         now: the instant for which it decides, aware.
         seed: of everything random in it.
@@ -31,19 +34,19 @@ def broker_once(database: Database, now: datetime, seed: int, tell: Callable[[di
         BrokerError: the cycle did not end well; the message names how.
     """
     agents = configuration.load(resources.path("config/agents.yaml"), registry.NAMES)
-    section = agents.agents[AGENT]
-    agent = registry.make(AGENT, section.options, process.load_process(resources.path("config/broker.yaml")))
+    section = agents.agents[agent_name]
+    agent = registry.make(agent_name, section.options, process.load_process(resources.path("config/broker.yaml")))
     keeper = LeaseKeeper(database, holder_name(), agents.lease_terms)
     keeper.start()
     try:
-        lease = keeper.acquire(AGENT)
+        lease = keeper.acquire(agent_name)
         if lease is None:
             raise Refused(
                 "another broker works on the demonstration, or one was killed just now",
                 repr(database),
                 f"try again in {agents.leases.length_s:g} s",
             )
-        run_id = cycle.open_run(database, AGENT, lease)
+        run_id = cycle.open_run(database, agent_name, lease)
         request = CycleRequest(tell=tell)
         context = CycleContext(
             database, now, seed, section.cycle_budget_s, request, lease=lease, run_id=run_id, believes=keeper.trusts
@@ -54,6 +57,6 @@ def broker_once(database: Database, now: datetime, seed: int, tell: Callable[[di
     if record.outcome != "done":
         last_line = (record.error or "no reason given").strip().splitlines()[-1]
         raise BrokerError(
-            f"the cycle ended as {record.outcome}: {last_line}", f"agent {AGENT}", "see error in broker.agent_runs"
+            f"the cycle ended as {record.outcome}: {last_line}", f"agent {agent_name}", "see error in broker.agent_runs"
         )
     return record

@@ -8,7 +8,7 @@ from typing import Any
 
 from broker.cli.decided import describe_answer, sentence
 from broker.cli.output import escaped, print_table
-from broker.demo.summary import Summary
+from broker.demo.summary import NucleusGiven, Summary
 from broker.engine.why_not import Answer
 
 SHOWN_QUEUES = 20
@@ -27,6 +27,7 @@ class DemoRun:
         explained: the task looked at more closely, and for some of its queues why they did not take it.
         where: the address of the database, for people.
         commands: what to try next, one command a line.
+        nuclei: the tasks that waited for a nucleus, with what became of them.
     """
 
     summary: Summary
@@ -36,12 +37,14 @@ class DemoRun:
     explained: tuple[int, Sequence[Answer]] | None
     where: str
     commands: Sequence[str]
+    nuclei: Sequence[NucleusGiven] = ()
 
 
 def report_object(run: DemoRun) -> dict[str, Any]:
     """The run as one object for ``--json``."""
     return {
         "demo": dict(run.grid),
+        "nuclei": [asdict(given) for given in run.nuclei],
         **asdict(run.summary),
         "explained": None
         if run.explained is None
@@ -57,6 +60,7 @@ def print_report(run: DemoRun) -> None:
     summary = run.summary
     counted = ", ".join(f"{number:,} {name}" for name, number in run.grid.items())
     print(f"A made-up grid with real names: {counted}.\n")
+    _print_nuclei(run)
     _print_assignments(summary)
     _print_funnel(summary)
     _print_waiting(run)
@@ -73,6 +77,18 @@ def print_next(run: DemoRun) -> None:
     print(f"\nThe grid stays in {escaped(run.where)}. Try next:")
     for command in run.commands:
         print(f"  {escaped(command)}")
+
+
+def _print_nuclei(run: DemoRun) -> None:
+    rows = []
+    for given in run.nuclei:
+        name, remark = run.titles.get(given.jeditaskid, ("", ""))
+        weight = None if given.weight is None else round(given.weight, 6)
+        got = given.nucleus or f"none: {given.reason}"
+        rows.append((given.jeditaskid, name, got, given.candidates, weight, given.jobs, given.queues, remark))
+    columns = ("task", "name", "nucleus", "of", "weight", "jobs", "queues", "about it")
+    if rows:
+        print_table(columns, rows, title="Tasks that waited for a nucleus, and their jobs")
 
 
 def _print_assignments(summary: Summary) -> None:

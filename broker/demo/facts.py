@@ -176,6 +176,11 @@ class TaskFacts(_Facts):
         """Master files that one job takes."""
         return self.files_per_job or self.expected_files_per_job or 1
 
+    @property
+    def waits_for_nucleus(self) -> bool:
+        """Whether the task brokerage has to find its nucleus; ``nucleus`` only says where its input is by default."""
+        return self.status == "assigning"
+
 
 class DemoFacts(_Facts):
     """All facts of the demonstration grid."""

@@ -64,6 +64,38 @@ class Summary:
     unplaced: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class NucleusGiven:
+    """A task that waited for a nucleus: which it got (None: none, for ``reason``), and what became of its jobs.
+
+    ``candidates`` is the number of nuclei among which it was drawn, ``weight`` that of the one drawn.
+    """
+
+    jeditaskid: int
+    nucleus: str | None
+    reason: str
+    candidates: int
+    weight: float | None
+    jobs: int
+    queues: int
+
+
+def nuclei_given(of_tasks: Iterable[Decision], of_jobs: Iterable[Decision]) -> tuple[NucleusGiven, ...]:
+    """What the task brokerage decided, with the jobs that the job brokerage then placed."""
+    jobs: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for decision in of_jobs:
+        for name, number in (decision.get("assigned") or {}).items():
+            jobs[int(decision["jeditaskid"])][name.partition("/")[0]] += number
+    return tuple(_given(decision, jobs[int(decision["jeditaskid"])]) for decision in of_tasks)
+
+
+def _given(decision: Decision, jobs: Counter[str]) -> NucleusGiven:
+    candidates = decision["candidates"] if decision["outcome"] == "brokered" else []
+    first = candidates[0] if candidates else {"name": None, "weight": None}
+    task, reason = int(decision["jeditaskid"]), str(decision["reason"])
+    return NucleusGiven(task, first["name"], reason, len(candidates), first["weight"], jobs.total(), len(jobs))
+
+
 def summarise(decisions: Iterable[Decision]) -> Summary:
     """Add up the decisions of one cycle; queues come by jobs, most first, then by name."""
     listed = list(decisions)

@@ -91,7 +91,7 @@ def _task_row(facts: DemoFacts, clock: Clock, task_id: int, task: TaskFacts, sha
         "gshare": task.share,
         "cloud": "WORLD",
         "site": task.queues,
-        "nucleus": task.nucleus,
+        "nucleus": None if task.waits_for_nucleus else task.nucleus,
         "parent_tid": task_id,
         "attemptnr": 1,
         "campaign": task.share,

@@ -61,6 +61,8 @@ def test_the_same_seed_gives_the_same_jobs_and_what_it_proposes_works(broker: Ru
     assert told["jobs"] >= 1800
     assert told["funnel"][-1]["left"] == told["candidates"] - sum(line["removed"] for line in told["funnel"])
     assert told["waiting"]
+    assert sum(given["nucleus"] is not None and given["jobs"] > 0 for given in told["nuclei"]) >= 3
+    assert "no_complete_replica" in {given["reason"] for given in told["nuclei"]}
     assert told["explained"]["answers"]
 
     export, *commands = told["next"]
@@ -72,15 +74,22 @@ def test_the_same_seed_gives_the_same_jobs_and_what_it_proposes_works(broker: Ru
         assert done.stdout
 
     again = _told(broker("demo", "--quick", "--json"))
-    assert [again[key] for key in ("jobs", "queues", "funnel", "waiting")] == [
-        told[key] for key in ("jobs", "queues", "funnel", "waiting")
+    assert [again[key] for key in ("nuclei", "jobs", "queues", "funnel", "waiting")] == [
+        told[key] for key in ("nuclei", "jobs", "queues", "funnel", "waiting")
     ]
 
 
 def test_people_see_tables_on_a_given_database_and_its_rows_are_safe(broker: Run, database: Database) -> None:
     done = broker("demo", "--quick", "--db", database.url)
     assert done.returncode == 0, done.stderr
-    for text in ("Assignments", "Funnel over all tasks", "Tasks that found no queue", "Why task", "Try next"):
+    for text in (
+        "waited for a nucleus",
+        "Assignments",
+        "Funnel over all tasks",
+        "Tasks that found no queue",
+        "Why task",
+        "Try next",
+    ):
         assert text in done.stdout
     assert "Brokering" in done.stderr
     with database.begin() as connection:

@@ -158,8 +158,9 @@ def test_tasks_are_ready_for_the_job_brokerage(tables: Tables) -> None:
     shares = {row["name"] for row in tables["global_shares"]}
     masters = {row["jeditaskid"] for row in _masters(tables)}
     for task in tables["jedi_tasks"]:
-        assert task["status"] in {"ready", "running", "scouting"}
-        assert roles[task["nucleus"]] == "nucleus"
+        assert task["status"] in {"ready", "running", "scouting", "assigning"}
+        assert (task["nucleus"] is None) == (task["status"] == "assigning")
+        assert task["nucleus"] is None or roles[task["nucleus"]] == "nucleus"
         assert task["gshare"] in shares
         assert task["resource_type"] != "Undefined"
         assert task["jeditaskid"] in masters

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.demo.summary import FunnelLine, QueueUse, WaitingChunk, summarise
+from broker.demo.summary import FunnelLine, NucleusGiven, QueueUse, WaitingChunk, nuclei_given, summarise
 
 
 def decision(**fields: Any) -> dict[str, Any]:
@@ -83,3 +83,22 @@ def test_brokered_without_room_is_named() -> None:
 def test_no_decisions_at_all() -> None:
     summary = summarise([])
     assert (summary.tasks, summary.queues, summary.funnel, summary.waiting) == (0, (), (), ())
+
+
+def test_tasks_that_waited_for_a_nucleus_are_shown_with_their_jobs() -> None:
+    got = {
+        "jeditaskid": 1,
+        "outcome": "brokered",
+        "reason": "",
+        "candidates": [{"name": "ALPHA", "weight": 2.5}, {"name": "BETA", "weight": 3.0}],
+    }
+    none = {"jeditaskid": 2, "outcome": "pending", "reason": "no_candidates", "candidates": []}
+    of_jobs = [
+        {"jeditaskid": 1, "assigned": {"CERN/SCORE": 3, "CERN/MCORE": 2, "pic": 1}},
+        {"jeditaskid": 1, "assigned": {"pic": 4}},
+        {"jeditaskid": 9, "assigned": {"pic": 4}},
+    ]
+    assert nuclei_given([got, none], of_jobs) == (
+        NucleusGiven(1, "ALPHA", "", 2, 2.5, 10, 2),
+        NucleusGiven(2, None, "no_candidates", 0, None, 0, 0),
+    )
