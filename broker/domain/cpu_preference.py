@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 
+from broker.domain.json_depth import is_too_deep
+
 #: An architecture string longer than this is no architecture string.
 MAX_CHARACTERS = 20_000
 
@@ -15,9 +17,11 @@ def preferred_cpu_level(architecture: str | None) -> str | None:
     """The preferred level, as ``x86-64-v3``; None for a task without one, or whose architecture is no JSON object."""
     if architecture is None or not architecture.lstrip().startswith("{") or len(architecture) > MAX_CHARACTERS:
         return None
+    if is_too_deep(architecture):
+        return None
     try:
         document = json.loads(architecture)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None  # the software and hardware rule reports what is wrong with it
     preference = document.get("cpu_pref") if isinstance(document, dict) else None
     level = preference.get("preferred_architecture_level") if isinstance(preference, dict) else None

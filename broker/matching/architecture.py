@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from broker.domain.cpu_preference import MAX_CHARACTERS
+from broker.domain.json_depth import is_too_deep
 from broker.matching.cpu_language import alternatives, read_cpus, split_outside
 from broker.matching.gpu_language import read_gpu
 from broker.matching.json_language import JsonReader, place_of
@@ -77,10 +78,11 @@ def _json_object(text: str, problems: list[Problem]) -> dict[str, Any] | None:
         what = "it begins with a quotation mark: the quotation marks around it are part of the value"
         problems.append(Problem(start, what, "the same without the quotation marks", fatal=True))
         return None
+    if is_too_deep(text):
+        problems.append(Problem(start, "nested too deeply", ACCEPTED, fatal=True))
+        return None
     try:
         body = json.loads(text, object_pairs_hook=_distinct)
-    except RecursionError:
-        problems.append(Problem(start, "nested too deeply", ACCEPTED, fatal=True))
     except json.JSONDecodeError as error:
         problems.append(Problem(error.pos + 1, f"no JSON: {error.msg}", ACCEPTED, fatal=True))
     except ValueError as error:

@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from broker.domain.json_depth import is_too_deep
+
 #: A name longer than this is no name: it is left out, so that it cannot fill logs, tables and memory.
 MAX_NAME_CHARACTERS = 256
 #: A queue publishes a few kB; a document of more characters than this is not read.
@@ -92,10 +94,10 @@ def json_object(value: Any, field: str) -> dict[str, Any]:
         raise BadValueError("wrong_type", field, type(value).__name__)
     if len(value) > MAX_JSON_CHARACTERS:
         raise BadValueError("too_long", field, value)
+    if is_too_deep(value):
+        raise BadValueError("too_deep", field, value)
     try:
         document = json.loads(value, parse_constant=_no_constant, object_pairs_hook=_distinct_keys)
-    except RecursionError as error:
-        raise BadValueError("too_deep", field, value) from error
     except ValueError as error:
         raise BadValueError("invalid_json", field, error) from error
     if not isinstance(document, dict):

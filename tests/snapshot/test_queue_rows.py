@@ -44,7 +44,9 @@ def test_the_name_of_the_row_stands_in_for_a_missing_nickname(nickname: str | No
 def test_a_limit_with_a_default_takes_it_and_says_so(key: str, value: Any) -> None:
     found = record(**{key: value})
     assert [fault.split(":")[0] for fault in found.faults] == [key]
-    assert found == QueueRecord(**{**vars(record()), "faults": found.faults}) or key in ("maxdiskio", "maxinputsize")
+    # by their texts: NULL is NaN, which equals nothing
+    expected = QueueRecord(**{**vars(record()), "faults": found.faults})
+    assert repr(found) == repr(expected) or key in ("maxdiskio", "maxinputsize")
 
 
 @pytest.mark.parametrize("key", ["maxrss", "minrss", "maxtime"])
