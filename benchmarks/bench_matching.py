@@ -1,24 +1,21 @@
 """How long it takes to match 200 distinct requirements with 500 queues that publish 2,000 software tags each.
 
-    python -m benchmarks.matching [--queues 500] [--tags 2000] [--requirements 200] [--seed 1] [--json FILE]
-
-Prints the seconds of reading the published tags, of matching, and of a second cycle on the same tags, published again;
-and the largest memory that the process took.
+Besides the seconds of matching it shows those of reading the published tags, those of a second cycle on the same tags,
+published again, and the largest memory that the process took.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from time import perf_counter
 from typing import TypeVar
 
 import numpy as np
 
+from benchmarks.measuring import report
 from broker.domain.software import GpuSummary, QueueOffer
 from broker.matching.judge import JudgeMemory
 from broker.matching.need import Need, production_need
@@ -26,7 +23,7 @@ from broker.matching.outcomes import Outcome
 from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.software_rows import build_software
 
-LIMIT_S, LIMIT_MB = 1.0, 500.0
+QUEUES, TAGS, REQUIREMENTS, SEED = 500, 2000, 200, 1
 PLATFORMS = [
     f"{arch}-{system}-gcc{gcc}-opt"
     for arch in ("x86_64", "aarch64")
@@ -153,22 +150,12 @@ def measure(queues: int, tags: int, count: int, seed: int) -> dict[str, float]:
     return figures
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run, print, and say whether the limits are kept."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    for name, default in (("queues", 500), ("tags", 2000), ("requirements", 200), ("seed", 1)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args(arguments)
-    figures = measure(given.queues, given.tags, given.requirements, given.seed)
-    for name, value in figures.items():
-        print(f"{name:16} {value:12,.4f}" if value % 1 else f"{name:16} {value:12,.0f}")
-    if given.json is not None:
-        given.json.write_text(json.dumps(figures), encoding="utf-8")
-    kept = figures["match_s"] < LIMIT_S and figures["peak_mb"] < LIMIT_MB
-    print(f"limits: matched in {LIMIT_S:.0f} s, {LIMIT_MB:.0f} MB: {'kept' if kept else 'broken'}")
-    return 0 if kept else 1
+def main() -> None:
+    """Measure and report."""
+    report(
+        "matching", [measure(QUEUES, TAGS, REQUIREMENTS, SEED)], target="match_s < 1, match_again_s ~ 0, peak_mb < 500"
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
