@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from broker.formats.feature_http import Fetched
+from broker.formats.feature_keys import names_of
+from broker.formats.feature_reader import FeatureReader, ReaderSettings, web_fetch
+from broker.formats.machine_job_features import Features
+from tests.formats.feature_server import FeatureServer
+
+NOW = 1_700_000_000
+
+
+def no_web(address: str) -> Fetched:
+    raise AssertionError(f"asked the web for {address}")
+
+
+def directory(path: Path, **files: str) -> str:
+    path.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (path / name).write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def read(machine: str | None, job: str | None = None, settings: ReaderSettings | None = None) -> Features:
+    return FeatureReader(machine, job, no_web, settings or ReaderSettings()).read(NOW)
+
+
+def test_a_local_directory(tmp_path: Path) -> None:
+    machine = directory(tmp_path / "m", total_cpu="32\n", hs06=" 400.0\r\n", README="nothing to see")
+    job = directory(tmp_path / "j", allocated_cpu="8", job_id="1.site")
+    features = read(machine + "/", job)
+    assert (features.total_cpu, features.hs06, features.allocated_cpu, features.job_id) == (32, 400.0, 8, "1.site")
+    assert features.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [("relative", "machinefeatures:refused"), ("file:///etc", "machinefeatures:refused"), (None, ""), ("", "")],
+)
+def test_a_variable_that_is_not_usable_counts_as_unset(value: str | None, problem: str) -> None:
+    features = read(value)
+    assert features.problems == ((problem,) if problem else ())
+    assert features.known("machinefeatures") == {}
+
+
+def test_a_directory_that_is_not_there_and_one_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    assert read(str(tmp_path / "none")).problems == ("machinefeatures:missing",)
+    assert read(str(tmp_path / "file")).problems == ("machinefeatures:not-readable",)
+
+
+def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
+    machine = directory(tmp_path / "m")
+    os.mkfifo(tmp_path / "m" / "shutdowntime")
+    (tmp_path / "m" / "hs06").mkdir()
+    (tmp_path / "secret").write_text("32", encoding="utf-8")
+    (tmp_path / "m" / "total_cpu").symlink_to(tmp_path / "secret")
+    (tmp_path / "m" / "grace_secs").write_text("1" * 4097, encoding="utf-8")
+    assert read(machine).problems == (
+        "grace_secs:too-long",
+        "hs06:not-a-regular-file",
+        "shutdowntime:not-a-regular-file",
+        "total_cpu:link",
+    )
+
+
+def test_files_of_another_account_are_not_believed(tmp_path: Path) -> None:
+    machine = directory(tmp_path / "m", total_cpu="32")
+    mine = frozenset({os.getuid()})
+    assert read(machine, settings=ReaderSettings(owners=mine)).total_cpu == 32
+    others = read(machine, settings=ReaderSettings(owners=frozenset({os.getuid() + 1})))
+    assert (others.total_cpu, others.problems) == (None, ("total_cpu:wrong-owner",))
+
+
+def test_static_keys_are_read_once_and_shutdown_times_when_due(tmp_path: Path) -> None:
+    machine = directory(tmp_path / "m", total_cpu="32")
+    reader = FeatureReader(machine, None, no_web)
+    assert reader.read(NOW).shutdowntime is None
+    directory(tmp_path / "m", total_cpu="16", shutdowntime=str(NOW + 7200))
+    assert reader.read(NOW + 59).shutdowntime is None
+    later = reader.read(NOW + 60)
+    assert (later.shutdowntime, later.total_cpu) == (NOW + 7200, 32)
+    (tmp_path / "m" / "shutdowntime").unlink()
+    assert reader.read(NOW + 120).shutdowntime is None
+
+
+def test_a_directory_that_went_away_takes_its_shutdown_with_it(tmp_path: Path) -> None:
+    machine = directory(tmp_path / "m", total_cpu="32", shutdowntime=str(NOW + 7200))
+    reader = FeatureReader(machine, None, no_web)
+    assert reader.read(NOW).shutdowntime == NOW + 7200
+    (tmp_path / "m").rename(tmp_path / "gone")
+    later = reader.read(NOW + 60)
+    assert (later.shutdowntime, later.total_cpu, later.problems) == (None, 32, ("machinefeatures:missing",))
+
+
+@pytest.mark.parametrize(("mode", "told"), [(0o777, False), (0o755, True)])
+def test_where_the_payload_may_write_a_shutdown_only_comes_nearer(tmp_path: Path, mode: int, told: bool) -> None:
+    job = directory(tmp_path / "j", shutdowntime_job=str(NOW + 7200))
+    (tmp_path / "j").chmod(mode)
+    reader = FeatureReader(None, job, no_web, ReaderSettings(payload_may_write=told))
+    assert reader.read(NOW).shutdowntime_job == NOW + 7200
+    (tmp_path / "j" / "shutdowntime_job").unlink()
+    assert reader.read(NOW + 60).shutdowntime_job == NOW + 7200
+    directory(tmp_path / "j", shutdowntime_job=str(NOW + 90_000))
+    assert reader.read(NOW + 120).shutdowntime_job == NOW + 7200
+    directory(tmp_path / "j", shutdowntime_job=str(NOW + 600))
+    assert reader.read(NOW + 180).shutdowntime_job == NOW + 600
+
+
+def test_a_web_server(server: FeatureServer) -> None:
+    server.file("/m/total_cpu", "32\n")
+    server.file("/m/shutdowntime", str(NOW + 7200), Cache_Control="max-age=200")
+    server.file("/j/allocated_cpu", "<html>oops</html>")
+    reader = FeatureReader(f"{server.base}/m/", f"{server.base}/j", web_fetch(lambda: 0.0))
+    features = reader.read(NOW)
+    assert (features.total_cpu, features.shutdowntime) == (32, NOW + 7200)
+    assert features.problems == ("allocated_cpu:not-an-integer",)
+    assert len(server.asked) == len(names_of("machinefeatures")) + len(names_of("jobfeatures"))
+    server.asked.clear()
+    reader.read(NOW + 199)
+    assert server.asked == ["/j/shutdowntime_job"]  # without headers it is asked for every minute
+    server.file("/m/shutdowntime", "", 500)
+    kept = reader.read(NOW + 200)
+    assert (kept.shutdowntime, kept.problems[-1]) == (NOW + 7200, "shutdowntime:no-answer")
+    server.file("/m/shutdowntime", "", 404)
+    assert reader.read(NOW + 259).shutdowntime == NOW + 7200
+    assert reader.read(NOW + 260).shutdowntime is None
+
+
+@pytest.mark.parametrize(("control", "next_s"), [("max-age=1", 60), ("max-age=9999", 300), ("no-store", 60)])
+def test_headers_move_the_next_question_within_bounds(server: FeatureServer, control: str, next_s: int) -> None:
+    server.file("/m/shutdowntime", str(NOW + 7200), Cache_Control=control)
+    reader = FeatureReader(f"{server.base}/m", None, web_fetch(lambda: 0.0))
+    reader.read(NOW)
+    server.asked.clear()
+    reader.read(NOW + next_s - 1)
+    assert server.asked == []
+    reader.read(NOW + next_s)
+    assert server.asked == ["/m/shutdowntime"]
+
+
+def test_readers_are_spread_over_time(server: FeatureServer) -> None:
+    server.file("/m/shutdowntime", str(NOW + 7200))
+    reader = FeatureReader(f"{server.base}/m", None, web_fetch(lambda: 0.0), ReaderSettings(jitter=0.5))
+    reader.read(NOW)
+    server.asked.clear()
+    reader.read(NOW + 89)
+    assert server.asked == []
+    reader.read(NOW + 90)
+    assert server.asked == ["/m/shutdowntime"]

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from broker.formats.job_status import JobStatus, texts_of
+from broker.formats.job_status_files import CannotWriteStatusError, Waiting, read, write
+
+WAITING = Waiting(time.monotonic, lambda pause_s: None, at_most_s=5.0)
+IMPATIENT = Waiting(time.monotonic, lambda pause_s: None, at_most_s=0.0)
+RECORD: dict[str, int | bool] = {
+    "used_CPU": 6, "last_job_start": 1000, "first_exp_job_end": 2000, "last_exp_job_end": 3000,
+    "last_max_job_end": 4000, "add_uncom_time": -5, "add_final_exp_waste": 70, "can_postpone_last_job": False,
+    "priority_factor": 3,
+}  # fmt: skip
+
+
+def read_now(directory: Path, waiting: Waiting = WAITING) -> JobStatus:
+    return read(directory, time.time(), waiting)
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    write(tmp_path, texts_of(RECORD), WAITING)
+    status = read_now(tmp_path)
+    assert status.by_key() == RECORD
+    assert (status.flags, status.stale) == ((), False)
+
+
+def test_a_shorter_record_leaves_nothing_of_the_longer(tmp_path: Path) -> None:
+    write(tmp_path, texts_of({**RECORD, "used_CPU": 128}), WAITING)
+    before = (tmp_path / "used_CPU").stat().st_ino
+    write(tmp_path, texts_of({"used_CPU": 0}), WAITING)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["used_CPU"]
+    assert (tmp_path / "used_CPU").read_text() == "0\n"
+    assert (tmp_path / "used_CPU").stat().st_ino == before  # the lock belongs to the file
+
+
+def test_readers_see_one_record_whoever_writes(tmp_path: Path) -> None:
+    records = [texts_of({key: number for key in RECORD if key != "can_postpone_last_job"}) for number in (1, 22, 333)]
+    write(tmp_path, records[0], WAITING)
+    stop = threading.Event()
+    failures: list[Exception] = []
+
+    def keep_writing(texts: dict[str, str]) -> None:
+        try:
+            while not stop.is_set():
+                write(tmp_path, texts, WAITING)
+        except CannotWriteStatusError as error:
+            failures.append(error)
+
+    writers = [threading.Thread(target=keep_writing, args=(texts,)) for texts in records]
+    for writer in writers:
+        writer.start()
+    try:
+        seen = [read_now(tmp_path) for _ in range(200)]
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join()
+    assert failures == []
+    assert {len(set(status.by_key().values())) for status in seen} == {1}
+    assert {len(status.by_key()) for status in seen} == {8}
+
+
+@contextmanager
+def held(directory: Path, kind: int) -> Iterator[None]:
+    with (directory / "used_CPU").open("rb+") as file:
+        fcntl.flock(file, kind)
+        yield
+
+
+def test_a_lock_that_is_kept_does_not_hang_the_reader(tmp_path: Path) -> None:
+    write(tmp_path, texts_of(RECORD), WAITING)
+    with held(tmp_path, fcntl.LOCK_EX):
+        status = read_now(tmp_path, IMPATIENT)
+    assert status.by_key() == RECORD
+    assert status.flags == ("used_CPU:locked",)
+
+
+def test_a_writer_does_not_write_without_the_lock(tmp_path: Path) -> None:
+    write(tmp_path, texts_of(RECORD), WAITING)
+    with held(tmp_path, fcntl.LOCK_SH), pytest.raises(CannotWriteStatusError, match="was locked"):
+        write(tmp_path, texts_of({"used_CPU": 0}), IMPATIENT)
+    assert read_now(tmp_path).by_key() == RECORD
+
+
+def test_readers_share_the_lock(tmp_path: Path) -> None:
+    write(tmp_path, texts_of(RECORD), WAITING)
+    with held(tmp_path, fcntl.LOCK_SH):
+        assert read_now(tmp_path, IMPATIENT).flags == ()
+
+
+@pytest.mark.parametrize(("age_s", "stale"), [(600, False), (601, True)])
+def test_a_record_that_is_not_renewed_is_stale(tmp_path: Path, age_s: int, stale: bool) -> None:
+    write(tmp_path, texts_of(RECORD), WAITING)
+    for file in tmp_path.iterdir():
+        os.utime(file, (1_000_000, 1_000_000))
+    status = read(tmp_path, 1_000_000 + age_s, WAITING)
+    assert status.stale is stale
+    assert status.flags == (("record:stale",) if stale else ())
+
+
+def test_what_is_no_record(tmp_path: Path) -> None:
+    assert read_now(tmp_path / "none").flags == ("directory:missing",)
+    (tmp_path / "file").write_text("6")
+    assert read_now(tmp_path / "file").flags == ("directory:not-readable",)
+    (tmp_path / "d").mkdir()
+    assert read_now(tmp_path / "d") == JobStatus()
+
+
+def test_files_that_are_no_plain_small_files_of_the_owner(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "used_CPU")
+    (tmp_path / "priority_factor").symlink_to("/etc/hostname")
+    (tmp_path / "add_uncom_time").write_text("1" * 65)
+    assert read_now(tmp_path).flags == (
+        "add_uncom_time:too-long",
+        "priority_factor:link",
+        "used_CPU:not-a-regular-file",
+    )
+    (tmp_path / "last_job_start").write_text("5")
+    other = read(tmp_path, time.time(), WAITING, owners={os.getuid() + 1})
+    assert "last_job_start:wrong-owner" in other.flags
+
+
+def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(CannotWriteStatusError, match="no such directory"):
+        write(tmp_path / "none", texts_of(RECORD), WAITING)
+
+
+def test_a_link_in_place_of_the_lock_file_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "used_CPU").symlink_to(victim)
+    with pytest.raises(CannotWriteStatusError):
+        write(tmp_path / "d", texts_of(RECORD), WAITING)
+    assert victim.read_text() == "precious"
