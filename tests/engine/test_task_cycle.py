@@ -1,0 +1,211 @@
+"""The task brokerage when sources are missing or rules are broken, and the question to the job brokerage."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.brokerages import production_job, production_task
+from broker.brokerages.production_task import asked_filters, task_cycle
+from broker.brokerages.task_placing import PlacedTask, place_tasks
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Observation
+from broker.domain.task_work_codec import task_of
+from broker.engine.chain import NucleusChain
+from broker.engine.task_capability import ask_jobs
+from broker.engine.task_cycle import TaskCycle
+from broker.gdpconfig import Tuning
+from broker.rules.contract import NucleusFilter, NucleusLoadWeight, NucleusWeight
+from broker.store.database import Database
+from tests.brokerages.small_grid import GB, NOW, TASK, dataset, input_files, replica
+from tests.brokerages.task_grid import busy, outputs, pseudo_input, task_scenario, waiting
+from tests.brokerages.test_task_placing import cycle_of
+
+
+def with_rules(cycle: TaskCycle, chain: NucleusChain, unusable: str | None = None) -> TaskCycle:
+    """The same tasks judged by other rules, or without a source."""
+    snapshot = cycle.snapshot
+    if unusable is not None:
+        states = tuple(
+            dataclasses.replace(state, state="missing") if state.name == unusable else state
+            for state in snapshot.states
+        )
+        snapshot = dataclasses.replace(snapshot, states=states)
+    return task_cycle(snapshot, cycle.work, cycle.tuning, chain, production_job.chain(), independent=True)
+
+
+def only(cycle: TaskCycle) -> PlacedTask:
+    (placed,) = place_tasks(cycle, 1)
+    return placed
+
+
+@pytest.mark.parametrize(
+    ("source", "rejected", "note"),
+    [
+        ("links", {}, "source_missing:links"),
+        ("storages", {"ALPHA": "unknown_match", "BETA": "unknown_match"}, "source_missing:storages"),
+        ("replicas", {}, "source_missing:replicas"),
+    ],
+)
+def test_missing_sources(database: Database, source: str, rejected: dict[str, str], note: str) -> None:
+    cycle = cycle_of(database, task_scenario())
+    decision = only(with_rules(cycle, production_task.chain(), source)).decision
+    assert decision.rejected == rejected and note in decision.notes
+
+
+class Broken(NucleusFilter):
+    """A filter that raises."""
+
+    name = code = "broken"
+    title = "broken"
+
+    def keep(self, *_: Any) -> Bools:
+        raise ArithmeticError("on purpose")
+
+    def observe(self, *_: Any) -> Observation:
+        raise ArithmeticError("on purpose")
+
+
+class BrokenWeight(NucleusWeight):
+    """A weight that raises."""
+
+    name = code = "broken_weight"
+    title = "broken"
+
+    def factor(self, *_: Any) -> Floats:
+        raise ArithmeticError("on purpose")
+
+
+class NoNumber(NucleusWeight):
+    """A weight that is no number for the first nucleus."""
+
+    name = code = "no_number"
+    title = "no number"
+
+    def factor(self, *_: Any) -> Floats:
+        return np.array([[np.nan, 1.0, 1.0, 1.0]])
+
+
+class Negative(NucleusLoadWeight):
+    """A moving weight below 0."""
+
+    name = code = "negative"
+    title = "negative"
+
+    def factor(self, remaining_work_hs06s: Floats) -> Floats:
+        return -np.ones_like(remaining_work_hs06s)
+
+
+def test_a_broken_filter_rejects_and_is_told(database: Database) -> None:
+    cycle = cycle_of(database, task_scenario())
+    shipped = production_task.chain()
+    decision = only(with_rules(cycle, dataclasses.replace(shipped, filters=(Broken(), *shipped.filters)))).decision
+    assert set(decision.rejected.values()) == {"unknown_broken"} and "rule_fault:broken" in decision.notes
+    assert decision.outcome == "pending"
+
+
+def test_a_broken_weight_has_no_effect_and_is_told(database: Database) -> None:
+    cycle = cycle_of(database, task_scenario())
+    shipped = production_task.chain()
+    decision = only(
+        with_rules(cycle, dataclasses.replace(shipped, weights=(*shipped.weights, BrokenWeight())))
+    ).decision
+    assert {one.name: one.weight for one in decision.candidates} == pytest.approx({"ALPHA": 2.0, "BETA": 0.5})
+    assert "rule_fault:broken_weight" in decision.notes
+
+
+def test_a_weight_that_is_no_number_never_takes_part(database: Database) -> None:
+    cycle = cycle_of(database, task_scenario())
+    shipped = production_task.chain()
+    decision = only(with_rules(cycle, dataclasses.replace(shipped, weights=(*shipped.weights, NoNumber())))).decision
+    assert decision.rejected == {"ALPHA": "weight_unknown"}
+    assert [one.name for one in decision.candidates] == ["BETA"]
+    before, *_, last = (step.before for step in decision.funnel)
+    assert (before, decision.funnel[-1].code, last, decision.funnel[-1].after) == (2, "weight_unknown", 2, 1)
+
+
+def test_without_any_usable_weight_the_task_waits(database: Database) -> None:
+    cycle = cycle_of(database, task_scenario())
+    chain = dataclasses.replace(production_task.chain(), load_weights=(Negative(),))
+    decision = only(with_rules(cycle, chain)).decision
+    assert (decision.outcome, decision.reason) == ("pending", "no_candidates")
+    assert decision.rejected == {"ALPHA": "weight_unknown", "BETA": "weight_unknown"}
+
+
+def test_all_weights_zero_takes_the_first_by_name(database: Database) -> None:
+    class Nothing(NucleusWeight):
+        name = code = "nothing"
+        title = "nothing"
+
+        def factor(self, *_: Any) -> Floats:
+            return np.zeros((1, 1))
+
+    cycle = cycle_of(database, task_scenario())
+    chain = dataclasses.replace(production_task.chain(), weights=(Nothing(),))
+    for seed in range(5):
+        (placed,) = place_tasks(with_rules(cycle, chain), seed)
+        assert placed.decision.candidates[0].name == "ALPHA"
+
+
+def test_one_question_for_all_tasks_gives_what_one_for_each_gives(database: Database) -> None:
+    """40 tasks of different memory and cores, asked together and alone."""
+    names = range(TASK, TASK + 40)
+    loaded = task_scenario(
+        jedi_tasks=[
+            waiting(jeditaskid=name, ramcount=250 * (1 + at % 13), corecount=(8, 1, 0)[at % 3])
+            for at, name in enumerate(names)
+        ],
+        jedi_datasets=[
+            row for name in names for row in (pseudo_input(jeditaskid=name, datasetid=name), *outputs(name, 10 * name))
+        ],
+        jedi_dataset_contents=[
+            {**row, "jeditaskid": name, "datasetid": name, "fileid": row["fileid"] + 10 * name}
+            for name in names
+            for row in input_files(2, 0, type="pseudo_input", fsize=None)
+        ],
+    )
+    cycle = cycle_of(database, loaded)
+    work, filters = cycle.work, asked_filters(production_job.chain())
+    wanted = cycle.facts.initial
+    together = ask_jobs(cycle.snapshot, work.hint, work.tasks.jeditaskid, wanted, filters, Tuning.defaults())
+    assert 0 < together.able_queues.sum() < wanted.sum()
+    for row in range(len(work.tasks)):
+        one = task_of(work, row)
+        alone = ask_jobs(
+            cycle.snapshot, one.hint, one.tasks.jeditaskid, wanted[[row]], filters, Tuning.defaults(), with_codes=True
+        )
+        assert (alone.able_queues[0] == together.able_queues[row]).all()
+        assert all(alone.codes[0, at] is not None for at in np.flatnonzero(wanted[row] & (alone.able_queues[0] == 0)))
+
+
+def test_at_most_ten_files_are_asked_about_and_no_scouts(database: Database) -> None:
+    loaded = task_scenario(
+        jedi_tasks=[waiting(splitrule="NF=1,US=2")],
+        jedi_datasets=[dataset(30, nevents=100, state="mutable"), *outputs()],
+        jedi_dataset_contents=input_files(30, GB),
+        dataset_replicas=[replica("ALPHA", 30, 30)],
+    )
+    hint = cycle_of(database, loaded).work.hint
+    assert hint.chunks.n_files.tolist() == [10] and not hint.chunks.scout.any()
+
+
+def test_a_nucleus_that_is_able_for_one_chunk_is_able(database: Database) -> None:
+    """Half of the files need more memory than any queue has: two chunks, one of which can run."""
+    files = input_files(6, 0, type="pseudo_input", fsize=None)
+    for row in files[3:]:
+        row["ramcount"] = 50_000
+    cycle = cycle_of(database, task_scenario(jedi_datasets=[pseudo_input(6), *outputs()], jedi_dataset_contents=files))
+    assert len(cycle.work.hint.chunks) == 2
+    assert cycle.facts.able_queues[0, :2].tolist() == [1.0, 1.0]
+
+
+def test_what_the_cycle_places_is_forgotten_between_independent_tasks(database: Database) -> None:
+    task, work = busy(101, "ALPHA", 10)
+    cycle = cycle_of(database, task_scenario(jedi_tasks=[waiting(), task], jedi_datasets=[pseudo_input(), work]))
+    before = cycle.remaining_work(0).copy()
+    cycle.place(0, 0)
+    assert (cycle.remaining_work(0) == before).all()
+    assert cycle.snapshot.taken_at == NOW
