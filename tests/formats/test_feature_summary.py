@@ -102,7 +102,9 @@ def test_percentiles(values: list[float], share: float, result: float | None) ->
 
 @given(st.lists(st.floats(2, 100), min_size=20, max_size=40), st.floats(0, 1000))
 def test_no_single_pilot_changes_a_queue_beyond_its_neighbours(powers: list[float], lie: float) -> None:
-    reports = [dataclasses.replace(report, corepower=power) for report, power in zip(pilots(len(powers)), powers)]
+    reports = [
+        dataclasses.replace(report, corepower=power) for report, power in zip(pilots(len(powers)), powers, strict=True)
+    ]
     rules = SummaryRules()
     honest = one(reports, rules).corepower
     lied = one([*reports, Report("Q", "liar", NOW, corepower=lie)], rules).corepower

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from broker.formats.sss.job_columns import EXTENSION_COLUMNS, STATUS_EXTENSION
 from broker.formats.sss.model import Document, JobLevel
 from broker.formats.sss.requests import Request
 from broker.formats.sss.writing import write_document
@@ -41,7 +42,12 @@ def kept_rows(job: JobLevel, unmapped: Sequence[str], request: Request) -> tuple
     if request.is_fuzzy or (block is not None and (block.nodes or block.unknown or block.all_of("Resource"))):
         names.add("Requested")
     root = read_xml(write_document(Document(dataclasses.replace(job, policy=None))))
-    return tuple(_flat([child for child in root.children if child.name in names], ""))
+    return tuple(_flat([child for child in root.children if child.name in names and not _has_column(child)], ""))
+
+
+def _has_column(element: Element) -> bool:
+    """Whether an extension is one of those that travel in columns."""
+    return element.name == "Extension" and element.attributes.get("name") in {*EXTENSION_COLUMNS, STATUS_EXTENSION}
 
 
 def _flat(elements: Sequence[Element], above: str) -> Iterator[KeptRow]:

@@ -1,0 +1,36 @@
+"""The documents in ``tests/contract/sss``, and short ones written in a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from broker.formats.sss.inheritance import WholeJob, whole_jobs
+from broker.formats.sss.model import Document
+from broker.formats.sss.problems import BadDocumentError
+from broker.formats.sss.reading import read_document
+
+FOLDER = Path(__file__).parents[2] / "contract" / "sss"
+
+
+def data(name: str) -> bytes:
+    return (FOLDER / f"{name}.xml").read_bytes()
+
+
+def document(name: str) -> Document:
+    return read_document(data(name))
+
+
+def job_with(inside: str, state: str = "Idle") -> WholeJob:
+    """A job of this content."""
+    text = f"<Job><JobId>j</JobId><JobState>{state}</JobState>{inside}</Job>"
+    (whole,) = whole_jobs(read_document(text.encode()))
+    return whole
+
+
+def problems_of(text: str | bytes) -> list[str]:
+    """What is wrong with a document: line, element and finding."""
+    try:
+        read_document(text.encode() if isinstance(text, str) else text)
+    except BadDocumentError as error:
+        return [f"{problem.line}: {problem}" for problem in error.problems]
+    return []

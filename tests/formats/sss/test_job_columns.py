@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import pytest
+
+from broker.formats.sss.inheritance import whole_jobs
+from broker.formats.sss.job_columns import MappedJob, MappingRules, map_job
+from broker.formats.sss.states import JOB_STATE_OF, group_state_of, job_state_of, job_status_of, task_status_of
+from broker.formats.sss.task_columns import map_task
+from tests.formats.sss.documents import document, job_with
+
+
+def mapped(name: str, rules: MappingRules | None = None) -> list[MappedJob]:
+    return [map_job(whole, rules) for whole in whole_jobs(document(name))]
+
+
+def test_a_waiting_job() -> None:
+    (job,) = mapped("simple")
+    assert job.columns == {
+        "jobStatus": "activated",
+        "prodUserName": "asta",
+        "transformation": "/opt/sim/run",
+        "jobParameters": '--seed 5 --out "a b"',
+        "coreCount": 8,
+        "maxWalltime": 7200,
+    }
+    assert job.unmapped == ()
+
+
+def test_a_finished_job() -> None:
+    (job,) = mapped("delivered")
+    assert job.columns == {
+        "jobStatus": "finished", "jobName": "Alignment", "workingGroup": "align", "prodUserName": "asta",
+        "homepackage": "sim", "transformation": "/opt/sim/align", "computingElement": "farm",
+        "computingSite": "long", "gshare": "gold", "creationTime": "2020-09-13 12:26:40",
+        "startTime": "2020-09-13 13:26:40", "endTime": "2020-09-13 14:26:40", "coreCount": 12, "minRamCount": 2048,
+        "minRamUnit": "MB", "maxWalltime": 5400, "maxRSS": 1_572_864, "avgRSS": 1_310_720, "actualCoreCount": 16,
+        "cpuConsumptionTime": 28_800,
+    }  # fmt: skip
+    assert job.unmapped == ("InitialWorkingDirectory", "Charge", "Environment")
+    assert "no exit code: finished is assumed and flagged" in job.notes
+
+
+def test_names_are_translated_by_the_tables_of_the_installation() -> None:
+    rules = MappingRules(shares={"gold": "Express"}, queues={"long": "SITE_LONG"})
+    (job,) = mapped("delivered", rules)
+    assert job.columns is not None
+    assert (job.columns["gshare"], job.columns["computingSite"]) == ("Express", "SITE_LONG")
+
+
+def test_our_own_export_has_its_number_and_exact_status() -> None:
+    (job,) = mapped("exported")
+    assert job.columns is not None
+    assert (job.columns["PandaID"], job.columns["jobStatus"], job.columns["jediTaskID"]) == (7001, "holding", 12)
+    assert job.columns["gshare"] == "User Analysis"
+    assert job.unmapped == ("Extension Weather",)
+
+
+def test_a_job_of_several_task_groups_is_refused() -> None:
+    first, second = mapped("group")
+    assert first.columns is not None
+    assert first.columns["jobStatus"] == "failed"
+    assert (first.columns["transExitCode"], first.columns["supErrorDiag"]) == ("3", "out of disk")
+    assert (second.columns, second.refused) == (None, "multi-task-group")
+
+
+def test_the_group_is_a_task() -> None:
+    task = map_task(document("group"), mapped("group"))
+    assert task is not None
+    assert task.columns == {
+        "taskName": "Survey", "status": "running", "userName": "asta", "workingGroup": "survey", "ramCount": 1000,
+        "ramUnit": "MB", "walltime": 3600, "walltimeUnit": "s",
+    }  # fmt: skip
+    assert map_task(document("simple"), mapped("simple")) is None
+
+
+@pytest.mark.parametrize(
+    ("inside", "reason"),
+    [
+        (f"<ProjectId>{'p' * 21}</ProjectId>", "too-wide"),
+        (f"<Executable>{'x' * 251}</Executable>", "too-wide"),
+        ("<Priority>4294967296</Priority>", "out-of-range"),
+        ('<Extension name="NEvents">many</Extension>', "not-a-number"),
+        ("<Requested><Processors>1000</Processors></Requested>", "too-many-cores"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_never_cut(inside: str, reason: str) -> None:
+    job = map_job(job_with(inside))
+    assert (job.columns, job.refused) == (None, reason)
+
+
+def test_the_widest_text_that_fits() -> None:
+    job = map_job(job_with(f"<ProjectId>{'p' * 20}</ProjectId>"))
+    assert job.columns is not None and job.columns["workingGroup"] == "p" * 20
+
+
+def test_the_node_of_a_running_job() -> None:
+    inside = "<TaskGroup><Task><Node>wn7</Node></Task></TaskGroup>"
+    running, over = map_job(job_with(inside, "Running")), map_job(job_with(inside, "Completed"))
+    assert running.columns is not None and running.columns["modificationHost"] == "wn7"
+    assert over.columns is not None and "modificationHost" not in over.columns
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "held", "status"),
+    [
+        ("Idle", None, False, "activated"), ("Idle", None, True, "pending"), ("Hold", None, False, "pending"),
+        ("Running", None, False, "running"), ("Suspended", None, False, "running"), (None, None, False, "activated"),
+        ("Completed", None, False, "finished"), ("Completed", 0, False, "finished"), ("Completed", 1, False, "failed"),
+    ],
+)  # fmt: skip
+def test_states_of_jobs(state: str | None, code: int | None, held: bool, status: str) -> None:
+    assert job_status_of(state, code, held=held) == status
+
+
+def test_every_status_goes_to_a_state_and_back_to_one_of_that_state() -> None:
+    for status, state in JOB_STATE_OF.items():
+        assert job_state_of(job_status_of(state, 1 if status == "failed" else None, held=False)) == state
+    assert job_state_of("nonsense") == "Idle"
+
+
+@pytest.mark.parametrize(
+    ("state", "jobs", "status"),
+    [
+        ("NotQueued", [], "registered"), ("Unstarted", [], "ready"), ("Active", [], "running"),
+        ("Completed", ["finished", "finished"], "done"), ("Completed", ["failed", "finished"], "finished"),
+        ("Completed", ["failed"], "failed"), (None, [], "registered"),
+    ],
+)  # fmt: skip
+def test_states_of_tasks(state: str | None, jobs: list[str], status: str) -> None:
+    assert task_status_of(state, jobs) == status
+    if state is not None:
+        assert group_state_of(status) == state

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.formats.sss.problems import BadDocumentError
+from broker.formats.sss.reading import read_document
+from broker.formats.sss.vocabulary import KINDS
+from tests.formats.sss.documents import document, problems_of
+
+MANY_FAULTS = """<Job>
+  <JobId>a</JobId>
+  <JobId>b</JobId>
+  <JobState>Sleeping</JobState>
+  <Processors>few</Processors>
+  <Memory units="GiB">2</Memory>
+  <WallDuration>-60</WallDuration>
+  <StartTime>2023-11-14T22:13:20Z</StartTime>
+  <Interactive>1</Interactive>
+</Job>"""
+
+
+def test_every_problem_is_told_with_its_line() -> None:
+    assert problems_of(MANY_FAULTS) == [
+        "3: JobId: more than one",
+        "4: JobState: unknown value Sleeping",
+        "5: Processors: not an integer",
+        "6: Memory units: unknown unit GiB",
+        "7: WallDuration: negative",
+        "8: StartTime: not an integer epoch",
+        "9: Interactive: not true or false",
+    ]
+
+
+def test_a_problem_is_told_as_compilers_do() -> None:
+    with pytest.raises(BadDocumentError) as caught:
+        read_document(b"<Job>\n<JobId>a</JobId><Interactive>yes</Interactive></Job>")
+    assert caught.value.kind == "invalid-values"
+    assert caught.value.problems[0].told("f.xml") == ("f.xml:2: Interactive: not true or false; expected true or false")
+
+
+def job(inside: str) -> str:
+    return f"<Job><JobId>j</JobId>{inside}</Job>"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("<Work/>", "1: Work: unknown document"),
+        ("<job/>", "1: job: unknown document"),
+        ("<Job><UserId>x</UserId></Job>", "1: Job: JobId is missing"),
+        ("<Job><JobId/></Job>", "1: Job: JobId is missing"),
+        ("<Job>j</Job>", "1: Job: only a reference"),
+        ("<JobGroup><JobGroupId>g</JobGroupId></JobGroup>", "1: JobGroup: at least one Job required"),
+        (
+            "<JobGroup><JobGroupId>g</JobGroupId><JobDefaults/><JobDefaults/><Job>j</Job></JobGroup>",
+            "1: JobDefaults: more than one",
+        ),
+        (job("<Requested/><Requested/>"), "1: Requested: more than one"),
+        (job("<Task/>"), "1: Task: not inside Job"),
+        (job("<UserId><b>x</b></UserId>"), "1: UserId: elements inside a value"),
+        (job("<Extension>x</Extension>"), "1: Extension: without a name"),
+        (job("<Environment><Variable>x</Variable></Environment>"), "1: Variable: name '' is empty, holds = or is there twice"),  # noqa: E501
+        (job("<Environment><X/></Environment>"), "1: X: not a variable"),
+        (
+            job('<Delivered><Memory metric="Average" units="MB">1</Memory><Memory metric="avg" units="MB">2</Memory></Delivered>'),  # noqa: E501
+            "1: Memory: more than one",
+        ),
+        (job('<Requested><Processors op="near">1</Processors></Requested>'), "1: Processors: unknown op near"),
+        (job('<Requested><Processors conj="xor">1</Processors></Requested>'), "1: Processors: unknown conj xor"),
+        (job('<Requested><Processors group="x">1</Processors></Requested>'), "1: Processors: group is no whole number"),
+        (
+            job('<Requested><Processors group="1">1</Processors><Processors group="1">2</Processors></Requested>'),
+            "1: group attributes do not balance under either sign convention",
+        ),
+        (job('<Delivered><Processors consumptionRate="-1">1</Processors></Delivered>'), "1: Processors: consumptionRate -1 is no usable number"),  # noqa: E501
+        (job("<WallDuration>4294967296</WallDuration>"), "1: WallDuration: too large"),
+        (job("<WallDuration>1e3</WallDuration>"), "1: WallDuration: not an integer"),
+        (job(f"<Priority>{10**30}</Priority>"), "1: Priority: not an integer"),
+        (job("<Charge>NaN</Charge>"), "1: Charge: not a number"),
+        (job("<Memory>-1</Memory>"), "1: Memory: negative"),
+        (job("<JobName>a\nb</JobName>"), "1: JobName: control characters"),
+        (job('<Strange awarenessPolicy="Reject"/>').replace("<Job>", '<Job awarenessPolicy="Reject">'), "1: Strange: unknown element"),  # noqa: E501
+    ],
+)  # fmt: skip
+def test_one_problem(text: str, found: str) -> None:
+    assert found in problems_of(text)
+
+
+@pytest.mark.parametrize("name", ["simple", "delivered", "group", "exported"])
+def test_good_documents(name: str) -> None:
+    assert document(name).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("policy", "warnings", "valid"), [("Warn", 2, True), ("Ignore", 0, True), ("Reject", 0, False), ("", 2, True)]
+)
+def test_what_is_not_known_is_kept_as_the_policy_says(policy: str, warnings: int, valid: bool) -> None:
+    own = f' awarenessPolicy="{policy}"' if policy else ""
+    text = f'<Job{own}><JobId>j</JobId><Colour depth="8"><Red/></Colour><UserId hue="x">u</UserId></Job>'
+    if not valid:
+        assert len(problems_of(text)) == 2
+        return
+    read = read_document(text.encode())
+    assert len(read.warnings) == warnings
+    assert [element.name for element in read.root.unknown] == ["Colour"]
+
+
+def test_spelling_does_not_matter_in_attributes_and_choices() -> None:
+    (read,) = read_document(
+        job('<JobState>idle</JobState><Requested><Memory OP="x" units="MB" op="ge">1</Memory></Requested>').encode()
+    ).jobs
+    assert read.text("JobState") == "Idle"
+    assert read.requested is not None
+    assert read.requested.properties[0].attributes["op"] == "GE"
+
+
+def test_a_size_without_units_is_taken_as_mb_and_told() -> None:
+    read = read_document(job("<Requested><Memory>512</Memory></Requested>").encode())
+    assert read.warnings == ("line 1: Memory without units: MB assumed",)
+
+
+@given(st.lists(st.tuples(st.sampled_from(sorted(KINDS)), st.text(max_size=20)), max_size=6))
+def test_no_value_raises_anything_but_problems(properties: list[tuple[str, str]]) -> None:
+    inside = "".join(f"<{name}><![CDATA[{text.replace(']]>', '')}]]></{name}>" for name, text in properties)
+    for problem in problems_of(job(inside).encode("utf-8", "replace")):
+        assert ": " in problem
