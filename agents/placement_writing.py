@@ -18,7 +18,7 @@ from broker.domain.arrays import Bools
 from broker.domain.placements import Placement
 from broker.domain.work_codec import chunk_of, encode_work
 from broker.store import decisions, leases, snapshots
-from broker.store.assignments import PENDING_MINUTES, AssignmentWriter, Written
+from broker.store.assignments import AssignmentWriter, Written, pending_minutes
 from broker.store.database import Database
 from broker.store.decisions import DecisionRecord, Origin
 from broker.store.leases import Lease
@@ -56,8 +56,9 @@ def records_of(
     for chunk, start, end in zip(placed, ends - lengths, ends, strict=True):
         skipped = written is not None and int(chunks.jeditaskid[chunk.row]) in written.tasks_skipped
         record = _record(chunk, grid, kept[start:end], skipped)
-        if record.decision.outcome == "pending":
-            record = dataclasses.replace(record, pending_until=now + timedelta(minutes=PENDING_MINUTES))
+        if record.decision.outcome in ("pending", "throttled"):
+            minutes = pending_minutes(for_users=record.decision.brokerage == "analysis_job")
+            record = dataclasses.replace(record, pending_until=now + timedelta(minutes=minutes))
         records.append(record)
     return records
 
@@ -143,11 +144,11 @@ class BatchWriter:
         snapshots.save(connection, snapshot.id, snapshot.taken_at, self.origin.engine, self.grid.parts, self.grid.about)
 
 
-def reactivate(database: Database, lease: Lease, now: datetime) -> int:
+def reactivate(database: Database, lease: Lease, now: datetime, *, for_users: bool = False) -> int:
     """Give tasks that have waited long enough their status back, in a fenced transaction; how many there were."""
     with database.begin() as connection:
         connection.execute(LIMITS)
         leases.fence(connection, lease)
-        count = AssignmentWriter(Database.raw(connection), database.names, now).reactivate()
+        count = AssignmentWriter(Database.raw(connection), database.names, now).reactivate(for_users=for_users)
         leases.fence(connection, lease, closing=True)
     return count

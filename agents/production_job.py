@@ -29,6 +29,7 @@ from broker.domain.alternatives import WayToRun
 from broker.domain.decisions import Decision
 from broker.engine.chain import Chain
 from broker.engine.job_cycle import JobCycle
+from broker.gdpconfig import Tuning
 from broker.store import migrate, task_alternatives
 from broker.store.decision_object import decision_object
 from broker.store.decisions import DecisionRecord, Origin
@@ -82,7 +83,9 @@ class ProductionJobAgent(Agent[ProductionJobOptions]):
 
     name = NAME
     title = "production job brokerage"
-    options_type = ProductionJobOptions
+    options_type: type[ProductionJobOptions] = ProductionJobOptions
+    #: Whether the tasks are those of users, which have no nucleus.
+    for_users = False
 
     def __init__(self, options: ProductionJobOptions, process: ProcessSettings) -> None:
         """Read the profile and build the chain of rules.
@@ -92,9 +95,10 @@ class ProductionJobAgent(Agent[ProductionJobOptions]):
         """
         super().__init__(options, process)
         text = config_file(f"profiles/{process.profile}.yaml", process.folder).read_text(encoding="utf-8")
-        self._entry: BrokerageProfile = read_profile(text).of(NAME)
+        self._entry: BrokerageProfile = read_profile(text).of(self.name)
         self._chain: Chain = build_chain(self._entry)
-        self._grid = GridReader(process.job_statistics, config_file("sources.yaml", process.folder))
+        limits = config_file("sources.yaml", process.folder)
+        self._grid = GridReader(process.job_statistics, limits, analysis=self.for_users)
 
     def cycle(self, context: CycleContext) -> CycleReport:
         """Broker once all tasks that have ready input."""
@@ -102,7 +106,8 @@ class ProductionJobAgent(Agent[ProductionJobOptions]):
         makes_jobs = self.process.makes_jobs(migrate.check(context.database))
         published = tuning_of(context)
         if makes_jobs and context.lease is not None and context.request.writes:
-            tally.add({"tasks_reactivated": reactivate(context.database, context.lease, context.now)})
+            woken = reactivate(context.database, context.lease, context.now, for_users=self.for_users)
+            tally.add({"tasks_reactivated": woken})
         started = perf_counter()
         fault_points.reach("before_snapshot")
         grid, works, ways = self._load(context)
@@ -113,18 +118,25 @@ class ProductionJobAgent(Agent[ProductionJobOptions]):
         origin = Origin(context.run_id, context.now, grid.snapshot.id, published.version, context.seed, __version__)
         for vo, read in works.items():
             tuning = published.tuning(vo)
-            work = with_chosen_ways(read, ways, grid.snapshot, tuning, self._chain)
-            cycle = JobCycle(grid.snapshot, work.work, tuning, self._chain, independent=context.request.independent)
+            cycle, work = self._job_cycle(grid, read, ways, tuning, context)
             self._place(cycle, work, _Sink(context, grid, origin, makes_jobs, tally))
             tally.notes += [f"rule {fault.rule} left out: {fault.error}" for fault in cycle.faults]
         return CycleReport(tally.counts, tally.timings, tuple(tally.notes), grid.snapshot.id, published.version)
+
+    def _job_cycle(
+        self, grid: GridReading, read: CycleWork, ways: WaysOfTasks, tuning: Tuning, context: CycleContext
+    ) -> tuple[JobCycle, CycleWork]:
+        """The cycle over the work that was read, and the work as it is brokered."""
+        work = with_chosen_ways(read, ways, grid.snapshot, tuning, self._chain)
+        independent = context.request.independent
+        return JobCycle(grid.snapshot, work.work, tuning, self._chain, independent=independent), work
 
     def _load(self, context: CycleContext) -> tuple[GridReading, dict[str, CycleWork], WaysOfTasks]:
         with context.database.read_snapshot() as connection:
             catalogue = TableCatalogue.read(connection, context.database.names)
             grid = self._grid.read(connection, catalogue, context.now, context.check)
             works = {vo: self._work(connection, catalogue, context, vo) for vo in self._vos(connection, catalogue)}
-            _tell_of_others(connection, catalogue, context, works)
+            _tell_of_others(connection, catalogue, context, works, self)
             tasks = {task for work in works.values() for task in work.work.chunks.jeditaskid.tolist()}
             ways = task_alternatives.read(connection, sorted(tasks))
         return grid, works, ways
@@ -141,7 +153,7 @@ class ProductionJobAgent(Agent[ProductionJobOptions]):
             labels=self._entry.exclude_labels if excluded else self._entry.labels,
             labels_excluded=excluded,
             task_ids=context.request.task_ids,
-            with_nucleus=True,
+            with_nucleus=not self.for_users,
             files_of_a_dataset=self.options.files_of_a_dataset,
             files_of_a_cycle=self.options.files_of_a_cycle,
         )
@@ -209,7 +221,11 @@ class _Sink:
 
 
 def _tell_of_others(
-    connection: sa.Connection, catalogue: TableCatalogue, context: CycleContext, works: Mapping[str, CycleWork]
+    connection: sa.Connection,
+    catalogue: TableCatalogue,
+    context: CycleContext,
+    works: Mapping[str, CycleWork],
+    agent: ProductionJobAgent,
 ) -> None:
     """Tell about tasks that were asked for by name and have nothing to broker."""
     request = context.request
@@ -219,17 +235,18 @@ def _tell_of_others(
     others = [task for task in request.task_ids if task not in with_chunks]
     states = states_of(connection, catalogue, others)
     for task in others:
-        decision = Decision(task, None, None, NAME, "skipped", _why_nothing(states.get(task)), (), {}, ())
+        reason = _why_nothing(states.get(task), agent.for_users)
+        decision = Decision(task, None, None, agent.name, "skipped", reason, (), {}, ())
         request.tell(
             decision_object(Origin(None, context.now, None, 0, context.seed, __version__), DecisionRecord(decision))
         )
 
 
-def _why_nothing(state: TaskState | None) -> str:
+def _why_nothing(state: TaskState | None, for_users: bool) -> str:
     if state is None:
         return "no_such_task"
     if state.status not in WorkSelection().statuses:
         return f"task_status_{state.status}"
-    if state.nucleus is None:
+    if state.nucleus is None and not for_users:
         return "no_nucleus"
     return "no_ready_input"

@@ -16,6 +16,7 @@ _CLASSES = {
     "features": "agents.features:FeaturesAgent",
     "production_task": "agents.production_task:ProductionTaskAgent",
     "production_job": "agents.production_job:ProductionJobAgent",
+    "analysis_job": "agents.analysis_job:AnalysisJobAgent",
     "gpu_summary": "agents.gpu_summary:GpuSummaryAgent",
     "worker_nodes": "agents.worker_nodes:WorkerNodesAgent",
 }

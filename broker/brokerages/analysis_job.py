@@ -26,12 +26,12 @@ from broker.rules.analysis.output_space import OutputSpace
 from broker.rules.analysis.queue_cap import QueueCap
 from broker.rules.analysis.task_platform import TaskPlatform
 from broker.rules.analysis.task_software import TaskSoftware
+from broker.rules.analysis.too_short import TooShort
 from broker.rules.analysis.user_queue_length import UserQueueLength
 from broker.rules.contract import Filter, GroupFilter, LoadCut, LoadWeight, Weight
 from broker.rules.cuts.below_min_weight import BelowMinWeight
 from broker.rules.filters.direct_access import DirectAccess
 from broker.rules.filters.disk_io import DiskIo
-from broker.rules.filters.longwalltime import Longwalltime
 from broker.rules.filters.max_core_count import MaxCoreCount
 from broker.rules.filters.max_io_intensity import MaxIoIntensity
 from broker.rules.filters.memory_max import MemoryMax
@@ -69,7 +69,7 @@ PERSISTENT: tuple[Filter | GroupFilter, ...] = (
     LocalQuota(),
     # time: too long before too short, the 24 hours of the unknown behind
     Shortwalltime(),
-    Longwalltime(),
+    TooShort(),
     ScoutWalltime(),
     MinWalltime(),
     # the state of the queue, and where the task belongs

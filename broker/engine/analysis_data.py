@@ -216,4 +216,5 @@ def _disk_gb(entries: _Entries, chunk_of: Ints, shape: tuple[int, int]) -> Float
     np.maximum.at(largest, (entries.at[rows], entries.unified[rows]), entries.bytes[rows])
     result = np.zeros(shape)
     np.add.at(result, chunk_of, largest)
-    return result / GIB
+    # the whole GiB of what lies at a queue count
+    return np.floor(result / GIB)

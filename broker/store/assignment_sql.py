@@ -172,7 +172,8 @@ SELECT jeditaskid, %(now)s, 'pending', attemptnr, left(reason, 255) FROM waiting
 REACTIVATE = """
 WITH due AS (
     SELECT jeditaskid FROM {panda}.jedi_tasks
-    WHERE status = 'pending' AND oldstatus = ANY(%(statuses)s) AND nucleus IS NOT NULL
+    WHERE status = 'pending' AND oldstatus = ANY(%(statuses)s)
+      AND CASE WHEN %(for_users)s THEN prodsourcelabel IN ('user', 'panda') ELSE nucleus IS NOT NULL END
       AND modificationtime <= %(now)s - make_interval(mins => %(pending_minutes)s)
     ORDER BY jeditaskid
     FOR NO KEY UPDATE SKIP LOCKED

@@ -43,10 +43,18 @@ HOLDABLE_STATUSES = (
 PENDING_MINUTES = 60
 """A task of which no queue is left waits for this long. Source: ATLAS Production Job Brokerage."""
 
+PENDING_MINUTES_OF_USERS = 20
+"""The same for a task of a user. Source: ATLAS Analysis Job Brokerage."""
+
 LOCK_FRESH_S = 600.0
 """A lock that PanDA's agents wrote into a task row is believed in for this long."""
 
 _ROUNDS = 5
+
+
+def pending_minutes(*, for_users: bool) -> int:
+    """How long a task waits of which no queue is left."""
+    return PENDING_MINUTES_OF_USERS if for_users else PENDING_MINUTES
 
 
 class ContendedFilesError(DatabaseUnavailable):
@@ -111,10 +119,15 @@ class AssignmentWriter:
         waiting = self._move_tasks(placement, kept, skipped)
         return Written(kept, frozenset(skipped), skipped_changed, files, waiting)
 
-    def reactivate(self) -> int:
-        """Give pending tasks their status back when they have waited long enough; how many there were."""
-        statuses = list(WORKING_STATUSES)
-        return self._run(statements.REACTIVATE, statuses=statuses, pending_minutes=PENDING_MINUTES).rowcount
+    def reactivate(self, *, for_users: bool = False) -> int:
+        """Give pending tasks their status back when they have waited long enough; how many there were.
+
+        Tasks of users, or those that have a nucleus.
+        """
+        statuses, minutes = list(WORKING_STATUSES), pending_minutes(for_users=for_users)
+        return self._run(
+            statements.REACTIVATE, statuses=statuses, pending_minutes=minutes, for_users=for_users
+        ).rowcount
 
     def _lock_tasks(self, placement: Placement) -> set[int]:
         seen = {task.jeditaskid: task for task in placement.tasks}

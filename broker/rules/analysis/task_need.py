@@ -32,7 +32,7 @@ Written = tuple[str | None, str | None, str | None, str | None, bool]
 def analysis_release(transhome: str | None, transuses: str | None) -> Release | None:
     """What the task runs: a cache, a release, a nightly; None for a task of neither.
 
-    The name of the transformation in front is left out, and ``_`` stands for ``-``: ``AnalysisTransforms-Athena_24.0.1``.
+    The name of the transformation in front is left out, and ``_`` stands for ``-``.
     """
     if transhome is None:
         return None if transuses is None else Release("atlas", BASE_PROJECT, transuses.split("-")[-1])
