@@ -87,6 +87,8 @@ class SummaryAgent(Agent[SummaryOptions]):
                 found = self._look(connection, context)
                 self._refresh(connection, context, found, standalone)
                 leases.fence(connection, context.lease, closing=True)
+        if context.request.tell is not None:
+            context.request.tell({"summary": self.summary.table, "kind": found.relation.kind, **found.counts})
         return CycleReport(found.counts, {"refresh_s": perf_counter() - started}, tuple(found.notes))
 
     def _look(self, connection: sa.Connection, context: CycleContext) -> _Found:

@@ -16,6 +16,24 @@ from broker.matching.versions import Constraint, version_key
 
 #: Values of a list that are shown.
 MAX_SHOWN = 8
+#: What is seen at a queue that has what was excluded.
+EXCLUDED_THERE = "there are some"
+#: Outcomes whose value is what the queue has, and those whose value is what the task asks for. Of the others the title
+#: says all.
+_OF_THE_QUEUE = frozenset(
+    {
+        Outcome.NOT_OFFERED,
+        Outcome.CPU,
+        Outcome.GPU_VENDOR,
+        Outcome.GPU_MODEL,
+        Outcome.GPU_MICROARCHITECTURE,
+        Outcome.GPU_VRAM,
+        Outcome.GPU_CUDA,
+        Outcome.GPU_DRIVER,
+    }
+)
+_EXCLUDED = frozenset({Outcome.GPU_MODEL_EXCLUDED, Outcome.GPU_MICROARCHITECTURE})
+_OF_THE_TASK = frozenset({Outcome.CONTAINER, Outcome.RELEASE, Outcome.PLATFORM, Outcome.PLATFORM_UNRESOLVED})
 
 
 @dataclass(frozen=True)
@@ -37,10 +55,23 @@ class Explanation:
     @property
     def sentence(self) -> str:
         """One line for users."""
-        title = TITLES[Outcome[self.part.upper()]]
+        outcome = Outcome[self.part.upper()]
         best = self.inputs.get("best_available")
-        seen = f"asked {self.limit}, the queue has {self.value}" if self.limit is not None else ""
-        return "; ".join(part for part in (title, seen, f"best there {best}" if best is not None else "") if part)
+        asked = self.inputs.get("asked", self.limit)
+        if outcome in _EXCLUDED and self.value == EXCLUDED_THERE:
+            seen, best = f"excluded {asked}, the queue has {best}", None
+        elif outcome in _OF_THE_QUEUE:
+            seen = f"asked {asked}, the queue has {self.value}"
+        elif outcome in _OF_THE_TASK:
+            seen = f"asked {self.value}, which is not in {self.limit}"
+        elif outcome == Outcome.PATTERN_UNSUPPORTED:
+            seen = f"{self.value}: {self.inputs.get('why')}"
+        elif outcome == Outcome.ARCHITECTURE_INVALID:
+            seen = str(self.value)
+        else:
+            seen = ""
+        there = f"best there {best}" if best is not None and best != self.value else ""
+        return "; ".join(part for part in (TITLES[outcome], seen, there) if part)
 
 
 def explain(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
@@ -150,7 +181,7 @@ def _of_selection(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanatio
     excluded = attribute == "generation" and request.generations_excluded
     if excluded or outcome == Outcome.GPU_MODEL_EXCLUDED:
         key = "task.architecture"
-        return Explanation(outcome.code, "there are some", "==", "no GPU of those excluded", "-", key, inputs)
+        return Explanation(outcome.code, EXCLUDED_THERE, "==", "no GPU of those excluded", "-", key, inputs)
     return Explanation(outcome.code, there, "in", limit, "-", "task.architecture", inputs)
 
 

@@ -92,8 +92,37 @@ def test_options(command: Command, words: list[str], accepted: list[str]) -> Non
 def test_the_table_says_why(command: Command) -> None:
     status, out, _ = command("#&nvidia:vram>=40960", "--queue", "GPU")
     assert status == 0
-    assert "gpu_vram" in out and "asked 40960, the queue has 15360; best there 15360" in out
+    assert "gpu_vram" in out and "asked >=40960, the queue has 15360" in out
     assert '"vram": ">=40960"' in out
+
+
+@pytest.mark.parametrize(
+    ("words", "queue", "said"),
+    [
+        (["#aarch64"], "CPU", "asked aarch64-*-*, the queue has x86_64 / nothing described / nothing described"),
+        (["#&nvidia"], "CPU", "the queue has no GPUs"),
+        (["#&nvidia"], "DARK", "no pilot has reported the GPUs of the queue"),
+        (["#&nvidia"], "SILENT", "the queue publishes no software tags"),
+        (["#&nvidia"], "ANY", "releases of the queue is ANY, so its hardware is not known"),
+        (["#&nvidia:model=.*A100"], "GPU", "of the model; asked .*A100, the queue has Tesla T4"),
+        (["#&nvidia:model!=.*T4"], "GPU", "of the excluded model; excluded .*T4, the queue has Tesla T4"),
+        (["#&nvidia:uarch!=Turing"], "GPU", "of an excluded one; excluded Turing, the queue has Turing"),
+        (["#&nvidia:uarch=Ampere"], "GPU", "asked Ampere, the queue has Turing"),
+        (["", "--container", "docker://img"], "DARK", "asked docker://img, which is not in tags or containers"),
+        (["x86_64-el8-opt", "--release", "A-1"], "DARK", "asked x86_64-el8-opt, which is not in cmtconfigs"),
+        (["#&nvidia:model=(?=T4)"], "GPU", "a pattern of the task cannot be used; (?=T4): invalid perl operator"),
+    ],
+)
+def test_the_reason_says_what_was_asked_and_what_is_there(
+    command: Command, monkeypatch: pytest.MonkeyPatch, words: list[str], queue: str, said: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    status, out, _ = command(*words, "--queue", queue)
+    assert status == 0
+    (line,) = [line for line in out.splitlines() if line.strip().startswith(queue)]
+    assert said in line
+    if "; " not in said and "asked" not in said:
+        assert line.rstrip().endswith(said)
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,15 @@ def test_json_prints_one_object_a_chunk_and_nothing_else(grid: Database, command
     assert {"load_s", "decide_s", "cut_s", "write_s", "tasks", "candidates"} <= told.keys()
 
 
+def test_an_agent_of_something_else_than_tasks_tells_what_it_did(grid: Database, command: Command) -> None:
+    done = command("run", "gpu_summary", "--dry-run", "--json")
+    assert (done.status, json.loads(done.out)) == (0, {"summary": "mv_worker_node_gpu_summary", "kind": "table"})
+    assert "stays as it is" in done.err
+    done = command("run", "gpu_summary", "--dry-run")
+    assert done.status == 0 and "mv_worker_node_gpu_summary" in done.out
+    assert "cycle of gpu_summary: done" in done.err
+
+
 def test_without_json_people_get_a_table(grid: Database, command: Command) -> None:
     done = command("run", "production_job", "--seed", "1", "--dry-run")
     assert done.status == 0
