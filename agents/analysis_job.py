@@ -18,7 +18,6 @@ from agents.production_job import ProductionJobAgent, ProductionJobOptions, Ways
 from broker.brokerages.analysis_job import NAME
 from broker.brokerages.estimated_jobs import estimated_jobs
 from broker.brokerages.profile import ProfileError
-from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import Floats
 from broker.engine.analysis_chain import AnalysisChain
 from broker.engine.analysis_cycle import NEW_WEIGHT, AnalysisCycle
@@ -60,28 +59,26 @@ class AnalysisJobAgent(ProductionJobAgent):
         if not isinstance(self._chain, AnalysisChain):
             raise ProfileError(f"brokerage {NAME}: its list of rules is not one for analysis")
         self._closed = options.quota_unknown == "closed"
-        self._wishes: dict[str, AnalysisWork] = {}
 
     def _work(self, connection: sa.Connection, catalogue: TableCatalogue, context: CycleContext, vo: str) -> CycleWork:
         work = super()._work(connection, catalogue, context, vo)
         tuning = TuningStore(context.database.names).read_current(connection, live=True).tuning(vo)
         hours = tuning.only((DONE_JOB_HOURS,)).number(DONE_JOB_HOURS)
         wishes, left_out = load_analysis_work(connection, catalogue, work.work.chunks, context.now, hours)
-        self._wishes[vo] = wishes
-        together = dataclasses.replace(work.work, left_out=(*work.work.left_out, *left_out))
+        together = dataclasses.replace(work.work, left_out=(*work.work.left_out, *left_out), wishes=wishes)
         return dataclasses.replace(work, work=together)
 
     def _job_cycle(
         self, grid: GridReading, read: CycleWork, ways: WaysOfTasks, tuning: Tuning, context: CycleContext
     ) -> tuple[JobCycle, CycleWork]:
-        wishes = self._wishes.pop(tuning.vo or "")
-        if tuning.only((NEW_WEIGHT,)).flag(NEW_WEIGHT):
+        wishes = read.work.wishes
+        if wishes is not None and tuning.only((NEW_WEIGHT,)).flag(NEW_WEIGHT):
             jobs: Floats = estimated_jobs(read)
-            wishes = dataclasses.replace(wishes, jobs_estimate=jobs)
+            chunks = dataclasses.replace(read.work, wishes=dataclasses.replace(wishes, jobs_estimate=jobs))
+            read = dataclasses.replace(read, work=chunks)
         cycle = AnalysisCycle(
             grid.snapshot,
             read.work,
-            wishes,
             tuning,
             cast(AnalysisChain, self._chain),
             independent=context.request.independent,

@@ -19,6 +19,8 @@ from broker.cli.rules import chain_of
 from broker.cli.task_answers import nucleus_answer
 from broker.domain.decisions import Decision
 from broker.domain.work_codec import WorkCorruptError, decode_placed, decode_work
+from broker.engine.analysis_chain import AnalysisChain
+from broker.engine.analysis_cycle import AnalysisCycle
 from broker.engine.chain import Chain, NucleusChain, RuleList
 from broker.engine.job_cycle import JobCycle
 from broker.engine.task_why_not import UNKNOWN_NUCLEUS
@@ -155,7 +157,12 @@ def _answers(
 
 def _queue_answers(data: bytes, snapshot: Snapshot, published: Published, chain: Chain, queue: str) -> list[Answer]:
     work, placed = decode_work(data), decode_placed(data)
-    cycle = JobCycle(snapshot, work, published.tuning(work.chunks.vo[0]), chain)
+    tuning = published.tuning(work.chunks.vo[0])
+    cycle = (
+        AnalysisCycle(snapshot, work, tuning, chain)
+        if isinstance(chain, AnalysisChain)
+        else JobCycle(snapshot, work, tuning, chain)
+    )
     cycle.restore(0, placed)
     return answers_of(cycle, next(cycle.results()), queue)
 

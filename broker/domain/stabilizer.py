@@ -56,7 +56,8 @@ def load_of(known: AnalysisFacts) -> StabilizerLoad:
 def stabilize(load: StabilizerLoad, number_of: Callable[[str], float]) -> Stabilized:
     """Whether the queue can be throttled, and the longest queue of the user.
 
-    ``number_of`` gives the value of each of KEYS. A queue without running jobs gives the user the share of one among its users; one without users that of a first.
+    ``number_of`` gives the value of each of KEYS. A queue without running jobs gives the user the part of one among
+    its users; one without users that of a first.
     """
     length = number_of(QUEUE_LENGTH)
     enough = (load.queued >= length) & (load.queued >= number_of(WAIT_HOURS) * load.to_running_rate)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import Bools, Floats, Ints, Texts
 
 
@@ -144,7 +145,9 @@ class ReplicaTable:
     found: Floats
     total: Floats
     complete: Bools  # found == total for every constituent, or virtual placement
-    holds_all: Bools  # every file of the dataset is there: complete and not shorter than the dataset, or a merge's replica
+    holds_all: (
+        Bools  # every file of the dataset is there: complete and not shorter than the dataset, or a merge's replica
+    )
     chunk_files: Floats
     chunk_bytes: Floats
 
@@ -160,6 +163,7 @@ class Work:
     inputs: InputTable
     replicas: ReplicaTable
     left_out: tuple[LeftOut, ...] = field(default=())
+    wishes: AnalysisWork | None = None  # of chunks of analysis
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import Ints, taken
 from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
 
@@ -35,6 +36,7 @@ def chunk_of(work: Work, row: int) -> Work:
         taken(work.chunks, slice(row, row + 1)),
         dataclasses.replace(own_inputs, chunk=np.zeros(len(inputs), dtype=np.int64)),
         dataclasses.replace(own_replicas, input=own_replicas.input - first),
+        wishes=None if work.wishes is None else taken(work.wishes, slice(row, row + 1)),
     )
 
 
@@ -48,6 +50,8 @@ def encode_work(work: Work, placed: Mapping[str, int] | None = None) -> bytes:
     tables = (("c", work.chunks), ("i", work.inputs), ("r", work.replicas))
     body: dict[str, Any] = {name: plain_columns(table) for name, table in tables}
     body["placed"] = dict(placed or {})
+    if work.wishes is not None:
+        body["a"] = plain_columns(work.wishes)
     return zlib.compress(json.dumps(body, separators=(",", ":")).encode(), 1)
 
 
@@ -69,7 +73,9 @@ def decode_work(data: bytes) -> Work:
     try:
         body = _body(data)
         tables = body["c"], body["i"], body["r"]
-        return Work(table_of(WorkTable, tables[0]), table_of(InputTable, tables[1]), table_of(ReplicaTable, tables[2]))
+        wishes = table_of(AnalysisWork, body["a"]) if "a" in body else None
+        chunks, inputs = table_of(WorkTable, tables[0]), table_of(InputTable, tables[1])
+        return Work(chunks, inputs, table_of(ReplicaTable, tables[2]), wishes=wishes)
     except (zlib.error, ValueError, KeyError, TypeError, RecursionError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from broker.domain.analysis import AnalysisFacts, AnalysisWork
+from broker.domain.analysis import AnalysisFacts
 from broker.domain.arrays import Bools, Floats, Ints, as_column, taken
 from broker.domain.decisions import Outcome
 from broker.domain.stabilizer import KEYS as STABILIZER_KEYS
@@ -45,8 +45,7 @@ class AnalysisCycle(JobCycle):
 
     Args:
         snapshot: the grid, made with the sources of analysis.
-        work: the chunks, in the order in which they are brokered.
-        wishes: the columns beside them.
+        work: the chunks, in the order in which they are brokered, with the columns of analysis.
         tuning: one version of the gdpconfig values, for the VO of the work.
         chain: the rules.
         independent: every chunk meets the grid as the snapshot shows it, whatever was placed before.
@@ -59,14 +58,16 @@ class AnalysisCycle(JobCycle):
         self,
         snapshot: Snapshot,
         work: Work,
-        wishes: AnalysisWork,
         tuning: Tuning,
         chain: AnalysisChain,
         *,
         independent: bool = False,
         quota_closed: bool = True,
     ) -> None:
-        self.wishes, self._quota_closed = wishes, quota_closed
+        if work.wishes is None:
+            raise ValueError("work of analysis has no columns of its own")
+        wishes = self.wishes = work.wishes
+        self._quota_closed = quota_closed
         self._own = tuning.only((*STEP_KEYS, *THROTTLE_KEYS, *STABILIZER_KEYS))
         self._new = self._own.flag(NEW_WEIGHT)
         # the two basic weights take each other's place

@@ -35,7 +35,7 @@ def class_weight(jobs: Floats, task_class: Floats, queue_class: Floats, classed:
     of_task = np.clip(np.nan_to_num(task_class, nan=CLASS_A), CLASS_C, CLASS_A) - CLASS_C
     of_queue = np.clip(np.nan_to_num(queue_class, nan=SITE_MID), SITE_LO, SITE_HI) - SITE_LO
     weight = _TABLE[of_task.astype(np.int64), of_queue.astype(np.int64)]
-    return np.where(classed & ~np.isnan(weight), weight, jobs)
+    return np.asarray(np.where(classed & ~np.isnan(weight), weight, jobs), dtype=np.float64)
 
 
 def queue_weight(room: Floats, w_s: Floats, jobs: Floats, left: Bools, merging: Bools) -> Floats:
@@ -55,7 +55,7 @@ def queue_weight(room: Floats, w_s: Floats, jobs: Floats, left: Bools, merging: 
     fair = np.maximum(room - jobs / count, LEAST_PART * w_s)
     of_rest = np.divide(fair, rest, out=np.zeros_like(room), where=(rest > 0) & ~merging)
     of_all = np.divide(room, total, out=np.broadcast_to(1.0 / count, room.shape).copy(), where=total > 0)
-    return np.where((rest > 0) & ~merging, of_rest, of_all)
+    return np.asarray(np.where((rest > 0) & ~merging, of_rest, of_all))
 
 
 def new_basic_weight(

@@ -16,6 +16,7 @@ from broker.engine.job_cycle import ChunkResult, JobCycle
 from broker.engine.rank import BEST, LOW_WEIGHT, OTHERS_BOOTSTRAP
 
 CHOSEN = "chosen"
+NOT_AN_ANALYSIS_QUEUE = "not_an_analysis_queue"
 NOT_A_PRODUCTION_QUEUE, TEST_QUEUE, NOT_PREASSIGNED, UNKNOWN_NAME = (
     "not_a_production_queue",
     "test_queue",
@@ -80,6 +81,8 @@ def _answer(cycle: JobCycle, result: ChunkResult, position: int) -> Answer:
 
 def _never_a_candidate(cycle: JobCycle, result: ChunkResult, position: int, name: str) -> Answer:
     unified, row = cycle.snapshot.unified, result.row
+    if cycle.work.wishes is not None:
+        return _never_for_analysis(cycle, row, position, name)
     queue = int(cycle.snapshot.queues.unified[position])
     if not unified.runs_production[queue]:
         code, title = NOT_A_PRODUCTION_QUEUE, "the queue runs no production jobs, or has no cloud"
@@ -95,6 +98,20 @@ def _never_a_candidate(cycle: JobCycle, result: ChunkResult, position: int, name
     else:
         code, title = TEST_QUEUE, "queues with test in the name are used only when a task names them"
         seen = Observation(name, "not in", "names with test", "-", "rule")
+    return Answer(name, code, "candidates", "persistent", title, seen)
+
+
+def _never_for_analysis(cycle: JobCycle, row: int, position: int, name: str) -> Answer:
+    unified, wishes = cycle.snapshot.unified, cycle.work.wishes
+    queue = int(cycle.snapshot.queues.unified[position])
+    lists = ("", "") if wishes is None else (wishes.included_sites[row], wishes.excluded_sites[row])
+    if not unified.runs_analysis[queue]:
+        code, title = NOT_AN_ANALYSIS_QUEUE, "the queue runs no analysis jobs"
+        seen = Observation(unified.type[queue], "in", "analysis, unified", "-", "queue.type")
+    else:
+        code, title = NOT_PREASSIGNED, "the task names or excludes queues, and this one is not left"
+        told = f"site={cycle.work.chunks.site[row]} includedSite={lists[0]} excludedSite={lists[1]}"
+        seen = Observation(name, "in", told, "-", "task.includedSite")
     return Answer(name, code, "candidates", "persistent", title, seen)
 
 
