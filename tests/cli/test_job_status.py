@@ -1,0 +1,106 @@
+"""``broker job-status`` as pilots and sites use it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.commands import Command, runner
+from tests.formats.contract_cases import cases
+
+DOCUMENT = cases("job_status")
+
+
+@pytest.fixture
+def job_status(capsys: pytest.CaptureFixture[str]) -> Command:
+    return runner(capsys, "job-status")
+
+
+@pytest.mark.parametrize("case", DOCUMENT["formulas"], ids=lambda case: case["what"])
+def test_read_gives_the_figures(job_status: Command, tmp_path: Path, case: dict[str, Any]) -> None:
+    for name, text in {**DOCUMENT["record"], **case["record"]}.items():
+        if text is not None:
+            (tmp_path / name).write_text(text)
+    allocated = [] if case["allocated_cpu"] is None else ["--allocated-cpu", str(case["allocated_cpu"])]
+    shown = job_status("read", str(tmp_path), *allocated, "--at", str(case["now"]), "--json").document
+    result = {**DOCUMENT["gives"], **case["gives"]}
+    assert {name: shown[name] for name in result} == result
+    assert shown["formula_without_limits"] == {**result, **case["plain"]}
+    assert shown["flags"] == case["flags"]
+
+
+def test_write_then_read(job_status: Command, tmp_path: Path) -> None:
+    done = job_status("write", str(tmp_path), "used_CPU=6", "priority_factor=-2", "can_postpone_last_job=False")
+    assert (done.status, done.out) == (0, "")
+    shown = job_status("read", str(tmp_path), "--json").document
+    assert shown["files"] == {"used_CPU": 6, "can_postpone_last_job": False, "priority_factor": -2}
+    table = job_status("read", str(tmp_path))
+    assert table.status == 0 and "priority_factor" in table.out
+
+
+@pytest.mark.parametrize("case", DOCUMENT["pilots"], ids=lambda case: case["what"])
+def test_write_what_a_pilot_runs(job_status: Command, tmp_path: Path, case: dict[str, Any]) -> None:
+    (tmp_path / "d").mkdir()
+    file = tmp_path / "payloads.json"
+    file.write_text(json.dumps(case))
+    assert job_status("write", str(tmp_path / "d"), "--payloads", str(file), "--json").document == case["files"]
+    shown = job_status(
+        "read", str(tmp_path / "d"), "--allocated-cpu", str(case["allocated_cpu"]), "--at", str(case["now"]), "--json"
+    ).document
+    assert (shown["draining_waste"], shown["kill_waste"]) == (case["draining_waste"], case["kill_waste"])
+
+
+@pytest.mark.parametrize("case", DOCUMENT["rankings"], ids=lambda case: case["what"])
+def test_rank(job_status: Command, tmp_path: Path, case: dict[str, Any]) -> None:
+    file = tmp_path / "jobs.json"
+    file.write_text(json.dumps({name: value for name, value in case.items() if name != "result"}))
+    done = job_status("rank", str(file), "--json")
+    assert done.status == 0
+    assert {name: done.document[name] for name in case["result"]} == case["result"]
+    table = job_status("rank", str(file))
+    assert table.status == 0 and "what to do" in table.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("write", "DIR"), 3),
+        (("write", "DIR", "used_CPU=six"), 3),
+        (("write", "DIR", "used_cpu=6"), 3),
+        (("write", "DIR", "used_CPU=6", "used_CPU=7"), 3),
+        (("write", "DIR/none", "used_CPU=6"), 1),
+        (("rank", "DIR/none.json"), 1),
+        (("read", "DIR", "--allocated-cpu", "0"), 2),
+    ],
+)
+def test_what_cannot_be_done(job_status: Command, tmp_path: Path, arguments: tuple[str, ...], status: int) -> None:
+    done = job_status(*(word.replace("DIR", str(tmp_path)) for word in arguments))
+    assert (done.status, done.out) == (status, "")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{",
+        "[" * 100_000,
+        '{"jobs": []}',
+        '{"cores_needed": -1, "jobs": []}',
+        '{"cores_needed": "8", "jobs": []}',
+        '{"cores_needed": 1, "jobs": [{"id": "a"}]}',
+    ],
+)
+def test_documents_that_are_not_what_is_needed(job_status: Command, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "jobs.json"
+    file.write_text(text)
+    assert job_status("rank", str(file), "--json").status == 3
+
+
+def test_no_record_is_told_and_is_no_failure(job_status: Command, tmp_path: Path) -> None:
+    done = job_status("read", str(tmp_path / "none"), "--json")
+    assert (done.status, done.document["flags"], done.document["remaining_time"]) == (0, ["directory:missing"], None)
