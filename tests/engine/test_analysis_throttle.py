@@ -54,7 +54,7 @@ def test_caps_of_users(jobs: OwnerJobs, condition: str | None) -> None:
     assert asked(grid, asker(user="someone else")) is None
     assert asked(grid, asker(merging=True)) is None
     assert asked(grid, asker(group="phys-higgs")) is None
-    assert asked(grid, asker(), **dict.fromkeys(CAPS, 0)) is None
+    assert throttle_of(asker(), grid, Tuning.defaults().only(KEYS), True, True) is None
 
 
 def test_caps_of_groups_are_their_own() -> None:

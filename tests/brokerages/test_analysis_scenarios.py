@@ -1,0 +1,318 @@
+"""Whole scenarios of analysis, worked out by hand, and bad input of every kind through whole cycles."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker.cli.explain import answers_about
+from broker.store.database import Database
+from tests.brokerages.small_grid import FRESH, TASK, dataset, input_files, one_cycle, queue, replica, scenario, task
+
+SHARE = "User Analysis"
+ALL = {"ALPHA_MCORE", "BETA/SCORE", "GAMMA_MCORE", "GAMMA_TEST"}
+
+
+def user_task(**columns: Any) -> dict[str, Any]:
+    """A task of a user for one core, without a nucleus."""
+    own = {"prodsourcelabel": "user", "username": "alice", "tasktype": "anal", "nucleus": None, "gshare": SHARE}
+    return task(**(own | {"corecount": 1, "resource_type": "SCORE", "processingtype": "panda-client"} | columns))
+
+
+def user_jobs(where: str, first: int, user: str = "alice", share: str = SHARE, **counts: int) -> list[dict[str, Any]]:
+    """So many jobs of a user of each status at a queue."""
+    statuses = [status for status, count in counts.items() for _ in range(count)]
+    return [
+        {
+            "pandaid": first + at,
+            "jobdefinitionid": 1,
+            "jobstatus": status,
+            "computingsite": where,
+            "gshare": share,
+            "vo": "atlas",
+            "prodsourcelabel": "user",
+            "produsername": user,
+            "corecount": 1,
+            "resource_type": "SCORE",
+        }
+        for at, status in enumerate(statuses)
+    ]
+
+
+def analysis(files: int = 4, here: tuple[str, ...] = ("ALPHA", "BETA", "GAMMA"), **tables: Any) -> Any:
+    """A grid of four open analysis queues and one closed one, and a task whose input is at the sites ``here``."""
+    one_core = {"corecount": 1, "capability": "score", "type": "analysis"}
+    own = {
+        "schedconfig_json": [
+            queue("ALPHA_MCORE", **one_core),
+            queue("BETA", type="unified", capability="ucore"),
+            queue("GAMMA_MCORE", **one_core),
+            queue("GAMMA_OFF", status="offline", **one_core),
+            queue("GAMMA_TEST", **one_core),
+        ],
+        "jedi_tasks": [user_task()],
+        "jedi_datasets": [dataset(files)],
+        "jedi_dataset_contents": input_files(files, 2 * 1024**3),
+        "dataset_replicas": [replica(site, files, files) for site in here],
+        "dataset_metadata": [{"scope": "mc", "name": "mc.input", "rule_groupings": ["ALL"]}],
+    }
+    return scenario(**(own | tables))
+
+
+def chosen(decision: dict[str, Any]) -> dict[str, float]:
+    return {one["name"]: one["weight"] for one in decision["candidates"]}
+
+
+def decided(database: Database, loaded: Any, **request: Any) -> dict[str, Any]:
+    record, told = one_cycle(database, loaded, agent="analysis_job", **request)
+    assert record.outcome == "done", record.error
+    assert not [note for note in record.notes if note.startswith("rule ")], record.notes
+    (decision,) = told
+    return decision
+
+
+def test_jobs_go_to_queues_with_the_input_by_running_and_queued(database: Database) -> None:
+    """ALPHA_MCORE: 9 running, 4 queued: 10 / 5 = 2; BETA: none: 1; GAMMA has no input. One dataset on disk: x 1."""
+    loaded = analysis(
+        here=("ALPHA", "BETA"),
+        jobsactive4=user_jobs("ALPHA_MCORE", 1000, "bob", running=9, activated=1, starting=1),
+        jobsdefined4=user_jobs("ALPHA_MCORE", 2000, "bob", defined=1, assigned=1),
+    )
+    decision = decided(database, loaded)
+    assert (decision["outcome"], chosen(decision)) == ("brokered", {"ALPHA_MCORE": 2.0, "BETA/SCORE": 1.0})
+    assert {decision["rejected"][name] for name in ("GAMMA_MCORE", "GAMMA_TEST")} == {"no_input_data"}
+    assert decision["rejected"]["GAMMA_OFF"] == "no_input_data"
+    assert decision["rejected"]["BETA/MCORE"] == "cpucore"
+    assert sum(decision["assigned"].values()) == 4
+    (answer,) = answers_about(database, TASK, "GAMMA_TEST")
+    assert answer.observation is not None
+    assert answer.observation.value is False
+    with database.begin() as connection:
+        made = sa.text(
+            "SELECT DISTINCT prodsourcelabel, produsername FROM doma_panda.jobsdefined4 WHERE jeditaskid = 7000"
+        )
+        assert connection.execute(made).all() == [("user", "alice")]
+
+
+def test_second_pass_when_all_queues_with_the_input_are_closed_for_good(database: Database) -> None:
+    """8 files of 2 GiB at ALPHA, which is not online: elsewhere all weigh alike; nothing lies there."""
+    loaded = analysis(here=("ALPHA",))
+    loaded.tables["schedconfig_json"][0]["data"]["status"] = "brokeroff"
+    decision = decided(database, loaded)
+    assert chosen(decision) == {"BETA/SCORE": 1.0, "GAMMA_MCORE": 1.0, "GAMMA_TEST": 1.0}
+    assert decision["rejected"]["ALPHA_MCORE"] == "status"
+
+
+@pytest.mark.parametrize(
+    ("columns", "keys"),
+    [
+        ({"taskpriority": 2000}, {}),
+        ({"iointensity": 100}, {"IO_INTENSITY_CUTOFF_USER": "100"}),
+        ({"frozentime": "2026-07-30T11:59:00"}, {"DATA_CHECK_TIMEOUT_USER": "48"}),
+    ],
+)
+def test_the_locality_check_is_suppressed(database: Database, columns: dict[str, Any], keys: dict[str, str]) -> None:
+    """All queues take part, and ALPHA with 8 GiB weighs 1 + 8 / 10."""
+    rows = [
+        {"app": "jedi", "component": "anal_jobbroker", "key": key, "value": value, "type": "integer", "vo": "atlas"}
+        for key, value in keys.items()
+    ]
+    loaded = analysis(here=("ALPHA",), jedi_tasks=[user_task(**columns)], config=rows)
+    weights = {"ALPHA_MCORE": 1.8, "BETA/SCORE": 1.0, "GAMMA_MCORE": 1.0, "GAMMA_TEST": 1.0}
+    assert chosen(decided(database, loaded)) == pytest.approx(weights)
+
+
+@pytest.mark.parametrize(
+    "columns", [{"taskpriority": 1999}, {"iointensity": 101}, {"iointensity": 0}, {"frozentime": "2026-07-30T12:01:00"}]
+)
+def test_the_locality_check_holds(database: Database, columns: dict[str, Any]) -> None:
+    keys = {"IO_INTENSITY_CUTOFF_USER": "100", "DATA_CHECK_TIMEOUT_USER": "48"}
+    rows = [
+        {"app": "jedi", "component": "anal_jobbroker", "key": key, "value": value, "type": "integer", "vo": "atlas"}
+        for key, value in keys.items()
+    ]
+    loaded = analysis(here=("ALPHA",), jedi_tasks=[user_task(**columns)], config=rows)
+    assert chosen(decided(database, loaded)) == {"ALPHA_MCORE": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("columns", "parameters", "wanted"),
+    [
+        ({}, {"excludedSite": "GAMMA*"}, {"ALPHA_MCORE", "BETA/SCORE"}),
+        ({}, {"includedSite": ["BETA", "GAMMA_MCORE"]}, {"BETA/SCORE", "GAMMA_MCORE"}),
+        ({}, {"includedSite": "GAMMA*", "excludedSite": "*TEST"}, {"GAMMA_MCORE"}),
+        ({}, {"includedSite": "nowhere,AUTO"}, ALL),
+        ({}, {"includedSite": "gamma_mcore"}, set()),
+        ({}, {"includedSite": 7}, ALL),
+        ({"site": "GAMMA_TEST"}, {}, {"GAMMA_TEST"}),
+        ({"site": "GAMMA_OFF"}, {}, set()),
+        ({"site": "no such thing"}, {}, ALL),
+    ],
+)
+def test_named_queues(
+    database: Database, columns: dict[str, Any], parameters: dict[str, Any], wanted: set[str]
+) -> None:
+    told = [{"jeditaskid": TASK, "taskparams": json.dumps(parameters)}]
+    decision = decided(database, analysis(jedi_tasks=[user_task(**columns)], jedi_taskparams=told))
+    assert set(chosen(decision)) == wanted
+    assert decision["outcome"] == ("brokered" if wanted else "pending")
+
+
+def test_a_named_queue_need_not_be_online_but_not_offline(database: Database) -> None:
+    loaded = analysis(jedi_tasks=[user_task(site="GAMMA_MCORE")])
+    loaded.tables["schedconfig_json"][2]["data"]["status"] = "brokeroff"
+    assert set(chosen(decided(database, loaded))) == {"GAMMA_MCORE"}
+
+
+def test_throttled_by_the_cap_with_figure_and_cap(database: Database) -> None:
+    cap = {"app": "pandaserver", "component": "prio_mgr", "key": "CAP_RUNNING_USER_JOBS", "value": "3"}
+    rows = [cap | {"type": "integer", "vo": "atlas"}]
+    loaded = analysis(config=rows, jobsactive4=user_jobs("BETA", 1000, running=4))
+    decision = decided(database, loaded)
+    assert (decision["outcome"], decision["reason"]) == ("throttled", "throttled_running_jobs")
+    found = decision["throttle"]
+    assert (found["condition"], found["figure"], found["cap"]) == ("running_jobs", 4, 3)
+    assert decision["pending_until"] == "2026-08-01T12:20:00+00:00"
+    assert decision["candidates"] == []
+    with database.begin() as connection:
+        status = connection.execute(sa.text("SELECT status FROM doma_panda.jedi_tasks")).scalar_one()
+    assert status == "pending"
+
+
+def test_throttled_by_the_quota(database: Database) -> None:
+    line = {"account": "alice", "rse_expression": "*", "bytes": 101, "bytes_limit": 100}
+    assert decided(database, analysis(rucio_account_usage=[line]))["reason"] == "throttled_global_quota"
+
+
+def test_kept_from_endpoints_without_quota(database: Database) -> None:
+    full = {"account": "alice", "rse": "ALPHA_DATADISK", "bytes": 5, "bytes_limit": 4}
+    decision = decided(database, analysis(rucio_local_usage=[full]))
+    assert decision["rejected"]["ALPHA_MCORE"] == "local_quota"
+    assert set(chosen(decision)) == ALL - {"ALPHA_MCORE"}
+
+
+def finished(where: str, first: int, status: str, count: int, **columns: Any) -> list[dict[str, Any]]:
+    """Jobs of the task that ended an hour ago."""
+    ended = {"jeditaskid": TASK, "modificationtime": "2026-08-01T11:00:00", "jobstatus": status, **columns}
+    return [row | ended for row in user_jobs(where, first, finished=count)]
+
+
+@pytest.mark.parametrize(
+    ("failed", "done", "rejected"), [(4, 0, False), (5, 0, True), (5, 2, True), (5, 3, False), (6, 3, True)]
+)
+def test_queues_at_which_the_task_fails(database: Database, failed: int, done: int, rejected: bool) -> None:
+    loaded = analysis(
+        jobsarchived4=finished("ALPHA_MCORE", 1000, "failed", failed - 1, piloterrorcode=1150)
+        + finished("ALPHA_MCORE", 2000, "closed", 1, jobsubstatus="toreassign", relocationflag=1)
+        + finished("ALPHA_MCORE", 3000, "finished", done)
+        # neither counts: no fault of the pilot, and no flag
+        + finished("ALPHA_MCORE", 4000, "failed", 9, piloterrorcode=0)
+        + finished("ALPHA_MCORE", 5000, "closed", 9, jobsubstatus="toreassign")
+    )
+    decision = decided(database, loaded)
+    assert (decision["rejected"].get("ALPHA_MCORE") == "bad_jobs") is rejected
+
+
+@pytest.mark.parametrize(("queued", "rejected"), [(100, False), (101, True)])
+def test_queue_cap_of_the_share_and_type(database: Database, queued: int, rejected: bool) -> None:
+    """50 running: 100 may wait. Those of another share or type do not count."""
+    loaded = analysis(
+        jobsactive4=user_jobs("ALPHA_MCORE", 1000, "bob", running=50, activated=queued)
+        + user_jobs("ALPHA_MCORE", 3000, "bob", share="Other", activated=500)
+        + [row | {"resource_type": "MCORE"} for row in user_jobs("ALPHA_MCORE", 4000, "bob", activated=500)]
+    )
+    decision = decided(database, loaded)
+    assert (decision["rejected"].get("ALPHA_MCORE") == "queue_cap") is rejected
+
+
+@pytest.mark.parametrize(("own", "rejected"), [(60, False), (61, True)])
+def test_one_user_does_not_fill_a_queue(database: Database, own: int, rejected: bool) -> None:
+    """60 running of others, 115 queued: nQ_max = 120, two users: half of it; all of alice's count, defined ones too."""
+    loaded = analysis(
+        jobsactive4=user_jobs("ALPHA_MCORE", 1000, "bob", running=60, activated=115 - own)
+        + user_jobs("ALPHA_MCORE", 3000, activated=own - 10),
+        jobsdefined4=user_jobs("ALPHA_MCORE", 4000, defined=10),
+    )
+    decision = decided(database, loaded)
+    assert (decision["rejected"].get("ALPHA_MCORE") == "user_queue_length") is rejected
+    (answer,) = answers_about(database, TASK, "ALPHA_MCORE")
+    if rejected:
+        assert answer.observation is not None
+        assert (answer.observation.value, answer.observation.limit) == (61, 60)
+        assert answer.observation.inputs["nQ_max"] == 120
+
+
+def test_the_new_weight_by_class_and_room(database: Database) -> None:
+    """4 jobs of a task of class C: ALPHA is lo, the others mid; the user may have 100 queued at each of four queues.
+
+    W_q = (100 - 4 / 4) / (400 - 4) = 0.25; ALPHA: 4 x 0.25, the others: 0.05 x 0.25.
+    """
+    switch = {
+        "app": "jedi",
+        "component": "anal_jobbroker",
+        "key": "NEW_BASIC_WEIGHT",
+        "value": "true",
+        "type": "boolean",
+    }
+    site = {"metric": "analy_site_eval", "computingsite": "ALPHA_MCORE", "gshare": "NULL", "value_json": {"class": -1}}
+    task_class = {"jeditaskid": TASK, "metric": "analy_task_eval", "value_json": '{"class": -1}', "timestamp": FRESH}
+    loaded = analysis(
+        config=[switch | {"vo": "atlas"}], metrics=[site | {"timestamp": FRESH}], task_evaluation=[task_class]
+    )
+    small, least = 0.002 * 0.25, 2.0**-20
+    weights = dict.fromkeys(ALL - {"ALPHA_MCORE"}, 0.05 * 0.25 + least) | {"ALPHA_MCORE": 1.0 + least}
+    assert small < 0.05 * 0.25
+    assert chosen(decided(database, loaded)) == pytest.approx(weights, rel=1e-12)
+
+
+ODD_NAMES = ["Zoë O'Neill", "a/CN=b,c:d", 'x"y\\z', "%_*;--", " ", "\t", "名前", "a" * 60]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_odd_names_of_users(database: Database, name: str) -> None:
+    cap = {"app": "pandaserver", "component": "prio_mgr", "key": "CAP_RUNNING_USER_JOBS", "value": "3"}
+    loaded = analysis(
+        jedi_tasks=[user_task(username=name)],
+        config=[cap | {"type": "integer", "vo": "atlas"}],
+        jobsactive4=user_jobs("BETA", 1000, name, running=4),
+    )
+    assert decided(database, loaded)["reason"] == "throttled_running_jobs"
+
+
+def test_bad_and_old_metrics_count_for_nothing(database: Database) -> None:
+    def metric(name: str, value: Any, at: str = FRESH, **keys: str) -> dict[str, Any]:
+        return {"metric": name, "value_json": value, "timestamp": at, "computingsite": "NULL", "gshare": "NULL", **keys}
+
+    rows = [
+        metric("gshare_preference", {"usage_perc": 5}, "2026-08-01T11:44:59", gshare=SHARE),
+        metric("gshare_preference", {"usage_perc": "much"}, gshare=SHARE),
+        metric("gshare_preference", {"usage_perc": -1}, gshare=SHARE),
+        metric("gshare_preference", [1], gshare=SHARE),
+        metric("analy_user_eval", {"alice": None, "bob": {"rem_slots_A": None}}),
+        metric("analy_site_eval", {"class": "hi"}, computingsite="BETA"),
+    ]
+    evaluation = {"jeditaskid": TASK, "metric": "analy_task_eval", "value_json": '{"class": NaN}', "timestamp": FRESH}
+    decision = decided(database, analysis(metrics=rows, task_evaluation=[evaluation]))
+    assert (decision["outcome"], set(chosen(decision))) == ("brokered", ALL)
+
+
+@pytest.mark.parametrize(("evaluated", "reason"), [(FRESH, "throttled_share_usage"), ("2026-08-01T11:44:59", "")])
+def test_a_share_over_its_target_throttles_class_c(database: Database, evaluated: str, reason: str) -> None:
+    """An evaluation of more than 15 minutes ago counts for nothing."""
+    share = {"metric": "gshare_preference", "gshare": SHARE, "value_json": {"usage_perc": 0.91}, "timestamp": FRESH}
+    evaluation = {"jeditaskid": TASK, "metric": "analy_task_eval", "value_json": '{"class": -1}'}
+    loaded = analysis(metrics=[share], task_evaluation=[evaluation | {"timestamp": evaluated}])
+    assert decided(database, loaded)["reason"] == reason
+
+
+def test_jobs_without_cores_and_quotas_without_limits(database: Database) -> None:
+    lines = [
+        {"account": "alice", "rse_expression": str(limit), "bytes": 10**18, "bytes_limit": limit}
+        for limit in (0, -1, None)
+    ]
+    rows = [row | {"corecount": None, "resource_type": None} for row in user_jobs("BETA", 1000, running=2, throttled=3)]
+    decision = decided(database, analysis(jobsactive4=rows, rucio_account_usage=lines))
+    assert decision["outcome"] == "brokered"
