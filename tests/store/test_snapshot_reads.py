@@ -13,7 +13,7 @@ from broker.domain.grid import COUNTED_STATUSES
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import RawSource, decode, encode
 from broker.snapshot.snapshot import Snapshot
-from broker.snapshot.sources import SOURCES
+from broker.snapshot.sources import ANALYSIS_SOURCES, SOURCES
 from broker.store.database import Database
 from broker.store.load_dump import load
 from broker.store.scenario_file import Scenario
@@ -114,7 +114,7 @@ def digests(sources: dict[str, RawSource]) -> dict[str, str]:
 def test_every_source_is_read_and_built(database: Database) -> None:
     load(database, Scenario(NOW, grid()))
     sources = read(database)
-    assert set(sources) == set(SOURCES) - {"replicas"}
+    assert set(sources) == set(SOURCES) - {"replicas", *ANALYSIS_SOURCES}
     snapshot = built(sources)
     assert list(snapshot.queues.name) == ["A/SCORE", "B"]
     assert list(snapshot.nuclei.name) == ["NUC"]
