@@ -7,12 +7,14 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
 from broker.errors import BrokerError, Refused
 from broker.formats import job_status, job_status_files
@@ -20,6 +22,7 @@ from broker.formats.job_status import JobStatus, Payload, Reckoning
 from broker.formats.job_status_files import Waiting
 from broker.formats.plain_values import BadTextError
 from broker.formats.vacate import Choice, Need, RunningJob, choose
+from broker.store import status_reports
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -165,6 +168,29 @@ def _record_of_payloads(file: Path) -> dict[str, int | bool]:
     if payloads and model.priority_factor is not None:
         record["priority_factor"] = model.priority_factor
     return record
+
+
+@app.command()
+def report(
+    context: typer.Context,
+    directory: Folder,
+    pandaid: Annotated[int, typer.Option("--pandaid", min=1, help="The job that the record is about.")],
+    allocated_cpu: Cores = None,
+    at: At = None,
+    as_json: Json = False,
+) -> None:
+    """Pass the record of a job on to the broker: jobs that report little waste are moved first."""
+    now = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
+    status = job_status_files.read(directory, now.timestamp(), _waiting())
+    if not status.by_key():
+        raise BadStatusDocument(", ".join(status.flags) or "no record", str(directory), "nothing was reported")
+    with open_store(context) as database, database.begin() as connection:
+        kept = status_reports.save(connection, pandaid, status, allocated_cpu, now)
+    reckoning = job_status.reckon(status, allocated_cpu, int(now.timestamp()))
+    if as_json:
+        print_json({"pandaid": pandaid, "kept": kept, **described(status, reckoning)})
+        return
+    remark(f"job {pandaid}: {'reported' if kept else 'a newer record is there, this one was left out'}")
 
 
 @app.command()

@@ -6,9 +6,11 @@ among those, and only where the losses are about the same. Source: Job to Machin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from broker.formats.job_status import Figures
 
 PRIORITY_TOLERANCE = 0.25
 """How much more a core may lose with a job of lower priority of the same user."""
@@ -154,3 +156,22 @@ def _next(left: Sequence[tuple[RunningJob, Cost]]) -> tuple[tuple[RunningJob, Co
     if chosen is cheapest:
         return chosen, "least loss for each core"
     return chosen, f"less important to its user than {cheapest[0].id}, which loses hardly less"
+
+
+def least_waste_first(jobs: Sequence[int], figures: Mapping[int, Figures], mode: Mode = "kill") -> list[int]:
+    """Jobs in the order in which they are to be moved: reported losses rising, then those that reported nothing.
+
+    Jobs of equal loss stay in the order in which they came.
+
+    Args:
+        jobs: ids, in the order in which they would be moved otherwise.
+        figures: of those that reported.
+        mode: whether they are killed or drained.
+    """
+
+    def loss(job: int) -> tuple[bool, int]:
+        known = figures.get(job)
+        waste = None if known is None else known.kill_waste if mode == "kill" else known.draining_waste
+        return waste is None, waste or 0
+
+    return sorted(jobs, key=loss)

@@ -43,6 +43,7 @@ _ABOUT_SCENARIO = (
     "sss_identity",
     "sss_property",
     "task_alternatives",
+    "job_status_reports",
     "summary_refreshes",
 )
 """Tables of ours with what was done about a scenario: forgotten when another one replaces it."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from broker.store.database import Database
 from tests.cli.commands import Command, runner
 from tests.formats.contract_cases import cases
 
@@ -104,3 +105,13 @@ def test_documents_that_are_not_what_is_needed(job_status: Command, tmp_path: Pa
 def test_no_record_is_told_and_is_no_failure(job_status: Command, tmp_path: Path) -> None:
     done = job_status("read", str(tmp_path / "none"), "--json")
     assert (done.status, done.document["flags"], done.document["remaining_time"]) == (0, ["directory:missing"], None)
+
+
+def test_a_pilot_passes_the_record_on(database: Database, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    command = runner(capsys, "--db", database.url, "job-status")
+    command("write", str(tmp_path), "used_CPU=6", "last_job_start=1699999400", "add_uncom_time=1200")
+    options = ("--pandaid", "7", "--allocated-cpu", "8", "--at")
+    done = command("report", str(tmp_path), *options, "1700000000", "--json")
+    assert (done.document["kept"], done.document["kill_waste"]) == (True, 4800)
+    assert "newer record" in command("report", str(tmp_path), *options, "1699999999").err
+    assert command("report", str(tmp_path / "none"), *options, "1700000000").status == 3
