@@ -102,8 +102,8 @@ def gather_analysis_data(
     has_input, union = _over_datasets(lists, inputs.chunk[real], real, len(chunks))
     count = len(chunks)
     shape = (count, len(snapshot.unified))
-    weight = np.zeros(shape)
-    np.add.at(weight, inputs.chunk[real], np.where(lists.disk, 1.0, np.where(lists.anywhere, OFF_DISK_WEIGHT, 0))[real])
+    each = np.where(lists.disk, 1.0, np.where(lists.anywhere, OFF_DISK_WEIGHT, 0.0))[real]
+    weight = _summed(inputs.chunk[real], each, count)
     return AnalysisData(
         has_input=has_input,
         datasets_weight=weight,
@@ -120,6 +120,15 @@ def gather_analysis_data(
 def _any(groups: Ints, flags: Bools, size: int) -> Bools:
     result = np.zeros(size, dtype=np.bool_)
     result[groups[flags]] = True
+    return result
+
+
+def _summed(owner: Ints, values: Floats, count: int) -> Floats:
+    """(count, U): the rows of ``values`` added up by owner; the rows of an owner are neighbours."""
+    result = np.zeros((count, values.shape[1]))
+    if len(owner):
+        starts = np.flatnonzero(np.diff(owner, prepend=-1))
+        result[owner[starts]] = np.add.reduceat(values, starts, axis=0)
     return result
 
 
@@ -199,9 +208,7 @@ def _over_datasets(lists: _Lists, owner: Ints, real: Bools, count: int) -> tuple
     datasets = np.bincount(owner, minlength=count)[:, None]
     having = []
     for table in (lists.disk, lists.anywhere):
-        sums = np.zeros((count, width))
-        np.add.at(sums, owner, table[real])
-        having.append(sums)
+        having.append(_summed(owner, table[real].astype(np.float64), count))
     choices = [having[0] == datasets, having[1] == datasets, having[0] > 0, having[1] > 0]
     found = [choice.any(axis=1) for choice in choices]
     result = np.select([flags[:, None] for flags in found], choices, default=np.zeros((count, width), dtype=np.bool_))
@@ -214,7 +221,6 @@ def _disk_gb(entries: _Entries, chunk_of: Ints, shape: tuple[int, int]) -> Float
     rows = np.flatnonzero(~entries.tape & (entries.bytes > 0))
     largest = np.zeros((len(chunk_of), shape[1]))
     np.maximum.at(largest, (entries.at[rows], entries.unified[rows]), entries.bytes[rows])
-    result = np.zeros(shape)
-    np.add.at(result, chunk_of, largest)
+    result = _summed(chunk_of, largest, shape[0])
     # the whole GiB of what lies at a queue count
     return np.floor(result / GIB)

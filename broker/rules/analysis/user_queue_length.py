@@ -8,7 +8,7 @@ from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
-from broker.domain.stabilizer import KEYS, figures, load_of, stabilize
+from broker.domain.stabilizer import KEYS, USER_LENGTH, figures, load_of, stabilize
 from broker.domain.work import WorkTable
 from broker.rules.analysis.facts import of_analysis
 from broker.rules.contract import Filter, TuningView
@@ -45,6 +45,9 @@ class UserQueueLength(Filter):
     def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools:
         """(T, Q)."""
         known = of_analysis(facts)
+        # every user may have so many queued jobs everywhere: nothing else has to be looked at
+        if not (known.user_queued > tuning.number(USER_LENGTH)).any():
+            return np.ones((1, 1), dtype=np.bool_)
         found = stabilize(load_of(known), tuning.number)
         return np.asarray(~found.can_be_throttled | (known.user_queued <= found.max_q_len))
 
