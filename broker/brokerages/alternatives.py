@@ -68,8 +68,8 @@ def in_way(chunks: WorkTable, row: int, way: WayToRun) -> WorkTable:
         values["corecount"] = float(way.min_cores)
         if way.min_cores == 1 and way.max_cores != 1:
             values["corecount"] = 0.0  # slots of one core and of several
-    if way.memory_mb is not None:
-        values |= {"task_ramcount": float(way.memory_mb), "ramunit": "MB"}
+    if way.ramcount_mb is not None:
+        values |= {"task_ramcount": float(way.ramcount_mb), "ramunit": "MB"}
     if way.disk_mb is not None:
         values |= {"workdiskcount": float(way.disk_mb), "workdiskunit": "MB"}
     if way.wall_s is not None:

@@ -5,7 +5,10 @@ Source: Scalable Systems Software Job Object Specification 3.0.3, preferences an
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+from broker.domain.estimates import MEMORY_COMPENSATION
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,11 @@ class WayToRun:
     memory_mb: int | None = None
     disk_mb: int | None = None
     wall_s: int | None = None
+
+    @property
+    def ramcount_mb(self) -> int | None:
+        """What a task must ask for so that its jobs, which get a little less than that, get the memory."""
+        return None if self.memory_mb is None else math.ceil(self.memory_mb / MEMORY_COMPENSATION)
 
     @property
     def accepted_cores(self) -> str | None:

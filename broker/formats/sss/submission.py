@@ -213,7 +213,7 @@ def _demand(request: Request) -> dict[str, Any]:
     first = request.first
     made: dict[str, Any] = {"corecount": first.fewest_cores or 1}
     if first.memory_mb is not None:
-        made |= {"ramcount": first.memory_mb, "ramunit": "MB"}
+        made |= {"ramcount": first.way.ramcount_mb, "ramunit": "MB"}
     if first.disk_mb is not None:
         made |= {"workdiskcount": first.disk_mb, "workdiskunit": "MB"}
     if first.wall_s is not None:
