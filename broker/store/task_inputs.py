@@ -77,7 +77,7 @@ def read_parts(
     answer = read_catalogue(connection, catalogue, dids)
     position = {did: at for at, did in enumerate(answer.dids)}
     replicas = _replicas(answer, _read_bytes(connection, catalogue, answer))
-    with_replicas = frozenset(replicas)
+    with_replicas = frozenset(answer.replicas.did.tolist())
     parts: list[tuple[int, int, bool, float, float]] = []
     rows: list[tuple[int, _Replica]] = []
     for one in wanted:

@@ -206,3 +206,45 @@ def test_tasks_of_other_clouds_and_labels_are_not_looked_at(database: Database) 
         "task_cloud_None",
         "vo_or_label_of_another_brokerage",
     ]
+
+
+def group_disk(free_tb: float) -> dict[str, list[Row]]:
+    """The grid with a group disk at ALPHA."""
+    tables = grid_tables()
+    tables["ddm_endpoint"].append(endpoint("ALPHA_GROUPDISK", "ALPHA", free_tb, type="GROUPDISK"))
+    tables["panda_ddm_relation"].append(relation("ALPHA", "ALPHA_GROUPDISK"))
+    return tables
+
+
+@pytest.mark.parametrize("first", ["GROUPDISK", "ATLASDATADISK"])
+@pytest.mark.parametrize(("free_tb", "code"), [(100, "space"), (101, None)])
+def test_every_storage_must_have_room(database: Database, first: str, free_tb: float, code: str | None) -> None:
+    output, log = outputs()
+    second = ({"GROUPDISK", "ATLASDATADISK"} - {first}).pop()
+    datasets = [pseudo_input(), {**output, "storagetoken": first}, {**log, "storagetoken": second}]
+    (decision,) = broker_tasks(database, task_scenario(**group_disk(free_tb), jedi_datasets=datasets))
+    assert decision["rejected"].get("ALPHA") == code
+    assert decision["rejected"]["BETA"] == "match"
+
+
+def test_endpoints_of_other_sites_are_not_the_nucleus_own(database: Database) -> None:
+    tables = grid_tables()
+    tables["panda_ddm_relation"] = [
+        {**row, "is_local": "N"} if row["panda_site_name"] == "BETA_Q" else row for row in tables["panda_ddm_relation"]
+    ]
+    (decision,) = broker_tasks(database, task_scenario(**tables))
+    assert decision["rejected"] == {"BETA": "match"}
+
+
+def test_a_satellite_without_an_endpoint_of_its_own_writes_to_its_default(database: Database) -> None:
+    """Tape is asked for; the secondary nucleus BETA has some, GAMMA itself has not."""
+    output, log = outputs()
+    loaded = task_scenario(
+        jedi_tasks=[chain_task(2), parent(None)],
+        jedi_datasets=[pseudo_input(), {**output, "storagetoken": "ATLASDATATAPE"}, log],
+        **secondary_grid("BETA"),
+    )
+    (decision,) = broker_tasks(database, loaded)
+    assert set(weights(decision)) == {"GAMMA"}
+    found = rows(database, "SELECT storagetoken FROM doma_panda.jedi_datasets WHERE type = 'output'")
+    assert found == [("dst:GAMMA_DATADISK/ATLASDATATAPE",)]

@@ -310,3 +310,11 @@ def test_parts_of_a_container_are_summed(database: Database) -> None:
             row["datasetname"] = "mc:mc.input/"
     (decision,) = broker_tasks(database, loaded)
     assert weights(decision) == approx({"ALPHA": 2.0 * 0.5, "BETA": 0.5})
+
+
+def test_a_virtual_placement_holds_nothing(database: Database) -> None:
+    virtual = {**replica("BETA", 10, 10), "state": "VP"}
+    (decision,) = broker_tasks(database, with_input(virtual, replica("ALPHA", 10, 10)))
+    assert decision["rejected"] == {"BETA": "insize"}
+    load(database, with_input(virtual), replace=True)
+    assert cycle_at(database)[1][0]["reason"] == "no_complete_replica"

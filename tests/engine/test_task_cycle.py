@@ -209,3 +209,21 @@ def test_what_the_cycle_places_is_forgotten_between_independent_tasks(database: 
     cycle.place(0, 0)
     assert (cycle.remaining_work(0) == before).all()
     assert cycle.snapshot.taken_at == NOW
+
+
+def test_what_cannot_be_asked_is_not_able(database: Database) -> None:
+    """A database release that is nowhere does not count for the locality, but no job can run without it."""
+    release = dataset(5, datasetid=8500, masterid=8000, datasetname="ddo:ddo.1.release", nevents=0)
+    loaded = task_scenario(
+        jedi_datasets=[dataset(5, nevents=100), release, *outputs()],
+        jedi_dataset_contents=[
+            *input_files(5, GB),
+            *({**row, "datasetid": 8500} for row in input_files(5, GB)),
+        ],
+        dataset_replicas=[replica("ALPHA", 5, 5)],
+    )
+    cycle = cycle_of(database, loaded)
+    assert cycle.dry_run.failed.tolist() == [True] and cycle.dry_run.fault.tolist() == ["unknown_dataset"]
+    assert not cycle.dry_run.able_queues.any()
+    decision = only(cycle).decision
+    assert decision.reason == "job_check_failed" and "job_check:unknown_dataset" in decision.notes
