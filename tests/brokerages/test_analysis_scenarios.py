@@ -316,3 +316,47 @@ def test_jobs_without_cores_and_quotas_without_limits(database: Database) -> Non
     rows = [row | {"corecount": None, "resource_type": None} for row in user_jobs("BETA", 1000, running=2, throttled=3)]
     decision = decided(database, analysis(jobsactive4=rows, rucio_account_usage=lines))
     assert decision["outcome"] == "brokered"
+
+
+def test_without_tasks_of_users_there_is_nothing_to_do(database: Database) -> None:
+    record, told = one_cycle(database, analysis(jedi_tasks=[task()]), agent="analysis_job")
+    assert (record.outcome, told) == ("done", [])
+
+
+def test_a_task_without_real_input_goes_anywhere(database: Database) -> None:
+    loaded = analysis(
+        jedi_datasets=[dataset(4, type="pseudo_input", datasetname="pseudo_dataset")],
+        jedi_dataset_contents=input_files(4, 0, type="pseudo_input"),
+        dataset_replicas=[],
+    )
+    assert chosen(decided(database, loaded)) == dict.fromkeys(ALL, 1.0)
+
+
+def test_a_dataset_without_any_replica_waits(database: Database) -> None:
+    decision = decided(database, analysis(here=()))
+    assert (decision["outcome"], decision["reason"]) == ("pending", "no_complete_replica")
+
+
+@pytest.mark.parametrize(("splitrule", "wanted"), [("NF=1", ALL), ("NF=1,AV=1", ALL - {"GAMMA_MCORE", "GAMMA_TEST"})])
+def test_virtual_placement_is_left_to_tasks_that_take_it(database: Database, splitrule: str, wanted: set[str]) -> None:
+    """GAMMA also reads from an endpoint of virtual placement."""
+    loaded = analysis(jedi_tasks=[user_task(splitrule=splitrule)])
+    endpoint = dict(loaded.tables["ddm_endpoint"][0]) | {"ddm_endpoint_name": "GAMMA_VP_DISK", "site_name": "GAMMA"}
+    loaded.tables["ddm_endpoint"].append(endpoint)
+    for name in ("GAMMA_MCORE", "GAMMA_TEST"):
+        relation = {"panda_site_name": name, "ddm_endpoint_name": "GAMMA_VP_DISK", "is_local": "Y", "scope": "default"}
+        loaded.tables["panda_ddm_relation"].append(
+            relation | {"roles": "read_lan", "order_read": 2, "default_read": "N", "default_write": "N"}
+        )
+    decision = decided(database, loaded)
+    assert set(chosen(decision)) == wanted
+    assert {decision["rejected"][name] for name in ALL - wanted} <= {"avoid_vp"}
+
+
+@pytest.mark.parametrize(
+    ("free", "expired", "kept", "rejected"), [(200, 0, 0, True), (200, 1, 0, False), (400, 0, 200, True)]
+)
+def test_space_that_can_be_used(database: Database, free: int, expired: int, kept: int, rejected: bool) -> None:
+    loaded = analysis()
+    loaded.tables["ddm_endpoint"][0] |= {"space_free": free, "space_expired": expired, "space_min_free": kept}
+    assert (decided(database, loaded)["rejected"].get("ALPHA_MCORE") == "disk") is rejected
