@@ -21,7 +21,7 @@ def preferred_cpu_level(architecture: str | None) -> str | None:
         return None
     try:
         document = json.loads(architecture)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None  # the software and hardware rule reports what is wrong with it
     preference = document.get("cpu_pref") if isinstance(document, dict) else None
     level = preference.get("preferred_architecture_level") if isinstance(preference, dict) else None

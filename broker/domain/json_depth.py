@@ -14,9 +14,17 @@ _OPENING, _CLOSING = np.frombuffer(b"[{", np.uint8), np.frombuffer(b"]}", np.uin
 
 
 def is_too_deep(text: str, deepest: int = DEEPEST) -> bool:
-    """Whether objects and lists nest deeper than ``deepest``; linear in the length of the text."""
-    if text.count("[") + text.count("{") <= deepest:
+    """Whether objects and lists nest deeper than ``deepest``; linear in the length of the text.
+
+    A text that hides its depth behind closing brackets inside strings may pass: the parser has its own limit.
+    """
+    if text.count("[") + text.count("{") <= deepest or _depth(text) <= deepest:
         return False
-    marks = np.frombuffer(_STRING.sub("", text).encode("utf-8", "replace"), np.uint8)
-    steps = np.isin(marks, _OPENING).astype(np.int64) - np.isin(marks, _CLOSING)
-    return bool(np.cumsum(steps).max(initial=0) > deepest)
+    return _depth(_STRING.sub("", text)) > deepest
+
+
+def _depth(text: str) -> int:
+    marks = np.frombuffer(text.encode("utf-8", "replace"), np.uint8)
+    steps = ((marks == _OPENING[0]) | (marks == _OPENING[1])).astype(np.int8)
+    steps -= (marks == _CLOSING[0]) | (marks == _CLOSING[1])
+    return int(np.cumsum(steps, dtype=np.int32).max(initial=0))

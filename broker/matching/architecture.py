@@ -83,6 +83,8 @@ def _json_object(text: str, problems: list[Problem]) -> dict[str, Any] | None:
         return None
     try:
         body = json.loads(text, object_pairs_hook=_distinct)
+    except RecursionError:
+        problems.append(Problem(start, "nested too deeply", ACCEPTED, fatal=True))
     except json.JSONDecodeError as error:
         problems.append(Problem(error.pos + 1, f"no JSON: {error.msg}", ACCEPTED, fatal=True))
     except ValueError as error:

@@ -98,6 +98,8 @@ def json_object(value: Any, field: str) -> dict[str, Any]:
         raise BadValueError("too_deep", field, value)
     try:
         document = json.loads(value, parse_constant=_no_constant, object_pairs_hook=_distinct_keys)
+    except RecursionError as error:
+        raise BadValueError("too_deep", field, value) from error
     except ValueError as error:
         raise BadValueError("invalid_json", field, error) from error
     if not isinstance(document, dict):
