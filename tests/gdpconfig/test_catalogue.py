@@ -190,8 +190,13 @@ def test_families_are_all_listed_above() -> None:
 
 @pytest.mark.parametrize(
     "key",
-    ["NQUEUELIMITSITE", "MAX_DISKIO_DEFAULT", "STORAGE_MIN_FREE_SIZE", "DATA_LOCATION_CHECK_PERIOD"]
-    + ["STORAGE_MIN_FREE_SIZE_OUTPUT"],
+    [
+        "NQUEUELIMITSITE",
+        "MAX_DISKIO_DEFAULT",
+        "STORAGE_MIN_FREE_SIZE",
+        "DATA_LOCATION_CHECK_PERIOD",
+        "STORAGE_MIN_FREE_SIZE_OUTPUT",
+    ],
 )
 def test_keys_whose_zero_means_default(key: str) -> None:
     assert shipped_catalogue().entry(key).zero_means_default
