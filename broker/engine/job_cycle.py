@@ -30,8 +30,8 @@ from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.tighten import tightened
 
 #: Cells (chunks x candidates) judged at once, and the fewest chunks: large enough for the arrays to pay, small enough
-#: for the memory (about 250 bytes a cell).
-BLOCK_CELLS = 512 * 1024
+#: for the processor's caches.
+BLOCK_CELLS = 128 * 1024
 LEAST_BLOCK = 64
 NO_CANDIDATES = "no_candidates"
 #: The gdpconfig keys that the steps which are no rules read.

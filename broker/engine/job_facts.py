@@ -278,7 +278,7 @@ def _data_of(work: WorkTable, rows: slice, at_nucleus: Bools, grid: GridFacts, d
     ):
         dense = np.zeros(size)
         dense[index] = values[first:last]
-        figures[name] = dense[:, unified]
+        figures[name] = np.take(dense, unified, axis=1)
     first, last = np.searchsorted(data.here_chunk, (rows.start, rows.stop))
     here = np.zeros(size, dtype=np.bool_)
     here[data.here_chunk[first:last] - rows.start, data.here_unified[first:last]] = True

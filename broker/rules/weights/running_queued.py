@@ -34,7 +34,7 @@ class RunningQueued(LoadWeight):
         np.clip(many, 1.0, LARGEST_MANY_ASSIGNED, out=many)
         # jobs that wait for their input count only where this chunk's input is not local
         np.copyto(many, 1.0, where=load.all_local)
-        np.add(waiting, load.assigned, out=waiting, where=~load.all_local)
+        waiting += np.where(load.all_local, 0.0, load.assigned)
         factor = load.running + 1.0
         factor /= waiting
         factor /= many
