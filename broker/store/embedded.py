@@ -51,6 +51,9 @@ _START_WAIT_S = 60.0
 _POLL_S = 0.05
 _LARGEST_LOG_BYTES = 10_000_000
 
+_LEAVING_S = 1.0
+"""A client that has closed its connection counts as connected for at most this long."""
+
 
 class EmbeddedServer:
     """The PostgreSQL server in ``home``/pgdata.
@@ -97,7 +100,7 @@ class EmbeddedServer:
             return
         with self._lock():
             self._drop_handle()
-            if not self._others() and not self._is_kept() and not self._clients():
+            if not self._others() and not self._is_kept() and not self._clients_stay():
                 self._stop_server()
 
     def keep(self) -> None:
@@ -195,6 +198,15 @@ class EmbeddedServer:
         if not self._pin.exists():
             return False
         return self._pin.read_text(encoding="utf-8") == self._identity()
+
+    def _clients_stay(self) -> bool:
+        """Whether others are connected, and not only about to leave: a backend ends a moment after its client."""
+        deadline = time.monotonic() + _LEAVING_S
+        while self._clients():
+            if time.monotonic() > deadline:
+                return True
+            time.sleep(0.02)
+        return False
 
     def _clients(self) -> int:
         """Connections of others, such as a psql that somebody opened."""
