@@ -55,6 +55,7 @@ class QueueTable:
     use_only_local_data: Bools
     max_io_intensity: Floats
     job_chunk_size: Floats
+    listed: Ints  # place of the unified queue in the list of queues; 0 for all where it is not known
     shutdown_s: Floats  # announced to most pilots of the queue, UNIX s; NaN: none
 
     def __len__(self) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 from broker.domain.analysis import AnalysisFacts
 from broker.domain.arrays import Bools, Floats, Ints, as_column, taken
 from broker.domain.decisions import Outcome
+from broker.domain.queues import QueueTable
 from broker.domain.stabilizer import KEYS as STABILIZER_KEYS
 from broker.domain.stabilizer import figures, load_of, stabilize
 from broker.domain.work import Work, WorkTable
@@ -105,6 +106,10 @@ class AnalysisCycle(JobCycle):
             nucleus=np.full(count, -1, dtype=np.int64),
         )
 
+    def _places_of(self, queues: QueueTable) -> Ints:
+        # as PanDA, whose sort keeps the order in which the queues are listed
+        return queues.listed
+
     def _limits_of(self, chunks: WorkTable) -> tuple[Floats, Floats, Bools]:
         queue_limit, min_weight, may_bootstrap = super()._limits_of(chunks)
         return queue_limit, min_weight, np.zeros_like(may_bootstrap)
@@ -127,7 +132,13 @@ class AnalysisCycle(JobCycle):
         for factor in factors:
             weight *= factor
         ranking = rank_block(
-            weight, evaluation.left, self._loads(facts, rows), self.chain.load_weights, self.chain.cuts, self.faults
+            weight,
+            evaluation.left,
+            self._loads(facts, rows),
+            self.chain.load_weights,
+            self.chain.cuts,
+            self.faults,
+            self._places,
         )
         return Block(rows, facts, evaluation, tuple(factors), weight, counts[:4], ranking)
 

@@ -133,7 +133,12 @@ class JobCycle:
         self._placed = np.zeros((max(1, len(self._tag_names)), len(snapshot.unified)))
         self._moved = np.zeros(max(1, len(self._tag_names)), dtype=np.bool_)
         self._limits = self._limits_of(work.chunks)
+        self._places = self._places_of(snapshot.queues)
         self.faults: list[RuleFault] = []
+
+    def _places_of(self, queues: QueueTable) -> Ints | None:
+        """(Q,): which of two candidates of equal weight goes first; None: by name."""
+        return None
 
     def _cycle_facts(self, chunks: WorkTable) -> CycleFacts:
         initial, single, listed, unknown = preassignment(chunks, self._grid)
@@ -227,7 +232,11 @@ class JobCycle:
         if not len(left):
             return ChunkResult(row, block, NO_CANDIDATES)
         ranking = rank(
-            block.fixed_weight[inside, left], self.load(block, row, left), self.chain.load_weights, self.chain.cuts
+            block.fixed_weight[inside, left],
+            self.load(block, row, left),
+            self.chain.load_weights,
+            self.chain.cuts,
+            places=None if self._places is None else self._places[left],
         )
         return ChunkResult(row, block, "" if len(ranking.chosen) else NO_CANDIDATES, ranked_alone=ranking)
 

@@ -49,21 +49,27 @@ def rank(
     load_weights: Sequence[LoadWeight],
     cuts: Sequence[LoadCut],
     faults: list[RuleFault] | None = None,
+    places: Ints | None = None,
 ) -> Ranking:
     """Rank the n candidates of one chunk, given in the order of their names.
 
     A candidate without any job bootstraps: it is not measured by its weight but put first. A weight that is not finite
-    never takes part.
+    never takes part. Of equals the first by ``places`` (n,) goes first, without it the first by name.
     """
     weight, factors, cut = _weigh(static_weight, load, load_weights, cuts, faults)
     left = np.flatnonzero(cut < 0)
     bootstrap = load.bootstrap & (cut < 0)
-    # names ascend, so a stable sort leaves ties, and the candidates that bootstrap, in the order of names
-    measured = np.where(bootstrap, np.inf, weight)[left]
-    order = left[np.argsort(-measured, kind="stable")]
+    order = _order(left, np.where(bootstrap, np.inf, weight), places)
     late = order[BEST:]
     cut[late] = np.where(bootstrap[late], len(cuts) + 1, len(cuts))
     return Ranking(order[:BEST], weight, factors, cut, bootstrap)
+
+
+def _order(left: Ints, measured: Floats, places: Ints | None) -> Ints:
+    # names ascend, so a stable sort leaves ties, and the candidates that bootstrap, in the order of names
+    if places is not None:
+        left = left[np.argsort(places[left], kind="stable")]
+    return left[np.argsort(-measured[left], kind="stable")]
 
 
 def _weigh(
@@ -113,7 +119,7 @@ class BlockRanking:
     """The rankings of T chunks at once, over all Q candidates.
 
     ``cut`` (T, Q) is as in :class:`Ranking`; it means nothing where ``left`` is False. ``count`` (T,) is how many are
-    chosen.
+    chosen, ``places`` (Q,) what :func:`rank_block` was given.
     """
 
     left: Bools
@@ -122,13 +128,13 @@ class BlockRanking:
     cut: AnyArray
     bootstrap: Bools
     count: Ints
+    places: Ints | None = None
 
     def of(self, row: int, left: Ints) -> Ranking:
         """The ranking of one chunk over its candidates ``left``, as :func:`rank` gives it."""
         weight, cut, bootstrap = self.weight[row, left], self.cut[row, left], self.bootstrap[row, left]
-        chosen = np.flatnonzero(cut < 0)
-        measured = np.where(bootstrap, np.inf, weight)[chosen]
-        order = chosen[np.argsort(-measured, kind="stable")]
+        places = None if self.places is None else self.places[left]
+        order = _order(np.flatnonzero(cut < 0), np.where(bootstrap, np.inf, weight), places)
         factors = tuple(np.broadcast_to(factor, self.weight.shape)[row, left] for factor in self.load_factors)
         return Ranking(order, weight, factors, cut, bootstrap)
 
@@ -140,22 +146,26 @@ def rank_block(
     load_weights: Sequence[LoadWeight],
     cuts: Sequence[LoadCut],
     faults: list[RuleFault] | None = None,
+    places: Ints | None = None,
 ) -> BlockRanking:
-    """Rank the candidates ``left`` (T, Q) of many chunks; row by row the same as :func:`rank`."""
+    """Rank the candidates ``left`` (T, Q) of many chunks, with ``places`` (Q,); row by row the same as :func:`rank`."""
     weight, factors, cut = _weigh(static_weight, load, load_weights, cuts, faults)
     passed = left & (cut < 0)
     bootstrap = load.bootstrap & passed
     measured = np.where(passed, weight, -1.0)
     measured[bootstrap] = np.inf
-    late = passed & ~_best(measured, passed)
+    late = passed & ~_best(measured, passed, places)
     cut[late] = np.where(bootstrap[late], len(cuts) + 1, len(cuts))
-    return BlockRanking(left, weight, factors, cut, bootstrap, (passed & ~late).sum(axis=1))
+    return BlockRanking(left, weight, factors, cut, bootstrap, (passed & ~late).sum(axis=1), places)
 
 
-def _best(measured: Floats, passed: Bools) -> Bools:
-    """(T, Q): the BEST largest of each row; of equals the first by position."""
+def _best(measured: Floats, passed: Bools, places: Ints | None) -> Bools:
+    """(T, Q): the BEST largest of each row; of equals the first by place, else by position."""
     if measured.shape[1] <= BEST:
         return passed
+    if places is not None:
+        order = np.argsort(places, kind="stable")
+        return _best(measured[:, order], passed[:, order], None)[:, np.argsort(order)]
     # the value of the last one taken; a row with fewer candidates has -1 there, which everything passes
     last = np.partition(measured, -BEST, axis=1)[:, [-BEST]]
     above = measured > last

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ def read_queues(source: RawSource, left_out: list[LeftOut]) -> list[QueueRecord]
         if row["panda_queue"] == "ALL" or row["data"] is None:
             continue
         try:
-            record = read_queue(row["panda_queue"], row["data"])
+            record = replace(read_queue(row["panda_queue"], row["data"]), listed=row.get("listed") or 0)
             if record.name in records:
                 raise BadValueError("duplicate", "nickname", record.name)
         except BadValueError as bad:
@@ -202,6 +202,7 @@ def build_candidates(
         output_storage=outputs[unified],
         unified_cores=_values(records, "cores", np.float64)[unified],
         bare_nucleus=_values(records, "bare_nucleus", np.int64)[unified],
+        listed=_values(records, "listed", np.int64)[unified],
         shutdown_s=shutdown_of_unified[unified],
         **columns,
     )

@@ -57,6 +57,7 @@ class QueueRecord:
     max_io_intensity: float
     job_chunk_size: float
     faults: tuple[str, ...] = field(default=())
+    listed: int = 0  # place in the list of queues
 
     @property
     def runs_production(self) -> bool:
@@ -145,6 +146,7 @@ def read_queue(panda_queue: Any, document: Any) -> QueueRecord:
         use_jumbo=free.flag("useJumboJobs"),
         use_only_local_data=free.flag("use_only_local_data"),
         faults=tuple(faults),
+        listed=0,
     )
     # params are read after this adjustment, so only the catchall string can ask for it
     return _per_core(record) if Catchall(text(data.get("catchall"), "catchall"), {}).flag("per_core_attr") else record

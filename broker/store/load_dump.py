@@ -48,8 +48,8 @@ _ABOUT_SCENARIO = (
 )
 """Tables of ours with what was done about a scenario: forgotten when another one replaces it."""
 
-_FIRST_MATCH = frozenset({"resource_types", "global_shares"})
-"""Tables where PanDA takes the first row that matches: they keep the order in which they were loaded."""
+_FIRST_MATCH = frozenset({"resource_types", "global_shares", "schedconfig_json"})
+"""Tables where the first row that matches, or the first of equals, counts: they keep the order of loading."""
 
 _SEQUENCES = {
     "jobsdefined4_pandaid_seq": (("jobsdefined4", "pandaid"), ("jobsactive4", "pandaid"), ("jobsarchived4", "pandaid")),

@@ -31,6 +31,7 @@ class TableRead:
         as_text: columns that hold JSON, read as text.
         stamp: column with the age of a row, if it has one.
         where: SQL condition, if not all rows are wanted.
+        numbered: a last column ``listed`` says at which place of the table a row stands.
     """
 
     table: str
@@ -38,6 +39,7 @@ class TableRead:
     as_text: tuple[str, ...] = ()
     stamp: str | None = None
     where: str | None = None
+    numbered: bool = False
 
 
 _LINK_KEYS = ", ".join(f"'{key}'" for key in KEYS)
@@ -45,7 +47,7 @@ _LINK_KEYS = ", ".join(f"'{key}'" for key in KEYS)
 #: The tables of each source that are read as they are.
 READS: dict[str, tuple[TableRead, ...]] = {
     "queues": (
-        TableRead("schedconfig_json", ("panda_queue", "data", "last_update"), ("data",), "last_update"),
+        TableRead("schedconfig_json", ("panda_queue", "data", "last_update"), ("data",), "last_update", numbered=True),
         TableRead("panda_site", ("panda_site_name", "site_name")),
         TableRead("site", ("site_name", "role", "state")),
     ),
@@ -211,11 +213,14 @@ def read_sources(
 
 def _read(connection: sa.Connection, catalogue: TableCatalogue, read: TableRead) -> Rows:
     columns = ", ".join(f'r."{name}"::text' if name in read.as_text else f'r."{name}"' for name in read.columns)
+    found = read.columns
+    if read.numbered:
+        columns, found = f"{columns}, row_number() OVER () AS listed", (*found, "listed")
     where = f" WHERE {read.where}" if read.where else ""
     source = catalogue.source(read.table, read.columns)
     # names come from the constants above; S608 sees only that text is put together
-    order = _all_of(read.columns)
-    return _rows(connection, f"SELECT {columns} FROM {source} AS r{where} ORDER BY {order}", read.columns)  # noqa: S608
+    order = _all_of(found)
+    return _rows(connection, f"SELECT {columns} FROM {source} AS r{where} ORDER BY {order}", found)  # noqa: S608
 
 
 def _all_of(columns: tuple[str, ...]) -> str:

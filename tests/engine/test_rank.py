@@ -31,6 +31,13 @@ def test_the_heaviest_first_and_ties_by_name() -> None:
     assert ranked([1, 3, 2, 3, 0]).chosen.tolist() == [1, 3, 2, 0, 4]
 
 
+def test_ties_by_place() -> None:
+    weights, places = np.array([1.0, 3.0, 2.0, 3.0, *[0.0] * 8]), np.arange(12)[::-1]
+    found = rank(weights, make_load(12, running=1.0, bootstrap_allowed=False), (), (), places=places)
+    assert found.chosen.tolist() == [3, 1, 2, 0, 11, 10, 9, 8, 7, 6]
+    assert codes(found)[4:] == ["low_weight"] * 2 + [None] * 6
+
+
 def test_the_best_ten() -> None:
     found = ranked([float(index) for index in range(13)])
     assert found.chosen.tolist() == list(range(12, 2, -1))
@@ -126,6 +133,7 @@ def test_a_block_is_ranked_as_its_chunks_one_by_one(seed: int, queues: int, chun
     none = np.zeros(shape)
     allowed = random.random((chunks, 1)) < 0.5
     cuts, moving = (AtMost(2), AtMost(-1, name="spares", spares_bootstrap=True)), (FewerQueued(),)
+    places = random.permutation(queues) if random.random() < 0.5 else None
 
     def load(row: Any, column: Any) -> Load:
         parts = {name: values[row, column] for name, values in jobs.items()}
@@ -133,10 +141,11 @@ def test_a_block_is_ranked_as_its_chunks_one_by_one(seed: int, queues: int, chun
         flags = {"all_local": none[row, column] > 0, "express": none[row, column] > 0}
         return Load(**parts, **rest, **flags, bootstrap_allowed=allowed[row])
 
-    block = rank_block(weights, left, load(slice(None), slice(None)), moving, cuts)
+    block = rank_block(weights, left, load(slice(None), slice(None)), moving, cuts, places=places)
     for row in range(chunks):
         positions = np.flatnonzero(left[row])
-        alone = rank(weights[row, positions], load(row, positions), moving, cuts)
+        own = None if places is None else places[positions]
+        alone = rank(weights[row, positions], load(row, positions), moving, cuts, places=own)
         together = block.of(row, positions)
         assert together.chosen.tolist() == alone.chosen.tolist()
         assert together.cut.tolist() == alone.cut.tolist()

@@ -160,6 +160,8 @@ def test_content_and_not_the_order_of_storing_gives_the_digest(make_database: Ca
         database = make_database()
         load(database, Scenario(NOW, {name: rows[::order] for name, rows in tables.items()}))
         found.append(digests(read(database)))
+    # of candidates of equal weight the one whose queue is listed first goes first, so there the order is content
+    assert found[0].pop("queues") != found[1].pop("queues")
     assert found[0] == found[1]
 
 
