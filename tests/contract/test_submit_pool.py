@@ -1,0 +1,89 @@
+"""SubmitPools, case by case: the identifier, the eligible queues, and the reason for each of the others."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.pools.declarations import Declaration, Declarations
+from broker.pools.eligibility import evaluate, get_eligible_nodes, judge
+from broker.pools.literals import NumberLiteral
+from broker.pools.problems import RequirementRefused
+from broker.pools.requirement import SubmitPool, parse_canonical
+from broker.pools.resource_documents import resources_of, unusable_numbers
+from broker.pools.understanding import understand
+from tests.contract.offers import HERE
+
+DATA = json.loads(
+    (HERE / "submit_pool.json").read_text(encoding="utf-8"), parse_int=NumberLiteral, parse_float=NumberLiteral
+)
+CASES = DATA["requirements"]
+PLACED = [case for case in CASES if "why_not" in case]
+DECLARED = Declarations({name: Declaration(kind) for name, kind in DATA["declared"].items()})
+RESOURCES, LEFT_OUT = resources_of(DATA["resources"])
+
+
+def pool_of_case(case: dict[str, Any]) -> SubmitPool | None:
+    return understand(case["requires"], case["vo"], DECLARED)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
+def test_the_identifier(case: dict[str, Any]) -> None:
+    if "refused" in case:
+        with pytest.raises(RequirementRefused) as refused:
+            pool_of_case(case)
+        assert (refused.value.code, refused.value.name in case["requires"]) == (case["refused"], True)
+        return
+    pool = pool_of_case(case)
+    assert (pool and pool.pool_id, pool and pool.canonical) == (case["pool"], case["canonical"])
+    assert pool is None or parse_canonical(pool.canonical) == pool
+
+
+@pytest.mark.parametrize("case", PLACED, ids=lambda case: case["case"])
+def test_the_eligible_queues_and_the_reasons(case: dict[str, Any]) -> None:
+    pool = pool_of_case(case)
+    assert pool is not None
+    answer = judge([pool], RESOURCES)
+    assert [str(queue) for queue in answer.eligible_queues(0)] == case["eligible"]
+    assert {str(queue): reason for queue, reason in answer.reasons(0).items()} == case["why_not"]
+    flat = {
+        f"{site}/{ce}/{queue}": reason
+        for site, ces in get_eligible_nodes(pool, RESOURCES).items()
+        for ce, queues in ces.items()
+        for queue, reason in queues.items()
+    }
+    assert flat == case["why_not"] | dict.fromkeys(case["eligible"])
+
+
+def test_all_pools_at_once_give_what_each_gives_alone() -> None:
+    pools = [pool for case in PLACED if (pool := pool_of_case(case)) is not None]
+    together = evaluate(pools, RESOURCES)
+    assert together.shape == (len(PLACED), len(RESOURCES.queues))
+    for row, pool in zip(together, pools, strict=True):
+        assert np.array_equal(row, evaluate([pool], RESOURCES)[0])
+
+
+@pytest.mark.parametrize("vo", DATA["effective"])
+def test_what_a_vo_finds_after_inheritance(vo: str) -> None:
+    found = {str(queue.name): queue.parameters for queue in RESOURCES.effective(vo)}
+    assert found == {
+        queue: {name: tuple(value) if isinstance(value, list) else value for name, value in parameters.items()}
+        for queue, parameters in DATA["effective"][vo].items()
+    }
+
+
+def test_operators_are_told_of_values_that_are_no_numbers() -> None:
+    assert LEFT_OUT == ()
+    assert [finding.path for finding in unusable_numbers(RESOURCES, DECLARED.numbers)] == [
+        "LCG.Gamma.org/Memory",
+        "LCG.Gamma.org/arm/odd/Memory",
+    ]
+
+
+def test_every_case_is_there_once() -> None:
+    names = [case["case"] for case in CASES]
+    assert len(names) == len(set(names)) == 37
+    assert len(PLACED) == 22
