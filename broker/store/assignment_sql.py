@@ -32,7 +32,8 @@ FOR NO KEY UPDATE SKIP LOCKED
 """
 
 # Claims the files, counts them in their datasets and records them with their jobs. A file that is not as it was read
-# does not match; the caller compares the number of rows with what it asked for.
+# does not match; the caller compares the number of rows with what it asked for. A secondary file (without a number of
+# attempts) that comes back stays counted, so its next attempt is not counted again.
 CLAIM_FILES = """
 WITH names AS MATERIALIZED (
     SELECT jeditaskid, datasetid, datasetname FROM {panda}.jedi_datasets
@@ -48,9 +49,11 @@ WITH names AS MATERIALIZED (
     RETURNING file.jeditaskid, file.datasetid, file.fileid, job.pandaid, file.lfn, file.guid, file.type, file.fsize,
         file.checksum, file.scope, file.attemptnr,
         CASE WHEN file.startevent IS NOT NULL AND file.endevent IS NOT NULL
-             THEN greatest(file.endevent - file.startevent + 1, 1) ELSE greatest(file.nevents, 0) END AS events
+             THEN greatest(file.endevent - file.startevent + 1, 1) ELSE greatest(file.nevents, 0) END AS events,
+        file.maxattempt IS NOT NULL OR coalesce(file.attemptnr, 0) <= 0 AS is_counted
 ), sums AS (
-    SELECT jeditaskid, datasetid, count(*) AS files, coalesce(sum(events), 0) AS events
+    SELECT jeditaskid, datasetid, count(*) FILTER (WHERE is_counted) AS files,
+        coalesce(sum(events) FILTER (WHERE is_counted), 0) AS events
     FROM claimed GROUP BY jeditaskid, datasetid
 ), counted AS (
     UPDATE {panda}.jedi_datasets AS dataset
@@ -111,8 +114,9 @@ INSERT INTO {panda}.jobsdefined4 (
     computingsite, nucleus, cloud, vo, currentpriority, assignedpriority, attemptnr, maxattempt, failedattempt,
     corecount, minramcount, minramunit, maxdiskcount, maxdiskunit, maxcpucount, maxcpuunit, maxwalltime, diskio,
     resource_type, gshare, workqueue_id, processingtype, workinggroup, countrygroup, produsername, produserid,
-    eventservice, lockedby, creationtime, modificationtime, statechangetime, starttime, endtime, proddbupdatetime,
-    transformation, homepackage, atlasrelease, cmtconfig, container_name, ninputdatafiles, inputfilebytes, nevents)
+    eventservice, relocationflag, lockedby, creationtime, modificationtime, statechangetime, starttime, endtime,
+    proddbupdatetime, transformation, homepackage, atlasrelease, cmtconfig, container_name, ninputdatafiles,
+    inputfilebytes, nevents)
 SELECT
     job.pandaid, job.jeditaskid, 0, task.reqid, task.reqid, task.taskname, 'defined', task.prodsourcelabel,
     task.label,
@@ -122,7 +126,7 @@ SELECT
     resource_type.name, task.gshare, task.workqueue_id,
     CASE WHEN job.merging = 1 THEN 'pmerge' ELSE task.processingtype END,
     task.working_group, task.countrygroup, task.user_name, task.username,
-    task.eventservice, 'jedi', %(now)s, %(now)s, %(now)s, NULL, NULL, NULL,
+    task.eventservice, 0, 'jedi', %(now)s, %(now)s, %(now)s, NULL, NULL, NULL,
     task.transpath, task.package, task.transuses,
     nullif(left(platform.name, 250), ''),
     task.container_name, nullif(job.ninputdatafiles, -1), nullif(job.inputfilebytes, -1), greatest(job.nevents, 0)

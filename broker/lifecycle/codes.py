@@ -1,0 +1,60 @@
+"""What is written into a job that is ended: states, error codes and their texts.
+
+Source: PanDA server, killing of jobs and verdicts of the watcher; PanDA data model, jobs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Action = Literal["failed", "reassigned", "killed"]
+ErrorColumn = Literal["jobdispatcher", "taskbuffer"]
+
+TO_REASSIGN = "toreassign"
+TO_BE_KILLED = "tobekilled"
+
+# Kill codes.
+EXPIRED = 2
+EXPIRED_WAITING = 4
+FAST_REBROKERAGE = 10
+REASSIGNED = 51
+
+TRANSFER_TIMEOUT = 101
+"""taskbuffererrorcode of a job whose output did not arrive."""
+
+# jobdispatchererrorcode
+LOST_HEARTBEAT = 100
+NOT_RECOVERED = 101
+NEVER_STARTED = 102
+LOST_WHILE_HOLDING = 103
+LOST_WHILE_TRANSFERRING = 104
+LOST_AFTER_END = 105
+
+
+@dataclass(frozen=True)
+class Kill:
+    """What a kill code makes of a job that has not run: its substatus (None: as it was) and taskbuffererrorcode."""
+
+    substatus: str | None
+    taskbuffer_code: int
+    diag: str
+
+
+KILLS: dict[int, Kill] = {
+    EXPIRED: Kill(TO_REASSIGN, 102, "expired"),
+    EXPIRED_WAITING: Kill(TO_REASSIGN, 102, "expired while waiting"),
+    FAST_REBROKERAGE: Kill(None, 130, "moved by the fast rebrokerage"),
+    REASSIGNED: Kill(TO_REASSIGN, 100, "taken back for another brokerage"),
+}
+
+FAILURES: dict[tuple[ErrorColumn, int], str] = {
+    ("taskbuffer", TRANSFER_TIMEOUT): "output was not transferred in time",
+    ("jobdispatcher", LOST_HEARTBEAT): "lost heartbeat",
+    ("jobdispatcher", NOT_RECOVERED): "lost heartbeat after an error that was not recovered",
+    ("jobdispatcher", NEVER_STARTED): "sent to a pilot and not heard of since",
+    ("jobdispatcher", LOST_WHILE_HOLDING): "no final report while holding",
+    ("jobdispatcher", LOST_WHILE_TRANSFERRING): "lost while it transferred its own output",
+    ("jobdispatcher", LOST_AFTER_END): "lost after its end",
+}
+"""What an error code of a failed job says."""
