@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from broker.errors import Refused
 from broker.store import migrate
+from broker.store.cleanup_jobs import ARCHIVE_SCHEMA, ARCHIVE_TABLES
 from broker.store.database import Database
 from broker.store.names import Names, quoted
 from broker.store.scenario_file import BadScenario, Row, Scenario
@@ -217,7 +218,8 @@ def _make_room(connection: sa.Connection, tables: Iterable[ScenarioTable], *, re
     if replace:
         listed = ", ".join(table.qualified for table in some)
         about_them = ", ".join(f"broker.{table}" for table in _ABOUT_SCENARIO)
-        connection.exec_driver_sql(f"TRUNCATE {listed}, {about_them}")
+        archived = ", ".join(f"{ARCHIVE_SCHEMA}.{table}" for table in ARCHIVE_TABLES)
+        connection.exec_driver_sql(f"TRUNCATE {listed}, {about_them}, {archived}")
         return
     full = [
         table.name

@@ -21,10 +21,11 @@ _SAVE_PART = text("""
     INSERT INTO broker.snapshot_blobs (sha256, data) VALUES (:sha256, :data) ON CONFLICT (sha256) DO NOTHING""")
 
 _SAVE = text("""
-    INSERT INTO broker.snapshots (id, taken_at, engine, sources)
-    VALUES (:id, :taken_at, :engine, CAST(:sources AS jsonb)) ON CONFLICT (id) DO NOTHING""")
+    INSERT INTO broker.snapshots AS s (id, taken_at, engine, sources)
+    VALUES (:id, :taken_at, :engine, CAST(:sources AS jsonb)) ON CONFLICT (id) DO UPDATE SET taken_at = s.taken_at""")
 
-_STORED = text("SELECT sha256 FROM broker.snapshot_blobs WHERE sha256 = ANY(:wanted)")
+# What is found is held until the transaction ends, so that no clean-up takes it away from under the new snapshot.
+_STORED = text("SELECT sha256 FROM broker.snapshot_blobs WHERE sha256 = ANY(:wanted) FOR KEY SHARE")
 
 _LATEST = text(
     "SELECT id FROM broker.snapshots WHERE taken_at BETWEEN :since AND :until ORDER BY taken_at DESC, id LIMIT 1"
