@@ -23,6 +23,7 @@ from broker.store.database import Database
 from broker.store.decisions import DecisionRecord, Origin
 from broker.store.leases import Lease
 from broker.work.assemble import CycleWork
+from broker.work.cut_codec import encode_cut
 
 TASK_CHANGED = "task_changed"
 FILES_CHANGED = "files_changed"
@@ -107,7 +108,9 @@ class BatchWriter:
     def prepare(self, placed: Sequence[PlacedChunk], work: CycleWork) -> Batch:
         """What of a batch can be worked out without the database."""
         placement = placement_of(placed, work, self.grid.snapshot) if self.makes_jobs else None
-        packed = [encode_work(chunk_of(work.work, chunk.row), chunk.before) for chunk in placed]
+        packed = [
+            encode_work(chunk_of(work.work, chunk.row), chunk.before, encode_cut(work, chunk.row)) for chunk in placed
+        ]
         return Batch(placed, work, placement, packed)
 
     def write(self, batch: Batch) -> list[DecisionRecord]:

@@ -106,5 +106,9 @@ class TaskBatchWriter:
 
 def _packed(task: PlacedTask, cycle: TaskCycle) -> bytes:
     return encode_task_work(
-        task_of(cycle.work, task.row), cycle.snapshot.nuclei.name, cycle.all_work_hs06s, task.share_work_hs06s
+        task_of(cycle.work, task.row),
+        cycle.snapshot.nuclei.name,
+        cycle.all_work_hs06s,
+        task.share_work_hs06s,
+        task.placed_hs06s,
     )

@@ -5,7 +5,8 @@ Pure and seeded: the same snapshot, work, tuning and seed give the same jobs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -62,6 +63,7 @@ def place(
     seed: int,
     times: StageTimes | None = None,
     clock: Callable[[], float] = perf_counter,
+    before: Sequence[Mapping[str, int]] | None = None,
 ) -> Iterator[PlacedChunk]:
     """Broker and cut the chunks in order; each finds what those before it have placed.
 
@@ -71,10 +73,13 @@ def place(
         seed: of the random draws; each chunk draws from a stream of its own, so that leaving out one changes no other.
         times: filled with the seconds of the two stages.
         clock: measures them; it has no influence on the result.
+        before: for each chunk the jobs to count as placed before it, instead of those that were placed here.
     """
     spent = times if times is not None else StageTimes()
     results = cycle.results()
-    while True:
+    for row in itertools.count():
+        if before is not None and row < len(before):
+            cycle.restore(row, before[row])
         started = clock()
         result = next(results, None)
         if result is None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, overload
 
@@ -77,6 +78,49 @@ def read_profile(text: str) -> Profile:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise ProfileError(f"the profile is wrong at {place}: {first['msg']}") from error
+
+
+def switched(profile: Profile, switches: Mapping[str, bool]) -> Profile:
+    """The profile with rules switched on (True) or off (False), in every brokerage that has a rule of the name.
+
+    A rule of an installed package that the profile does not name goes, when it is switched on, to the end of its list
+    in the brokerages that have such a list.
+
+    Raises:
+        ProfileError: no brokerage of the profile has a rule of the name; similar names are told.
+        RuleError: a rule of an installed package cannot be loaded.
+    """
+    if not switches:
+        return profile
+    every = profile.model_copy(
+        update={"brokerages": tuple(one.model_copy(update={"without": ()}) for one in profile.brokerages)}
+    )
+    chains = {one.brokerage: build_chain(one, RuleList) for one in every.brokerages}
+    known = {rule.name for chain in chains.values() for rule in chain}
+    offered = outside_rules()
+    for name in switches:
+        if name not in known and name not in offered:
+            near = ", ".join(get_close_matches(name, sorted(known), 4, 0.4))
+            raise ProfileError(f"there is no rule {name}" + (f"; did you mean {near}?" if near else ""))
+    return profile.model_copy(
+        update={"brokerages": tuple(_switched(one, chains[one.brokerage], switches) for one in profile.brokerages)}
+    )
+
+
+def _switched(entry: BrokerageProfile, chain: RuleList, switches: Mapping[str, bool]) -> BrokerageProfile:
+    names = {rule.name for rule in chain}
+    off = {name for name, on in switches.items() if not on and name in names}
+    on = {name for name, wanted in switches.items() if wanted}
+    new = [name for name in sorted(on - names) if name in outside_rules() and _fits(chain, name)]
+    added = {one.rule for one in entry.add}
+    without = (*(name for name in entry.without if name not in on | off), *sorted(off - added))
+    add = (*(one for one in entry.add if one.rule not in off), *(Added(rule=name) for name in new))
+    return entry.model_copy(update={"without": without, "add": add})
+
+
+def _fits(chain: RuleList, name: str) -> bool:
+    rule = load_rule(name, outside_rules())
+    return any(isinstance(rule, kinds) for kinds in chain.kinds.values())
 
 
 def shipped_brokerages() -> dict[str, EntryPoint]:

@@ -27,28 +27,34 @@ class PlacedTask:
         row: position of the task in the work.
         decision: the decision.
         nucleus: position of the nucleus in the snapshot's table, None for none.
-        share_work_hs06s: (N,) what was counted as remaining work of the task's share when it was weighed.
+        share_work_hs06s: (N,) remaining work of the task's share when the cycle began.
+        placed_hs06s: (N,) what the cycle had placed for the share before this task.
     """
 
     row: int
     decision: Decision
     nucleus: int | None
     share_work_hs06s: Floats
+    placed_hs06s: Floats
 
 
-def place_tasks(cycle: TaskCycle, seed: int) -> Iterator[PlacedTask]:
+def place_tasks(cycle: TaskCycle, seed: int, before: Floats | None = None) -> Iterator[PlacedTask]:
     """Broker the tasks in order; each finds the work of those before it at their nuclei.
 
     Args:
         cycle: over the tasks.
         seed: of the draws; each task draws from a stream of its own, so that leaving out one changes no other.
+        before: (T, N) work to count as placed before each task, instead of what was placed here.
     """
-    for result in cycle.results():
+    for row in range(len(cycle.work.tasks)):
+        if before is not None:
+            cycle.restore(row, before[row])
+        result = cycle.result(row)
         nucleus = _drawn_nucleus(cycle, result, seed)
-        share_work = cycle.remaining_work(result.row)
+        share_work, placed = cycle.facts.share_work_hs06s[result.row], cycle.placed_before(result.row)
         if nucleus is not None:
             cycle.place(result.row, nucleus)
-        yield PlacedTask(result.row, task_decision(cycle, result, nucleus), nucleus, share_work)
+        yield PlacedTask(result.row, task_decision(cycle, result, nucleus), nucleus, share_work, placed)
 
 
 def _drawn_nucleus(cycle: TaskCycle, result: TaskResult, seed: int) -> int | None:

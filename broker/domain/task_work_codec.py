@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,15 @@ from broker.domain.task_work import (
     TaskWork,
 )
 from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
-from broker.domain.work_codec import MAX_WORK_BYTES, WorkCorruptError, plain_columns, table_of
+from broker.domain.work_codec import (
+    Body,
+    WorkCorruptError,
+    joined_columns,
+    plain_columns,
+    shifted,
+    table_of,
+    unpacked,
+)
 
 _TABLES: tuple[tuple[str, type[Any]], ...] = (
     ("tasks", AssigningTable),
@@ -71,7 +81,25 @@ def _hint_of(hint: Work, jeditaskid: int) -> Work:
     )
 
 
-def encode_task_work(work: TaskWork, nuclei: Texts, all_work: Floats, share_work: Floats) -> bytes:
+@dataclass(frozen=True)
+class StoredTasks:
+    """The work of several tasks, one after the other, with what was stored beside it.
+
+    Attributes:
+        work: of the tasks; what nuclei have to do is not in it, as each task has its own figures.
+        share_work: for each task what remained of its share at its priority and above when the cycle began, HS06 s by
+            nucleus.
+        placed: for each task what the cycle had placed for its share before it, HS06 s by nucleus.
+    """
+
+    work: TaskWork
+    share_work: tuple[Mapping[str, float], ...]
+    placed: tuple[Mapping[str, float], ...]
+
+
+def encode_task_work(
+    work: TaskWork, nuclei: Texts, all_work: Floats, share_work: Floats, placed: Floats | None = None
+) -> bytes:
     """The work of one task as compressed JSON; NaN is null.
 
     What nuclei have to do is kept as two figures for each: all of it, and what counts in the weight of this task.
@@ -80,12 +108,34 @@ def encode_task_work(work: TaskWork, nuclei: Texts, all_work: Floats, share_work
         work: of one task.
         nuclei: (N,) their names.
         all_work: (N,) HS06 s.
-        share_work: (N,) HS06 s of the task's share at its priority and above, with what the cycle had placed before.
+        share_work: (N,) HS06 s of the task's share at its priority and above, when the cycle began.
+        placed: (N,) HS06 s that the cycle had placed for the task's share before it; None for nothing.
     """
     body: dict[str, Any] = {name: plain_columns(getattr(work, name)) for name, _ in _TABLES if name != "remaining"}
     body["hint"] = {name: plain_columns(getattr(work.hint, name)) for name, _ in _HINT_TABLES}
-    body["remaining"] = plain_columns(_remaining(work.tasks, nuclei, all_work, share_work))
+    body["remaining"] = {"nucleus": nuclei.tolist(), "share": share_work.tolist(), "all": all_work.tolist()}
+    counted = np.zeros(len(nuclei)) if placed is None else placed
+    body["placed"] = {str(nuclei[at]): float(counted[at]) for at in np.flatnonzero(counted)}
     return zlib.compress(json.dumps(body, separators=(",", ":")).encode(), 1)
+
+
+def decode_task_work(data: bytes) -> TaskWork:
+    """The work of one task as its turn in the cycle found it: with what had been placed before.
+
+    Raises:
+        WorkCorruptError: it is damaged, too large, or of an engine with other columns; the message names the column.
+    """
+    body = unpacked(data)
+    stored = joined_tasks([body])
+    try:
+        told = body["remaining"]
+        share, placed = stored.share_work[0], stored.placed[0]
+        counted = np.array([share[name] + placed.get(name, 0.0) for name in told["nucleus"]], dtype=np.float64)
+        nuclei = np.array(told["nucleus"], dtype=np.object_)
+        remaining = _remaining(stored.work.tasks, nuclei, np.array(told["all"], dtype=np.float64), counted)
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
+    return dataclasses.replace(stored.work, remaining=remaining)
 
 
 def _remaining(tasks: AssigningTable, nuclei: Texts, all_work: Floats, share_work: Floats) -> RemainingTable:
@@ -109,16 +159,41 @@ def _remaining(tasks: AssigningTable, nuclei: Texts, all_work: Floats, share_wor
     )
 
 
-def decode_task_work(data: bytes) -> TaskWork:
-    """The work that :func:`encode_task_work` gave.
+def joined_tasks(bodies: Sequence[Body]) -> StoredTasks:
+    """The tasks of several bodies, in this order, as one work.
 
     Raises:
-        WorkCorruptError: it is damaged, too large, or of an engine with other columns; the message names the column.
+        WorkCorruptError: a body is damaged, or of an engine with other columns; the message names the column.
     """
     try:
-        body = json.loads(zlib.decompressobj().decompress(data, MAX_WORK_BYTES))
-        tables = {name: table_of(kind, body[name]) for name, kind in _TABLES}
-        hint = Work(*(table_of(kind, body["hint"][name]) for name, kind in _HINT_TABLES))
-        return TaskWork(**tables, hint=hint)
-    except (zlib.error, ValueError, KeyError, TypeError, RecursionError) as error:
+        tables = {name: joined_columns(bodies, name) for name, _ in _TABLES if name != "remaining"}
+        tables["outputs"]["task"] = shifted(bodies, ("outputs", "task"), ("tasks", "jeditaskid"))
+        tables["parts"]["task"] = shifted(bodies, ("parts", "task"), ("tasks", "jeditaskid"))
+        tables["replicas"]["part"] = shifted(bodies, ("replicas", "part"), ("parts", "task"))
+        hints = [body["hint"] for body in bodies]
+        hint = {name: joined_columns(hints, name) for name, _ in _HINT_TABLES}
+        hint["inputs"]["chunk"] = shifted(hints, ("inputs", "chunk"), ("chunks", "jeditaskid"))
+        hint["replicas"]["input"] = shifted(hints, ("replicas", "input"), ("inputs", "chunk"))
+        read = {name: table_of(kind, tables[name]) for name, kind in _TABLES if name != "remaining"}
+        work = TaskWork(
+            **read,
+            remaining=_nothing_remains(),
+            hint=Work(*(table_of(kind, hint[name]) for name, kind in _HINT_TABLES)),
+        )
+        return StoredTasks(work, tuple(map(_share_work, bodies)), tuple(map(_placed, bodies)))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
+
+
+def _share_work(body: Body) -> dict[str, float]:
+    told = body["remaining"]
+    return {str(name): float(hs06s) for name, hs06s in zip(told["nucleus"], told["share"], strict=True)}
+
+
+def _placed(body: Body) -> dict[str, float]:
+    return {str(name): float(hs06s) for name, hs06s in body["placed"].items()}
+
+
+def _nothing_remains() -> RemainingTable:
+    text, number = np.empty(0, dtype=np.object_), np.empty(0)
+    return RemainingTable(text, text, text, number, number, number)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -20,8 +21,27 @@ MAX_WORK_BYTES = 64 * 1024 * 1024
 TableT = TypeVar("TableT")
 
 
+Body = Mapping[str, Any]
+"""Stored work, unpacked and not yet looked into."""
+
+
 class WorkCorruptError(Exception):
     """Stored work that cannot be read back."""
+
+
+@dataclass(frozen=True)
+class StoredWork:
+    """The work of several chunks, one after the other, with what was stored beside it.
+
+    Attributes:
+        work: of the chunks.
+        placed: for each chunk the jobs that the cycle had placed for its share before it, by unified queue.
+        cuts: for each chunk how it is cut into jobs (see :mod:`broker.work.cut_codec`); None where that was not stored.
+    """
+
+    work: Work
+    placed: tuple[Mapping[str, int], ...]
+    cuts: tuple[Mapping[str, Any] | None, ...]
 
 
 def chunk_of(work: Work, row: int) -> Work:
@@ -40,18 +60,21 @@ def chunk_of(work: Work, row: int) -> Work:
     )
 
 
-def encode_work(work: Work, placed: Mapping[str, int] | None = None) -> bytes:
+def encode_work(work: Work, placed: Mapping[str, int] | None = None, cut: Mapping[str, Any] | None = None) -> bytes:
     """The work as compressed JSON; NaN is null.
 
     Args:
         work: of one chunk.
         placed: jobs that the cycle had placed for the chunk's share before it, by unified queue.
+        cut: how the chunk is cut into jobs, as JSON.
     """
     tables = (("c", work.chunks), ("i", work.inputs), ("r", work.replicas))
     body: dict[str, Any] = {name: plain_columns(table) for name, table in tables}
     body["placed"] = dict(placed or {})
     if work.wishes is not None:
         body["a"] = plain_columns(work.wishes)
+    if cut is not None:
+        body["cut"] = cut
     return zlib.compress(json.dumps(body, separators=(",", ":")).encode(), 1)
 
 
@@ -70,14 +93,7 @@ def decode_work(data: bytes) -> Work:
     Raises:
         WorkCorruptError: it is damaged, too large, or of an engine with other columns; the message names the column.
     """
-    try:
-        body = _body(data)
-        tables = body["c"], body["i"], body["r"]
-        wishes = table_of(AnalysisWork, body["a"]) if "a" in body else None
-        chunks, inputs = table_of(WorkTable, tables[0]), table_of(InputTable, tables[1])
-        return Work(chunks, inputs, table_of(ReplicaTable, tables[2]), wishes=wishes)
-    except (zlib.error, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
+    return joined_work([unpacked(data)]).work
 
 
 def decode_placed(data: bytes) -> dict[str, int]:
@@ -86,15 +102,69 @@ def decode_placed(data: bytes) -> dict[str, int]:
     Raises:
         WorkCorruptError: it is damaged or too large.
     """
+    return _placed(unpacked(data))
+
+
+def unpacked(data: bytes) -> Body:
+    """The body of stored work of any kind.
+
+    Raises:
+        WorkCorruptError: it is damaged or too large.
+    """
     try:
-        return {str(queue): int(jobs) for queue, jobs in _body(data).get("placed", {}).items()}
-    except (zlib.error, ValueError, TypeError, AttributeError, RecursionError) as error:
+        body = json.loads(zlib.decompressobj().decompress(data, MAX_WORK_BYTES))
+    except (zlib.error, ValueError, RecursionError) as error:
+        raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
+    if not isinstance(body, dict):
+        raise WorkCorruptError("the stored work of a decision cannot be read: it is no object")
+    return body
+
+
+def joined_work(bodies: Sequence[Body]) -> StoredWork:
+    """The chunks of several bodies, in this order, as one work. All of them have columns of analysis, or none has.
+
+    Raises:
+        WorkCorruptError: a body is damaged, or of an engine with other columns; the message names the column.
+    """
+    try:
+        chunks = table_of(WorkTable, joined_columns(bodies, "c"))
+        inputs, replicas = joined_columns(bodies, "i"), joined_columns(bodies, "r")
+        inputs["chunk"] = shifted(bodies, ("i", "chunk"), ("c", "jeditaskid"))
+        replicas["input"] = shifted(bodies, ("r", "input"), ("i", "datasetid"))
+        wishes = table_of(AnalysisWork, joined_columns(bodies, "a")) if any("a" in body for body in bodies) else None
+        work = Work(chunks, table_of(InputTable, inputs), table_of(ReplicaTable, replicas), wishes=wishes)
+        return StoredWork(work, tuple(map(_placed, bodies)), tuple(body.get("cut") for body in bodies))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
 
 
-def _body(data: bytes) -> dict[str, Any]:
-    body: dict[str, Any] = json.loads(zlib.decompressobj().decompress(data, MAX_WORK_BYTES))
-    return body
+def joined_columns(bodies: Sequence[Body], table: str) -> dict[str, list[Any]]:
+    """The columns of one table of several bodies, one body after the other."""
+    names = list(bodies[0][table]) if bodies else []
+    return {name: [value for body in bodies for value in body[table][name]] for name in names}
+
+
+def shifted(bodies: Sequence[Body], index: tuple[str, str], into: tuple[str, str]) -> list[int]:
+    """A joined column of positions in another table, which count from the start of all bodies.
+
+    Args:
+        bodies: that are joined.
+        index: table and column that holds the positions.
+        into: table that they point into, and a column of it.
+    """
+    positions: list[int] = []
+    first = 0
+    for body in bodies:
+        positions += [first + position for position in body[index[0]][index[1]]]
+        first += len(body[into[0]][into[1]])
+    return positions
+
+
+def _placed(body: Body) -> dict[str, int]:
+    try:
+        return {str(queue): int(jobs) for queue, jobs in body.get("placed", {}).items()}
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
 
 
 def table_of(kind: type[TableT], columns: dict[str, list[Any]]) -> TableT:

@@ -290,10 +290,10 @@ class AnalysisCycle(JobCycle):
         throttle = self.throttle(result.row)
         if throttle is not None:
             return (throttle.note,)
-        names = [rule.name for rule in self.chain.filters]
         inside = result.row - result.block.rows.start
-        rejected = np.flatnonzero(result.block.evaluation.reason[inside] == names.index("user_queue_length"))
-        return tuple(self._stabilizer_note(result, int(at)) for at in (*result.chosen, *rejected))
+        at = next((index for index, rule in enumerate(self.chain.filters) if rule.name == "user_queue_length"), None)
+        rejected = np.flatnonzero(result.block.evaluation.reason[inside] == at) if at is not None else ()
+        return tuple(self._stabilizer_note(result, int(queue)) for queue in (*result.chosen, *rejected))
 
     def _stabilizer_note(self, result: ChunkResult, at: int) -> str:
         inside = np.array([result.row - result.block.rows.start])

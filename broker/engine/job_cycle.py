@@ -288,10 +288,12 @@ class JobCycle:
         return dict(zip(self.snapshot.unified.name[queues].tolist(), placed[queues].astype(int).tolist(), strict=True))
 
     def restore(self, row: int, placed: Mapping[str, int]) -> None:
-        """Let the cycle have placed these jobs already: what :meth:`placed_before` said when the chunk was decided."""
+        """Let the cycle have placed exactly these jobs: what :meth:`placed_before` said when the chunk was decided."""
+        self._placed[self._tag_codes[row]] = 0.0
+        self._moved[self._tag_codes[row]] = False
         for index, name in enumerate(self.snapshot.unified.name.tolist()):
             if name in placed:
-                self._placed[self._tag_codes[row], index] += placed[name]
+                self._placed[self._tag_codes[row], index] = placed[name]
                 self._moved[self._tag_codes[row]] = True
 
     def unknown_queues(self, row: int) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ Brokerage.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -152,6 +153,18 @@ class TaskCycle:
         """(N,): the work of the task's share at its priority and above, with what this cycle has placed."""
         placed = 0.0 if self._independent else self._placed[self._tag[row]]
         return np.asarray(self.facts.share_work_hs06s[row] + placed)
+
+    def placed_before(self, row: int) -> Floats:
+        """(N,): the work that the cycle has placed so far for the share of a task."""
+        return np.array(self._placed[self._tag[row]])
+
+    def restore(self, row: int, placed: Floats) -> None:
+        """Let the cycle have placed exactly this (N,) for the share of a task, whatever it has placed itself."""
+        self._placed[self._tag[row]] = placed
+
+    def count_from(self, share_work: Floats) -> None:
+        """Take (T, N) HS06 s as what remained of each task's share when the cycle began, not what the work says."""
+        self.facts = dataclasses.replace(self.facts, share_work_hs06s=share_work)
 
     def place(self, row: int, nucleus: int) -> None:
         """Count the work of a task at the nucleus it got: it is there for the tasks of the share that follow.

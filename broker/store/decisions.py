@@ -65,13 +65,13 @@ class StoredDecision:
     record: DecisionRecord
 
 
-_COLUMNS = (
+COLUMNS = (
     "agent_run, jeditaskid, datasetid, ramcount, brokerage, outcome, reason, decided_at, snapshot, tuning, seed, "
     "engine, funnel, candidates, rejected, assigned, notes, work, pending_until"
 )
-_COPY = f"COPY broker.decisions ({_COLUMNS}) FROM STDIN"
+_COPY = f"COPY broker.decisions ({COLUMNS}) FROM STDIN"
 
-_LAST_COLUMNS = _COLUMNS.replace("brokerage", "decided.brokerage").replace("decided_at", "decided.decided_at")
+_LAST_COLUMNS = COLUMNS.replace("brokerage", "decided.brokerage").replace("decided_at", "decided.decided_at")
 _LATEST = text(f"""
     SELECT DISTINCT ON (decided.brokerage, datasetid, ramcount) id, {_LAST_COLUMNS}
     FROM broker.decisions AS decided
@@ -178,10 +178,11 @@ def latest_of_each(
 ) -> list[StoredDecision]:
     """The decisions of the last cycle of each brokerage that looked at a task; that of the nucleus comes first."""
     values = {"jeditaskid": jeditaskid, "until": until, "brokerage": brokerage}
-    return [_stored(dict(row._mapping)) for row in connection.execute(_LATEST, values)]
+    return [stored_decision(dict(row._mapping)) for row in connection.execute(_LATEST, values)]
 
 
-def _stored(row: dict[str, Any]) -> StoredDecision:
+def stored_decision(row: dict[str, Any]) -> StoredDecision:
+    """A row of ``broker.decisions`` with its id and all of :data:`COLUMNS`."""
     decision = Decision(
         jeditaskid=row["jeditaskid"],
         datasetid=row["datasetid"],

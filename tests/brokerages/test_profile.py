@@ -149,3 +149,33 @@ def test_the_shipped_profile_adds_and_drops_nothing() -> None:
     found = read_profile(resources.path("config/profiles/seed.yaml").read_text(encoding="utf-8"))
     production = found.of("production_job")
     assert (production.without, production.add) == ((), ())
+
+
+def switched_names(entry: str, **switches: bool) -> list[str]:
+    given = read_profile(f"profile: p\nbrokerages:\n  - {{brokerage: toy, {entry}}}\n")
+    return names(profile.switched(given, switches).of("toy"))
+
+
+@pytest.mark.parametrize(
+    ("entry", "switches", "gone", "more"),
+    [
+        ("add: []", {}, set(), set()),
+        ("add: []", {"first": False}, {"first"}, set()),
+        ("add: []", {"first": True}, set(), set()),
+        ("without: [first]", {"first": True}, set(), set()),
+        ("without: [first]", {"first": False}, {"first"}, set()),
+        ("without: [first]", {"second": False}, {"first", "second"}, set()),
+        ("add: []", {"outside": True}, set(), {"outside"}),
+        ("add: []", {"outside": False}, set(), set()),
+        ("add: [{rule: outside}]", {"outside": False}, set(), set()),
+        ("add: [{rule: outside}]", {"outside": True}, set(), {"outside"}),
+    ],
+)
+def test_rules_are_switched(entry: str, switches: dict[str, bool], gone: set[str], more: set[str]) -> None:
+    whole = {rule.name for rule in toy_chain()}
+    assert set(switched_names(entry, **switches)) == (whole - gone) | more
+
+
+def test_switching_a_rule_that_is_not_there_offers_names_that_are() -> None:
+    with pytest.raises(ProfileError, match="no rule firts; did you mean first"):
+        switched_names("add: []", firts=False)

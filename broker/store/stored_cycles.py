@@ -1,0 +1,139 @@
+"""The decisions of one run of an agent, together: a cycle that can be decided again.
+
+A cycle here is what shares a run, a brokerage, a snapshot, a version of the tuning and a seed. Its decisions come in
+the order in which they were made, as their ids rise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import text
+from sqlalchemy.engine import Connection
+
+from broker.errors import BrokerError
+from broker.store.decisions import COLUMNS, Origin, StoredDecision, stored_decision
+
+_SAME = ("agent_run", "brokerage", "decided_at", "snapshot", "tuning", "seed", "engine")
+
+_FOUND = text(f"""
+    SELECT {", ".join(_SAME)}, min(id) AS first, count(*) AS size
+    FROM broker.decisions
+    WHERE decided_at >= coalesce(:since, '-infinity'::timestamptz)
+      AND decided_at <= coalesce(:until, 'infinity'::timestamptz)
+      AND (CAST(:snapshot AS text) IS NULL OR snapshot = :snapshot)
+      AND (CAST(:brokerages AS text[]) IS NULL OR brokerage = ANY(:brokerages))
+    GROUP BY {", ".join(_SAME)}
+    ORDER BY first""")  # noqa: S608 - the columns are a constant of this module
+
+_OF_CYCLE = text(f"""
+    SELECT id, {COLUMNS} FROM broker.decisions
+    WHERE agent_run IS NOT DISTINCT FROM :agent_run AND brokerage = :brokerage AND decided_at = :decided_at
+      AND snapshot IS NOT DISTINCT FROM :snapshot AND coalesce(tuning, 0) = :tuning AND coalesce(seed, 0) = :seed
+      AND coalesce(engine, '') = :engine
+    ORDER BY id""")  # noqa: S608 - as above
+
+_ONE = text(f"SELECT id, {COLUMNS} FROM broker.decisions WHERE id = :id")  # noqa: S608 - as above
+
+
+class NoSuchDecision(BrokerError):
+    """No decision of that number is stored, or none any more."""
+
+
+@dataclass(frozen=True)
+class CycleKey:
+    """What tells a stored cycle from others, and how many decisions it has.
+
+    Attributes:
+        brokerage: that decided.
+        origin: run, instant, snapshot, tuning, seed and engine of its decisions.
+        size: number of decisions.
+    """
+
+    brokerage: str
+    origin: Origin
+    size: int
+
+
+@dataclass(frozen=True)
+class StoredCycle:
+    """The decisions of one cycle, in the order in which they were made.
+
+    Attributes:
+        brokerage: that decided.
+        origin: run, instant, snapshot, tuning, seed and engine of all of them.
+        decisions: with the work of each in ``record.work`` (None where none was stored).
+    """
+
+    brokerage: str
+    origin: Origin
+    decisions: tuple[StoredDecision, ...]
+
+
+def cycle_keys(
+    connection: Connection,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    snapshot: str | None = None,
+    brokerages: Sequence[str] | None = None,
+) -> list[CycleKey]:
+    """The stored cycles that decided for an instant from ``since`` to ``until`` (both included), oldest first.
+
+    With ``snapshot`` only those on that one; with ``brokerages`` only those of these.
+    """
+    names = None if brokerages is None else list(brokerages)
+    values = {"since": since, "until": until, "snapshot": snapshot, "brokerages": names}
+    return [
+        CycleKey(
+            row.brokerage,
+            Origin(row.agent_run, row.decided_at, row.snapshot, row.tuning or 0, row.seed or 0, row.engine or ""),
+            row.size,
+        )
+        for row in connection.execute(_FOUND, values)
+    ]
+
+
+def read_cycle(connection: Connection, key: CycleKey) -> StoredCycle:
+    """The decisions of a cycle; none if they were cleared away meanwhile."""
+    origin = key.origin
+    values = {
+        "agent_run": origin.agent_run,
+        "brokerage": key.brokerage,
+        "decided_at": origin.decided_at,
+        "snapshot": origin.snapshot,
+        "tuning": origin.tuning,
+        "seed": origin.seed,
+        "engine": origin.engine,
+    }
+    rows = connection.execute(_OF_CYCLE, values)
+    return StoredCycle(key.brokerage, origin, tuple(stored_decision(dict(row._mapping)) for row in rows))
+
+
+def stored_cycles(
+    connection: Connection,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    snapshot: str | None = None,
+    brokerages: Sequence[str] | None = None,
+) -> Iterator[StoredCycle]:
+    """The cycles of :func:`cycle_keys`, one after the other, so that only one is held in memory."""
+    for key in cycle_keys(connection, since=since, until=until, snapshot=snapshot, brokerages=brokerages):
+        yield read_cycle(connection, key)
+
+
+def one_decision(connection: Connection, identifier: int) -> StoredDecision:
+    """The decision of this number (``id`` of ``broker.decisions``).
+
+    Raises:
+        NoSuchDecision: there is none.
+    """
+    row = connection.execute(_ONE, {"id": identifier}).one_or_none()
+    if row is None:
+        raise NoSuchDecision(
+            f"no decision {identifier}", "broker.decisions", "broker story TASK lists the decisions of a task"
+        )
+    return stored_decision(dict(row._mapping))

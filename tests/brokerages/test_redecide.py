@@ -1,0 +1,161 @@
+"""Deciding stored cycles again: the same, what is deducted within the cycle, other tuning, other rules, other seeds."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from broker import resources
+from broker.brokerages.profile import build_chain, read_profile, switched
+from broker.brokerages.redecide import JobWorks, Redecided, Rules, TaskWorks, read_works, redecide
+from broker.domain.work_codec import WorkCorruptError
+from broker.engine.chain import RuleList
+from broker.gdpconfig import Tuning
+from broker.snapshot.snapshot import Snapshot
+from broker.store.database import Database
+from broker.store.snapshot_loading import stored_snapshot
+from broker.store.stored_cycles import StoredCycle, stored_cycles
+from tests.brokerages.small_grid import TASK, dataset, input_files, one_cycle, replica, scenario, task
+from tests.brokerages.small_grid import jobs as jobs_at
+from tests.brokerages.task_grid import broker_tasks, outputs, pseudo_input, task_scenario, waiting
+from tests.brokerages.test_analysis_scenarios import analysis
+
+SEED = 5
+Stored = tuple[Snapshot, StoredCycle]
+
+
+def rules_of(brokerage: str, **switches: bool) -> Rules:
+    profile = switched(read_profile(resources.path("config/profiles/seed.yaml").read_text()), switches)
+    return Rules(build_chain(profile.of(brokerage), RuleList), build_chain(profile.of("production_job")))
+
+
+def stored(database: Database) -> Stored:
+    with database.begin() as connection:
+        (cycle,) = stored_cycles(connection)
+        return stored_snapshot(connection, cycle.origin.snapshot or ""), cycle
+
+
+def again(found: Stored, seed: int = SEED, as_stored: bool = False, set: Any = None, **switches: bool) -> Any:
+    snapshot, cycle = found
+    works = read_works([one.record.work or b"" for one in cycle.decisions])
+    rules = rules_of(cycle.brokerage, **switches)
+
+    def tuning_of(vo: str | None) -> Tuning:
+        return Tuning(cycle.origin.tuning, vo).with_values(set or {})
+
+    return redecide(snapshot, tuning_of, works, seed, rules, as_stored=as_stored)
+
+
+def input_of(task_id: int, files: int) -> tuple[Any, list[Any]]:
+    own = {"jeditaskid": task_id, "datasetid": task_id + 1000}
+    rows = [{**row, **own, "fileid": task_id * 100 + at} for at, row in enumerate(input_files(files, 2 * 1024**3))]
+    return dataset(files, **own), rows
+
+
+@pytest.fixture
+def jobs(database: Database) -> Stored:
+    """Two tasks of one share, of which the first takes room from the second, and one without any queue."""
+    inputs = [input_of(TASK + number, 150) for number in range(3)]
+    loaded = scenario(
+        jedi_tasks=[task(), task(jeditaskid=TASK + 1), task(jeditaskid=TASK + 2, ramcount=90_000)],
+        jedi_datasets=[master for master, _ in inputs],
+        jedi_dataset_contents=[row for _, rows in inputs for row in rows],
+        dataset_replicas=[replica("ALPHA", 150, 150), replica("BETA", 150, 150)],
+        jobsactive4=[*jobs_at("ALPHA_MCORE", 1, running=49), *jobs_at("BETA", 100, running=30)],
+    )
+    assert one_cycle(database, loaded, seed=SEED)[0].outcome == "done"
+    return stored(database)
+
+
+@pytest.fixture
+def tasks(database: Database) -> Stored:
+    """Two tasks of one share, of which the second finds the work of the first."""
+    broker_tasks(
+        database,
+        task_scenario(
+            jedi_tasks=[waiting(), waiting(jeditaskid=TASK + 1, currentpriority=400)],
+            jedi_datasets=[
+                *(pseudo_input(jeditaskid=TASK + at, datasetid=8000 + at * 10) for at in range(2)),
+                *(row for at in range(2) for row in outputs(TASK + at, 8100 + at * 10)),
+            ],
+            jedi_dataset_contents=[
+                {**row, "jeditaskid": TASK + at, "datasetid": 8000 + at * 10, "fileid": at * 50 + number}
+                for at in range(2)
+                for number, row in enumerate(input_files(5, 0, type="pseudo_input", fsize=None))
+            ],
+        ),
+        seed=SEED,
+    )
+    return stored(database)
+
+
+@pytest.fixture
+def analyses(database: Database) -> Stored:
+    loaded = analysis()
+    assert one_cycle(database, loaded, seed=SEED, agent="analysis_job")[0].outcome == "done"
+    return stored(database)
+
+
+def assert_same(found: Stored, got: list[Redecided]) -> None:
+    assert [one.decision for one in got] == [one.record.decision for one in found[1].decisions]
+    assert [one.assigned for one in got] == [one.record.assigned for one in found[1].decisions]
+
+
+@pytest.mark.parametrize("as_stored", [False, True])
+@pytest.mark.parametrize("kind", ["jobs", "tasks", "analyses"])
+def test_a_stored_cycle_is_decided_again_exactly(kind: str, as_stored: bool, request: pytest.FixtureRequest) -> None:
+    found: Stored = request.getfixturevalue(kind)
+    assert any(one.record.assigned for one in found[1].decisions)
+    assert_same(found, again(found, as_stored=as_stored))
+
+
+@pytest.mark.parametrize("kind", ["jobs", "tasks"])
+def test_what_the_cycle_places_counts_for_those_that_follow(kind: str, request: pytest.FixtureRequest) -> None:
+    found: Stored = request.getfixturevalue(kind)
+    within, given = again(found), again(found, as_stored=True)
+    assert not within[0].before and within[1].before
+    assert [one.before for one in within] == [one.before for one in given]
+    second = dataclasses.replace(found[1], decisions=found[1].decisions[1:])
+    assert_same((found[0], second), again((found[0], second), as_stored=True))
+    alone = again((found[0], second))
+    assert not alone[0].before
+    assert [one.weight for one in alone[0].decision.candidates] != [one.weight for one in within[1].decision.candidates]
+
+
+def test_another_seed_gives_other_jobs_to_the_same_candidates(jobs: Stored) -> None:
+    other = [again(jobs, seed=seed) for seed in range(4)]
+    assert {one[0].decision.outcome for one in other} == {"brokered"}
+    assert all(one[0].decision.candidates == other[0][0].decision.candidates for one in other)
+    assert len({str(one[0].assigned) for one in other}) > 1
+    assert {sum(one[0].assigned.values()) for one in other} == {150}
+
+
+def test_other_tuning_and_fewer_rules(jobs: Stored) -> None:
+    assert [one.decision.outcome for one in again(jobs)] == ["brokered", "brokered", "pending"]
+    assert "nqueued_low" not in again(jobs)[0].decision.rejected.values()
+    lighter = again(jobs, memory_max=False, memory_min=False)
+    assert [one.decision.outcome for one in lighter] == ["brokered"] * 3
+    assert sum(lighter[2].assigned.values()) == 150
+    assert again(jobs, set={"MIN_WEIGHT_managed": 1e6})[0].decision.outcome == "pending"
+
+
+def test_a_rule_that_others_look_for_may_be_switched_off(analyses: Stored) -> None:
+    assert again(analyses, user_queue_length=False)[0].decision.outcome == "brokered"
+
+
+def test_tasks_of_several_vos_have_their_own_cycles(jobs: Stored) -> None:
+    data = [one.record.work or b"" for one in jobs[1].decisions]
+    (one,) = read_works(data)
+    assert isinstance(one, JobWorks) and one.vo == "atlas" and one.work is not None
+    assert read_works([]) == ()
+
+
+def test_bad_work_is_refused(tasks: Stored) -> None:
+    (one,) = read_works([one.record.work or b"" for one in tasks[1].decisions])
+    assert isinstance(one, TaskWorks)
+    with pytest.raises(WorkCorruptError):
+        read_works([b"broken"])
+    with pytest.raises(TypeError, match="no brokerage of tasks"):
+        redecide(tasks[0], Tuning.defaults, [one], SEED, rules_of("production_job"))
