@@ -59,7 +59,7 @@ def jobs(database: Database) -> Stored:
     """Two tasks of one share, of which the first takes room from the second, and one without any queue."""
     inputs = [input_of(TASK + number, 150) for number in range(3)]
     loaded = scenario(
-        jedi_tasks=[task(), task(jeditaskid=TASK + 1), task(jeditaskid=TASK + 2, ramcount=90_000)],
+        jedi_tasks=[task(), task(jeditaskid=TASK + 1), task(jeditaskid=TASK + 2, ramcount=90_000, gshare="Other")],
         jedi_datasets=[master for master, _ in inputs],
         jedi_dataset_contents=[row for _, rows in inputs for row in rows],
         dataset_replicas=[replica("ALPHA", 150, 150), replica("BETA", 150, 150)],
@@ -137,7 +137,7 @@ def test_other_tuning_and_fewer_rules(jobs: Stored) -> None:
     assert "nqueued_low" not in again(jobs)[0].decision.rejected.values()
     lighter = again(jobs, memory_max=False, memory_min=False)
     assert [one.decision.outcome for one in lighter] == ["brokered"] * 3
-    assert sum(lighter[2].assigned.values()) == 150
+    assert sum(lighter[2].assigned.values()) == 75  # 25 to each of three queues without jobs
     assert again(jobs, set={"MIN_WEIGHT_managed": 1e6})[0].decision.outcome == "pending"
 
 
