@@ -19,6 +19,7 @@ _CLASSES = {
     "analysis_job": "agents.analysis_job:AnalysisJobAgent",
     "gpu_summary": "agents.gpu_summary:GpuSummaryAgent",
     "worker_nodes": "agents.worker_nodes:WorkerNodesAgent",
+    "fast_rebrokerage": "agents.fast_rebrokerage:FastRebrokerageAgent",
     "cleanup": "agents.cleanup:CleanupAgent",
 }
 

@@ -1,0 +1,189 @@
+"""The agent that takes waiting jobs back from queues that have far more of them than they run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import sqlalchemy as sa
+
+from agents import job_moving
+from agents.base import Agent, AgentOptions, CycleContext, CycleReport
+from agents.cycle_inputs import tuning_of
+from agents.job_moving import Moved
+from broker.gdpconfig.tuning import Tuning
+from broker.lifecycle.codes import FAST_REBROKERAGE
+from broker.lifecycle.fast_rebrokerage import RULE, SLOTS, FastLimits, FastVerdict, ShareLoad, judge
+from broker.lifecycle.waiting_jobs import WaitingJob
+from broker.store import migrate, waiting_jobs
+from broker.store.lifecycle_actions import Acting, JobMove
+from broker.store.tables import TableCatalogue
+
+RATIO = "FAST_REBRO_THRESHOLD_NQNR_RATIO"
+FRACTION = "FAST_REBRO_THRESHOLD_NQUEUE_FRAC"
+THRESHOLD = "FAST_REBRO_THRESHOLD_NQUEUE"
+MAX_MOVES = "FAST_REBRO_MAX_MOVES"
+
+
+@dataclass(frozen=True)
+class _Picks:
+    """A share at a queue, the jobs picked there in order, and those left out because they were moved too often."""
+
+    verdict: FastVerdict
+    jobs: tuple[WaitingJob, ...] = ()
+    moved_often: int = 0
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a cycle read and decided; queues that are not on record have no place in it."""
+
+    picks: list[_Picks]
+    unknown_queues: int
+    catalogue: TableCatalogue
+
+
+class FastRebrokerageAgent(Agent[AgentOptions]):
+    """Closes the excess of waiting jobs of a share at a queue, so that their input is brokered again."""
+
+    name = "fast_rebrokerage"
+    title = "fast rebrokerage: waiting jobs are taken back from queues that have far more of them than they run"
+    options_type = AgentOptions
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Look at every queue and share once, and move the excess where the share has a threshold."""
+        standalone = self.process.makes_jobs(migrate.check(context.database))
+        started = perf_counter()
+        published = tuning_of(context)
+        tuning = published.tuning(None).only((RATIO, FRACTION, THRESHOLD, MAX_MOVES))
+        with context.database.read_snapshot() as connection:
+            found = self._look(connection, context, tuning)
+        context.check()
+        loaded_s = perf_counter() - started
+        moves = [_move(job, one.verdict) for one in found.picks if one.verdict.triggers for job in one.jobs]
+        by = Acting(found.catalogue, self.name, context.run_id, context.now, standalone)
+        moved = job_moving.carry_out(context, moves, by)
+        if context.request.tell is not None:
+            for one in found.picks:
+                context.request.tell(_told(one, tuning, moved, writes=context.request.writes))
+        timings = {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s}
+        return CycleReport(_counts(found, moves, moved), timings, _notes(found), tuning=published.version)
+
+    def _look(self, connection: sa.Connection, context: CycleContext, tuning: Tuning) -> _Found:
+        catalogue = TableCatalogue.read(connection, context.database.names)
+        queues = waiting_jobs.read_queues(connection, catalogue)
+        loads = waiting_jobs.read_loads(connection, catalogue, self.process.job_statistics)
+        known = [load for load in loads if load.queue in queues]
+        exempt = {queue.name: queue.exempt for queue in queues.values() if queue.exempt is not None}
+        exempt |= dict.fromkeys(waiting_jobs.read_slots(connection, catalogue, context.now), SLOTS)
+        context.check()
+        verdicts = judge(known, limits_of(tuning, known), exempt)
+        picks = self._pick(connection, catalogue, context, verdicts, int(tuning.number(MAX_MOVES)))
+        unknown = len({load.queue for load in loads} - set(queues))
+        return _Found(picks, unknown, catalogue)
+
+    def _pick(
+        self,
+        connection: sa.Connection,
+        catalogue: TableCatalogue,
+        context: CycleContext,
+        verdicts: Sequence[FastVerdict],
+        most_moves: int,
+    ) -> list[_Picks]:
+        """The jobs that go from each overloaded queue: those that lose least.
+
+        Where nothing will be moved they are looked for only when somebody is told of them.
+        """
+        told = context.request.tell is not None
+        overloaded = [
+            (one.load.queue, one.load.gshare) for one in verdicts if one.excess > 0 and (one.triggers or told)
+        ]
+        jobs = waiting_jobs.read_waiting_of_shares(connection, catalogue, overloaded) if overloaded else []
+        context.check()
+        often = waiting_jobs.moved_often(connection, catalogue, [j.pandaid for j in jobs], most_moves, context.now)
+        at: dict[tuple[str, str | None], list[WaitingJob]] = {}
+        for job in jobs:
+            at.setdefault((job.queue, job.gshare), []).append(job)
+        picks = []
+        for verdict in verdicts:
+            here = at.get((verdict.load.queue, verdict.load.gshare), []) if verdict.excess > 0 else []
+            free = {job.pandaid: job for job in here if job.pandaid not in often}
+            order = job_moving.least_loss_first(connection, list(free.values()), context.now) if free else []
+            chosen = tuple(free[pandaid] for pandaid in order[: verdict.excess])
+            picks.append(_Picks(verdict, chosen, len(here) - len(free)))
+        return picks
+
+
+def limits_of(tuning: Tuning, loads: Sequence[ShareLoad]) -> FastLimits:
+    """The limits in force for the shares of ``loads``; a share has a threshold only if a row sets it."""
+    thresholds: dict[str | None, float] = {}
+    for share in {load.gshare for load in loads if load.gshare is not None}:
+        source = tuning.source_of(THRESHOLD, share)
+        if source.origin == "config" and isinstance(source.value, int | float):
+            thresholds[share] = source.value
+    return FastLimits(tuning.number(RATIO), tuning.number(FRACTION), thresholds)
+
+
+def _move(job: WaitingJob, verdict: FastVerdict) -> JobMove:
+    detail = {
+        "nqueue": verdict.load.nqueue,
+        "nrunning": verdict.load.nrunning,
+        "nqueue_total": verdict.nqueue_total,
+        "threshold": verdict.threshold,
+        "excess": verdict.excess,
+    }
+    return JobMove(
+        job.pandaid, job.table, job.jobstatus, job.modificationtime, job.queue, job.jeditaskid, RULE,
+        "reassigned", FAST_REBROKERAGE, detail=detail,
+    )  # fmt: skip
+
+
+def _told(one: _Picks, tuning: Tuning, moved: Moved, *, writes: bool) -> dict[str, object]:
+    verdict, load = one.verdict, one.verdict.load
+    picked = [job.pandaid for job in one.jobs]
+    acted, skipped = moved.counts_of(picked)
+    return {
+        "queue": load.queue,
+        "gshare": load.gshare,
+        "nqueue": load.nqueue,
+        "nrunning": load.nrunning,
+        "nqueue_total": verdict.nqueue_total,
+        "limits": {
+            "ratio": tuning.number(RATIO),
+            "fraction": tuning.number(FRACTION),
+            "threshold": verdict.threshold,
+            "moves": int(tuning.number(MAX_MOVES)),
+        },
+        "keys": [RATIO, FRACTION, f"{THRESHOLD}_{load.gshare}" if verdict.triggers else None, MAX_MOVES],
+        "over_ratio": verdict.over_ratio,
+        "over_threshold": verdict.over_threshold,
+        "over_fraction": verdict.over_fraction,
+        "exempt": verdict.exempt,
+        "excess": verdict.excess,
+        "picked": picked,
+        "moved_often": one.moved_often,
+        "dry_run": not (writes and verdict.triggers),
+        "moved": acted,
+        "skipped": skipped,
+    }
+
+
+def _counts(found: _Found, moves: Sequence[JobMove], moved: Moved) -> Mapping[str, int]:
+    overloaded = [one for one in found.picks if one.verdict.excess > 0]
+    return {
+        "queues": len({one.verdict.load.queue for one in found.picks}),
+        "shares_at_queues": len(found.picks),
+        "overloaded": len(overloaded),
+        "only_reported": sum(not one.verdict.triggers for one in overloaded),
+        "moved_often": sum(one.moved_often for one in overloaded),
+        "picked": len(moves),
+        "moved": len(moved.acted),
+        "skipped": len(moved.skipped),
+    }
+
+
+def _notes(found: _Found) -> tuple[str, ...]:
+    if not found.unknown_queues:
+        return ()
+    return (f"jobs at {found.unknown_queues} queues that are not on record were left alone, and are in no total",)

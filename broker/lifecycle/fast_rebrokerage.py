@@ -1,0 +1,114 @@
+"""Fast rebrokerage: which queues hold too many waiting jobs of a share, and how many of them are to go. Pure.
+
+Figures are compared exactly, as the decimal numbers that operators wrote: 29 of 100 jobs are not more than 0.29 of
+them.
+Source: ATLAS Production Job Brokerage, Timeout Rules, fast rebrokerage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+RULE = "fast_rebrokerage"
+DRY_THRESHOLD = 10
+"""Queued jobs that are taken for the threshold of a share without one, which is only reported."""
+SLOTS = "harvester_slots"
+
+
+@dataclass(frozen=True)
+class ShareLoad:
+    """The jobs of a share at a queue.
+
+    Attributes:
+        queue: the queue.
+        gshare: the share; None for jobs without one.
+        nqueue: defined, assigned, activated and starting jobs.
+        nrunning: running jobs.
+    """
+
+    queue: str
+    gshare: str | None
+    nqueue: int
+    nrunning: int
+
+
+@dataclass(frozen=True)
+class FastLimits:
+    """The limits in force.
+
+    Attributes:
+        ratio: of queued to running jobs.
+        fraction: of the queued jobs of the share.
+        thresholds: queued jobs, by share; a share that is missing is only reported.
+    """
+
+    ratio: float
+    fraction: float
+    thresholds: Mapping[str | None, float]
+
+
+@dataclass(frozen=True)
+class FastVerdict:
+    """What was found of a share at a queue.
+
+    Attributes:
+        load: its jobs.
+        nqueue_total: queued jobs of the share at all queues that are counted.
+        threshold: that was compared with.
+        triggers: whether the share has a threshold of its own; otherwise nothing is moved.
+        over_ratio: more queued jobs than ``ratio`` times the running ones.
+        over_threshold: more queued jobs than the threshold.
+        over_fraction: more than ``fraction`` of the queued jobs of the share.
+        exempt: why the queue is left alone all the same; None when it is not.
+        excess: how many jobs are to go; 0 unless all conditions hold.
+    """
+
+    load: ShareLoad
+    nqueue_total: int
+    threshold: float
+    triggers: bool
+    over_ratio: bool
+    over_threshold: bool
+    over_fraction: bool
+    exempt: str | None
+    excess: int
+
+
+def judge(loads: Iterable[ShareLoad], limits: FastLimits, exempt: Mapping[str, str]) -> list[FastVerdict]:
+    """Judge every share at every queue, by queue and share.
+
+    Queues with published slots hold many waiting jobs on purpose: they are left alone, and their jobs are in no total.
+    Queues that are exempt for another reason are left alone, but what waits there is part of the share.
+
+    Args:
+        loads: one for each queue and share.
+        limits: the limits in force.
+        exempt: queue to the reason for which it is left alone.
+    """
+    some = sorted(loads, key=lambda load: (load.queue, load.gshare or "", load.gshare is None))
+    totals: dict[str | None, int] = {}
+    for load in some:
+        if exempt.get(load.queue) != SLOTS:
+            totals[load.gshare] = totals.get(load.gshare, 0) + load.nqueue
+    return [_judge(load, totals.get(load.gshare, 0), limits, exempt.get(load.queue)) for load in some]
+
+
+def _judge(load: ShareLoad, total: int, limits: FastLimits, exempt: str | None) -> FastVerdict:
+    own = limits.thresholds.get(load.gshare)
+    threshold = DRY_THRESHOLD if own is None else own
+    over = (
+        load.nqueue - load.nrunning * _exact(limits.ratio),
+        load.nqueue - _exact(threshold),
+        load.nqueue - total * _exact(limits.fraction),
+    )
+    excess = math.ceil(min(over)) if exempt is None and min(over) > 0 else 0
+    met = [margin > 0 for margin in over]
+    return FastVerdict(load, total, threshold, own is not None, met[0], met[1], met[2], exempt, excess)
+
+
+def _exact(value: float) -> Fraction:
+    """The decimal number that prints as ``value``."""
+    return Fraction(repr(value))

@@ -1,0 +1,162 @@
+"""Reading what rebrokerage decides about: queues, waiting jobs by share, and how often input was moved already.
+
+Source: PanDA data model, jobs, job statistics, schedconfig and Harvester slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Literal
+
+import sqlalchemy as sa
+
+from broker.lifecycle.fast_rebrokerage import RULE, ShareLoad
+from broker.lifecycle.queue_state import DISABLE_REASSIGN, PAUSED, UNREADABLE, QueueState
+from broker.lifecycle.waiting_jobs import WAITING_STATUSES, WaitingJob
+from broker.snapshot.catchall import Catchall
+from broker.snapshot.readings import BadValueError, json_object, name, text
+from broker.store.tables import TableCatalogue
+from broker.store.task_reads import stored_time
+
+JobStatistics = Literal["live", "panda"]
+
+_JOB_COLUMNS = (
+    "pandaid",
+    "jobstatus",
+    "computingsite",
+    "gshare",
+    "jeditaskid",
+    "jobdefinitionid",
+    "modificationtime",
+    "creationtime",
+    "starttime",
+)
+_COUNTED = ("computingsite", "gshare", "jobstatus", "workqueue_id")
+
+# NULL NOT IN (...) is not true unless the list is empty: where there are work queues of that function, jobs of no work
+# queue are not counted, as with PanDA.
+_LOADS = """
+    SELECT computingsite, gshare,
+        coalesce(sum({njobs}) FILTER (WHERE jobstatus = ANY(:waiting)), 0)::bigint,
+        coalesce(sum({njobs}) FILTER (WHERE jobstatus = 'running'), 0)::bigint
+    FROM (SELECT * FROM {active} AS a UNION ALL SELECT * FROM {defined} AS d) AS jobs
+    WHERE computingsite IS NOT NULL
+      AND workqueue_id NOT IN (SELECT queue_id FROM {work_queues} AS w WHERE queue_function = 'Resource')
+    GROUP BY 1, 2"""
+_WAITING = """
+    SELECT j.pandaid, '{table}', j.jobstatus, j.computingsite, j.gshare, j.jeditaskid, j.jobdefinitionid,
+        j.modificationtime, j.creationtime, j.starttime
+    FROM {source} AS j JOIN unnest(CAST(:queues AS text[]), CAST({keys} AS {key_type}[])) AS wanted (queue, key)
+        ON j.computingsite = wanted.queue AND j.{column} IS NOT DISTINCT FROM wanted.key
+    WHERE j.jobstatus = ANY(:waiting)"""
+_SLOTS = """
+    SELECT DISTINCT pandaqueuename FROM {slots} AS s
+    WHERE numslots IS NOT NULL AND (expirationtime IS NULL OR expirationtime > :now)"""
+
+# Which input was moved how often: files that many jobs read say nothing of a single one, so only master datasets count.
+_MOVED = """
+    WITH moved AS MATERIALIZED (
+        SELECT f.jeditaskid, f.datasetid, f.fileid
+        FROM broker.job_actions AS a
+        JOIN {files} AS f ON f.pandaid = a.pandaid
+        LEFT JOIN {datasets} AS d ON d.jeditaskid = f.jeditaskid AND d.datasetid = f.datasetid
+        WHERE a.rule = :rule AND a.acted_at > :since AND f.fileid IS NOT NULL
+          AND f.type IN ('input', 'pseudo_input') AND d.masterid IS NULL
+        GROUP BY 1, 2, 3 HAVING count(DISTINCT a.pandaid) >= :most
+    )
+    SELECT DISTINCT f.pandaid FROM {files} AS f JOIN moved USING (jeditaskid, datasetid, fileid)
+    WHERE f.pandaid = ANY(:pandaids)"""
+
+
+def read_queues(connection: sa.Connection, catalogue: TableCatalogue) -> dict[str, QueueState]:
+    """The queues on record, by the name that jobs use. Where two rows have one name, either can exempt it."""
+    source = catalogue.source("schedconfig_json", ("panda_queue", "data"))
+    found: dict[str, QueueState] = {}
+    for row_name, document in connection.exec_driver_sql(
+        f"SELECT panda_queue, data::text FROM {source} AS q ORDER BY panda_queue"  # noqa: S608 - quoted names
+    ):
+        one = _queue(row_name, document)
+        if one.name not in found or found[one.name].exempt is None:
+            found[one.name] = one
+    return found
+
+
+def _queue(row_name: str, document: str | None) -> QueueState:
+    try:
+        data = json_object(document, "data")
+        params = data.get("params")
+        free = Catchall(text(data.get("catchall"), "catchall"), params if isinstance(params, dict) else {})
+        status = text(data.get("status"), "status")
+        called = name(row_name if data.get("nickname") in (None, "") else data["nickname"], "nickname")
+    except BadValueError:
+        return QueueState(row_name, None, UNREADABLE)
+    exempt = PAUSED if status == PAUSED else DISABLE_REASSIGN if free.flag(DISABLE_REASSIGN) else None
+    return QueueState(called, status, exempt)
+
+
+def read_slots(connection: sa.Connection, catalogue: TableCatalogue, now: datetime) -> set[str]:
+    """The queues with a number of slots that has not expired."""
+    source = catalogue.source("harvester_slots", ("pandaqueuename", "numslots", "expirationtime"))
+    statement = sa.text(_SLOTS.format(slots=source))
+    return set(connection.execute(statement, {"now": stored_time(now)}).scalars())
+
+
+def read_loads(connection: sa.Connection, catalogue: TableCatalogue, statistics: JobStatistics) -> list[ShareLoad]:
+    """Waiting and running jobs by queue and share, without those of work queues of the function Resource.
+
+    Args:
+        connection: any transaction.
+        catalogue: the tables of the database.
+        statistics: ``live`` counts the job tables, ``panda`` adds up PanDA's statistics.
+    """
+    tables = (
+        ("jobsactive4", "jobsdefined4") if statistics == "live" else ("jobs_share_stats", "jobsdefined_share_stats")
+    )
+    njobs = "1" if statistics == "live" else "njobs"
+    columns = _COUNTED if statistics == "live" else (*_COUNTED, "njobs")
+    active, defined = (catalogue.source(table, columns) for table in tables)
+    work_queues = catalogue.source("jedi_work_queue", ("queue_id", "queue_function"))
+    statement = sa.text(_LOADS.format(active=active, defined=defined, njobs=njobs, work_queues=work_queues))
+    return [ShareLoad(*row) for row in connection.execute(statement, {"waiting": list(WAITING_STATUSES)})]
+
+
+def read_waiting_of_shares(
+    connection: sa.Connection, catalogue: TableCatalogue, shares: Sequence[tuple[str, str | None]]
+) -> list[WaitingJob]:
+    """All jobs that wait at some queues, each for one of the shares wanted there."""
+    values = {"queues": [queue for queue, _ in shares], "shares": [share for _, share in shares]}
+    return _waiting(connection, catalogue, ("gshare", ":shares", "text"), values)
+
+
+def read_waiting_of_submissions(
+    connection: sa.Connection, catalogue: TableCatalogue, submissions: Sequence[tuple[str, int]]
+) -> list[WaitingJob]:
+    """All jobs that wait at some queues, each of one of the submissions (``jobdefinitionid``) wanted there."""
+    values = {"queues": [queue for queue, _ in submissions], "submissions": [one for _, one in submissions]}
+    return _waiting(connection, catalogue, ("jobdefinitionid", ":submissions", "bigint"), values)
+
+
+def _waiting(
+    connection: sa.Connection, catalogue: TableCatalogue, key: tuple[str, str, str], values: Mapping[str, object]
+) -> list[WaitingJob]:
+    column, keys, key_type = key
+    found: list[WaitingJob] = []
+    for table in ("jobsdefined4", "jobsactive4"):
+        source = catalogue.source(table, _JOB_COLUMNS)
+        statement = _WAITING.format(table=table, source=source, column=column, keys=keys, key_type=key_type)
+        rows = connection.execute(sa.text(statement), {**values, "waiting": list(WAITING_STATUSES)})
+        found += [WaitingJob(*row) for row in rows]
+    return found
+
+
+def moved_often(
+    connection: sa.Connection, catalogue: TableCatalogue, pandaids: Iterable[int], most: int, now: datetime
+) -> set[int]:
+    """Those of the jobs whose input the fast rebrokerage has moved ``most`` times or more within 24 hours."""
+    parts = {
+        "files": catalogue.source("filestable4", ("pandaid", "jeditaskid", "datasetid", "fileid", "type")),
+        "datasets": catalogue.source("jedi_datasets", ("jeditaskid", "datasetid", "masterid")),
+    }
+    values = {"rule": RULE, "since": now - timedelta(hours=24), "most": most, "pandaids": list(pandaids)}
+    return set(connection.execute(sa.text(_MOVED.format(**parts)), values).scalars())

@@ -1,0 +1,81 @@
+"""A grid, cycles and rows for the tests of agents that take jobs back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from agents import registry
+from agents.base import CycleContext, CycleRequest
+from agents.cycle import open_run, run_cycle
+from agents.process import ProcessSettings
+from broker.store import leases
+from broker.store.agent_runs import RunRecord
+from broker.store.database import Database
+from broker.store.leases import LeaseTerms
+from broker.store.load_dump import load
+from broker.store.scenario_file import Scenario
+
+NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
+
+
+def queue(name: str, **data: Any) -> dict[str, Any]:
+    return {"panda_queue": name, "data": {"nickname": name, "status": "online"} | data}
+
+
+def config(key: str, value: object, component: str = "rebroker") -> dict[str, Any]:
+    row = {"app": "pandaserver", "component": component, "key": key, "vo": "atlas", "descr": "-"}
+    return row | {"value": str(value), "type": "float"}
+
+
+def job(pandaid: int, status: str = "activated", **columns: Any) -> dict[str, Any]:
+    """A job of task 1 at queue Q; those with a higher PandaID are younger."""
+    minutes = f"2026-07-31T{pandaid // 60 % 24:02d}:{pandaid % 60:02d}:00"
+    plain = {"pandaid": pandaid, "jobstatus": status, "computingsite": "Q", "gshare": "MC", "jeditaskid": 1}
+    return plain | {"lockedby": "jedi", "creationtime": minutes, "modificationtime": minutes} | columns
+
+
+def fill(database: Database, jobs: list[dict[str, Any]], **tables: list[dict[str, Any]]) -> None:
+    """Replace the scenario: jobs go to the tables of their states."""
+    rows: dict[str, list[dict[str, Any]]] = {"schedconfig_json": [queue("Q"), queue("R")]}
+    for one in jobs:
+        waiting = one["jobstatus"] in ("pending", "defined", "assigned")
+        rows.setdefault("jobsdefined4" if waiting else "jobsactive4", []).append(one)
+    load(database, Scenario(NOW, rows | tables), replace=True)
+
+
+def run(
+    database: Database,
+    name: str,
+    dry: bool = False,
+    before: Callable[[], None] = lambda: None,
+    now: datetime = NOW,
+    **settings: Any,
+) -> tuple[RunRecord, list[dict[str, Any]]]:
+    """One cycle; ``before`` is called when the lease is held."""
+    agent = registry.make(name, {}, ProcessSettings(**settings))
+    told: list[dict[str, Any]] = []
+    request = CycleRequest(dry_run=dry, tell=told.append)
+    if dry:
+        record = run_cycle(agent, CycleContext(database, now, 1, 60.0, request))
+    else:
+        with database.begin() as connection:
+            connection.execute(sa.text("DELETE FROM broker.leases"))
+            lease = leases.acquire(connection, name, "test", LeaseTerms()).lease
+        assert lease is not None
+        before()
+        run_id = open_run(database, name, lease)
+        record = run_cycle(agent, CycleContext(database, now, 1, 60.0, request, lease=lease, run_id=run_id))
+    return record, told
+
+
+def column(database: Database, statement: str) -> list[Any]:
+    with database.read_snapshot() as connection:
+        return list(connection.execute(sa.text(statement)).scalars())
+
+
+def closed(database: Database) -> list[int]:
+    return column(database, "SELECT pandaid FROM doma_panda.jobsarchived4 WHERE jobstatus = 'closed' ORDER BY 1")
