@@ -98,6 +98,17 @@ class Resources:
         text = json.dumps(sorted(document, key=lambda one: one[0]), ensure_ascii=True, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
+    @cached_property
+    def parameter_names(self) -> frozenset[str]:
+        """Every name that some site, CE or queue gives a value, to whatever VO."""
+        layers = (
+            layer
+            for _, *levels in self._chains()
+            for level in levels
+            for layer in (level.common, *level.by_vo.values())
+        )
+        return frozenset(name for layer in layers for name, value in layer.items() if value != ())
+
     def _chains(self) -> Iterator[tuple[QueueName, Level, Level, Level]]:
         for site_name, site in self.sites.items():
             for ce_name, ce in site.ces.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from broker.pools.declarations import Declaration, Declarations
 from broker.pools.eligibility import evaluate, get_eligible_nodes, judge
+from broker.pools.job_text import kind_of, read_job
 from broker.pools.literals import NumberLiteral
 from broker.pools.problems import RequirementRefused
 from broker.pools.requirement import SubmitPool, parse_canonical
@@ -87,3 +89,26 @@ def test_every_case_is_there_once() -> None:
     names = [case["case"] for case in CASES]
     assert len(names) == len(set(names)) == 37
     assert len(PLACED) == 22
+
+
+def written(value: Any) -> Any:
+    """A value as the cases write it: numbers by what they mean."""
+    if isinstance(value, NumberLiteral):
+        return Decimal(value.text)
+    return value if isinstance(value, str) else [written(one) for one in value]
+
+
+@pytest.mark.parametrize("case", DATA["texts"], ids=lambda case: case["case"])
+def test_the_requirements_in_a_text(case: dict[str, Any]) -> None:
+    assert kind_of(case["text"]) == case["kind"]
+    if "refused" in case:
+        with pytest.raises(RequirementRefused) as refused:
+            read_job(case["text"], case["kind"])
+        assert refused.value.code == case["refused"]
+        assert refused.value.place is not None
+        return
+    found, wanted = read_job(case["text"], case["kind"]).requirements, case["requires"]
+    assert (found is None) == (wanted is None)
+    for name, value in (found or {}).items():
+        assert written(value) == written(wanted[name])
+    assert set(found or {}) == set(wanted or {})

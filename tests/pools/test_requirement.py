@@ -1,0 +1,96 @@
+"""The canonical text: one for every way of writing the same, and nothing else is read back."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.pools.literals import RawValue
+from broker.pools.problems import RequirementRefused
+from broker.pools.requirement import Requirement, parse_canonical, pool_of
+from broker.pools.understanding import understand
+from tests.pools.random_requirements import raw_requirements
+
+XEON = '["submitpool/1","lhcb",[["CPUModel","any",["Intel Xeon"]],["Memory","ge","4000"]]]'
+
+
+@given(raw_requirements(min_size=1), st.randoms(use_true_random=False))
+@settings(max_examples=60, deadline=None)
+def test_order_and_repetition_do_not_count(written: dict[str, RawValue], random: Any) -> None:
+    pool = understand(written, "lhcb")
+    names = list(written)
+    random.shuffle(names)
+    shuffled: dict[str, RawValue] = {}
+    for name in names:
+        value = written[name]
+        if isinstance(value, list):
+            value = [*value, random.choice(value)]
+            random.shuffle(value)
+        shuffled[name] = value
+    again = understand(shuffled, " LHCb ")
+    assert pool is not None
+    assert again is not None
+    assert (again.canonical, again.pool_id) == (pool.canonical, pool.pool_id)
+    assert again == pool
+
+
+@given(raw_requirements(min_size=1))
+@settings(max_examples=60, deadline=None)
+def test_a_canonical_text_read_back_is_itself(written: dict[str, RawValue]) -> None:
+    pool = understand(written, "vo.example.org")
+    assert pool is not None
+    again = parse_canonical(pool.canonical)
+    assert again == pool
+    assert again.canonical == pool.canonical
+    digest = hashlib.sha256(pool.canonical.encode()).hexdigest()
+    assert (pool.pool_id, len(pool.pool_id)) == ("sp1-" + digest[:32], 36)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (XEON.replace("lhcb", "LHCb"), "not-canonical"),
+        (XEON.replace('"4000"', '"4000.0"'), "not-canonical"),
+        (XEON.replace('"4000"', "4000"), "not-canonical"),
+        (XEON.replace("Intel Xeon", " Intel Xeon"), "not-canonical"),
+        (XEON.replace('["Intel Xeon"]', '["b","a"]'), "not-canonical"),
+        (XEON.replace('["Intel Xeon"]', '["a","a"]'), "not-canonical"),
+        (XEON.replace('["Intel Xeon"]', "[]"), "not-canonical"),
+        (XEON.replace('["Intel Xeon"]', '["Z\\u00fcrich"]'), "not-canonical"),
+        (XEON.replace("CPUModel", "Name"), "not-canonical"),
+        (XEON.replace(",", ", "), "not-canonical"),
+        (XEON.replace("submitpool/1", "submitpool/2"), "not-canonical"),
+        (XEON.replace('"ge"', '"le"'), "operator-reserved"),
+        (XEON.replace('"any"', '"all"'), "operator-reserved"),
+        (XEON.replace('"ge"', '"=="'), "not-canonical"),
+        (XEON.replace("Memory", "Site"), "standard-keyword"),
+        (XEON.replace("CPUModel", "memory"), "name-case-clash"),
+        ('["submitpool/1","lhcb",[]]', "not-canonical"),
+        ("[" * 100_000, "not-canonical"),
+        ("{}", "not-canonical"),
+        ("", "not-canonical"),
+        (XEON[:-1], "not-canonical"),
+    ],
+)
+def test_texts_that_are_not_canonical(text: str, code: str) -> None:
+    assert parse_canonical(XEON).canonical == XEON
+    with pytest.raises(RequirementRefused) as refused:
+        parse_canonical(text)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize("vo", ["", "  ", "a b", "a/b", "-x", "x" * 65, "v\no", "\u212aek"])
+def test_names_that_no_vo_has(vo: str) -> None:
+    with pytest.raises(RequirementRefused, match="vo-invalid"):
+        pool_of(vo, [])
+
+
+def test_a_pool_is_made_of_values_in_canonical_form_only() -> None:
+    for bad in (Requirement("A", "ge", ("1.0",)), Requirement("A", "any", ("b", "a")), Requirement("A", "ge", ())):
+        with pytest.raises(RequirementRefused):
+            pool_of("lhcb", [bad])
+    assert pool_of("lhcb", []) is None
