@@ -11,7 +11,7 @@ PYTHON ?= $(shell for p in $(PYTHON_CANDIDATES); do \
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-WORKERS ?= 2
+WORKERS ?= 4
 
 .PHONY: help demo test lint types bench soak wheel-test clean
 

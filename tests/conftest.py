@@ -23,6 +23,19 @@ from broker.store.migrate import upgrade
 from broker.store.names import Names, quoted
 
 
+#: A file system in memory, and the room that must be left in it: databases are made there in a tenth of the time.
+IN_MEMORY, ROOM_BYTES = Path("/dev/shm"), 6 * 1024**3  # noqa: S108 - only the name of what is looked for
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Put temporary files into memory where there is room, unless ``TMPDIR`` says where they go."""
+    if "TMPDIR" in os.environ or not os.access(IN_MEMORY, os.W_OK):
+        return
+    found = os.statvfs(IN_MEMORY)
+    if not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize >= ROOM_BYTES:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(IN_MEMORY)
+
+
 class TestServer:
     """The server of the run: makes and drops databases.
 
@@ -62,7 +75,10 @@ class TestServer:
     def _new(self, template: str) -> str:
         name = f"gridbroker_test_{uuid.uuid4().hex}"
         with self._admin.autocommit() as connection:
-            connection.exec_driver_sql(f"CREATE DATABASE {quoted(name)} TEMPLATE {quoted(template)}")
+            # writing all of a template to the log takes longer than copying its files
+            connection.exec_driver_sql(
+                f"CREATE DATABASE {quoted(name)} TEMPLATE {quoted(template)} STRATEGY FILE_COPY"
+            )
         return name
 
 
