@@ -22,9 +22,8 @@ from broker.store.embedded import SUPERUSER, EmbeddedServer
 from broker.store.migrate import upgrade
 from broker.store.names import Names, quoted
 
-
 #: A file system in memory, and the room that must be left in it: databases are made there in a tenth of the time.
-IN_MEMORY, ROOM_BYTES = Path("/dev/shm"), 6 * 1024**3  # noqa: S108 - only the name of what is looked for
+IN_MEMORY, ROOM_BYTES = Path("/dev/shm"), 6 * 1024**3
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -76,9 +75,7 @@ class TestServer:
         name = f"gridbroker_test_{uuid.uuid4().hex}"
         with self._admin.autocommit() as connection:
             # writing all of a template to the log takes longer than copying its files
-            connection.exec_driver_sql(
-                f"CREATE DATABASE {quoted(name)} TEMPLATE {quoted(template)} STRATEGY FILE_COPY"
-            )
+            connection.exec_driver_sql(f"CREATE DATABASE {quoted(name)} TEMPLATE {quoted(template)} STRATEGY FILE_COPY")
         return name
 
 
