@@ -23,6 +23,7 @@ _CLASSES = {
     "gpu_summary": "agents.gpu_summary:GpuSummaryAgent",
     "worker_nodes": "agents.worker_nodes:WorkerNodesAgent",
     "fast_rebrokerage": "agents.fast_rebrokerage:FastRebrokerageAgent",
+    "analysis_rebrokerage": "agents.analysis_rebrokerage:AnalysisRebrokerageAgent",
     "cleanup": "agents.cleanup:CleanupAgent",
 }
 
