@@ -25,6 +25,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("agents", "broker.cli.agents:agents", "What runs, when, the last outcome, and who holds the lease."),
     ("explain", "broker.cli.explain:explain", "The last decision about a task, with reasons and weights."),
     ("why-not", "broker.cli.explain:why_not", "Why a queue was not chosen for a task."),
+    ("replay", "broker.cli.replay:replay", "Decide again what was decided, and compare to the byte."),
     ("match", "broker.cli.match:match", "Which queues take a requirement, which refuse it, and why."),
     (
         "classes",
