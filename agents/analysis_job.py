@@ -15,10 +15,12 @@ from agents.base import CycleContext
 from agents.grid_reading import GridReading
 from agents.process import ProcessSettings
 from agents.production_job import ProductionJobAgent, ProductionJobOptions, WaysOfTasks
+from broker.brokerages.alternatives import with_chosen_ways
 from broker.brokerages.analysis_job import NAME
 from broker.brokerages.estimated_jobs import estimated_jobs
 from broker.brokerages.profile import ProfileError
 from broker.domain.arrays import Floats
+from broker.domain.work import Work
 from broker.engine.analysis_chain import AnalysisChain
 from broker.engine.analysis_cycle import NEW_WEIGHT, AnalysisCycle
 from broker.engine.job_cycle import JobCycle
@@ -71,17 +73,16 @@ class AnalysisJobAgent(ProductionJobAgent):
     def _job_cycle(
         self, grid: GridReading, read: CycleWork, ways: WaysOfTasks, tuning: Tuning, context: CycleContext
     ) -> tuple[JobCycle, CycleWork]:
+
+        def cycle_over(work: Work, independent: bool = True) -> JobCycle:
+            chain = cast(AnalysisChain, self._chain)
+            closed = self._closed
+            return AnalysisCycle(grid.snapshot, work, tuning, chain, independent=independent, quota_closed=closed)
+
+        read = with_chosen_ways(read, ways, cycle_over)
         wishes = read.work.wishes
         if wishes is not None and tuning.only((NEW_WEIGHT,)).flag(NEW_WEIGHT):
             jobs: Floats = estimated_jobs(read)
             chunks = dataclasses.replace(read.work, wishes=dataclasses.replace(wishes, jobs_estimate=jobs))
             read = dataclasses.replace(read, work=chunks)
-        cycle = AnalysisCycle(
-            grid.snapshot,
-            read.work,
-            tuning,
-            cast(AnalysisChain, self._chain),
-            independent=context.request.independent,
-            quota_closed=self._closed,
-        )
-        return cycle, read
+        return cycle_over(read.work, context.request.independent), read

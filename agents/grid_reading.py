@@ -84,14 +84,19 @@ class GridReader:
         if not self._last_good:
             self._recall(connection, now)
         sources = read_sources(connection, catalogue, self._job_statistics, tick)
+        failures: dict[str, str] = {}
         if self._analysis:
-            sources |= read_analysis_sources(connection, catalogue, now)
+            of_analysis, failures = read_analysis_sources(connection, catalogue, now)
+            sources |= of_analysis
             tick()
         used: dict[str, RawSource] = {}
         states: list[SourceState] = []
         for name in SOURCES if self._analysis else (one for one in SOURCES if one not in ANALYSIS_SOURCES):
             source = sources.get(name, RawSource(name, {}))
-            used[name], state = assess(source, now, self._limits[name], self._last_good.get(name))
+            if name in failures:
+                used[name], state = source, SourceState(name, "failed", 0, None, None, detail=failures[name])
+            else:
+                used[name], state = assess(source, now, self._limits[name], self._last_good.get(name))
             states.append(state)
             if state.usable:
                 self._last_good[name] = used[name]

@@ -27,6 +27,7 @@ from broker.brokerages.placing import PlacedChunk, StageTimes, place
 from broker.brokerages.profile import BrokerageProfile, build_chain, read_profile
 from broker.domain.alternatives import WayToRun
 from broker.domain.decisions import Decision
+from broker.domain.work import Work
 from broker.engine.chain import Chain
 from broker.engine.job_cycle import JobCycle
 from broker.gdpconfig import Tuning
@@ -127,9 +128,12 @@ class ProductionJobAgent(Agent[ProductionJobOptions]):
         self, grid: GridReading, read: CycleWork, ways: WaysOfTasks, tuning: Tuning, context: CycleContext
     ) -> tuple[JobCycle, CycleWork]:
         """The cycle over the work that was read, and the work as it is brokered."""
-        work = with_chosen_ways(read, ways, grid.snapshot, tuning, self._chain)
-        independent = context.request.independent
-        return JobCycle(grid.snapshot, work.work, tuning, self._chain, independent=independent), work
+
+        def cycle_over(work: Work, independent: bool = True) -> JobCycle:
+            return JobCycle(grid.snapshot, work, tuning, self._chain, independent=independent)
+
+        work = with_chosen_ways(read, ways, cycle_over)
+        return cycle_over(work.work, context.request.independent), work
 
     def _load(self, context: CycleContext) -> tuple[GridReading, dict[str, CycleWork], WaysOfTasks]:
         with context.database.read_snapshot() as connection:

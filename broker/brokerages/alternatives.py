@@ -9,16 +9,13 @@ and fuzzy requirements.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from broker.domain.alternatives import WayToRun
 from broker.domain.work import Work, WorkTable
 from broker.domain.work_codec import chunk_of
-from broker.engine.chain import Chain
 from broker.engine.job_cycle import JobCycle
-from broker.gdpconfig import Tuning
-from broker.snapshot.snapshot import Snapshot
 from broker.work.assemble import CycleWork
 
 #: With an efficiency of 0 the CPU time says nothing, and the walltime of a job is its base walltime.
@@ -26,16 +23,14 @@ _WALLTIME_ONLY: Mapping[str, float | str] = {"cputime": 1.0, "cputimeunit": "HS0
 
 
 def with_chosen_ways(
-    work: CycleWork, ways: Mapping[int, Sequence[WayToRun]], snapshot: Snapshot, tuning: Tuning, chain: Chain
+    work: CycleWork, ways: Mapping[int, Sequence[WayToRun]], cycle_over: Callable[[Work], JobCycle]
 ) -> CycleWork:
     """The work with each chunk of a task that has ``ways`` in the one that is chosen.
 
     Args:
         work: of the cycle.
         ways: by task; tasks that are not there are left as they are.
-        snapshot: the grid.
-        tuning: of the cycle.
-        chain: its rules.
+        cycle_over: the brokerage over some work, every chunk of which meets the grid as it is.
     """
     chunks = work.work.chunks
     rows = [row for row, task in enumerate(chunks.jeditaskid.tolist()) if ways.get(task)]
@@ -44,18 +39,16 @@ def with_chosen_ways(
     changed = chunks
     for row in rows:
         offered = ways[int(chunks.jeditaskid[row])]
-        position = _first_satisfied(work.work, row, offered, snapshot, tuning, chain)
+        position = _first_satisfied(work.work, row, offered, cycle_over)
         changed = in_way(changed, row, offered[position])
     return dataclasses.replace(work, work=dataclasses.replace(work.work, chunks=changed))
 
 
-def _first_satisfied(
-    work: Work, row: int, ways: Sequence[WayToRun], snapshot: Snapshot, tuning: Tuning, chain: Chain
-) -> int:
+def _first_satisfied(work: Work, row: int, ways: Sequence[WayToRun], cycle_over: Callable[[Work], JobCycle]) -> int:
     alone = chunk_of(work, row)
     for position, way in enumerate(ways):
         tried = dataclasses.replace(alone, chunks=in_way(alone.chunks, 0, way))
-        result = next(JobCycle(snapshot, tried, tuning, chain, independent=True).results())
+        result = next(cycle_over(tried).results())
         if len(result.left):
             return position
     return 0

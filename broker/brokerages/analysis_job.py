@@ -14,6 +14,7 @@ from broker.rules.analysis.bad_jobs import BadJobs
 from broker.rules.analysis.blacklist import Blacklist
 from broker.rules.analysis.cloud_mismatch import CloudMismatch
 from broker.rules.analysis.core_kind import CoreKind
+from broker.rules.analysis.file_unavailable import FileUnavailable
 from broker.rules.analysis.hospital import Hospital
 from broker.rules.analysis.input_space import InputSpace
 from broker.rules.analysis.local_data import LocalData
@@ -24,6 +25,8 @@ from broker.rules.analysis.no_share import NoShare
 from broker.rules.analysis.open_queue import OpenQueue
 from broker.rules.analysis.output_space import OutputSpace
 from broker.rules.analysis.queue_cap import QueueCap
+from broker.rules.analysis.scout_day import ScoutDay
+from broker.rules.analysis.task_disk_io import TaskDiskIo
 from broker.rules.analysis.task_platform import TaskPlatform
 from broker.rules.analysis.task_software import TaskSoftware
 from broker.rules.analysis.too_short import TooShort
@@ -31,14 +34,14 @@ from broker.rules.analysis.user_queue_length import UserQueueLength
 from broker.rules.contract import Filter, GroupFilter, LoadCut, LoadWeight, Weight
 from broker.rules.cuts.below_min_weight import BelowMinWeight
 from broker.rules.filters.direct_access import DirectAccess
-from broker.rules.filters.disk_io import DiskIo
+from broker.rules.filters.draining import Draining
 from broker.rules.filters.max_core_count import MaxCoreCount
 from broker.rules.filters.max_io_intensity import MaxIoIntensity
 from broker.rules.filters.memory_max import MemoryMax
 from broker.rules.filters.memory_min import MemoryMin
 from broker.rules.filters.min_walltime import MinWalltime
 from broker.rules.filters.pilots import Pilots
-from broker.rules.filters.scout_walltime import ScoutWalltime
+from broker.rules.filters.requested_cores import RequestedCores
 from broker.rules.filters.shortwalltime import Shortwalltime
 
 NAME = "analysis_job"
@@ -51,11 +54,12 @@ PERSISTENT: tuple[Filter | GroupFilter, ...] = (
     # what the queue's owners decided
     NoShare(),
     # what the job is
-    DiskIo(),
+    TaskDiskIo(),
     MaxIoIntensity(),
     AvoidVp(),
     CoreKind(),
     MaxCoreCount(),
+    RequestedCores(),
     TaskSoftware(),
     TaskPlatform(),
     MemoryMax(),
@@ -70,13 +74,16 @@ PERSISTENT: tuple[Filter | GroupFilter, ...] = (
     # time: too long before too short, the 24 hours of the unknown behind
     Shortwalltime(),
     TooShort(),
-    ScoutWalltime(),
+    ScoutDay(),
     MinWalltime(),
+    Draining(),
     # the state of the queue, and where the task belongs
     Pilots(),
     CloudMismatch(),
     # this one compares those that are left
     Hospital(),
+    # PanDA asks this last, of the queues that would get jobs
+    FileUnavailable(),
 )
 TEMPORARY: tuple[Filter | GroupFilter, ...] = (
     # of these the last that rejects is shown: the user's own queue says most

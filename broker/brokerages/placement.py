@@ -22,6 +22,9 @@ from broker.work.assemble import CycleWork
 from broker.work.chunks import InputFiles
 from broker.work.cut_jobs import CutJobs, joined_jobs
 
+#: In the reason of a throttle by quota: PanDA freezes such a task, as one that no queue takes, and no other one.
+QUOTA = "quota"
+
 
 def placement_of(placed: Sequence[PlacedChunk], work: CycleWork, snapshot: Snapshot) -> Placement:
     """Everything that the chunks in ``placed`` want to have written.
@@ -61,7 +64,7 @@ def placement_of(placed: Sequence[PlacedChunk], work: CycleWork, snapshot: Snaps
         merging=merging,
     )
     files = _files(jobs, owner, work)
-    return Placement(queue_names, kinds, platforms, table, files, _tasks(placed, work), _waiting(placed, work))
+    return Placement(queue_names, kinds, platforms, table, files, _tasks(placed, work), *_waiting(placed, work))
 
 
 def _numbered(names: list[str], positions: Ints) -> tuple[tuple[str, ...], Ints]:
@@ -161,15 +164,19 @@ def _tasks(placed: Sequence[PlacedChunk], work: CycleWork) -> tuple[TaskSeen, ..
     return tuple(seen.values())
 
 
-def _waiting(placed: Sequence[PlacedChunk], work: CycleWork) -> dict[int, str]:
-    """Tasks of which no chunk gave a job, with the reason of the first."""
+def _waiting(placed: Sequence[PlacedChunk], work: CycleWork) -> tuple[dict[int, str], frozenset[int]]:
+    """Tasks of which no chunk gave a job, with the reason of the first, and those that only a throttle holds."""
     chunks = work.work.chunks
     waiting: dict[int, str] = {}
     working: set[int] = set()
+    throttled: set[int] = set()
     for chunk in placed:
         task = int(chunks.jeditaskid[chunk.row])
         if len(chunk.jobs):
             working.add(task)
         else:
+            if task not in waiting and chunk.decision.outcome == "throttled" and QUOTA not in chunk.decision.reason:
+                throttled.add(task)
             waiting.setdefault(task, chunk.decision.reason)
-    return {task: reason for task, reason in waiting.items() if task not in working}
+    held = {task: reason for task, reason in waiting.items() if task not in working}
+    return held, frozenset(throttled & held.keys())

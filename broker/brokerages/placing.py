@@ -153,7 +153,7 @@ def _holds(cycle: JobCycle, work: CycleWork, row: int, chosen: Ints) -> Bools | 
     storages = codes_of(replicas.rse[low:high], list(cycle.snapshot.storages.name))
     relations, unified = cycle.snapshot.relations, cycle.snapshot.queues.unified[chosen]
     holds = np.zeros((len(chosen), int(work.work.chunks.n_files[row])), dtype=np.bool_)
-    readable = relations.is_input & (relations.scope == "default")
+    readable = cycle.reading()
     for replica, storage in zip(range(low, high), storages, strict=True):
         held = work.held[replica]
         queues = relations.unified[readable & (relations.storage == storage)]

@@ -39,7 +39,7 @@ class QuotaLine:
 
 @dataclass(frozen=True)
 class UserQueue:
-    """One user's queued and running jobs of one share, at the unified queues ``unified`` (positions)."""
+    """One user's queued and running jobs of one share and label, at the unified queues ``unified`` (positions)."""
 
     unified: Ints
     queued: Floats
@@ -53,10 +53,11 @@ class AnalysisGrid:
     Attributes:
         starts: (U,) jobs of all shares that started in the last 6 hours.
         users: by share, (U,) how many users have any job there.
-        users_running: by share, (U,) running jobs of all users, without merge jobs.
-        by_user: by user and share.
+        users_running: by share and label, (U,) running jobs of all users, without merge jobs; NaN without any such job.
+        present: by user and share, the unified queues (positions) at which the user has any job.
+        by_user: by user, share and label; without merge jobs.
         by_type: by share and resource type, (2, U) queued and running jobs.
-        of_user: jobs of users outside working groups.
+        of_user: jobs of users outside working groups, and those for groups in the table of defined jobs.
         of_group: jobs of working groups.
         share_usage: running over target by share, 1.0 is the target.
         share_usage_l1: the same with the targets of idle shares given to the busy ones, by top-level share.
@@ -68,8 +69,9 @@ class AnalysisGrid:
 
     starts: Floats = field(default_factory=lambda: np.zeros(0))
     users: Mapping[str, Floats] = field(default_factory=dict)
-    users_running: Mapping[str, Floats] = field(default_factory=dict)
-    by_user: Mapping[tuple[str, str], UserQueue] = field(default_factory=dict)
+    users_running: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
+    present: Mapping[tuple[str, str], Ints] = field(default_factory=dict)
+    by_user: Mapping[tuple[str, str, str], UserQueue] = field(default_factory=dict)
     by_type: Mapping[tuple[str, str], Floats] = field(default_factory=dict)
     of_user: Mapping[str, OwnerJobs] = field(default_factory=dict)
     of_group: Mapping[str, OwnerJobs] = field(default_factory=dict)
@@ -105,7 +107,7 @@ class AnalysisFacts(JobFacts):
     """Facts of a block of T chunks and Q candidates for the rules of analysis."""
 
     site_named: Bools  # (T, 1) the task names the one queue
-    named: Bools  # (T, 1) the task names queues
+    named: Bools  # (T, Q) the task names the queue
     local_pass: Bools  # (T, 1) the input must be at the queue
     transuses: Texts  # (T, 1)
     gb_per_job: Floats  # (T, 1)
@@ -116,8 +118,10 @@ class AnalysisFacts(JobFacts):
     avoids_vp: Bools  # (T, 1)
     is_vp: Bools  # (1, Q)
     locality_weight: Floats  # (T, Q)
+    lacks_files: Bools  # (T, Q) the queue reads only local data, and has not all of it
     # -- storage, by the scope in use
     has_output: Bools  # (1, Q)
+    has_input_storage: Bools  # (1, Q)
     output_usable_gb: Floats  # (1, Q) NaN without a figure
     input_usable_gb: Floats  # (1, Q) of the default input endpoint, where it is another one; NaN
     reads_lan: Bools  # (1, Q)

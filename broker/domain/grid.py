@@ -28,6 +28,10 @@ class StorageTable:
     write_lan: Bools
     read_wan: Bools
     write_wan: Bools
+    open_read_lan: Bools  # activity neither OFF nor TEST
+    open_write_lan: Bools
+    open_read_wan: Bools
+    open_write_wan: Bools
 
     def __len__(self) -> int:
         return len(self.name)

@@ -82,6 +82,7 @@ class Placement:
         files: their files.
         tasks: every task of the placement, with or without jobs.
         waiting: tasks for which nothing could be made, with the reason to show.
+        throttled: those of them that wait for their user or share, not for a queue.
     """
 
     queue_names: tuple[str, ...]
@@ -91,6 +92,7 @@ class Placement:
     files: JobFileTable
     tasks: tuple[TaskSeen, ...]
     waiting: dict[int, str] = field(default_factory=dict)
+    throttled: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         """Refuse positions that point nowhere: a job would be lost without a trace.

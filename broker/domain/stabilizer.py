@@ -75,17 +75,23 @@ def stabilize(load: StabilizerLoad, number_of: Callable[[str], float]) -> Stabil
     return Stabilized(np.asarray(enough), np.asarray(nq_max), np.asarray(percentage), np.asarray(max_q_len))
 
 
-def figures(load: StabilizerLoad, found: Stabilized) -> dict[str, Value]:
-    """Every figure for one chunk and one candidate, under the names of the specification."""
+def figures_of_all(load: StabilizerLoad, found: Stabilized) -> dict[str, Floats]:
+    """Every figure under the names of the specification, of the shape of the load."""
     return {
-        "nQ": float(load.queued.item()),
-        "nR": float(load.running.item()),
-        "trr": float(load.to_running_rate.item()),
-        "nQ_user": float(load.user_queued.item()),
-        "nR_user": float(load.user_running.item()),
-        "nUsers": float(load.users.item()),
-        "can_be_throttled": bool(found.can_be_throttled.item()),
-        "nQ_max": float(found.nq_max.item()),
-        "percentage": float(found.percentage.item()),
-        "max_q_len": float(found.max_q_len.item()),
+        "nQ": load.queued,
+        "nR": load.running,
+        "trr": load.to_running_rate,
+        "nQ_user": load.user_queued,
+        "nR_user": load.user_running,
+        "nUsers": load.users,
+        "can_be_throttled": found.can_be_throttled.astype(np.float64),
+        "nQ_max": found.nq_max,
+        "percentage": found.percentage,
+        "max_q_len": found.max_q_len,
     }
+
+
+def figures(load: StabilizerLoad, found: Stabilized) -> dict[str, Value]:
+    """:func:`figures_of_all` for one chunk and one candidate."""
+    seen: dict[str, Value] = {name: float(values.item()) for name, values in figures_of_all(load, found).items()}
+    return seen | {"can_be_throttled": bool(found.can_be_throttled.item())}

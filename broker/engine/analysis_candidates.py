@@ -21,9 +21,10 @@ AUTO = "AUTO"
 
 @dataclass(frozen=True)
 class AnalysisCandidates:
-    """Candidates (T, Q), and how the queues of a chunk were named (T,).
+    """Candidates (T, Q), and how the queues of a chunk were named.
 
-    ``named``: by ``site`` or a list of included ones, so that their status is not asked for; ``single``: by ``site``.
+    ``named`` (T, Q): by ``site`` or the list of included ones, so that they need not be online; ``single`` (T,): by
+    ``site``.
     """
 
     initial: Bools
@@ -61,36 +62,39 @@ def analysis_candidates(work: WorkTable, wishes: AnalysisWork, snapshot: Snapsho
     names = [str(name) for name in unified.name]
     rows = len(work)
     initial = np.zeros((rows, len(snapshot.queues)), dtype=np.bool_)
-    single, named = np.zeros(rows, dtype=np.bool_), np.zeros(rows, dtype=np.bool_)
-    known: dict[tuple[str | None, str | None, str | None], tuple[Bools, bool, bool]] = {}
+    single, named = np.zeros(rows, dtype=np.bool_), np.zeros_like(initial)
+    known: dict[tuple[str | None, str | None, str | None], tuple[Bools, bool, Bools]] = {}
     keys = zip(work.site.tolist(), wishes.included_sites.tolist(), wishes.excluded_sites.tolist(), strict=True)
     for row, key in enumerate(keys):
         if key not in known:
             queues, one, given = _of_wishes(*key, names, snapshot)
-            known[key] = queues[snapshot.queues.unified], one, given
+            known[key] = queues[snapshot.queues.unified], one, given[snapshot.queues.unified]
         initial[row], single[row], named[row] = known[key]
     return AnalysisCandidates(initial, single, named)
 
 
 def _of_wishes(
     site: str | None, included: str | None, excluded: str | None, names: list[str], snapshot: Snapshot
-) -> tuple[Bools, bool, bool]:
-    """(U,) candidates, whether ``site`` is one queue, and whether queues were named."""
-    able: Bools = snapshot.unified.runs_analysis
+) -> tuple[Bools, bool, Bools]:
+    """(U,) candidates, whether ``site`` is one queue, and (U,) the queues that the task names."""
+    is_site = np.array([name == site for name in names], dtype=np.bool_)
+    single = bool(site) and bool(is_site.any())
+    nobody = np.zeros(len(names), dtype=np.bool_)
+    # a queue that the task names need not be one of analysis
+    able: Bools = snapshot.unified.runs_analysis | (is_site if single else nobody)
     if excluded:
         able = able & ~matched(excluded, names)
-    if site and site in names:
-        # a queue that the task names need not be one of analysis
-        return np.array([name == site for name in names], dtype=np.bool_), True, True
-    at_endpoint = _reading(snapshot, site) if site else None
-    if at_endpoint is not None and at_endpoint.any():
-        return able & at_endpoint, False, False
-    if not included:
-        return able, False, False
-    listed = able & matched(included, names)
-    if has_auto(included) and not listed.any():
-        return able, False, True
-    return listed, False, True
+    if not single:
+        at_endpoint = _reading(snapshot, site) if site else nobody
+        if at_endpoint.any():
+            return able & at_endpoint, False, nobody
+    named = is_site if single else nobody
+    if included:
+        listed = able & matched(included, names)
+        if listed.any() or not has_auto(included):
+            able = listed
+            named = named | listed
+    return (able & is_site if single else able), single, named
 
 
 def _reading(snapshot: Snapshot, endpoint: str) -> Bools:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from broker.engine.chain import Chain
 
-#: The filters for temporary issues; a rejection by any other is a persistent one, whatever it is in production.
-TEMPORARY_ISSUES = frozenset({"queue_cap", "bad_jobs", "user_queue_length"})
+#: The filters whose rejections are no reason for a second pass; any other is one, whatever it is in production. Files
+#: that a queue lacks are in PanDA looked at behind both passes.
+TEMPORARY_ISSUES = frozenset({"queue_cap", "bad_jobs", "user_queue_length", "file_unavailable"})
 
 
 @dataclass(frozen=True)

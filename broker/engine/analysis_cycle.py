@@ -6,22 +6,31 @@ Pure, as the cycle that it extends. Source: ATLAS Analysis Job Brokerage.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
 
 from broker.domain.analysis import AnalysisFacts
-from broker.domain.arrays import Bools, Floats, Ints, as_column, taken
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, as_column, taken
 from broker.domain.decisions import Outcome
+from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
 from broker.domain.stabilizer import KEYS as STABILIZER_KEYS
-from broker.domain.stabilizer import figures, load_of, stabilize
+from broker.domain.stabilizer import figures_of_all, load_of, stabilize
 from broker.domain.work import Work, WorkTable
 from broker.engine.analysis_candidates import AnalysisCandidates, analysis_candidates
 from broker.engine.analysis_chain import AnalysisChain
-from broker.engine.analysis_data import GB_OF_WEIGHT, NO_COMPLETE_REPLICA, AnalysisData, gather_analysis_data
+from broker.engine.analysis_data import (
+    GB_OF_WEIGHT,
+    NO_COMPLETE_REPLICA,
+    AnalysisData,
+    gather_analysis_data,
+    scope_in_use,
+)
 from broker.engine.analysis_grid import AnalysisQueues, analysis_queues
 from broker.engine.analysis_load import of_share, of_task, of_type, of_user
+from broker.engine.analysis_placed import PlacedForUsers, with_placed
 from broker.engine.analysis_throttle import KEYS as THROTTLE_KEYS
 from broker.engine.analysis_throttle import Asker, Throttle, throttle_of
 from broker.engine.analysis_weights import CLASSED_SHARES, new_basic_weight
@@ -37,8 +46,13 @@ from broker.snapshot.snapshot import Snapshot
 #: Source: ATLAS Analysis Job Brokerage, input data locality.
 PRIORITY_WITHOUT_CHECK = 2000.0
 CUTOFF, TIMEOUT, NEW_WEIGHT = "IO_INTENSITY_CUTOFF_USER", "DATA_CHECK_TIMEOUT_USER", "NEW_BASIC_WEIGHT"
-STEP_KEYS = (CUTOFF, TIMEOUT, NEW_WEIGHT, "MAX_MISSING_INPUT_FILES", "MIN_INPUT_COMPLETENESS")
+MISSING_FILES, COMPLETENESS = "MAX_MISSING_INPUT_FILES_USER", "MIN_INPUT_COMPLETENESS_USER"
+STEP_KEYS = (CUTOFF, TIMEOUT, NEW_WEIGHT, MISSING_FILES, COMPLETENESS)
 THROTTLED = "throttled_"
+NEW_WEIGHT_RULE, STABILIZER = "new_basic_weight", "user_queue_length"
+#: Filters whose answer moves with the jobs that the cycle places, and the facts that do.
+MOVING = ("queue_cap", STABILIZER)
+MOVING_FACTS = ("defined", "user_queued", "queued_of_type", "users")
 
 
 class AnalysisCycle(JobCycle):
@@ -78,12 +92,12 @@ class AnalysisCycle(JobCycle):
         initial = np.zeros((len(work.chunks), len(snapshot.unified)), dtype=np.bool_)
         for candidate, queue in enumerate(snapshot.queues.unified.tolist()):
             initial[:, queue] |= self._named.initial[:, candidate]
-        limits = InputLimits(
-            self._own.number("MAX_MISSING_INPUT_FILES"), self._own.number("MIN_INPUT_COMPLETENESS"), np.inf
-        )
+        limits = InputLimits(self._own.number(MISSING_FILES), self._own.number(COMPLETENESS), np.inf)
         self._input: AnalysisData = gather_analysis_data(work, wishes, initial, snapshot, limits)
         self._checked = self._checks_locality(work.chunks, snapshot.now_s)
         self._throttles: dict[Asker, Throttle | None] = {}
+        self._for_users = PlacedForUsers(snapshot, work.chunks)
+        self._columns = as_column(work.chunks)
         super().__init__(snapshot, work, tuning, own_chain, independent=independent)
 
     def _checks_locality(self, chunks: WorkTable, now_s: float) -> Bools:
@@ -102,7 +116,8 @@ class AnalysisCycle(JobCycle):
             single=nobody,
             listed=nobody,
             unknown_queues=[()] * count,
-            tag=tags_of(chunks, self.snapshot.jobs.resource_work_queues),
+            # analysis is counted by share, whatever its work queue
+            tag=tags_of(chunks, frozenset()),
             nucleus=np.full(count, -1, dtype=np.int64),
         )
 
@@ -184,18 +199,19 @@ class AnalysisCycle(JobCycle):
         )
         typed = of_type(snapshot, chunks, rows)[:, :, queues]
         user = of_user(snapshot, chunks, rows)[:, :, queues]
-        share = of_share(snapshot, at, chunks.gshare[rows])[:, :, queues]
+        share = of_share(snapshot, at, chunks, rows)[:, :, queues]
         earlier = of_task(snapshot, self.wishes.bad_jobs[rows])[:, :, queues]
         return AnalysisFacts(
             **shared,
             **self._of_pass(rows, self._checked[rows, None]),
             site_named=self._named.single[rows, None],
-            named=self._named.named[rows, None],
+            named=self._named.named[rows],
             transuses=self.wishes.transuses[rows, None],
             gb_per_job=self.wishes.gb_per_job[rows, None],
             cloud_of_queue=at.cloud[None, queues],
             is_vp=at.is_vp[None, queues],
             has_output=at.has_output[None, queues],
+            has_input_storage=at.has_input[None, queues],
             output_usable_gb=at.output_usable_gb[None, queues],
             input_usable_gb=at.input_usable_gb[None, queues],
             reads_lan=at.reads_lan[None, queues],
@@ -226,8 +242,10 @@ class AnalysisCycle(JobCycle):
         merging, avoids = self.work.chunks.merging[rows], self.wishes.avoid_vp[rows]
         elsewhere = data.distributed[rows] | (data.union[rows] & local_pass[:, 0])
         second = ~local_pass[:, 0] & data.real[rows]
+        lacking = data.lacks_files[rows] | (data.lacks_parts[rows] & ~local_pass)
         return {
             "local_pass": local_pass,
+            "lacks_files": lacking[:, queues],
             "has_input": data.has_input[rows][:, queues],
             "needs_wan": ~local_pass,
             "avoids_vp": (merging | avoids | elsewhere | second)[:, None],
@@ -290,15 +308,85 @@ class AnalysisCycle(JobCycle):
         throttle = self.throttle(result.row)
         if throttle is not None:
             return (throttle.note,)
-        inside = result.row - result.block.rows.start
-        at = next((index for index, rule in enumerate(self.chain.filters) if rule.name == "user_queue_length"), None)
-        rejected = np.flatnonzero(result.block.evaluation.reason[inside] == at) if at is not None else ()
-        return tuple(self._stabilizer_note(result, int(queue)) for queue in (*result.chosen, *rejected))
+        names = [rule.name for rule in self.chain.filters]
+        reason = result.block.evaluation.reason[result.row - result.block.rows.start]
+        rejected = np.flatnonzero(reason == names.index(STABILIZER)) if STABILIZER in names else result.left[:0]
+        shown = np.concatenate([result.chosen, rejected])
+        load = load_of(self._facts_now(result.block, result.row))
+        seen = figures_of_all(load, stabilize(load, self._own.number))
+        return tuple(
+            f"stabilizer:{self.snapshot.queues.name[at]} "
+            + " ".join(f"{key}={values[0, at]:g}" for key, values in seen.items())
+            for at in shown.tolist()
+        )
 
-    def _stabilizer_note(self, result: ChunkResult, at: int) -> str:
-        inside = np.array([result.row - result.block.rows.start])
-        facts = result.block.facts.block(inside, np.array([at]))
-        load = load_of(cast(AnalysisFacts, facts))
-        seen = figures(load, stabilize(load, self._own.number))
-        told = " ".join(f"{name}={value:g}" for name, value in seen.items() if isinstance(value, int | float))
-        return f"stabilizer:{self.snapshot.queues.name[at]} {told}"
+    def reading(self) -> Bools:
+        """(L,): relations of the scope in use."""
+        return scope_in_use(self.snapshot, True)
+
+    # -- what moves within the cycle
+
+    def place(self, row: int, candidates: AnyArray, jobs: AnyArray) -> None:
+        """As in production; the user's own jobs and those of the resource type are counted as well."""
+        super().place(row, candidates, jobs)
+        self._for_users.add(row, candidates, jobs)
+
+    def placed_before(self, row: int) -> dict[str, int]:
+        """As in production, with what the rules for users look at."""
+        return super().placed_before(row) | self._for_users.told(row)
+
+    def restore(self, row: int, placed: Mapping[str, int]) -> None:
+        """As in production, with what the rules for users look at."""
+        super().restore(row, placed)
+        self._for_users.restore(row, placed)
+
+    def facts_at(self, result: ChunkResult, candidate: Ints) -> JobFacts:
+        """As in production, with the jobs that the cycle has placed."""
+        found = super().facts_at(result, candidate)
+        now = self._facts_now(result.block, result.row)
+        moved = {name: getattr(now, name)[:, candidate] for name in MOVING_FACTS}
+        return dataclasses.replace(found, **moved)
+
+    def _facts_now(self, block: Block, row: int) -> Any:
+        """The facts of one chunk, (1, Q), with the jobs that the cycle has placed."""
+        facts, inside = cast(AnalysisFacts, block.facts), row - block.rows.start
+        if not self._has_moved(row):
+            return rows_of(facts, np.array([inside]))
+        queues = self.snapshot.queues.unified
+        placed = {name: counts[queues] for name, counts in self._for_users.of_row(row).items()}
+        return with_placed(facts, inside, self._placed[self._tag_codes[row]][queues], placed)
+
+    def _has_moved(self, row: int) -> bool:
+        return not self._independent and bool(self._moved[self._tag_codes[row]])
+
+    def _result(self, block: Block, row: int) -> ChunkResult:
+        if self._has_moved(row) and not self._blocked(row):
+            self._bring_up_to_date(block, row)
+        return super()._result(block, row)
+
+    def _bring_up_to_date(self, block: Block, row: int) -> None:
+        """Judge and weigh a chunk again by what moves: jobs placed since can only make queues drop out."""
+        inside, evaluation, filters = row - block.rows.start, block.evaluation, self.chain.filters
+        moving = [index for index, rule in enumerate(filters) if rule.name in MOVING]
+        tasks, facts = rows_of(self._columns, np.array([row])), self._facts_now(block, row)
+        facts.__dict__["initial"] = evaluation.left[[inside]]
+        rules = [filters[index] for index in moving]
+        again = evaluate(rules, tasks, self._candidates, facts, self._tunings, self._unusable)
+        self.faults.extend(again.faults)
+        # the indices are those of the few rules; behind them are those of rules that could not judge
+        codes = np.array([*moving, *(index + len(filters) for index in moving)], dtype=evaluation.reason.dtype)
+        dropped = np.flatnonzero(again.reason[0] >= 0)
+        evaluation.reason[inside, dropped] = codes[again.reason[0, dropped]]
+        evaluation.left[inside] = again.left[0]
+        if self._new:
+            self._weigh_again(block, row, tasks, facts)
+
+    def _weigh_again(self, block: Block, row: int, tasks: WorkTable, facts: AnalysisFacts) -> None:
+        inside = row - block.rows.start
+        left = block.evaluation.left[[inside]]
+        weight = np.ones(left.shape[1])
+        for rule, factor in zip(self.chain.weights, block.factors, strict=True):
+            if rule.name == NEW_WEIGHT_RULE and factor.shape == block.fixed_weight.shape:
+                factor[inside] = self._new_weight(slice(row, row + 1), tasks, facts, left)[0]
+            weight *= np.broadcast_to(factor, block.fixed_weight.shape)[inside]
+        block.fixed_weight[inside] = weight

@@ -32,13 +32,15 @@ class AnalysisData:
 
     has_input: Bools  # (T, U) what the locality check keeps
     datasets_weight: Floats  # (T, U) number of datasets on disk, 0.001 for each that is not
-    disk_gb: Floats  # (T, U) GiB on disks of the queue
+    disk_gb: Floats  # (T, U) GiB on disks of the queue, each copy by itself
     big: Bools  # (T,) the whole input is at least 1 GiB
     real: Bools  # (T,) there is real input
     union: Bools  # (T,) no queue has all datasets
     distributed: Bools  # (T,)
     remote_source: Bools  # (T,)
     lost: Bools  # (T,) a dataset has no complete replica
+    lacks_files: Bools  # (T, U) a queue for local data only has not all files of a dataset that is kept together
+    lacks_parts: Bools  # (T, U) the same for distributed datasets
 
 
 def scope_in_use(snapshot: Snapshot, inputs: bool) -> Bools:
@@ -70,6 +72,8 @@ class _Entries:
     tape: Bools
     vp: Bools
     bytes: Floats
+    files: Floats
+    whole: Bools  # every file of the input is there
 
 
 def gather_analysis_data(
@@ -104,16 +108,22 @@ def gather_analysis_data(
     shape = (count, len(snapshot.unified))
     each = np.where(lists.disk, 1.0, np.where(lists.anywhere, OFF_DISK_WEIGHT, 0.0))[real]
     weight = _summed(inputs.chunk[real], each, count)
+    only, asked = _only_local(snapshot), real & flags["truly"]
+    lacks_files, lacks_parts = (
+        _lacking(entries, inputs.chunk, inputs.files, asked & kept, only, count) for kept in (~distributed, distributed)
+    )
     return AnalysisData(
         has_input=has_input,
         datasets_weight=weight,
-        disk_gb=_disk_gb(entries, inputs.chunk, shape),
+        disk_gb=_disk_gb(entries, inputs.is_master, inputs.chunk, shape),
         big=np.bincount(inputs.chunk, weights=np.where(real, inputs.bytes, 0.0), minlength=count) >= GIB,
         real=_any(inputs.chunk, real, count),
         union=union,
         distributed=_any(inputs.chunk, distributed, count),
         remote_source=~_any(inputs.chunk, real & ~distributed & ~flags["wan"], count),
         lost=_any(inputs.chunk, lost, count),
+        lacks_files=lacks_files,
+        lacks_parts=lacks_parts,
     )
 
 
@@ -148,7 +158,7 @@ def _readable(snapshot: Snapshot, storage: Ints) -> tuple[Bools, Bools]:
     if len(snapshot.storages) == 0:
         return np.ones(len(storage), np.bool_), np.ones(len(storage), np.bool_)
     known, at = storage >= 0, np.maximum(storage, 0)
-    return ~known | snapshot.storages.read_lan[at], ~known | snapshot.storages.read_wan[at]
+    return ~known | snapshot.storages.open_read_lan[at], ~known | snapshot.storages.open_read_wan[at]
 
 
 def _entries(work: Work, snapshot: Snapshot, storage: Ints, enough: Bools, able: Bools) -> _Entries:
@@ -162,9 +172,7 @@ def _entries(work: Work, snapshot: Snapshot, storage: Ints, enough: Bools, able:
     row = np.repeat(rows, count)
     offset = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
     queue = relations.unified[reading[np.repeat(first, count) + offset]]
-    unknown = np.isnan(replicas.found[row])
-    kept = (~unknown | replicas.is_vp[row]) & able[queue]
-    row, queue = row[kept], queue[kept]
+    row, queue = row[able[queue]], queue[able[queue]]
     return _Entries(
         at=replicas.input[row],
         unified=queue,
@@ -172,6 +180,8 @@ def _entries(work: Work, snapshot: Snapshot, storage: Ints, enough: Bools, able:
         tape=replicas.is_tape[row],
         vp=replicas.is_vp[row],
         bytes=replicas.chunk_bytes[row],
+        files=replicas.chunk_files[row],
+        whole=replicas.holds_all[row] | replicas.is_vp[row],
     )
 
 
@@ -216,11 +226,30 @@ def _over_datasets(lists: _Lists, owner: Ints, real: Bools, count: int) -> tuple
     return np.asarray(result), np.asarray(~found[0] & ~found[1] & (datasets[:, 0] > 0))
 
 
-def _disk_gb(entries: _Entries, chunk_of: Ints, shape: tuple[int, int]) -> Floats:
-    """(T, U) GiB of the chunk on the disks of the queue; of several copies the largest counts."""
-    rows = np.flatnonzero(~entries.tape & (entries.bytes > 0))
-    largest = np.zeros((len(chunk_of), shape[1]))
-    np.maximum.at(largest, (entries.at[rows], entries.unified[rows]), entries.bytes[rows])
-    result = _summed(chunk_of, largest, shape[0])
+def _disk_gb(entries: _Entries, is_master: Bools, chunk_of: Ints, shape: tuple[int, int]) -> Floats:
+    """(T, U) GiB of the chunk on the disks of the queue; of a secondary dataset only whole copies count."""
+    rows = np.flatnonzero(~entries.tape & (entries.bytes > 0) & (is_master[entries.at] | entries.whole))
+    result = np.zeros(shape)
+    np.add.at(result, (chunk_of[entries.at[rows]], entries.unified[rows]), entries.bytes[rows])
     # the whole GiB of what lies at a queue count
     return np.floor(result / GIB)
+
+
+def _only_local(snapshot: Snapshot) -> Bools:
+    """(U,): queues that read nothing from elsewhere."""
+    only = np.zeros(len(snapshot.unified), dtype=np.bool_)
+    only[snapshot.queues.unified[snapshot.queues.use_only_local_data]] = True
+    return only
+
+
+def _lacking(entries: _Entries, chunk_of: Ints, files: Floats, asked: Bools, only: Bools, count: int) -> Bools:
+    """(T, U): queues ``only`` for local data without all files of an input ``asked`` for, be it on disk or on tape."""
+    result = np.zeros((count, len(only)), dtype=np.bool_)
+    if not only.any() or not asked.any():
+        return result
+    most = np.zeros((2, len(files), len(only)))
+    np.maximum.at(most, (entries.tape.astype(np.int64), entries.at, entries.unified), entries.files)
+    missing = only & asked[:, None] & ~(most >= files[:, None]).any(axis=0)
+    at, queue = np.nonzero(missing)
+    result[chunk_of[at], queue] = True
+    return result

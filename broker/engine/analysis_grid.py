@@ -21,6 +21,7 @@ class AnalysisQueues:
     is_vp: Bools
     cloud: Texts
     has_output: Bools
+    has_input: Bools
     output_storage: Ints  # default output endpoint, -1 without one
     output_usable_gb: Floats
     input_usable_gb: Floats  # NaN where input and output have the same default endpoint
@@ -45,13 +46,14 @@ def analysis_queues(snapshot: Snapshot) -> AnalysisQueues:
         is_vp=vp_queues(snapshot),
         cloud=snapshot.unified.cloud,
         has_output=_some(snapshot, writing, np.ones(len(storages), dtype=np.bool_)),
+        has_input=_some(snapshot, reading, np.ones(len(storages), dtype=np.bool_)),
         output_storage=output,
         output_usable_gb=_looked_up(usable, output),
         input_usable_gb=np.where(other, _looked_up(usable, read_from), np.nan),
-        reads_lan=_some(snapshot, reading, storages.read_lan),
-        writes_lan=_some(snapshot, writing, storages.write_lan),
-        receives=_some(snapshot, reading, storages.write_wan),
-        sends=_some(snapshot, writing, storages.read_wan),
+        reads_lan=_some(snapshot, reading, storages.open_read_lan),
+        writes_lan=_some(snapshot, writing, storages.open_write_lan),
+        receives=_some(snapshot, reading, storages.open_write_wan),
+        sends=_some(snapshot, writing, storages.open_read_wan),
         site_class=grid.site_class if len(grid.site_class) == size else np.full(size, np.nan),
         starts=grid.starts if len(grid.starts) == size else np.zeros(size),
     )

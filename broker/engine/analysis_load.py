@@ -42,46 +42,57 @@ def of_type(snapshot: Snapshot, work: WorkTable, rows: slice) -> Floats:
 
 
 def of_user(snapshot: Snapshot, work: WorkTable, rows: slice) -> Floats:
-    """(T, 2, U): queued and running jobs of the user in the share."""
+    """(T, 2, U): queued and running jobs of the user in the share, of the label of the task."""
     by_user, size = snapshot.analysis.by_user, len(snapshot.unified)
 
-    def figures(key: tuple[str, str]) -> Floats:
+    def figures(key: tuple[str, str, str]) -> Floats:
         table = np.zeros((2, size))
         found = by_user.get(key)
         if found is not None:
             table[0, found.unified], table[1, found.unified] = found.queued, found.running
         return table
 
-    users = [user or "" for user in work.username[rows].tolist()]
-    shares = [share or "" for share in work.gshare[rows].tolist()]
-    return _gathered(list(zip(users, shares, strict=True)), figures)
+    names = [[name or "" for name in column[rows].tolist()] for column in (work.username, *_share_columns(work))]
+    return _gathered(list(zip(*names, strict=True)), figures)
 
 
-def of_share(snapshot: Snapshot, queues: AnalysisQueues, shares: Texts) -> Floats:
+def _share_columns(work: WorkTable) -> tuple[Texts, Texts]:
+    return work.gshare, work.prodsourcelabel
+
+
+def of_share(snapshot: Snapshot, queues: AnalysisQueues, work: WorkTable, rows: slice) -> Floats:
     """(T, 5, U): users with jobs, running jobs of all users, to-running rate, and the share's totals over all queues.
 
-    The rate counts the jobs of all shares that started, scaled by the share's part of the running ones. The totals
-    (queued, running) are the same for every queue.
+    Running jobs are those of the label of the task, without merge jobs; where there is no job of that kind at all,
+    those of the share. The rate counts the jobs of all shares that started, scaled by the part of the running ones that
+    are of the share.
+    The totals (queued, running) are the same for every queue.
     """
     grid, jobs, size = snapshot.analysis, snapshot.jobs, len(snapshot.unified)
     position = {tag: index for index, tag in enumerate(jobs.tags)}
     everybody = jobs.total[:, RUNNING]
     nothing = np.zeros(size)
 
-    def figures(share: str) -> Floats:
+    def figures(key: tuple[str, str]) -> Floats:
+        share = key[0]
         counts = jobs.by_tag[:, position[share]] if share in position else np.zeros((size, len(COUNTED_STATUSES)))
         part = np.divide(counts[:, RUNNING], everybody, out=np.zeros(size), where=everybody > 0)
         totals = counts[:, QUEUED].sum(), counts[:, RUNNING].sum()
         return np.stack(
             [
                 grid.users.get(share, nothing),
-                grid.users_running.get(share, nothing),
+                _known_else(grid.users_running.get(key), counts[:, RUNNING]),
                 queues.starts / STARTS_HOURS * part,
                 *(np.full(size, total) for total in totals),
             ]
         )
 
-    return _gathered([share or "" for share in shares.tolist()], figures)
+    names = [[name or "" for name in column[rows].tolist()] for column in _share_columns(work)]
+    return _gathered(list(zip(*names, strict=True)), figures)
+
+
+def _known_else(values: Floats | None, otherwise: Floats) -> Floats:
+    return otherwise if values is None else np.where(np.isnan(values), otherwise, values)
 
 
 def of_task(snapshot: Snapshot, bad_jobs: Texts) -> Floats:

@@ -296,6 +296,15 @@ class JobCycle:
                 self._placed[self._tag_codes[row], index] = placed[name]
                 self._moved[self._tag_codes[row]] = True
 
+    def facts_at(self, result: ChunkResult, candidate: Ints) -> JobFacts:
+        """The facts of a chunk and the candidates at these positions, as it was judged."""
+        return result.block.facts.block(np.array([result.row - result.block.rows.start]), candidate)
+
+    def reading(self) -> Bools:
+        """(L,): relations through which queues read input."""
+        relations = self.snapshot.relations
+        return np.asarray(relations.is_input & (relations.scope == "default"))
+
     def unknown_queues(self, row: int) -> tuple[str, ...]:
         """Pre-assigned names of a chunk that are no queue."""
         return self._facts.unknown_queues[row]

@@ -116,11 +116,10 @@ def _never_for_analysis(cycle: JobCycle, row: int, position: int, name: str) -> 
 
 
 def _observe(cycle: JobCycle, result: ChunkResult, rule: AnyFilter, position: int) -> Observation:
-    inside: Ints = np.array([result.row - result.block.rows.start])
     candidate: Ints = np.array([position])
     tasks = as_column(taken(cycle.work.chunks, slice(result.row, result.row + 1)))
     queues = as_row(taken(cycle.snapshot.queues, candidate))
-    facts = result.block.facts.block(inside, candidate)
+    facts = cycle.facts_at(result, candidate)
     return _with_reports(cycle, rule.observe(tasks, queues, facts, cycle.tuning.only(rule.keys)), position)
 
 

@@ -103,11 +103,14 @@ class KeyEntry(BaseModel):
     exclusive_minimum: bool = False
     exclusive_maximum: bool = False
     at_most: str | None = None
+    stored_as: str | None = Field(default=None, pattern=r"^[A-Z][A-Za-z0-9_]*$", max_length=KEY_MAX_CHARACTERS)
     meaning: str = Field(min_length=1)
     read_by: Mapping[str, tuple[str, ...]]
 
     @model_validator(mode="after")
     def _fits_together(self) -> KeyEntry:
+        if self.stored_as and self.suffixes:
+            raise ValueError("stored_as is for a key without suffixes")
         if self.bare and not self.suffixes:
             raise ValueError("bare is for families; a key without suffixes has no other form")
         if not self.type.is_numeric and (self.minimum is not None or self.maximum is not None or self.at_most):
@@ -219,6 +222,7 @@ class Catalogue:
         for entry in by_key.values():
             self._check_pair(entry, by_key)
         self._by_key = MappingProxyType(by_key)
+        self._stored_as = {(e.app, e.component, e.stored_as): e.key for e in by_key.values() if e.stored_as}
         # Longest first, so that a family never takes a key whose own name begins with the family's.
         self._families = tuple(sorted((e for e in by_key.values() if e.is_family), key=lambda e: -len(e.key)))
 
@@ -263,6 +267,10 @@ class Catalogue:
         if exact is not None:
             return exact if exact.matches(name) else None
         return next((family for family in self._families if family.matches(name)), None)
+
+    def name_of_row(self, app: str, component: str, column_key: str) -> str:
+        """The full name of the key that a row of the CONFIG table sets."""
+        return self._stored_as.get((app, component, column_key), column_key)
 
     def require(self, name: str) -> KeyEntry:
         """As ``find``, for a name that must be there.

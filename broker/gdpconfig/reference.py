@@ -75,11 +75,15 @@ def _entry(entry: KeyEntry) -> str:
         ("default", default_in_words(entry).replace("<", "&lt;")),
         ("range", entry.accepted_range or "any"),
         ("scope", scope_in_words(entry)),
-        ("row", f"app `{entry.app}`, component `{entry.component}`"),
+        ("row", f"app `{entry.app}`, component `{entry.component}`" + _stored_as(entry)),
         ("read by", readers),
     ]
     table = "\n".join(f"| {name} | {text} |" for name, text in rows)
     return f"### `{entry.pattern}`\n\n{entry.meaning}\n\n| | |\n|---|---|\n{table}\n"
+
+
+def _stored_as(entry: KeyEntry) -> str:
+    return f", key `{entry.stored_as}`" if entry.stored_as else ""
 
 
 if __name__ == "__main__":

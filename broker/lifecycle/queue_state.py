@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
 
-PAUSED: Final = "paused"
-DISABLE_REASSIGN: Final = "disableReassign"
-UNREADABLE: Final = "unreadable"
-Exemption = Literal["paused", "disableReassign", "unreadable"]
+PAUSED = "paused"
+DISABLE_REASSIGN = "disableReassign"
+UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True)
@@ -24,4 +22,4 @@ class QueueState:
 
     name: str
     status: str | None
-    exempt: Exemption | None = None
+    exempt: str | None = None

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from broker.domain.analysis import AnalysisGrid, OwnerJobs, QuotaLine, UserQueue
-from broker.domain.arrays import Floats
+from broker.domain.arrays import Floats, Ints
 from broker.domain.work import LeftOut
-from broker.snapshot.build_classes import MAX_METRIC_CHARACTERS
 from broker.snapshot.raw import RawSource
 from broker.snapshot.readings import BadValueError, json_object, name, not_negative, number, seconds, text
 
@@ -46,6 +45,7 @@ def build_analysis(
         starts=starts,
         users=jobs.users(),
         users_running=jobs.running,
+        present=jobs.present(),
         by_user=jobs.by_user(),
         by_type=_by_type(raw.get("jobs", empty), unified),
         of_user=_owners(jobs.of_user),
@@ -75,9 +75,9 @@ class _UserJobs:
 
     def __init__(self, unified: dict[str, int]) -> None:
         self._unified = unified
-        self._at: dict[tuple[str, str], dict[int, list[float]]] = {}
-        self._present: set[tuple[str, int, str]] = set()
-        self.running: dict[str, Floats] = {}
+        self._at: dict[tuple[str, str, str], dict[int, list[float]]] = {}
+        self._present: dict[tuple[str, str], set[int]] = {}
+        self.running: dict[tuple[str, str], Floats] = {}
         self.of_user: dict[str, list[float]] = {}
         self.of_group: dict[str, list[float]] = {}
 
@@ -87,34 +87,45 @@ class _UserJobs:
         keys = ("running_jobs", "throttled_jobs", "queued_jobs", "running_cores", "queued_cores")
         numbers = {key: not_negative(row[key], key) for key in keys}
         counted = {key: 0.0 if math.isnan(value) else value for key, value in numbers.items()}
-        owners, owner = (self.of_group, group) if group else (self.of_user, user)
-        total = owners.setdefault(owner, [0.0] * 4)
         waiting = counted["queued_jobs"] + counted["throttled_jobs"]
-        for index, value in enumerate((counted["running_jobs"], waiting, *list(counted.values())[3:])):
-            total[index] += value
+        figures = (counted["running_jobs"], waiting, counted["running_cores"], counted["queued_cores"])
+        if group:
+            _add(self.of_group, group, figures)
+        # PanDA looks at the group of a job only once it is active
+        if user and (not group or row["is_defined"]):
+            _add(self.of_user, user, figures)
         queue = self._unified.get(row["computingsite"])
         if queue is None:
             return
-        self._present.add((share, queue, user))
+        if user:
+            self._present.setdefault((user, share), set()).add(queue)
         if row["is_merge"]:
             return
-        if share not in self.running:
-            self.running[share] = np.zeros(len(self._unified))
-        self.running[share][queue] += counted["running_jobs"]
-        figures = self._at.setdefault((user, share), {}).setdefault(queue, [0.0, 0.0])
-        figures[0] += counted["queued_jobs"]
-        figures[1] += counted["running_jobs"]
+        label = text(row["prodsourcelabel"], "prodsourcelabel") or ""
+        everybody = self.running.setdefault((share, label), np.full(len(self._unified), np.nan))
+        everybody[queue] = np.nan_to_num(everybody[queue]) + counted["running_jobs"]
+        own = self._at.setdefault((user, share, label), {}).setdefault(queue, [0.0, 0.0])
+        own[0] += counted["queued_jobs"]
+        own[1] += counted["running_jobs"]
 
     def users(self) -> dict[str, Floats]:
         found: dict[str, Floats] = {}
-        for share, queue, _ in self._present:
-            if share not in found:
-                found[share] = np.zeros(len(self._unified))
-            found[share][queue] += 1
+        for (_, share), queues in self._present.items():
+            counts = found.setdefault(share, np.zeros(len(self._unified)))
+            counts[list(queues)] += 1
         return found
 
-    def by_user(self) -> dict[tuple[str, str], UserQueue]:
+    def present(self) -> dict[tuple[str, str], Ints]:
+        return {key: np.array(sorted(queues), dtype=np.int64) for key, queues in self._present.items()}
+
+    def by_user(self) -> dict[tuple[str, str, str], UserQueue]:
         return {key: _user_queue(queues) for key, queues in self._at.items()}
+
+
+def _add(totals: dict[str, list[float]], owner: str, figures: tuple[float, ...]) -> None:
+    own = totals.setdefault(owner, [0.0] * len(figures))
+    for index, value in enumerate(figures):
+        own[index] += value
 
 
 def _user_queue(queues: Mapping[int, list[float]]) -> UserQueue:
@@ -152,7 +163,7 @@ class _Metrics:
         # NaN compares false: a row without a time is as good as too old
         if limit_s is None or not self._now_s - seconds(row["timestamp"], "timestamp") <= limit_s:
             return
-        document = json_object(row["value_json"], "value_json", MAX_METRIC_CHARACTERS)
+        document = json_object(row["value_json"], "value_json")
         if row["metric"] == "gshare_preference":
             self._add_usage(row["gshare"], document)
         elif row["metric"] == "analy_site_eval":

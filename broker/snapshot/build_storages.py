@@ -28,7 +28,8 @@ def _activity_states(record: dict[str, Any], document: Any, left_out: list[LeftO
             published = json_object(document, "detailed_status")
         except BadValueError as bad:
             left_out.append(LeftOut("storages", record["name"], "defaulted", str(bad)))
-    return {activity: published.get(activity) in (None, "", "ON") for activity in ACTIVITIES}
+    states = {activity: published.get(activity) in (None, "", "ON") for activity in ACTIVITIES}
+    return states | {f"open_{activity}": published.get(activity) not in ("OFF", "TEST") for activity in ACTIVITIES}
 
 
 def _storage_record(row: dict[str, Any]) -> dict[str, Any]:
@@ -75,6 +76,7 @@ def build_storages(source: RawSource, left_out: list[LeftOut]) -> StorageTable:
         write_lan=bits("write_lan"),
         read_wan=bits("read_wan"),
         write_wan=bits("write_wan"),
+        **{f"open_{activity}": bits(f"open_{activity}") for activity in ACTIVITIES},
     )
 
 

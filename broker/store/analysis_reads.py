@@ -12,7 +12,10 @@ import sqlalchemy as sa
 
 from broker.snapshot.raw import RawSource, Rows
 from broker.store.tables import TableCatalogue
+from broker.store.worker_node_summaries import refreshed_for
 
+#: Under this name whoever copies the quotas may note in ``summary_refreshes`` when; without it they have no age.
+QUOTA_REFRESH = "rucio_usage"
 #: Starts of jobs are counted over this time.
 STARTS_WINDOW = timedelta(hours=6)
 
@@ -21,34 +24,43 @@ _JOB_COLUMNS = (
     "jobstatus", "corecount", "starttime",
 )  # fmt: skip
 _COUNT_COLUMNS = (
-    "computingsite", "gshare", "produsername", "workinggroup", "is_merge", "running_jobs", "throttled_jobs",
-    "queued_jobs", "running_cores", "queued_cores",
+    "computingsite", "gshare", "produsername", "workinggroup", "prodsourcelabel", "is_merge", "is_defined",
+    "running_jobs", "throttled_jobs", "queued_jobs", "running_cores", "queued_cores",
 )  # fmt: skip
 _METRIC_COLUMNS = ("computingsite", "gshare", "metric", "value_json", "timestamp")
 _METRICS_READ = "('gshare_preference', 'analy_site_eval', 'analy_user_eval')"
 
 _COUNTS = """
-SELECT computingsite, gshare, produsername, workinggroup, coalesce(processingtype = 'pmerge', false) AS is_merge,
+SELECT computingsite, gshare, produsername, workinggroup, prodsourcelabel,
+       coalesce(processingtype = 'pmerge', false) AS is_merge, is_defined,
        count(*) FILTER (WHERE jobstatus = 'running'),
        count(*) FILTER (WHERE jobstatus = 'throttled'),
        count(*) FILTER (WHERE jobstatus IN ('defined', 'assigned', 'activated', 'starting')),
        coalesce(sum(corecount) FILTER (WHERE jobstatus = 'running'), 0)::bigint,
        coalesce(sum(corecount) FILTER (
            WHERE jobstatus IN ('defined', 'assigned', 'activated', 'starting', 'throttled')), 0)::bigint
-FROM (SELECT * FROM {active} AS a UNION SELECT * FROM {defined} AS d) AS jobs
+FROM (
+    SELECT a.*, false AS is_defined FROM {active} AS a UNION ALL
+    SELECT d.*, true FROM {defined} AS d WHERE NOT EXISTS (SELECT FROM {active} AS a WHERE a.pandaid = d.pandaid)
+) AS jobs
 WHERE produsername IS NOT NULL OR workinggroup IS NOT NULL
-GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5
+GROUP BY 1, 2, 3, 4, 5, 6, 7 ORDER BY 1, 2, 3, 4, 5, 6, 7
 """
 _STARTS = """
 SELECT computingsite, count(*) FROM (
     SELECT * FROM {active} AS a UNION ALL SELECT * FROM {archived} AS f) AS jobs
-WHERE computingsite IS NOT NULL AND starttime > :since AND starttime <= :now
+WHERE computingsite IS NOT NULL AND starttime >= :since AND starttime <= :now
 GROUP BY 1 ORDER BY 1
 """
 
 
-def read_analysis_sources(connection: sa.Connection, catalogue: TableCatalogue, now: datetime) -> dict[str, RawSource]:
-    """The sources at ``now``, in the caller's read-only transaction."""
+def read_analysis_sources(
+    connection: sa.Connection, catalogue: TableCatalogue, now: datetime
+) -> tuple[dict[str, RawSource], dict[str, str]]:
+    """The sources at ``now``, in the caller's read-only transaction, and the reasons of those that cannot be read.
+
+    Quotas come from another system, whose failing must not stop the brokerage: the policy for them says what to do.
+    """
     active, defined, archived = (
         catalogue.source(table, _JOB_COLUMNS) for table in ("jobsactive4", "jobsdefined4", "jobsarchived4")
     )
@@ -56,7 +68,7 @@ def read_analysis_sources(connection: sa.Connection, catalogue: TableCatalogue, 
     starts = sa.text(_STARTS.format(active=active, archived=archived))
     moment = now.astimezone(UTC).replace(tzinfo=None)
     window = {"now": moment, "since": moment - STARTS_WINDOW}
-    return {
+    sources = {
         "user_jobs": RawSource(
             "user_jobs",
             {
@@ -65,8 +77,17 @@ def read_analysis_sources(connection: sa.Connection, catalogue: TableCatalogue, 
             },
         ),
         "metrics": RawSource("metrics", {"metrics": _metrics(connection, catalogue)}),
-        "quota": _quota(connection, catalogue),
     }
+    savepoint = connection.begin_nested()
+    try:
+        sources["quota"] = _quota(connection, catalogue)
+        savepoint.commit()
+    except sa.exc.DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        savepoint.rollback()
+        return sources, {"quota": f"{type(error.orig).__name__}: {str(error.orig).splitlines()[0]}"[:200]}
+    return sources, {}
 
 
 def _rows(connection: sa.Connection, query: sa.TextClause, columns: tuple[str, ...], values: dict[str, Any]) -> Rows:
@@ -86,4 +107,4 @@ def _quota(connection: sa.Connection, catalogue: TableCatalogue) -> RawSource:
         columns = ("account", place, "bytes", "bytes_limit")
         query = f"SELECT {', '.join(columns)} FROM {catalogue.names.own(table)} ORDER BY 1, 2"  # noqa: S608
         tables[table] = _rows(connection, sa.text(query), columns, {})
-    return RawSource("quota", tables)
+    return RawSource("quota", tables, refreshed_for(connection, QUOTA_REFRESH))

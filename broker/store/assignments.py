@@ -191,7 +191,11 @@ class AssignmentWriter:
             return 0
         reasons = [_storable(reason) for reason in waiting.values()]
         moved = self._run(
-            statements.TASKS_THAT_WAIT, tasks=list(waiting), reasons=reasons, holdable=list(HOLDABLE_STATUSES)
+            statements.TASKS_THAT_WAIT,
+            tasks=list(waiting),
+            reasons=reasons,
+            throttled=sorted(placement.throttled),
+            holdable=list(HOLDABLE_STATUSES),
         )
         return moved.rowcount
 

@@ -306,7 +306,9 @@ class TuningStore:
 
     def _write_row(self, connection: sa.Connection, change: RowChange) -> None:
         component, key, vo = change.row_id
-        where = {"app": change.app, "component": component, "key": key, "vo": vo}
+        entry = self._catalogue.find(key)
+        column_key = entry.stored_as if entry is not None and entry.stored_as else key
+        where = {"app": change.app, "component": component, "key": column_key, "vo": vo}
         if change.new is None:
             self._execute(connection, _DELETE_ROW, **where)
             return
@@ -335,7 +337,7 @@ class TuningStore:
             apps=_distinct(entry.app for entry in self._catalogue),
             components=_distinct(entry.component for entry in self._catalogue),
         )
-        return [_row(content) for (content,) in found]
+        return [_row(self._catalogue, content) for (content,) in found]
 
     def _execute(self, connection: sa.Connection, statement: str, **parameters: object) -> sa.CursorResult[Any]:
         return connection.execute(self._text(statement), parameters)
@@ -344,12 +346,12 @@ class TuningStore:
         return sa.text(self._names.sql(statement))
 
 
-def _row(content: dict[str, Any]) -> ConfigRow:
+def _row(catalogue: Catalogue, content: dict[str, Any]) -> ConfigRow:
     """A row of CONFIG, whatever columns the table has beside or instead of ours."""
     return ConfigRow(
         content["app"],
         content["component"],
-        content["key"],
+        catalogue.name_of_row(content["app"], content["component"], content["key"]),
         content.get("vo") or "",
         content.get("value"),
         content.get("type"),

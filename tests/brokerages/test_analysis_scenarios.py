@@ -10,68 +10,8 @@ import sqlalchemy as sa
 
 from broker.cli.explain import answers_about
 from broker.store.database import Database
-from tests.brokerages.small_grid import FRESH, TASK, dataset, input_files, one_cycle, queue, replica, scenario, task
-
-SHARE = "User Analysis"
-ALL = {"ALPHA_MCORE", "BETA/SCORE", "GAMMA_MCORE", "GAMMA_TEST"}
-
-
-def user_task(**columns: Any) -> dict[str, Any]:
-    """A task of a user for one core, without a nucleus."""
-    own = {"prodsourcelabel": "user", "username": "alice", "tasktype": "anal", "nucleus": None, "gshare": SHARE}
-    return task(**(own | {"corecount": 1, "resource_type": "SCORE", "processingtype": "panda-client"} | columns))
-
-
-def user_jobs(where: str, first: int, user: str = "alice", share: str = SHARE, **counts: int) -> list[dict[str, Any]]:
-    """So many jobs of a user of each status at a queue."""
-    statuses = [status for status, count in counts.items() for _ in range(count)]
-    return [
-        {
-            "pandaid": first + at,
-            "jobdefinitionid": 1,
-            "jobstatus": status,
-            "computingsite": where,
-            "gshare": share,
-            "vo": "atlas",
-            "prodsourcelabel": "user",
-            "produsername": user,
-            "corecount": 1,
-            "resource_type": "SCORE",
-        }
-        for at, status in enumerate(statuses)
-    ]
-
-
-def analysis(files: int = 4, here: tuple[str, ...] = ("ALPHA", "BETA", "GAMMA"), **tables: Any) -> Any:
-    """A grid of four open analysis queues and one closed one, and a task whose input is at the sites ``here``."""
-    one_core = {"corecount": 1, "capability": "score", "type": "analysis"}
-    own = {
-        "schedconfig_json": [
-            queue("ALPHA_MCORE", **one_core),
-            queue("BETA", type="unified", capability="ucore"),
-            queue("GAMMA_MCORE", **one_core),
-            queue("GAMMA_OFF", status="offline", **one_core),
-            queue("GAMMA_TEST", **one_core),
-        ],
-        "jedi_tasks": [user_task()],
-        "jedi_datasets": [dataset(files)],
-        "jedi_dataset_contents": input_files(files, 2 * 1024**3),
-        "dataset_replicas": [replica(site, files, files) for site in here],
-        "dataset_metadata": [{"scope": "mc", "name": "mc.input", "rule_groupings": ["ALL"]}],
-    }
-    return scenario(**(own | tables))
-
-
-def chosen(decision: dict[str, Any]) -> dict[str, float]:
-    return {one["name"]: one["weight"] for one in decision["candidates"]}
-
-
-def decided(database: Database, loaded: Any, **request: Any) -> dict[str, Any]:
-    record, told = one_cycle(database, loaded, agent="analysis_job", **request)
-    assert record.outcome == "done", record.error
-    assert not [note for note in record.notes if note.startswith("rule ")], record.notes
-    (decision,) = told
-    return decision
+from tests.brokerages.analysis_grid import ALL, SHARE, analysis, chosen, decided, finished, user_jobs, user_task
+from tests.brokerages.small_grid import FRESH, TASK, dataset, input_files, one_cycle, task
 
 
 def test_jobs_go_to_queues_with_the_input_by_running_and_queued(database: Database) -> None:
@@ -192,12 +132,6 @@ def test_kept_from_endpoints_without_quota(database: Database) -> None:
     decision = decided(database, analysis(rucio_local_usage=[full]))
     assert decision["rejected"]["ALPHA_MCORE"] == "local_quota"
     assert set(chosen(decision)) == ALL - {"ALPHA_MCORE"}
-
-
-def finished(where: str, first: int, status: str, count: int, **columns: Any) -> list[dict[str, Any]]:
-    """Jobs of the task that ended an hour ago."""
-    ended = {"jeditaskid": TASK, "modificationtime": "2026-08-01T11:00:00", "jobstatus": status, **columns}
-    return [row | ended for row in user_jobs(where, first, finished=count)]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from broker.rules.contract import Filter, TuningView
 from broker.rules.observing import text
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
+#: WORLD is how PanDA calls all clouds together.
 ANY_CLOUD = ("", "any", "WORLD")
 
 

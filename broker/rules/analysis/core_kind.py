@@ -10,7 +10,7 @@ from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
 from broker.rules.contract import Filter, TuningView
-from broker.rules.core_counts import is_multi_core, task_cores
+from broker.rules.core_counts import is_multi_core
 from broker.rules.observing import flag, number
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
@@ -19,7 +19,8 @@ PROVENANCE = "ATLAS Analysis Job Brokerage"
 class CoreKind(Filter):
     """Single-core or multi-core, as the task asks.
 
-    Keeps queues of one core for tasks of one core, and queues of several for tasks of several; 0 cores take both.
+    Keeps queues of one core for tasks of one core, and queues of several for tasks of several; 0 cores take both. A
+    merge goes by the cores of its task.
 
     Source: PanDA analysis brokerage, filters.
     """
@@ -32,12 +33,13 @@ class CoreKind(Filter):
 
     def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools:
         """(T, Q)."""
-        cores = task_cores(tasks)
+        cores = tasks.corecount
         return np.asarray((cores == 0) | ((cores > 1) == is_multi_core(candidates)))
 
     def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
         """Single-core or multi-core."""
-        cores = number(task_cores(tasks)) or 0.0
+        cores = number(tasks.corecount)
+        cores = 1.0 if cores is None else cores
         wanted = "any" if cores == 0 else "multi-core" if cores > 1 else "single-core"
         seen = wanted if cores == 0 else "multi-core" if flag(is_multi_core(candidates)) else "single-core"
         inputs: dict[str, Value] = {"queue_cores": number(candidates.cores), "task_cores": cores}

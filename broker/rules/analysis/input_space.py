@@ -11,7 +11,7 @@ from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
 from broker.rules.analysis.facts import of_analysis
 from broker.rules.contract import Filter, TuningView
-from broker.rules.observing import number
+from broker.rules.observing import flag, number
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
 KEY = "STORAGE_MIN_FREE_SIZE"
@@ -20,8 +20,8 @@ KEY = "STORAGE_MIN_FREE_SIZE"
 class InputSpace(Filter):
     """There is space for the input.
 
-    Rejects queues whose default input endpoint, where it is another than that for the output, has not more usable
-    space than STORAGE_MIN_FREE_SIZE. Asked in a pass without the locality check.
+    Rejects queues without an input endpoint, and those whose default one, where it is another than that for the
+    output, has not more usable space than STORAGE_MIN_FREE_SIZE. Asked in a pass without the locality check.
 
     Source: PanDA analysis brokerage, filters.
     """
@@ -39,9 +39,13 @@ class InputSpace(Filter):
 
     def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools:
         """(1, Q)."""
-        return np.asarray(~(of_analysis(facts).input_usable_gb <= tuning.number(KEY)))
+        known = of_analysis(facts)
+        return np.asarray(known.has_input_storage & ~(known.input_usable_gb <= tuning.number(KEY)))
 
     def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
         """The usable space."""
-        seen = number(of_analysis(facts).input_usable_gb)
-        return Observation(seen, ">", None if seen is None else tuning.number(KEY), "GB", KEY)
+        known = of_analysis(facts)
+        has_storage = flag(known.has_input_storage)
+        seen = number(known.input_usable_gb) if has_storage else 0.0
+        limit = None if seen is None else tuning.number(KEY)
+        return Observation(seen, ">", limit, "GB", KEY, {"has_input_storage": has_storage})

@@ -20,7 +20,7 @@ class LocalQuota(Filter):
     """The owner has quota at the endpoint for the output.
 
     Rejects queues whose default output endpoint is one at which the owner of the task has used up the local
-    quota.
+    quota. Quotas that cannot be read are the throttle's business.
 
     Source: PanDA analysis brokerage, filters.
     """
@@ -29,6 +29,7 @@ class LocalQuota(Filter):
     code = "local_quota"
     title = "The owner has quota at the endpoint for the output"
     sources = ("quota",)
+    unknown_policy = "keep"
     provenance = PROVENANCE
 
     def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools:

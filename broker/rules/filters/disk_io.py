@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats
@@ -31,6 +33,8 @@ class DiskIo(Filter):
     keys = (DEFAULT_LIMIT,)
     sources = ("queues", "jobs")
     unknown_policy = "keep"
+    #: Whether the need is cut to whole kB/s.
+    in_whole_kbps: ClassVar[bool] = True
 
     def applies(self, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Bools:
         """Chunks of tasks with disk IO."""
@@ -42,23 +46,22 @@ class DiskIo(Filter):
         busy = facts.average_diskio_kbps > limit
         if not busy.any():
             return np.asarray(~busy)
-        return np.asarray(~(busy & (_need(tasks, candidates) > limit)))
+        return np.asarray(~(busy & (self._need(tasks, candidates) > limit)))
 
     def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
         """The smaller of the queue's average and the task's need: both must be over the limit for a rejection."""
-        average, need = number(facts.average_diskio_kbps) or 0.0, number(_need(tasks, candidates)) or 0.0
+        average, need = number(facts.average_diskio_kbps) or 0.0, number(self._need(tasks, candidates)) or 0.0
         own = bool((candidates.maxdiskio_kbps > 0).item())
         key = "queue.maxdiskio" if own else DEFAULT_LIMIT
         inputs: dict[str, Value] = {"average_kbps": average, "task_kbps": need}
         return Observation(min(average, need), "<=", number(_limit(candidates, tuning)), "kB/s/core", key, inputs)
 
+    def _need(self, tasks: WorkTable, candidates: QueueTable) -> Floats:
+        shared = is_set(tasks.corecount) & (tasks.corecount != 1)
+        need = tasks.diskio / np.where(shared, or_else(candidates.unified_cores, 1.0), 1.0)
+        return np.asarray(np.floor(need) if self.in_whole_kbps else need)
+
 
 def _limit(candidates: QueueTable, tuning: TuningView) -> Floats:
     own = candidates.maxdiskio_kbps
     return np.where(own > 0, own, tuning.number(DEFAULT_LIMIT))
-
-
-def _need(tasks: WorkTable, candidates: QueueTable) -> Floats:
-    shared = is_set(tasks.corecount) & (tasks.corecount != 1)
-    cores = np.where(shared, or_else(candidates.unified_cores, 1.0), 1.0)
-    return np.asarray(np.floor(tasks.diskio / cores))

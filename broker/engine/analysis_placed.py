@@ -1,0 +1,99 @@
+"""What a cycle of analysis has placed so far, as the chunks that follow see it: by user, and by resource type.
+
+Pure. What is placed for a share is counted by the cycle itself; this is what the rules for users look at beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from broker.domain.analysis import AnalysisFacts
+from broker.domain.arrays import Floats, Ints
+from broker.domain.work import WorkTable
+from broker.engine.evaluate import RowsOf
+from broker.snapshot.snapshot import Snapshot
+
+#: What is behind the name of a queue in :meth:`PlacedForUsers.told`, for jobs of the user, of the type, and new users.
+OF_USER, OF_TYPE, NEW_USERS = "\tuser", "\ttype", "\tusers"
+
+
+class PlacedForUsers:
+    """Jobs that were placed in a cycle, by unified queue."""
+
+    def __init__(self, snapshot: Snapshot, chunks: WorkTable) -> None:
+        self._snapshot, self._chunks = snapshot, chunks
+        self._none: Floats = np.zeros(len(snapshot.unified))
+        self._of_user: dict[tuple[str, str], Floats] = {}
+        self._of_type: dict[tuple[str, str | None], Floats] = {}
+        self._new_users: dict[str, Floats] = {}
+
+    def _keys(self, row: int) -> tuple[str, str]:
+        return self._chunks.username[row] or "", self._chunks.gshare[row] or ""
+
+    def add(self, row: int, candidates: Ints, jobs: Ints) -> None:
+        """Count jobs of the chunk that went to these candidates."""
+        user, share = self._keys(row)
+        at = self._snapshot.queues.unified[candidates]
+        self._count_user(user, share, at)
+        # merge jobs are none of the user's, as in PanDA
+        if not self._chunks.merging[row]:
+            np.add.at(self._of_user.setdefault((user, share), self._none.copy()), at, jobs)
+        own = self._snapshot.queues.resource_type[candidates]
+        kinds = [kind if kind is not None else self._chunks.resource_type[row] for kind in own]
+        for queue, kind, count in zip(at.tolist(), kinds, jobs.tolist(), strict=True):
+            # a task without a type counts all of them
+            for key in {kind, None}:
+                self._of_type.setdefault((share, key), self._none.copy())[queue] += count
+
+    def _count_user(self, user: str, share: str, at: Ints) -> None:
+        """Count a user who had nothing at these queues before."""
+        before = self._snapshot.analysis.present.get((user, share), at[:0])
+        placed = self._of_user.get((user, share), self._none)
+        fresh = np.setdiff1d(at[placed[at] == 0], before)
+        if user and len(fresh):
+            self._new_users.setdefault(share, self._none.copy())[fresh] += 1
+
+    def of_row(self, row: int) -> dict[str, Floats]:
+        """(U,) each: jobs of the chunk's user, of its type, and users that are new in its share."""
+        user, share = self._keys(row)
+        return {
+            OF_USER: self._of_user.get((user, share), self._none),
+            OF_TYPE: self._of_type.get((share, self._chunks.resource_type[row]), self._none),
+            NEW_USERS: self._new_users.get(share, self._none),
+        }
+
+    def told(self, row: int) -> dict[str, int]:
+        """What :meth:`of_row` gives, as it is kept with a decision."""
+        names = self._snapshot.unified.name
+        return {
+            f"{names[queue]}{mark}": int(counts[queue])
+            for mark, counts in self.of_row(row).items()
+            for queue in np.flatnonzero(counts).tolist()
+        }
+
+    def restore(self, row: int, told: Mapping[str, int]) -> None:
+        """Let what :meth:`told` said be placed."""
+        user, share = self._keys(row)
+        tables = {
+            OF_USER: self._of_user.setdefault((user, share), self._none.copy()),
+            OF_TYPE: self._of_type.setdefault((share, self._chunks.resource_type[row]), self._none.copy()),
+            NEW_USERS: self._new_users.setdefault(share, self._none.copy()),
+        }
+        for queue, name in enumerate(self._snapshot.unified.name.tolist()):
+            for mark, table in tables.items():
+                table[queue] += told.get(f"{name}{mark}", 0)
+
+
+def with_placed(facts: AnalysisFacts, inside: int, of_share: Floats, placed: Mapping[str, Floats]) -> Any:
+    """The facts of the chunk at ``inside``, with the jobs (Q,) that the cycle has placed; only what is read is made."""
+    rows = RowsOf(facts, np.array([inside]))
+    rows.__dict__.update(
+        defined=facts.defined[[inside]] + of_share,
+        user_queued=facts.user_queued[[inside]] + placed[OF_USER],
+        queued_of_type=facts.queued_of_type[[inside]] + placed[OF_TYPE],
+        users=facts.users[[inside]] + placed[NEW_USERS],
+    )
+    return rows

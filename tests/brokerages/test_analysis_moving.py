@@ -1,0 +1,90 @@
+"""What a cycle of analysis places counts for the tasks that follow: queue, user, and the user's room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker.cli.explain import answers_about
+from broker.store.database import Database
+from tests.brokerages.analysis_grid import chosen, config_row, decisions, several, user_jobs
+from tests.brokerages.small_grid import TASK, next_cycle
+
+ONLY_ALPHA = {"taskparams": {"includedSite": "ALPHA_MCORE"}}
+BOB = ONLY_ALPHA | {"username": "bob"}
+
+
+def note_of(database: Database, task: int) -> str:
+    """The figures of the stabilizer at ALPHA_MCORE, as they are kept with the decision."""
+    query = sa.text(
+        "SELECT n FROM broker.decisions, jsonb_array_elements_text(notes) AS n "
+        "WHERE jeditaskid = :task AND n LIKE :start"
+    )
+    with database.begin() as connection:
+        return str(connection.execute(query, {"task": task, "start": "stabilizer:ALPHA_MCORE%"}).scalar_one())
+
+
+@pytest.mark.parametrize(
+    ("files", "who", "code"),
+    [
+        # 2 x max(20, 0 running) = 40 may wait
+        (40, BOB, None),
+        (41, BOB, "queue_cap"),
+        # the user may have 100 queued while nothing runs; the last rule that rejects is shown
+        (100, ONLY_ALPHA, "queue_cap"),
+        (101, ONLY_ALPHA, "user_queue_length"),
+    ],
+)
+def test_jobs_of_the_same_cycle_count(database: Database, files: int, who: dict[str, Any], code: str | None) -> None:
+    loaded = several(ONLY_ALPHA | {"currentpriority": 900}, who, files=files, here=("ALPHA",))
+    first, second = decisions(database, loaded)
+    assert first["assigned"] == {"ALPHA_MCORE": files}
+    assert second["rejected"].get("ALPHA_MCORE") == code
+    assert second["outcome"] == ("pending" if code else "brokered")
+    if code:
+        (answer,) = answers_about(database, TASK + 1, "ALPHA_MCORE")
+        assert (answer.code, answer.observation is not None and answer.observation.value) == (code, files)
+
+
+def test_every_task_meets_the_same_grid_when_asked_to(database: Database) -> None:
+    loaded = several(ONLY_ALPHA, ONLY_ALPHA, files=150, here=("ALPHA",))
+    assert [one["outcome"] for one in decisions(database, loaded, independent=True)] == ["brokered", "brokered"]
+
+
+def test_the_room_of_the_user_shrinks_within_the_cycle(database: Database) -> None:
+    """4 jobs to ALPHA, then 4 of the same user to ALPHA or BETA: rooms 96 and 100.
+
+    W_q = (96 - 4 / 2) / (196 - 4) and (100 - 2) / 192; class A, queues mid: W_s = 0.05.
+    """
+    both = {"taskparams": {"includedSite": "ALPHA_MCORE,BETA"}}
+    loaded = several(
+        ONLY_ALPHA | {"currentpriority": 900},
+        both,
+        both | {"username": "bob"},
+        here=("ALPHA", "BETA"),
+        config=[config_row("NEW_BASIC_WEIGHT", "true", "boolean")],
+    )
+    decided = decisions(database, loaded)
+    least = 2.0**-20
+    second = {"ALPHA_MCORE": 0.05 * 94 / 192 + least, "BETA/SCORE": 0.05 * 98 / 192 + least}
+    assert chosen(decided[1]) == pytest.approx(second, rel=1e-12)
+    # of bob's two queues one is alice's as well, and neither has a job of his
+    assert "nQ=4 " in note_of(database, TASK + 1) and "nQ_user=4 " in note_of(database, TASK + 1)
+    assert "nQ_user=0 " in note_of(database, TASK + 2)
+    factors = {one["name"]: one["factors"]["new_basic_weight"] for one in decided[1]["candidates"]}
+    assert factors == pytest.approx(second, rel=1e-12)
+
+
+def test_a_user_who_comes_within_the_cycle_is_one_more_among_whom_the_queue_is_shared(database: Database) -> None:
+    """ALPHA: 60 running jobs of carol, nQ_max 120; bob has 50 queued. Of two users he may have 60, of three 40."""
+    busy = user_jobs("ALPHA_MCORE", 1000, "carol", running=60, activated=55)
+    busy += user_jobs("ALPHA_MCORE", 2000, "bob", activated=50)
+    loaded = several(ONLY_ALPHA | {"currentpriority": 900}, BOB, here=("ALPHA",), jobsactive4=busy)
+    assert [one["outcome"] for one in decisions(database, loaded, independent=True)] == ["brokered", "brokered"]
+    _, (first, second) = next_cycle(database, agent="analysis_job")
+    assert (first["outcome"], second["rejected"]["ALPHA_MCORE"]) == ("brokered", "user_queue_length")
+    (answer,) = answers_about(database, TASK + 1, "ALPHA_MCORE")
+    assert answer.observation is not None
+    assert (answer.observation.inputs["nUsers"], answer.observation.limit) == (3, 40)
