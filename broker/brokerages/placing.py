@@ -15,7 +15,7 @@ import numpy as np
 from broker.brokerages.chunk_jobs import ChunkJobs, cut_limits
 from broker.domain.arrays import Bools, Ints, Texts, codes_of
 from broker.domain.decisions import Decision
-from broker.engine.distribute import Candidates, distribute, group_size
+from broker.engine.distribute import Candidates, Distribution, JobSource, distribute, group_size
 from broker.engine.explain import decision_of
 from broker.engine.job_cycle import ChunkResult, JobCycle
 from broker.rules.cuts.cap import waiting_jobs, waiting_limit
@@ -95,21 +95,39 @@ def place(
 
 
 def _placed(cycle: JobCycle, work: CycleWork, result: ChunkResult, decision: Decision, seed: int) -> PlacedChunk:
-    chosen = result.chosen
-    row = result.row
+    candidate, jobs = drawn_jobs(cycle, work, result, seed)
+    if decision.outcome == "brokered" and not len(jobs):
+        decision = decision.pending(CANDIDATES_FULL)
+    return PlacedChunk(result.row, decision, candidate, jobs, cycle.placed_before(result.row))
+
+
+def drawn_jobs(cycle: JobCycle, work: CycleWork, result: ChunkResult, seed: int) -> tuple[Ints, CutJobs]:
+    """The jobs of a chunk, and of each the position of its candidate in the snapshot's queue table.
+
+    Args:
+        cycle: that gave the result.
+        work: of the cycle, with the files.
+        result: of the chunk.
+        seed: of the draws.
+    """
+    chosen, row = result.chosen, result.row
     source = ChunkJobs(
         work.cutter(row),
         cut_limits(work.work.chunks, row, cycle.snapshot.queues, chosen),
         _holds(cycle, work, row, chosen),
     )
-    if result.ranking is not None and len(chosen):
-        chunks = work.work.chunks
-        size = group_size(bool(chunks.scout[row]), bool(chunks.merging[row]), hpo=False)
-        distribute(_candidates(cycle, result), source, size, _random(cycle, row, seed))
+    draw_jobs(cycle, result, source, seed)
     candidate, jobs = source.result()
-    if decision.outcome == "brokered" and not len(jobs):
-        decision = decision.pending(CANDIDATES_FULL)
-    return PlacedChunk(row, decision, chosen[candidate], jobs, cycle.placed_before(row))
+    return chosen[candidate], jobs
+
+
+def draw_jobs(cycle: JobCycle, result: ChunkResult, source: JobSource, seed: int) -> Distribution | None:
+    """Give the jobs of any source to the candidates of a chunk; None if it has none."""
+    if result.ranking is None or not len(result.chosen):
+        return None
+    chunks, row = cycle.work.chunks, result.row
+    size = group_size(bool(chunks.scout[row]), bool(chunks.merging[row]), hpo=False)
+    return distribute(candidates_of(cycle, result), source, size, _random(cycle, row, seed))
 
 
 def _random(cycle: JobCycle, row: int, seed: int) -> np.random.Generator:
@@ -124,7 +142,12 @@ def _random(cycle: JobCycle, row: int, seed: int) -> np.random.Generator:
     return np.random.default_rng([abs(part) for part in identity])
 
 
-def _candidates(cycle: JobCycle, result: ChunkResult) -> Candidates:
+def candidates_of(cycle: JobCycle, result: ChunkResult) -> Candidates:
+    """All of the chosen candidates of a chunk that the draws depend on.
+
+    Raises:
+        ValueError: it has none.
+    """
     ranking = result.ranking
     if ranking is None:
         raise ValueError(f"chunk {result.row} has no candidates to give jobs to")

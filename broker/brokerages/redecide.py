@@ -150,7 +150,7 @@ def redecide(
 def _jobs(
     snapshot: Snapshot, tuning: Tuning, works: JobWorks, seed: int, rules: Rules, as_stored: bool
 ) -> Iterator[Redecided]:
-    cycle = _job_cycle(snapshot, tuning, works, rules)
+    cycle = job_cycle(snapshot, tuning, works, rules)
     if works.work is None:
         yield from _without_jobs(cycle, works.stored)
         return
@@ -166,7 +166,12 @@ def _without_jobs(cycle: JobCycle, stored: StoredWork) -> Iterator[Redecided]:
         yield Redecided(decision_of(cycle, next(results)), None, placed)
 
 
-def _job_cycle(snapshot: Snapshot, tuning: Tuning, works: JobWorks, rules: Rules) -> JobCycle:
+def job_cycle(snapshot: Snapshot, tuning: Tuning, works: JobWorks, rules: Rules) -> JobCycle:
+    """A cycle over stored chunks of one VO.
+
+    Raises:
+        TypeError: the rules are none of a job brokerage.
+    """
     work = works.stored.work
     if isinstance(rules.chain, AnalysisChain):
         if works.work is not None and work.wishes is not None and tuning.only((NEW_WEIGHT,)).flag(NEW_WEIGHT):

@@ -1,15 +1,15 @@
-"""One cycle of an agent for the demonstration, as ``broker serve`` would run it."""
+"""One cycle of an agent on a database of ours, as ``broker serve`` would run it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from agents import configuration, cycle, process, registry
 from agents.base import CycleContext, CycleRequest
 from agents.leadership import LeaseKeeper, holder_name
-from broker import resources
 from broker.errors import BrokerError, Refused
 from broker.store.agent_runs import RunRecord
 from broker.store.database import Database
@@ -18,7 +18,12 @@ TASK_AGENT, JOB_AGENT = "production_task", "production_job"
 
 
 def broker_once(
-    agent_name: str, database: Database, now: datetime, seed: int, tell: Callable[[dict[str, Any]], None]
+    agent_name: str,
+    database: Database,
+    now: datetime,
+    seed: int,
+    tell: Callable[[dict[str, Any]], None],
+    config: Path | None = None,
 ) -> RunRecord:
     """Run one cycle that writes, under the agent's lease.
 
@@ -28,21 +33,24 @@ def broker_once(
         now: the instant for which it decides, aware.
         seed: of everything random in it.
         tell: called with the object of each decision.
+        config: folder with configuration files of the operator's own.
 
     Raises:
         Refused: another process holds the lease.
         BrokerError: the cycle did not end well; the message names how.
     """
-    agents = configuration.load(resources.path("config/agents.yaml"), registry.NAMES)
+    agents = configuration.load(configuration.config_file("agents.yaml", config), registry.NAMES)
     section = agents.agents[agent_name]
-    agent = registry.make(agent_name, section.options, process.load_process(resources.path("config/broker.yaml")))
+    agent = registry.make(
+        agent_name, section.options, process.load_process(configuration.config_file("broker.yaml", config), config)
+    )
     keeper = LeaseKeeper(database, holder_name(), agents.lease_terms)
     keeper.start()
     try:
         lease = keeper.acquire(agent_name)
         if lease is None:
             raise Refused(
-                "another broker works on the demonstration, or one was killed just now",
+                "another broker works on this database, or one was killed just now",
                 repr(database),
                 f"try again in {agents.leases.length_s:g} s",
             )

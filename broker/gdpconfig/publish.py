@@ -171,11 +171,7 @@ def plan_set(current: Published, name: str, value: Value, vo: str | None) -> Edi
         UnknownKeyError: no such key.
         ValueRefusedError: the value, the name or the VO is not accepted, or the value contradicts another one.
     """
-    catalogue = current.catalogue
-    entry = catalogue.require(name)
-    row = row_of(entry, _checked_name(name), vo_to_edit(entry, vo), entry.check(value))
-    if row.value is not None and len(row.value) > VALUE_MAX_CHARACTERS:
-        raise ValueRefusedError(f"{name}: the value is longer than the {VALUE_MAX_CHARACTERS} characters of the column")
+    entry, row = current.catalogue.require(name), _row_to_set(current.catalogue, name, value, vo)
     old = next((r for r in current.rows if r.row_id == row.row_id), None)
     if old is not None and _same_value(entry, old, row):
         return None
@@ -204,6 +200,30 @@ def plan_unset(current: Published, name: str, vo: str | None) -> Edit:
     if new_pairs:
         raise ValueRefusedError(f"the default of {name} contradicts another key: {'; '.join(sorted(new_pairs))}")
     return edit
+
+
+def with_values(current: Published, wanted: Iterable[tuple[str, Value, str | None]]) -> Published:
+    """The values as they would be with several keys set at once; its version is 0, as nobody published it.
+
+    Args:
+        current: the version to start from.
+        wanted: full name of the key, value and VO, each as for :func:`plan_set`.
+
+    Raises:
+        UnknownKeyError: no such key.
+        ValueRefusedError: a value, a name or a VO is not accepted, or the values contradict each other or another one.
+    """
+    rows = {row.row_id: row for row in current.rows}
+    touched: set[str] = set()
+    for name, value, vo in wanted:
+        row = _row_to_set(current.catalogue, name, value, vo)
+        rows[row.row_id] = row
+        touched.add(row.vo or "")
+    result = _edit(current, list(rows.values())).result
+    new_pairs = {pair for vo in touched for pair in set(result.contradictions(vo)) - set(current.contradictions(vo))}
+    if new_pairs:
+        raise ValueRefusedError(f"the values contradict each other: {'; '.join(sorted(new_pairs))}")
+    return Published(UNPUBLISHED_VERSION, result.rows, result.last_good, result.catalogue)
 
 
 def plan_rollback(current: Published, target: Published) -> Edit | None:
@@ -263,6 +283,14 @@ def vo_to_edit(entry: KeyEntry, vo: str | None) -> str:
     if not chosen or not chosen.isprintable() or len(chosen) > VO_MAX_CHARACTERS:
         raise ValueRefusedError(f"{entry.pattern} needs a VO of 1 to {VO_MAX_CHARACTERS} printable characters")
     return chosen
+
+
+def _row_to_set(catalogue: Catalogue, name: str, value: Value, vo: str | None) -> ConfigRow:
+    entry = catalogue.require(name)
+    row = row_of(entry, _checked_name(name), vo_to_edit(entry, vo), entry.check(value))
+    if row.value is not None and len(row.value) > VALUE_MAX_CHARACTERS:
+        raise ValueRefusedError(f"{name}: the value is longer than the {VALUE_MAX_CHARACTERS} characters of the column")
+    return row
 
 
 def _edit(current: Published, rows: list[ConfigRow], last_good: Mapping[RowId, Value] | None = None) -> Edit:

@@ -30,6 +30,15 @@ ALLOWED: dict[str, set[str]] = {
         "broker.gdpconfig",
         "broker.work",
     },
+    "broker.whatif": {
+        "broker.brokerages",
+        "broker.rules",
+        "broker.engine",
+        "broker.domain",
+        "broker.snapshot",
+        "broker.gdpconfig",
+        "broker.work",
+    },
     "broker.demo": {"broker.domain"},
     "broker.store": {
         "broker.domain",

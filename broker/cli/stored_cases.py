@@ -1,0 +1,174 @@
+"""Stored cycles as cases for a comparison, read from a database one after the other."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from broker.errors import WRONG_USAGE, BrokerError
+from broker.gdpconfig.publish import Published, UnknownVersionError
+from broker.snapshot.sources import SourceState
+from broker.store import snapshots
+from broker.store.cycle_works import decided_works
+from broker.store.database import Database
+from broker.store.gdpconfig_rows import TuningStore
+from broker.store.snapshots import SnapshotLostError
+from broker.store.stored_cycles import CycleKey, cycle_keys
+from broker.whatif.cases import Case, SnapshotParts, StoredOutcome
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+LONGEST = timedelta(days=3650)
+
+
+class NotADuration(BrokerError):
+    """A text that is no length of time."""
+
+    exit_status = WRONG_USAGE
+
+
+class NothingStored(BrokerError):
+    """No stored cycle is what was asked for."""
+
+
+def duration(text: str, option: str) -> timedelta:
+    """A length of time such as ``24h``, ``90m``, ``7d``.
+
+    Raises:
+        NotADuration: it is none, or longer than anything is kept.
+    """
+    found = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*([smhd])\s*", text)
+    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not 0 < seconds <= LONGEST.total_seconds():
+        raise NotADuration(f"not a length of time: {text[:40]!r}", option, "write it as 24h, 90m or 7d")
+    return timedelta(seconds=seconds)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which cycles: those of the time up to an instant, or those on one snapshot.
+
+    Attributes:
+        since: first instant, None with a snapshot.
+        until: last instant, None with a snapshot.
+        snapshot: id of the snapshot.
+        brokerages: only those; None for all.
+        newest: of each brokerage only so many, the newest; None for all.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    snapshot: str | None = None
+    brokerages: tuple[str, ...] | None = None
+    newest: int | None = None
+
+
+@dataclass
+class StoredCases:
+    """The cases of a selection, and what had to be left out.
+
+    Attributes:
+        database: where they are.
+        keys: of the cycles, oldest first.
+        left_out: cycles that cannot be decided again, each with the reason; filled while the cases are read.
+    """
+
+    database: Database
+    keys: Sequence[CycleKey]
+    left_out: list[str] = field(default_factory=list)
+    _published: dict[int, Published] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[Case]:
+        for key in self.keys:
+            try:
+                with self.database.read_snapshot() as connection:
+                    case = self._case(connection, key)
+            except (SnapshotLostError, UnknownVersionError, NothingStored) as error:
+                self.left_out.append(f"{key.brokerage} at {key.origin.decided_at.isoformat()}: {error}")
+                continue
+            yield case
+
+    def _case(self, connection: sa.Connection, key: CycleKey) -> Case:
+        origin = key.origin
+        if origin.snapshot is None:
+            raise NothingStored("it was stored without its snapshot")
+        works = decided_works(connection, key)
+        packed = [
+            StoredOutcome(one.outcome, one.reason, one.assigned, one.work) for one in works if one.work is not None
+        ]
+        if not packed or len(packed) < len(works):
+            raise NothingStored(
+                f"{len(works) - len(packed)} of its {len(works)} decisions are stored without their work"
+            )
+        return Case(
+            id=f"{key.brokerage} {origin.agent_run} {origin.snapshot}",
+            brokerage=key.brokerage,
+            decided_at=origin.decided_at,
+            engine=origin.engine,
+            seed=origin.seed,
+            published=self._tuning(connection, origin.tuning),
+            snapshot=_parts(connection, origin.snapshot),
+            decisions=tuple(packed),
+        )
+
+    def _tuning(self, connection: sa.Connection, version: int) -> Published:
+        if version not in self._published:
+            self._published[version] = TuningStore(self.database.names).version(connection, version)
+        return self._published[version]
+
+
+def stored_cases(database: Database, selection: Selection) -> StoredCases:
+    """The cases of a selection.
+
+    Raises:
+        NothingStored: there is none.
+        SnapshotLostError: the snapshot that is asked for is not there.
+    """
+    with database.read_snapshot() as connection:
+        if selection.snapshot is not None:
+            snapshots.about(connection, selection.snapshot)
+        keys = cycle_keys(
+            connection,
+            since=selection.since,
+            until=selection.until,
+            snapshot=selection.snapshot,
+            brokerages=selection.brokerages,
+        )
+    if selection.newest is not None:
+        keys = _newest(keys, selection.newest)
+    if not keys:
+        asked = f"on snapshot {selection.snapshot}"
+        if selection.snapshot is None:
+            asked = f"from {selection.since or 'the beginning'} to {selection.until or 'now'}"
+        remedy = "run a brokerage first, or take a longer time"
+        raise NothingStored(f"there is no stored cycle {asked}", "broker.decisions", remedy)
+    return StoredCases(database, keys)
+
+
+def _newest(keys: Sequence[CycleKey], count: int) -> list[CycleKey]:
+    """The last ``count`` of each brokerage, in the same order."""
+    kept: list[CycleKey] = []
+    seen: Counter[str] = Counter()
+    for key in reversed(keys):
+        seen[key.brokerage] += 1
+        if seen[key.brokerage] <= count:
+            kept.append(key)
+    return kept[::-1]
+
+
+def _parts(connection: sa.Connection, identifier: str) -> SnapshotParts:
+    taken_at, about = snapshots.about(connection, identifier)
+    try:
+        states = tuple(SourceState(**state) for state in about.get("states", []))
+    except TypeError as error:
+        raise SnapshotLostError(
+            f"snapshot {identifier} cannot be read: {error}", "broker.snapshots", "ask about a newer one"
+        ) from error
+    return SnapshotParts(identifier, taken_at, snapshots.read(connection, identifier), states)

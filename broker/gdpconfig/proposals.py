@@ -1,0 +1,156 @@
+"""Values that somebody thinks of setting, as they are typed: ``KEY=VALUE``, and ``KEY=FROM:TO:STEP`` for many. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+from broker.errors import WRONG_USAGE, BrokerError
+from broker.gdpconfig.catalogue import Catalogue, Value, ValueRefusedError
+from broker.gdpconfig.publish import Published, vo_to_edit, with_values
+from broker.gdpconfig.values import from_text
+
+MOST_POINTS = 10_000
+"""Points of a grid; each of them decides all cycles again."""
+
+
+class NotAProposal(BrokerError):
+    """A text that is not of the form that is asked for."""
+
+    exit_status = WRONG_USAGE
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """One key with the value that it might get.
+
+    Attributes:
+        key: full name.
+        value: checked by the catalogue.
+        vo: VO whose row would be set.
+    """
+
+    key: str
+    value: Value
+    vo: str
+
+    def __str__(self) -> str:
+        """As it is typed."""
+        told = str(self.value).lower() if isinstance(self.value, bool) else str(self.value)
+        return f"{self.key}={told}"
+
+
+@dataclass(frozen=True)
+class Range:
+    """One key with all the values that are to be tried.
+
+    Attributes:
+        key: full name.
+        points: one proposal a value, in the order from first to last.
+    """
+
+    key: str
+    points: tuple[Proposal, ...]
+
+
+def read_proposals(catalogue: Catalogue, texts: Iterable[str], vo: str) -> tuple[Proposal, ...]:
+    """What ``KEY=VALUE`` texts propose together.
+
+    Args:
+        catalogue: the keys.
+        texts: one a key; everything behind the first ``=`` is the value.
+        vo: VO whose rows would be set; keys that are read for one VO only take that one.
+
+    Raises:
+        NotAProposal: a text has no ``=``, or nothing before it.
+        UnknownKeyError: no such key; names that look like it are offered.
+        ValueRefusedError: a value is of the wrong type or out of range, or a key is there twice.
+    """
+    return _each_once(_proposal(catalogue, text, vo) for text in texts)
+
+
+def read_ranges(catalogue: Catalogue, texts: Iterable[str], vo: str) -> tuple[Range, ...]:
+    """What ``KEY=FROM:TO:STEP`` texts propose: FROM, and on in steps up to TO, which takes part if a step meets it.
+
+    Arguments as for :func:`read_proposals`.
+
+    Raises:
+        NotAProposal: a text is of another form, or its step does not lead from FROM to TO.
+        UnknownKeyError: no such key.
+        ValueRefusedError: the key is no number, a value is out of range, a key is there twice, or there are more
+            than MOST_POINTS points in all.
+    """
+    ranges = [_range(catalogue, text, vo) for text in texts]
+    _each_once(one.points[0] for one in ranges)
+    count = 1
+    for one in ranges:
+        count *= len(one.points)
+    if count > MOST_POINTS:
+        raise ValueRefusedError(f"the ranges have {count} points in all, more than {MOST_POINTS}; take larger steps")
+    return tuple(ranges)
+
+
+def grid(ranges: Sequence[Range]) -> tuple[tuple[Proposal, ...], ...]:
+    """All combinations, the last range running fastest."""
+    return tuple(itertools.product(*(one.points for one in ranges)))
+
+
+def proposed(published: Published, proposals: Iterable[Proposal]) -> Published:
+    """The values as they would be.
+
+    Raises:
+        ValueRefusedError: the values contradict each other, or a value that stays.
+    """
+    return with_values(published, ((one.key, one.value, one.vo) for one in proposals))
+
+
+def _proposal(catalogue: Catalogue, text: str, vo: str) -> Proposal:
+    key, value = _split(text, "KEY=VALUE")
+    entry = catalogue.require(key)
+    return Proposal(key, from_text(entry, value), _row_vo(catalogue, key, vo))
+
+
+def _row_vo(catalogue: Catalogue, key: str, vo: str) -> str:
+    """The VO of the row: that of the key where it has one of its own."""
+    entry = catalogue.require(key)
+    return vo_to_edit(entry, vo if entry.scope in ("task", "any") else None)
+
+
+def _split(text: str, form: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise NotAProposal(f"{text[:60]!r} is not of the form {form}", "", "write for example NQUEUED_SAT_CAP=200")
+    return key.strip(), value
+
+
+def _each_once(proposals: Iterable[Proposal]) -> tuple[Proposal, ...]:
+    found: dict[str, Proposal] = {}
+    for one in proposals:
+        if one.key in found:
+            raise ValueRefusedError(f"{found[one.key]} and {one} contradict each other; name {one.key} once")
+        found[one.key] = one
+    return tuple(found.values())
+
+
+def _range(catalogue: Catalogue, text: str, vo: str) -> Range:
+    form = "KEY=FROM:TO:STEP"
+    key, value = _split(text, form)
+    entry = catalogue.require(key)
+    if not entry.type.is_numeric:
+        raise ValueRefusedError(f"{key} is {entry.type.words}; only numbers have a range of values")
+    try:
+        first, last, step = (Decimal(part.strip()) for part in value.split(":"))
+    except (InvalidOperation, ValueError) as error:
+        raise NotAProposal(f"{text[:60]!r} is not of the form {form}", key, "write for example 10:50:10") from error
+    numbers = (first, last, step)
+    if not all(math.isfinite(float(one)) for one in numbers) or float(step) == 0 or (last - first) * step < 0:
+        raise NotAProposal(f"{step} does not lead from {first} to {last}", key, "give a step of the right sign, not 0")
+    if (last - first) / step >= MOST_POINTS:
+        raise ValueRefusedError(f"{key} has more than {MOST_POINTS} values; take a larger step")
+    count = int((last - first) / step) + 1
+    row_vo = _row_vo(catalogue, key, vo)
+    values = (first + step * index for index in range(count))
+    return Range(key, tuple(Proposal(key, from_text(entry, f"{number:f}"), row_vo) for number in values))

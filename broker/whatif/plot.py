@@ -1,0 +1,140 @@
+"""Pictures of a difference: candidates of a decision, and jobs by queue, before and after. Needs the extra ``plot``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from broker.errors import WRONG_USAGE, BrokerError
+from broker.whatif.comparison import Difference, Totals
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FORMATS = (".svg", ".png")
+MOST_QUEUES = 30
+_BEFORE, _AFTER = "#7f7f7f", "#1f77b4"
+
+
+class CannotPlot(BrokerError):
+    """The picture cannot be made: the package is not there, or the file cannot be written."""
+
+
+class UnknownFormat(BrokerError):
+    """A file whose name ends in none of the formats."""
+
+    exit_status = WRONG_USAGE
+
+
+def check_plot(file: Path) -> None:
+    """Refuse what :func:`save` would refuse, before anything is decided.
+
+    Raises:
+        UnknownFormat: the name of the file says no known format.
+        CannotPlot: matplotlib is not installed.
+    """
+    if file.suffix.lower() not in FORMATS:
+        raise UnknownFormat(
+            f"no picture is of the kind {file.suffix or 'without a suffix'}", str(file), "use .svg or .png"
+        )
+    _figure(1, 1)
+
+
+def plot_difference(found: Difference, file: Path) -> None:
+    """The two distributions of each brokerage: a row of the picture is a brokerage.
+
+    Raises:
+        CannotPlot: matplotlib is not installed, or the file cannot be written.
+    """
+    brokerages = sorted(found.totals)
+    figure, axes = _figure(max(1, len(brokerages)), 2)
+    for row, brokerage in enumerate(brokerages):
+        _candidates(axes[row][0], brokerage, found.totals[brokerage])
+        _shares(axes[row][1], brokerage, found.totals[brokerage])
+    save(figure, file)
+
+
+def _candidates(axes: Axes, brokerage: str, totals: Totals) -> None:
+    sizes = range(max([0, *totals.candidates_before, *totals.candidates_after]) + 1)
+    before = [totals.candidates_before[size] for size in sizes]
+    after = [totals.candidates_after[size] for size in sizes]
+    _bars(axes, [str(size) for size in sizes], before, after)
+    axes.set_title(f"{brokerage}: candidates of a decision")
+    axes.set_xlabel("candidates")
+    axes.set_ylabel("decisions")
+
+
+def _shares(axes: Axes, brokerage: str, totals: Totals) -> None:
+    before, after = totals.jobs_before.total() or 1, totals.jobs_after.total() or 1
+    largest = sorted(
+        {*totals.jobs_before, *totals.jobs_after},
+        key=lambda name: (-max(totals.jobs_before[name] / before, totals.jobs_after[name] / after), name),
+    )[:MOST_QUEUES]
+    _bars(
+        axes,
+        [_plain(name) for name in largest],
+        [totals.jobs_before[name] / before for name in largest],
+        [totals.jobs_after[name] / after for name in largest],
+    )
+    axes.set_title(f"{brokerage}: share of jobs (largest {len(largest)})")
+    axes.set_ylabel("share of jobs")
+    axes.tick_params(axis="x", labelrotation=90, labelsize=6)
+
+
+def _bars(axes: Axes, labels: Sequence[str], before: Sequence[float], after: Sequence[float]) -> None:
+    places = range(len(labels))
+    axes.bar([place - 0.2 for place in places], before, width=0.4, color=_BEFORE, label="before")
+    axes.bar([place + 0.2 for place in places], after, width=0.4, color=_AFTER, label="after")
+    axes.set_xticks(list(places), list(labels))
+    axes.legend()
+
+
+def plot_sweep(labels: Sequence[str], series: dict[str, Sequence[float]], title: str, file: Path) -> None:
+    """One line a figure over the points of a grid, each in a picture of its own, one below the other.
+
+    Raises:
+        CannotPlot: matplotlib is not installed, or the file cannot be written.
+    """
+    figure, axes = _figure(len(series), 1)
+    places = range(len(labels))
+    for row, (name, values) in enumerate(series.items()):
+        axes[row][0].plot(list(places), list(values), marker="o", color=_AFTER)
+        axes[row][0].set_ylabel(name)
+        axes[row][0].set_xticks(list(places), [_plain(label) for label in labels])
+        axes[row][0].tick_params(axis="x", labelrotation=90, labelsize=6)
+    axes[0][0].set_title(_plain(title))
+    save(figure, file)
+
+
+def _plain(text: str) -> str:
+    """A text in which nothing is taken for a formula."""
+    return text.replace("$", r"\$")
+
+
+def _figure(rows: int, columns: int) -> tuple[Figure, Any]:
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise CannotPlot(
+            f"pictures need the package {error.name}", "--plot", "install it: pip install 'gridbroker[plot]'"
+        ) from error
+    figure = Figure(figsize=(7.0 * columns, 4.5 * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def save(figure: Figure, file: Path) -> None:
+    """Write the picture in the format that the name of the file says.
+
+    Raises:
+        CannotPlot: the file cannot be written.
+    """
+    try:
+        figure.savefig(file, format=file.suffix.lower().lstrip("."))
+    except OSError as error:
+        raise CannotPlot(
+            f"the picture cannot be written: {error.strerror}", str(file), "choose another file"
+        ) from error
