@@ -31,7 +31,7 @@ def broker_once(
         agent_name: of the agent.
         database: with the work.
         now: the instant for which it decides, aware.
-        seed: of everything random in it.
+        seed: of everything random.
         tell: called with the object of each decision.
         config: folder with configuration files of the operator's own.
 
@@ -54,8 +54,7 @@ def broker_once(
                 repr(database),
                 f"try again in {agents.leases.length_s:g} s",
             )
-        run_id = cycle.open_run(database, agent_name, lease)
-        request = CycleRequest(tell=tell)
+        run_id, request = cycle.open_run(database, agent_name, lease), CycleRequest(tell=tell)
         context = CycleContext(
             database, now, seed, section.cycle_budget_s, request, lease=lease, run_id=run_id, believes=keeper.trusts
         )

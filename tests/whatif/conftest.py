@@ -1,0 +1,23 @@
+"""The stored cycles that all tests of comparisons look at."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from broker.store.database import Database
+from broker.whatif.cases import Case
+from tests.conftest import TestServer
+from tests.whatif.stored import ANALYSIS, JOBS, TASKS, stored_case
+
+
+@pytest.fixture(scope="session")
+def cases(test_server: TestServer) -> dict[str, Case]:
+    """One stored cycle of each brokerage, by its name."""
+    found = {}
+    for brokerage in (JOBS, TASKS, ANALYSIS):
+        url = test_server.create()
+        with Database(url) as database:
+            found[brokerage] = stored_case(database, brokerage)
+        test_server.drop(sa.make_url(url).database or "")
+    return found

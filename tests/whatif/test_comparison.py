@@ -1,0 +1,115 @@
+"""Differences worked out by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from broker.domain.arrays import texts
+from broker.whatif.comparison import Difference, added, difference
+from broker.whatif.documents import task_documents, total_documents
+from broker.whatif.outcomes import Compared, Side
+
+NAMES = ("A", "B", "C")
+# a letter a candidate: chosen, rejected by rule 0 or 1, passed over (.) or never a candidate (x)
+LETTERS = {"*": -1, "0": 0, "1": 1, ".": -1, "x": -2}
+
+
+def side(*rows: tuple[str, str, str, tuple[int, int, int]]) -> Side:
+    return Side(
+        outcome=texts(row[0] for row in rows),
+        reason=texts(row[1] for row in rows),
+        chosen=np.array([[letter == "*" for letter in row[2]] for row in rows]),
+        jobs=np.array([row[3] for row in rows]),
+        position=np.array([[LETTERS[letter] for letter in row[2]] for row in rows]),
+        codes=("lowmemory", "zeroshare"),
+    )
+
+
+@pytest.fixture
+def found() -> Difference:
+    """Task 7 has two chunks: one loses its candidates, one gains. Task 8 is the same. Task 9 is blocked afterwards."""
+    before = side(
+        ("brokered", "", "**0", (10, 5, 0)),
+        ("pending", "no_candidates", "01x", (0, 0, 0)),
+        ("brokered", "", "*11", (4, 0, 0)),
+        ("brokered", "", "*01", (2, 0, 0)),
+    )
+    after = side(
+        ("pending", "no_candidates", "100", (0, 0, 0)),
+        ("brokered", "", "0*x", (0, 3, 0)),
+        ("brokered", "", "*11", (4, 0, 0)),
+        ("throttled", "throttled_cap", ".01", (0, 0, 0)),
+    )
+    return difference(Compared("production_job", np.array([7, 7, 8, 9]), texts(NAMES), before, after))
+
+
+def test_of_each_task(found: Difference) -> None:
+    assert set(found.tasks) == {("production_job", 7), ("production_job", 9)}
+    seven, nine = found.tasks["production_job", 7], found.tasks["production_job", 9]
+    assert seven.decisions == 2
+    assert seven.outcomes == {("brokered", "pending"): 1, ("pending", "brokered"): 1}
+    assert seven.gained == {"B": "zeroshare"}
+    assert seven.lost == {"A": "zeroshare", "B": "lowmemory"}
+    assert not seven.loses_last_queue and not seven.gains_first_queue  # by chunks it does both, as a task neither
+    assert seven.candidates == (2, 1)
+    assert (seven.jobs_before, seven.jobs_after) == ({"A": 10, "B": 5}, {"B": 3})
+    assert nine.lost == {"A": "throttled_cap"} and nine.loses_last_queue
+
+
+def test_in_total(found: Difference) -> None:
+    totals = found.totals["production_job"]
+    assert (totals.cycles, totals.decisions, totals.changed) == (1, 4, 3)
+    assert totals.outcomes[("brokered", "brokered")] == 1 and totals.outcomes.total() == 4
+    assert (totals.gained, totals.lost) == ({"B": 1}, {"A": 2, "B": 1})
+    assert (totals.losing_last, totals.gaining_first) == (1, 0)
+    assert totals.candidates_before == {2: 1, 0: 1, 1: 2}
+    assert totals.candidates_after == {0: 2, 1: 2}
+    assert (totals.jobs_before, totals.jobs_after) == ({"A": 16, "B": 5}, {"A": 4, "B": 3})
+    assert totals.jobs_moved == 15 + 3 + 0 + 2
+    assert totals.rejected_before == {"lowmemory": 3, "zeroshare": 4}
+    assert totals.rejected_after == {"lowmemory": 4, "zeroshare": 4, "throttled_cap": 1}
+
+
+def test_jobs_that_change_places_move_once() -> None:
+    before = side(("brokered", "", "**0", (10, 5, 0)))
+    after = side(("brokered", "", "**0", (7, 8, 0)))
+    one = difference(Compared("production_job", np.array([7]), texts(NAMES), before, after))
+    assert one.totals["production_job"].jobs_moved == 3
+    assert one.tasks == {}  # the candidates are the same
+
+
+def test_cycles_add_up(found: Difference) -> None:
+    whole = added([found, found])
+    assert whole.tasks["production_job", 7].decisions == 4
+    assert whole.totals["production_job"].rejected_after == Counter(lowmemory=8, zeroshare=8, throttled_cap=2)
+    assert (whole.total("cycles"), whole.total("decisions"), whole.total("losing_last")) == (2, 8, 2)
+    assert whole.tasks_losing_last() == [9]
+    assert found.tasks["production_job", 7].decisions == 2  # adding up leaves the parts as they are
+
+
+def test_documents(found: Difference) -> None:
+    nine, seven = task_documents(found)
+    assert nine["jeditaskid"] == 9 and nine["loses_last_queue"]
+    assert seven["outcomes"] == [["brokered", "pending", 1], ["pending", "brokered", 1]]
+    assert seven["candidates"] == {"before": 1.0, "after": 0.5}
+    (total,) = total_documents(found)
+    assert total["outcomes"]["before"] == {"brokered": 3, "pending": 1}
+    assert total["outcomes"]["changed"] == [
+        ["brokered", "pending", 1],
+        ["brokered", "throttled", 1],
+        ["pending", "brokered", 1],
+    ]
+    assert total["candidates"]["after"] == {"mean": 0.5, "decisions": {"0": 2, "1": 2}}
+    assert total["queues"]["A"] == {
+        "gained": 0,
+        "lost": 2,
+        "jobs_before": 16,
+        "jobs_after": 4,
+        "share_before": 16 / 21,
+        "share_after": 4 / 7,
+    }
+    assert total["jobs"] == {"before": 21, "after": 7, "moved": 20}
+    assert total_documents(Difference()) == []
