@@ -75,7 +75,7 @@ class FastRebrokerageAgent(Agent[AgentOptions]):
         queues = waiting_jobs.read_queues(connection, catalogue)
         loads = waiting_jobs.read_loads(connection, catalogue, self.process.job_statistics)
         known = [load for load in loads if load.queue in queues]
-        exempt = {queue.name: queue.exempt for queue in queues.values() if queue.exempt is not None}
+        exempt: dict[str, str] = {queue.name: queue.exempt for queue in queues.values() if queue.exempt is not None}
         exempt |= dict.fromkeys(waiting_jobs.read_slots(connection, catalogue, context.now), SLOTS)
         context.check()
         verdicts = judge(known, limits_of(tuning, known), exempt)

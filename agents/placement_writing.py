@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import numpy as np
 import sqlalchemy as sa
@@ -18,15 +18,15 @@ from broker.domain.arrays import Bools
 from broker.domain.placements import Placement
 from broker.domain.work_codec import chunk_of, encode_work
 from broker.store import decisions, leases, snapshots
-from broker.store.assignments import AssignmentWriter, Written, pending_minutes
+from broker.store.assignments import AssignmentWriter, Written
 from broker.store.database import Database
 from broker.store.decisions import DecisionRecord, Origin
 from broker.store.leases import Lease
+from broker.store.pending_times import waits_until
+from broker.store.replay import FILES_CHANGED, TASK_CHANGED
 from broker.work.assemble import CycleWork
 from broker.work.cut_codec import encode_cut
 
-TASK_CHANGED = "task_changed"
-FILES_CHANGED = "files_changed"
 # A process that is paused in the middle of its transaction must not keep the next leader waiting: between the closing
 # fence and the commit a take-over waits for it.
 LIMITS = sa.text("SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '5s'")
@@ -57,10 +57,7 @@ def records_of(
     for chunk, start, end in zip(placed, ends - lengths, ends, strict=True):
         skipped = written is not None and int(chunks.jeditaskid[chunk.row]) in written.tasks_skipped
         record = _record(chunk, grid, kept[start:end], skipped)
-        if record.decision.outcome in ("pending", "throttled"):
-            minutes = pending_minutes(for_users=record.decision.brokerage == "analysis_job")
-            record = dataclasses.replace(record, pending_until=now + timedelta(minutes=minutes))
-        records.append(record)
+        records.append(dataclasses.replace(record, pending_until=waits_until(record.decision, now)))
     return records
 
 
@@ -71,6 +68,9 @@ def _record(chunk: PlacedChunk, grid: GridReading, kept: Bools, task_skipped: bo
         decision = dataclasses.replace(decision, outcome="skipped", reason=TASK_CHANGED)
     elif decision.outcome == "brokered" and not assigned:
         decision = dataclasses.replace(decision, outcome="skipped", reason=FILES_CHANGED)
+    elif not kept.all():
+        lost = len(kept) - int(kept.sum())
+        decision = dataclasses.replace(decision, notes=(*decision.notes, f"{FILES_CHANGED}:{lost}"))
     return DecisionRecord(decision, assigned)
 
 

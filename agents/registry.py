@@ -17,9 +17,13 @@ _CLASSES = {
     "production_task": "agents.production_task:ProductionTaskAgent",
     "production_job": "agents.production_job:ProductionJobAgent",
     "analysis_job": "agents.analysis_job:AnalysisJobAgent",
+    "site_class": "agents.site_class:SiteClassAgent",
+    "task_class": "agents.task_class:TaskClassAgent",
+    "share_usage": "agents.share_usage:ShareUsageAgent",
     "gpu_summary": "agents.gpu_summary:GpuSummaryAgent",
     "worker_nodes": "agents.worker_nodes:WorkerNodesAgent",
     "fast_rebrokerage": "agents.fast_rebrokerage:FastRebrokerageAgent",
+    "analysis_rebrokerage": "agents.analysis_rebrokerage:AnalysisRebrokerageAgent",
     "cleanup": "agents.cleanup:CleanupAgent",
 }
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from agents import fault_points
 from agents.grid_reading import GridReading
-from agents.placement_writing import LIMITS, TASK_CHANGED
+from agents.placement_writing import LIMITS
 from broker.brokerages.task_placement import task_placement
 from broker.brokerages.task_placing import PlacedTask
 from broker.domain.task_work_codec import encode_task_work, task_of
@@ -20,8 +20,9 @@ from broker.store import decisions, leases, snapshots
 from broker.store.database import Database
 from broker.store.decisions import DecisionRecord, Origin
 from broker.store.leases import Lease
+from broker.store.pending_times import waits_until
+from broker.store.replay import TASK_CHANGED
 from broker.store.task_assignments import NucleiWritten, NucleusWriter
-from broker.store.task_reads import RETRY_AFTER
 
 
 def batches(placed: Iterable[PlacedTask], size: int) -> Iterator[list[PlacedTask]]:
@@ -47,8 +48,7 @@ def records_of(placed: Sequence[PlacedTask], written: NucleiWritten | None, now:
         if written is not None and decision.jeditaskid in written.skipped:
             decision = dataclasses.replace(decision, outcome="skipped", reason=TASK_CHANGED)
         got = {decision.candidates[0].name: 1} if decision.outcome == "brokered" else {}
-        until = now + RETRY_AFTER if decision.outcome == "pending" else None
-        records.append(DecisionRecord(decision, got, until))
+        records.append(DecisionRecord(decision, got, waits_until(decision, now)))
     return records
 
 

@@ -136,6 +136,9 @@ def redecide(
         as_stored: count before each chunk or task what was stored as placed before it, whatever is placed now. Without
             it, it is counted what this cycle places, as a real one does. Chunks stored without how they are cut give no
             jobs, and always go as stored.
+
+    Raises:
+        WorkCorruptError: the work is of another kind than the brokerage decides.
     """
     found: list[Redecided] = []
     for one in works:
@@ -174,12 +177,14 @@ def job_cycle(snapshot: Snapshot, tuning: Tuning, works: JobWorks, rules: Rules)
     """
     work = works.stored.work
     if isinstance(rules.chain, AnalysisChain):
-        if works.work is not None and work.wishes is not None and tuning.only((NEW_WEIGHT,)).flag(NEW_WEIGHT):
+        if work.wishes is None:
+            raise WorkCorruptError("the stored work has no columns of analysis")
+        if works.work is not None and tuning.only((NEW_WEIGHT,)).flag(NEW_WEIGHT):
             wishes = dataclasses.replace(work.wishes, jobs_estimate=estimated_jobs(works.work))
             work = dataclasses.replace(work, wishes=wishes)
         return AnalysisCycle(snapshot, work, tuning, rules.chain, quota_closed=rules.quota_closed)
     if not isinstance(rules.chain, Chain):
-        raise TypeError(f"{rules.chain.brokerage} is no brokerage of jobs")
+        raise WorkCorruptError(f"the stored work is that of jobs, and {rules.chain.brokerage} is no brokerage of jobs")
     return JobCycle(snapshot, work, tuning, rules.chain)
 
 
@@ -187,7 +192,9 @@ def _tasks(
     snapshot: Snapshot, tuning: Tuning, stored: StoredTasks, seed: int, rules: Rules, as_stored: bool
 ) -> Iterator[Redecided]:
     if not isinstance(rules.chain, NucleusChain) or rules.jobs is None:
-        raise TypeError(f"{rules.chain.brokerage} is no brokerage of tasks, or has no job brokerage to ask")
+        raise WorkCorruptError(
+            f"the stored work is that of tasks, and {rules.chain.brokerage} is no brokerage of tasks"
+        )
     cycle = task_cycle(snapshot, stored.work, tuning, rules.chain, rules.jobs)
     names = [str(name) for name in snapshot.nuclei.name]
     cycle.count_from(_by_nucleus(stored.share_work, names))

@@ -177,6 +177,7 @@ def _show(stored: StoredDecision) -> None:
     record, origin = stored.record, stored.origin
     decision = record.decision
     facts: list[tuple[str, Any]] = [
+        ("decision", stored.id),
         ("brokerage", decision.brokerage),
         *_chunk(decision),
         ("outcome", f"{decision.outcome} {decision.reason}".strip()),

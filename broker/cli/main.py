@@ -25,7 +25,13 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("agents", "broker.cli.agents:agents", "What runs, when, the last outcome, and who holds the lease."),
     ("explain", "broker.cli.explain:explain", "The last decision about a task, with reasons and weights."),
     ("why-not", "broker.cli.explain:why_not", "Why a queue was not chosen for a task."),
+    ("replay", "broker.cli.replay:replay", "Decide again what was decided, and compare to the byte."),
     ("match", "broker.cli.match:match", "Which queues take a requirement, which refuse it, and why."),
+    (
+        "classes",
+        "broker.cli.classes:classes",
+        "Classes of queues, users and tasks; usage of shares; their age.",
+    ),
     ("rules", "broker.cli.rules:rules", "The ordered rules of a brokerage."),
     ("what-if", "broker.cli.what_if:what_if", "What would have been decided with other values or rules."),
     ("config", "broker.cli.config:app", "List, read and set tuning values."),

@@ -138,19 +138,30 @@ def _report(agent: str, record: RunRecord, told: list[dict[str, Any]] | None) ->
         remark(f"error: cycle of {agent}: {record.outcome}: {record.error.strip().splitlines()[-1]}")
     if told is None:
         return
-    columns: dict[str, Callable[[dict[str, Any]], object]] = {
-        "task": lambda one: one["jeditaskid"],
-        "dataset": lambda one: one["datasetid"],
-        "ramcount": lambda one: one["ramcount"],
-        "outcome": lambda one: one["outcome"],
-        "reason": lambda one: one["reason"],
-        "candidates": lambda one: len(one["candidates"]),
-        "jobs": lambda one: sum(one["assigned"].values()),
-        "queues": lambda one: ", ".join(f"{escaped(name)} {jobs}" for name, jobs in one["assigned"].items()),
-    }
-    if told and "jeditaskid" not in told[0]:  # an agent that decides about something else than tasks
-        print_table(list(told[0]), [list(one.values()) for one in told])
-    else:
-        print_table(list(columns), [[show(one) for show in columns.values()] for one in told])
+    # an agent may tell of things of several kinds, and of other things than what it brokered
+    kinds: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for one in told:
+        kinds.setdefault(("brokerage",) if "brokerage" in one else tuple(one), []).append(one)
+    for columns, rows in kinds.items():
+        if columns == ("brokerage",):
+            print_table(list(_BROKERED), [[show(one) for show in _BROKERED.values()] for one in rows])
+        else:
+            print_table(columns, [[_cell(value) for value in one.values()] for one in rows])
     counts = ", ".join(f"{name} {count}" for name, count in record.counts.items())
     remark(f"cycle of {agent}: {record.outcome}; {counts}")
+
+
+_BROKERED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "task": lambda one: one["jeditaskid"],
+    "dataset": lambda one: one["datasetid"],
+    "ramcount": lambda one: one["ramcount"],
+    "outcome": lambda one: one["outcome"],
+    "reason": lambda one: one["reason"],
+    "candidates": lambda one: len(one["candidates"]),
+    "jobs": lambda one: sum(one["assigned"].values()),
+    "queues": lambda one: ", ".join(f"{escaped(name)} {jobs}" for name, jobs in one["assigned"].items()),
+}
+
+
+def _cell(value: object) -> object:
+    return ", ".join(f"{name} {inner}" for name, inner in value.items()) if isinstance(value, dict) else value

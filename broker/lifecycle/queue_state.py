@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final, Literal
 
-PAUSED = "paused"
-DISABLE_REASSIGN = "disableReassign"
-UNREADABLE = "unreadable"
+PAUSED: Final = "paused"
+DISABLE_REASSIGN: Final = "disableReassign"
+UNREADABLE: Final = "unreadable"
+Exemption = Literal["paused", "disableReassign", "unreadable"]
 
 
 @dataclass(frozen=True)
@@ -22,4 +24,4 @@ class QueueState:
 
     name: str
     status: str | None
-    exempt: str | None = None
+    exempt: Exemption | None = None

@@ -14,6 +14,7 @@ import numpy as np
 from broker.domain.analysis import AnalysisGrid, OwnerJobs, QuotaLine, UserQueue
 from broker.domain.arrays import Floats, Ints
 from broker.domain.work import LeftOut
+from broker.snapshot.build_classes import MAX_METRIC_CHARACTERS
 from broker.snapshot.raw import RawSource
 from broker.snapshot.readings import BadValueError, json_object, name, not_negative, number, seconds, text
 
@@ -163,7 +164,7 @@ class _Metrics:
         # NaN compares false: a row without a time is as good as too old
         if limit_s is None or not self._now_s - seconds(row["timestamp"], "timestamp") <= limit_s:
             return
-        document = json_object(row["value_json"], "value_json")
+        document = json_object(row["value_json"], "value_json", MAX_METRIC_CHARACTERS)
         if row["metric"] == "gshare_preference":
             self._add_usage(row["gshare"], document)
         elif row["metric"] == "analy_site_eval":

@@ -84,15 +84,15 @@ def name(value: Any, field: str) -> str:
     return result
 
 
-def json_object(value: Any, field: str) -> dict[str, Any]:
-    """A JSON object, given as text.
+def json_object(value: Any, field: str, max_characters: int = MAX_JSON_CHARACTERS) -> dict[str, Any]:
+    """A JSON object, given as text of at most ``max_characters``.
 
     Raises:
         BadValueError: too long, too deep, no JSON (NaN and Infinity are none), a key twice, or no object.
     """
     if not isinstance(value, str):
         raise BadValueError("wrong_type", field, type(value).__name__)
-    if len(value) > MAX_JSON_CHARACTERS:
+    if len(value) > max_characters:
         raise BadValueError("too_long", field, value)
     if is_too_deep(value):
         raise BadValueError("too_deep", field, value)

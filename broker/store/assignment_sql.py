@@ -110,7 +110,7 @@ WITH task AS MATERIALIZED (
     FROM {panda}.jedi_tasks WHERE jeditaskid IN (SELECT jeditaskid FROM staged_jobs)
 )
 INSERT INTO {panda}.jobsdefined4 (
-    pandaid, jeditaskid, jobdefinitionid, taskid, reqid, jobname, jobstatus, prodsourcelabel, job_label,
+    pandaid, jeditaskid, jobdefinitionid, jobsetid, taskid, reqid, jobname, jobstatus, prodsourcelabel, job_label,
     computingsite, nucleus, cloud, vo, currentpriority, assignedpriority, attemptnr, maxattempt, failedattempt,
     corecount, minramcount, minramunit, maxdiskcount, maxdiskunit, maxcpucount, maxcpuunit, maxwalltime, diskio,
     resource_type, gshare, workqueue_id, processingtype, workinggroup, countrygroup, produsername, produserid,
@@ -118,7 +118,8 @@ INSERT INTO {panda}.jobsdefined4 (
     proddbupdatetime, transformation, homepackage, atlasrelease, cmtconfig, container_name, ninputdatafiles,
     inputfilebytes, nevents)
 SELECT
-    job.pandaid, job.jeditaskid, 0, task.reqid, task.reqid, task.taskname, 'defined', task.prodsourcelabel,
+    job.pandaid, job.jeditaskid, 0, CASE WHEN task.prodsourcelabel IN ('user', 'panda') THEN task.jeditaskid END,
+    task.reqid, task.reqid, task.taskname, 'defined', task.prodsourcelabel,
     task.label,
     queue.name, task.nucleus, task.cloud, task.vo, job.priority, task.priority, 0, 0, 0,
     nullif(job.corecount, -1), greatest(job.minramcount_mb, 0), 'MB', greatest(job.maxdiskcount_mb, 0), 'MB',

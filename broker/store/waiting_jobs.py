@@ -12,7 +12,7 @@ from typing import Literal
 import sqlalchemy as sa
 
 from broker.lifecycle.fast_rebrokerage import RULE, ShareLoad
-from broker.lifecycle.queue_state import DISABLE_REASSIGN, PAUSED, UNREADABLE, QueueState
+from broker.lifecycle.queue_state import DISABLE_REASSIGN, PAUSED, UNREADABLE, Exemption, QueueState
 from broker.lifecycle.waiting_jobs import WAITING_STATUSES, WaitingJob
 from broker.snapshot.catchall import Catchall
 from broker.snapshot.readings import BadValueError, json_object, name, text
@@ -47,9 +47,9 @@ _LOADS = """
 _WAITING = """
     SELECT j.pandaid, '{table}', j.jobstatus, j.computingsite, j.gshare, j.jeditaskid, j.jobdefinitionid,
         j.modificationtime, j.creationtime, j.starttime
-    FROM {source} AS j JOIN unnest(CAST(:queues AS text[]), CAST({keys} AS {key_type}[])) AS wanted (queue, key)
+    FROM {source} AS j JOIN unnest(CAST(:queues AS text[]), CAST(:keys AS {key_type}[])) AS wanted (queue, key)
         ON j.computingsite = wanted.queue AND j.{column} IS NOT DISTINCT FROM wanted.key
-    WHERE j.jobstatus = ANY(:waiting)"""
+    WHERE j.jobstatus = ANY(:waiting) AND (CAST(:tasks AS bigint[]) IS NULL OR j.jeditaskid = ANY(:tasks))"""
 _SLOTS = """
     SELECT DISTINCT pandaqueuename FROM {slots} AS s
     WHERE numslots IS NOT NULL AND (expirationtime IS NULL OR expirationtime > :now)"""
@@ -91,7 +91,9 @@ def _queue(row_name: str, document: str | None) -> QueueState:
         called = name(row_name if data.get("nickname") in (None, "") else data["nickname"], "nickname")
     except BadValueError:
         return QueueState(row_name, None, UNREADABLE)
-    exempt = PAUSED if status == PAUSED else DISABLE_REASSIGN if free.flag(DISABLE_REASSIGN) else None
+    exempt: Exemption | None = None
+    if status == PAUSED or free.flag(DISABLE_REASSIGN):
+        exempt = PAUSED if status == PAUSED else DISABLE_REASSIGN
     return QueueState(called, status, exempt)
 
 
@@ -125,26 +127,33 @@ def read_waiting_of_shares(
     connection: sa.Connection, catalogue: TableCatalogue, shares: Sequence[tuple[str, str | None]]
 ) -> list[WaitingJob]:
     """All jobs that wait at some queues, each for one of the shares wanted there."""
-    values = {"queues": [queue for queue, _ in shares], "shares": [share for _, share in shares]}
-    return _waiting(connection, catalogue, ("gshare", ":shares", "text"), values)
+    queues, keys = [queue for queue, _ in shares], [share for _, share in shares]
+    return _waiting(connection, catalogue, ("gshare", "text"), {"queues": queues, "keys": keys, "tasks": None})
 
 
 def read_waiting_of_submissions(
-    connection: sa.Connection, catalogue: TableCatalogue, submissions: Sequence[tuple[str, int]]
+    connection: sa.Connection, catalogue: TableCatalogue, places: Sequence[tuple[int, int, str]]
 ) -> list[WaitingJob]:
-    """All jobs that wait at some queues, each of one of the submissions (``jobdefinitionid``) wanted there."""
-    values = {"queues": [queue for queue, _ in submissions], "submissions": [one for _, one in submissions]}
-    return _waiting(connection, catalogue, ("jobdefinitionid", ":submissions", "bigint"), values)
+    """All jobs that wait at one of the places: a task, its submission (``jobdefinitionid``) and a queue."""
+    wanted = sorted({(queue, submission) for _, submission, queue in places})
+    values = {
+        "queues": [queue for queue, _ in wanted],
+        "keys": [submission for _, submission in wanted],
+        "tasks": sorted({task for task, _, _ in places}),
+    }
+    found = _waiting(connection, catalogue, ("jobdefinitionid", "bigint"), values)
+    there = set(places)
+    return [job for job in found if (job.jeditaskid, job.jobdefinitionid, job.queue) in there]
 
 
 def _waiting(
-    connection: sa.Connection, catalogue: TableCatalogue, key: tuple[str, str, str], values: Mapping[str, object]
+    connection: sa.Connection, catalogue: TableCatalogue, key: tuple[str, str], values: Mapping[str, object]
 ) -> list[WaitingJob]:
-    column, keys, key_type = key
+    column, key_type = key
     found: list[WaitingJob] = []
     for table in ("jobsdefined4", "jobsactive4"):
         source = catalogue.source(table, _JOB_COLUMNS)
-        statement = _WAITING.format(table=table, source=source, column=column, keys=keys, key_type=key_type)
+        statement = _WAITING.format(table=table, source=source, column=column, key_type=key_type)
         rows = connection.execute(sa.text(statement), {**values, "waiting": list(WAITING_STATUSES)})
         found += [WaitingJob(*row) for row in rows]
     return found

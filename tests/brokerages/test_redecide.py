@@ -17,12 +17,8 @@ from broker.snapshot.snapshot import Snapshot
 from broker.store.database import Database
 from broker.store.snapshot_loading import stored_snapshot
 from broker.store.stored_cycles import StoredCycle, stored_cycles
-from tests.brokerages.small_grid import TASK, dataset, input_files, one_cycle, replica, scenario, task
-from tests.brokerages.small_grid import jobs as jobs_at
-from tests.brokerages.task_grid import broker_tasks, outputs, pseudo_input, task_scenario, waiting
-from tests.brokerages.test_analysis_scenarios import analysis
+from tests.brokerages.stored_grids import SEED, store_analyses, store_jobs, store_tasks
 
-SEED = 5
 Stored = tuple[Snapshot, StoredCycle]
 
 
@@ -48,53 +44,21 @@ def again(found: Stored, seed: int = SEED, as_stored: bool = False, set: Any = N
     return redecide(snapshot, tuning_of, works, seed, rules, as_stored=as_stored)
 
 
-def input_of(task_id: int, files: int) -> tuple[Any, list[Any]]:
-    own = {"jeditaskid": task_id, "datasetid": task_id + 1000}
-    rows = [{**row, **own, "fileid": task_id * 100 + at} for at, row in enumerate(input_files(files, 2 * 1024**3))]
-    return dataset(files, **own), rows
-
-
 @pytest.fixture
 def jobs(database: Database) -> Stored:
-    """Two tasks of one share, of which the first takes room from the second, and one without any queue."""
-    inputs = [input_of(TASK + number, 150) for number in range(3)]
-    loaded = scenario(
-        jedi_tasks=[task(), task(jeditaskid=TASK + 1), task(jeditaskid=TASK + 2, ramcount=90_000, gshare="Other")],
-        jedi_datasets=[master for master, _ in inputs],
-        jedi_dataset_contents=[row for _, rows in inputs for row in rows],
-        dataset_replicas=[replica("ALPHA", 150, 150), replica("BETA", 150, 150)],
-        jobsactive4=[*jobs_at("ALPHA_MCORE", 1, running=49), *jobs_at("BETA", 100, running=30)],
-    )
-    assert one_cycle(database, loaded, seed=SEED)[0].outcome == "done"
+    store_jobs(database)
     return stored(database)
 
 
 @pytest.fixture
 def tasks(database: Database) -> Stored:
-    """Two tasks of one share, of which the second finds the work of the first."""
-    broker_tasks(
-        database,
-        task_scenario(
-            jedi_tasks=[waiting(), waiting(jeditaskid=TASK + 1, currentpriority=400)],
-            jedi_datasets=[
-                *(pseudo_input(jeditaskid=TASK + at, datasetid=8000 + at * 10) for at in range(2)),
-                *(row for at in range(2) for row in outputs(TASK + at, 8100 + at * 10)),
-            ],
-            jedi_dataset_contents=[
-                {**row, "jeditaskid": TASK + at, "datasetid": 8000 + at * 10, "fileid": at * 50 + number}
-                for at in range(2)
-                for number, row in enumerate(input_files(5, 0, type="pseudo_input", fsize=None))
-            ],
-        ),
-        seed=SEED,
-    )
+    store_tasks(database)
     return stored(database)
 
 
 @pytest.fixture
 def analyses(database: Database) -> Stored:
-    loaded = analysis()
-    assert one_cycle(database, loaded, seed=SEED, agent="analysis_job")[0].outcome == "done"
+    store_analyses(database)
     return stored(database)
 
 
@@ -157,5 +121,5 @@ def test_bad_work_is_refused(tasks: Stored) -> None:
     assert isinstance(one, TaskWorks)
     with pytest.raises(WorkCorruptError):
         read_works([b"broken"])
-    with pytest.raises(TypeError, match="no brokerage of tasks"):
+    with pytest.raises(WorkCorruptError, match="no brokerage of tasks"):
         redecide(tasks[0], Tuning.defaults, [one], SEED, rules_of("production_job"))

@@ -13,7 +13,7 @@ from broker.cli.main import main
 from broker.store.database import Database
 
 FOLDER = Path(__file__).parents[2] / "docs" / "explanation"
-PAGES = ("machine-job-features.md", "job-to-machine.md", "sss-job-object.md")
+PAGES = ("machine-job-features.md", "job-to-machine.md", "sss-job-object.md", "submit-pools.md")
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

@@ -1,0 +1,153 @@
+"""The agent that takes users' jobs back from queues where their submission makes no progress."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import sqlalchemy as sa
+
+from agents import job_moving
+from agents.base import Agent, AgentOptions, CycleContext, CycleReport
+from agents.cycle_inputs import tuning_of
+from agents.job_moving import Moved
+from broker.gdpconfig.tuning import Tuning
+from broker.lifecycle.analysis_rebrokerage import RULE, AnalysisLimits, JobSet, SetVerdict, judge
+from broker.lifecycle.codes import REASSIGNED
+from broker.lifecycle.waiting_jobs import WaitingJob
+from broker.store import analysis_sets, migrate, waiting_jobs
+from broker.store.lifecycle_actions import Acting, JobMove
+from broker.store.tables import TableCatalogue
+from broker.store.task_reads import stored_time
+
+TIMEOUT = "ANALY_TIMEOUT"
+ACTIVITY = "ANALY_ACTIVITY"
+LEAST_WAIT = "ANALY_LEAST_WAIT"
+_HOUR_S = 3600.0
+
+Place = tuple[int, int, str]
+"""Task, submission and queue: what is taken back together."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a cycle read and decided: a verdict for each set, and the jobs of each place in the order of going."""
+
+    verdicts: list[SetVerdict]
+    jobs: dict[Place, tuple[WaitingJob, ...]]
+    catalogue: TableCatalogue
+
+
+class AnalysisRebrokerageAgent(Agent[AgentOptions]):
+    """Closes the waiting jobs of a submission that makes no progress at a queue, so that it is brokered again."""
+
+    name = "analysis_rebrokerage"
+    title = "analysis rebrokerage: users' jobs are taken back from queues where their submission makes no progress"
+    options_type = AgentOptions
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Judge every submission that waits, once."""
+        makes_jobs = self.process.makes_jobs(migrate.check(context.database))
+        started = perf_counter()
+        published = tuning_of(context)
+        tuning = published.tuning(None).only((TIMEOUT, ACTIVITY, LEAST_WAIT))
+        with context.database.read_snapshot() as connection:
+            found = self._look(connection, context, tuning)
+        context.check()
+        loaded_s = perf_counter() - started
+        moves = _moves(found)
+        by = Acting(found.catalogue, self.name, context.run_id, context.now, makes_jobs)
+        moved = job_moving.carry_out(context, moves, by)
+        if context.request.tell is not None:
+            for one in found.verdicts:
+                context.request.tell(_told(one, found, moved, dry_run=not context.request.writes))
+        counts = {"sets": len(found.verdicts), **Counter[str](one.outcome for one in found.verdicts)}
+        counts |= {"picked": len(moves), "moved": len(moved.acted), "skipped": len(moved.skipped)}
+        timings = {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s}
+        return CycleReport(counts, timings, tuning=published.version)
+
+    def _look(self, connection: sa.Connection, context: CycleContext, tuning: Tuning) -> _Found:
+        catalogue = TableCatalogue.read(connection, context.database.names)
+        queues = waiting_jobs.read_queues(connection, catalogue)
+        least_wait_s, activity_s = tuning.number(LEAST_WAIT) * _HOUR_S, tuning.number(ACTIVITY) * _HOUR_S
+        sets = analysis_sets.read_sets(connection, catalogue, context.now, least_wait_s, activity_s)
+        context.check()
+        limits = limits_of(tuning, sets)
+        now = stored_time(context.now)
+        verdicts = [judge(one, queues.get(one.queue), limits, now) for one in sets]
+        places = sorted({_place(one.jobs) for one in verdicts if one.outcome == "rebrokered"})
+        return _Found(verdicts, self._jobs(connection, catalogue, context, places), catalogue)
+
+    def _jobs(
+        self, connection: sa.Connection, catalogue: TableCatalogue, context: CycleContext, places: Sequence[Place]
+    ) -> dict[Place, tuple[WaitingJob, ...]]:
+        """All waiting jobs of each place, whatever made it wait, those that lose least first."""
+        at: dict[Place, list[WaitingJob]] = {place: [] for place in places}
+        for job in waiting_jobs.read_waiting_of_submissions(connection, catalogue, places) if places else []:
+            if job.jeditaskid is not None and job.jobdefinitionid is not None:
+                at[job.jeditaskid, job.jobdefinitionid, job.queue].append(job)
+        found = {}
+        for place, jobs in at.items():
+            by_id = {job.pandaid: job for job in jobs}
+            order = job_moving.least_loss_first(connection, jobs, context.now)
+            found[place] = tuple(by_id[pandaid] for pandaid in order)
+        return found
+
+
+def limits_of(tuning: Tuning, sets: Iterable[JobSet]) -> AnalysisLimits:
+    """The limits in force for the groups of ``sets``; a group's 0 is no value of its own."""
+    by_group_s = {}
+    for group in {one.workinggroup for one in sets if one.workinggroup}:
+        own = tuning.source_of(TIMEOUT, group)
+        if own.key != TIMEOUT and own.origin == "config" and isinstance(own.value, int | float) and own.value:
+            by_group_s[group] = own.value * _HOUR_S
+    return AnalysisLimits(
+        timeout_s=tuning.number(TIMEOUT) * _HOUR_S,
+        by_group_s=by_group_s,
+        activity_s=tuning.number(ACTIVITY) * _HOUR_S,
+        least_wait_s=tuning.number(LEAST_WAIT) * _HOUR_S,
+    )
+
+
+def _place(jobs: JobSet) -> Place:
+    return jobs.jeditaskid, jobs.jobdefinitionid, jobs.queue
+
+
+def _moves(found: _Found) -> list[JobMove]:
+    """Every job once; the first set that made its place wait gives the value and the limit."""
+    moves: dict[int, JobMove] = {}
+    for one in found.verdicts:
+        if one.outcome != "rebrokered":
+            continue
+        for job in found.jobs[_place(one.jobs)]:
+            move = JobMove(
+                job.pandaid, job.table, job.jobstatus, job.modificationtime, job.queue, job.jeditaskid, RULE,
+                "reassigned", REASSIGNED, one.value_s, one.limit_s,
+            )  # fmt: skip
+            moves.setdefault(job.pandaid, move)
+    return list(moves.values())
+
+
+def _told(one: SetVerdict, found: _Found, moved: Moved, *, dry_run: bool) -> dict[str, object]:
+    jobs = one.jobs
+    going = found.jobs[_place(jobs)] if one.outcome == "rebrokered" else ()
+    picked = [job.pandaid for job in going]
+    acted, skipped = moved.counts_of(picked)
+    return {
+        "jeditaskid": jobs.jeditaskid,
+        "jobdefinitionid": jobs.jobdefinitionid,
+        "queue": jobs.queue,
+        "produsername": jobs.produsername,
+        "workinggroup": jobs.workinggroup,
+        "table": jobs.table,
+        "waits_since": None if jobs.waits_since is None else jobs.waits_since.isoformat(),
+        "value_s": one.value_s,
+        "limit_s": one.limit_s,
+        "outcome": one.outcome,
+        "picked": picked,
+        "dry_run": dry_run,
+        "moved": acted,
+        "skipped": skipped,
+    }

@@ -1,0 +1,96 @@
+"""How long it takes to find out which of 5,000 queues are eligible for each of 1,000 pools: the pure part of a refresh.
+
+Besides the evaluation it shows the seconds of reading the resources from JSON and YAML, and of reading the pools from
+their canonical texts.
+"""
+
+from __future__ import annotations
+
+import json
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measuring import best_of, report
+from broker.pools.eligibility import judge
+from broker.pools.literals import NumberLiteral, RawValue
+from broker.pools.requirement import SubmitPool, parse_canonical
+from broker.pools.resource_text import read_resources
+from broker.pools.understanding import understand
+
+POOLS, QUEUES, SEED = 1000, 5000, 1
+TAGS, MODELS, VOS = 400, 20, ("atlas", "lhcb", "cms", "belle")
+CES, QUEUES_AT_CE = 5, 10
+
+
+def sites(queues: int, seed: int) -> dict[str, Any]:
+    """Sites with five CEs of ten queues each, every level with something of its own, some for one VO."""
+    rng = np.random.default_rng(seed)
+
+    def number(low: int, high: int) -> str:
+        return str(rng.integers(low, high))
+
+    def queue() -> dict[str, Any]:
+        own = {"Disk": number(10, 1000), f"Special{rng.integers(50)}": "yes"}
+        return {"params": own, "VO": [str(rng.choice(VOS))] if rng.random() < 0.2 else []}
+
+    def ce() -> dict[str, Any]:
+        own = {
+            "CPUModel": f"M{rng.integers(MODELS)}",
+            "Memory": number(1000, 64000) + ("GB" if rng.random() < 0.01 else ""),
+        }
+        return {"params": own, "queues": {f"q{index}": queue() for index in range(QUEUES_AT_CE)}}
+
+    def site() -> dict[str, Any]:
+        tags = sorted({f"V{index}" for index in rng.integers(0, TAGS, 40)})
+        common = {"SoftwareTag": tags, "OS": "el9", "Memory": "2000"}
+        return {
+            "params": common,
+            "vo_params": {str(rng.choice(VOS)): {"SoftwareTag": tags[:20]}},
+            "ces": {f"ce{index}": ce() for index in range(CES)},
+        }
+
+    return {f"LCG.Site{index}.org": site() for index in range(-(-queues // (CES * QUEUES_AT_CE)))}
+
+
+def pools(count: int, seed: int) -> list[SubmitPool]:
+    """Distinct pools of one to four requirements, of four VOs."""
+    rng, found = np.random.default_rng(seed), {}
+    while len(found) < count:
+        asked: dict[str, RawValue] = {"Memory": NumberLiteral(str(rng.integers(1000, 32000)))}
+        if rng.random() < 0.7:
+            asked["SoftwareTag"] = [f"V{index}" for index in rng.integers(0, TAGS, 3)]
+        if rng.random() < 0.4:
+            asked["CPUModel"] = f"M{rng.integers(MODELS)}"
+        if rng.random() < 0.3:
+            asked["Disk"] = NumberLiteral(str(rng.integers(10, 500)))
+        pool = understand(asked, VOS[len(found) % len(VOS)])
+        if pool is not None:
+            found[pool.pool_id] = pool
+    return list(found.values())
+
+
+def measure(pool_count: int, queue_count: int, seed: int) -> dict[str, float]:
+    """All figures of one run."""
+    text = json.dumps(sites(queue_count, seed))
+    canonical = [pool.canonical for pool in pools(pool_count, seed)]
+    figures: dict[str, float] = {"pools": pool_count, "queues": queue_count}
+    figures["read_json_s"], read = best_of(1, lambda: read_resources(text, ".json"))
+    started = perf_counter()
+    read_resources(text, ".yaml")
+    figures["read_yaml_s"] = perf_counter() - started
+    figures["read_pools_s"], wanted = best_of(1, lambda: [parse_canonical(one) for one in canonical])
+    figures["evaluate_s"], answer = best_of(3, lambda: judge(wanted, read.resources))
+    figures["reasons_of_one_s"], _ = best_of(3, lambda: answer.reasons(0))
+    figures["eligible_share"] = float(answer.eligible.mean())
+    return figures
+
+
+def main() -> None:
+    """Measure and report."""
+    report("pools", [measure(POOLS, QUEUES, SEED)], target="read_pools_s + evaluate_s < 5")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Stored cycles with all that is needed to decide them again: rules from the configuration, snapshot, and tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from agents import registry
+from agents.analysis_job import AnalysisJobOptions
+from agents.configuration import config_file, load
+from agents.process import load_process
+from broker.brokerages import analysis_job, production_job
+from broker.brokerages.profile import ProfileError, build_chain, read_profile, switched
+from broker.brokerages.redecide import Rules
+from broker.cli.rules import UnusableProfile
+from broker.engine.chain import RuleList
+from broker.errors import BrokerError
+from broker.rules.registry import RuleError
+from broker.store.gdpconfig_rows import TuningStore
+from broker.store.replay import Replayed, replay
+from broker.store.snapshot_loading import stored_snapshot
+from broker.store.stored_cycles import StoredCycle
+
+
+def rules_in_force(brokerage: str, folder: Path | None = None, switches: Mapping[str, bool] | None = None) -> Rules:
+    """The rules of a brokerage by the configuration, with some of them switched on or off.
+
+    Args:
+        brokerage: its name.
+        folder: with configuration files of the operator's own; the shipped ones without it.
+        switches: by name of the rule.
+
+    Raises:
+        UnusableProfile: there is no such brokerage or rule, or the profile is wrong.
+    """
+    name = load_process(config_file("broker.yaml", folder), folder).profile
+    file = config_file(f"profiles/{name}.yaml", folder)
+    try:
+        profile = switched(read_profile(file.read_text(encoding="utf-8")), switches or {})
+        chain = build_chain(profile.of(brokerage), RuleList)
+        return Rules(chain, build_chain(profile.of(production_job.NAME)), _quota_closed(folder))
+    except (OSError, ProfileError, RuleError) as error:
+        raise UnusableProfile(str(error), str(file), "mend the profile, or name what it has") from error
+
+
+def _quota_closed(folder: Path | None) -> bool:
+    agents = load(config_file("agents.yaml", folder), registry.NAMES).agents
+    options = agents[analysis_job.NAME].options if analysis_job.NAME in agents else {}
+    return AnalysisJobOptions.model_validate(options).quota_unknown == "closed"
+
+
+@dataclass
+class Replayer:
+    """Decides stored cycles again, and compares.
+
+    Attributes:
+        connection: to the database that holds them.
+        store: its versions of the tuning.
+        config: folder with configuration files of the operator's own.
+    """
+
+    connection: sa.Connection
+    store: TuningStore
+    config: Path | None = None
+    _rules: dict[str, Rules] = field(default_factory=dict)
+
+    def replay(self, cycle: StoredCycle, *, whole: bool = True) -> list[Replayed]:
+        """Each decision of the cycle against the one made again; what cannot be decided again says why.
+
+        Args:
+            cycle: the decisions.
+            whole: they are all of the cycle, so that what they place must add up, too.
+        """
+        origin = cycle.origin
+        if cycle.brokerage not in self._rules:
+            self._rules[cycle.brokerage] = rules_in_force(cycle.brokerage, self.config)
+        try:
+            if origin.snapshot is None:
+                raise BrokerError("it was stored without a snapshot", "broker.decisions")
+            snapshot = stored_snapshot(self.connection, origin.snapshot)
+            tuning_of = self.store.version(self.connection, origin.tuning).tuning
+        except BrokerError as error:
+            return [Replayed(one, fault=str(error)) for one in cycle.decisions]
+        return replay(cycle.decisions, snapshot, tuning_of, self._rules[cycle.brokerage], whole=whole)

@@ -1,0 +1,134 @@
+"""What the classes of queues, users, tasks and shares are made from, and rows that hold them in PanDA's shapes.
+
+Source: PanDA analysis brokerage, classes; PanDA data model, metrics and task_evaluation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from broker.domain.arrays import Floats, Texts
+
+SHARE_METRIC = "gshare_preference"
+WAIT_METRIC = "analy_pmerge_jobs_wait_time"
+SITE_METRIC = "analy_site_eval"
+USER_METRIC = "analy_user_eval"
+TASK_METRIC = "analy_task_eval"
+
+#: Unused key columns of PanDA's metrics hold this text.
+NO_KEY = "NULL"
+#: The kind of resource whose queues set the limits between classes, and that users are measured at.
+GRID = "GRID"
+#: How classes are called, by their number.
+SITE_CLASS_NAMES = {1: "hi", 0: "mid", -1: "lo"}
+TASK_CLASS_NAMES = {2: "S", 1: "A", 0: "B", -1: "C"}
+
+
+@dataclass(frozen=True)
+class QueueAbout:
+    """What CRIC says of a queue; one without ``resource_type`` is of the grid."""
+
+    resource_type: str = GRID
+    workflow: str | None = None
+    corepower: float = math.nan
+
+
+@dataclass(frozen=True)
+class WaitSamples:
+    """Columns of sample jobs: the queue, seconds from activated to running, seconds since they started to run."""
+
+    queue: Texts
+    wait_s: Floats
+    age_s: Floats
+
+
+@dataclass(frozen=True)
+class QueuedSamples:
+    """Columns of merge jobs that wait now: the queue, the status, seconds since they were made."""
+
+    queue: Texts
+    status: Texts
+    queued_s: Floats
+
+
+@dataclass(frozen=True)
+class SlotStarts:
+    """Slots of jobs that started, by queue, and the hours in which they did."""
+
+    slots: Mapping[str, float]
+    hours: float
+
+    def rate(self, queue: str) -> float:
+        """Slots an hour."""
+        return self.slots.get(queue, 0.0) / self.hours
+
+
+@dataclass(frozen=True)
+class UserJobs:
+    """Jobs and slots of one user at one queue."""
+
+    user: str
+    queue: str
+    queued: float
+    running: float
+    slots_queued: float
+    slots_running: float
+
+
+@dataclass(frozen=True)
+class TaskProgress:
+    """A task of a user, and how far it has come in its input."""
+
+    jeditaskid: int
+    user: str
+    share: str | None
+    files: int
+    finished: int
+    failed: int
+
+    @property
+    def percent_finished(self) -> float:
+        """Of the files; NaN for a task without any."""
+        return 100.0 * self.finished / self.files if self.files > 0 else math.nan
+
+    @property
+    def percent_failed(self) -> float:
+        """Of the files; NaN for a task without any."""
+        return 100.0 * self.failed / self.files if self.files > 0 else math.nan
+
+
+@dataclass(frozen=True)
+class ShareCount:
+    """Cores of a share's jobs at a queue that run (or are sent) or else are activated; HS06 where no queue is named."""
+
+    share: str | None
+    queue: str | None
+    is_running: bool
+    amount: float
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """A row of ``metrics`` for one instant."""
+
+    metric: str
+    document: Mapping[str, Any]
+    computingsite: str = NO_KEY
+    gshare: str = NO_KEY
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """A row of ``task_evaluation`` for one instant."""
+
+    jeditaskid: int
+    document: Mapping[str, Any]
+    metric: str = TASK_METRIC
+
+
+def known_or_none(value: float) -> float | None:
+    """``value`` as JSON may hold it: None in place of NaN and infinity."""
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,208 @@
+"""Classes of users' tasks, S, A, B and C, by the slots that their users have at queues of class hi and mid.
+
+Who has few slots there comes first; a task that is nearly done is helped over the line, whatever its user has, unless
+that is very much. Pure.
+Source: PanDA analysis brokerage, user evaluation and task class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from broker.domain.analysis import CLASS_A, CLASS_B, CLASS_C, CLASS_S, SITE_HI, SITE_LO, SITE_MID
+from broker.domain.classification import (
+    GRID,
+    USER_METRIC,
+    MetricRow,
+    TaskProgress,
+    TaskRow,
+    UserJobs,
+    known_or_none,
+)
+from broker.gdpconfig import Tuning
+
+THRESHOLD_A, THRESHOLD_B = "USER_USAGE_THRESHOLD_A", "USER_USAGE_THRESHOLD_B"
+PROGRESS_A, PROGRESS_B = "PROGRESS_TO_BOOST_A", "PROGRESS_TO_BOOST_B"
+JOBS_A, JOBS_B = "MAX_REM_JOBS_TO_BOOST_A", "MAX_REM_JOBS_TO_BOOST_B"
+KEYS = (THRESHOLD_A, THRESHOLD_B, PROGRESS_A, PROGRESS_B, JOBS_A, JOBS_B)
+
+EXPRESS_SHARE = "Express Analysis"
+#: Jobs of these shares make up what a user has.
+MEASURED_SHARES = ("User Analysis", EXPRESS_SHARE)
+#: Where PanDA keeps the figures of each class of queues.
+SITES_KEYS = {SITE_HI: "A_sites", SITE_MID: "B_sites", SITE_LO: "C_sites"}
+
+
+@dataclass(frozen=True)
+class KnownSite:
+    """The class of a queue as it was found, with the kind of its resource."""
+
+    site_class: int
+    resource_type: str = GRID
+
+
+@dataclass(frozen=True)
+class ClassTerms:
+    """The keys of gdpconfig that decide on classes: slots, percent and jobs."""
+
+    threshold_a: float
+    threshold_b: float
+    progress_a: float
+    progress_b: float
+    jobs_a: float
+    jobs_b: float
+
+    @classmethod
+    def of(cls, tuning: Tuning) -> ClassTerms:
+        """The values in force."""
+        view = tuning.only(KEYS)
+        return cls(*(view.number(key) for key in KEYS))
+
+
+@dataclass(frozen=True)
+class SiteJobs:
+    """Jobs and slots of a user at the queues of one class."""
+
+    queued: float = 0.0
+    running: float = 0.0
+    slots_queued: float = 0.0
+    slots_running: float = 0.0
+
+    def plus(self, jobs: UserJobs) -> SiteJobs:
+        """With those at one more queue."""
+        return SiteJobs(
+            self.queued + jobs.queued,
+            self.running + jobs.running,
+            self.slots_queued + jobs.slots_queued,
+            self.slots_running + jobs.slots_running,
+        )
+
+    @property
+    def document(self) -> dict[str, int]:
+        """As PanDA keeps them."""
+        return {
+            "nQueue": int(self.queued),
+            "nRunning": int(self.running),
+            "slotsQueue": int(self.slots_queued),
+            "slotsRunning": int(self.slots_running),
+        }
+
+
+@dataclass(frozen=True)
+class UserEvaluation:
+    """What a user has at queues of each class, and how many slots are left below the thresholds."""
+
+    user: str
+    at: Mapping[int, SiteJobs]
+    left_a: float
+    left_b: float
+    ratio_a: float
+    ratio_b: float
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As PanDA keeps it."""
+        sites = {key: self.at.get(site_class, SiteJobs()).document for site_class, key in SITES_KEYS.items()}
+        left = {"rem_slots_A": int(self.left_a), "rem_slots_B": int(self.left_b)}
+        ratios = {"rem_slot_ratio_A": self.ratio_a, "rem_slot_ratio_B": self.ratio_b}
+        return {"user": self.user, **sites, **left, **ratios}
+
+
+@dataclass(frozen=True)
+class TaskEvaluation:
+    """The class of a task."""
+
+    task: TaskProgress
+    task_class: int
+
+    def row(self) -> TaskRow:
+        """As PanDA keeps it."""
+        task = self.task
+        return TaskRow(
+            task.jeditaskid,
+            {
+                "task_id": task.jeditaskid,
+                "user": task.user,
+                "gshare": task.share,
+                "n_files_total": task.files,
+                "n_files_finished": task.finished,
+                "n_files_failed": task.failed,
+                "pct_finished": known_or_none(task.percent_finished),
+                "pct_failed": known_or_none(task.percent_failed),
+                "class": self.task_class,
+            },
+        )
+
+
+def evaluate_users(
+    jobs: Iterable[UserJobs], sites: Mapping[str, KnownSite], terms: ClassTerms
+) -> dict[str, UserEvaluation]:
+    """Users by name, those that have jobs at queues of the grid whose class is known."""
+    found: dict[str, dict[int, SiteJobs]] = {}
+    for one in jobs:
+        site = sites.get(one.queue)
+        if site is None or site.resource_type != GRID:
+            continue
+        at = found.setdefault(one.user, {})
+        at[site.site_class] = at.get(site.site_class, SiteJobs()).plus(one)
+    return {user: _user(user, found[user], terms) for user in sorted(found)}
+
+
+def _user(user: str, at: Mapping[int, SiteJobs], terms: ClassTerms) -> UserEvaluation:
+    hi, mid = (at.get(site_class, SiteJobs()).slots_running for site_class in (SITE_HI, SITE_MID))
+    left_a, left_b = max(terms.threshold_a - hi, 0.0), max(terms.threshold_b - hi - mid, 0.0)
+    return UserEvaluation(user, at, left_a, left_b, left_a / terms.threshold_a, left_b / terms.threshold_b)
+
+
+def user_row(users: Mapping[str, UserEvaluation]) -> MetricRow:
+    """All users as PanDA keeps them: in one row."""
+    return MetricRow(USER_METRIC, {user: one.document for user, one in users.items()})
+
+
+def class_by_user(task: TaskProgress, users: Mapping[str, UserEvaluation]) -> int | None:
+    """The class of a task before it is helped; None when nothing is known of its user."""
+    if task.share == EXPRESS_SHARE:
+        return CLASS_S
+    user = users.get(task.user)
+    if user is None:
+        return None
+    if user.left_a > 0:
+        return CLASS_A
+    return CLASS_B if user.left_b > 0 else CLASS_C
+
+
+def may_be_helped(task: TaskProgress, class_of_user: int | None, terms: ClassTerms) -> bool:
+    """Whether enough of the input is done: only then the jobs that are left need to be counted."""
+    if class_of_user not in (CLASS_A, CLASS_B):
+        return False
+    # without files the percentage is NaN, which is not enough for anything
+    return task.percent_finished >= (terms.progress_a if class_of_user == CLASS_A else terms.progress_b)
+
+
+def evaluate_task(
+    task: TaskProgress, users: Mapping[str, UserEvaluation], jobs: Mapping[int, int], terms: ClassTerms
+) -> TaskEvaluation | None:
+    """The class of a task; None when nothing is known of its user.
+
+    Args:
+        task: and its progress.
+        users: as evaluated.
+        jobs: how many jobs each task had, for those that :func:`may_be_helped`.
+        terms: of the classes.
+    """
+    task_class = class_by_user(task, users)
+    if task_class is None:
+        return None
+    if may_be_helped(task, task_class, terms):
+        most = terms.jobs_a if task_class == CLASS_A else terms.jobs_b
+        if 0 < jobs_left(task, jobs.get(task.jeditaskid, 0)) <= most:
+            task_class = CLASS_S
+    return TaskEvaluation(task, task_class)
+
+
+def jobs_left(task: TaskProgress, jobs: int) -> int:
+    """Of the jobs of a task, what is to be expected for the files that are not done."""
+    remaining = max(task.files - task.finished - task.failed, 0)
+    return jobs * remaining // task.files if task.files > 0 else 0

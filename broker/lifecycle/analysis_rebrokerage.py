@@ -1,0 +1,129 @@
+"""Rebrokerage of users' jobs: which submissions make no progress at their queue. Pure.
+
+A submission is judged as a whole, by the time since which it waits and by whether any of its jobs did anything lately.
+Source: PanDA, timeout and rebrokerage rules, analysis rebrokerage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from broker.lifecycle.queue_state import QueueState
+
+RULE = "analysis_rebrokerage"
+ANALYSIS_LABELS = ("user", "panda")
+IMMEDIATELY = ("offline", "test")
+"""Statuses of queues at which neither the timeout nor recent activity is asked for."""
+
+Outcome = Literal[
+    "rebrokered",
+    "unknown_queue",
+    "paused",
+    "disableReassign",
+    "unreadable",
+    "time_unknown",
+    "too_young",
+    "fresh",
+    "active",
+]
+
+
+@dataclass(frozen=True)
+class JobSet:
+    """Jobs of one submission of a user that wait at a queue. Times are naive UTC, as PanDA stores them.
+
+    Attributes:
+        table: ``jobsactive4`` for activated and starting jobs, ``jobsdefined4`` for defined and assigned ones.
+        jeditaskid: the task.
+        jobdefinitionid: the submission.
+        produsername: the user.
+        queue: where they wait.
+        workinggroup: the group that they were submitted for; None for the user's own.
+        waits_since: when the first of them was activated, or the last of them made; None when nobody knows.
+        active_at: when another job of the submission last changed its state there, other than by failing, being closed
+            or starting; None when none did for as long as is asked for.
+    """
+
+    table: Literal["jobsactive4", "jobsdefined4"]
+    jeditaskid: int
+    jobdefinitionid: int
+    produsername: str | None
+    queue: str
+    workinggroup: str | None
+    waits_since: datetime | None
+    active_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class AnalysisLimits:
+    """The limits in force, in seconds.
+
+    Attributes:
+        timeout_s: of sets without a group, and of groups without a value of their own.
+        by_group_s: of groups that have one.
+        activity_s: how long ago activity still counts.
+        least_wait_s: sets that wait for less are not looked at.
+    """
+
+    timeout_s: float
+    by_group_s: Mapping[str, float]
+    activity_s: float
+    least_wait_s: float
+
+    def of(self, group: str | None) -> float:
+        """The timeout for a group."""
+        return self.by_group_s.get(group, self.timeout_s) if group else self.timeout_s
+
+
+@dataclass(frozen=True)
+class SetVerdict:
+    """What is done about a set: the outcome, for how long it waits, and the limit that it was compared with (s)."""
+
+    jobs: JobSet
+    outcome: Outcome
+    value_s: float | None
+    limit_s: float
+
+
+def judge(jobs: JobSet, queue: QueueState | None, limits: AnalysisLimits, now: datetime) -> SetVerdict:
+    """Judge one set at ``now`` (naive UTC). One that waits exactly as long as the timeout is rebrokered.
+
+    Args:
+        jobs: the set.
+        queue: its queue; None when it is not on record.
+        limits: the limits in force.
+        now: the instant.
+    """
+    immediately = queue is not None and queue.status in IMMEDIATELY
+    limit_s = limits.least_wait_s if immediately else limits.of(jobs.workinggroup)
+    value_s = None if jobs.waits_since is None else (now - jobs.waits_since).total_seconds()
+    return SetVerdict(jobs, _outcome(jobs, queue, limits, now, value_s, immediately=immediately), value_s, limit_s)
+
+
+def _outcome(
+    jobs: JobSet,
+    queue: QueueState | None,
+    limits: AnalysisLimits,
+    now: datetime,
+    value_s: float | None,
+    *,
+    immediately: bool,
+) -> Outcome:
+    if queue is None:
+        return "unknown_queue"
+    if queue.exempt is not None:
+        return queue.exempt
+    if value_s is None:
+        return "time_unknown"
+    if value_s <= limits.least_wait_s:
+        return "too_young"
+    if immediately:
+        return "rebrokered"
+    if value_s < limits.of(jobs.workinggroup):
+        return "fresh"
+    if jobs.active_at is not None and jobs.active_at > now - timedelta(seconds=limits.activity_s):
+        return "active"
+    return "rebrokered"

@@ -1,0 +1,198 @@
+"""What a job description says beside its requirements: the keywords of JDL that have a meaning here, checked.
+
+A keyword that restricts where a job may run, or what it needs, and that nobody here would honour is refused. One that
+concerns the job alone is kept. Source: DIRAC RFC 7, standard keywords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from broker.pools.description import REQUIREMENTS, Attribute, Section
+from broker.pools.literals import NumberLiteral, checked_text, decimal_text
+from broker.pools.problems import RequirementRefused
+
+ANY = "any"
+MOST_SECONDS = 2**31 - 1
+MOST_CORES = 999
+HIGHEST_PRIORITY = 10
+#: Keywords of one text, with the most characters that there is room for.
+_TEXTS = {"JobName": 256, "Executable": 128, "JobType": 64, "Owner": 60, "OwnerGroup": 20}
+_LISTS = ("Site", "BannedSite", "BannedSites", "Platform")
+_NUMBERS = {"CPUTime": (1, MOST_SECONDS), "NumberOfProcessors": (1, MOST_CORES), "Priority": (0, HIGHEST_PRIORITY)}
+_VOS = ("VirtualOrganization", "VO")
+#: Nobody here would honour these, and without them the job might run where it cannot.
+_NOT_HONOURED = {
+    "Tag": "write what the job needs as a requirement",
+    "Tags": "write what the job needs as a requirement",
+    "RequiredTag": "write what the job needs as a requirement",
+    "GridCE": "write what the CE must have as a requirement",
+    "MaxRAM": "write it as the requirement Memory",
+    "MinRAM": "write it as the requirement Memory",
+    "WholeNode": "write it as a requirement that resources declare",
+    "MinNumberOfProcessors": "write NumberOfProcessors",
+    "MaxNumberOfProcessors": "write NumberOfProcessors",
+    "InputData": "a job that reads data is submitted as a task with an input dataset",
+    "Parameters": "submit each of the jobs",
+    "SubmitPool": "it is worked out from the requirements",
+}
+KNOWN = (*_TEXTS, *_LISTS, *_NUMBERS, *_VOS, *_NOT_HONOURED, "Arguments", REQUIREMENTS)
+_BY_LOWER = {name.lower(): name for name in KNOWN}
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """One job.
+
+    Attributes:
+        executable: what it runs.
+        name: of the job; None when it says none.
+        arguments: of the executable, as they were written.
+        sites: of which one is wanted, sorted; none: any.
+        banned_sites: that are not wanted, sorted.
+        platforms: of which one is wanted, sorted; none: any.
+        cpu_time_s: normalised CPU seconds (HS06 s) that it needs.
+        cores: processors that it needs.
+        priority: from 0 to 10.
+        job_type: kind of work.
+        owner: who it is for.
+        owner_group: the group of the owner.
+        vo: virtual organisation that the description is written for, lower case.
+        kept: everything else, by name; it decides nothing.
+    """
+
+    executable: str
+    name: str | None = None
+    arguments: str | None = None
+    sites: tuple[str, ...] = ()
+    banned_sites: tuple[str, ...] = ()
+    platforms: tuple[str, ...] = ()
+    cpu_time_s: int | None = None
+    cores: int | None = None
+    priority: int | None = None
+    job_type: str | None = None
+    owner: str | None = None
+    owner_group: str | None = None
+    vo: str | None = None
+    kept: Mapping[str, Any] = field(default_factory=dict)
+
+
+def job_request(description: Section) -> JobRequest:
+    """The job in a description.
+
+    Raises:
+        RequirementRefused: ``keyword-case``, ``not-honoured``, ``bad-value``, ``impossible-site`` or
+            ``no-executable``, with name and place.
+    """
+    for attribute in description:
+        _check_keyword(attribute)
+    given = description.attributes
+    texts = {name: _text(given[name], width) for name, width in _TEXTS.items() if name in given}
+    lists = {name: _list(given[name]) for name in _LISTS if name in given}
+    numbers = {name: _whole(given[name], *limits) for name, limits in _NUMBERS.items() if name in given}
+    banned = tuple(sorted({*lists.get("BannedSite", ()), *lists.get("BannedSites", ())}))
+    sites = lists.get("Site", ())
+    if sites and not set(sites) - set(banned):
+        raise RequirementRefused("impossible-site", "every site of Site is banned", "Site", given["Site"].place)
+    if not texts.get("Executable"):
+        raise RequirementRefused("no-executable", "a job to be run names its Executable", "Executable")
+    return JobRequest(
+        texts["Executable"],
+        texts.get("JobName"),
+        _arguments(given.get("Arguments")),
+        sites,
+        banned,
+        lists.get("Platform", ()),
+        numbers.get("CPUTime"),
+        numbers.get("NumberOfProcessors"),
+        numbers.get("Priority"),
+        texts.get("JobType"),
+        texts.get("Owner"),
+        texts.get("OwnerGroup"),
+        _vo(given),
+        {one.name: plain_value(one.value) for one in description if one.name not in KNOWN},
+    )
+
+
+def plain_value(value: object) -> Any:
+    """A value as JSON has it; numbers as the text that was written."""
+    if isinstance(value, Section):
+        return {one.name: plain_value(one.value) for one in value}
+    if isinstance(value, NumberLiteral):
+        return value.text
+    if isinstance(value, list | tuple):
+        return [plain_value(one) for one in value]
+    return str(value)
+
+
+def _check_keyword(attribute: Attribute) -> None:
+    known = _BY_LOWER.get(attribute.name.lower())
+    if known is not None and known != attribute.name:
+        raise RequirementRefused("keyword-case", f"write it {known}", attribute.name, attribute.place)
+    if attribute.name in _NOT_HONOURED:
+        hint = _NOT_HONOURED[attribute.name]
+        raise RequirementRefused("not-honoured", f"nobody here looks at it; {hint}", attribute.name, attribute.place)
+
+
+def _text(attribute: Attribute, width: int) -> str:
+    if not isinstance(attribute.value, str):
+        raise _bad(attribute, "one text is wanted")
+    try:
+        text = checked_text(attribute.value)
+    except RequirementRefused as refused:
+        raise RequirementRefused(refused.code, refused.detail, attribute.name, attribute.place) from refused
+    if len(text) > width:
+        raise _bad(attribute, f"{len(text)} characters; {width} are allowed")
+    return text
+
+
+def _list(attribute: Attribute) -> tuple[str, ...]:
+    """The texts of a list, or of one text between commas; none when one of them is ANY."""
+    value = attribute.value
+    if isinstance(value, Section | NumberLiteral):
+        raise _bad(attribute, "a text or a list of texts is wanted")
+    found = set()
+    for member in value.split(",") if isinstance(value, str) else value:
+        if not isinstance(member, str):
+            raise _bad(attribute, "a list of texts is wanted")
+        if member.strip():
+            found.add(_text(Attribute(attribute.name, member, attribute.place), 255))
+    allows_all = any(one.lower() == ANY for one in found)
+    if allows_all and attribute.name.startswith("Banned"):
+        raise _bad(attribute, "ANY would ban every site")
+    return () if allows_all else tuple(sorted(found))
+
+
+def _whole(attribute: Attribute, least: int, most: int) -> int:
+    value = attribute.value
+    text = value.text if isinstance(value, NumberLiteral) else value
+    try:
+        number = Decimal(decimal_text(text)) if isinstance(text, str) else None
+    except RequirementRefused:
+        number = None
+    if number is None or number != int(number) or not least <= number <= most:
+        raise _bad(attribute, f"a whole number from {least} to {most} is wanted")
+    return int(number)
+
+
+def _arguments(attribute: Attribute | None) -> str | None:
+    if attribute is None:
+        return None
+    value = plain_value(attribute.value)
+    if isinstance(value, dict):
+        raise _bad(attribute, "a text is wanted")
+    return value if isinstance(value, str) else " ".join(value)
+
+
+def _vo(given: Mapping[str, Attribute]) -> str | None:
+    named = {_text(given[name], 64).lower() for name in _VOS if name in given}
+    if len(named) > 1:
+        raise _bad(given[_VOS[0]], f"{' and '.join(_VOS)} name different ones")
+    return next(iter(named), None)
+
+
+def _bad(attribute: Attribute, wanted: str) -> RequirementRefused:
+    return RequirementRefused("bad-value", wanted, attribute.name, attribute.place)

@@ -1,0 +1,78 @@
+"""Rows of PanDA's tables to what classes are made from. A row that cannot be used is left out, with its reason.
+
+Source: PanDA data model, schedconfig, global_shares and metrics.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from broker.domain.classification import GRID, QueueAbout
+from broker.domain.work import LeftOut
+from broker.snapshot.readings import BadValueError, json_object, lenient_number, name, number, seconds, text
+
+#: Characters of one document of a metric: that of users holds an entry for each of them.
+MAX_METRIC_CHARACTERS = 64_000_000
+
+Row = Mapping[str, Any]
+
+
+def queues_about(rows: Iterable[Row], left_out: list[LeftOut]) -> dict[str, QueueAbout]:
+    """From ``schedconfig_json`` (``panda_queue``, ``data`` as text), by name: the nickname, else that of the row."""
+    found: dict[str, QueueAbout] = {}
+    for row in rows:
+        try:
+            data = json_object(row["data"], "data")
+            nickname = data.get("nickname")
+            queue = name(row["panda_queue"] if nickname in (None, "") else nickname, "nickname")
+            kind = text(data.get("resource_type"), "resource_type") or GRID
+            workflow = text(data.get("workflow"), "workflow")
+        except BadValueError as bad:
+            left_out.append(LeftOut("queues", str(row["panda_queue"])[:80], bad.code, str(bad)))
+            continue
+        corepower = lenient_number(data.get("corepower"), "corepower", math.nan, [])
+        # a second row of the same name is left out, as in the snapshot
+        found.setdefault(queue, QueueAbout(kind, workflow, corepower))
+    return found
+
+
+def known_sites(
+    rows: Iterable[Row], now_s: float, limit_s: float, left_out: list[LeftOut]
+) -> dict[str, tuple[int, str]]:
+    """Class and kind of resource of each queue, from rows of ``analy_site_eval`` up to ``limit_s`` old."""
+    found: dict[str, tuple[int, str]] = {}
+    for row in rows:
+        try:
+            # NaN compares false: a row without a time is as good as too old
+            if not now_s - seconds(row["timestamp"], "timestamp") <= limit_s:
+                continue
+            queue = name(row["computingsite"], "computingsite")
+            document = json_object(row["value_json"], "value_json", MAX_METRIC_CHARACTERS)
+            site_class = number(document.get("class"), "class")
+            if site_class not in (-1, 0, 1):
+                raise BadValueError("no_class", "class", document.get("class"))
+            kind = text(document.get("resource_type"), "resource_type") or GRID
+        except BadValueError as bad:
+            left_out.append(LeftOut("metrics", str(row["computingsite"])[:80], bad.code, str(bad)))
+            continue
+        found[queue] = (int(site_class), kind)
+    return found
+
+
+def share_values(rows: Iterable[Row], left_out: list[LeftOut]) -> list[tuple[str, float, str | None]]:
+    """Name, percentage of the parent, and parent of each share; a share without a percentage has none of it."""
+    found = []
+    for row in rows:
+        try:
+            share = name(row["name"], "name")
+            value = number(row["value"], "value", 0.0)
+            if value < 0:
+                raise BadValueError("negative", "value", value)
+            parent = text(row["parent"], "parent") or None
+        except BadValueError as bad:
+            left_out.append(LeftOut("global_shares", str(row["name"])[:80], bad.code, str(bad)))
+            continue
+        found.append((share, value, parent))
+    return found
