@@ -1,0 +1,81 @@
+"""Which PanDA queue a queue of the grid belongs to, and resources made from the queues of PanDA.
+
+A pilot that runs in Site/CE/queue serves the PanDA queue that the parameter ``PandaQueue`` names; without one, the PanDA
+queue called like the queue. Many queues of the grid may belong to one PanDA queue. Source: this broker; DIRAC RFC 7 knows no
+PanDA queues.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from broker.pools.resources import QueueName, Resources
+
+PARAMETER = "PandaQueue"
+
+#: Parameters of a queue of PanDA, by the key of its configuration that they are read from.
+FIGURES = {
+    "Memory": "maxrss",
+    "Cores": "corecount",
+    "Disk": "maxwdir",
+    "WallTime": "maxtime",
+    "CorePower": "corepower",
+    "Capability": "capability",
+    "Region": "region",
+    "Tier": "tier",
+}
+
+
+def panda_queues(resources: Resources) -> dict[QueueName, str | None]:
+    """For each queue the PanDA queue that it names for every VO; None where it names none, or several."""
+    named: dict[QueueName, str | None] = {}
+    for queue in resources.effective(""):
+        value = queue.parameters.get(PARAMETER)
+        named[queue.name] = value if isinstance(value, str) else None
+    return named
+
+
+def document_of(queues: Iterable[tuple[str, str | None, Mapping[str, Any]]]) -> str:
+    """Resources, as JSON, made from PanDA's queues: (name, site, configuration).
+
+    Each queue stands at its site with one CE and queue for every entry of ``queues`` in its configuration, or with one of
+    its own name. Its parameters are the figures of the configuration and the entries of its ``params``.
+    """
+    sites: dict[str, Any] = {}
+    for name, site, data in queues:
+        parameters = _parameters(data) | {PARAMETER: name}
+        ces = sites.setdefault(_plain(site or name), {"ces": {}})["ces"]
+        for ce, queue in sorted(_places(name, data)):
+            ces.setdefault(_plain(ce), {"queues": {}})["queues"][_plain(queue)] = {"params": parameters}
+    return json.dumps({"resources": sites}, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+
+
+def _parameters(data: Mapping[str, Any]) -> dict[str, Any]:
+    free = data.get("params")
+    found = dict(free) if isinstance(free, dict) else {}
+    figures = {parameter: data.get(key) for parameter, key in FIGURES.items()}
+    return {key: _value(value) for key, value in (found | figures).items() if _value(value) not in (None, "", [])}
+
+
+def _value(value: Any) -> Any:
+    """A text or a list of texts; None for what no job can ask for."""
+    if isinstance(value, list):
+        return [str(one) for one in value if isinstance(one, str | int | float)]
+    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, str | int | float) else None
+
+
+def _places(name: str, data: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """The CEs and queues that the configuration names; an entry without a name of its own goes by the PanDA queue's."""
+    entries = data.get("queues")
+    found = set()
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict):
+            ce = entry.get("ce_name") or entry.get("ce_endpoint") or name
+            found.add((str(ce), str(entry.get("ce_queue_name") or name)))
+    return found or {(name, name)}
+
+
+def _plain(name: str) -> str:
+    return name.replace("/", "_")
