@@ -66,12 +66,14 @@ class CycleRequest:
         dry_run: write nothing.
         independent: let every task meet the same grid; nothing is written.
         tell: called with one object for each thing that was decided; None when nobody listens.
+        by_hand: somebody asked for this very cycle; work that is only due from time to time is done now.
     """
 
     task_ids: tuple[int, ...] | None = None
     dry_run: bool = False
     independent: bool = False
     tell: Callable[[dict[str, Any]], None] | None = None
+    by_hand: bool = False
 
     @property
     def writes(self) -> bool:

@@ -33,6 +33,7 @@ from broker.rules.analysis.too_short import TooShort
 from broker.rules.analysis.user_queue_length import UserQueueLength
 from broker.rules.contract import Filter, GroupFilter, LoadCut, LoadWeight, Weight
 from broker.rules.cuts.below_min_weight import BelowMinWeight
+from broker.rules.filters.asked_site import AskedSite
 from broker.rules.filters.direct_access import DirectAccess
 from broker.rules.filters.draining import Draining
 from broker.rules.filters.max_core_count import MaxCoreCount
@@ -43,6 +44,7 @@ from broker.rules.filters.min_walltime import MinWalltime
 from broker.rules.filters.pilots import Pilots
 from broker.rules.filters.requested_cores import RequestedCores
 from broker.rules.filters.shortwalltime import Shortwalltime
+from broker.rules.filters.submit_pool import SubmitPool
 
 NAME = "analysis_job"
 
@@ -51,6 +53,9 @@ PERSISTENT: tuple[Filter | GroupFilter, ...] = (
     NoInputData(),
     # what closes a queue for everybody
     OpenQueue(),
+    # what the job requires of resources: whoever asks, goes nowhere else
+    AskedSite(),
+    SubmitPool(),
     # what the queue's owners decided
     NoShare(),
     # what the job is

@@ -10,6 +10,7 @@ from broker.engine.chain import Chain
 from broker.rules.contract import Filter, GroupFilter, LoadCut, LoadWeight, Weight
 from broker.rules.cuts.below_min_weight import BelowMinWeight
 from broker.rules.cuts.cap import Cap
+from broker.rules.filters.asked_site import AskedSite
 from broker.rules.filters.connectivity import Connectivity
 from broker.rules.filters.core_count import CoreCount
 from broker.rules.filters.direct_access import DirectAccess
@@ -53,6 +54,7 @@ from broker.rules.filters.shortwalltime import Shortwalltime
 from broker.rules.filters.software import Software
 from broker.rules.filters.source_blacklist import SourceBlacklist
 from broker.rules.filters.status import Status
+from broker.rules.filters.submit_pool import SubmitPool
 from broker.rules.filters.t1weight import T1weight
 from broker.rules.filters.transferring import Transferring
 from broker.rules.filters.write_lan_blacklist import WriteLanBlacklist
@@ -77,6 +79,9 @@ FILTERS: tuple[Filter | GroupFilter, ...] = (
     # work that must not wait keeps away from queues that may
     Opportunistic(),
     Inactive(),
+    # what the job requires of resources: whoever asks, goes nowhere else
+    AskedSite(),
+    SubmitPool(),
     # what the queue's owners decided
     Zeroshare(),
     # what the job is

@@ -65,7 +65,8 @@ def run(
         raise WrongUsageError(f"no such agent: {agent}", "broker run", f"known are {known}")
     until(at)  # a wrong time is told before anything is opened
     told: list[dict[str, Any]] = []
-    request = CycleRequest(tuple(task) if task else None, dry_run, independent, print_json if json else told.append)
+    tasks = tuple(task) if task else None
+    request = CycleRequest(tasks, dry_run, independent, print_json if json else told.append, by_hand=True)
     configuration = load(config_file("agents.yaml", settings_of(context).config), registry.NAMES)
     folder = settings_of(context).config
     process = load_process(config_file("broker.yaml", folder), folder)

@@ -26,6 +26,9 @@ class JobFacts:
     initial: Bools  # (T, Q) candidates before any rule
     single: Bools  # (T, 1) exactly one pre-assigned queue
     listed: Bools  # (T, 1) several pre-assigned queues, or a merge near its unmerged files
+    # -- what the chunk's jobs require of Site, CE and queue; (1, 1) when no chunk of the block requires anything
+    site_admitted: Bools  # (T, Q) the queue has a place at a site that is asked for and not banned
+    pool_admitted: Bools  # (T, Q) such a place is eligible for the chunk's SubmitPool
     # -- what kind of chunk
     express: Bools  # (T, 1) processingType urgent, or priority of 1000 and more
     event_service: Bools  # (T, 1) event service without job cloning

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import Bools, Floats, Ints, Texts
 
+#: Marks a column that stored work may lack, as it came later: its metadata holds the value of every row then.
+LATER = "later"
+
 
 @dataclass(frozen=True)
 class WorkTable:
@@ -104,6 +107,8 @@ class WorkTable:
     accepted_cores: Texts  # cores of a slot that are accepted (see broker.domain.alternatives); None: not asked
     # -- what became of earlier jobs (see broker.domain.taken_back)
     taken_back: Texts  # queues from which jobs of the dataset were taken back, and when; None without
+    # -- what the jobs require of resources (see broker.domain.asked_places)
+    asked_places: Texts = field(metadata={LATER: None})  # their SubmitPool, sites and banned sites; None without
 
     def __len__(self) -> int:
         return len(self.jeditaskid)

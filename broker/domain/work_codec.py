@@ -13,7 +13,7 @@ import numpy as np
 
 from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import Ints, taken
-from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
+from broker.domain.work import LATER, InputTable, ReplicaTable, Work, WorkTable
 
 #: Bytes that the work of one chunk may unpack to.
 MAX_WORK_BYTES = 64 * 1024 * 1024
@@ -175,12 +175,18 @@ def table_of(kind: type[TableT], columns: dict[str, list[Any]]) -> TableT:
     """
     arrays = {}
     for field in dataclasses.fields(cast(Any, kind)):
+        if LATER in field.metadata and field.name not in columns:
+            columns = columns | {field.name: [field.metadata[LATER]] * _rows_of(columns)}
         if field.name not in columns:
             raise WorkCorruptError(f"the stored work has no column {field.name}: it is of another engine version")
         arrays[field.name] = _column(str(field.type), columns[field.name])
     if len({len(column) for column in arrays.values()}) > 1:
         raise WorkCorruptError("the stored work of a decision has columns of different lengths")
     return kind(**arrays)
+
+
+def _rows_of(columns: dict[str, list[Any]]) -> int:
+    return max((len(column) for column in columns.values()), default=0)
 
 
 def _column(type_name: str, values: list[Any]) -> Any:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, Texts
+from broker.domain.arrays import Bools, Floats, Ints, Texts, distinct
+from broker.domain.asked_places import parse_asked_places
 from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
 from broker.domain.software import QueueOffer, SoftwareOffers
@@ -220,6 +221,7 @@ def job_facts(
         initial=cycle.initial[rows],
         single=cycle.single[rows, None],
         listed=cycle.listed[rows, None],
+        **_admitted(snapshot, work.asked_places[rows]),
         express=express[:, None],
         event_service=event_service[:, None],
         es_high=es_high[:, None],
@@ -252,6 +254,18 @@ def job_facts(
 def running_cores_at(grid: GridFacts, work: WorkTable, rows: slice) -> Floats:
     """(T, Q): running cores of the chunk's VO and label at the unified queue."""
     return running_cores(grid.snapshot, work.vo[rows], work.prodsourcelabel[rows])[:, grid.queues.unified]
+
+
+def _admitted(snapshot: Snapshot, asked: Texts) -> dict[str, Any]:
+    """The queues that have a place at the sites and in the pool that each chunk asks for."""
+    distinct_texts, code = distinct(asked)
+    if distinct_texts in ([], [None]):
+        everywhere = np.ones((1, 1), dtype=np.bool_)
+        return {"site_admitted": everywhere, "pool_admitted": everywhere}
+    unified = snapshot.unified
+    found = [snapshot.pools.admitted(parse_asked_places(text), unified.atlas_site) for text in distinct_texts]
+    at_site, in_pool = (np.array(masks)[:, snapshot.queues.unified][code] for masks in zip(*found, strict=True))
+    return {"site_admitted": at_site, "pool_admitted": in_pool}
 
 
 def _walltime_undefined(work: WorkTable, rows: slice) -> Bools:

@@ -1,8 +1,8 @@
 """Which PanDA queue a queue of the grid belongs to, and resources made from the queues of PanDA.
 
-A pilot that runs in Site/CE/queue serves the PanDA queue that the parameter ``PandaQueue`` names; without one, the PanDA
-queue called like the queue. Many queues of the grid may belong to one PanDA queue. Source: this broker; DIRAC RFC 7 knows no
-PanDA queues.
+A pilot that runs in Site/CE/queue serves the PanDA queue that the parameter ``PandaQueue`` names; without one, the
+PanDA queue called like the queue. Many queues of the grid may belong to one PanDA queue. Source: this broker; DIRAC RFC
+7 knows no PanDA queues.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def panda_queues(resources: Resources) -> dict[QueueName, str | None]:
 def document_of(queues: Iterable[tuple[str, str | None, Mapping[str, Any]]]) -> str:
     """Resources, as JSON, made from PanDA's queues: (name, site, configuration).
 
-    Each queue stands at its site with one CE and queue for every entry of ``queues`` in its configuration, or with one of
-    its own name. Its parameters are the figures of the configuration and the entries of its ``params``.
+    Each queue stands at its site with one CE and queue for every entry of ``queues`` in its configuration, or with one
+    of its own name. Its parameters are the figures of the configuration and the entries of its ``params``.
     """
     sites: dict[str, Any] = {}
     for name, site, data in queues:
@@ -63,7 +63,9 @@ def _value(value: Any) -> Any:
     """A text or a list of texts; None for what no job can ask for."""
     if isinstance(value, list):
         return [str(one) for one in value if isinstance(one, str | int | float)]
-    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, str | int | float) else None
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, str | int | float) else None
 
 
 def _places(name: str, data: Mapping[str, Any]) -> set[tuple[str, str]]:

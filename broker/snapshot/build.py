@@ -18,6 +18,7 @@ from broker.snapshot import build_queues as queues
 from broker.snapshot.build_analysis import build_analysis
 from broker.snapshot.build_features import build_features
 from broker.snapshot.build_links import build_links
+from broker.snapshot.build_pools import build_pools
 from broker.snapshot.build_storages import build_relations, build_storages, storage_sharing
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot
@@ -67,6 +68,7 @@ def build_snapshot(
         jobs=counts,
         shares_storage=storage_sharing(table, relations, outputs, nuclei),
         features=features,
+        pools=build_pools(raw["pools"], unified, left_out),
         states=tuple(_with_left_out(state, left_out) for state in states),
         left_out=tuple(left_out),
         analysis=analysis,

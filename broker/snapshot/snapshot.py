@@ -11,6 +11,7 @@ from broker.domain.analysis import AnalysisGrid
 from broker.domain.arrays import Bools
 from broker.domain.feature_table import FeatureTable
 from broker.domain.grid import JobCounts, LinkMatrix, NucleusTable, RelationTable, StorageTable
+from broker.domain.pool_table import NO_POOLS, PoolTable
 from broker.domain.queues import QueueTable, SlotTable, UnifiedTable
 from broker.domain.work import LeftOut
 from broker.snapshot.sources import SourceState
@@ -38,6 +39,7 @@ class Snapshot:
     features: FeatureTable  # of unified queues
     states: tuple[SourceState, ...]
     left_out: tuple[LeftOut, ...]
+    pools: PoolTable = NO_POOLS
     analysis: AnalysisGrid = field(default_factory=AnalysisGrid)  # empty for the brokerages of production
 
     def unusable(self, sources: Collection[str]) -> list[SourceState]:

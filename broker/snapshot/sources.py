@@ -28,6 +28,7 @@ SOURCES = (
     "gpus",
     "replicas",
     "features",
+    "pools",
     "user_jobs",
     "metrics",
     "quota",

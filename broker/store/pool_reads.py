@@ -8,6 +8,9 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from broker.snapshot.build_pools import MEMBER_COLUMNS, MEMBERS, PLACE_COLUMNS, PLACES
+from broker.snapshot.raw import RawSource, Rows
+
 _OF_QUEUE = sa.text("""
     SELECT pool.pool_id FROM broker.resource_queues AS known
     JOIN broker.submit_pool_links AS link ON link.queue = known.number
@@ -29,6 +32,16 @@ _QUEUES = sa.text("""
            mapped.first_seen_at, mapped.confirmed_at
     FROM broker.submit_pool_queues AS mapped JOIN broker.resource_queues AS known USING (site, ce, queue)
     WHERE mapped.pool_id = :pool_id""")
+
+_PLACES = "SELECT number, site, ce, queue, panda_queue FROM broker.resource_queues ORDER BY number"
+_MEMBERS = """
+    SELECT pool.pool_id, string_agg(link.queue::text, ',' ORDER BY link.queue)
+    FROM broker.submit_pools AS pool LEFT JOIN broker.submit_pool_links AS link ON link.pool = pool.number
+    GROUP BY pool.pool_id ORDER BY pool.pool_id"""
+_REFRESHED = """
+    SELECT coalesce((SELECT refreshed_at FROM broker.submit_pool_refreshes),
+                    (SELECT min(coalesce(refreshed_at, created_at)) FROM broker.submit_pools))
+    WHERE EXISTS (SELECT FROM broker.submit_pools)"""
 
 #: More identifiers than this make an argument that a CE may refuse; the pilot then asks by itself.
 MOST_IN_ARGUMENTS = 100
@@ -114,3 +127,13 @@ def queues_of_pool(connection: sa.Connection, pool_id: str) -> list[MappedQueue]
     """The queues that are eligible for a pool, by name."""
     found = [MappedQueue(**row._mapping) for row in connection.execute(_QUEUES, {"pool_id": pool_id})]
     return sorted(found, key=lambda one: (one.site, one.ce, one.queue))
+
+
+def read_source(connection: sa.Connection) -> RawSource:
+    """The mapping as a source of the snapshot, as old as the last refresh; without pools it has no age."""
+    tables = {
+        PLACES: Rows(PLACE_COLUMNS, tuple(tuple(row) for row in connection.exec_driver_sql(_PLACES))),
+        MEMBERS: Rows(MEMBER_COLUMNS, tuple(tuple(row) for row in connection.exec_driver_sql(_MEMBERS))),
+    }
+    newest: datetime | None = connection.exec_driver_sql(_REFRESHED).scalar()
+    return RawSource("pools", tables, newest)

@@ -38,7 +38,8 @@ _STAGE = sa.text("""
     SET LOCAL work_mem = '64MB'""")
 _STAGE_QUEUES = sa.text("""
     INSERT INTO staged_queues
-    SELECT * FROM unnest(CAST(:sites AS text[]), CAST(:ces AS text[]), CAST(:queues AS text[]), CAST(:panda AS text[]))""")
+    SELECT * FROM unnest(CAST(:sites AS text[]), CAST(:ces AS text[]), CAST(:queues AS text[]),
+                         CAST(:panda AS text[]))""")
 _GONE_QUEUES = sa.text("""
     DELETE FROM broker.resource_queues AS known
     WHERE NOT EXISTS (SELECT FROM staged_queues AS found WHERE (found.site, found.ce, found.queue)

@@ -10,6 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.domain.asked_places import AskedPlaces, format_asked_places
 from broker.errors import BrokerError
 from broker.pools.eligibility import judge
 from broker.pools.panda_queues import panda_queues
@@ -52,8 +53,9 @@ _MISSING = """
     WHERE asked.pool_id IS NOT NULL
       AND NOT EXISTS (SELECT FROM broker.submit_pools AS pool WHERE pool.pool_id = asked.pool_id)
     ORDER BY 1"""
-_TASK_POOLS = sa.text("""
-    SELECT jeditaskid, pool_id FROM broker.task_requirements WHERE pool_id IS NOT NULL AND jeditaskid = ANY(:tasks)""")
+_ASKED = sa.text("""
+    SELECT jeditaskid, pool_id, sites, banned_sites FROM broker.task_requirements
+    WHERE jeditaskid = ANY(:tasks) AND (pool_id IS NOT NULL OR sites <> '[]' OR banned_sites <> '[]')""")
 
 
 class PoolCollision(BrokerError):
@@ -107,7 +109,7 @@ def register(connection: sa.Connection, pool: SubmitPool, now: datetime) -> Regi
     row = connection.execute(_UPSERT, values).one()
     if row.canonical != pool.canonical:
         raise PoolCollision(
-            f"{pool.pool_id} stands for {row.canonical[:200]}", "broker.submit_pools", "report both sets of requirements"
+            f"{pool.pool_id} stands for {row.canonical[:200]}", "broker.submit_pools", "report both definitions"
         )
     if row.refreshed_at is not None:
         return Registered(pool.pool_id, row.number, row.queue_count, False)
@@ -140,14 +142,15 @@ def restore_missing(connection: sa.Connection, names: Names, now: datetime) -> i
     return len(found)
 
 
-def pools_of_tasks(connection: sa.Connection, tasks: Sequence[int]) -> dict[int, str]:
-    """The pool of each of the tasks that has one."""
-    return {row.jeditaskid: row.pool_id for row in connection.execute(_TASK_POOLS, {"tasks": list(tasks)})}
+def read_asked_places(connection: sa.Connection, tasks: Sequence[int]) -> dict[int, str]:
+    """For each of the tasks that asks for a pool or for sites what it asks; see broker.domain.asked_places."""
+    return {
+        row.jeditaskid: format_asked_places(AskedPlaces(row.pool_id, tuple(row.sites), tuple(row.banned_sites)))
+        for row in connection.execute(_ASKED, {"tasks": list(tasks)})
+    }
 
 
-def _evaluate(
-    connection: sa.Connection, pool: SubmitPool, number: int, version: ResourceVersion, now: datetime
-) -> int:
+def _evaluate(connection: sa.Connection, pool: SubmitPool, number: int, version: ResourceVersion, now: datetime) -> int:
     queues = judge([pool], version.said.resources).eligible_queues(0)
     names = panda_queues(version.said.resources)
     found: dict[str, list[str]] = {

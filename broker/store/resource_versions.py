@@ -16,7 +16,8 @@ from broker.pools.resource_text import ResourceFile, read_resources
 from broker.snapshot.readings import BadValueError, json_object
 from broker.store.tables import TableCatalogue
 
-_NEWEST = sa.text("SELECT id, published_at, origin, kind, content FROM broker.resource_versions ORDER BY id DESC LIMIT 1")
+_NEWEST = sa.text("""
+    SELECT id, published_at, origin, kind, content FROM broker.resource_versions ORDER BY id DESC LIMIT 1""")
 _CHECKSUM = sa.text("SELECT checksum, origin FROM broker.resource_versions ORDER BY id DESC LIMIT 1")
 _PUBLISH = sa.text("""
     INSERT INTO broker.resource_versions (checksum, published_at, origin, kind, content)

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from broker.snapshot.build_links import KEYS
 from broker.snapshot.raw import RawSource, Rows
-from broker.store import feature_rows
+from broker.store import feature_rows, pool_reads
 from broker.store.tables import TableCatalogue
 from broker.store.worker_node_summaries import CPU_SUMMARY, GPU_SUMMARY, refreshed_for
 
@@ -208,6 +208,7 @@ def read_sources(
         tick()
     sources["jobs"] = _read_jobs(connection, catalogue, job_statistics)
     sources["features"] = feature_rows.read_source(connection)
+    sources["pools"] = pool_reads.read_source(connection)
     return sources
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
+
 import numpy as np
 import sqlalchemy as sa
 
-from broker.domain.arrays import Ints
+from broker.domain.arrays import Ints, texts
 from broker.domain.work import LeftOut
 from broker.store.lifecycle_memory import read_taken_back
+from broker.store.pool_registration import read_asked_places
 from broker.store.replica_reads import read_catalogue, read_named_files, read_rank_limits
 from broker.store.tables import TableCatalogue
 from broker.store.work_reads import WorkSelection, read_input_datasets, read_ready_files, read_tasks
@@ -48,7 +52,19 @@ def load_work(connection: sa.Connection, catalogue: TableCatalogue, selection: W
         *_waiting(datasets, masters, len(master_files)),
     )
     taken_back = read_taken_back(connection, tasks.jeditaskid.tolist())
-    return assemble(tasks, datasets, rules, chunks, inputs, places, left_out, taken_back)
+    work = assemble(tasks, datasets, rules, chunks, inputs, places, left_out, taken_back)
+    return _with_asked_places(work, read_asked_places(connection, tasks.jeditaskid.tolist()))
+
+
+def _with_asked_places(work: CycleWork, asked: Mapping[int, str]) -> CycleWork:
+    """The work with what the jobs of each task require of Site, CE and queue."""
+    if not asked:
+        return work
+    chunks = work.work.chunks
+    column = texts(asked.get(task) for task in chunks.jeditaskid.tolist())
+    return dataclasses.replace(
+        work, work=dataclasses.replace(work.work, chunks=dataclasses.replace(chunks, asked_places=column))
+    )
 
 
 def _load_places(

@@ -153,6 +153,7 @@ def _work_table(
         longest_run_events=sizes.longest_run_events,
         ready_events=sizes.ready_events,
         accepted_cores=np.full(len(task), None, dtype=np.object_),
+        asked_places=np.full(len(task), None, dtype=np.object_),
         taken_back=taken_back,
         **columns,
     )

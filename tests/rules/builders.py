@@ -101,6 +101,8 @@ QUEUE_FACTS: tuple[str, ...] = (
 QUEUE_FACTS += ("average_diskio_kbps", "space_free_gb", "can_read", "can_write")
 FACTS: dict[str, Any] = {
     "initial": True,
+    "site_admitted": True,
+    "pool_admitted": True,
     "tag": "Simulation",
     "has_nucleus": True,
     "nucleus_wan": True,

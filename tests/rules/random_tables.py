@@ -55,6 +55,7 @@ POOLS: dict[str, list[Any]] = {
     "ready_events": [N, 0, 1000],
     "accepted_cores": [N, "1", "8", "2-16", "4-!8"],
     "taken_back": [N, f"{NOW_S - 6 * 3600!r} QUEUE_A", f"{NOW_S - 6 * 3600 + 1!r} QUEUE_A\n{NOW_S!r} QUEUE_B"],
+    "asked_places": [N, '["sp1-a",[],[]]', '[null,["A"],[]]', '["sp1-a",["A"],["B"]]'],
     "queue_unified_name": ["QUEUE_A", "QUEUE_B", "QUEUE_C"],
     "status": [N, "online", "offline", "test"],
     "resource_type": [N, "SCORE", "MCORE"],

@@ -63,6 +63,7 @@ def test_a_rule_introduces_itself(rule: Filter) -> None:
     assert set(rule.sources) <= {
         "queues", "storages", "links", "jobs", "pilots", "workers", "slots", "replicas", "software", "gpus",
         "features",
+        "pools",
     }  # fmt: skip
 
 

@@ -1,0 +1,57 @@
+"""Which places of the grid belong to which queue, and which of them are eligible for which SubmitPool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Ints, Texts
+from broker.domain.asked_places import AskedPlaces
+
+
+@dataclass(frozen=True)
+class PoolTable:
+    """Places (length N): a Site/CE/queue each, by rising number; and pools (length P).
+
+    ``unified`` points into UnifiedTable. ``members`` has the numbers of the eligible places of a pool, with commas.
+    """
+
+    number: Ints
+    site: Texts
+    unified: Ints
+    pool: Texts
+    members: Texts
+
+    @cached_property
+    def _members_of(self) -> dict[str | None, str | None]:
+        return dict(zip(self.pool.tolist(), self.members.tolist(), strict=True))
+
+    def admitted(self, asked: AskedPlaces, own_sites: Texts) -> tuple[Bools, Bools]:
+        """For each unified queue whether it has a place at the sites asked for, and one of the pool there.
+
+        ``own_sites`` (U,): the site of each queue, which counts where nothing is known of its places.
+        """
+        at_site = np.array([asked.admits(site) for site in own_sites.tolist()], dtype=np.bool_)
+        at_site[self.unified] = False
+        right = np.array([asked.admits(site) for site in self.site.tolist()], dtype=np.bool_)
+        at_site[self.unified[right]] = True
+        if asked.pool is None:
+            return at_site, at_site
+        in_pool = np.zeros(len(own_sites), dtype=np.bool_)
+        in_pool[self.unified[right & np.isin(self.number, self._numbers(asked.pool))]] = True
+        return at_site, in_pool
+
+    def _numbers(self, pool: str) -> Ints:
+        members = self._members_of.get(pool)
+        return np.array(members.split(",") if members else [], dtype=np.int64)
+
+
+def _nothing() -> PoolTable:
+    text, whole = np.empty(0, dtype=np.object_), np.empty(0, dtype=np.int64)
+    return PoolTable(whole, text, whole, text, text)
+
+
+NO_POOLS = _nothing()
+"""Nothing is known of places, and there is no pool."""
