@@ -164,6 +164,7 @@ def write_mapping(
     copy_integers(Database.raw(connection), sql.Identifier("staged_links"), staged)
     connection.execute(_ANALYSE)
     removed = connection.execute(_GONE_LINKS, {"pools": mapping.pools[kept].tolist()}).rowcount
+    connection.execute(_GONE_QUEUES)
     added = connection.execute(_NEW_LINKS, {"now": now}).rowcount
     evaluated = {"pools": mapping.pools[kept].tolist(), "counts": mapping.counts[kept].tolist(), "now": now}
     connection.execute(_EVALUATED, evaluated)
@@ -178,7 +179,6 @@ def _write_queues(connection: sa.Connection, resources: Resources) -> Ints:
     columns = {"sites": [one.site for one in names], "ces": [one.ce for one in names]}
     values = columns | {"queues": [one.queue for one in names], "panda": [panda[one] for one in names]}
     connection.execute(_STAGE_QUEUES, values)
-    connection.execute(_GONE_QUEUES)
     connection.execute(_WRITE_QUEUES)
     numbers = {QueueName(site, ce, queue): number for site, ce, queue, number in connection.execute(_NUMBERS)}
     return np.array([numbers[name] for name in names], dtype=np.int64)

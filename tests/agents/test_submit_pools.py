@@ -1,0 +1,252 @@
+"""The agents that keep SubmitPools, and the brokerage of a task with requirements."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from agents import registry
+from agents.base import CycleContext, CycleRequest
+from agents.configuration import ConfigurationError
+from agents.cycle import run_cycle
+from agents.process import ProcessSettings
+from agents.submit_pool_refresh import SubmitPoolRefreshOptions
+from broker.store import leases
+from broker.store.agent_runs import RunRecord
+from broker.store.database import Database
+from broker.store.leases import LeaseTerms
+from broker.store.load_dump import load
+from broker.store.pool_cleanup import remove_unused
+from broker.store.pool_registration import Asked, attach, register
+from broker.store.resource_versions import ResourceText, publish
+from tests.brokerages import small_grid
+from tests.conftest import TestServer
+from tests.store.pool_grid import (
+    PLACES,
+    add_task,
+    at,
+    emptied,
+    execute,
+    mapping_of,
+    pool_for,
+    publish_places,
+    rows,
+    shared_database,
+)
+
+
+@pytest.fixture(scope="module")
+def shared(test_server: TestServer) -> Iterator[Database]:
+    yield from shared_database(test_server)
+
+
+@pytest.fixture
+def database(shared: Database) -> Database:
+    return emptied(shared)
+
+
+def run(
+    database: Database, name: str, seconds: float, options: dict[str, Any] | None = None, **request: Any
+) -> tuple[RunRecord, list[dict[str, Any]]]:
+    """One cycle of an agent, and what it told."""
+    agent, told = registry.make(name, options or {}, ProcessSettings()), list[dict[str, Any]]()
+    asked = CycleRequest(tell=told.append, **request)
+    with database.begin() as connection:
+        lease = leases.acquire(connection, name, "test", LeaseTerms()).lease if asked.writes else None
+    record = run_cycle(agent, CycleContext(database, at(seconds), 1, 60.0, asked, lease=lease))
+    if lease is not None:
+        with database.begin() as connection:
+            leases.release(connection, lease)
+    return record, told
+
+
+def refresh(database: Database, seconds: float, **values: Any) -> RunRecord:
+    return run(database, "submit_pool_refresh", seconds, **values)[0]
+
+
+def clean_up(database: Database, seconds: float) -> int:
+    return run(database, "submit_pool_cleanup", seconds)[0].counts["removed"]
+
+
+def registered(database: Database, seconds: float = 0, **requirements: Any) -> str:
+    with database.begin() as connection:
+        return register(connection, pool_for(**requirements), at(seconds)).pool_id
+
+
+def test_nothing_to_do_without_resources_and_pools(database: Database) -> None:
+    assert refresh(database, 0).outcome == "done"
+    assert clean_up(database, 9999) == 0
+
+
+def test_the_mapping_is_refreshed_every_period_and_at_once_when_resources_change(database: Database) -> None:
+    publish_places(database)
+    registered(database, Memory=1)
+    assert [refresh(database, second).counts["refreshed"] for second in (1, 30, 900, 901, 902)] == [1, 0, 0, 1, 0]
+    publish_places(database, {"SITE_A": PLACES["SITE_A"]}, 905)
+    record, told = run(database, "submit_pool_refresh", 930)
+    assert (record.counts["refreshed"], record.counts["removed"], told[0]["queues"]) == (1, 1, 2)
+    assert refresh(database, 931).counts["refreshed"] == 0
+    assert refresh(database, 932, by_hand=True).counts["refreshed"] == 1
+
+
+def test_a_dry_run_writes_nothing(database: Database) -> None:
+    publish_places(database)
+    pool = registered(database, Memory=1)
+    before = mapping_of(database)
+    publish_places(database, {"SITE_A": PLACES["SITE_A"]}, 5)
+    record, told = run(database, "submit_pool_refresh", 10, dry_run=True)
+    assert (record.outcome, told) == ("done", [{"pool": pool, "queues": 2, "queues_before": 3}])
+    assert mapping_of(database) == before
+
+
+def test_a_source_that_fails_changes_nothing_and_raises_the_alarm_in_time(database: Database, tmp_path: Path) -> None:
+    file = tmp_path / "sites.json"
+    options = {"resources": "file", "file": str(file)}
+    file.write_text(json.dumps({"resources": PLACES}), encoding="utf-8")
+    registered(database, Memory=1)
+    assert refresh(database, 0, options=options).counts["added"] == 3
+    before = rows(database, "SELECT * FROM broker.submit_pools"), mapping_of(database)
+    for second, content in ((900, "{"), (2699.9, '{"SITE_A": 3}'), (2700, "[]")):
+        file.write_text(content, encoding="utf-8")
+        record = refresh(database, second, options=options)
+        assert record.outcome == "refused"
+        assert ("ALARM" in str(record.error)) is (second >= 2700)
+        assert (rows(database, "SELECT * FROM broker.submit_pools"), mapping_of(database)) == before
+    file.unlink()
+    assert "No such file" in str(refresh(database, 3000, options=options).error)
+    assert mapping_of(database) == before[1]
+
+
+def test_pools_without_any_resources_are_no_reason_to_keep_quiet(database: Database) -> None:
+    registered(database, Memory=1)
+    assert refresh(database, 10).outcome == "refused"
+
+
+def test_resources_from_the_queues_of_panda(database: Database) -> None:
+    load(database, small_grid.scenario(), replace=True)
+    pool = registered(database, Memory=16000)
+    assert refresh(database, 10, options={"resources": "panda"}).outcome == "done"
+    found = rows(database, "SELECT site, ce, queue FROM broker.submit_pool_queues WHERE pool_id = :p", p=pool)
+    assert ("BETA", "BETA", "BETA") in found and len(found) == len(small_grid.QUEUES)
+    execute(database, "TRUNCATE doma_panda.schedconfig_json")
+    assert refresh(database, 20, options={"resources": "panda"}).outcome == "refused"
+
+
+def test_options_are_checked() -> None:
+    with pytest.raises(ValidationError):
+        SubmitPoolRefreshOptions(resources="file")
+    with pytest.raises(ConfigurationError):
+        registry.make("submit_pool_cleanup", {"grace_s": 600}, ProcessSettings())
+
+
+def test_a_pool_is_removed_when_it_was_unused_for_the_grace_period(database: Database) -> None:
+    registered(database, 100, Memory=1)
+    assert [clean_up(database, second) for second in (3600, 3699, 3700, 3701)] == [0, 0, 1, 0]
+
+
+def test_refreshing_is_not_using(database: Database) -> None:
+    publish_places(database)
+    registered(database, 100, Memory=1)
+    for second in (900, 1800, 2700, 3600):
+        refresh(database, second)
+    assert clean_up(database, 3700) == 1
+    assert mapping_of(database) == []
+
+
+def test_a_pool_is_kept_for_a_task_that_goes_on(database: Database) -> None:
+    registered(database, Memory=1)
+    with database.begin() as connection:
+        attach(connection, 1, pool_for(Memory=1), Asked())
+    for status, removed in (("running", 0), ("pending", 0), ("done", 1)):
+        add_task(database, 1, status)
+        assert clean_up(database, 9000) == removed
+    # the task is asked for again: the pool has the same identifier and its queues
+    publish_places(database)
+    add_task(database, 1, "running")
+    assert refresh(database, 9100).counts["restored"] == 1
+    assert rows(database, "SELECT pool_id, queue_count FROM broker.submit_pools") == [(pool_for(Memory=1).pool_id, 3)]
+
+
+def waits_for_a_lock(database: Database) -> bool:
+    with database.read_snapshot() as connection:
+        return bool(connection.exec_driver_sql("SELECT count(*) FROM pg_locks WHERE NOT granted").scalar())
+
+
+def start(work: Callable[[], Any], database: Database) -> Future[Any]:
+    """Start ``work`` in a thread and come back when it waits for somebody's lock."""
+    pool = ThreadPoolExecutor(1)
+    future = pool.submit(work)
+    pool.shutdown(wait=False)
+    pacer = threading.Event()
+    while not (future.done() or waits_for_a_lock(database)):
+        pacer.wait(0.01)
+    assert not future.done()
+    return future
+
+
+def test_a_registration_that_comes_first_wins_over_the_clean_up(database: Database) -> None:
+    pool = registered(database, 100, Memory=1)
+    with database.begin() as connection:
+        register(connection, pool_for(Memory=1), at(3700))
+        cleaning = start(lambda: clean_up(database, 3700), database)
+    assert cleaning.result(10) == 0
+    assert rows(database, "SELECT pool_id FROM broker.submit_pools") == [(pool,)]
+
+
+def test_a_clean_up_that_comes_first_is_followed_by_a_registration_that_makes_the_pool_again(
+    database: Database,
+) -> None:
+    publish_places(database)
+    pool = registered(database, 100, Memory=1)
+    with database.begin() as connection:
+        assert remove_unused(connection, database.names, at(3700), timedelta(hours=1)) == [pool]
+        registering = start(lambda: registered(database, 3700, Memory=1), database)
+    assert registering.result(10) == pool
+    assert rows(database, "SELECT created_at, queue_count FROM broker.submit_pools") == [(at(3700), 3)]
+
+
+def decided(database: Database, **request: Any) -> dict[str, Any]:
+    """What the production brokerage decides about the only task."""
+    record, told = small_grid.next_cycle(database, independent=True, **request)
+    assert record.outcome == "done", record.error
+    return told[0]
+
+
+def test_work_with_requirements_goes_only_to_queues_of_its_pool(database: Database) -> None:
+    places = {
+        "BETA": {"ces": {"ce": {"queues": {"BETA": {"params": {"Disk": "x"}}}}}},
+        "GAMMA": {"ces": {"ce": {"queues": {"q": {"params": {"Disk": "x", "PandaQueue": "GAMMA_MCORE"}}}}}},
+    }
+    work: dict[str, Any] = {
+        "jedi_tasks": [small_grid.task()],
+        "jedi_datasets": [small_grid.dataset(2)],
+        "jedi_dataset_contents": small_grid.input_files(2, small_grid.GB),
+        "dataset_replicas": [small_grid.replica(site, 2, 2) for site in ("ALPHA", "BETA", "GAMMA")],
+    }
+    load(database, small_grid.scenario(**work), replace=True)
+    text = ResourceText("test", "json", json.dumps(places))
+    with database.begin() as connection:
+        publish(connection, text, small_grid.NOW)
+        register(connection, pool_for("atlas", Disk="x"), small_grid.NOW)
+        attach(connection, small_grid.TASK, pool_for("atlas", Disk="x"), Asked())
+    free = decided(database)
+    assert {one["name"].split("/")[0] for one in free["candidates"]} == {"BETA", "GAMMA_MCORE"}
+    assert free["rejected"]["ALPHA_MCORE"] == "submit_pool"
+    with database.begin() as connection:
+        attach(connection, small_grid.TASK, pool_for("atlas", Disk="x"), Asked(banned_sites=["GAMMA"]))
+    assert decided(database)["rejected"]["GAMMA_MCORE"] == "asked_site"
+    # nobody knows any more which queues are eligible
+    execute(database, "UPDATE broker.submit_pools SET refreshed_at = refreshed_at - interval '2701 s'")
+    unknown = decided(database)
+    assert (unknown["outcome"], unknown["rejected"]["ALPHA_MCORE"]) == ("pending", "unknown_asked_site")
+    with database.begin() as connection:
+        attach(connection, small_grid.TASK, None, Asked())
+    assert decided(database)["outcome"] == "brokered"

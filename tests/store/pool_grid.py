@@ -1,0 +1,113 @@
+"""A small grid of places, pools, tasks and jobs for tests of SubmitPools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from broker.pools.literals import NumberLiteral
+from broker.pools.requirement import SubmitPool
+from broker.pools.understanding import understand
+from broker.store.database import Database
+from broker.store.pool_refresh import new_mapping, write_mapping
+from broker.store.resource_versions import ResourceText, current, publish
+from tests.conftest import TestServer
+
+START = datetime(2026, 8, 1, tzinfo=UTC)
+PLACES: dict[str, dict[str, Any]] = {
+    "SITE_A": {
+        "params": {"Memory": "2000"},
+        "ces": {
+            "ce1": {
+                "params": {"PandaQueue": "QUEUE_A"},
+                "queues": {"short": {}, "long": {"params": {"Memory": "8000", "Label": ["T1", "T2"]}}},
+            }
+        },
+    },
+    "SITE_B": {
+        "params": {"Memory": "4000", "Label": "T2"},
+        "ces": {"ce1": {"queues": {"QUEUE_B": {"VO": ["lhcb"]}}}},
+    },
+}
+
+#: What the tests of pools write; they share a database and begin with these empty.
+TABLES = (
+    "broker.resource_versions", "broker.resource_queues", "broker.submit_pools", "broker.submit_pool_refreshes",
+    "broker.task_requirements", "broker.task_queues", "broker.waiting_jobs", "broker.task_queue_levels",
+    "broker.leases", "doma_panda.jedi_tasks", "doma_panda.jobsdefined4", "doma_panda.jobsactive4",
+)  # fmt: skip
+
+
+def shared_database(server: TestServer) -> Iterator[Database]:
+    """One database for the tests of a module; see :func:`emptied`."""
+    with Database(server.create()) as database:
+        yield database
+
+
+def emptied(database: Database) -> Database:
+    """The database with nothing in the tables of these tests."""
+    execute(database, f"TRUNCATE {', '.join(TABLES)} RESTART IDENTITY CASCADE")
+    return database
+
+
+def at(seconds: float) -> datetime:
+    """So many seconds after the start."""
+    return START + timedelta(seconds=seconds)
+
+
+def pool_for(vo: str = "lhcb", **requirements: Any) -> SubmitPool:
+    """The pool of requirements; whole numbers are numbers."""
+    written = {
+        key: NumberLiteral(str(value)) if isinstance(value, int) else value for key, value in requirements.items()
+    }
+    pool = understand(written, vo)
+    assert pool is not None
+    return pool
+
+
+def publish_places(database: Database, places: Mapping[str, Any] = PLACES, seconds: float = 0) -> bool:
+    """Make these the resources in force."""
+    text = ResourceText("test", "json", json.dumps({"resources": places}))
+    with database.begin() as connection:
+        return publish(connection, text, at(seconds))
+
+
+def refresh(database: Database, seconds: float) -> dict[str, int]:
+    """Refresh the mapping from the resources in force."""
+    with database.begin() as connection:
+        version = current(connection)
+        assert version is not None
+        mapping = new_mapping(connection, version.said.resources)
+        return write_mapping(connection, mapping, version.said.resources, version.id, at(seconds))
+
+
+def rows(database: Database, statement: str, **values: Any) -> list[tuple[Any, ...]]:
+    """What a query finds."""
+    with database.read_snapshot() as connection:
+        return [tuple(row) for row in connection.execute(sa.text(statement), values)]
+
+
+def execute(database: Database, statement: str, **values: Any) -> None:
+    """Run one statement."""
+    with database.begin() as connection:
+        connection.execute(sa.text(statement), values)
+
+
+def mapping_of(database: Database) -> list[tuple[Any, ...]]:
+    """All that is on record of the mapping."""
+    return rows(database, "SELECT * FROM broker.submit_pool_queues ORDER BY 1, 2, 3, 4")
+
+
+def add_task(database: Database, task: int, status: str = "running") -> None:
+    """A task in a status."""
+    execute(
+        database,
+        "INSERT INTO doma_panda.jedi_tasks (jeditaskid, status, vo) VALUES (:task, :status, 'lhcb')"
+        " ON CONFLICT (jeditaskid) DO UPDATE SET status = excluded.status",
+        task=task,
+        status=status,
+    )
