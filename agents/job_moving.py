@@ -27,10 +27,15 @@ def least_loss_first(connection: sa.Connection, jobs: Sequence[WaitingJob], now:
 
 @dataclass(frozen=True)
 class Moved:
-    """What became of the jobs that were to be moved: those that were, and those that had changed meanwhile."""
+    """What became of the jobs that were to be moved: those that were, and those that had changed meanwhile.
+
+    ``files`` are the input files that were given back, ``files_lost`` those of them without an attempt left.
+    """
 
     acted: frozenset[int] = frozenset()
     skipped: frozenset[int] = frozenset()
+    files: int = 0
+    files_lost: int = 0
 
     def counts_of(self, pandaids: Iterable[int]) -> tuple[int, int]:
         """How many of some jobs were moved, and how many were skipped."""
@@ -38,22 +43,27 @@ class Moved:
         return len(some & self.acted), len(some & self.skipped)
 
 
-def carry_out(context: CycleContext, moves: Sequence[JobMove], by: Acting) -> Moved:
-    """Take jobs back, batch after batch in order; nothing in a dry run."""
+def carry_out(
+    context: CycleContext, moves: Sequence[JobMove], by: Acting, jobs_of_a_batch: int = JOBS_OF_A_BATCH
+) -> Moved:
+    """End jobs, batch after batch in order; nothing in a dry run."""
     acted: set[int] = set()
     skipped: set[int] = set()
+    files = files_lost = 0
     if context.lease is None or not context.request.writes:
         return Moved()
-    for start in range(0, len(moves), JOBS_OF_A_BATCH):
+    for start in range(0, len(moves), jobs_of_a_batch):
         context.check()
         fault_points.reach("before_write")
         with context.database.begin() as connection:
             connection.execute(LIMITS)
             leases.fence(connection, context.lease)
-            outcome = act(connection, moves[start : start + JOBS_OF_A_BATCH], by)
+            outcome = act(connection, moves[start : start + jobs_of_a_batch], by)
             fault_points.reach("after_write_before_commit")
             leases.fence(connection, context.lease, closing=True)
         fault_points.reach("after_commit")
         acted.update(outcome.acted)
         skipped.update(outcome.skipped)
-    return Moved(frozenset(acted), frozenset(skipped))
+        files += outcome.files
+        files_lost += outcome.files_lost
+    return Moved(frozenset(acted), frozenset(skipped), files, files_lost)

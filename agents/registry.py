@@ -20,6 +20,7 @@ _CLASSES = {
     "site_class": "agents.site_class:SiteClassAgent",
     "task_class": "agents.task_class:TaskClassAgent",
     "share_usage": "agents.share_usage:ShareUsageAgent",
+    "timeouts": "agents.timeouts:TimeoutsAgent",
     "gpu_summary": "agents.gpu_summary:GpuSummaryAgent",
     "worker_nodes": "agents.worker_nodes:WorkerNodesAgent",
     "fast_rebrokerage": "agents.fast_rebrokerage:FastRebrokerageAgent",

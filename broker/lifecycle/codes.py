@@ -58,3 +58,26 @@ FAILURES: dict[tuple[ErrorColumn, int], str] = {
     ("jobdispatcher", LOST_AFTER_END): "lost after its end",
 }
 """What an error code of a failed job says."""
+
+
+def watcher_code(
+    jobstatus: str, *, has_ended: bool, has_error: bool, dispatcher_diag: str | None, dispatcher_code: int | None
+) -> int:
+    """The jobdispatchererrorcode of a job that is failed because nothing was heard of it.
+
+    Args:
+        jobstatus: its state.
+        has_ended: its endtime is set.
+        has_error: the payload or the pilot left a diagnosis.
+        dispatcher_diag: what jobdispatchererrordiag says already; the code that belongs to it stays.
+        dispatcher_code: the jobdispatchererrorcode that is there.
+    """
+    if jobstatus == "sent":
+        return NEVER_STARTED
+    if has_error:
+        return NOT_RECOVERED
+    if dispatcher_diag:
+        return dispatcher_code or 0
+    if not has_ended:
+        return LOST_HEARTBEAT
+    return {"holding": LOST_WHILE_HOLDING, "transferring": LOST_WHILE_TRANSFERRING}.get(jobstatus, LOST_AFTER_END)

@@ -11,17 +11,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 import sqlalchemy as sa
 
 from broker.lifecycle.codes import FAILURES, KILLS, TO_REASSIGN, Action, ErrorColumn, Kill
+from broker.lifecycle.jobs import JobTable
 from broker.store import lifecycle_action_sql as statements
 from broker.store.database import Database
 from broker.store.names import quoted
 from broker.store.tables import TableCatalogue
 
-JobTable = Literal["jobsdefined4", "jobsactive4"]
 TABLES: tuple[JobTable, ...] = ("jobsdefined4", "jobsactive4")
 ARCHIVE = "jobsarchived4"
 _DIAG_CHARACTERS = 250

@@ -200,16 +200,22 @@ def read_sources(
         tick: called after each source, for time budgets.
     """
     sources: dict[str, RawSource] = {}
-    for name, reads in READS.items():
-        tables = {read.table: _read(connection, catalogue, read) for read in reads}
-        summary = _SUMMARIES.get(name)
-        newest = _newest(tables, reads) if summary is None else refreshed_for(connection, summary)
-        sources[name] = RawSource(name, tables, newest)
+    for name in READS:
+        sources[name] = read_source(connection, catalogue, name)
         tick()
     sources["jobs"] = _read_jobs(connection, catalogue, job_statistics)
     sources["features"] = feature_rows.read_source(connection)
     sources["pools"] = pool_reads.read_source(connection)
     return sources
+
+
+def read_source(connection: sa.Connection, catalogue: TableCatalogue, name: str) -> RawSource:
+    """One source of those whose tables are read as they are (:data:`READS`)."""
+    reads = READS[name]
+    tables = {read.table: _read(connection, catalogue, read) for read in reads}
+    summary = _SUMMARIES.get(name)
+    newest = _newest(tables, reads) if summary is None else refreshed_for(connection, summary)
+    return RawSource(name, tables, newest)
 
 
 def _read(connection: sa.Connection, catalogue: TableCatalogue, read: TableRead) -> Rows:

@@ -1,0 +1,116 @@
+"""The agent of the timeouts: ends jobs that wait or run too long. The rules: :mod:`broker.lifecycle.rules`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from time import perf_counter
+from typing import get_args
+
+from pydantic import Field
+
+from agents import fault_points, job_moving
+from agents.base import Agent, AgentOptions, CycleContext, CycleReport
+from agents.configuration import config_file
+from agents.cycle_inputs import tuning_of
+from agents.job_moving import Moved
+from agents.process import ProcessSettings
+from agents.timeout_inputs import TimeoutInputReader, TimeoutInputs
+from broker.errors import Refused
+from broker.lifecycle.codes import Action
+from broker.store import migrate
+from broker.store.lifecycle_actions import Acting, JobMove
+from broker.store.lifecycle_scan import find_due
+from broker.store.tables import TableCatalogue
+
+ACTIONS: tuple[Action, ...] = get_args(Action)
+
+
+class TimeoutsOptions(AgentOptions):
+    """Options of the agent.
+
+    Attributes:
+        jobs_of_a_cycle: jobs ended in one cycle, lowest pandaid first; the others wait for the next one.
+        jobs_of_a_batch: jobs ended in one transaction.
+    """
+
+    jobs_of_a_cycle: int = Field(default=100_000, ge=1)
+    jobs_of_a_batch: int = Field(default=2_000, ge=1)
+
+
+class TimeoutsAgent(Agent[TimeoutsOptions]):
+    """Ends the jobs on which a timeout rule acts."""
+
+    name = "timeouts"
+    title = "timeouts of jobs"
+    options_type = TimeoutsOptions
+
+    def __init__(self, options: TimeoutsOptions, process: ProcessSettings) -> None:
+        """Remember nothing of the queues yet."""
+        super().__init__(options, process)
+        self._inputs = TimeoutInputReader(config_file("sources.yaml", process.folder))
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Judge all jobs once and end those that are over a limit."""
+        standalone = self.process.makes_jobs(migrate.check(context.database))
+        published = tuning_of(context)
+        started = perf_counter()
+        fault_points.reach("before_snapshot")
+        with context.database.read_snapshot() as connection:
+            catalogue = TableCatalogue.read(connection, context.database.names)
+            inputs = self._inputs.read(connection, catalogue, published.tuning(None), context.now)
+            refuse_without_queues(inputs)
+            due = find_due(connection, catalogue, inputs.circumstances)
+        fault_points.reach("after_snapshot")
+        context.check()
+        loaded_s = perf_counter() - started
+        chosen = due[: self.options.jobs_of_a_cycle]
+        by = Acting(catalogue, self.name, context.run_id, context.now, standalone)
+        moved = job_moving.carry_out(context, chosen, by, self.options.jobs_of_a_batch)
+        done = [move for move in chosen if not context.request.writes or move.pandaid in moved.acted]
+        if context.request.tell is not None:
+            for move in done:
+                context.request.tell(move_object(move))
+        notes = [*inputs.notes, *(f"gdpconfig: {row}" for row in published.bad_rows)]
+        timings = {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s}
+        return CycleReport(_counts(due, done, moved), timings, tuple(notes), tuning=published.version)
+
+
+def _counts(due: Sequence[JobMove], done: Sequence[JobMove], moved: Moved) -> dict[str, int]:
+    by_action = Counter(move.action for move in done)
+    return {
+        "due": len(due),
+        **{action: by_action[action] for action in ACTIONS},
+        "skipped": len(moved.skipped),
+        "files": moved.files,
+        "files_lost": moved.files_lost,
+    }
+
+
+def refuse_without_queues(inputs: TimeoutInputs) -> None:
+    """Go on only if it is known which queues are excepted.
+
+    Raises:
+        Refused: the source cannot be used.
+    """
+    state = inputs.queues
+    if not state.usable:
+        raise Refused(
+            f"the source queues is {state.state}",
+            "schedconfig_json",
+            "no job was touched, as paused queues cannot be told; see what fills the table, and config/sources.yaml",
+        )
+
+
+def move_object(move: JobMove) -> dict[str, object]:
+    """What is told of a job on which a rule acts."""
+    return {
+        "pandaid": move.pandaid,
+        "queue": move.queue,
+        "status": move.old_status,
+        "rule": move.rule,
+        "value_s": move.value_s,
+        "limit_s": move.limit_s,
+        "action": move.action,
+        "code": move.code,
+    }

@@ -1,0 +1,104 @@
+"""The limits of the timeout rules in force for one cycle, in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from broker.lifecycle.jobs import ANALYSIS_LABELS, Job, Queue
+from broker.lifecycle.rules import HEARTBEAT, OWN_STAGE_OUT, RULES, TimeoutRule
+
+HOUR_S = 3600.0
+HIGH_PRIORITY = "TIMEOUT_HIGH_PRIORITY"
+LASTSTART = "TIMEOUT_laststart"
+PRODUCTION = "production"
+ANALYSIS = "analysis"
+
+
+class LimitReader(Protocol):
+    """The tuning values that limits are made of."""
+
+    def number(self, key: str) -> float:
+        """The value of a numeric key, or its default."""
+        ...
+
+
+@dataclass(frozen=True)
+class TimeoutLimits:
+    """Limits in force.
+
+    Attributes:
+        seconds: by rule name, for the rules whose limit is a key.
+        high_priority: jobs of this priority and more are of high priority.
+        by_workflow_s: heartbeat limit of the workflows that have one of their own.
+        production_s: heartbeat limit of all others but jobs of users.
+        analysis_s: that of jobs of users.
+        laststart_s: age of the last start from which on a queue counts as one that starts nothing.
+    """
+
+    seconds: Mapping[str, float]
+    high_priority: int
+    by_workflow_s: Mapping[str, float]
+    production_s: float
+    analysis_s: float
+    laststart_s: float
+
+    def own_s(self, queue: Queue) -> float | None:
+        """The heartbeat limit of the queue's workflow; None where it has none of its own."""
+        return self.by_workflow_s.get(queue.workflow or "")
+
+    def of(self, rule: TimeoutRule, job: Job, queue: Queue | None) -> float | None:
+        """The limit of a rule for a job; None where the rule has none for it."""
+        if rule.limit not in (HEARTBEAT, OWN_STAGE_OUT):
+            return self.seconds[rule.name]
+        own_s = None if queue is None else self.own_s(queue)
+        if rule.limit == OWN_STAGE_OUT:
+            known = queue is not None and queue.known
+            return (self.production_s if own_s is None else own_s) if known else None
+        if own_s is not None:
+            return own_s
+        return self.analysis_s if job.label in ANALYSIS_LABELS else self.production_s
+
+    def inactive_before(self, now: datetime) -> datetime:
+        """A queue whose last start is before this instant starts nothing."""
+        return before(now, self.laststart_s)
+
+
+def before(now: datetime, age_s: float) -> datetime:
+    """``now`` less an age; the beginning of time when there is no such instant."""
+    try:
+        return now - timedelta(seconds=age_s)
+    except OverflowError:
+        return datetime.min  # noqa: DTZ901 - naive UTC, as in PanDA's tables
+
+
+def read_limits(
+    tuning: LimitReader, own: Callable[[str, str], float | None], workflows: Iterable[str]
+) -> TimeoutLimits:
+    """The limits of a cycle.
+
+    Args:
+        tuning: the values in force.
+        own: the value that was set for a family and a suffix, None when none was.
+        workflows: those of the queues.
+    """
+    found = {workflow: own(HEARTBEAT, workflow) for workflow in {*workflows, PRODUCTION, ANALYSIS}}
+    fallback = tuning.number(HEARTBEAT)
+    return TimeoutLimits(
+        seconds={
+            rule.name: tuning.number(rule.limit) * rule.unit_s
+            for rule in RULES
+            if rule.limit not in (HEARTBEAT, OWN_STAGE_OUT)
+        },
+        high_priority=int(tuning.number(HIGH_PRIORITY)),
+        by_workflow_s={workflow: value * HOUR_S for workflow, value in found.items() if value is not None},
+        production_s=_or(found[PRODUCTION], fallback) * HOUR_S,
+        analysis_s=_or(found[ANALYSIS], fallback) * HOUR_S,
+        laststart_s=tuning.number(LASTSTART) * HOUR_S,
+    )
+
+
+def _or(value: float | None, fallback: float) -> float:
+    return fallback if value is None else value

@@ -1,0 +1,81 @@
+"""Queues as the timeouts see them, from the rows of CRIC and of the pilots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from broker.lifecycle.jobs import Queue
+from broker.snapshot.catchall import Catchall
+from broker.snapshot.raw import RawSource
+from broker.snapshot.readings import BadValueError, json_object, name, text
+
+PAUSED = "paused"
+DISABLE_REASSIGN = "disableReassign"
+UNREADABLE = "queue_unreadable"
+
+
+def queues_of(queues: RawSource, pilots: RawSource | None) -> dict[str, Queue]:
+    """Every queue by the name that jobs may have.
+
+    PanDA looks for paused queues by the name of the row and for the others by the nickname in it; where the two differ
+    a job may have either, and what is excepted under one is excepted under both.
+
+    Args:
+        queues: the source of that name.
+        pilots: the source of that name; None when it cannot be used, so that no queue counts as inactive by it.
+    """
+    found: dict[str, Queue] = {}
+    for row in queues.rows("schedconfig_json").records():
+        if row["panda_queue"] == "ALL" or row["data"] is None:
+            continue
+        for queue in _read_queue(row["panda_queue"], row["data"]):
+            known = found.get(queue.name, queue)
+            found[queue.name] = replace(known, exceptions=tuple(dict.fromkeys(known.exceptions + queue.exceptions)))
+    for site, laststart in _last_starts(pilots).items():
+        found[site] = replace(found.get(site, Queue(site, known=False)), laststart=laststart)
+    return found
+
+
+def _read_queue(row_name: str, document: Any) -> Iterator[Queue]:
+    try:
+        data = json_object(document, "data")
+        nickname = name(data.get("nickname") or row_name, "nickname")
+    except BadValueError:
+        yield Queue(row_name, exceptions=(UNREADABLE,), status=None)
+        return
+    queue = Queue(nickname, True, *_settings(data))
+    yield queue
+    if row_name != nickname:
+        yield replace(queue, name=row_name)
+
+
+def _settings(data: dict[str, Any]) -> tuple[tuple[str, ...], str | None, str | None]:
+    """Exceptions, status and workflow; what cannot be read may be an exception, so it is one."""
+    try:
+        status, workflow = text(data.get("status"), "status"), text(data.get("workflow"), "workflow")
+        params = data.get("params")
+        if params is not None and not isinstance(params, dict):
+            raise BadValueError("wrong_type", "params", params)
+        free = Catchall(text(data.get("catchall"), "catchall"), params or {})
+    except BadValueError:
+        return (UNREADABLE,), None, None
+    found = [PAUSED] if status == PAUSED else []
+    found += [DISABLE_REASSIGN] if free.flag(DISABLE_REASSIGN) else []
+    return tuple(found), status, workflow
+
+
+def _last_starts(pilots: RawSource | None) -> dict[str, datetime]:
+    if pilots is None:
+        return {}
+    return {
+        row["site"]: _naive(row["laststart"])
+        for row in pilots.rows("sitedata").records()
+        if row["flag"] == "production" and row["hours"] == 3 and isinstance(row["laststart"], datetime)
+    }
+
+
+def _naive(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)

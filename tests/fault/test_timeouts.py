@@ -1,0 +1,36 @@
+"""The timeouts killed between the selection and the action."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+from broker.store.database import Database
+from tests.fault.processes import PATIENCE_S, broker
+from tests.store.lifecycle_grid import ago, run_once, store
+from tests.store.small_work import all_rows
+
+JOBS = "SELECT pandaid, jobstatus FROM doma_panda.jobs{}4 ORDER BY pandaid"
+
+
+def test_a_kill_leaves_every_job_whole(database: Database, tmp_path: Path) -> None:
+    job = {"jobstatus": "sent", "computingsite": "ON", "modificationtime": ago(3600), "jeditaskid": 1}
+    file = {"jeditaskid": 1, "datasetid": 1, "fileid": 1, "pandaid": 1, "type": "input", "status": "running"}
+    store(
+        database,
+        [{"pandaid": number, **job} for number in (1, 2)],
+        jedi_tasks=[{"jeditaskid": 1, "status": "running"}],
+        jedi_datasets=[{"jeditaskid": 1, "datasetid": 1, "nfilesused": 1}],
+        jedi_dataset_contents=[{**file, "attemptnr": 0, "maxattempt": 3}],
+    )
+    with broker(database.url, "run", "timeouts", fault="after_write_before_commit:kill", markers=tmp_path) as process:
+        assert process.wait(PATIENCE_S) == -signal.SIGKILL
+    assert (tmp_path / "after_write_before_commit").exists()
+    assert len(all_rows(database, JOBS.format("active"))) == 2
+    assert all_rows(database, "SELECT 1 FROM broker.job_actions") == []
+    assert run_once(database)[0].counts["failed"] == 2
+    assert [row["jobstatus"] for row in all_rows(database, JOBS.format("archived"))] == ["failed", "failed"]
+    assert all_rows(database, JOBS.format("active")) == []
+    assert len(all_rows(database, "SELECT 1 FROM broker.job_actions")) == 2
+    (back,) = all_rows(database, "SELECT status, attemptnr FROM doma_panda.jedi_dataset_contents")
+    assert (back["status"], back["attemptnr"]) == ("ready", 1)
