@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -12,27 +10,14 @@ import typer
 from broker.cli import sss
 from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
-from broker.errors import WRONG_USAGE, BrokerError, Refused
-from broker.formats.sss.submission import CannotSubmitError, SubmissionRules, TaskPlan, plan
-from broker.store import sss_submissions
-from broker.store.sss_submissions import Submitted
-
-
-@dataclass(frozen=True)
-class SubmitOptions:
-    """What the command line says about a submission, whatever the kind of the file."""
-
-    user: str | None
-    vo: str
-    label: str
-    nucleus: str | None
-    share: list[str] | None
-    queue_name: list[str] | None
-    ignore_nodes: bool
-
-
-Planner = Callable[[Path, SubmitOptions, frozenset[str]], tuple[TaskPlan, ...]]
-"""Reads a file and plans its tasks; the last argument is the names of the queues that exist."""
+from broker.cli.pool_files import shipped_declarations
+from broker.cli.submit_description import plan_description
+from broker.cli.submit_options import Grid, NotSubmitted, Planner, SubmitOptions
+from broker.errors import WRONG_USAGE, BrokerError
+from broker.formats.sss.submission import CannotSubmitError, SubmissionRules, plan
+from broker.store import resource_versions, sss_submissions
+from broker.store.database import Database
+from broker.store.sss_submissions import Submission, Submitted
 
 
 class UnknownKind(BrokerError):
@@ -41,11 +26,7 @@ class UnknownKind(BrokerError):
     exit_status = WRONG_USAGE
 
 
-class NotSubmitted(Refused):
-    """A job that may not be run; nothing was submitted."""
-
-
-def plan_sss(file: Path, options: SubmitOptions, queues: frozenset[str]) -> tuple[TaskPlan, ...]:
+def plan_sss(file: Path, options: SubmitOptions, grid: Grid) -> tuple[Submission, ...]:
     """The tasks of an SSS Job Object."""
     document = sss.load_document(file)
     rules = SubmissionRules(
@@ -54,22 +35,22 @@ def plan_sss(file: Path, options: SubmitOptions, queues: frozenset[str]) -> tupl
         options.vo,
         options.label,
         options.nucleus,
-        queues,
+        grid.queues,
         options.ignore_nodes,
     )
     try:
-        return plan(document, rules)
+        return tuple(Submission(one) for one in plan(document, rules))
     except CannotSubmitError as error:
         raise NotSubmitted(str(error), str(file), "nothing was submitted; change the document") from error
 
 
-PLANNERS: dict[str, Planner] = {".xml": plan_sss}
+PLANNERS: dict[str, Planner] = {".xml": plan_sss, ".jdl": plan_description, ".cfg": plan_description}
 """How to plan a file, by the end of its name. Another kind is one more entry."""
 
 
 def submit(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Its name tells the kind: .xml is an SSS Job Object.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Its name tells the kind: .jdl, .cfg, or .xml (SSS).")],
     user: Annotated[str | None, typer.Option(help="Who submits; a document that names another is refused.")] = None,
     vo: Annotated[str, typer.Option(help="Virtual organisation.")] = "atlas",
     label: Annotated[str, typer.Option(help="Production source label of the tasks.")] = "managed",
@@ -89,28 +70,35 @@ def submit(
         raise UnknownKind(f"unknown kind of file: {file.suffix or 'no suffix'}", str(file), f"known are {known}")
     options = SubmitOptions(user, vo, label, nucleus, share, queue_name, ignore_nodes)
     with open_store(context) as database:
-        with database.begin() as connection:
-            queues = sss_submissions.known_queues(connection, database.names)
-        done = sss_submissions.submit(database, planner(file, options, queues), sss.instant(at))
+        done = sss_submissions.submit(database, planner(file, options, _grid(database)), sss.instant(at))
     _tell(done, as_json)
+
+
+def _grid(database: Database) -> Grid:
+    with database.begin() as connection:
+        queues = sss_submissions.known_queues(connection, database.names)
+        version = resource_versions.current(connection)
+    declared = None if version is None else version.said.declarations
+    return Grid(queues, declared or shipped_declarations(), None if version is None else version.said.resources)
 
 
 def _tell(done: tuple[Submitted, ...], as_json: bool) -> None:
     if as_json:
         for one in done:
-            print_json(
-                {
-                    "jeditaskid": one.jeditaskid,
-                    "taskname": one.taskname,
-                    "status": one.status,
-                    "jobs": list(one.job_ids),
-                    "alternatives": one.alternatives,
-                    "notes": list(one.notes),
-                }
-            )
+            told: dict[str, object] = {
+                "jeditaskid": one.jeditaskid,
+                "taskname": one.taskname,
+                "status": one.status,
+                "jobs": list(one.job_ids),
+                "alternatives": one.alternatives,
+                "notes": list(one.notes),
+            }
+            print_json(told | ({"pool": one.pool_id} if one.may_require else {}))
         return
     rows = [(one.jeditaskid, one.taskname, one.status, len(one.job_ids), one.alternatives) for one in done]
     print_table(("task", "name", "status", "jobs", "alternatives"), rows)
     for one in done:
+        if one.pool_id is not None:
+            remark(f"task {one.jeditaskid}: pool {one.pool_id}")
         for note in one.notes:
             remark(f"task {one.jeditaskid}: {note}")

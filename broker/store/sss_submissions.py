@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import sqlalchemy as sa
 
 from broker.formats.sss.submission import TaskPlan
-from broker.store import sss_rows, task_alternatives
+from broker.pools.requirement import SubmitPool
+from broker.store import pool_registration, sss_rows, task_alternatives
 from broker.store.database import Database
 from broker.store.names import Names, quoted
+from broker.store.pool_registration import Asked
 from broker.store.sss_import import check_standalone, insert_row, next_task_id
 from broker.store.sss_rows import Identity
 
@@ -20,8 +22,23 @@ ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
+class Submission:
+    """A task to be made.
+
+    Attributes:
+        plan: the task.
+        pool: what its jobs require; None: nothing.
+        asked: what they ask for beside the columns of the task; None where the kind of document cannot say such things.
+    """
+
+    plan: TaskPlan
+    pool: SubmitPool | None = None
+    asked: Asked | None = None
+
+
+@dataclass(frozen=True)
 class Submitted:
-    """A task that was made, with the names of its jobs and what was noted about them."""
+    """A task that was made, with the names of its jobs, what was noted about them, and their pool."""
 
     jeditaskid: int
     taskname: str
@@ -29,23 +46,37 @@ class Submitted:
     job_ids: tuple[str, ...]
     alternatives: int
     notes: tuple[str, ...]
+    pool_id: str | None = None
+    may_require: bool = False
 
 
-def submit(database: Database, plans: Sequence[TaskPlan], now: datetime) -> tuple[Submitted, ...]:
-    """Make all tasks of a document, in one transaction.
+def submit(database: Database, submissions: Sequence[Submission], now: datetime) -> tuple[Submitted, ...]:
+    """Make all tasks of a document, and register their pools, in one transaction.
 
     Raises:
         NotOurTables: beside PanDA.
+        PoolCollision: other requirements have the identifier of a pool.
     """
     check_standalone(database)
     with database.begin() as connection:
-        return tuple(_make(connection, database.names, plan, now.replace(tzinfo=None)) for plan in plans)
+        return tuple(_submit(connection, database.names, one, now) for one in submissions)
 
 
 def known_queues(connection: sa.Connection, names: Names) -> frozenset[str]:
     """The names of all queues."""
     statement = sa.text(f"SELECT panda_queue FROM {names.table('schedconfig_json')}")  # noqa: S608 - quoted name
     return frozenset(str(name) for name in connection.scalars(statement))
+
+
+def _submit(connection: sa.Connection, names: Names, submission: Submission, now: datetime) -> Submitted:
+    made = _make(connection, names, submission.plan, now.replace(tzinfo=None))
+    pool, asked = submission.pool, submission.asked
+    if asked is None:
+        return made
+    if pool is not None:
+        pool_registration.register(connection, pool, now)
+    pool_registration.attach(connection, made.jeditaskid, pool, asked)
+    return replace(made, pool_id=None if pool is None else pool.pool_id, may_require=True)
 
 
 def _make(connection: sa.Connection, names: Names, plan: TaskPlan, stamp: datetime) -> Submitted:

@@ -113,7 +113,8 @@ def test_what_is_not_there(database: Database) -> None:
 
 
 def submitted(database: Database, text: bytes, **changes: Any) -> list[sss_submissions.Submitted]:
-    return list(sss_submissions.submit(database, plan(read_document(text), SubmissionRules(**changes)), NOW))
+    planned = plan(read_document(text), SubmissionRules(**changes))
+    return list(sss_submissions.submit(database, [sss_submissions.Submission(one) for one in planned], NOW))
 
 
 WAITING = TWO_JOBS.replace(b"<JobState>Running</JobState><StartTime>1600003600</StartTime>", b"")

@@ -1,0 +1,145 @@
+"""``broker submit`` of job descriptions: the task, its pool, what is refused, and what the submitter is told."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker.store import resource_versions
+from broker.store.database import Database
+from broker.store.resource_versions import ResourceText
+from tests.cli.commands import Command, runner
+
+NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
+DATA = json.loads((Path(__file__).parents[1] / "contract" / "submit_pool.json").read_text(encoding="utf-8"))
+JOB = """[
+ JobName = "fit"; Executable = "/opt/bin/fit"; Arguments = "-n 4"; StdOutput = "out";
+ Owner = "ada"; OwnerGroup = "lhcb_user"; CPUTime = 86400; Priority = 3; NumberOfProcessors = 2; JobType = "User";
+ %s
+ Requirements = [ Memory = 4000; SoftwareTag = "AppVersion1"; CPUModel = "Intel Xeon"; ]
+]"""
+
+
+@pytest.fixture(scope="module")
+def grid() -> ResourceText:
+    document = {"declared_types": DATA["declared"], "resources": DATA["resources"]}
+    return ResourceText("the cases", "json", json.dumps(document))
+
+
+@pytest.fixture
+def broker(database: Database, capsys: pytest.CaptureFixture[str]) -> Command:
+    return runner(capsys, "--db", database.url)
+
+
+def publish(database: Database, grid: ResourceText) -> None:
+    with database.begin() as connection:
+        resource_versions.publish(connection, grid, NOW)
+
+
+def rows(database: Database, query: str) -> list[dict[str, Any]]:
+    with database.begin() as connection:
+        return [dict(row) for row in connection.execute(sa.text(query)).mappings()]
+
+
+def written(folder: Path, text: str, name: str = "job.jdl") -> str:
+    (folder / name).write_text(text, encoding="utf-8")
+    return str(folder / name)
+
+
+def test_a_job_becomes_a_task_with_its_pool(
+    database: Database, broker: Command, grid: ResourceText, tmp_path: Path
+) -> None:
+    publish(database, grid)
+    places = 'Site = {"LCG.Alpha.org", "LCG.Beta.org"}; BannedSite = "LCG.Gamma.org"; Platform = "x86_64-el9";'
+    job = written(tmp_path, JOB % places)
+    told = broker("submit", job, "--vo", "lhcb", "--label", "user", "--at", "1785585600", "--json").document
+    pool = broker("pool", "hash", job, "--vo", "lhcb").out.strip()
+    assert told == {
+        "jeditaskid": told["jeditaskid"], "taskname": "fit", "status": "ready", "jobs": ["fit"], "alternatives": 0,
+        "notes": ["StdOutput is kept and decides nothing"], "pool": pool,
+    }  # fmt: skip
+    (task,) = rows(database, "SELECT * FROM doma_panda.jedi_tasks")
+    wanted = {
+        "prodsourcelabel": "user", "tasktype": "anal", "vo": "lhcb", "username": "ada", "workinggroup": "lhcb_user",
+        "processingtype": "User", "transpath": "/opt/bin/fit", "corecount": 2, "cputime": 86400,
+        "cputimeunit": "HS06sPerEvent", "cpuefficiency": 100, "currentpriority": 700, "nucleus": None,
+    }  # fmt: skip
+    assert {name: task[name] for name in wanted} == wanted
+    (asked,) = rows(database, "SELECT * FROM broker.task_requirements")
+    wanted = {
+        "jeditaskid": told["jeditaskid"], "pool_id": pool, "sites": ["LCG.Alpha.org", "LCG.Beta.org"],
+        "banned_sites": ["LCG.Gamma.org"], "platforms": ["x86_64-el9"], "cputime_s": 86400,
+        "requirements": {"Memory": "4000", "SoftwareTag": "AppVersion1", "CPUModel": "Intel Xeon"},
+    }  # fmt: skip
+    assert {name: asked[name] for name in wanted} == wanted
+    (stored,) = rows(database, "SELECT pool_id, canonical, queue_count FROM broker.submit_pools")
+    assert (stored["pool_id"], stored["canonical"], stored["queue_count"]) == (pool, asked["canonical"], 2)
+    (files,) = rows(database, "SELECT count(*) AS n FROM doma_panda.jedi_dataset_contents WHERE type = 'pseudo_input'")
+    assert files["n"] == 1
+
+
+def test_the_same_requirements_are_one_pool_and_none_are_none(
+    database: Database, broker: Command, grid: ResourceText, tmp_path: Path
+) -> None:
+    publish(database, grid)
+    again = "Executable = x\nRequirements\n{\n Memory = 4e3\n SoftwareTag = AppVersion1\n CPUModel = Intel Xeon\n}\n"
+    first = broker("submit", written(tmp_path, JOB % ""), "--vo", "lhcb", "--json").document
+    second = broker("submit", written(tmp_path, again, "job.cfg"), "--vo", "LHCb", "--json").document
+    third = broker("submit", written(tmp_path, '[ Executable = "x"; ]'), "--json").document
+    assert (first["status"], second["taskname"], second["pool"], third["pool"]) == (
+        "assigning",
+        "x",
+        first["pool"],
+        None,
+    )
+    assert len(rows(database, "SELECT FROM broker.submit_pools")) == 1
+    assert len(rows(database, "SELECT FROM broker.task_requirements WHERE pool_id IS NULL")) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "status", "told"),
+    [
+        ('[ Executable = "x"; Requirements = [ Site = "A"; ] ]', (), 2, "standard-keyword: write Site outside"),
+        ('[ Executable = "x"; Requirements = [ Memory = "4 GB"; ] ]', (), 2, "line 1, column 38"),
+        ("[ Requirements = [ ] ]", (), 2, "no-executable"),
+        ('[ Executable = "x"; Tag = "GPU"; ]', (), 2, "not-honoured"),
+        ('[ Executable = "x"; Site = "A"; BannedSite = "A"; ]', (), 2, "impossible-site"),
+        ('[ Executable = "x"; Owner = "ada"; ]', ("--user", "eve"), 3, "wrong-user"),
+        ('[ Executable = "x"; VO = "lhcb"; ]', (), 3, "wrong-vo"),
+        ('[ Executable = "x"; ]', ("--vo", "no vo"), 2, "vo-invalid"),
+        ('[ Executable = "x"; ]', ("--ignore-nodes",), 3, "are for .xml files"),
+    ],
+)
+def test_what_may_not_be_run_leaves_nothing(
+    broker: Command, tmp_path: Path, text: str, options: tuple[str, ...], status: int, told: str
+) -> None:
+    outcome = broker("submit", written(tmp_path, text), *options, "--json")
+    assert (outcome.status, outcome.out) == (status, "")
+    assert told in outcome.err
+
+
+def test_what_the_submitter_is_told_about_places(
+    database: Database, broker: Command, grid: ResourceText, tmp_path: Path
+) -> None:
+    def notes(places: str, requirement: str) -> str:
+        text = f'[ Executable = "x"; {places} Requirements = [ {requirement} ] ]'
+        return "; ".join(broker("submit", written(tmp_path, text), "--vo", "lhcb", "--json").document["notes"])
+
+    assert notes("", "Memory = 1;") == "no resources are published: the job waits until some are"
+    publish(database, grid)
+    assert notes("", "Memory = 4000;") == ""
+    nothing = notes("", "Memory = 16001;")
+    assert nothing.startswith(
+        "no queue meets the requirements now, and the job waits: LCG.Alpha.org/ce1/long below:Memory"
+    )
+    elsewhere = "no queue that meets the requirements is at a site that is asked for, and the job waits"
+    assert notes('Site = "LCG.Gamma.org";', "Memory = 16000;") == elsewhere
+    assert notes('BannedSite = "LCG.Beta.org";', "Memory = 16000;") == elsewhere
+    assert notes('Site = "LCG.Beta.org";', "Memory = 16000;") == ""
+    assert "no resource is at a site LCG.Omega.org" in notes('Site = "LCG.Omega.org";', "Memory = 16000;")
+    assert "no resource defines InfiniBand" in notes("", 'InfiniBand = "yes";')
