@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
+from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
-from broker.cli.pool_files import pool_in, read_job_file, read_resource_file
+from broker.cli.pool_files import ReadResources, pool_in, read_job_file, read_resource_file, shipped_declarations
 from broker.pools.eligibility import Eligibility, judge
 from broker.pools.requirement import SubmitPool
 from broker.pools.resources import Resources
+from broker.store import resource_versions
 
 app = typer.Typer(no_args_is_help=True, help="SubmitPools: requirements of jobs, and the queues that meet them.")
 
@@ -22,7 +24,7 @@ JobFile = Annotated[
 Vo = Annotated[str, typer.Option("--vo", help="Virtual organisation; part of the pool's identity.")]
 ResourceOption = Annotated[
     Path | None,
-    typer.Option("--resources", metavar="FILE", help="Sites, CEs and queues as JSON, YAML or CFG, with declarations."),
+    typer.Option("--resources", metavar="FILE", help="Sites, CEs and queues in JSON, YAML or CFG, with declarations."),
 ]
 
 
@@ -33,7 +35,7 @@ def show_hash(
     resources: ResourceOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One object with the canonical text.")] = False,
 ) -> None:
-    """The identifier of the pool that the requirements in a file make."""
+    """The identifier of the pool that the requirements in a file make; reads no database."""
     job = read_job_file(file)
     pool = pool_in(file, job, vo, read_resource_file(resources).declarations)
     if as_json:
@@ -46,14 +48,19 @@ def show_hash(
 
 @app.command("check")
 def check(
+    context: typer.Context,
     file: JobFile,
     vo: Vo,
     resources: ResourceOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One object.")] = False,
 ) -> None:
-    """The pool that the requirements in a file make, the queues that meet them, and why the others do not."""
+    """The pool of the requirements in a file, the queues that meet them, and why others do not.
+
+    Without --resources the queues are those that are published in the database.
+    """
     job = read_job_file(file)
-    found = read_resource_file(resources)
+    wants_published = resources is None and bool(job.requirements)
+    found = _published(context) if wants_published else read_resource_file(resources)
     pool = pool_in(file, job, vo, found.declarations)
     answer = None if pool is None or found.resources is None else judge([pool], found.resources)
     if pool is not None and found.resources is not None:
@@ -62,6 +69,15 @@ def check(
         print_json(_identity(pool) | _queues(answer))
     else:
         _show(pool, answer)
+
+
+def _published(context: typer.Context) -> ReadResources:
+    with open_store(context) as database, database.begin() as connection:
+        version = resource_versions.current(connection)
+    if version is None:
+        remark("no resources are published: name a file with --resources to see the queues")
+        return ReadResources(None, shipped_declarations())
+    return ReadResources(version.said.resources, version.said.declarations or shipped_declarations())
 
 
 def _identity(pool: SubmitPool | None) -> dict[str, object]:
@@ -95,7 +111,6 @@ def _show(pool: SubmitPool | None, answer: Eligibility | None) -> None:
         [(one.name, one.operator, ", ".join(one.values)) for one in pool.requirements],
     )
     if answer is None:
-        remark("no resources: name a file with --resources to see the queues")
         return
     reasons = answer.reasons(0)
     rows = [(str(queue), "no" if queue in reasons else "yes", reasons.get(queue, "")) for queue in answer.queues]

@@ -94,9 +94,9 @@ def test_without_requirements_there_is_no_pool(broker: Command, grid: str, tmp_p
     ],
 )  # fmt: skip
 def test_what_is_refused_has_a_name_and_a_place(
-    broker: Command, tmp_path: Path, name: str, text: str, told: str
+    broker: Command, grid: str, tmp_path: Path, name: str, text: str, told: str
 ) -> None:
-    outcome = check(broker, tmp_path, name, text, "lhcb")
+    outcome = check(broker, tmp_path, name, text, "lhcb", "--resources", grid)
     assert (outcome.status, outcome.out) == (2, "")
     assert told in outcome.err
     assert ("line " in outcome.err) == (name != "a.json")

@@ -101,26 +101,38 @@ def test_the_same_requirements_are_one_pool_and_none_are_none(
     assert len(rows(database, "SELECT FROM broker.task_requirements WHERE pool_id IS NULL")) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "status", "told"),
-    [
-        ('[ Executable = "x"; Requirements = [ Site = "A"; ] ]', (), 2, "standard-keyword: write Site outside"),
-        ('[ Executable = "x"; Requirements = [ Memory = "4 GB"; ] ]', (), 2, "line 1, column 38"),
-        ("[ Requirements = [ ] ]", (), 2, "no-executable"),
-        ('[ Executable = "x"; Tag = "GPU"; ]', (), 2, "not-honoured"),
-        ('[ Executable = "x"; Site = "A"; BannedSite = "A"; ]', (), 2, "impossible-site"),
-        ('[ Executable = "x"; Owner = "ada"; ]', ("--user", "eve"), 3, "wrong-user"),
-        ('[ Executable = "x"; VO = "lhcb"; ]', (), 3, "wrong-vo"),
-        ('[ Executable = "x"; ]', ("--vo", "no vo"), 2, "vo-invalid"),
-        ('[ Executable = "x"; ]', ("--ignore-nodes",), 3, "are for .xml files"),
-    ],
-)
-def test_what_may_not_be_run_leaves_nothing(
-    broker: Command, tmp_path: Path, text: str, options: tuple[str, ...], status: int, told: str
+REFUSED = [
+    ('[ Executable = "x"; Requirements = [ Site = "A"; ] ]', (), 2, "standard-keyword: write Site outside"),
+    ('[ Executable = "x"; Requirements = [ Memory = "4 GB"; ] ]', (), 2, "line 1, column 38"),
+    ("[ Requirements = [ ] ]", (), 2, "no-executable"),
+    ('[ Executable = "x"; Tag = "GPU"; ]', (), 2, "not-honoured"),
+    ('[ Executable = "x"; Site = "A"; BannedSite = "A"; ]', (), 2, "impossible-site"),
+    ('[ Executable = "x"; Owner = "ada"; ]', ("--user", "eve"), 3, "wrong-user"),
+    ('[ Executable = "x"; VO = "lhcb"; ]', (), 3, "wrong-vo"),
+    ('[ Executable = "x"; ]', ("--vo", "no vo"), 2, "vo-invalid"),
+    ('[ Executable = "x"; ]', ("--ignore-nodes",), 3, "are for .xml files"),
+]
+
+
+def test_what_may_not_be_run_leaves_nothing(database: Database, broker: Command, tmp_path: Path) -> None:
+    for text, options, status, told in REFUSED:
+        outcome = broker("submit", written(tmp_path, text), *options, "--json")
+        assert (outcome.status, outcome.out, told in outcome.err) == (status, "", True), outcome.err
+    assert rows(database, "SELECT FROM doma_panda.jedi_tasks") == []
+
+
+def test_check_without_a_file_looks_at_what_is_published(
+    database: Database, broker: Command, grid: ResourceText, tmp_path: Path
 ) -> None:
-    outcome = broker("submit", written(tmp_path, text), *options, "--json")
-    assert (outcome.status, outcome.out) == (status, "")
-    assert told in outcome.err
+    job = written(tmp_path, JOB % "")
+    before = broker("pool", "check", job, "--vo", "lhcb", "--json")
+    assert (before.document["eligible"], before.document["rejected"]) == (None, {})
+    assert "no resources are published" in before.err
+    publish(database, grid)
+    after = broker("pool", "check", job, "--vo", "lhcb", "--json").document
+    assert after["pool"] == before.document["pool"]
+    assert after["eligible"] == ["LCG.Alpha.org/ce1/long", "LCG.Alpha.org/ce1/short"]
+    assert after["rejected"]["LCG.Beta.org/ce1/gpu"] == "vo"
 
 
 def test_what_the_submitter_is_told_about_places(
