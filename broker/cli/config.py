@@ -15,8 +15,9 @@ from broker.cli.output import escaped, print_json, print_table, remark
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.gdpconfig.catalogue import Value
 from broker.gdpconfig.inspection import KeyState, all_states, entry_named, state_of
-from broker.gdpconfig.publish import Published, RowChange, differences
-from broker.gdpconfig.reference import default_in_words, scope_in_words, shown
+from broker.gdpconfig.proposals import Proposal
+from broker.gdpconfig.publish import Published, RowChange, differences, vo_to_edit
+from broker.gdpconfig.reference import default_in_words, render_reference, scope_in_words, shown
 from broker.gdpconfig.shipped import shipped_catalogue
 from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow, from_text
@@ -118,11 +119,20 @@ def set_key(
     vo: Vo = "atlas",
     editor: Editor = None,
     expect_version: Expected = None,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="First decide the newest cycles with it, and ask if much changes.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Make the change whatever the preview shows.")] = False,
     json: Json = False,
 ) -> None:
     """Set a key; running services use the value from their next cycle on."""
-    typed = from_text(shipped_catalogue().require(key), value)
+    entry = shipped_catalogue().require(key)
+    typed = from_text(entry, value)
     who = _editor(editor)
+    if preview:
+        from broker.cli.preview import preview as show_preview  # it loads the brokerages, which no other command needs
+
+        show_preview(context, (Proposal(key, typed, vo_to_edit(entry, vo)),), yes=yes, json=json)
 
     def change(store: TuningStore, connection: sa.Connection) -> Published:
         return store.set_value(
@@ -215,6 +225,12 @@ def history(
         for item in items
     ]
     print_table(columns, rows)
+
+
+@app.command()
+def doc() -> None:
+    """Print the catalogue of keys as Markdown, as it stands in the reference."""
+    typer.echo(render_reference(shipped_catalogue()), nl=False)
 
 
 def _read(context: typer.Context) -> Published:

@@ -36,6 +36,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ),
     ("rules", "broker.cli.rules:rules", "The ordered rules of a brokerage."),
     ("what-if", "broker.cli.what_if:what_if", "What would have been decided with other values or rules."),
+    ("sweep", "broker.cli.sweep:sweep", "What would have been decided with each value of a grid."),
     ("config", "broker.cli.config:app", "List, read and set tuning values."),
     ("features", "broker.cli.features:app", "What a site tells its jobs: read, report, publish, announce a shutdown."),
     ("job-status", "broker.cli.job_status:app", "What a job tells its site: write, read, and rank jobs to vacate."),

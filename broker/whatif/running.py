@@ -12,10 +12,12 @@ from typing import Any
 from broker.errors import BrokerError
 from broker.whatif.cases import Case, Change, RuleSet
 from broker.whatif.comparison import Difference
-from broker.whatif.deciding import decide_case
+from broker.whatif.deciding import CannotDecideAgain, decide_case
 
 CASES_AHEAD = 2
 """Cases read for each process before it asks for them."""
+CONNECT_WITHIN = "10s"
+"""How long to wait for the scheduler of a cluster."""
 
 Tell = Callable[[int], None]
 """Told how many (cycle, value) pairs are done, again and again."""
@@ -65,6 +67,9 @@ def answer(
         changes: to compare with it.
         processes: at once; with 1 the work is done in this one.
         tell: for a progress bar.
+
+    Raises:
+        ValueRefusedError: the values of a change contradict those of a cycle that stay.
     """
     parts = 1 if count >= CASES_AHEAD * processes else min(processes, len(changes))
     jobs = _Jobs(cases, changes, parts)
@@ -88,6 +93,7 @@ def answer_on_cluster(
 
     Raises:
         ClusterUnavailable: ``distributed`` is not installed, or nobody answers at the address.
+        ValueRefusedError: as :func:`answer`.
     """
     try:
         import distributed
@@ -97,7 +103,7 @@ def answer_on_cluster(
         ) from error
     try:
         connect: Any = distributed.Client
-        client = connect(address, timeout="10s", set_as_default=False)
+        client = connect(address, timeout=CONNECT_WITHIN, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ClusterUnavailable(
             f"nobody answers: {error or type(error).__name__}", address, "start it, or correct the address"
@@ -155,10 +161,10 @@ def _together(parts: list[tuple[tuple[str, str], Difference]]) -> Difference:
 
 
 def _do(job: Job, rules: RuleSet) -> Result:
-    """One job; a cycle that cannot be decided again is told of, and does not stop the others."""
+    """One job; a cycle that cannot be decided again is told of, and does not stop the others. Bad values do."""
     try:
         return decide_case(job.case, rules, job.changes), ""
-    except BrokerError as error:
+    except CannotDecideAgain as error:
         return [], f"{job.case.name}: {error}"
 
 
@@ -186,7 +192,7 @@ def _on_workers(client: Any, jobs: _Jobs, rules: RuleSet) -> Iterator[tuple[Job,
             future = client.submit(_do_held, held, held_rules, job.changes, pure=False)
             of_future[future] = job
     as_completed: Any = distributed.as_completed
-    for future in as_completed(list(of_future)):
+    for future in as_completed(list(of_future), loop=client.loop):
         yield of_future.pop(future), future.result()
 
 

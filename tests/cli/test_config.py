@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
@@ -276,3 +277,8 @@ def test_no_login_name(config: Command, monkeypatch: pytest.MonkeyPatch) -> None
     assert outcome.status == 2
     assert "--editor" in outcome.err
     assert config("set", "NW_THRESHOLD", "1", "--reason", "r", "--editor", "carol").status == 0
+
+
+def test_doc_is_the_reference_page(config: Command) -> None:
+    page = Path(__file__).parents[2] / "docs" / "reference" / "gdpconfig.md"
+    assert config("doc").out == page.read_text(encoding="utf-8")

@@ -126,3 +126,45 @@ def test_a_scenario_is_brokered_as_it_would_be_with_the_values(
     predicted = {name: one["jobs_after"] for name, one in total["queues"].items() if one["jobs_after"]}
     assert predicted == dict(jobs)
     assert total["changed"] > 0
+
+
+def test_a_sweep_has_one_table_and_one_object_a_point(
+    url: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    sweep = runner(capsys, "--db", url, "sweep", "MIN_WEIGHT_managed=0:1000000:1000000", "NQUEUED_SAT_CAP=10:20:10")
+    shown = sweep("--processes", "1", "--json")
+    assert (shown.status, shown.err) == (0, "")
+    points = lines(shown.out)
+    assert [one["set"]["MIN_WEIGHT_managed"] for one in points] == [0, 0, 1000000, 1000000]
+    assert [one["set"]["NQUEUED_SAT_CAP"] for one in points] == [10, 20, 10, 20]
+    assert [one["tasks_losing_last_queue"] for one in points] == [0, 0, 2, 2]
+    assert {one["kind"] for one in points} == {"point"}
+    picture = tmp_path / "sweep.svg"
+    table = sweep("--processes", "1", "--plot", str(picture))
+    assert table.status == 0 and picture.stat().st_size > 0
+    rows = [line.split() for line in table.out.splitlines() if "production_job" in line]
+    assert [row[-2:] for row in rows] == [["190", "0"]] * 3 + [["0", "190"]] * 2
+
+
+def test_processes_share_the_work(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--db", url, "sweep", "MIN_WEIGHT_managed=0:1000000:1000000", "--json", "--processes")
+    run = runner(capsys)
+    assert run(*arguments, "2") == run(*arguments, "1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "told"),
+    [
+        (("NQUEUED_SAT_CAP=1:2",), 2, "FROM:TO:STEP"),
+        (("NQUEUED_SAT_CAPS=1:2:1",), 2, "did you mean NQUEUED_SAT_CAP"),
+        (("NW_ACTIVE=0:1:1",), 3, "only numbers"),
+        (("NQUEUED_SAT_CAP=1:100001:50000",), 3, "is larger than"),
+        (("NQUEUED_SAT_CAP=1:2:1", "--dask", "nowhere"), 1, "nobody answers"),
+    ],
+)
+def test_bad_sweeps(
+    url: str, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], status: int, told: str
+) -> None:
+    shown = runner(capsys, "--db", url, "sweep", "--processes", "1")(*arguments, "--json")
+    assert (shown.status, shown.out) == (status, "")
+    assert told in shown.err
