@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import sqlalchemy as sa
+from pydantic import Field
 
 from agents import job_moving
 from agents.base import Agent, AgentOptions, CycleContext, CycleReport
@@ -44,12 +45,22 @@ class _Found:
     catalogue: TableCatalogue
 
 
-class FastRebrokerageAgent(Agent[AgentOptions]):
+class FastRebrokerageOptions(AgentOptions):
+    """Options of the agent.
+
+    Attributes:
+        settle_s: a share of which jobs were taken back is left alone for so long, until they wait somewhere again.
+    """
+
+    settle_s: float = Field(default=1800.0, ge=0, le=86_400)
+
+
+class FastRebrokerageAgent(Agent[FastRebrokerageOptions]):
     """Closes the excess of waiting jobs of a share at a queue, so that their input is brokered again."""
 
     name = "fast_rebrokerage"
     title = "fast rebrokerage: waiting jobs are taken back from queues that have far more of them than they run"
-    options_type = AgentOptions
+    options_type = FastRebrokerageOptions
 
     def cycle(self, context: CycleContext) -> CycleReport:
         """Look at every queue and share once, and move the excess where the share has a threshold."""
@@ -78,7 +89,8 @@ class FastRebrokerageAgent(Agent[AgentOptions]):
         exempt: dict[str, str] = {queue.name: queue.exempt for queue in queues.values() if queue.exempt is not None}
         exempt |= dict.fromkeys(waiting_jobs.read_slots(connection, catalogue, context.now), SLOTS)
         context.check()
-        verdicts = judge(known, limits_of(tuning, known), exempt)
+        settling = waiting_jobs.settling_shares(connection, context.now, self.options.settle_s)
+        verdicts = judge(known, limits_of(tuning, known), exempt, settling)
         picks = self._pick(connection, catalogue, context, verdicts, int(tuning.number(MAX_MOVES)))
         unknown = len({load.queue for load in loads} - set(queues))
         return _Found(picks, unknown, catalogue)
@@ -127,6 +139,7 @@ def limits_of(tuning: Tuning, loads: Sequence[ShareLoad]) -> FastLimits:
 
 def _move(job: WaitingJob, verdict: FastVerdict) -> JobMove:
     detail = {
+        "gshare": verdict.load.gshare,
         "nqueue": verdict.load.nqueue,
         "nrunning": verdict.load.nrunning,
         "nqueue_total": verdict.nqueue_total,

@@ -27,6 +27,8 @@ from broker.store.agent_runs import RunOutcome, RunRecord
 from broker.store.database import Database
 
 SEED_BITS = 31
+LONGEST_CELL = 4
+"""Elements of a list that a table shows."""
 _EXIT_STATUS: dict[RunOutcome, int] = {"done": 0, "refused": REFUSED, "lost_lease": REFUSED}
 
 
@@ -165,4 +167,8 @@ _BROKERED: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 def _cell(value: object) -> object:
+    """A value of an object for the table: of a long list only how it begins."""
+    if isinstance(value, list):
+        more = f", ... ({len(value)})" if len(value) > LONGEST_CELL else ""
+        return ", ".join(map(str, value[:LONGEST_CELL])) + more
     return ", ".join(f"{name} {inner}" for name, inner in value.items()) if isinstance(value, dict) else value

@@ -8,7 +8,7 @@ Source: ATLAS Production Job Brokerage, Timeout Rules, fast rebrokerage.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,6 +16,7 @@ RULE = "fast_rebrokerage"
 DRY_THRESHOLD = 10
 """Queued jobs that are taken for the threshold of a share without one, which is only reported."""
 SLOTS = "harvester_slots"
+SETTLING = "settling"
 
 
 @dataclass(frozen=True)
@@ -77,23 +78,34 @@ class FastVerdict:
     excess: int
 
 
-def judge(loads: Iterable[ShareLoad], limits: FastLimits, exempt: Mapping[str, str]) -> list[FastVerdict]:
+def judge(
+    loads: Iterable[ShareLoad],
+    limits: FastLimits,
+    exempt: Mapping[str, str],
+    settling: Collection[str | None] = frozenset(),
+) -> list[FastVerdict]:
     """Judge every share at every queue, by queue and share.
 
     Queues with published slots hold many waiting jobs on purpose: they are left alone, and their jobs are in no total.
-    Queues that are exempt for another reason are left alone, but what waits there is part of the share.
+    Queues that are exempt for another reason are left alone, but what waits there is part of the share. Jobs that were
+    just taken back wait nowhere until they are brokered again: until then the total of their share is too small.
 
     Args:
         loads: one for each queue and share.
         limits: the limits in force.
         exempt: queue to the reason for which it is left alone.
+        settling: shares of which jobs were taken back just now; they are left alone everywhere.
     """
     some = sorted(loads, key=lambda load: (load.queue, load.gshare or "", load.gshare is None))
     totals: dict[str | None, int] = {}
     for load in some:
         if exempt.get(load.queue) != SLOTS:
             totals[load.gshare] = totals.get(load.gshare, 0) + load.nqueue
-    return [_judge(load, totals.get(load.gshare, 0), limits, exempt.get(load.queue)) for load in some]
+    verdicts = []
+    for load in some:
+        why = exempt.get(load.queue) or (SETTLING if load.gshare in settling else None)
+        verdicts.append(_judge(load, totals.get(load.gshare, 0), limits, why))
+    return verdicts
 
 
 def _judge(load: ShareLoad, total: int, limits: FastLimits, exempt: str | None) -> FastVerdict:

@@ -68,6 +68,10 @@ _MOVED = """
     SELECT DISTINCT f.pandaid FROM {files} AS f JOIN moved USING (jeditaskid, datasetid, fileid)
     WHERE f.pandaid = ANY(:pandaids)"""
 
+_SETTLING = """
+    SELECT DISTINCT detail ->> 'gshare' FROM broker.job_actions
+    WHERE rule = :rule AND acted_at > :since AND acted_at <= :now"""
+
 
 def read_queues(connection: sa.Connection, catalogue: TableCatalogue) -> dict[str, QueueState]:
     """The queues on record, by the name that jobs use. Where two rows have one name, either can exempt it."""
@@ -157,6 +161,12 @@ def _waiting(
         rows = connection.execute(sa.text(statement), {**values, "waiting": list(WAITING_STATUSES)})
         found += [WaitingJob(*row) for row in rows]
     return found
+
+
+def settling_shares(connection: sa.Connection, now: datetime, settle_s: float) -> set[str | None]:
+    """The shares of which the fast rebrokerage took jobs back within the last ``settle_s`` seconds."""
+    values = {"rule": RULE, "since": now - timedelta(seconds=settle_s), "now": now}
+    return set(connection.execute(sa.text(_SETTLING), values).scalars())
 
 
 def moved_often(

@@ -53,10 +53,11 @@ def run(
     dry: bool = False,
     before: Callable[[], None] = lambda: None,
     now: datetime = NOW,
+    options: dict[str, Any] | None = None,
     **settings: Any,
 ) -> tuple[RunRecord, list[dict[str, Any]]]:
     """One cycle; ``before`` is called when the lease is held."""
-    agent = registry.make(name, {}, ProcessSettings(**settings))
+    agent = registry.make(name, options or {}, ProcessSettings(**settings))
     told: list[dict[str, Any]] = []
     request = CycleRequest(dry_run=dry, tell=told.append)
     if dry:

@@ -63,7 +63,20 @@ def test_the_excess_goes_and_the_queue_is_quiet_then(shared: Database) -> None:
     written = "SELECT DISTINCT concat_ws(' ', taskbuffererrorcode, jobsubstatus) FROM doma_panda.jobsarchived4"
     assert column(shared, written) == ["130"]
     again, told = run(shared, FAST)
-    assert (told[0]["nqueue"], told[0]["excess"], again.counts["moved"]) == (10, 0, 0)
+    assert (told[0]["nqueue"], told[0]["exempt"], again.counts["moved"]) == (10, "settling", 0)
+
+
+def test_jobs_on_their_way_are_waited_for(shared: Database) -> None:
+    there = [job(n, computingsite="R") for n in range(201, 231)] + [
+        job(n, "running", computingsite="R") for n in (300, 301)
+    ]
+    fill(shared, [*there, *(job(n) for n in range(1, 31))], config=[KEY, config("FAST_REBRO_THRESHOLD_NQNR_RATIO", 10)])
+    assert [one["excess"] for one in run(shared, FAST)[1]] == [12, 10]
+    later = NOW + timedelta(seconds=1799)
+    assert [(one["excess"], one["nqueue_total"]) for one in run(shared, FAST, now=later)[1]] == [(0, 38)] * 2
+    later += timedelta(seconds=1)
+    assert [one["excess"] for one in run(shared, FAST, dry=True, now=later)[1]] == [7, 0]
+    assert [one["excess"] for one in run(shared, FAST, options={"settle_s": 0})[1]] == [7, 0]
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,14 @@ def test_slots_are_in_no_total_and_other_exemptions_are() -> None:
     assert by_queue["slots"].over_ratio
 
 
+def test_a_share_that_settles_is_left_alone_everywhere() -> None:
+    loads = [ShareLoad(queue, share, 5000, 0) for queue in "QR" for share in ("MC", "A")]
+    found = judge(loads, FastLimits(3.0, 0.3, {}), {"R": SLOTS}, {"MC"})
+    assert [(one.load.queue, one.load.gshare, one.exempt, one.excess > 0) for one in found] == [
+        ("Q", "A", None, True), ("Q", "MC", "settling", False), ("R", "A", SLOTS, False), ("R", "MC", SLOTS, False),
+    ]  # fmt: skip
+
+
 def test_shares_are_judged_by_themselves_also_jobs_of_none() -> None:
     loads = [ShareLoad("Q", None, 50, 0), ShareLoad("Q", "MC", 2000, 1000), ShareLoad("Q", "A", 5, 0)]
     found = judge(loads, LIMITS, {})
