@@ -11,8 +11,11 @@ import sqlalchemy as sa
 
 from agents import job_moving
 from agents.base import Agent, AgentOptions, CycleContext, CycleReport
+from agents.configuration import config_file
 from agents.cycle_inputs import tuning_of
 from agents.job_moving import Moved
+from agents.process import ProcessSettings
+from agents.timeout_inputs import TimeoutInputReader, refuse_without_queues
 from broker.gdpconfig.tuning import Tuning
 from broker.lifecycle.analysis_rebrokerage import RULE, AnalysisLimits, JobSet, SetVerdict, judge
 from broker.lifecycle.codes import REASSIGNED
@@ -20,7 +23,6 @@ from broker.lifecycle.waiting_jobs import WaitingJob
 from broker.store import analysis_sets, migrate, waiting_jobs
 from broker.store.lifecycle_actions import Acting, JobMove
 from broker.store.tables import TableCatalogue
-from broker.store.task_reads import stored_time
 
 TIMEOUT = "ANALY_TIMEOUT"
 ACTIVITY = "ANALY_ACTIVITY"
@@ -35,6 +37,7 @@ Place = tuple[int, int, str]
 class _Found:
     """What a cycle read and decided: a verdict for each set, and the jobs of each place in the order of going."""
 
+    notes: list[str]
     verdicts: list[SetVerdict]
     jobs: dict[Place, tuple[WaitingJob, ...]]
     catalogue: TableCatalogue
@@ -47,12 +50,17 @@ class AnalysisRebrokerageAgent(Agent[AgentOptions]):
     title = "analysis rebrokerage: users' jobs are taken back from queues where their submission makes no progress"
     options_type = AgentOptions
 
+    def __init__(self, options: AgentOptions, process: ProcessSettings) -> None:
+        """Remember nothing of the queues yet."""
+        super().__init__(options, process)
+        self._inputs = TimeoutInputReader(config_file("sources.yaml", process.folder))
+
     def cycle(self, context: CycleContext) -> CycleReport:
         """Judge every submission that waits, once."""
         makes_jobs = self.process.makes_jobs(migrate.check(context.database))
         started = perf_counter()
         published = tuning_of(context)
-        tuning = published.tuning(None).only((TIMEOUT, ACTIVITY, LEAST_WAIT))
+        tuning = published.tuning(None)
         with context.database.read_snapshot() as connection:
             found = self._look(connection, context, tuning)
         context.check()
@@ -66,19 +74,23 @@ class AnalysisRebrokerageAgent(Agent[AgentOptions]):
         counts = {"sets": len(found.verdicts), **Counter[str](one.outcome for one in found.verdicts)}
         counts |= {"picked": len(moves), "moved": len(moved.acted), "skipped": len(moved.skipped)}
         timings = {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s}
-        return CycleReport(counts, timings, tuning=published.version)
+        return CycleReport(counts, timings, tuple(found.notes), tuning=published.version)
 
     def _look(self, connection: sa.Connection, context: CycleContext, tuning: Tuning) -> _Found:
         catalogue = TableCatalogue.read(connection, context.database.names)
-        queues = waiting_jobs.read_queues(connection, catalogue)
+        inputs = self._inputs.read(connection, catalogue, tuning, context.now)
+        refuse_without_queues(inputs)
+        queues = inputs.circumstances.queues
         least_wait_s, activity_s = tuning.number(LEAST_WAIT) * _HOUR_S, tuning.number(ACTIVITY) * _HOUR_S
         sets = analysis_sets.read_sets(connection, catalogue, context.now, least_wait_s, activity_s)
+        if context.request.task_ids is not None:
+            sets = [one for one in sets if one.jeditaskid in context.request.task_ids]
         context.check()
         limits = limits_of(tuning, sets)
-        now = stored_time(context.now)
-        verdicts = [judge(one, queues.get(one.queue), limits, now) for one in sets]
+        verdicts = [judge(one, queues.get(one.queue), limits, inputs.circumstances.now) for one in sets]
         places = sorted({_place(one.jobs) for one in verdicts if one.outcome == "rebrokered"})
-        return _Found(verdicts, self._jobs(connection, catalogue, context, places), catalogue)
+        jobs = self._jobs(connection, catalogue, context, places)
+        return _Found(inputs.notes_on(("queues",)), verdicts, jobs, catalogue)
 
     def _jobs(
         self, connection: sa.Connection, catalogue: TableCatalogue, context: CycleContext, places: Sequence[Place]
@@ -146,6 +158,7 @@ def _told(one: SetVerdict, found: _Found, moved: Moved, *, dry_run: bool) -> dic
         "value_s": one.value_s,
         "limit_s": one.limit_s,
         "outcome": one.outcome,
+        "exempt": one.exceptions[0] if one.exceptions else None,
         "picked": picked,
         "dry_run": dry_run,
         "moved": acted,

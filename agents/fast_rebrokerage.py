@@ -11,8 +11,11 @@ from pydantic import Field
 
 from agents import job_moving
 from agents.base import Agent, AgentOptions, CycleContext, CycleReport
+from agents.configuration import config_file
 from agents.cycle_inputs import tuning_of
 from agents.job_moving import Moved
+from agents.process import ProcessSettings
+from agents.timeout_inputs import TimeoutInputReader, refuse_without_queues
 from broker.gdpconfig.tuning import Tuning
 from broker.lifecycle.codes import FAST_REBROKERAGE
 from broker.lifecycle.fast_rebrokerage import RULE, SLOTS, FastLimits, FastVerdict, ShareLoad, judge
@@ -41,7 +44,7 @@ class _Found:
     """What a cycle read and decided; queues that are not on record have no place in it."""
 
     picks: list[_Picks]
-    unknown_queues: int
+    notes: list[str]
     catalogue: TableCatalogue
 
 
@@ -62,12 +65,17 @@ class FastRebrokerageAgent(Agent[FastRebrokerageOptions]):
     title = "fast rebrokerage: waiting jobs are taken back from queues that have far more of them than they run"
     options_type = FastRebrokerageOptions
 
+    def __init__(self, options: FastRebrokerageOptions, process: ProcessSettings) -> None:
+        """Remember nothing of the queues yet."""
+        super().__init__(options, process)
+        self._inputs = TimeoutInputReader(config_file("sources.yaml", process.folder))
+
     def cycle(self, context: CycleContext) -> CycleReport:
         """Look at every queue and share once, and move the excess where the share has a threshold."""
         standalone = self.process.makes_jobs(migrate.check(context.database))
         started = perf_counter()
         published = tuning_of(context)
-        tuning = published.tuning(None).only((RATIO, FRACTION, THRESHOLD, MAX_MOVES))
+        tuning = published.tuning(None)
         with context.database.read_snapshot() as connection:
             found = self._look(connection, context, tuning)
         context.check()
@@ -79,21 +87,26 @@ class FastRebrokerageAgent(Agent[FastRebrokerageOptions]):
             for one in found.picks:
                 context.request.tell(_told(one, tuning, moved, writes=context.request.writes))
         timings = {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s}
-        return CycleReport(_counts(found, moves, moved), timings, _notes(found), tuning=published.version)
+        return CycleReport(_counts(found, moves, moved), timings, tuple(found.notes), tuning=published.version)
 
     def _look(self, connection: sa.Connection, context: CycleContext, tuning: Tuning) -> _Found:
         catalogue = TableCatalogue.read(connection, context.database.names)
-        queues = waiting_jobs.read_queues(connection, catalogue)
+        inputs = self._inputs.read(connection, catalogue, tuning, context.now)
+        refuse_without_queues(inputs)
+        queues = {name: queue for name, queue in inputs.circumstances.queues.items() if queue.known}
         loads = waiting_jobs.read_loads(connection, catalogue, self.process.job_statistics)
         known = [load for load in loads if load.queue in queues]
-        exempt: dict[str, str] = {queue.name: queue.exempt for queue in queues.values() if queue.exempt is not None}
+        exempt = {name: queue.exceptions[0] for name, queue in queues.items() if queue.exceptions}
         exempt |= dict.fromkeys(waiting_jobs.read_slots(connection, catalogue, context.now), SLOTS)
         context.check()
         settling = waiting_jobs.settling_shares(connection, context.now, self.options.settle_s)
         verdicts = judge(known, limits_of(tuning, known), exempt, settling)
         picks = self._pick(connection, catalogue, context, verdicts, int(tuning.number(MAX_MOVES)))
-        unknown = len({load.queue for load in loads} - set(queues))
-        return _Found(picks, unknown, catalogue)
+        notes = inputs.notes_on(("queues",))
+        unknown = {load.queue for load in loads} - set(queues)
+        if unknown:
+            notes.append(f"jobs at {len(unknown)} queues that are not on record were left alone, and are in no total")
+        return _Found(picks, notes, catalogue)
 
     def _pick(
         self,
@@ -112,6 +125,8 @@ class FastRebrokerageAgent(Agent[FastRebrokerageOptions]):
             (one.load.queue, one.load.gshare) for one in verdicts if one.excess > 0 and (one.triggers or told)
         ]
         jobs = waiting_jobs.read_waiting_of_shares(connection, catalogue, overloaded) if overloaded else []
+        if context.request.task_ids is not None:
+            jobs = [job for job in jobs if job.jeditaskid in context.request.task_ids]
         context.check()
         often = waiting_jobs.moved_often(connection, catalogue, [j.pandaid for j in jobs], most_moves, context.now)
         at: dict[tuple[str, str | None], list[WaitingJob]] = {}
@@ -194,9 +209,3 @@ def _counts(found: _Found, moves: Sequence[JobMove], moved: Moved) -> Mapping[st
         "moved": len(moved.acted),
         "skipped": len(moved.skipped),
     }
-
-
-def _notes(found: _Found) -> tuple[str, ...]:
-    if not found.unknown_queues:
-        return ()
-    return (f"jobs at {found.unknown_queues} queues that are not on record were left alone, and are in no total",)

@@ -10,6 +10,7 @@ from pathlib import Path
 import sqlalchemy as sa
 import yaml
 
+from broker.errors import Refused
 from broker.gdpconfig import Tuning
 from broker.lifecycle.limits import TimeoutLimits, read_limits
 from broker.snapshot.raw import RawSource
@@ -42,11 +43,15 @@ class TimeoutInputs:
     @property
     def notes(self) -> list[str]:
         """Remarks on sources and queues that are not as they should be."""
+        return self.notes_on(SOURCES)
+
+    def notes_on(self, sources: Sequence[str]) -> list[str]:
+        """As :attr:`notes`, of some sources only."""
         found = [
             f"source {state.name} is {state.state}"
             + ("" if state.age_s is None else f", {state.age_s:.0f} s old (limit {state.limit_s or 0:.0f} s)")
             for state in self.states
-            if state.state != "ok"
+            if state.state != "ok" and state.name in sources
         ]
         queues = self.circumstances.queues.values()
         unreadable = sorted(queue.name for queue in queues if UNREADABLE in queue.exceptions)
@@ -81,6 +86,21 @@ class TimeoutInputReader:
         queues = queues_of(used["queues"], used["pilots"] if states[1].usable else None)
         limits = limits_in_force(tuning, {queue.workflow for queue in queues.values() if queue.workflow})
         return TimeoutInputs(Circumstances.at(now, queues, limits), states)
+
+
+def refuse_without_queues(inputs: TimeoutInputs) -> None:
+    """Go on only if it is known which queues are excepted.
+
+    Raises:
+        Refused: the source cannot be used.
+    """
+    state = inputs.queues
+    if not state.usable:
+        raise Refused(
+            f"the source queues is {state.state}",
+            "schedconfig_json",
+            "no job was touched, as paused queues cannot be told; see what fills the table, and config/sources.yaml",
+        )
 
 
 def limits_in_force(tuning: Tuning, workflows: set[str]) -> TimeoutLimits:

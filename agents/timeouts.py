@@ -15,8 +15,7 @@ from agents.configuration import config_file
 from agents.cycle_inputs import tuning_of
 from agents.job_moving import Moved
 from agents.process import ProcessSettings
-from agents.timeout_inputs import TimeoutInputReader, TimeoutInputs
-from broker.errors import Refused
+from agents.timeout_inputs import TimeoutInputReader, refuse_without_queues
 from broker.lifecycle.codes import Action
 from broker.store import migrate
 from broker.store.lifecycle_actions import Acting, JobMove
@@ -85,21 +84,6 @@ def _counts(due: Sequence[JobMove], done: Sequence[JobMove], moved: Moved) -> di
         "files": moved.files,
         "files_lost": moved.files_lost,
     }
-
-
-def refuse_without_queues(inputs: TimeoutInputs) -> None:
-    """Go on only if it is known which queues are excepted.
-
-    Raises:
-        Refused: the source cannot be used.
-    """
-    state = inputs.queues
-    if not state.usable:
-        raise Refused(
-            f"the source queues is {state.state}",
-            "schedconfig_json",
-            "no job was touched, as paused queues cannot be told; see what fills the table, and config/sources.yaml",
-        )
 
 
 def move_object(move: JobMove) -> dict[str, object]:

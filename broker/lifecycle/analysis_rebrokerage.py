@@ -11,24 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from broker.lifecycle.queue_state import QueueState
+from broker.lifecycle.jobs import JobTable, Queue
 
 RULE = "analysis_rebrokerage"
-ANALYSIS_LABELS = ("user", "panda")
 IMMEDIATELY = ("offline", "test")
 """Statuses of queues at which neither the timeout nor recent activity is asked for."""
 
-Outcome = Literal[
-    "rebrokered",
-    "unknown_queue",
-    "paused",
-    "disableReassign",
-    "unreadable",
-    "time_unknown",
-    "too_young",
-    "fresh",
-    "active",
-]
+Outcome = Literal["rebrokered", "unknown_queue", "exempt", "time_unknown", "too_young", "fresh", "active"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +36,7 @@ class JobSet:
             or starting; None when none did for as long as is asked for.
     """
 
-    table: Literal["jobsactive4", "jobsdefined4"]
+    table: JobTable
     jeditaskid: int
     jobdefinitionid: int
     produsername: str | None
@@ -80,15 +69,24 @@ class AnalysisLimits:
 
 @dataclass(frozen=True)
 class SetVerdict:
-    """What is done about a set: the outcome, for how long it waits, and the limit that it was compared with (s)."""
+    """What is done about a set.
+
+    Attributes:
+        jobs: the set.
+        outcome: what is done, or why nothing is.
+        value_s: for how long it waits; None when nobody knows.
+        limit_s: what that was compared with.
+        exceptions: why the queue is exempt.
+    """
 
     jobs: JobSet
     outcome: Outcome
     value_s: float | None
     limit_s: float
+    exceptions: tuple[str, ...] = ()
 
 
-def judge(jobs: JobSet, queue: QueueState | None, limits: AnalysisLimits, now: datetime) -> SetVerdict:
+def judge(jobs: JobSet, queue: Queue | None, limits: AnalysisLimits, now: datetime) -> SetVerdict:
     """Judge one set at ``now`` (naive UTC). One that waits exactly as long as the timeout is rebrokered.
 
     Args:
@@ -100,22 +98,23 @@ def judge(jobs: JobSet, queue: QueueState | None, limits: AnalysisLimits, now: d
     immediately = queue is not None and queue.status in IMMEDIATELY
     limit_s = limits.least_wait_s if immediately else limits.of(jobs.workinggroup)
     value_s = None if jobs.waits_since is None else (now - jobs.waits_since).total_seconds()
-    return SetVerdict(jobs, _outcome(jobs, queue, limits, now, value_s, immediately=immediately), value_s, limit_s)
+    outcome = _outcome(jobs, queue, limits, now, value_s, immediately=immediately)
+    return SetVerdict(jobs, outcome, value_s, limit_s, queue.exceptions if queue is not None else ())
 
 
 def _outcome(
     jobs: JobSet,
-    queue: QueueState | None,
+    queue: Queue | None,
     limits: AnalysisLimits,
     now: datetime,
     value_s: float | None,
     *,
     immediately: bool,
 ) -> Outcome:
-    if queue is None:
+    if queue is None or not queue.known:
         return "unknown_queue"
-    if queue.exempt is not None:
-        return queue.exempt
+    if queue.exceptions:
+        return "exempt"
     if value_s is None:
         return "time_unknown"
     if value_s <= limits.least_wait_s:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
-JobTable = Literal["jobsdefined4", "jobsactive4"]
+from broker.lifecycle.jobs import UNSET_TIME, JobTable
+
 WAITING_STATUSES = ("defined", "assigned", "activated", "starting")
-
-_UNSET = datetime(1970, 1, 1)  # noqa: DTZ001 - naive UTC: what PanDA's columns hold when nobody set them
 
 
 @dataclass(frozen=True)
@@ -44,12 +42,12 @@ class WaitingJob:
     @property
     def was_started(self) -> bool:
         """Whether it has ever been given to a worker: it is starting now, or has a time of start."""
-        return self.jobstatus == "starting" or self.starttime not in (None, _UNSET)
+        return self.jobstatus == "starting" or self.starttime not in (None, UNSET_TIME)
 
     @property
     def made(self) -> tuple[datetime, int]:
         """What says which of two jobs is older; one without a time of creation is older than all others."""
-        return self.creationtime or _UNSET, self.pandaid
+        return self.creationtime or UNSET_TIME, self.pandaid
 
 
 def youngest_first(jobs: Iterable[WaitingJob]) -> tuple[list[int], list[int]]:

@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from broker.lifecycle.analysis_rebrokerage import ANALYSIS_LABELS, JobSet
+from broker.lifecycle.analysis_rebrokerage import JobSet
+from broker.lifecycle.jobs import ANALYSIS_LABELS
 from broker.store.tables import TableCatalogue
 from broker.store.task_reads import stored_time
 

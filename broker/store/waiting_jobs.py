@@ -1,6 +1,6 @@
-"""Reading what rebrokerage decides about: queues, waiting jobs by share, and how often input was moved already.
+"""Reading what rebrokerage decides about: waiting jobs by share, and how often input was moved already.
 
-Source: PanDA data model, jobs, job statistics, schedconfig and Harvester slots.
+Source: PanDA data model, jobs, job statistics and Harvester slots.
 """
 
 from __future__ import annotations
@@ -12,10 +12,7 @@ from typing import Literal
 import sqlalchemy as sa
 
 from broker.lifecycle.fast_rebrokerage import RULE, ShareLoad
-from broker.lifecycle.queue_state import DISABLE_REASSIGN, PAUSED, UNREADABLE, Exemption, QueueState
 from broker.lifecycle.waiting_jobs import WAITING_STATUSES, WaitingJob
-from broker.snapshot.catchall import Catchall
-from broker.snapshot.readings import BadValueError, json_object, name, text
 from broker.store.tables import TableCatalogue
 from broker.store.task_reads import stored_time
 
@@ -71,34 +68,6 @@ _MOVED = """
 _SETTLING = """
     SELECT DISTINCT detail ->> 'gshare' FROM broker.job_actions
     WHERE rule = :rule AND acted_at > :since AND acted_at <= :now"""
-
-
-def read_queues(connection: sa.Connection, catalogue: TableCatalogue) -> dict[str, QueueState]:
-    """The queues on record, by the name that jobs use. Where two rows have one name, either can exempt it."""
-    source = catalogue.source("schedconfig_json", ("panda_queue", "data"))
-    found: dict[str, QueueState] = {}
-    for row_name, document in connection.exec_driver_sql(
-        f"SELECT panda_queue, data::text FROM {source} AS q ORDER BY panda_queue"  # noqa: S608 - quoted names
-    ):
-        one = _queue(row_name, document)
-        if one.name not in found or found[one.name].exempt is None:
-            found[one.name] = one
-    return found
-
-
-def _queue(row_name: str, document: str | None) -> QueueState:
-    try:
-        data = json_object(document, "data")
-        params = data.get("params")
-        free = Catchall(text(data.get("catchall"), "catchall"), params if isinstance(params, dict) else {})
-        status = text(data.get("status"), "status")
-        called = name(row_name if data.get("nickname") in (None, "") else data["nickname"], "nickname")
-    except BadValueError:
-        return QueueState(row_name, None, UNREADABLE)
-    exempt: Exemption | None = None
-    if status == PAUSED or free.flag(DISABLE_REASSIGN):
-        exempt = PAUSED if status == PAUSED else DISABLE_REASSIGN
-    return QueueState(called, status, exempt)
 
 
 def read_slots(connection: sa.Connection, catalogue: TableCatalogue, now: datetime) -> set[str]:

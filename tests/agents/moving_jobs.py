@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -51,15 +50,15 @@ def run(
     database: Database,
     name: str,
     dry: bool = False,
-    before: Callable[[], None] = lambda: None,
     now: datetime = NOW,
     options: dict[str, Any] | None = None,
+    tasks: tuple[int, ...] | None = None,
     **settings: Any,
 ) -> tuple[RunRecord, list[dict[str, Any]]]:
-    """One cycle; ``before`` is called when the lease is held."""
+    """One cycle: its record, and what it told."""
     agent = registry.make(name, options or {}, ProcessSettings(**settings))
     told: list[dict[str, Any]] = []
-    request = CycleRequest(dry_run=dry, tell=told.append)
+    request = CycleRequest(tasks, dry_run=dry, tell=told.append)
     if dry:
         record = run_cycle(agent, CycleContext(database, now, 1, 60.0, request))
     else:
@@ -67,7 +66,6 @@ def run(
             connection.execute(sa.text("DELETE FROM broker.leases"))
             lease = leases.acquire(connection, name, "test", LeaseTerms()).lease
         assert lease is not None
-        before()
         run_id = open_run(database, name, lease)
         record = run_cycle(agent, CycleContext(database, now, 1, 60.0, request, lease=lease, run_id=run_id))
     return record, told

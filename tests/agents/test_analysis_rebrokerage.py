@@ -68,7 +68,7 @@ def test_a_submission_without_progress_goes_as_a_whole(shared: Database) -> None
     assert told[0] | {"picked": 0} == {
         "jeditaskid": 1, "jobdefinitionid": 5, "queue": "Q", "produsername": "asta", "workinggroup": None,
         "table": "jobsactive4", "waits_since": OLD, "value_s": 57600.0, "limit_s": 43200.0, "outcome": "rebrokered",
-        "picked": 0, "dry_run": True, "moved": 0, "skipped": 0,
+        "exempt": None, "picked": 0, "dry_run": True, "moved": 0, "skipped": 0,
     }  # fmt: skip
     assert told[0]["picked"] == [5, 4, 3, 2, 1]
     assert closed(shared) == [1, 2, 3, 4, 5]
@@ -167,9 +167,18 @@ def test_groups_have_their_own_timeout_and_queues_their_exceptions(shared: Datab
     _, told = run(shared, NAME)
     assert {one["workinggroup"]: one["limit_s"] / 3600 for one in told if one["queue"] == "Q"} == limits
     assert [one["outcome"] for one in told] == [
-        "rebrokered", "rebrokered", "fresh", "rebrokered", "paused", "disableReassign", "rebrokered",
+        "rebrokered", "rebrokered", "fresh", "rebrokered", "exempt", "exempt", "rebrokered",
     ]  # fmt: skip
+    assert [one["exempt"] for one in told[3:]] == [None, "paused", "disableReassign", None]
     assert closed(shared) == [1, 2, 4, 12]
+
+
+def test_only_the_tasks_asked_for(shared: Database) -> None:
+    fill(shared, [user_job(1), user_job(2, jeditaskid=2)])
+    assert [one["picked"] for one in run(shared, NAME, tasks=(2,))[1]] == [[2]]
+    fill(shared, [user_job(1)], schedconfig_json=[])
+    record, _ = run(shared, NAME)
+    assert (record.outcome, closed(shared)) == ("refused", [])
 
 
 def test_zero_hours_are_taken_literally(shared: Database) -> None:

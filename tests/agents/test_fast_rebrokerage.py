@@ -101,7 +101,7 @@ LEFT_ALONE: dict[str, tuple[dict[str, Any], dict[str, Any] | None, str | None]] 
     "paused": ({"status": "paused"}, None, "paused"),
     "in catchall": ({"catchall": "x, disableReassign=1"}, None, "disableReassign"),
     "in params": ({"params": {"disableReassign": False}}, None, "disableReassign"),
-    "wrong type": ({"catchall": 5}, None, "unreadable"),
+    "wrong type": ({"catchall": 5}, None, "queue_unreadable"),
     "slots": ({}, slots(5), "harvester_slots"),
     "negative slots": ({}, slots(-1), "harvester_slots"),
     "no slots": ({}, slots(None), None),
@@ -127,7 +127,7 @@ def test_queues_that_are_left_alone(shared: Database) -> None:
     for name, (_, _, exempt) in LEFT_ALONE.items():
         excess = 4 if exempt is None else 0
         assert found[name] == (exempt, excess, excess, 0 if exempt == "harvester_slots" else 14), name
-    assert record.notes == ()
+    assert record.notes == ("queues that cannot be read, where no timeout acts: 1, first wrong type",)
     assert len(closed(shared)) == record.counts["moved"] == 4 * 4
 
 
@@ -188,6 +188,21 @@ def test_the_same_input_moves_only_so_often(shared: Database) -> None:
         _, told = run(shared, FAST, dry=True)
         assert told[0]["moved_often"] == left_out, (hours_ago, rule, most)
         assert told[0]["picked"] == ([13, 12, 11, 10] if left_out else [14, 13, 12, 11])
+
+
+def test_without_queues_to_go_by_nothing_is_touched(shared: Database) -> None:
+    stale = queue("Q") | {"last_update": "2026-07-31T11:59:59"}
+    for rows in ([], [stale]):
+        fill(shared, overloaded(), config=[KEY], schedconfig_json=rows)
+        record, told = run(shared, FAST)
+        assert (record.outcome, told, closed(shared)) == ("refused", [], [])
+
+
+def test_only_jobs_of_the_tasks_asked_for(shared: Database) -> None:
+    jobs = overloaded()
+    fill(shared, [*jobs[:-2], jobs[-2] | {"jeditaskid": 5}, jobs[-1]], config=[KEY])
+    assert run(shared, FAST, tasks=(5, 6))[1][0]["picked"] == [14]
+    assert closed(shared) == [14]
 
 
 def test_a_job_that_changed_meanwhile_is_skipped_and_a_lost_lease_moves_nothing(shared: Database) -> None:

@@ -6,14 +6,20 @@ from typing import Any
 import pytest
 
 from broker.lifecycle.analysis_rebrokerage import AnalysisLimits, JobSet, judge
-from broker.lifecycle.queue_state import QueueState
+from broker.lifecycle.jobs import Queue
 
 NOW = datetime(2026, 8, 1, 12)  # noqa: DTZ001 - as in PanDA's tables
 H = 3600.0
 LIMITS = AnalysisLimits(
     timeout_s=12 * H, by_group_s={"phys": 6 * H, "slow": 48 * H}, activity_s=3 * H, least_wait_s=3 * H
 )
-ONLINE, OFFLINE, TEST = QueueState("Q", "online"), QueueState("Q", "offline"), QueueState("Q", "test")
+
+
+def queue(status: str | None, *exceptions: str) -> Queue:
+    return Queue("Q", True, exceptions, status)
+
+
+ONLINE, OFFLINE, TEST = queue("online"), queue("offline"), queue("test")
 
 
 def jobs(wait_s: float | None, active_s: float | None = None, group: str | None = None) -> JobSet:
@@ -40,17 +46,18 @@ def jobs(wait_s: float | None, active_s: float | None = None, group: str | None 
         (jobs(3 * H), OFFLINE, "too_young", 3),
         (jobs(3 * H + 1), OFFLINE, "rebrokered", 3),
         (jobs(3 * H + 1, 10.0), TEST, "rebrokered", 3),
-        (jobs(3 * H + 1), QueueState("Q", "brokeroff"), "fresh", 12),
-        (jobs(3 * H + 1), QueueState("Q", None), "fresh", 12),
+        (jobs(3 * H + 1), queue("brokeroff"), "fresh", 12),
+        (jobs(3 * H + 1), queue(None), "fresh", 12),
         (jobs(-5.0), ONLINE, "too_young", 12),
         (jobs(None), ONLINE, "time_unknown", 12),
         (jobs(90 * H), None, "unknown_queue", 12),
-        (jobs(90 * H), QueueState("Q", "paused", "paused"), "paused", 12),
-        (jobs(90 * H), QueueState("Q", "offline", "disableReassign"), "disableReassign", 3),
-        (jobs(90 * H), QueueState("Q", None, "unreadable"), "unreadable", 12),
+        (jobs(90 * H), Queue("Q", known=False), "unknown_queue", 12),
+        (jobs(90 * H), queue("paused", "paused"), "exempt", 12),
+        (jobs(90 * H), queue("offline", "disableReassign"), "exempt", 3),
+        (jobs(90 * H), queue(None, "queue_unreadable"), "exempt", 12),
     ],
 )
-def test_both_sides_of_every_limit(found: JobSet, queue: QueueState | None, outcome: str, limit_h: float) -> None:
+def test_both_sides_of_every_limit(found: JobSet, queue: Queue | None, outcome: str, limit_h: float) -> None:
     verdict = judge(found, queue, LIMITS, NOW)
     assert (verdict.outcome, verdict.limit_s) == (outcome, limit_h * H)
 
