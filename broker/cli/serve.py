@@ -60,7 +60,7 @@ def _run_once(service: Service) -> int:
             status = max(status, REFUSED)
         else:
             remark(f"{name}: {record.outcome}")
-            status = status if record.outcome == "done" else FAILED
+            status = status if record.outcome == "done" else max(status, FAILED)
     return status
 
 
