@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from broker.formats.sss.submission import DEFAULT_PRIORITY, PlannedFile, TaskPla
 from broker.pools.eligibility import judge
 from broker.pools.job_request import JobRequest, job_request, plain_value
 from broker.pools.problems import RequirementRefused
-from broker.pools.requirement import SubmitPool
+from broker.pools.requirement import SubmitPool, vo_name
 from broker.store.pool_registration import Asked
 from broker.store.sss_submissions import Submission
 
@@ -32,8 +33,9 @@ def plan_description(file: Path, options: SubmitOptions, grid: Grid) -> tuple[Su
         request = job_request(job.description)
     except RequirementRefused as refused:
         raise refused_in(file, refused) from refused
-    _check_options(file, request, options)
     pool = pool_in(file, job, options.vo, grid.declarations)
+    options = replace(options, vo=vo_name(options.vo))
+    _check_options(file, request, options)
     written = {name: plain_value(value) for name, value in (job.requirements or {}).items()}
     asked = Asked(
         written if job.requirements else None,
@@ -50,7 +52,7 @@ def _check_options(file: Path, request: JobRequest, options: SubmitOptions) -> N
     remedy = "nothing was submitted; change the description or the command"
     if options.share or options.queue_name or options.ignore_nodes:
         raise NotSubmitted("--share, --queue-name and --ignore-nodes are for .xml files", str(file), remedy)
-    if request.vo is not None and request.vo != options.vo.strip().lower():
+    if request.vo is not None and request.vo != options.vo:
         raise NotSubmitted(f"wrong-vo: it is for {request.vo}, submitted with --vo {options.vo}", str(file), remedy)
     if options.user is not None and request.owner is not None and options.user != request.owner:
         raise NotSubmitted(f"wrong-user: Owner is {request.owner}, submitted by {options.user}", str(file), remedy)

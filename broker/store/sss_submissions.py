@@ -17,6 +17,7 @@ from broker.store.names import Names, quoted
 from broker.store.pool_registration import Asked
 from broker.store.sss_import import check_standalone, insert_row, next_task_id
 from broker.store.sss_rows import Identity
+from broker.store.task_reads import ASSIGNING, RETRY_AFTER
 
 ATTEMPTS = 3
 
@@ -82,6 +83,9 @@ def _submit(connection: sa.Connection, names: Names, submission: Submission, now
 def _make(connection: sa.Connection, names: Names, plan: TaskPlan, stamp: datetime) -> Submitted:
     task_id = next_task_id(connection, names)
     times = dict.fromkeys(("creationdate", "modificationtime", "statechangetime"), stamp)
+    if plan.columns["status"] == ASSIGNING:
+        # The time of the last try: one that was never tried is due at once.
+        times["modificationtime"] = stamp - 2 * RETRY_AFTER
     insert_row(connection, names, "jedi_tasks", {**times, **plan.columns, "jeditaskid": task_id})
     parameters = {"jeditaskid": task_id, "taskparams": json.dumps(dict(plan.parameters))}
     insert_row(connection, names, "jedi_taskparams", parameters)

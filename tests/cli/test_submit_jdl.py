@@ -13,9 +13,12 @@ import sqlalchemy as sa
 from broker.store import resource_versions
 from broker.store.database import Database
 from broker.store.resource_versions import ResourceText
+from broker.store.tables import TableCatalogue
+from broker.store.task_reads import TaskSelection, read_assigning
 from tests.cli.commands import Command, runner
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
+AT = str(int(NOW.timestamp()))
 DATA = json.loads((Path(__file__).parents[1] / "contract" / "submit_pool.json").read_text(encoding="utf-8"))
 JOB = """[
  JobName = "fit"; Executable = "/opt/bin/fit"; Arguments = "-n 4"; StdOutput = "out";
@@ -57,7 +60,7 @@ def test_a_job_becomes_a_task_with_its_pool(
     publish(database, grid)
     places = 'Site = {"LCG.Alpha.org", "LCG.Beta.org"}; BannedSite = "LCG.Gamma.org"; Platform = "x86_64-el9";'
     job = written(tmp_path, JOB % places)
-    told = broker("submit", job, "--vo", "lhcb", "--label", "user", "--at", "1785585600", "--json").document
+    told = broker("submit", job, "--vo", "lhcb", "--label", "user", "--at", AT, "--json").document
     pool = broker("pool", "hash", job, "--vo", "lhcb").out.strip()
     assert told == {
         "jeditaskid": told["jeditaskid"], "taskname": "fit", "status": "ready", "jobs": ["fit"], "alternatives": 0,
@@ -90,13 +93,17 @@ def test_the_same_requirements_are_one_pool_and_none_are_none(
     again = "Executable = x\nRequirements\n{\n Memory = 4e3\n SoftwareTag = AppVersion1\n CPUModel = Intel Xeon\n}\n"
     first = broker("submit", written(tmp_path, JOB % ""), "--vo", "lhcb", "--json").document
     second = broker("submit", written(tmp_path, again, "job.cfg"), "--vo", "LHCb", "--json").document
-    third = broker("submit", written(tmp_path, '[ Executable = "x"; ]'), "--json").document
+    third = broker("submit", written(tmp_path, '[ Executable = "x"; ]'), "--at", AT, "--json").document
     assert (first["status"], second["taskname"], second["pool"], third["pool"]) == (
         "assigning",
         "x",
         first["pool"],
         None,
     )
+    due = TaskSelection("atlas", NOW)
+    with database.begin() as connection:
+        read = read_assigning(connection, TableCatalogue.read(connection, database.names), due)
+    assert read.tasks.jeditaskid.tolist() == [third["jeditaskid"]]
     assert len(rows(database, "SELECT FROM broker.submit_pools")) == 1
     assert len(rows(database, "SELECT FROM broker.task_requirements WHERE pool_id IS NULL")) == 1
 

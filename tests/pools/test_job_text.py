@@ -54,6 +54,7 @@ def refusal(text: str, kind: Kind) -> RequirementRefused:
 def test_requirements_in_jdl(inner: str, values: dict[str, Any]) -> None:
     assert required(f"[ Requirements = [ {inner}\n ] ]", "jdl") == values
     assert required(f"/**/[Requirements=[{inner}\n];X=1]\n// end", "jdl") == values
+    assert required(f"[ Requirements = [ {inner}\n ] X = 1; ]", "jdl") == values
 
 
 def test_other_attributes_do_not_count_and_may_be_long() -> None:
@@ -88,6 +89,8 @@ def test_other_attributes_do_not_count_and_may_be_long() -> None:
         ("[ A = 5.; ]", "expression-not-supported", 1, 8),
         ("[ A = 0x1F; ]", "expression-not-supported", 1, 8),
         ("[ A = 1e; ]", "expression-not-supported", 1, 8),
+        ("[ A = 4B = 2; ]", "expression-not-supported", 1, 8),
+        ("[ A = { 4GB }; ]", "expression-not-supported", 1, 10),
         ("[ A = +; ]", "expression-not-supported", 1, 7),
         ("[ A = 1e999999999; ]", "number-range", 1, 7),
         ('[ A = "x\ny"; ]', "unterminated-string", 1, 7),
@@ -129,7 +132,7 @@ def test_jdl_that_is_refused_and_where(text: str, code: str, line: int, column: 
         ([], {}),
         (["A = 4000"], {"A": "4000"}),
         (["A=V1,V2 , V3"], {"A": ["V1", "V2", "V3"]}),
-        (["A = V1", "A += V2, V3", "A += V4"], {"A": ["V1", "V2", "V3", "V4"]}),
+        (["A = V1", "A += V2, V3", "A += V4, V5"], {"A": ["V1", "V2", "V3", "V4", "V5"]}),
         (["A += V1"], {"A": "V1"}),
         (['A = "a,b", c'], {"A": ["a,b", "c"]}),
         (['A = "say \\"x\\" \\\\"'], {"A": 'say "x" \\'}),
