@@ -25,6 +25,7 @@ _CLASSES = {
     "worker_nodes": "agents.worker_nodes:WorkerNodesAgent",
     "fast_rebrokerage": "agents.fast_rebrokerage:FastRebrokerageAgent",
     "analysis_rebrokerage": "agents.analysis_rebrokerage:AnalysisRebrokerageAgent",
+    "activation": "agents.activation:ActivationAgent",
     "submit_pool_refresh": "agents.submit_pool_refresh:SubmitPoolRefreshAgent",
     "submit_pool_cleanup": "agents.submit_pool_cleanup:SubmitPoolCleanupAgent",
     "cleanup": "agents.cleanup:CleanupAgent",

@@ -1,0 +1,245 @@
+"""Giving a job to a pilot: exactly one activated job, or the reason why there is none.
+
+What a matcher remembers between two calls (which task queues there are, which pools are mapped to a queue) only says
+what to try, and is read again after a few seconds. Whether a job may go is decided by the statement that takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import psycopg
+from psycopg.rows import tuple_row
+
+from broker.domain.arrays import Floats, Ints, Texts
+from broker.pools.matcher import FIELDS, MATCHES, Pilot, TaskQueueTable, draw, judge, no_match
+from broker.pools.shares import real_priorities
+from broker.store.names import Names
+
+VIEW_LASTS = timedelta(seconds=5)
+#: Task queues and priorities that are tried for one pilot. Source: DIRAC's matcher, candidates and tries.
+MOST_TRIES = 30
+#: The time of use of a pool is not written more often than this.
+USE_NOTED_EVERY = timedelta(seconds=60)
+_ANY_CPUTIME_S = 2**62
+
+_PLACE = """
+SELECT number, coalesce(panda_queue, queue) FROM broker.resource_queues
+WHERE site = %(site)s AND ce = %(ce)s AND queue = %(queue)s"""
+_POOLS = """
+SELECT pool.pool_id FROM broker.submit_pool_links AS link JOIN broker.submit_pools AS pool ON pool.number = link.pool
+WHERE link.queue = %(place)s AND (%(vo)s::text IS NULL OR pool.vo = lower(%(vo)s))"""
+_QUEUES = """
+SELECT queue.id, queue.vo, queue.owner, queue.owner_group, queue.panda_queue, queue.resource_type, queue.sites,
+    queue.banned_sites, queue.platforms, queue.cputime_class_s, queue.pool_id, queue.weight,
+    array_agg(level.priority ORDER BY level.priority), array_agg(level.first_position ORDER BY level.priority)
+FROM broker.task_queues AS queue JOIN broker.task_queue_levels AS level ON level.task_queue = queue.id
+WHERE {where} GROUP BY queue.id ORDER BY queue.id"""
+_HERE = _QUEUES.format(where="(queue.panda_queue = %(panda_queue)s OR queue.panda_queue IS NULL)")
+_EVERYWHERE = _QUEUES.format(where="true")
+_HOLDING = """
+SELECT id FROM unnest(%(ids)s::bigint[]) AS given (id)
+WHERE EXISTS (SELECT FROM broker.waiting_jobs AS job WHERE job.task_queue = given.id)"""
+# One statement, one transaction. A row that another matcher holds is passed over; one whose job is not activated any
+# more is removed without a job.
+_TAKE = """
+WITH picked AS MATERIALIZED (
+    SELECT job.pandaid FROM broker.waiting_jobs AS job
+    WHERE job.task_queue = %(queue)s AND job.priority = %(priority)s AND job.position >= %(first)s
+      AND job.cputime_s <= %(cputime_s)s
+      AND (%(pool)s::text IS NULL OR EXISTS (
+            SELECT FROM broker.submit_pool_links AS link JOIN broker.submit_pools AS known ON known.number = link.pool
+            WHERE link.queue = %(place)s AND known.pool_id = %(pool)s))
+    ORDER BY job.position LIMIT 1 FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM broker.waiting_jobs AS job USING picked WHERE job.pandaid = picked.pandaid
+    RETURNING job.pandaid, job.position
+), sent AS (
+    UPDATE {panda}.jobsactive4 AS job
+    SET jobstatus = 'sent', statechangetime = %(now)s, modificationtime = %(now)s
+    FROM gone WHERE job.pandaid = gone.pandaid AND job.jobstatus = 'activated'
+    RETURNING job.pandaid, job.jeditaskid
+), used AS (
+    UPDATE broker.submit_pools SET last_used_at = %(aware_now)s
+    WHERE pool_id = %(pool)s AND last_used_at < %(noted_before)s AND EXISTS (SELECT FROM gone)
+)
+SELECT gone.pandaid, gone.position, sent.jeditaskid, sent.pandaid IS NOT NULL
+FROM gone LEFT JOIN sent USING (pandaid)"""
+
+
+@dataclass(frozen=True)
+class Match:
+    """A job that was given to the pilot: its status is ``sent``.
+
+    Attributes:
+        pandaid: the job.
+        jeditaskid: its task.
+        task_queue: where it waited.
+        panda_queue: of the pilot.
+        pool: SubmitPool of the job; None without.
+    """
+
+    pandaid: int
+    jeditaskid: int | None
+    task_queue: int
+    panda_queue: str
+    pool: str | None
+
+
+@dataclass(frozen=True)
+class NoMatch:
+    """Why a pilot got no job.
+
+    Attributes:
+        panda_queue: of the pilot.
+        reason: the field nearest to a match, ``nothing_waits`` or ``taken_by_others``.
+        rejected: task queues that failed, by the first field that did not fit.
+    """
+
+    panda_queue: str
+    reason: str
+    rejected: dict[str, int]
+
+
+@dataclass(frozen=True)
+class _Level:
+    """The jobs of one priority in a task queue: those before ``first`` have been taken, as far as is known."""
+
+    priority: int
+    first: int
+
+
+@dataclass
+class _View:
+    """What is known of the task queues at one place."""
+
+    read_at: datetime
+    place: int | None
+    panda_queue: str
+    pools: frozenset[str]
+    queues: TaskQueueTable
+    levels: list[dict[int, _Level]] = field(default_factory=list)
+
+
+class Matcher:
+    """Gives jobs to pilots over one connection in autocommit mode.
+
+    Args:
+        connection: each statement is a transaction of its own.
+        names: of the schemas.
+        generator: of the draw.
+    """
+
+    def __init__(self, connection: psycopg.Connection[Any], names: Names, generator: np.random.Generator) -> None:
+        self._cursor = connection.cursor(row_factory=tuple_row)
+        self._generator = generator
+        self._take = names.sql(_TAKE)
+        self._views: dict[tuple[str, str, str, str | None], _View] = {}
+
+    def match(self, pilot: Pilot, now: datetime) -> Match | NoMatch:
+        """One job for a pilot at ``now`` (aware)."""
+        key = (pilot.site, pilot.ce, pilot.queue, pilot.vo)
+        view = self._views.get(key)
+        if view is not None and timedelta(0) <= now - view.read_at < VIEW_LASTS:
+            found = self._try(view, pilot, now)
+            if found is not None:
+                return found
+        view = self._views[key] = self._read(pilot, now, _HERE)
+        return self._try(view, pilot, now) or self._why_nothing(view, pilot)
+
+    def explain(self, pilot: Pilot, now: datetime) -> NoMatch:
+        """Why the task queues, those of all other queues too, do not fit; nothing is taken."""
+        return self._why_nothing(self._read(pilot, now, _EVERYWHERE), pilot)
+
+    def pools_of(self, pilot: Pilot, now: datetime) -> Collection[str]:
+        """The pools that are mapped to the pilot's queue now."""
+        return self._read(pilot, now, _HERE).pools
+
+    def _why_nothing(self, view: _View, pilot: Pilot) -> NoMatch:
+        """The reasons of the task queues that still hold jobs."""
+        found = self._cursor.execute(_HOLDING, {"ids": view.queues.id.tolist()}).fetchall()
+        holding = np.isin(view.queues.id, [row[0] for row in found])
+        reasons = judge(view.queues, pilot, view.panda_queue, view.pools)
+        # the pilot has enough for some jobs of the class, but those that are left need more
+        too_long = (reasons == MATCHES) & (view.queues.cputime_class_s > (pilot.cputime_s or 0))
+        reasons[too_long] = FIELDS.index("cpu_time")
+        return NoMatch(view.panda_queue, *no_match(reasons[holding]))
+
+    def _try(self, view: _View, pilot: Pilot, now: datetime) -> Match | None:
+        fitting = np.flatnonzero(judge(view.queues, pilot, view.panda_queue, view.pools) == MATCHES)
+        order = fitting[draw(view.queues.weight[fitting], self._generator)]
+        tries = 0
+        for queue in order.tolist():
+            levels = list(view.levels[queue].values())
+            weights = real_priorities(np.array([level.priority for level in levels], dtype=np.int64))
+            for position in draw(weights, self._generator).tolist():
+                if tries == MOST_TRIES:
+                    return None
+                tries += 1
+                found = self._take_one(view, queue, levels[position], pilot, now)
+                if found is not None:
+                    return found
+        return None
+
+    def _take_one(self, view: _View, queue: int, level: _Level, pilot: Pilot, now: datetime) -> Match | None:
+        """A job of one task queue and priority; None when there is none that this pilot could run."""
+        pool = view.queues.pool[queue]
+        values = {
+            "queue": int(view.queues.id[queue]),
+            "priority": level.priority,
+            "cputime_s": (pilot.cputime_s or 0) if view.queues.cputime_class_s[queue] else _ANY_CPUTIME_S,
+            "pool": pool,
+            "place": view.place,
+            "now": now.astimezone(UTC).replace(tzinfo=None),
+            "aware_now": now,
+            "noted_before": now - USE_NOTED_EVERY,
+        }
+        first = level.first
+        while True:
+            row = self._cursor.execute(self._take, {**values, "first": first}).fetchone()
+            if row is None:
+                return None
+            pandaid, first, jeditaskid, is_sent = row
+            # rows that come before were taken, so the next search need not begin among them
+            view.levels[queue][level.priority] = _Level(level.priority, first)
+            if is_sent:
+                return Match(pandaid, jeditaskid, values["queue"], view.panda_queue, pool)
+
+    def _read(self, pilot: Pilot, now: datetime, statement: str) -> _View:
+        place = {"site": pilot.site, "ce": pilot.ce, "queue": pilot.queue}
+        found = self._cursor.execute(_PLACE, place).fetchone()
+        number, panda_queue = found if found is not None else (None, pilot.queue)
+        pools = self._cursor.execute(_POOLS, {"place": number, "vo": pilot.vo}).fetchall()
+        rows = self._cursor.execute(statement, {"panda_queue": panda_queue}).fetchall()
+        levels = [{level: _Level(level, first) for level, first in zip(row[12], row[13], strict=True)} for row in rows]
+        return _View(now, number, panda_queue, frozenset(row[0] for row in pools), _table(rows), levels)
+
+
+def _table(rows: list[tuple[Any, ...]]) -> TaskQueueTable:
+    def column(position: int) -> Texts:
+        values = np.empty(len(rows), dtype=np.object_)
+        values[:] = [tuple(row[position]) if isinstance(row[position], list) else row[position] for row in rows]
+        return values
+
+    def whole(position: int) -> Ints:
+        return np.array([row[position] for row in rows], dtype=np.int64)
+
+    weight: Floats = np.array([row[11] for row in rows], dtype=np.float64)
+    return TaskQueueTable(
+        id=whole(0),
+        vo=column(1),
+        owner=column(2),
+        owner_group=column(3),
+        panda_queue=column(4),
+        resource_type=column(5),
+        sites=column(6),
+        banned_sites=column(7),
+        platforms=column(8),
+        cputime_class_s=whole(9),
+        pool=column(10),
+        weight=np.maximum(weight, np.finfo(np.float64).tiny),
+    )

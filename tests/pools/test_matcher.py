@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.domain.arrays import texts
+from broker.pools.matcher import (
+    CPUTIME_CLASSES_S,
+    FIELDS,
+    MATCHES,
+    NOTHING_WAITS,
+    TAKEN_BY_OTHERS,
+    Pilot,
+    TaskQueueTable,
+    cputime_class,
+    draw,
+    judge,
+    no_match,
+    pool_fits,
+)
+
+PLAIN: dict[str, Any] = {
+    "vo": "lhcb", "owner": "ann", "owner_group": "grp", "panda_queue": "Q", "resource_type": "SCORE", "sites": (),
+    "banned_sites": (), "platforms": (), "cputime_class_s": 0, "pool": None,
+}  # fmt: skip
+
+
+def table(**columns: Any) -> TaskQueueTable:
+    """One task queue: plain but for what is given."""
+    values = {**PLAIN, **columns}
+    lists: dict[str, Any] = {name: np.empty(1, dtype=np.object_) for name in ("sites", "banned_sites", "platforms")}
+    for name, column in lists.items():
+        column[0] = values[name]
+    names = {
+        name: texts([values[name]]) for name in ("vo", "owner", "owner_group", "panda_queue", "resource_type", "pool")
+    }
+    one = np.ones(1)
+    return TaskQueueTable(
+        id=one.astype(np.int64), cputime_class_s=np.array([values["cputime_class_s"]]), weight=one, **lists, **names
+    )
+
+
+PRESENTED: dict[str, Any] = {"site": "A", "ce": "ce", "queue": "q"}
+
+
+@pytest.mark.parametrize(
+    ("queue", "pilot", "reason"),
+    [
+        ({}, {}, None),
+        ({}, {"vo": "LHCb"}, None),
+        ({}, {"vo": "atlas"}, "vo"),
+        ({"vo": None}, {"vo": "lhcb"}, "vo"),
+        ({"panda_queue": "OTHER"}, {}, "queue"),
+        ({"panda_queue": None}, {}, None),
+        ({}, {"resource_type": "SCORE"}, None),
+        ({}, {"resource_type": "MCORE"}, "resource_type"),
+        ({"resource_type": None}, {"resource_type": "MCORE"}, None),
+        ({}, {"owner": "ann", "owner_group": "grp"}, None),
+        # both must hold: an owner's pilot takes nothing of others in other groups
+        ({"owner_group": "x"}, {"owner": "ann", "owner_group": "grp"}, "owner_group"),
+        ({"owner": "bob"}, {"owner": "ann", "owner_group": "grp"}, "owner"),
+        ({"sites": ("B", "A")}, {}, None),
+        ({"sites": ("B",)}, {}, "site"),
+        # the word is a name, on either side
+        ({"sites": ("any",)}, {}, "site"),
+        ({"sites": ("B",)}, {"site": "any"}, "site"),
+        ({"banned_sites": ("B",)}, {}, None),
+        ({"banned_sites": ("B", "A")}, {}, "banned_site"),
+        ({"platforms": ("el8", "el9")}, {"platforms": ("x", "el9")}, None),
+        ({"platforms": ("el8",)}, {"platforms": ("el9",)}, "platform"),
+        # who is silent gets nothing that asks
+        ({"platforms": ("el8",)}, {}, "platform"),
+        ({"cputime_class_s": 360}, {}, "cpu_time"),
+        ({"cputime_class_s": 172800}, {"cputime_s": 86400}, "cpu_time"),
+        # jobs of 86401 s are in this class: they are found, and each job is asked itself
+        ({"cputime_class_s": 172800}, {"cputime_s": 86401}, None),
+        ({"cputime_class_s": 360}, {"cputime_s": 1}, None),
+        ({"pool": "sp1-a"}, {}, None),
+        ({"pool": "sp1-b"}, {}, "submit_pool"),
+        ({"pool": "sp1-b", "vo": "x"}, {"vo": "lhcb"}, "vo"),
+    ],
+)
+def test_every_field(queue: dict[str, Any], pilot: dict[str, Any], reason: str | None) -> None:
+    [found] = judge(table(**queue), Pilot(**{**PRESENTED, **pilot}), "Q", {"sp1-a"}).tolist()
+    assert (None if found == MATCHES else FIELDS[found]) == reason
+
+
+@pytest.mark.parametrize(
+    ("pool", "presented", "mapped", "fits"),
+    [
+        (None, None, None, True),
+        (None, ["P1"], None, True),
+        ("P1", ["P2", "P1"], None, True),
+        ("P1", ["P2"], None, False),
+        ("P1", None, None, False),
+        ("P1", [], None, False),
+        ("P1", ["any"], None, False),
+        # what is mapped now counts, whatever the pilot brought
+        ("P1", ["P1"], ["P2"], False),
+        ("P1", [], ["P1"], True),
+        ("P1", ["P1"], [], False),
+    ],
+)
+def test_pools_are_strict(pool: str | None, presented: list[str] | None, mapped: list[str] | None, fits: bool) -> None:
+    assert pool_fits(pool, presented, mapped) is fits
+
+
+@pytest.mark.parametrize(
+    ("need", "found"),
+    [
+        (None, 0),
+        (-1, 0),
+        (0, 0),
+        (1, 360),
+        (360, 360),
+        (361, 1800),
+        (86401, 172800),
+        (1080000, 1080000),
+        (10**9, 1080000),
+    ],
+)
+def test_classes_of_cpu_time(need: int | None, found: int) -> None:
+    assert cputime_class(need) == found
+    assert found in (0, *CPUTIME_CLASSES_S)
+
+
+def test_the_draw_is_in_proportion() -> None:
+    generator = np.random.default_rng(3)
+    weights = np.array([1.0, 3.0, 0.001])
+    first = Counter(int(draw(weights, generator)[0]) for _ in range(4000))
+    assert first[1] / 4000 == pytest.approx(0.75, abs=0.03)
+    assert first[2] < 20
+    assert sorted(draw(weights, generator).tolist()) == [0, 1, 2]
+
+
+def test_the_reason_is_the_one_nearest_to_a_match() -> None:
+    site, pool = FIELDS.index("site"), FIELDS.index("submit_pool")
+    assert no_match(np.array([], dtype=np.int64)) == (NOTHING_WAITS, {})
+    assert no_match(np.array([pool, site, site])) == ("submit_pool", {"site": 2, "submit_pool": 1})
+    assert no_match(np.array([site, MATCHES])) == (TAKEN_BY_OTHERS, {"site": 1})
