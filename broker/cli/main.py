@@ -41,7 +41,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("features", "broker.cli.features:app", "What a site tells its jobs: read, report, publish, announce a shutdown."),
     ("job-status", "broker.cli.job_status:app", "What a job tells its site: write, read, and rank jobs to vacate."),
     ("sss", "broker.cli.sss:app", "Jobs as SSS Job Objects: validate, show, import, export."),
-    ("pool", "broker.cli.pool:app", "SubmitPools: what jobs require, and which queues meet it."),
+    ("pool", "broker.cli.pool_store:app", "SubmitPools: what jobs require, and which queues meet it."),
+    ("match-job", "broker.cli.match_job:match_job", "One job for a pilot, or why there is none."),
     ("submit", "broker.cli.submit:submit", "Submit jobs from a file, by its kind."),
     ("db", "broker.cli.db:app", "Install, upgrade, load, dump and reach the database."),
 )

@@ -105,6 +105,7 @@ DEFAULTS_OF_ANALYSIS = {
     "NEW_BASIC_WEIGHT": False,
     "USE_L1_SHARE_USAGE": False,
 }
+DEFAULTS_OF_MATCHING = {"MATCH_SHARE": 1000, "MATCH_BACKGROUND": False}
 DEFAULTS_OF_USERS = {
     "CAP_RUNNING_USER_JOBS": 0,
     "CAP_RUNNING_USER_CORES": 0,
@@ -140,7 +141,7 @@ def test_every_key_of_the_production_brokerages_has_the_default_of_the_specifica
 
 def test_every_key_of_the_timeouts_has_the_default_of_the_specification() -> None:
     assert {e.key: e.default for e in shipped_catalogue() if e.app == "pandaserver"} == (
-        DEFAULTS_OF_TIMEOUTS | DEFAULTS_OF_USERS
+        DEFAULTS_OF_TIMEOUTS | DEFAULTS_OF_USERS | DEFAULTS_OF_MATCHING
     )
 
 
@@ -159,6 +160,7 @@ def test_shipped_entries_are_complete() -> None:
             "anal_jobbroker",
             "prio_mgr",
             "analy_eval",
+            "matcher",
         }
         assert e.scope in {"atlas", "task", "any"}
         assert len(e.meaning) > 40, e.key
@@ -192,6 +194,7 @@ def test_families_are_all_listed_above() -> None:
         "MERGE_JOB_MAX_WALLTIME",
         "HEARTBEAT_TIMEOUT",
         "ANALY_TIMEOUT",
+        "MATCH_SHARE",
         "FAST_REBRO_THRESHOLD_NQUEUE",
     }
 
