@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from time import perf_counter
 from typing import Annotated, Any
 
@@ -15,13 +16,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from broker import resources
 from broker.cli.context import open_store, settings_of
-from broker.cli.demo_cycle import JOB_AGENT, TASK_AGENT, broker_once
+from broker.cli.demo_cycle import JOB_AGENT, TASK_AGENT, USER_AGENT, broker_once
 from broker.cli.demo_report import DemoRun, print_next, print_report, report_object
 from broker.cli.explain import answers_about
 from broker.cli.output import console, print_json
 from broker.demo.facts import DemoFacts, facts_from_texts
 from broker.demo.grid import build_scenario
-from broker.demo.summary import Decision, Summary, nuclei_given, summarise
+from broker.demo.summary import Decision, Summary, nuclei_given, summarise, user_tasks
 from broker.demo.task_rows import FIRST_TASK
 from broker.engine.why_not import Answer
 from broker.store.database import Database
@@ -120,17 +121,19 @@ def _run(
     with stages.stage("Finding nuclei", waiting):
         broker_once(TASK_AGENT, database, scenario.now, seed, of_tasks.append)
     told: list[Decision] = []
-    with stages.stage("Brokering", len(facts.tasks)) as step:
-
-        def tell(decision: Decision) -> None:
-            told.append(decision)
-            step.advance()
-
-        broker_once(JOB_AGENT, database, scenario.now, seed, tell)
+    of_users: list[Decision] = []
+    users = {FIRST_TASK + index: task.user for index, task in enumerate(facts.tasks) if task.user is not None}
+    for title, agent, tasks, found in (
+        ("Brokering", JOB_AGENT, len(facts.tasks) - len(users), told),
+        ("Brokering users' tasks", USER_AGENT, len(users), of_users),
+    ):
+        with stages.stage(title, tasks) as step:
+            broker_once(agent, database, scenario.now, seed, partial(_noted, found, step))
     summary = summarise(told)
     with stages.stage("Asking why"):
         explained = _explanation(database, facts, summary, told)
     where = str(settings_of(context).home / FOLDER) if own else repr(database)
+    waiting_users = [int(one["jeditaskid"]) for one in of_users if one["outcome"] in ("throttled", "pending")]
     return DemoRun(
         summary=summary,
         titles={FIRST_TASK + index: (task.name, task.note) for index, task in enumerate(facts.tasks)},
@@ -139,15 +142,23 @@ def _run(
             "queues": len(facts.queues),
             "nuclei": sum(site.nucleus for site in facts.sites.values()),
             "links": len(facts.links),
-            "tasks": len(facts.tasks),
+            "tasks": len(facts.tasks) - len(users),
+            "tasks of users": len(users),
             "input files": sum(row["status"] == "ready" for row in scenario.tables["jedi_dataset_contents"]),
         },
         seconds=stages.seconds,
         explained=explained,
         where=where,
-        commands=_commands(where if own else None, summary, explained),
+        commands=_commands(where if own else None, summary, explained, waiting_users),
         nuclei=nuclei_given(of_tasks, told),
+        user_tasks=user_tasks(of_users),
+        users=users,
     )
+
+
+def _noted(found: list[Decision], step: _Step, decision: Decision) -> None:
+    found.append(decision)
+    step.advance()
 
 
 def _explanation(
@@ -168,7 +179,9 @@ def _explanation(
     return chunk.jeditaskid, answers
 
 
-def _commands(home: str | None, summary: Summary, explained: tuple[int, Sequence[Answer]] | None) -> list[str]:
+def _commands(
+    home: str | None, summary: Summary, explained: tuple[int, Sequence[Answer]] | None, of_users: Sequence[int]
+) -> list[str]:
     """What to try next on the grid that is loaded now."""
     first = [f"export BROKER_HOME={home}"] if home is not None else []
     waiting = [] if explained is None else [f"broker explain {explained[0]}"]
@@ -178,8 +191,10 @@ def _commands(home: str | None, summary: Summary, explained: tuple[int, Sequence
         *first,
         *waiting,
         f"broker explain {FIRST_TASK}",
+        *(f"broker explain {task}" for task in of_users),
         "broker rules production_task",
         "broker rules production_job",
+        "broker rules analysis_job",
         "broker config set 'NQUEUELIMITSITE_MC 23' 800 --reason 'let queues hold more jobs'",
         "broker run production_job --dry-run",
     ]

@@ -14,7 +14,7 @@ from broker.errors import BrokerError, Refused
 from broker.store.agent_runs import RunRecord
 from broker.store.database import Database
 
-TASK_AGENT, JOB_AGENT = "production_task", "production_job"
+TASK_AGENT, JOB_AGENT, USER_AGENT = "production_task", "production_job", "analysis_job"
 
 
 def broker_once(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from broker.cli.decided import describe_answer, sentence
 from broker.cli.output import escaped, print_table
-from broker.demo.summary import NucleusGiven, Summary
+from broker.demo.summary import NucleusGiven, Summary, UserTask
 from broker.engine.why_not import Answer
 
 SHOWN_QUEUES = 20
@@ -28,6 +28,8 @@ class DemoRun:
         where: the address of the database, for people.
         commands: what to try next, one command a line.
         nuclei: the tasks that waited for a nucleus, with what became of them.
+        user_tasks: the tasks of users, with what became of them.
+        users: the user of each, by task.
     """
 
     summary: Summary
@@ -38,6 +40,8 @@ class DemoRun:
     where: str
     commands: Sequence[str]
     nuclei: Sequence[NucleusGiven] = ()
+    user_tasks: Sequence[UserTask] = ()
+    users: Mapping[int, str] = field(default_factory=dict)
 
 
 def report_object(run: DemoRun) -> dict[str, Any]:
@@ -46,6 +50,7 @@ def report_object(run: DemoRun) -> dict[str, Any]:
         "demo": dict(run.grid),
         "nuclei": [asdict(given) for given in run.nuclei],
         **asdict(run.summary),
+        "user_tasks": [{"user": run.users.get(task.jeditaskid), **asdict(task)} for task in run.user_tasks],
         "explained": None
         if run.explained is None
         else {"jeditaskid": run.explained[0], "answers": [describe_answer(answer) for answer in run.explained[1]]},
@@ -64,12 +69,17 @@ def print_report(run: DemoRun) -> None:
     _print_assignments(summary)
     _print_funnel(summary)
     _print_waiting(run)
+    _print_user_tasks(run)
     _print_explanation(run)
     total_s = sum(run.seconds.values())
     print(
         f"{summary.jobs:,} jobs of {summary.brokered} of {summary.chunks} input chunks went to {len(summary.queues)}"
         f" queues in {total_s:.1f} s."
     )
+    placed = [task for task in run.user_tasks if task.jobs]
+    if run.user_tasks:
+        jobs = sum(task.jobs for task in placed)
+        print(f"{jobs:,} jobs of {len(placed)} of {len(run.user_tasks)} tasks of users went to queues of analysis.")
 
 
 def print_next(run: DemoRun) -> None:
@@ -116,6 +126,23 @@ def _print_waiting(run: DemoRun) -> None:
         codes = ", ".join(f"{code} {number}" for code, number in chunk.codes)
         rows.append((chunk.jeditaskid, name, chunk.reason, codes, remark))
     print_table(("task", "name", "reason", "queues removed by", "about it"), rows, title="Tasks that found no queue")
+
+
+def _print_user_tasks(run: DemoRun) -> None:
+    rows = []
+    for task in run.user_tasks:
+        name, remark = run.titles.get(task.jeditaskid, ("", ""))
+        user = run.users.get(task.jeditaskid, "")
+        rows.append((task.jeditaskid, user, name, task.outcome, task.jobs, task.queues, _why(task), remark))
+    columns = ("task", "user", "name", "outcome", "jobs", "queues", "why", "about it")
+    if rows:
+        print_table(columns, rows, title="Tasks of users")
+
+
+def _why(task: UserTask) -> str:
+    if task.condition is not None:
+        return f"{task.condition.replace('_', ' ')} {task.figure:g} {task.unit}, cap {task.cap:g}"
+    return ", ".join(f"{code} {number}" for code, number in task.codes)
 
 
 def _print_explanation(run: DemoRun) -> None:

@@ -217,7 +217,7 @@ class DatasetTables:
                 "state": "open",
                 "streamname": stream,
                 "storagetoken": "ATLASDATADISK",
-                "destination": None if task.waits_for_nucleus else f"nucleus:{task.nucleus}",
+                "destination": None if task.waits_for_nucleus or task.user else f"nucleus:{task.nucleus}",
             }
         )
 

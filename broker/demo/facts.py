@@ -128,7 +128,10 @@ class SecondaryFacts(_Facts):
 
 
 class TaskFacts(_Facts):
-    """One task with the figures of its kind filled in; memory, scratch and file sizes in MB, rates in kB/s."""
+    """One task with the figures of its kind filled in; memory, scratch and file sizes in MB, rates in kB/s.
+
+    ``user`` is None for production. A user's task has no nucleus; ``nucleus`` then says where its input is by default.
+    """
 
     name: str
     kind: str
@@ -141,7 +144,10 @@ class TaskFacts(_Facts):
     priority: int
     status: str = "running"
     label: str = "managed"
-    working_group: str = "AP_PROD"
+    working_group: str | None = "AP_PROD"
+    user: str | None = None
+    included: str | None = None
+    excluded: str | None = None
     cores: int
     ram_mb: int
     base_ram_mb: int = 0
@@ -192,6 +198,7 @@ class DemoFacts(_Facts):
     resource_types: Mapping[str, ResourceTypeFacts]
     work_queues: tuple[WorkQueueFacts, ...]
     gdpconfig: tuple[ConfigRow, ...]
+    users: Mapping[str, int] = Field(default_factory=dict)
     tasks: tuple[TaskFacts, ...]
 
     def storage_site(self, queue: str) -> str:
@@ -226,9 +233,9 @@ def facts_from_texts(texts: Iterable[str]) -> DemoFacts:
             raise ValueError(f"demo facts: {sorted(twice)} defined in two files; keep one of them")
         parts.update(document)
     defaults = _mapping(parts.pop("defaults", {}))
-    kinds = _mapping(parts.pop("kinds", {}))
+    kinds = _mapping(parts.pop("kinds", {})) | _mapping(parts.pop("user_kinds", {}))
     queues = {name: {**defaults, **_mapping(queue)} for name, queue in _mapping(parts.get("queues")).items()}
-    rows = cast(Iterable[object], parts.get("tasks") or ())
+    rows = [row for name in ("tasks", "user_tasks") for row in cast(Iterable[object], parts.pop(name, None) or ())]
     tasks = [{**_mapping(kinds.get(str(_mapping(row).get("kind")), {})), **_mapping(row)} for row in rows]
     return DemoFacts.model_validate({**parts, "queues": queues, "tasks": tasks})
 

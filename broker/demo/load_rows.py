@@ -20,6 +20,9 @@ RUNNING_STATUSES = ("online", "brokeroff", "test")
 OTHER_STATUSES = {"activated": 0.22, "starting": 0.06, "transferring": 0.08, "assigned": 0.07, "defined": 0.03}
 DEFINED_STATUSES = frozenset({"defined", "assigned"})
 SINGLE_CORE_SHARES = frozenset({"Evgen", "Group Production", "User Analysis", "Group Analysis"})
+PERCENT = 100
+#: Without a factor in common with 100, so that neighbours go to different users.
+SCATTER = 37
 PROCESSING_OF_ANALYSIS = "panda-client-1.5.80-jedi-run"
 
 
@@ -93,11 +96,21 @@ def _job_row(facts: DemoFacts, clock: Clock, crowd: _Crowd, place: tuple[int, st
         "actualcorecount": cores if crowd.status == "running" else None,
         "diskio": queue.running_diskio_kbps_per_core * cores,
         "minramcount": ram_per_core * cores,
-        "produsername": f"user{pandaid % 40:02d}" if analysis else "atlasprd",
+        "produsername": _user_of(facts, pandaid) if analysis else "atlasprd",
         "creationtime": clock.ago(hours=hours + 6),
         "modificationtime": clock.ago(hours=hours / 2),
         "starttime": clock.ago(hours=hours) if crowd.status in ("running", "transferring") else None,
     }
+
+
+def _user_of(facts: DemoFacts, pandaid: int) -> str:
+    """The named users have their percentage of the jobs, forty others the rest."""
+    place = pandaid * SCATTER % PERCENT
+    for user, percent in facts.users.items():
+        if place < percent:
+            return user
+        place -= percent
+    return f"user{pandaid % 40:02d}"
 
 
 def pilot_rows(facts: DemoFacts, clock: Clock) -> list[Row]:

@@ -7,6 +7,8 @@ from broker.demo.facts import DemoFacts
 
 VO = "atlas"
 FIRST_SHARE_QUEUE_ID = 9001
+#: Programs of the components whose rows are not JEDI's.
+APPS = {"prio_mgr": "pandaserver"}
 THROUGHPUT_WINDOWS = ("1h", "1d", "1w")
 
 
@@ -88,7 +90,7 @@ def config_rows(facts: DemoFacts) -> list[Row]:
     """Rows of ``config``: the tuning that the grid starts with."""
     return [
         {
-            "app": "jedi",
+            "app": APPS.get(component, "jedi"),
             "component": component,
             "key": key,
             "vo": VO,

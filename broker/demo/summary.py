@@ -80,6 +80,44 @@ class NucleusGiven:
     queues: int
 
 
+@dataclass(frozen=True)
+class UserTask:
+    """What became of the task of a user: its jobs and queues, or why it has none.
+
+    ``condition``, ``figure`` and ``cap`` are those of a throttle; ``codes`` are as in :class:`WaitingChunk`.
+    """
+
+    jeditaskid: int
+    outcome: str
+    reason: str
+    jobs: int
+    queues: int
+    condition: str | None = None
+    figure: float | None = None
+    cap: float | None = None
+    unit: str | None = None
+    codes: tuple[tuple[str, int], ...] = ()
+
+
+def user_tasks(decisions: Iterable[Decision]) -> tuple[UserTask, ...]:
+    """The decisions of the analysis brokerage, in their order."""
+    return tuple(_user_task(decision) for decision in decisions)
+
+
+def _user_task(decision: Decision) -> UserTask:
+    assigned, throttle = decision.get("assigned") or {}, decision.get("throttle") or {}
+    outcome = str(decision["outcome"])
+    return UserTask(
+        int(decision["jeditaskid"]),
+        outcome,
+        str(decision["reason"]),
+        sum(assigned.values()),
+        len({name.partition("/")[0] for name in assigned}),
+        **{key: throttle.get(key) for key in ("condition", "figure", "cap", "unit")},
+        codes=_waiting(decision).codes if outcome == "pending" else (),
+    )
+
+
 def nuclei_given(of_tasks: Iterable[Decision], of_jobs: Iterable[Decision]) -> tuple[NucleusGiven, ...]:
     """What the task brokerage decided, with the jobs that the job brokerage then placed."""
     jobs: defaultdict[int, Counter[str]] = defaultdict(Counter)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from broker.demo.clock import Clock, Row
 from broker.demo.facts import DemoFacts, TaskFacts
 from broker.demo.policy_rows import VO, resource_type_of, share_queue_ids
@@ -32,9 +34,14 @@ def task_rows(facts: DemoFacts, clock: Clock) -> list[Row]:
 def task_parameter_rows(facts: DemoFacts) -> list[Row]:
     """Rows of ``jedi_taskparams``."""
     return [
-        {"jeditaskid": FIRST_TASK + index, "taskparams": f'{{"taskName": "{_task_name(task, FIRST_TASK + index)}"}}'}
+        {"jeditaskid": FIRST_TASK + index, "taskparams": json.dumps(_parameters(task, FIRST_TASK + index))}
         for index, task in enumerate(facts.tasks)
     ]
+
+
+def _parameters(task: TaskFacts, task_id: int) -> dict[str, str]:
+    lists = {"includedSite": task.included, "excludedSite": task.excluded}
+    return {"taskName": _task_name(task, task_id)} | {key: names for key, names in lists.items() if names is not None}
 
 
 def split_rule(task: TaskFacts) -> str:
@@ -51,6 +58,8 @@ def split_rule(task: TaskFacts) -> str:
 
 
 def _task_name(task: TaskFacts, task_id: int) -> str:
+    if task.user is not None:
+        return f"user.{task.user}.{task.name}.v{task_id % 100}"
     return f"mc23_13p6TeV.{task_id % 100_000 + 600_000}.{task.name}.{task.kind}.e8514_s4162"
 
 
@@ -74,7 +83,7 @@ def _task_row(facts: DemoFacts, clock: Clock, task_id: int, task: TaskFacts, sha
         "taskname": _task_name(task, task_id),
         "status": task.status,
         "superstatus": task.status,
-        "username": "atlasprd",
+        "username": task.user or "atlasprd",
         "creationdate": clock.ago(hours=72),
         "modificationtime": clock.ago(hours=1),
         "starttime": clock.ago(hours=48),
@@ -83,19 +92,19 @@ def _task_row(facts: DemoFacts, clock: Clock, task_id: int, task: TaskFacts, sha
         "prodsourcelabel": task.label,
         "workinggroup": task.working_group,
         "vo": VO,
-        "tasktype": "prod",
+        "tasktype": "anal" if task.user else "prod",
         "processingtype": task.processing,
         "taskpriority": task.priority,
         "currentpriority": task.priority,
         "workqueue_id": share_id,
         "gshare": task.share,
-        "cloud": "WORLD",
+        "cloud": None if task.user else "WORLD",
         "site": task.queues,
-        "nucleus": None if task.waits_for_nucleus else task.nucleus,
+        "nucleus": None if task.waits_for_nucleus or task.user else task.nucleus,
         "parent_tid": task_id,
         "attemptnr": 1,
         "campaign": task.share,
-        "framework": "prodsys",
+        "framework": "panda-client" if task.user else "prodsys",
         "goal": 1000,
         **_program(task),
         **_demand(facts, task),
@@ -106,7 +115,7 @@ def _program(task: TaskFacts) -> Row:
     """What the task runs, and how its jobs are cut."""
     return {
         "architecture": task.architecture,
-        "transuses": "Atlas-24.0",
+        "transuses": None if task.user else "Atlas-24.0",
         "transhome": task.release,
         "transpath": task.transform,
         "splitrule": split_rule(task),

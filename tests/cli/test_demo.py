@@ -64,6 +64,12 @@ def test_the_same_seed_gives_the_same_jobs_and_what_it_proposes_works(broker: Ru
     assert sum(given["nucleus"] is not None and given["jobs"] > 0 for given in told["nuclei"]) >= 3
     assert "no_complete_replica" in {given["reason"] for given in told["nuclei"]}
     assert told["explained"]["answers"]
+    (throttled,) = [task for task in told["user_tasks"] if task["outcome"] == "throttled"]
+    assert (throttled["condition"], throttled["cap"]) == ("running_jobs", 150)
+    assert throttled["figure"] > 150
+    (pending,) = [task for task in told["user_tasks"] if task["outcome"] == "pending"]
+    assert "lowmemory" in dict(pending["codes"])
+    assert sum(task["jobs"] > 0 for task in told["user_tasks"]) == len(told["user_tasks"]) - 2 == 18
 
     export, *commands = told["next"]
     assert export == f"export BROKER_HOME={demo_home}"
@@ -74,8 +80,8 @@ def test_the_same_seed_gives_the_same_jobs_and_what_it_proposes_works(broker: Ru
         assert done.stdout
 
     again = _told(broker("demo", "--quick", "--json"))
-    assert [again[key] for key in ("nuclei", "jobs", "queues", "funnel", "waiting")] == [
-        told[key] for key in ("nuclei", "jobs", "queues", "funnel", "waiting")
+    assert [again[key] for key in ("nuclei", "jobs", "queues", "funnel", "waiting", "user_tasks")] == [
+        told[key] for key in ("nuclei", "jobs", "queues", "funnel", "waiting", "user_tasks")
     ]
 
 
@@ -87,6 +93,8 @@ def test_people_see_tables_on_a_given_database_and_its_rows_are_safe(broker: Run
         "Assignments",
         "Funnel over all tasks",
         "Tasks that found no queue",
+        "Tasks of users",
+        "cap 150",
         "Why task",
         "Try next",
     ):

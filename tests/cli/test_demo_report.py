@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from broker.cli.demo_report import DemoRun, print_next, print_report, report_object
-from broker.demo.summary import FunnelLine, QueueUse, Summary, WaitingChunk
+from broker.demo.summary import FunnelLine, QueueUse, Summary, UserTask, WaitingChunk
 from broker.domain.decisions import Observation
 from broker.engine.why_not import Answer
 
@@ -46,6 +46,21 @@ def test_the_report_shows_assignments_funnel_and_what_waits(capsys: pytest.Captu
         assert text in shown
     assert "288900 MB" in shown
     assert "1,250 jobs of 2 of 3 input chunks went to 2 queues in 1.8 s." in shown
+
+
+def test_tasks_of_users_are_shown_with_what_stopped_them(capsys: pytest.CaptureFixture[str]) -> None:
+    tasks = (
+        UserTask(7, "throttled", "throttled_running_jobs", 0, 0, "running_jobs", 225.0, 150.0, "jobs"),
+        UserTask(8, "pending", "no_candidates", 0, 0, codes=(("lowmemory", 60),)),
+        UserTask(9, "brokered", "", 12, 3),
+    )
+    run = replace(RUN, user_tasks=tasks, users={7: "etanaka"})
+    print_report(run)
+    shown = capsys.readouterr().out
+    for text in ("Tasks of users", "running jobs 225 jobs, cap 150", "etanaka", "12 jobs of 1 of 3 tasks of users"):
+        assert text in shown
+    told = json.loads(json.dumps(report_object(run)))["user_tasks"][0]
+    assert (told["user"], told["condition"], told["figure"], told["cap"]) == ("etanaka", "running_jobs", 225.0, 150.0)
 
 
 def test_queues_beyond_the_table_are_counted(capsys: pytest.CaptureFixture[str]) -> None:

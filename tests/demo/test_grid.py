@@ -50,8 +50,9 @@ def _jobs_of(dataset: Row, task: Row) -> int:
 
 
 def _jobs(tables: Tables) -> int:
-    tasks = {row["jeditaskid"]: row for row in tables["jedi_tasks"]}
-    return sum(_jobs_of(row, tasks[row["jeditaskid"]]) for row in _masters(tables))
+    tasks = {row["jeditaskid"]: row for row in tables["jedi_tasks"] if row["prodsourcelabel"] == "managed"}
+    masters = [row for row in _masters(tables) if row["jeditaskid"] in tasks]
+    return sum(_jobs_of(row, tasks[row["jeditaskid"]]) for row in masters)
 
 
 def test_the_scenario_depends_on_its_arguments_alone(demo_facts: DemoFacts, demo_scenario: Row) -> None:
@@ -159,7 +160,7 @@ def test_tasks_are_ready_for_the_job_brokerage(tables: Tables) -> None:
     masters = {row["jeditaskid"] for row in _masters(tables)}
     for task in tables["jedi_tasks"]:
         assert task["status"] in {"ready", "running", "scouting", "assigning"}
-        assert (task["nucleus"] is None) == (task["status"] == "assigning")
+        assert (task["nucleus"] is None) == (task["status"] == "assigning" or task["prodsourcelabel"] == "user")
         assert task["nucleus"] is None or roles[task["nucleus"]] == "nucleus"
         assert task["gshare"] in shares
         assert task["resource_type"] != "Undefined"
