@@ -145,6 +145,8 @@ def _report(agent: str, record: RunRecord, told: list[dict[str, Any]] | None) ->
     kinds: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for one in told:
         kinds.setdefault(("brokerage",) if "brokerage" in one else tuple(one), []).append(one)
+    if not told:
+        typer.echo("there was nothing to do")
     for columns, rows in kinds.items():
         if columns == ("brokerage",):
             print_table(list(_BROKERED), [[show(one) for show in _BROKERED.values()] for one in rows])
