@@ -34,7 +34,7 @@ BANNED = format_asked_places(AskedPlaces(None, (), ("A",)))
         (AskedSite(), rejected(asked_places=SITES, site_admitted=False)),
         (AskedSite(), rejected(asked_places=BANNED, site_admitted=False, listed=True)),
     ],
-    ids=str,
+    ids=lambda given: str(given.given) if isinstance(given, Case) else given.name,
 )
 def test_the_rules(rule: Filter, case: Case) -> None:
     check(rule, case)
