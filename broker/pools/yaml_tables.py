@@ -36,7 +36,7 @@ def yaml_tables(text: str) -> Any:
                 inner: dict[str, Any] | list[Any] = {} if isinstance(event, yaml.MappingStartEvent) else []
                 _add(opened[-1], inner, place)
                 opened.append((inner, []))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeError) as error:
         where = _place(getattr(error, "problem_mark", None))
         raise RequirementRefused(
             "not-yaml", str(getattr(error, "problem", None) or "cannot be read"), None, where

@@ -140,6 +140,7 @@ def test_another_shape_is_refused(text: str, suffix: str, path: str) -> None:
         ("[a]: 1", ".yaml", "not-yaml", 1),
         ("a:\n " + "[" * 20, ".yaml", "nesting-too-deep", 2),
         ("a: \x00", ".yaml", "not-yaml", None),
+        ("a: \ud800", ".yaml", "not-yaml", None),
         ('{"a": 1, "a": 2}', "", "duplicate-name", None),
         ("{", "", "not-json", 1),
         ('{"a":' * 20, ".json", "nesting-too-deep", None),
