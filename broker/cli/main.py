@@ -28,6 +28,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("replay", "broker.cli.replay:replay", "Decide again what was decided, and compare to the byte."),
     ("timeouts", "broker.cli.timeouts:timeouts", "Which jobs have waited or run for too long, by rule."),
     ("why-timeout", "broker.cli.timeouts:why_timeout", "When each timeout rule fires for a job, and why not."),
+    ("snapshot", "broker.cli.snapshot:app", "What is kept of the grid: list, show, export to a file, import."),
     ("match", "broker.cli.match:match", "Which queues take a requirement, which refuse it, and why."),
     (
         "classes",

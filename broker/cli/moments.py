@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.store.database import Database
@@ -16,29 +15,6 @@ class NotATime(BrokerError):
     """A text that is no instant."""
 
     exit_status = WRONG_USAGE
-
-
-class NotASpan(BrokerError):
-    """A text that is no length of time."""
-
-    exit_status = WRONG_USAGE
-
-
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-_LONGEST = timedelta(days=36500)
-
-
-def span_of(text: str, option: str) -> timedelta:
-    """The length of time meant by ``text``, such as 90s, 30m, 24h or 7d; ``option`` is where it was given.
-
-    Raises:
-        NotASpan: the text is none, or it is 0 or longer than a hundred years.
-    """
-    found = re.fullmatch(r"(\d{1,9})([smhd])", text.strip(), re.ASCII)
-    span = timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else timedelta()
-    if not timedelta() < span <= _LONGEST:
-        raise NotASpan(f"not a length of time: {text}", option, "write it as 90s, 30m, 24h or 7d")
-    return span
 
 
 def moment_of(text: str, database: Database) -> datetime:

@@ -14,8 +14,9 @@ from rich.progress import track
 from broker import __version__
 from broker.cli.context import open_store, settings_of
 from broker.cli.deciding_again import Replayer
-from broker.cli.moments import moment_of, span_of, until
+from broker.cli.moments import moment_of, until
 from broker.cli.output import console, print_json, print_table, remark
+from broker.cli.stored_cases import duration
 from broker.errors import FAILED, WRONG_USAGE, BrokerError
 from broker.store.gdpconfig_rows import TuningStore
 from broker.store.replay import Difference, Replayed
@@ -47,7 +48,7 @@ def replay(
     """Decide again from the stored snapshot, tuning and seed: identical to the byte, or what differs (exit 1)."""
     if decision is not None and last is not None:
         raise DecisionAndSpan("a decision and a span of time", "broker replay", "name one of the two")
-    span = span_of(last or DEFAULT_SPAN, "--last")
+    span = duration(last or DEFAULT_SPAN, "--last")
     until(at)  # a wrong time is told before anything is opened
     with open_store(context) as database:
         end = moment_of(at, database)

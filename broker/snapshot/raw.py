@@ -106,9 +106,12 @@ def decode(digest: str, data: bytes) -> RawSource:
         raise SnapshotCorruptError(f"{name} is cut off, or unpacks to more than {MAX_SOURCE_BYTES} bytes")
     if hashlib.sha256(text).hexdigest() != digest:
         raise SnapshotCorruptError(f"{name} is not what its digest promises")
-    body = json.loads(text, object_hook=_restore)
-    tables = {
-        name: Rows(tuple(rows["columns"]), tuple(tuple(row) for row in rows["values"]))
-        for name, rows in body["tables"].items()
-    }
-    return RawSource(body["name"], tables, body["newest"])
+    try:
+        body = json.loads(text, object_hook=_restore)
+        tables = {
+            table: Rows(tuple(rows["columns"]), tuple(tuple(row) for row in rows["values"]))
+            for table, rows in body["tables"].items()
+        }
+        return RawSource(body["name"], tables, body["newest"])
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise SnapshotCorruptError(f"{name} is none: {error!r}") from error

@@ -120,8 +120,8 @@ def _rows(origin: Origin, records: Sequence[DecisionRecord]) -> Iterator[tuple[A
             origin.seed,
             origin.engine,
             _json([[step.code, step.before, step.after] for step in decision.funnel]),
-            _json([_candidate_as_json(candidate) for candidate in decision.candidates]),
-            _json(_by_code(decision.rejected)),
+            _json([candidate_to_json(candidate) for candidate in decision.candidates]),
+            _json(rejected_by_code(decision.rejected)),
             _json(dict(record.assigned)),
             _json(list(decision.notes)),
             record.work,
@@ -129,7 +129,7 @@ def _rows(origin: Origin, records: Sequence[DecisionRecord]) -> Iterator[tuple[A
         )
 
 
-def _by_code(rejected: Mapping[str, str]) -> dict[str, list[str]]:
+def rejected_by_code(rejected: Mapping[str, str]) -> dict[str, list[str]]:
     """The rejected queues by reason: each name once and each code once is half of what a map of all queues takes."""
     queues: dict[str, list[str]] = {}
     for queue, code in rejected.items():
@@ -137,7 +137,8 @@ def _by_code(rejected: Mapping[str, str]) -> dict[str, list[str]]:
     return queues
 
 
-def _candidate_as_json(candidate: Candidate) -> dict[str, Any]:
+def candidate_to_json(candidate: Candidate) -> dict[str, Any]:
+    """A candidate as it is stored."""
     told: dict[str, Any] = {
         "name": candidate.name,
         "weight": candidate.weight,

@@ -73,14 +73,22 @@ def read_scenario(path: Path) -> Scenario:
     Raises:
         BadScenario: there is no such file, it is too large, or it is not a scenario.
     """
+    return Scenario.of(read_document(path), str(path))
+
+
+def read_document(path: Path) -> Any:
+    """The JSON in a ``.json`` or ``.json.gz`` file.
+
+    Raises:
+        BadScenario: there is no such file, it is too large, or not JSON.
+    """
     data = _read(path)
     try:
-        document = json.loads(data, object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_finite)
+        return json.loads(data, object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_finite)
     except BadValue as error:
         raise BadScenario(error.what, str(path), "correct the file") from error
     except (ValueError, RecursionError) as error:
         raise BadScenario(f"not JSON: {error}", str(path), "correct the file") from error
-    return Scenario.of(document, str(path))
 
 
 def write_scenario(path: Path, scenario: Scenario) -> None:
@@ -89,7 +97,16 @@ def write_scenario(path: Path, scenario: Scenario) -> None:
     Raises:
         BadScenario: the file cannot be written.
     """
-    data = _text(scenario).encode()
+    write_text(path, _text(scenario))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a file whole, gzipped if its name ends with ``.gz``; an interrupted run leaves no half a file.
+
+    Raises:
+        BadScenario: the file cannot be written.
+    """
+    data = text.encode()
     if path.name.endswith(".gz"):
         data = gzip.compress(data, mtime=0)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")

@@ -48,7 +48,7 @@ def to_column(sql_type: str) -> Converter:
 def from_column(table: str, column: str, sql_type: str) -> Converter:
     """The conversion from what psycopg reads from a column (never None) to a JSON value."""
     if (table, column) in JSON_IN_TEXT:
-        return _document
+        return json_document
     if sql_type.startswith("timestamp"):
         return lambda value: value.isoformat() if value.tzinfo is None else value.astimezone(UTC).isoformat()
     if sql_type.startswith("numeric"):
@@ -129,7 +129,7 @@ def _encodable(text: str) -> str:
     return text
 
 
-def _document(text: str) -> Any:
+def json_document(text: str) -> Any:
     """The JSON object or list in a text column; any other text as it is."""
     try:
         value = json.loads(text)

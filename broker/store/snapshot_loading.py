@@ -1,37 +1,105 @@
-"""A stored snapshot, built again from the sources that were kept."""
+"""A stored snapshot: its sources as they were kept, checked against their digests, and the snapshot built from them."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from broker.snapshot.build import build_snapshot
-from broker.snapshot.raw import SnapshotCorruptError, decode
-from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
+from broker.snapshot.snapshot import Snapshot, snapshot_id
 from broker.snapshot.sources import SourceState
 from broker.store import snapshots
 from broker.store.snapshots import SnapshotLostError
+
+Parts = Mapping[str, tuple[str, bytes]]
+"""The sources of a snapshot by name: digest and encoded form."""
+
+
+@dataclass(frozen=True)
+class KeptSnapshot:
+    """A snapshot as it is kept.
+
+    Attributes:
+        id: its name.
+        taken_at: its instant (aware).
+        engine: version of the broker that took it.
+        about: what is kept with it, such as the state of each source.
+        parts: its sources.
+    """
+
+    id: str
+    taken_at: datetime
+    engine: str
+    about: Mapping[str, Any]
+    parts: Parts
+
+    def sources(self) -> dict[str, RawSource]:
+        """The sources, each checked against its digest, and all of them against the name of the snapshot.
+
+        Raises:
+            SnapshotCorruptError: a source is not what its digest promises, or they are not those of the snapshot.
+        """
+        found = {}
+        for name, (digest, data) in self.parts.items():
+            try:
+                found[name] = decode(digest, data)
+            except SnapshotCorruptError as error:
+                raise SnapshotCorruptError(f"source {name}: {error}") from error
+        named = snapshot_id(self.taken_at.astimezone(UTC), [(name, digest) for name, (digest, _) in self.parts.items()])
+        if named != self.id:
+            raise SnapshotCorruptError(f"its sources are those of {named}")
+        return found
+
+    def states(self) -> tuple[SourceState, ...]:
+        """How each source was found.
+
+        Raises:
+            SnapshotCorruptError: that is not on record in a form that can be read.
+        """
+        try:
+            return tuple(SourceState(**_known(state)) for state in self.about.get("states", []))
+        except (TypeError, AttributeError) as error:
+            raise SnapshotCorruptError(f"the states of its sources cannot be read: {error}") from error
+
+    def build(self) -> Snapshot:
+        """The snapshot as the cycle that stored it saw the grid.
+
+        Raises:
+            SnapshotCorruptError: it is not as it was stored.
+        """
+        return build_snapshot(self.id, self.taken_at, self.sources(), self.states())
+
+
+def kept_snapshot(connection: sa.Connection, identifier: str) -> KeptSnapshot:
+    """A stored snapshot, not looked into yet.
+
+    Raises:
+        SnapshotLostError: it, or a part of it, is not there any more.
+    """
+    found = snapshots.header(connection, identifier)
+    parts = snapshots.read(connection, identifier)
+    return KeptSnapshot(identifier, found.taken_at, found.engine, found.about, parts)
 
 
 def stored_snapshot(connection: sa.Connection, identifier: str) -> Snapshot:
     """The snapshot as the cycle that stored it saw the grid.
 
     Raises:
-        SnapshotLostError: it is not there any more, or not as it was stored.
+        SnapshotLostError: it is not there any more, or not as it was stored; the message names the source.
     """
-    taken_at, about = snapshots.about(connection, identifier)
-    parts = snapshots.read(connection, identifier)
+    kept = kept_snapshot(connection, identifier)
     try:
-        sources = {name: decode(digest, data) for name, (digest, data) in parts.items()}
-        states = tuple(SourceState(**_known(state)) for state in about.get("states", []))
-    except (SnapshotCorruptError, TypeError) as error:
+        return kept.build()
+    except SnapshotCorruptError as error:
         raise SnapshotLostError(
             f"snapshot {identifier} cannot be read: {error}", "broker.snapshots", "ask about a newer decision"
         ) from error
-    return build_snapshot(identifier, taken_at, sources, states)
 
 
 def _known(state: Mapping[str, Any]) -> dict[str, Any]:

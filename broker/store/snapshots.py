@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -32,7 +33,7 @@ _LATEST = text(
 )
 
 _READ = text("SELECT sources FROM broker.snapshots WHERE id = :id")
-_ABOUT = text("SELECT taken_at, sources -> 'about' FROM broker.snapshots WHERE id = :id")
+_ABOUT = text("SELECT taken_at, engine, sources -> 'about' FROM broker.snapshots WHERE id = :id")
 _READ_PARTS = text("SELECT sha256, data FROM broker.snapshot_blobs WHERE sha256 = ANY(:wanted)")
 
 
@@ -63,8 +64,17 @@ def latest_id(connection: Connection, since: datetime, until: datetime) -> str |
     return found
 
 
-def about(connection: Connection, snapshot_id: str) -> tuple[datetime, dict[str, Any]]:
-    """The instant of a snapshot, and what is kept with it.
+@dataclass(frozen=True)
+class Header:
+    """What is kept of a snapshot beside its sources: its instant (aware), who took it, and the state of each source."""
+
+    taken_at: datetime
+    engine: str
+    about: Mapping[str, Any]
+
+
+def header(connection: Connection, snapshot_id: str) -> Header:
+    """What is kept of a snapshot beside its sources.
 
     Raises:
         SnapshotLostError: it was never stored, or was cleared away.
@@ -73,7 +83,17 @@ def about(connection: Connection, snapshot_id: str) -> tuple[datetime, dict[str,
     if row is None:
         remedy = "ask about a newer decision, or keep snapshots longer"
         raise SnapshotLostError(f"no snapshot {snapshot_id}", "broker.snapshots", remedy)
-    return row[0], dict(row[1] or {})
+    return Header(row[0], row[1] or "", dict(row[2] or {}))
+
+
+def about(connection: Connection, snapshot_id: str) -> tuple[datetime, dict[str, Any]]:
+    """The instant of a snapshot, and what is kept with it such as the state of each source.
+
+    Raises:
+        SnapshotLostError: it was never stored, or was cleared away.
+    """
+    found = header(connection, snapshot_id)
+    return found.taken_at, dict(found.about)
 
 
 def read(connection: Connection, snapshot_id: str) -> dict[str, tuple[str, bytes]]:
