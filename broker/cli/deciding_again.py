@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,12 +17,15 @@ from broker.brokerages.profile import ProfileError, build_chain, read_profile, s
 from broker.brokerages.redecide import Rules
 from broker.cli.rules import UnusableProfile
 from broker.engine.chain import RuleList
-from broker.errors import BrokerError
+from broker.errors import BrokerError, Refused
+from broker.gdpconfig.shipped import shipped_catalogue
 from broker.rules.registry import RuleError
 from broker.store.gdpconfig_rows import TuningStore
 from broker.store.replay import Replayed, replay
+from broker.store.scenario_file import read_document
+from broker.store.snapshot_file import from_document
 from broker.store.snapshot_loading import stored_snapshot
-from broker.store.stored_cycles import StoredCycle
+from broker.store.stored_cycles import StoredCycle, cycles_of
 
 
 def rules_in_force(brokerage: str, folder: Path | None = None, switches: Mapping[str, bool] | None = None) -> Rules:
@@ -85,3 +88,35 @@ class Replayer:
         except BrokerError as error:
             return [Replayed(one, fault=str(error)) for one in cycle.decisions]
         return replay(cycle.decisions, snapshot, tuning_of, self._rules[cycle.brokerage], whole=whole)
+
+
+HOW = "write one with: broker snapshot export --decisions FILE"
+
+
+class NothingDecidedInFile(Refused):
+    """A snapshot file without decisions."""
+
+
+def replayed_file(path: Path, config: Path | None = None) -> Iterator[list[Replayed]]:
+    """The decisions of a snapshot file against those made again, cycle by cycle.
+
+    Raises:
+        BadScenario: the file cannot be read.
+        BadSnapshotFile: it is no snapshot file, or damaged.
+        NothingDecidedInFile: it holds no decisions.
+    """
+    document = read_document(path)
+    if not isinstance(document, dict):
+        raise NothingDecidedInFile("it is no snapshot", str(path), HOW)
+    file = from_document(document, shipped_catalogue(), str(path))
+    if not file.decisions:
+        raise NothingDecidedInFile("it holds no decisions", str(path), HOW)
+    snapshot = file.snapshot.build()
+    for cycle in cycles_of(file.decisions):
+        tuning = (file.tunings or {}).get(cycle.origin.tuning)
+        if tuning is None:
+            fault = f"the file has no version {cycle.origin.tuning} of the tuning"
+            yield [Replayed(one, fault=fault) for one in cycle.decisions]
+        else:
+            rules = rules_in_force(cycle.brokerage, config)
+            yield replay(cycle.decisions, snapshot, tuning.tuning, rules)

@@ -26,9 +26,9 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("explain", "broker.cli.explain:explain", "The last decision about a task, with reasons and weights."),
     ("why-not", "broker.cli.explain:why_not", "Why a queue was not chosen for a task."),
     ("replay", "broker.cli.replay:replay", "Decide again what was decided, and compare to the byte."),
+    ("snapshot", "broker.cli.snapshot:app", "What is kept of the grid: list, show, export to a file, import."),
     ("timeouts", "broker.cli.timeouts:timeouts", "Which jobs have waited or run for too long, by rule."),
     ("why-timeout", "broker.cli.timeouts:why_timeout", "When each timeout rule fires for a job, and why not."),
-    ("snapshot", "broker.cli.snapshot:app", "What is kept of the grid: list, show, export to a file, import."),
     ("match", "broker.cli.match:match", "Which queues take a requirement, which refuse it, and why."),
     (
         "classes",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,21 +14,21 @@ from rich.progress import track
 
 from broker import __version__
 from broker.cli.context import open_store, settings_of
-from broker.cli.deciding_again import Replayer
+from broker.cli.deciding_again import Replayer, replayed_file
 from broker.cli.moments import moment_of, until
 from broker.cli.output import console, print_json, print_table, remark
 from broker.cli.stored_cases import duration
 from broker.errors import FAILED, WRONG_USAGE, BrokerError
 from broker.store.gdpconfig_rows import TuningStore
 from broker.store.replay import Difference, Replayed
-from broker.store.stored_cycles import StoredCycle, cycle_keys, one_decision, read_cycle
+from broker.store.stored_cycles import CycleKey, StoredCycle, cycle_keys, one_decision, read_cycle
 
 DEFAULT_SPAN = "24h"
 SHOWN_DIFFERENCES = 40
 
 
-class DecisionAndSpan(BrokerError):
-    """One decision and a span of time were asked for."""
+class TooMuch(BrokerError):
+    """Several things were asked for at once."""
 
     exit_status = WRONG_USAGE
 
@@ -43,34 +44,40 @@ def replay(
     ] = None,
     last: Annotated[str | None, typer.Option("--last", metavar="SPAN", help="Such as 24h, 30m or 7d.")] = None,
     at: Annotated[str, typer.Option("--at", metavar="TIME|now", help="End of the span (UTC).")] = "now",
+    file: Annotated[
+        Path | None, typer.Option("--file", help="What broker snapshot export --decisions wrote; needs no database.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One object a decision.")] = False,
 ) -> None:
     """Decide again from the stored snapshot, tuning and seed: identical to the byte, or what differs (exit 1)."""
-    if decision is not None and last is not None:
-        raise DecisionAndSpan("a decision and a span of time", "broker replay", "name one of the two")
+    if sum(one is not None for one in (decision, last, file)) > 1:
+        raise TooMuch("more than one of DECISION, --last and --file", "broker replay", "name one of them")
     span = duration(last or DEFAULT_SPAN, "--last")
     until(at)  # a wrong time is told before anything is opened
+    config, report = settings_of(context).config, _Report(as_json)
+    if file is not None:
+        for results in replayed_file(file, config):
+            report.add(results)
+        report.finish()
+        return
     with open_store(context) as database:
         end = moment_of(at, database)
         with database.read_snapshot() as connection:
-            replayer = Replayer(connection, TuningStore(database.names), settings_of(context).config)
+            replayer = Replayer(connection, TuningStore(database.names), config)
             if decision is not None:
                 stored = one_decision(connection, decision)
                 cycle = StoredCycle(stored.record.decision.brokerage, stored.origin, (stored,))
-                found: Iterable[list[Replayed]] = iter([replayer.replay(cycle, whole=False)])
+                report.add(replayer.replay(cycle, whole=False))
             else:
                 keys = cycle_keys(connection, since=end - span, until=None if at == "now" else end)
                 if not keys:
                     raise NothingToReplay(f"no decision of the last {last or DEFAULT_SPAN}", "broker.decisions", "")
-                cycles = (read_cycle(connection, key) for key in _shown_progress(keys))
-                found = (replayer.replay(cycle) for cycle in cycles)
-            report = _Report(as_json)
-            for results in found:
-                report.add(results)
+                for key in _shown_progress(keys):
+                    report.add(replayer.replay(read_cycle(connection, key)))
     report.finish()
 
 
-def _shown_progress(keys: list[Any]) -> Iterator[Any]:
+def _shown_progress(keys: list[CycleKey]) -> Iterator[CycleKey]:
     yield from track(keys, "replay", console=console(sys.stderr), transient=True, disable=not sys.stderr.isatty())
 
 

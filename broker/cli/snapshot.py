@@ -171,7 +171,10 @@ def import_(
     """Store the snapshot in a file, or the one that a cycle would take of a scenario; its digests are checked."""
     document = read_document(file)
     if isinstance(document, dict) and MARK in document:
-        kept = from_document(document, shipped_catalogue(), str(file)).snapshot
+        whole = from_document(document, shipped_catalogue(), str(file))
+        kept = whole.snapshot
+        if whole.decisions:
+            remark(f"its {len(whole.decisions)} decisions are not stored; broker replay --file {file} looks at them")
     else:
         kept = snapshot_of_scenario(Scenario.of(document, str(file)), settings_of(context).config)
     with open_store(context) as database, database.begin() as connection:

@@ -1,8 +1,8 @@
 """Counts of jobs back to rows of jobs, of which the same counts are made.
 
 The counts are kept twice, by different columns: all jobs by share, status and type, and those of users by owner. Within
-a queue and share the owners are dealt out to the jobs of their status, so that both counts come out again; who of them
-had which job is not known, and nothing that is decided depends on it.
+a queue, share and label the owners are dealt out to the jobs of their status, so that both counts come out again; who
+of them had which job is not known, and nothing that is decided depends on it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ Row = dict[str, Any]
 
 _STATUS_COUNTS = {"running": "running_jobs", "throttled": "throttled_jobs"}
 _QUEUED = ("defined", "assigned", "activated", "starting")
+_DEFINED = ("defined", "assigned")
 _COPIED = (
     "computingsite",
     "gshare",
@@ -26,12 +27,14 @@ _COPIED = (
     "vo",
     "prodsourcelabel",
 )
+#: Column of a made row that says whether it belongs to the table of defined jobs.
+IS_DEFINED = "is_defined"
 #: Most cores of a job, as the column holds them.
 _MOST_CORES = 32_767
 
 
 def job_rows(counts: Iterable[Mapping[str, Any]], owners: Iterable[Mapping[str, Any]], first_id: int = 1) -> list[Row]:
-    """One row for each job.
+    """One row for each job; :data:`IS_DEFINED` says of which table.
 
     Args:
         counts: rows of the source ``jobs``. Cores without jobs, as PanDA's statistics have them, make no row.
@@ -41,7 +44,8 @@ def job_rows(counts: Iterable[Mapping[str, Any]], owners: Iterable[Mapping[str, 
     dealt = _Owners(owners)
     rows: list[Row] = []
     for count in counts:
-        made = [{name: count[name] for name in _COPIED} for _ in range(int(count["njobs"] or 0))]
+        common = {**{name: count[name] for name in _COPIED}, IS_DEFINED: count["jobstatus"] in _DEFINED}
+        made = [dict(common) for _ in range(int(count["njobs"] or 0))]
         for row, owner in zip(made, dealt.take(count, len(made)), strict=True):
             row.update(owner)
         _share_cores(made, int(count["ncores"] or 0))
@@ -62,21 +66,30 @@ def start_rows(starts: Iterable[Mapping[str, Any]], started: Any, first_id: int)
 
 
 class _Owners:
-    """The owners of jobs, to be dealt out by queue, share and kind of status."""
+    """The owners of jobs, to be dealt out by queue, share, label and kind of status."""
 
     def __init__(self, owners: Iterable[Mapping[str, Any]]) -> None:
-        self._left: dict[tuple[Any, Any, str], list[Row]] = defaultdict(list)
-        for row in owners:
-            place = row["computingsite"], row["gshare"]
+        self._left: dict[tuple[Any, Any, Any, str], list[Row]] = defaultdict(list)
+        for row in sorted(owners, key=lambda owner: not owner[IS_DEFINED]):
             for kind, jobs in _jobs_of(row):
-                self._left[(*place, kind)] += jobs
+                self._left[(*_place(row), kind)] += jobs
 
-    def take(self, count: Mapping[str, Any], jobs: int) -> Iterator[Row]:
-        """What so many jobs of a row of counts get of their owners; nothing for jobs that nobody owns."""
-        left = self._left[(count["computingsite"], count["gshare"], _kind(count["jobstatus"]))]
-        taken, left[:] = left[:jobs], left[jobs:]
-        yield from taken
-        yield from ({} for _ in range(jobs - len(taken)))
+    def take(self, count: Mapping[str, Any], jobs: int) -> list[Row]:
+        """What so many jobs of a row of counts get of their owners; nothing for jobs that nobody owns.
+
+        Those of the table of defined jobs stand first; they go to jobs that are defined or assigned.
+        """
+        left = self._left[(*_place(count), _kind(count["jobstatus"]))]
+        if count["jobstatus"] in _DEFINED:
+            taken, left[:] = left[:jobs], left[jobs:]
+        else:
+            keep = max(len(left) - jobs, 0)
+            left[:], taken = left[:keep], left[keep:]
+        return [*taken, *({} for _ in range(jobs - len(taken)))]
+
+
+def _place(row: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    return row["computingsite"], row["gshare"], row["prodsourcelabel"]
 
 
 def _kind(status: str | None) -> str:
@@ -89,6 +102,7 @@ def _jobs_of(row: Mapping[str, Any]) -> Iterator[tuple[str, list[Row]]]:
         "produsername": row["produsername"],
         "workinggroup": row["workinggroup"],
         "processingtype": "pmerge" if row["is_merge"] else None,
+        IS_DEFINED: row[IS_DEFINED],
     }
     running, throttled, queued = (int(row[f"{kind}_jobs"] or 0) for kind in ("running", "throttled", "queued"))
     waiting = _even(int(row["queued_cores"] or 0), queued + throttled)

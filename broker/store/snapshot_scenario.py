@@ -11,21 +11,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from broker.snapshot.job_rows import job_rows, start_rows
+from broker.snapshot.job_rows import IS_DEFINED, job_rows, start_rows
 from broker.snapshot.raw import RawSource, Rows
+from broker.store.load_dump import REPLICA_TABLES
 from broker.store.scenario_file import Row, Scenario
 from broker.store.scenario_values import json_document
+from broker.store.schema_files import PANDA, declared_tables
 
-#: Tables of sources that are made from rows of jobs, or that scenarios do not hold.
-_MADE = ("job_counts", "user_job_counts", "job_starts")
-_NOT_HELD = ("queue_features",)
+#: Tables of sources that are counted from rows of jobs.
+_COUNTED = ("job_counts", "user_job_counts", "job_starts")
 
 #: Columns that a source holds as text and a scenario as a document.
 _DOCUMENTS = frozenset(
     {("schedconfig_json", "data"), ("ddm_endpoint", "detailed_status"), ("sw_tags", "data"), ("metrics", "value_json")}
 )
+_LISTED = "listed"
 _STARTED_BEFORE = timedelta(hours=1)
-_DEFINED = ("defined", "assigned")
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,15 @@ class Converted:
 
 def scenario_of(taken_at: datetime, sources: Mapping[str, RawSource]) -> Converted:
     """The sources of a snapshot as a scenario of its instant."""
+    held = {*declared_tables(PANDA), *REPLICA_TABLES}
     tables: dict[str, list[Row]] = {}
     lost: list[str] = []
     for source in sources.values():
         for table, rows in source.tables.items():
-            if table in _NOT_HELD and len(rows):
-                lost.append(f"{table}: {len(rows)} rows, which scenarios do not hold")
-            elif table not in (*_MADE, *_NOT_HELD) and len(rows):
+            if table in held and len(rows):
                 tables[table] = _rows(table, rows)
+            elif table not in _COUNTED and len(rows):
+                lost.append(f"{table}: {len(rows)} rows, which scenarios do not hold")
     jobs = _jobs(sources, taken_at)
     tables |= {table: [_plain(row) for row in rows] for table, rows in jobs.items() if rows}
     lost += _not_made(sources, jobs)
@@ -58,8 +60,8 @@ def _jobs(sources: Mapping[str, RawSource], taken_at: datetime) -> dict[str, lis
     rows = job_rows(counts.rows("job_counts").records(), users.rows("user_job_counts").records())
     started = taken_at - _STARTED_BEFORE
     return {
-        "jobsdefined4": [row for row in rows if row["jobstatus"] in _DEFINED],
-        "jobsactive4": [row for row in rows if row["jobstatus"] not in _DEFINED],
+        "jobsdefined4": [row for row in rows if row[IS_DEFINED]],
+        "jobsactive4": [row for row in rows if not row[IS_DEFINED]],
         "jobsarchived4": start_rows(users.rows("job_starts").records(), started, len(rows) + 1),
     }
 
@@ -82,8 +84,8 @@ def _not_made(sources: Mapping[str, RawSource], jobs: Mapping[str, list[dict[str
 
 def _rows(table: str, rows: Rows) -> list[Row]:
     records = list(rows.records())
-    if "listed" in rows.columns:
-        records.sort(key=lambda row: row["listed"])
+    if _LISTED in rows.columns:
+        records.sort(key=lambda row: row[_LISTED])
     return [_plain({name: _document(table, name, value) for name, value in row.items()}) for row in records]
 
 
@@ -93,7 +95,9 @@ def _document(table: str, column: str, value: Any) -> Any:
 
 def _plain(row: Mapping[str, Any]) -> Row:
     """The row as scenarios have it: without NULL, times naive in UTC."""
-    return {name: _value(value) for name, value in row.items() if value is not None and name != "listed"}
+    return {
+        name: _value(value) for name, value in row.items() if value is not None and name not in (_LISTED, IS_DEFINED)
+    }
 
 
 def _value(value: Any) -> Any:

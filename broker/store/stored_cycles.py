@@ -6,7 +6,7 @@ the order in which they were made, as their ids rise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -123,6 +123,14 @@ def stored_cycles(
     """The cycles of :func:`cycle_keys`, one after the other, so that only one is held in memory."""
     for key in cycle_keys(connection, since=since, until=until, snapshot=snapshot, brokerages=brokerages):
         yield read_cycle(connection, key)
+
+
+def cycles_of(decisions: Iterable[StoredDecision]) -> list[StoredCycle]:
+    """The cycles of decisions that were read from elsewhere, in the order of their first ones."""
+    found: dict[tuple[str, Origin], list[StoredDecision]] = {}
+    for one in decisions:
+        found.setdefault((one.record.decision.brokerage, one.origin), []).append(one)
+    return [StoredCycle(brokerage, origin, tuple(some)) for (brokerage, origin), some in found.items()]
 
 
 def one_decision(connection: Connection, identifier: int) -> StoredDecision:

@@ -1,0 +1,75 @@
+"""Makes the stored cases anew: ``python -m tests.replay.make_cases``.
+
+Run it when a rule was changed on purpose, look at what ``pytest tests/replay`` showed before, and commit the files.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from benchmarks.bench_analysis import GIVE_TO_USERS
+from benchmarks.columns import ColumnScenario
+from benchmarks.scenario import make_scenario
+from benchmarks.scenario_assigning import make_assigning_scenario
+from broker.cli.main import main
+from broker.store.database import Database
+from broker.store.embedded import EmbeddedServer
+from broker.store.migrate import upgrade
+
+CASES = Path(__file__).parent / "cases"
+SEED = 11
+
+HUGE = "UPDATE {panda}.jedi_tasks SET ramcount = 900000 WHERE jeditaskid % 13 = 0"
+#: Users with work of their own that counts, one of them with more than his share.
+USERS = (
+    *GIVE_TO_USERS,
+    HUGE,
+    "UPDATE {panda}.jedi_tasks SET workinggroup = NULL",
+    "UPDATE {panda}.jobsactive4 SET produsername = 'user1', prodsourcelabel = 'user' WHERE pandaid % 3 = 0",
+)
+SCENARIOS: dict[str, tuple[ColumnScenario, tuple[str, ...]]] = {
+    "production_job": (make_scenario(60, 90, 1500, seed=3), (HUGE,)),
+    "analysis_job": (make_scenario(60, 90, 1500, seed=4), USERS),
+    "production_task": (make_assigning_scenario(40, 12, 90, seed=5), (HUGE,)),
+}
+
+
+def broker(database: Database, *arguments: str) -> None:
+    """A command, which must succeed."""
+    try:
+        main(["--db", database.url, *arguments])
+    except SystemExit as end:
+        if end.code:
+            raise
+
+
+def make(brokerage: str, scenario: ColumnScenario, changes: tuple[str, ...], server: EmbeddedServer) -> None:
+    """Run one cycle and write what it saw and decided."""
+    with Database(server.start()) as database:
+        with database.autocommit() as connection:
+            connection.exec_driver_sql(f"CREATE DATABASE {brokerage}")
+        url = sa.make_url(database.url).set(database=brokerage).render_as_string(hide_password=False)
+    with Database(url) as database:
+        upgrade(database)
+        with database.begin() as connection:
+            scenario.copy_into(Database.raw(connection), database.names)
+            for statement in changes:
+                connection.execute(sa.text(statement.format(panda=database.names.panda)))
+        broker(database, "config", "set", "CAP_RUNNING_USER_JOBS", "20", "--vo", "atlas", "--reason", "a case")
+        broker(database, "run", brokerage, "--at", scenario.now, "--seed", str(SEED), "--json")
+        broker(database, "snapshot", "export", str(CASES / f"{brokerage}.json.gz"), "--decisions")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        own = EmbeddedServer(Path(folder) / "home")
+        try:
+            for name in sys.argv[1:] or SCENARIOS:
+                make(name, *SCENARIOS[name], own)
+        finally:
+            own.stop()
