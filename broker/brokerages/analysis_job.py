@@ -42,6 +42,7 @@ from broker.rules.filters.memory_max import MemoryMax
 from broker.rules.filters.memory_min import MemoryMin
 from broker.rules.filters.min_walltime import MinWalltime
 from broker.rules.filters.pilots import Pilots
+from broker.rules.filters.rebrokered import Rebrokered
 from broker.rules.filters.requested_cores import RequestedCores
 from broker.rules.filters.shortwalltime import Shortwalltime
 from broker.rules.filters.submit_pool import SubmitPool
@@ -92,6 +93,7 @@ PERSISTENT: tuple[Filter | GroupFilter, ...] = (
 )
 TEMPORARY: tuple[Filter | GroupFilter, ...] = (
     # of these the last that rejects is shown: the user's own queue says most
+    Rebrokered(),
     QueueCap(),
     BadJobs(),
     UserQueueLength(),

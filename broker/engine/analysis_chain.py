@@ -8,7 +8,7 @@ from broker.engine.chain import Chain
 
 #: The filters whose rejections are no reason for a second pass; any other is one, whatever it is in production. Files
 #: that a queue lacks are in PanDA looked at behind both passes.
-TEMPORARY_ISSUES = frozenset({"queue_cap", "bad_jobs", "user_queue_length", "file_unavailable"})
+TEMPORARY_ISSUES = frozenset({"rebrokered", "queue_cap", "bad_jobs", "user_queue_length", "file_unavailable"})
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ class Rebrokered(Filter):
     """Rejects queues from which jobs of the chunk's dataset were taken back within REASSIGN_MEMORY hours.
 
     0 hours: the queue may be taken again at once. Not for pre-assigned queues, which have no alternative. Source: this
-    broker; PanDA remembers the queues of closed jobs for analysis only.
+    broker; PanDA remembers the queues of closed jobs for analysis only, by their number (``bad_jobs``).
     """
 
     name = "rebrokered"
@@ -38,8 +38,9 @@ class Rebrokered(Filter):
     def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools:
         """(T, Q)."""
         since_s = facts.now_s - 3600.0 * tuning.number(KEY)
-        result = np.ones((len(tasks), candidates.name.shape[1]), dtype=np.bool_)
-        for row, text in enumerate(tasks.taken_back[:, 0]):
+        remembered = tasks.taken_back[:, 0]
+        result = np.ones((len(remembered), candidates.name.shape[1]), dtype=np.bool_)
+        for row, text in enumerate(remembered):
             recent = [queue for queue, at_s in parse_taken_back(text).items() if at_s > since_s]
             if recent:
                 result[row] = ~np.isin(candidates.unified_name[0], recent)
