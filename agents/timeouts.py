@@ -34,7 +34,7 @@ class TimeoutsOptions(AgentOptions):
     """
 
     jobs_of_a_cycle: int = Field(default=100_000, ge=1)
-    jobs_of_a_batch: int = Field(default=2_000, ge=1)
+    jobs_of_a_batch: int = Field(default=5_000, ge=1)
 
 
 class TimeoutsAgent(Agent[TimeoutsOptions]):
@@ -59,18 +59,20 @@ class TimeoutsAgent(Agent[TimeoutsOptions]):
             catalogue = TableCatalogue.read(connection, context.database.names)
             inputs = self._inputs.read(connection, catalogue, published.tuning(None), context.now)
             refuse_without_queues(inputs)
-            due = find_due(connection, catalogue, inputs.circumstances)
+            most, tasks = self.options.jobs_of_a_cycle, context.request.task_ids
+            due = find_due(connection, catalogue, inputs.circumstances, most, tasks)
         fault_points.reach("after_snapshot")
         context.check()
         loaded_s = perf_counter() - started
-        chosen = due[: self.options.jobs_of_a_cycle]
         by = Acting(catalogue, self.name, context.run_id, context.now, standalone)
-        moved = job_moving.carry_out(context, chosen, by, self.options.jobs_of_a_batch)
-        done = [move for move in chosen if not context.request.writes or move.pandaid in moved.acted]
+        moved = job_moving.carry_out(context, due, by, self.options.jobs_of_a_batch)
+        done = [move for move in due if not context.request.writes or move.pandaid in moved.acted]
         if context.request.tell is not None:
             for move in done:
                 context.request.tell(move_object(move))
         notes = [*inputs.notes, *(f"gdpconfig: {row}" for row in published.bad_rows)]
+        if len(due) == most:
+            notes.append(f"{most} jobs are due, as many as a cycle ends (jobs_of_a_cycle); there may be more")
         timings = {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s}
         return CycleReport(_counts(due, done, moved), timings, tuple(notes), tuning=published.version)
 

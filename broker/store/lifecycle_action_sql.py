@@ -99,11 +99,35 @@ WHERE move.taken AND NOT move.is_told AND file.jeditaskid = move.jeditaskid AND 
   AND file.type IN ('output', 'log') AND file.status IS DISTINCT FROM 'finished'
 """
 
-# A file is this attempt's if it is marked with the job and its attempt is the one that the job was made for. Every
-# ended job costs an attempt, only a failed one costs a failure; what has none left stays where it is and counts as
-# failed. Files without a number of attempts are secondary: no counter knows them.
+# A file is this attempt's if it is marked with the job, or recorded with it and marked with none, and its attempt is
+# the one that the job was made for. Every ended job costs an attempt, only a failed one costs a failure; what has none
+# left counts as failed. Files without a number of attempts are secondary: no counter knows them. OFFSET 0 keeps the
+# look-ups by index, whatever the statistics say of a column that is being cleared here.
 GIVE_BACK = """
-WITH given AS (
+WITH ended AS MATERIALIZED (
+    SELECT pandaid, jeditaskid, queue, is_kill, old_status IN ('transferring', 'merging') AS was_on_hold
+    FROM staged_moves WHERE taken AND NOT is_told
+), records AS MATERIALIZED (
+    SELECT record.pandaid, record.datasetid, record.fileid, record.attemptnr
+    FROM ended CROSS JOIN LATERAL (
+        SELECT * FROM {panda}.filestable4 AS record WHERE record.pandaid = ended.pandaid OFFSET 0) AS record
+), mine AS MATERIALIZED (
+    SELECT file.jeditaskid, file.datasetid, file.fileid, ended.queue, ended.is_kill, ended.was_on_hold
+    FROM ended CROSS JOIN LATERAL (
+        SELECT * FROM {panda}.jedi_dataset_contents AS file WHERE file.pandaid = ended.pandaid OFFSET 0) AS file
+    LEFT JOIN records AS record
+        ON record.pandaid = ended.pandaid AND record.datasetid = file.datasetid AND record.fileid = file.fileid
+    WHERE file.jeditaskid = ended.jeditaskid
+      AND (record.fileid IS NULL OR record.attemptnr IS NOT DISTINCT FROM file.attemptnr)
+    UNION
+    SELECT file.jeditaskid, file.datasetid, file.fileid, ended.queue, ended.is_kill, ended.was_on_hold
+    FROM ended JOIN records AS record ON record.pandaid = ended.pandaid
+    CROSS JOIN LATERAL (
+        SELECT * FROM {panda}.jedi_dataset_contents AS file
+        WHERE file.jeditaskid = ended.jeditaskid AND file.datasetid = record.datasetid AND file.fileid = record.fileid
+        OFFSET 0) AS file
+    WHERE file.pandaid IS NULL AND file.attemptnr = record.attemptnr
+), given AS (
     UPDATE {panda}.jedi_dataset_contents AS file
     SET status = 'ready', pandaid = NULL,
         attemptnr = least(coalesce(file.attemptnr, 0) + 1, 32767),
@@ -112,18 +136,13 @@ WITH given AS (
         proc_status = CASE WHEN file.maxattempt <= coalesce(file.attemptnr, 0) + 1
               OR file.maxfailure <= coalesce(file.failedattempt, 0) + CASE WHEN move.is_kill THEN 0 ELSE 1 END
             THEN 'failed' ELSE 'ready' END
-    FROM staged_moves AS move
-    WHERE move.taken AND NOT move.is_told
-      AND file.jeditaskid = move.jeditaskid AND file.pandaid = move.pandaid
+    FROM mine AS move
+    WHERE file.jeditaskid = move.jeditaskid AND file.datasetid = move.datasetid AND file.fileid = move.fileid
       AND file.type IN ('input', 'pseudo_input', 'pp_input', 'pp_log', 'trn_log', 'trn_output', 'trn_unknown')
       AND file.status IN ('picked', 'running', 'merging') AND coalesce(file.keeptrack, 1) = 1
-      AND NOT EXISTS (
-          SELECT 1 FROM {panda}.filestable4 AS record
-          WHERE record.pandaid = move.pandaid AND record.datasetid = file.datasetid AND record.fileid = file.fileid
-            AND record.attemptnr IS DISTINCT FROM file.attemptnr)
     RETURNING file.jeditaskid, file.datasetid, move.queue, move.is_kill,
         file.maxattempt IS NOT NULL AS is_counted, file.proc_status = 'ready' AS again,
-        move.old_status IN ('transferring', 'merging') AS was_on_hold,
+        move.was_on_hold,
         CASE WHEN file.startevent IS NOT NULL AND file.endevent IS NOT NULL
              THEN greatest(file.endevent - file.startevent + 1, 1) ELSE greatest(file.nevents, 0) END AS events
 ), sums AS (

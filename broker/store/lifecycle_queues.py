@@ -8,13 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from broker.lifecycle.jobs import Queue
+from broker.lifecycle.queue_state import DISABLE_REASSIGN, PAUSED, UNREADABLE
 from broker.snapshot.catchall import Catchall
 from broker.snapshot.raw import RawSource
 from broker.snapshot.readings import BadValueError, json_object, name, text
-
-PAUSED = "paused"
-DISABLE_REASSIGN = "disableReassign"
-UNREADABLE = "queue_unreadable"
 
 
 def queues_of(queues: RawSource, pilots: RawSource | None) -> dict[str, Queue]:
@@ -62,9 +59,8 @@ def _settings(data: dict[str, Any]) -> tuple[tuple[str, ...], str | None, str | 
         free = Catchall(text(data.get("catchall"), "catchall"), params or {})
     except BadValueError:
         return (UNREADABLE,), None, None
-    found = [PAUSED] if status == PAUSED else []
-    found += [DISABLE_REASSIGN] if free.flag(DISABLE_REASSIGN) else []
-    return tuple(found), status, workflow
+    exceptions = {PAUSED: status == PAUSED, DISABLE_REASSIGN: free.flag(DISABLE_REASSIGN)}
+    return tuple(name for name, holds in exceptions.items() if holds), status, workflow
 
 
 def _last_starts(pilots: RawSource | None) -> dict[str, datetime]:

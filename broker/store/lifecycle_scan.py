@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
@@ -44,15 +44,30 @@ class Circumstances:
         return sorted(name for name, queue in self.queues.items() if queue.starts_nothing(since))
 
 
-def find_due(connection: sa.Connection, catalogue: TableCatalogue, given: Circumstances) -> list[JobMove]:
-    """Every job on which a rule acts, by pandaid."""
+def find_due(
+    connection: sa.Connection,
+    catalogue: TableCatalogue,
+    given: Circumstances,
+    most: int | None = None,
+    tasks: Sequence[int] | None = None,
+) -> list[JobMove]:
+    """The jobs on which a rule acts, by pandaid.
+
+    Args:
+        connection: any transaction.
+        catalogue: the tables of the database.
+        given: what jobs are judged by.
+        most: no more than so many, those of the lowest pandaid; None for all.
+        tasks: only jobs of these tasks; None for all.
+    """
     found: list[JobMove] = []
-    parameters = _parameters(connection, catalogue, given)
+    chosen = {"most": most, "tasks": None if tasks is None else list(tasks)}
+    parameters = _parameters(connection, catalogue, given) | chosen
     for table in TABLES:
         statement = lifecycle_sql.scan(catalogue, table)
         rows = Database.raw(connection).execute(statement.encode(), parameters)
         found += [_move(table, *row) for row in rows]
-    return sorted(found, key=lambda move: move.pandaid)
+    return sorted(found, key=lambda move: move.pandaid)[:most]
 
 
 def crowded_queues(connection: sa.Connection, catalogue: TableCatalogue, given: Circumstances) -> frozenset[str]:

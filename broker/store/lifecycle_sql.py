@@ -55,9 +55,11 @@ FROM (
         FROM {jobs} AS job
         LEFT JOIN unnest({arrays}) AS queue ({names}) ON queue.name = job.computingsite
         WHERE {rule} IS NOT NULL AND NOT coalesce(queue.exempt, false)
+          AND (%(tasks)s::bigint[] IS NULL OR job.jeditaskid = ANY(%(tasks)s))
     ) AS job
 ) AS judged
 ORDER BY pandaid
+LIMIT %(most)s
 """
 
 # A queue that starts nothing is looked at when one of its jobs is over the limit by the time of its state.

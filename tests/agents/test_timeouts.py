@@ -81,8 +81,17 @@ def test_a_dry_run_tells_the_same_and_writes_nothing(shared: Database) -> None:
 
 def test_one_cycle_ends_no_more_than_it_may(shared: Database) -> None:
     store(shared, sent(3))
-    assert run_once(shared, jobs_of_a_cycle=2)[0].counts["failed"] == 2
+    record, _ = run_once(shared, jobs_of_a_cycle=2)
+    assert record.counts["failed"] == 2 and "there may be more" in record.notes[0]
     assert left(shared) == [3]
+
+
+def test_a_cycle_for_one_task_ends_jobs_of_that_task(shared: Database) -> None:
+    store(shared, [{**one, "jeditaskid": one["pandaid"] % 2} for one in sent(4)])
+    agent, told = registry.make("timeouts", {}, ProcessSettings()), []
+    request = CycleRequest(task_ids=(1,), dry_run=True, tell=told.append)
+    run_cycle(agent, CycleContext(shared, NOW, 1, 60.0, request))
+    assert [one["pandaid"] for one in told] == [1, 3]
 
 
 def test_what_happened_between_the_selection_and_the_action_wins(shared: Database) -> None:

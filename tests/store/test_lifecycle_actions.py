@@ -193,6 +193,27 @@ def test_counters_know_neither_secondary_files_nor_those_of_other_attempts(share
     assert counters(shared) == (4, None, 2, 200)
 
 
+def test_files_are_found_by_the_record_of_the_job_too(shared: Database) -> None:
+    def record(fileid: int, attemptnr: int, kind: str = "input") -> dict[str, Any]:
+        return {"row_id": fileid, "pandaid": 5, "datasetid": 10, "fileid": fileid, "attemptnr": attemptnr, "type": kind}
+
+    files = [
+        file(100, pandaid=None),
+        file(101, pandaid=None),
+        file(102, pandaid=6),
+        file(103, pandaid=None, status="ready"),
+    ]
+    store(shared, [job()], files, filestable4=[record(100, 0), record(101, 1), record(102, 0), record(103, 0)])
+    assert do(shared, BACK).files == 1
+    assert content(shared, 100)[:3] == ("ready", "ready", 1)
+    assert [content(shared, number)[:3:2] for number in (101, 102, 103)] == [
+        ("running", 0),
+        ("running", 0),
+        ("ready", 0),
+    ]
+    assert counters(shared) == (3, 0, 2, 150)
+
+
 def test_transferring_jobs_give_back_what_is_on_hold_and_their_output_is_failed(shared: Database) -> None:
     record = {"row_id": 1, "pandaid": 5, "datasetid": 11, "fileid": 105, "type": "output", "status": "transferring"}
     store(shared, [job(jobstatus="transferring")], [file()], filestable4=[record])

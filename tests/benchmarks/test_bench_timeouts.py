@@ -1,0 +1,25 @@
+"""The benchmark of the timeouts runs, and at its full size it keeps its targets."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.bench_timeouts import DUE, FILES, JOBS, cycle, fill, measure, scan
+from broker.store.database import Database
+
+
+def test_a_part_of_its_jobs_is_due_and_is_ended(database: Database) -> None:
+    fill(database, 3000, 200)
+    assert scan(database) == 200
+    done = cycle(database)
+    assert (done["due"], done["reassigned"], done["failed"], done["files"]) == (200, 100, 100, 200 * FILES)
+    assert scan(database) == 0
+
+
+@pytest.mark.soak
+def test_a_million_jobs_are_judged_and_fifty_thousand_ended_in_time() -> None:
+    figures = measure(JOBS, DUE)
+    assert figures["due"] == figures["acted"] == DUE
+    assert figures["left"] == 0
+    assert figures["scan_s"] < 5
+    assert figures["act_s"] < 10
