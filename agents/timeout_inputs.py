@@ -12,8 +12,8 @@ import yaml
 
 from broker.errors import Refused
 from broker.gdpconfig import Tuning
+from broker.lifecycle.jobs import UNREADABLE
 from broker.lifecycle.limits import TimeoutLimits, read_limits
-from broker.lifecycle.queue_state import UNREADABLE
 from broker.snapshot.raw import RawSource
 from broker.snapshot.sources import SourceLimit, SourceState, assess, limits_of
 from broker.store.lifecycle_queues import queues_of

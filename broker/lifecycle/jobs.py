@@ -26,6 +26,11 @@ JEDI = "jedi"
 MERGING = "pmerge"
 """processingtype of merge jobs."""
 
+# Why a queue is excepted from all timeouts.
+PAUSED = "paused"
+DISABLE_REASSIGN = "disableReassign"
+UNREADABLE = "unreadable"
+
 
 @dataclass(frozen=True)
 class Job:
