@@ -86,11 +86,11 @@ def test_what_cannot_be_read_says_so(database: Database, command: Command) -> No
 
 
 def test_tables_for_people(database: Database, command: Command) -> None:
-    """An agent that tells of users and of tasks prints a table of each; one that has nothing to tell prints none."""
+    """An agent that tells of users and of tasks prints a table of each; one that has nothing to tell says so."""
     load(database, analysis(metrics=[site("ALPHA_MCORE", 1)], jobsactive4=HUGE))
     done = command("run", "task_class", "--dry-run")
     assert done.status == 0
     assert "slotsRunning 8000" in done.out and str(TASK) in done.out
     assert "users 1, tasks 1" in done.err
-    assert command("run", "site_class").out == ""
+    assert command("run", "site_class").out == "there was nothing to do\n"
     assert command("classes", "--at", "soon").status == 2
