@@ -25,6 +25,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("agents", "broker.cli.agents:agents", "What runs, when, the last outcome, and who holds the lease."),
     ("explain", "broker.cli.explain:explain", "The last decision about a task, with reasons and weights."),
     ("why-not", "broker.cli.explain:why_not", "Why a queue was not chosen for a task."),
+    ("story", "broker.cli.story:story", "The timeline of one task: decisions, tuning, timeouts, moves."),
     ("replay", "broker.cli.replay:replay", "Decide again what was decided, and compare to the byte."),
     ("snapshot", "broker.cli.snapshot:app", "What is kept of the grid: list, show, export to a file, import."),
     ("timeouts", "broker.cli.timeouts:timeouts", "Which jobs have waited or run for too long, by rule."),
