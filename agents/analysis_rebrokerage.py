@@ -20,7 +20,7 @@ from broker.gdpconfig.tuning import Tuning
 from broker.lifecycle.analysis_rebrokerage import RULE, AnalysisLimits, JobSet, SetVerdict, judge
 from broker.lifecycle.codes import REASSIGNED
 from broker.lifecycle.waiting_jobs import WaitingJob
-from broker.store import analysis_sets, migrate, waiting_jobs
+from broker.store import analysis_sets, migrate, rebrokerage_reads
 from broker.store.lifecycle_actions import Acting, JobMove
 from broker.store.tables import TableCatalogue
 
@@ -97,7 +97,7 @@ class AnalysisRebrokerageAgent(Agent[AgentOptions]):
     ) -> dict[Place, tuple[WaitingJob, ...]]:
         """All waiting jobs of each place, whatever made it wait, those that lose least first."""
         at: dict[Place, list[WaitingJob]] = {place: [] for place in places}
-        for job in waiting_jobs.read_waiting_of_submissions(connection, catalogue, places) if places else []:
+        for job in rebrokerage_reads.read_waiting_of_submissions(connection, catalogue, places) if places else []:
             if job.jeditaskid is not None and job.jobdefinitionid is not None:
                 at[job.jeditaskid, job.jobdefinitionid, job.queue].append(job)
         found = {}

@@ -20,7 +20,7 @@ from broker.gdpconfig.tuning import Tuning
 from broker.lifecycle.codes import FAST_REBROKERAGE
 from broker.lifecycle.fast_rebrokerage import RULE, SLOTS, FastLimits, FastVerdict, ShareLoad, judge
 from broker.lifecycle.waiting_jobs import WaitingJob
-from broker.store import migrate, waiting_jobs
+from broker.store import migrate, rebrokerage_reads
 from broker.store.lifecycle_actions import Acting, JobMove
 from broker.store.tables import TableCatalogue
 
@@ -94,12 +94,12 @@ class FastRebrokerageAgent(Agent[FastRebrokerageOptions]):
         inputs = self._inputs.read(connection, catalogue, tuning, context.now)
         refuse_without_queues(inputs)
         queues = {name: queue for name, queue in inputs.circumstances.queues.items() if queue.known}
-        loads = waiting_jobs.read_loads(connection, catalogue, self.process.job_statistics)
+        loads = rebrokerage_reads.read_loads(connection, catalogue, self.process.job_statistics)
         known = [load for load in loads if load.queue in queues]
         exempt = {name: queue.exceptions[0] for name, queue in queues.items() if queue.exceptions}
-        exempt |= dict.fromkeys(waiting_jobs.read_slots(connection, catalogue, context.now), SLOTS)
+        exempt |= dict.fromkeys(rebrokerage_reads.read_slots(connection, catalogue, context.now), SLOTS)
         context.check()
-        settling = waiting_jobs.settling_shares(connection, context.now, self.options.settle_s)
+        settling = rebrokerage_reads.settling_shares(connection, context.now, self.options.settle_s)
         verdicts = judge(known, limits_of(tuning, known), exempt, settling)
         picks = self._pick(connection, catalogue, context, verdicts, int(tuning.number(MAX_MOVES)))
         notes = inputs.notes_on(("queues",))
@@ -124,11 +124,11 @@ class FastRebrokerageAgent(Agent[FastRebrokerageOptions]):
         overloaded = [
             (one.load.queue, one.load.gshare) for one in verdicts if one.excess > 0 and (one.triggers or told)
         ]
-        jobs = waiting_jobs.read_waiting_of_shares(connection, catalogue, overloaded) if overloaded else []
+        jobs = rebrokerage_reads.read_waiting_of_shares(connection, catalogue, overloaded) if overloaded else []
         if context.request.task_ids is not None:
             jobs = [job for job in jobs if job.jeditaskid in context.request.task_ids]
         context.check()
-        often = waiting_jobs.moved_often(connection, catalogue, [j.pandaid for j in jobs], most_moves, context.now)
+        often = rebrokerage_reads.moved_often(connection, catalogue, [j.pandaid for j in jobs], most_moves, context.now)
         at: dict[tuple[str, str | None], list[WaitingJob]] = {}
         for job in jobs:
             at.setdefault((job.queue, job.gshare), []).append(job)

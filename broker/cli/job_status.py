@@ -21,8 +21,9 @@ from broker.formats import job_status, job_status_files
 from broker.formats.job_status import JobStatus, Payload, Reckoning
 from broker.formats.job_status_files import Waiting
 from broker.formats.plain_values import BadTextError
-from broker.formats.vacate import Choice, Need, RunningJob, choose
+from broker.formats.vacate import Choice, EndBy, Mode, Need, RunningJob, choose
 from broker.store import status_reports
+from broker.store.tables import TableCatalogue
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -202,6 +203,31 @@ def rank(file: JsonFile, at: At = None, as_json: Json = False) -> None:
         remark("no instant given: losses are taken as reported; give --at, or now in the file, to bound them")
     need = Need(model.cores_needed, model.mode, model.window_s, model.ends_by, now)
     choice = choose([RunningJob(**one.model_dump()) for one in model.jobs], need)
+    if as_json:
+        print_json(dataclasses.asdict(choice))
+    else:
+        _show(choice)
+
+
+@app.command()
+def drain(
+    context: typer.Context,
+    queue: Annotated[str, typer.Argument(help="A queue, as jobs name it.", show_default=False)],
+    cores: Annotated[int, typer.Option("--cores", min=1, help="Cores that are needed.")],
+    mode: Annotated[
+        Mode, typer.Option("--mode", help="Kill jobs now, or drain those that end within the window.")
+    ] = "kill",
+    window_s: Annotated[int, typer.Option("--window-s", min=0, help="Seconds for which can be waited.")] = 0,
+    ends_by: Annotated[EndBy, typer.Option("--ends-by", help="Believe the enforced end, or the estimate.")] = "limit",
+    at: At = None,
+    as_json: Json = False,
+) -> None:
+    """As rank, of the jobs that run at a queue now, by what they reported last."""
+    now = datetime.now(UTC) if at is None else datetime.fromtimestamp(at, UTC)
+    with open_store(context) as database, database.read_snapshot() as connection:
+        catalogue = TableCatalogue.read(connection, database.names)
+        jobs = status_reports.running_jobs(connection, catalogue, queue, now)
+    choice = choose(jobs, Need(cores, mode, window_s, ends_by, int(now.timestamp())))
     if as_json:
         print_json(dataclasses.asdict(choice))
     else:

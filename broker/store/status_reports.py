@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 
 from broker.formats import job_status
 from broker.formats.job_status import STALE_AFTER_S, Figures, JobStatus
+from broker.formats.vacate import RunningJob
+from broker.store.tables import TableCatalogue
 
 _SAVE = sa.text("""
     INSERT INTO broker.job_status_reports (pandaid, reported_at, allocated_cpu, record)
@@ -20,6 +23,12 @@ _SAVE = sa.text("""
 _READ = sa.text("""
     SELECT pandaid, reported_at, allocated_cpu, record FROM broker.job_status_reports
     WHERE pandaid = ANY(:pandaids) AND reported_at <= :now""")
+
+_JOB_COLUMNS = ("pandaid", "computingsite", "jobstatus", "produsername", "corecount", "actualcorecount", "starttime")
+_RUNNING = """
+    SELECT pandaid, produsername, corecount, actualcorecount,
+        extract(epoch FROM nullif(starttime, '1970-01-01'))::float8 AS started
+    FROM {jobs} AS j WHERE computingsite = :queue AND jobstatus = 'running' ORDER BY pandaid"""
 
 
 def save(connection: sa.Connection, pandaid: int, status: JobStatus, allocated_cpu: int | None, now: datetime) -> bool:
@@ -35,10 +44,47 @@ def save(connection: sa.Connection, pandaid: int, status: JobStatus, allocated_c
 
 def figures(connection: sa.Connection, pandaids: Sequence[int], now: datetime) -> dict[int, Figures]:
     """The figures at ``now`` of those of the jobs that reported; of an old report only the absolute times count."""
+    return {pandaid: known for pandaid, (_, known) in _reports(connection, pandaids, now).items()}
+
+
+def running_jobs(
+    connection: sa.Connection, catalogue: TableCatalogue, queue: str, now: datetime
+) -> tuple[RunningJob, ...]:
+    """The running jobs of a queue with what they told last, by PandaID: what a drain of the queue chooses from.
+
+    Cores are those in use, else those asked for, else one. A job without a user is nobody else's. Of an old report
+    only the absolute times count.
+    """
+    rows = connection.execute(
+        sa.text(_RUNNING.format(jobs=catalogue.source("jobsactive4", _JOB_COLUMNS))), {"queue": queue}
+    )
+    jobs = {row.pandaid: row for row in rows}
+    told = _reports(connection, list(jobs), now)
+    return tuple(_running(row, told.get(pandaid)) for pandaid, row in jobs.items())
+
+
+def _running(row: Any, told: tuple[JobStatus, Figures] | None) -> RunningJob:
+    status, known = told or (JobStatus(), Figures(None, None, None, None))
+    return RunningJob(
+        id=str(row.pandaid),
+        user=row.produsername or f"of job {row.pandaid}",
+        cores=max(1, row.actualcorecount or row.corecount or 1),
+        jobstart=None if row.started is None else int(row.started),
+        kill_waste=known.kill_waste,
+        draining_waste=known.draining_waste,
+        remaining_time_max=known.remaining_time_max,
+        remaining_time=known.remaining_time,
+        priority=None if status.stale else status.priority_factor,
+        can_postpone=None if status.stale else status.can_postpone_last_job,
+    )
+
+
+def _reports(connection: sa.Connection, pandaids: Sequence[int], now: datetime) -> dict[int, tuple[JobStatus, Figures]]:
+    """Records and figures of those of the jobs that reported."""
     found = {}
     for row in connection.execute(_READ, {"pandaids": list(pandaids), "now": now}):
         files = {key: str(value).encode() for key, value in dict(row.record).items()}
         stale = (now - row.reported_at).total_seconds() > STALE_AFTER_S
         status = job_status.parse(files, stale=stale)
-        found[row.pandaid] = job_status.reckon(status, row.allocated_cpu, int(now.timestamp())).result
+        found[row.pandaid] = (status, job_status.reckon(status, row.allocated_cpu, int(now.timestamp())).result)
     return found

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from broker.store.database import Database
 from tests.cli.commands import Command, runner
@@ -115,3 +117,35 @@ def test_a_pilot_passes_the_record_on(database: Database, capsys: pytest.Capture
     assert (done.document["kept"], done.document["kill_waste"]) == (True, 4800)
     assert "newer record" in command("report", str(tmp_path), *options, "1699999999").err
     assert command("report", str(tmp_path / "none"), *options, "1700000000").status == 3
+
+
+def test_a_drain_of_a_queue_chooses_by_what_its_jobs_reported(
+    database: Database, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    command = runner(capsys, "--db", database.url, "job-status")
+    start = datetime.fromtimestamp(1_699_990_000, UTC).replace(tzinfo=None)
+    rows = [
+        (1, "asta", 8, start),
+        (2, "asta", 8, start),
+        (3, None, 8, start),
+        (4, "bo", None, None),
+        (5, "bo", 8, None),
+    ]
+    with database.begin() as connection:
+        for pandaid, user, cores, started in rows:
+            statement = """
+                INSERT INTO doma_panda.jobsactive4
+                    (pandaid, computingsite, jobstatus, produsername, corecount, starttime)
+                VALUES (:pandaid, 'Q', :status, :user, :cores, :started)"""
+            values = {"pandaid": pandaid, "user": user, "cores": cores, "started": started}
+            connection.execute(sa.text(statement), values | {"status": "running" if pandaid < 5 else "holding"})
+    for pandaid, lost in ((1, 4000), (2, 900)):
+        command("write", str(tmp_path), "used_CPU=0", "last_job_start=1699990000", f"add_uncom_time={lost}")
+        command("report", str(tmp_path), "--pandaid", str(pandaid), "--allocated-cpu", "8", "--at", "1699999900")
+    chosen = command("drain", "Q", "--cores", "12", "--at", "1700000000", "--json").document
+    assert (chosen["victims"], chosen["cores_freed"], chosen["enough"]) == (["2", "1"], 16, True)
+    assert {one["id"]: one["cost"] for one in chosen["reasons"]} == {"1": 4000, "2": 900, "3": 80_000, "4": None}
+    late = command("drain", "Q", "--cores", "12", "--at", "1700000600", "--json").document
+    assert late["victims"] == ["1", "2"]  # an old report says nothing of losses
+    assert command("drain", "Q", "--cores", "0").status == 2
+    assert "not enough" in command("drain", "R", "--cores", "1").err
