@@ -82,8 +82,8 @@ class Queue:
     Attributes:
         name: as jobs name it.
         known: whether there is a CRIC row for it; some are only known by their pilots.
-        exceptions: why no timeout touches a job here: ``paused``, ``disableReassign``, or ``queue_unreadable`` when what
-            the row says of these two is not known; empty when they do.
+        exceptions: why no timeout touches a job here: ``paused``, ``disableReassign``, or ``queue_unreadable`` when
+            what the row says of these two is not known; empty when they do.
         status: CRIC status, None when unknown.
         workflow: CRIC workflow.
         laststart: when a job last started, naive UTC; None when that is not known.

@@ -1,0 +1,57 @@
+"""The table of rules, its tuning keys and its description say the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from broker.gdpconfig.shipped import shipped_catalogue
+from broker.lifecycle.codes import FAILURES, KILLS, watcher_code
+from broker.lifecycle.limits import HIGH_PRIORITY, LASTSTART
+from broker.lifecycle.rules import HEARTBEAT, OWN_STAGE_OUT, RULES, rules_of
+
+PAGE = Path(__file__).parents[2] / "docs/explanation/timeouts.md"
+UNITS = {"h": 3600.0, "days": 86400.0}
+
+
+def test_names_are_unique_and_every_rule_is_of_one_table() -> None:
+    assert len({rule.name for rule in RULES}) == len(RULES)
+    assert len(rules_of("jobsactive4")) + len(rules_of("jobsdefined4")) == len(RULES)
+
+
+def test_the_description_lists_the_rules_in_their_order() -> None:
+    rows = [line.split("|")[1:-1] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    listed = {cells[0].strip(" `"): cells[-1].strip() for cells in rows if len(cells) == 5}
+    assert list(listed) == [rule.name for rule in RULES]
+    for rule in RULES:
+        assert listed[rule.name].startswith(rule.action), rule.name
+        assert rule.code is None or f", {rule.code}" in listed[rule.name], rule.name
+
+
+def test_the_catalogue_has_the_key_of_each_limit_in_its_unit_and_names_its_readers() -> None:
+    readers: dict[str, set[str]] = {}
+    for rule in RULES:
+        key = HEARTBEAT if rule.limit == OWN_STAGE_OUT else rule.limit
+        assert UNITS[shipped_catalogue().entry(key).unit] == rule.unit_s, rule.name
+        readers.setdefault(key, set()).add(rule.name)
+        if rule.priority != "any":
+            readers.setdefault(HIGH_PRIORITY, set()).add(rule.name)
+        if rule.inactive_queues:
+            readers.setdefault(LASTSTART, set()).add(rule.name)
+    told = {entry.key: set(entry.read_by.get("timeouts", ())) for entry in shipped_catalogue()}
+    assert {key: names for key, names in told.items() if names} == readers
+
+
+def test_every_code_has_its_text() -> None:
+    for rule in RULES:
+        if rule.action != "failed":
+            assert rule.code in KILLS
+        elif rule.code is not None:
+            assert (rule.error, rule.code) in FAILURES
+    states = ("sent", "running", "holding", "transferring")
+    for status in states:
+        for ended in (True, False):
+            for error in (True, False):
+                code = watcher_code(
+                    status, has_ended=ended, has_error=error, dispatcher_diag=None, dispatcher_code=None
+                )
+                assert ("jobdispatcher", code) in FAILURES
