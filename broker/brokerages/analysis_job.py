@@ -27,6 +27,7 @@ from broker.rules.analysis.output_space import OutputSpace
 from broker.rules.analysis.queue_cap import QueueCap
 from broker.rules.analysis.scout_day import ScoutDay
 from broker.rules.analysis.task_disk_io import TaskDiskIo
+from broker.rules.analysis.task_pilots import TaskPilots
 from broker.rules.analysis.task_platform import TaskPlatform
 from broker.rules.analysis.task_software import TaskSoftware
 from broker.rules.analysis.too_short import TooShort
@@ -41,7 +42,6 @@ from broker.rules.filters.max_io_intensity import MaxIoIntensity
 from broker.rules.filters.memory_max import MemoryMax
 from broker.rules.filters.memory_min import MemoryMin
 from broker.rules.filters.min_walltime import MinWalltime
-from broker.rules.filters.pilots import Pilots
 from broker.rules.filters.rebrokered import Rebrokered
 from broker.rules.filters.requested_cores import RequestedCores
 from broker.rules.filters.shortwalltime import Shortwalltime
@@ -84,7 +84,7 @@ PERSISTENT: tuple[Filter | GroupFilter, ...] = (
     MinWalltime(),
     Draining(),
     # the state of the queue, and where the task belongs
-    Pilots(),
+    TaskPilots(),
     CloudMismatch(),
     # this one compares those that are left
     Hospital(),
