@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation, Value
+from broker.domain.decisions import Kind, Observation, Value
 from broker.domain.estimates import is_set, or_else
 from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
@@ -29,7 +29,7 @@ class DiskIo(Filter):
     name = "disk_io"
     code = "diskIO"
     title = "The disks of the queue are not busier than its limit, for tasks with more disk IO than that"
-    kind = "temporary"
+    kind: ClassVar[Kind] = "temporary"
     keys = (DEFAULT_LIMIT,)
     sources = ("queues", "jobs")
     unknown_policy = "keep"

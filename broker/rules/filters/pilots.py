@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
+from broker.domain.decisions import Kind, Observation
 from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
@@ -25,7 +27,7 @@ class Pilots(Filter):
     name = "pilots"
     code = "nopilot"
     title = "Pilots were seen at the queue in the last 3 hours"
-    kind = "temporary"
+    kind: ClassVar[Kind] = "temporary"
     sources = ("pilots",)
 
     def applies(self, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Bools:
