@@ -1,8 +1,8 @@
-"""COPY of integer columns in PostgreSQL's binary format, made from whole arrays at once."""
+"""Whole arrays of integers to the server and from it, in PostgreSQL's binary formats."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from psycopg import sql
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
 _CHUNK_ROWS = 65_536
+_ARRAY_HEADER_BYTES = 20
 
 
 def binary_rows(columns: list[NDArray[Any]]) -> bytes:
@@ -40,3 +41,10 @@ def copy_integers(
         for start in range(0, len(values[0]), _CHUNK_ROWS):
             copy.write(binary_rows([column[start : start + _CHUNK_ROWS] for column in values]))
         copy.write(_TRAILER)
+
+
+def integers_of(arrays: Iterable[bytes]) -> NDArray[np.int64]:
+    """The elements, one after another, of arrays of bigint (one dimension, no NULL) as ``array_send`` gives each."""
+    element = np.dtype([("length", ">i4"), ("value", ">i8")])
+    parts = [np.frombuffer(data, element, offset=_ARRAY_HEADER_BYTES)["value"] for data in arrays]
+    return np.concatenate(parts).astype(np.int64) if parts else np.empty(0, dtype=np.int64)

@@ -1,7 +1,8 @@
 """Giving a job to a pilot: exactly one activated job, or the reason why there is none.
 
 What a matcher remembers between two calls (which task queues there are, which pools are mapped to a queue) only says
-what to try, and is read again after a few seconds. Whether a job may go is decided by the statement that takes it.
+what to try. It is read again after some seconds, and before a pilot gets nothing. Whether a job may go is decided by
+the statement that takes it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from broker.pools.matcher import FIELDS, MATCHES, Pilot, TaskQueueTable, draw, j
 from broker.pools.shares import real_priorities
 from broker.store.names import Names
 
-VIEW_LASTS = timedelta(seconds=5)
+VIEW_LASTS = timedelta(seconds=20)
 #: Task queues and priorities that are tried for one pilot. Source: DIRAC's matcher, candidates and tries.
 MOST_TRIES = 30
 #: The time of use of a pool is not written more often than this.
@@ -34,8 +35,9 @@ _POOLS = """
 SELECT pool.pool_id FROM broker.submit_pool_links AS link JOIN broker.submit_pools AS pool ON pool.number = link.pool
 WHERE link.queue = %(place)s AND (%(vo)s::text IS NULL OR pool.vo = lower(%(vo)s))"""
 _QUEUES = """
-SELECT queue.id, queue.vo, queue.owner, queue.owner_group, queue.panda_queue, queue.resource_type, queue.sites,
-    queue.banned_sites, queue.platforms, queue.cputime_class_s, queue.pool_id, queue.weight,
+SELECT queue.id, queue.vo, queue.owner, queue.owner_group, queue.panda_queue, queue.resource_type,
+    nullif(queue.sites, '[]'), nullif(queue.banned_sites, '[]'), nullif(queue.platforms, '[]'),
+    queue.cputime_class_s, queue.pool_id, queue.weight,
     array_agg(level.priority ORDER BY level.priority), array_agg(level.first_position ORDER BY level.priority)
 FROM broker.task_queues AS queue JOIN broker.task_queue_levels AS level ON level.task_queue = queue.id
 WHERE {where} GROUP BY queue.id ORDER BY queue.id"""
@@ -122,7 +124,14 @@ class _View:
     panda_queue: str
     pools: frozenset[str]
     queues: TaskQueueTable
-    levels: list[dict[int, _Level]] = field(default_factory=list)
+    levels: list[dict[int, _Level]]
+    _fitting: dict[Pilot, Ints] = field(default_factory=dict)
+
+    def fitting(self, pilot: Pilot) -> Ints:
+        """The task queues that a pilot may take from."""
+        if pilot not in self._fitting:
+            self._fitting[pilot] = np.flatnonzero(judge(self.queues, pilot, self.panda_queue, self.pools) == MATCHES)
+        return self._fitting[pilot]
 
 
 class Matcher:
@@ -170,7 +179,7 @@ class Matcher:
         return NoMatch(view.panda_queue, *no_match(reasons[holding]))
 
     def _try(self, view: _View, pilot: Pilot, now: datetime) -> Match | None:
-        fitting = np.flatnonzero(judge(view.queues, pilot, view.panda_queue, view.pools) == MATCHES)
+        fitting = view.fitting(pilot)
         order = fitting[draw(view.queues.weight[fitting], self._generator)]
         tries = 0
         for queue in order.tolist():
@@ -222,7 +231,12 @@ class Matcher:
 def _table(rows: list[tuple[Any, ...]]) -> TaskQueueTable:
     def column(position: int) -> Texts:
         values = np.empty(len(rows), dtype=np.object_)
-        values[:] = [tuple(row[position]) if isinstance(row[position], list) else row[position] for row in rows]
+        values[:] = [row[position] for row in rows]
+        return values
+
+    def lists(position: int) -> Texts:
+        values = np.empty(len(rows), dtype=np.object_)
+        values[:] = [tuple(row[position] or ()) for row in rows]
         return values
 
     def whole(position: int) -> Ints:
@@ -236,9 +250,9 @@ def _table(rows: list[tuple[Any, ...]]) -> TaskQueueTable:
         owner_group=column(3),
         panda_queue=column(4),
         resource_type=column(5),
-        sites=column(6),
-        banned_sites=column(7),
-        platforms=column(8),
+        sites=lists(6),
+        banned_sites=lists(7),
+        platforms=lists(8),
         cputime_class_s=whole(9),
         pool=column(10),
         weight=np.maximum(weight, np.finfo(np.float64).tiny),

@@ -20,7 +20,10 @@ _UNUSED = """
     AND NOT EXISTS (SELECT FROM broker.task_requirements AS asked
                     JOIN {panda}.jedi_tasks AS task ON task.jeditaskid = asked.jeditaskid
                     WHERE asked.pool_id = pool.pool_id AND task.status <> ALL(:ended))"""
-_DELETE = "DELETE FROM broker.submit_pools AS pool WHERE" + _UNUSED + " RETURNING pool.pool_id"  # noqa: S608 - constants
+_DELETE = f"""
+    WITH gone AS (DELETE FROM broker.submit_pools AS pool WHERE {_UNUSED} RETURNING pool.pool_id, pool.number),
+         links AS (DELETE FROM broker.submit_pool_links AS link USING gone WHERE link.pool = gone.number)
+    SELECT pool_id FROM gone"""  # noqa: S608 - constants
 _COUNT = "SELECT pool.pool_id FROM broker.submit_pools AS pool WHERE" + _UNUSED  # noqa: S608 - constants
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -20,7 +21,10 @@ from broker.pools.problems import RequirementRefused
 from broker.pools.requirement import SubmitPool, parse_canonical
 from broker.pools.resources import QueueName, Resources
 from broker.store.database import Database
-from broker.store.integer_copy import copy_integers
+from broker.store.integer_copy import copy_integers, integers_of
+
+#: Bits of the number of a pool in a pair; the others are the queue's.
+POOL_BITS = 32
 
 _POOLS = sa.text("SELECT number, pool_id, canonical, queue_count FROM broker.submit_pools ORDER BY number")
 _STATE = sa.text("""
@@ -33,7 +37,7 @@ _STATE = sa.text("""
 _LOCK = sa.text("""
     SELECT number FROM broker.submit_pools WHERE number = ANY(:pools) ORDER BY number FOR NO KEY UPDATE""")
 _STAGE = sa.text("""
-    CREATE TEMPORARY TABLE staged_links (pool bigint, queue bigint) ON COMMIT DROP;
+    CREATE TEMPORARY TABLE staged_links (queue bigint, pool bigint) ON COMMIT DROP;
     CREATE TEMPORARY TABLE staged_queues (site text, ce text, queue text, panda_queue text) ON COMMIT DROP;
     SET LOCAL work_mem = '64MB'""")
 _STAGE_QUEUES = sa.text("""
@@ -50,17 +54,22 @@ _WRITE_QUEUES = sa.text("""
     ON CONFLICT (site, ce, queue) DO UPDATE SET panda_queue = excluded.panda_queue
     WHERE known.panda_queue IS DISTINCT FROM excluded.panda_queue""")
 _NUMBERS = sa.text("SELECT site, ce, queue, number FROM broker.resource_queues")
-_ANALYSE = sa.text("ANALYZE staged_links; ANALYZE broker.submit_pool_links")
+# A pair as one number, so that a million of them are compared as one array.
+_PAIRS = sa.text(f"""
+    SELECT array_send(array_agg((queue << {POOL_BITS}) + pool)) FROM broker.submit_pool_links
+    GROUP BY queue""")  # noqa: S608 - constants
 _GONE_LINKS = sa.text("""
-    DELETE FROM broker.submit_pool_links AS link
-    WHERE link.pool = ANY(:pools)
-      AND NOT EXISTS (SELECT FROM staged_links AS found WHERE found.pool = link.pool AND found.queue = link.queue)""")
+    DELETE FROM broker.submit_pool_links AS link USING staged_links AS gone
+    WHERE link.queue = gone.queue AND link.pool = gone.pool""")
 _NEW_LINKS = sa.text("""
-    INSERT INTO broker.submit_pool_links (pool, queue, first_seen_at)
-    SELECT found.pool, found.queue, :now FROM staged_links AS found
-    WHERE NOT EXISTS (SELECT FROM broker.submit_pool_links AS link WHERE link.pool = found.pool
-        AND link.queue = found.queue)
+    INSERT INTO broker.submit_pool_links (queue, pool, first_seen_at)
+    SELECT queue, pool, CAST(:now AS timestamptz) FROM staged_links ORDER BY queue, pool
     ON CONFLICT DO NOTHING""")
+_UNSTAGE = sa.text("TRUNCATE staged_links")
+_ANALYSE = sa.text("ANALYZE staged_links")
+_GONE_PAIRS = sa.text("""
+    DELETE FROM broker.submit_pool_links AS link
+    WHERE NOT EXISTS (SELECT FROM broker.resource_queues AS known WHERE known.number = link.queue)""")
 _EVALUATED = sa.text("""
     UPDATE broker.submit_pools AS pool SET refreshed_at = :now, queue_count = found.queues
     FROM unnest(CAST(:pools AS integer[]), CAST(:counts AS integer[])) AS found (number, queues)
@@ -160,16 +169,28 @@ def write_mapping(
     kept = np.array([number in locked for number in mapping.pools.tolist()], dtype=np.bool_)
     numbers = _write_queues(connection, resources)
     rows, columns = np.nonzero(mapping.eligible & kept[:, None])
-    staged = {"pool": mapping.pools[rows], "queue": numbers[columns]}
-    copy_integers(Database.raw(connection), sql.Identifier("staged_links"), staged)
-    connection.execute(_ANALYSE)
-    removed = connection.execute(_GONE_LINKS, {"pools": mapping.pools[kept].tolist()}).rowcount
-    connection.execute(_GONE_QUEUES)
-    added = connection.execute(_NEW_LINKS, {"now": now}).rowcount
+    wanted = np.sort((numbers[columns] << POOL_BITS) + mapping.pools[rows])
+    known = np.sort(integers_of(bytes(pairs) for pairs in connection.execute(_PAIRS).scalars()))
+    ours = known[np.isin(known & (2**POOL_BITS - 1), mapping.pools[kept])]
+    removed = _apply(connection, _GONE_LINKS, np.setdiff1d(ours, wanted, assume_unique=True))
+    added = _apply(connection, _NEW_LINKS, np.setdiff1d(wanted, known, assume_unique=True), now=now)
+    if connection.execute(_GONE_QUEUES).rowcount:
+        connection.execute(_GONE_PAIRS)
     evaluated = {"pools": mapping.pools[kept].tolist(), "counts": mapping.counts[kept].tolist(), "now": now}
     connection.execute(_EVALUATED, evaluated)
     connection.execute(_REFRESHED, {"resources": version, "now": now})
     return {"pools": int(kept.sum()), "queues": len(numbers), "added": added, "removed": removed}
+
+
+def _apply(connection: sa.Connection, statement: sa.TextClause, pairs: Ints, **values: Any) -> int:
+    """Run a statement on the pairs that differ; how many rows it wrote."""
+    if not len(pairs):
+        return 0
+    connection.execute(_UNSTAGE)
+    staged = {"queue": pairs >> POOL_BITS, "pool": pairs & (2**POOL_BITS - 1)}
+    copy_integers(Database.raw(connection), sql.Identifier("staged_links"), staged)
+    connection.execute(_ANALYSE)
+    return connection.execute(statement, values).rowcount
 
 
 def _write_queues(connection: sa.Connection, resources: Resources) -> Ints:

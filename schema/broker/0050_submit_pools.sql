@@ -37,14 +37,14 @@ CREATE TABLE broker.submit_pools (
     UNIQUE (number)
 );
 
--- The mapping, by number: a million pairs are written in seconds. submit_pool_queues shows it by name.
+-- The mapping, by number: a million pairs are written in seconds, for which there are no foreign keys. A pair whose pool
+-- or queue is gone means nothing. submit_pool_queues shows it by name.
 CREATE TABLE broker.submit_pool_links (
-    pool integer NOT NULL REFERENCES broker.submit_pools (number) ON DELETE CASCADE,
-    queue integer NOT NULL REFERENCES broker.resource_queues (number) ON DELETE CASCADE,
+    queue bigint NOT NULL,
+    pool bigint NOT NULL,
     first_seen_at timestamptz NOT NULL,
     PRIMARY KEY (queue, pool)
 );
-CREATE INDEX submit_pool_links_pool_idx ON broker.submit_pool_links (pool);
 
 -- A pair that the last evaluation of its pool did not find is gone, so each was confirmed by that one.
 CREATE VIEW broker.submit_pool_queues AS

@@ -36,7 +36,8 @@ PLACES: dict[str, dict[str, Any]] = {
 
 #: What the tests of pools write; they share a database and begin with these empty.
 TABLES = (
-    "broker.resource_versions", "broker.resource_queues", "broker.submit_pools", "broker.submit_pool_refreshes",
+    "broker.resource_versions", "broker.resource_queues", "broker.submit_pools", "broker.submit_pool_links",
+    "broker.submit_pool_refreshes",
     "broker.task_requirements", "broker.task_queues", "broker.waiting_jobs", "broker.task_queue_levels",
     "broker.leases", "doma_panda.jedi_tasks", "doma_panda.jobsdefined4", "doma_panda.jobsactive4",
 )  # fmt: skip

@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from broker.store.database import Database
-from broker.store.integer_copy import copy_integers
+from broker.store.integer_copy import copy_integers, integers_of
 
 
 def test_integers_arrive_as_they_are_whatever_their_type_and_number(database: Database) -> None:
@@ -22,3 +22,12 @@ def test_integers_arrive_as_they_are_whatever_their_type_and_number(database: Da
         copy_integers(raw, sql.Identifier("t"), {"a": many, "b": many})
         total = connection.execute(sa.text("SELECT count(*), sum(a) FROM t WHERE a = b AND c = 7")).one()
     assert tuple(total) == (200_001 + 2, 200_000 * 200_001 // 2 + 1)
+
+
+def test_arrays_that_the_server_sends(database: Database) -> None:
+    limits = np.iinfo(np.int64)
+    query = "SELECT array_send(CAST(x AS bigint[])) FROM (VALUES (1, :a), (2, ARRAY[7])) AS t (n, x) ORDER BY n"
+    with database.begin() as connection:
+        found = connection.execute(sa.text(query), {"a": [limits.min, 0, limits.max]}).scalars()
+        assert integers_of(bytes(one) for one in found).tolist() == [limits.min, 0, limits.max, 7]
+    assert integers_of([]).tolist() == []

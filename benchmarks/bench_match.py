@@ -1,0 +1,165 @@
+"""How many jobs 16 matchers give to pilots in a second, from a million that wait; no job is given twice.
+
+Each matcher is a process with its own connection and asks for pilots at queues drawn at random. One job in ten requires
+a SubmitPool. Usage: ``python -m benchmarks.bench_match [--jobs N] [--matchers N] [--seconds S] [FOLDER]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+import tempfile
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import psycopg
+import sqlalchemy as sa
+
+from benchmarks.measuring import NOW, report
+from broker.domain.arrays import Floats
+from broker.pools.literals import NumberLiteral
+from broker.pools.matcher import Pilot
+from broker.pools.understanding import understand
+from broker.store.database import Database
+from broker.store.embedded import EmbeddedServer
+from broker.store.match_take import Match, Matcher
+from broker.store.migrate import upgrade
+from broker.store.names import Names
+from broker.store.pool_refresh import new_mapping, write_mapping
+from broker.store.pool_registration import Asked, attach, register
+from broker.store.resource_versions import ResourceText, current, publish
+from broker.store.task_queue_rows import follow_jobs, weigh
+
+QUEUES, OWNERS, TASKS = 200, 20, 1000
+
+_JOBS = """
+INSERT INTO doma_panda.jobsactive4 (pandaid, jeditaskid, jobdefinitionid, jobstatus, computingsite, vo, produsername,
+    gshare, resource_type, currentpriority, prodsourcelabel, creationtime, modificationtime, statechangetime)
+SELECT number, number % :tasks, 0, 'activated', 'QUEUE_' || number % :queues, 'atlas', 'user' || number / 7 % :owners,
+    'Share' || number / 11 % 3, 'SCORE', (number / 13 % 4) * 100, 'user', :now, :now, :now
+FROM generate_series(1, CAST(:jobs AS bigint)) AS number"""
+
+
+def main() -> None:
+    """Measure and report."""
+    asked = _arguments()
+    with tempfile.TemporaryDirectory(prefix="gridbroker-bench-") as folder:
+        server = EmbeddedServer(Path(folder))
+        with Database(server.start(), on_close=server.stop) as database:
+            upgrade(database)
+            row = _prepare(database, asked.jobs) | _measure(database, Path(folder), asked.matchers, asked.seconds)
+            _check(database, row["matches"])
+    row["matches_per_s"] = row["matches"] / row["seconds"]
+    report("match", [row], target="matches_per_s >= 1000 with 16 matchers and 1,000,000 jobs on 2 cores")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=1_000_000)
+    parser.add_argument("--matchers", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("folder", nargs="?", default=".")
+    asked = parser.parse_args()
+    sys.argv[1:] = [asked.folder]  # where the report goes
+    return asked
+
+
+def _prepare(database: Database, jobs: int) -> dict[str, Any]:
+    """Places, a pool for each tenth task, jobs, and their task queues."""
+    places = {
+        f"SITE_{number}": {
+            "params": {"Memory": str(1000 * (number % 8 + 1)), "PandaQueue": f"QUEUE_{number}"},
+            "ces": {"ce": {"queues": {"q": {}}}},
+        }
+        for number in range(QUEUES)
+    }
+    with database.begin() as connection:
+        publish(connection, ResourceText("bench", "json", json.dumps(places)), NOW)
+        for task in range(0, TASKS, 10):
+            pool = understand({"Memory": NumberLiteral(str(1000 + task % 3000))}, "atlas")
+            if pool is not None:
+                register(connection, pool, NOW)
+            attach(connection, task, pool, Asked())
+        version = current(connection)
+        if version is not None:
+            resources = version.said.resources
+            write_mapping(connection, new_mapping(connection, resources), resources, version.id, NOW)
+        now = NOW.astimezone(UTC).replace(tzinfo=None)
+        values = {"jobs": jobs, "tasks": TASKS, "queues": QUEUES, "owners": OWNERS, "now": now}
+        connection.execute(sa.text(_JOBS), values)
+    started = perf_counter()
+    with database.begin() as connection:
+        counts = follow_jobs(connection, database.names, NOW)
+        weigh(connection, _equal_shares, background=False)
+    follow_s = perf_counter() - started
+    with database.autocommit() as connection:
+        connection.exec_driver_sql("VACUUM ANALYZE")
+    return {"jobs": counts["queued"], "task_queues": counts["new_queues"], "follow_s": follow_s}
+
+
+def _equal_shares(shares: Any) -> Floats:
+    return np.full(len(shares), 1000.0)
+
+
+def _measure(database: Database, folder: Path, matchers: int, seconds: float) -> dict[str, Any]:
+    context = multiprocessing.get_context("spawn")
+    start = context.Barrier(matchers + 1)
+    workers = [
+        context.Process(target=_match, args=(database.url, number, seconds, folder / f"{number}.json", start))
+        for number in range(matchers)
+    ]
+    for worker in workers:
+        worker.start()
+    start.wait()
+    for worker in workers:
+        worker.join()
+    found = [json.loads((folder / f"{number}.json").read_text()) for number in range(matchers)]
+    taken = [job for one in found for job in one["jobs"]]
+    if len(taken) != len(set(taken)):
+        raise SystemExit(f"{len(taken) - len(set(taken))} jobs were given twice")
+    asked_ms = np.array([ms for one in found for ms in one["asked_ms"]])
+    return {
+        "matchers": matchers,
+        "matches": len(taken),
+        "misses": sum(one["misses"] for one in found),
+        "seconds": max(one["seconds"] for one in found),
+        "median_ms": float(np.median(asked_ms)),
+        "p99_ms": float(np.percentile(asked_ms, 99)),
+    }
+
+
+def _match(url: str, number: int, seconds: float, file: Path, start: Any) -> None:
+    """One matcher: asks until its time is over, and writes down which jobs it got."""
+    generator = np.random.default_rng(number)
+    jobs, asked_ms, misses = [], [], 0
+    with psycopg.connect(url, autocommit=True) as connection:
+        matcher = Matcher(connection, Names(), generator)
+        start.wait()
+        began = perf_counter()
+        while (elapsed := perf_counter() - began) < seconds:
+            pilot = Pilot(f"SITE_{generator.integers(QUEUES)}", "ce", "q", "atlas")
+            found = matcher.match(pilot, datetime(2026, 8, 1, 12, tzinfo=UTC) + timedelta(seconds=elapsed))
+            asked_ms.append(1000 * (perf_counter() - began - elapsed))
+            if isinstance(found, Match):
+                jobs.append(found.pandaid)
+            else:
+                misses += 1
+    file.write_text(json.dumps({"jobs": jobs, "asked_ms": asked_ms, "misses": misses, "seconds": elapsed}))
+
+
+def _check(database: Database, matches: int) -> None:
+    with database.read_snapshot() as connection:
+        sent = connection.scalar(sa.text("SELECT count(*) FROM doma_panda.jobsactive4 WHERE jobstatus = 'sent'"))
+        waiting = connection.scalar(sa.text("SELECT count(*) FROM broker.waiting_jobs"))
+        active = connection.scalar(sa.text("SELECT count(*) FROM doma_panda.jobsactive4 WHERE jobstatus = 'activated'"))
+    if sent != matches or waiting != active:
+        raise SystemExit(f"{matches} jobs were given, {sent} are sent; {waiting} wait, {active} are activated")
+
+
+if __name__ == "__main__":
+    main()
