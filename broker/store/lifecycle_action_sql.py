@@ -22,10 +22,17 @@ COPY staged_moves (pandaid, in_table, old_status, seen, queue, jeditaskid, new_s
     error, error_code, diag, rule, action, code, value_s, limit_s, detail) FROM STDIN
 """
 
-# The brokerages lock a task before they touch its files, and leave a task alone that somebody else has locked. Whoever
-# has the tasks, in their order, has their files and counters too: nobody waits for somebody who waits for him.
+# The brokerages lock a task before they touch its files, and leave a task alone that somebody else has locked. So does
+# this: whoever has a task has its files and counters too, and nobody waits for anybody. Jobs of other tasks are left
+# out; they are judged again in the next cycle.
 LOCK_TASKS = """
-SELECT jeditaskid FROM {panda}.jedi_tasks WHERE jeditaskid = ANY(%(tasks)s) ORDER BY jeditaskid FOR NO KEY UPDATE
+WITH locked AS MATERIALIZED (
+    SELECT jeditaskid FROM {panda}.jedi_tasks WHERE jeditaskid = ANY(%(tasks)s)
+    ORDER BY jeditaskid FOR NO KEY UPDATE SKIP LOCKED
+)
+DELETE FROM staged_moves AS move
+WHERE move.jeditaskid IN (SELECT jeditaskid FROM {panda}.jedi_tasks WHERE jeditaskid = ANY(%(tasks)s))
+  AND move.jeditaskid NOT IN (SELECT jeditaskid FROM locked)
 """
 
 # {source} is the table the job is in. A job that somebody else is writing to, that has been heard of since, or that is

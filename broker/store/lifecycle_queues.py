@@ -68,7 +68,7 @@ def _last_starts(pilots: RawSource | None) -> dict[str, datetime]:
     return {
         row["site"]: _naive(row["laststart"])
         for row in pilots.rows("sitedata").records()
-        if row["flag"] == "production" and row["hours"] == 3 and isinstance(row["laststart"], datetime)
+        if row["flag"] == "production" and isinstance(row["laststart"], datetime)
     }
 
 

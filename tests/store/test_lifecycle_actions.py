@@ -279,6 +279,17 @@ def test_a_job_that_somebody_writes_to_is_left_alone(shared: Database) -> None:
     assert do(shared, BACK).acted == (5,)
 
 
+def test_jobs_of_a_task_that_somebody_has_locked_are_left_alone(shared: Database) -> None:
+    store(shared, [job(), job(6, jeditaskid=2), job(7, jeditaskid=3)], [file()], jedi_tasks=[
+        {"jeditaskid": 1, "status": "running"}, {"jeditaskid": 2, "status": "running"}
+    ])  # fmt: skip
+    moves = (BACK, replace(BACK, pandaid=6, jeditaskid=2), replace(BACK, pandaid=7, jeditaskid=3))
+    with shared.begin() as other:
+        other.execute(sa.text("SELECT 1 FROM doma_panda.jedi_tasks WHERE jeditaskid = 1 FOR NO KEY UPDATE"))
+        assert do(shared, *moves) == ActOutcome((6, 7), (5,))
+    assert do(shared, *moves).acted == (5,)
+
+
 def test_a_job_that_is_archived_already_is_left_alone(shared: Database) -> None:
     store(shared, [job()], [], jobsarchived4=[job(jobstatus="finished")])
     assert do(shared, BACK).skipped == (5,)
