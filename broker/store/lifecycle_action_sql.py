@@ -118,22 +118,24 @@ WITH ended AS MATERIALIZED (
     SELECT record.pandaid, record.datasetid, record.fileid, record.attemptnr
     FROM ended CROSS JOIN LATERAL (
         SELECT * FROM {panda}.filestable4 AS record WHERE record.pandaid = ended.pandaid OFFSET 0) AS record
-), mine AS MATERIALIZED (
-    SELECT file.jeditaskid, file.datasetid, file.fileid, ended.queue, ended.is_kill, ended.was_on_hold
+), marked AS MATERIALIZED (
+    SELECT file.jeditaskid, file.datasetid, file.fileid, file.attemptnr, ended.pandaid, ended.queue, ended.is_kill,
+        ended.was_on_hold
     FROM ended CROSS JOIN LATERAL (
         SELECT * FROM {panda}.jedi_dataset_contents AS file WHERE file.pandaid = ended.pandaid OFFSET 0) AS file
-    LEFT JOIN records AS record
-        ON record.pandaid = ended.pandaid AND record.datasetid = file.datasetid AND record.fileid = file.fileid
     WHERE file.jeditaskid = ended.jeditaskid
-      AND (record.fileid IS NULL OR record.attemptnr IS NOT DISTINCT FROM file.attemptnr)
-    UNION
+), mine AS MATERIALIZED (
+    SELECT marked.jeditaskid, marked.datasetid, marked.fileid, marked.queue, marked.is_kill, marked.was_on_hold
+    FROM marked LEFT JOIN records AS record USING (pandaid, datasetid, fileid)
+    WHERE record.pandaid IS NULL OR record.attemptnr IS NOT DISTINCT FROM marked.attemptnr
+    UNION ALL
     SELECT file.jeditaskid, file.datasetid, file.fileid, ended.queue, ended.is_kill, ended.was_on_hold
-    FROM ended JOIN records AS record ON record.pandaid = ended.pandaid
+    FROM ended JOIN records AS record USING (pandaid) LEFT JOIN marked USING (pandaid, datasetid, fileid)
     CROSS JOIN LATERAL (
         SELECT * FROM {panda}.jedi_dataset_contents AS file
         WHERE file.jeditaskid = ended.jeditaskid AND file.datasetid = record.datasetid AND file.fileid = record.fileid
         OFFSET 0) AS file
-    WHERE file.pandaid IS NULL AND file.attemptnr = record.attemptnr
+    WHERE marked.pandaid IS NULL AND file.pandaid IS NULL AND file.attemptnr = record.attemptnr
 ), given AS (
     UPDATE {panda}.jedi_dataset_contents AS file
     SET status = 'ready', pandaid = NULL,
