@@ -127,7 +127,7 @@ def draw_jobs(cycle: JobCycle, result: ChunkResult, source: JobSource, seed: int
         return None
     chunks, row = cycle.work.chunks, result.row
     size = group_size(bool(chunks.scout[row]), bool(chunks.merging[row]), hpo=False)
-    return distribute(candidates_of(cycle, result), source, size, _random(cycle, row, seed))
+    return distribute(_candidates(cycle, result), source, size, _random(cycle, row, seed))
 
 
 def _random(cycle: JobCycle, row: int, seed: int) -> np.random.Generator:
@@ -142,12 +142,7 @@ def _random(cycle: JobCycle, row: int, seed: int) -> np.random.Generator:
     return np.random.default_rng([abs(part) for part in identity])
 
 
-def candidates_of(cycle: JobCycle, result: ChunkResult) -> Candidates:
-    """All of the chosen candidates of a chunk that the draws depend on.
-
-    Raises:
-        ValueError: it has none.
-    """
+def _candidates(cycle: JobCycle, result: ChunkResult) -> Candidates:
     ranking = result.ranking
     if ranking is None:
         raise ValueError(f"chunk {result.row} has no candidates to give jobs to")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 
 import numpy as np
@@ -70,14 +71,19 @@ class Redecided:
 
 @dataclass(frozen=True)
 class JobWorks:
-    """Stored chunks of one VO, which a job brokerage decided one after the other.
-
-    ``work`` is None where it was not stored how each of the chunks is cut.
-    """
+    """Stored chunks of one VO, which a job brokerage decided one after the other."""
 
     vo: str | None
     stored: StoredWork
-    work: CycleWork | None
+
+    @cached_property
+    def work(self) -> CycleWork | None:
+        """The chunks with what cuts them into jobs; None where it was not stored how each of them is cut.
+
+        Raises:
+            WorkCorruptError: it is damaged.
+        """
+        return None if None in self.stored.cuts else cycle_work(self.stored)
 
 
 @dataclass(frozen=True)
@@ -112,8 +118,7 @@ def _vo_of(body: Body) -> str | None:
 def _read(vo: str | None, bodies: list[Body]) -> Works:
     if "tasks" in bodies[0]:
         return TaskWorks(vo, joined_tasks(bodies))
-    stored = joined_work(bodies)
-    return JobWorks(vo, stored, None if None in stored.cuts else cycle_work(stored))
+    return JobWorks(vo, joined_work(bodies))
 
 
 def redecide(

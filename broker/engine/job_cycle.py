@@ -275,6 +275,12 @@ class JobCycle:
             bootstrap_allowed=may_bootstrap[row],
         )
 
+    def room_depends_on(self, result: ChunkResult) -> tuple[AnyArray, ...]:
+        """For the chosen candidates of a chunk, all beside the snapshot that decides how many jobs they may take."""
+        inside, chosen = result.row - result.block.rows.start, result.chosen
+        placed = self._placed[self._tag_codes[result.row], self.snapshot.queues.unified[chosen]]
+        return placed, result.block.facts.all_local[inside, chosen], self._limits[0][result.row : result.row + 1]
+
     def place(self, row: int, candidates: AnyArray, jobs: AnyArray) -> None:
         """Count jobs of a chunk that went to these candidates: the chunks that follow find them defined there."""
         self._moved[self._tag_codes[row]] |= len(candidates) > 0

@@ -6,17 +6,15 @@ chunk is as on a side that is known, so are its jobs.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from broker.brokerages.placing import CANDIDATES_FULL, candidates_of, draw_jobs, drawn_jobs
+from broker.brokerages.placing import CANDIDATES_FULL, draw_jobs, drawn_jobs
 from broker.brokerages.redecide import JobWorks
 from broker.domain.arrays import Bools, Ints, texts
 from broker.domain.feature_table import TIGHTENING_KEYS
-from broker.engine.distribute import Candidates
 from broker.engine.explain import deciding, steps_of
 from broker.engine.job_cycle import ChunkResult, JobCycle
 from broker.gdpconfig import Tuning
@@ -30,23 +28,21 @@ _TOLD = ("brokered", "pending")
 
 @dataclass(frozen=True)
 class Drawn:
-    """A chunk's candidates with all that its draws depend on, and the jobs that came of them.
+    """The jobs of a chunk, and all that decided about them beside what both sides have in common.
 
     Attributes:
-        chosen: positions of the candidates, best first.
-        candidates: their weights and room; None without any.
-        at: positions of those that got jobs.
+        by: the candidates, their weights and their room; equal bytes give equal jobs.
+        at: positions of the candidates that got jobs.
         jobs: how many each of these got.
     """
 
-    chosen: Ints
-    candidates: Candidates | None
+    by: bytes
     at: Ints
     jobs: Ints
 
 
-Known = Callable[[int, ChunkResult, Candidates], tuple[Ints, Ints] | None]
-"""What is known of the jobs of a chunk (row, result, what the draws depend on): where they go and how many."""
+Known = Callable[[ChunkResult, bytes], tuple[Ints, Ints] | None]
+"""What is known of the jobs of a chunk, by its result and what decides about them: where they go and how many."""
 
 
 def decide_jobs(
@@ -69,7 +65,7 @@ def decide_jobs(
         one = _drawn(cycle, works, result, seed, counts[row], known)
         cycle.place(row, one.at, one.jobs)
         position[row] = deciding(cycle, result)
-        chosen[row, one.chosen] = True
+        chosen[row, result.chosen] = True
         jobs[row, one.at] = one.jobs
         full = not result.reason and not len(one.at)
         outcomes.append("pending" if full else cycle.outcome(result))
@@ -79,10 +75,13 @@ def decide_jobs(
 
 
 def _drawn(cycle: JobCycle, works: JobWorks, result: ChunkResult, seed: int, count: int, known: Known) -> Drawn:
-    if result.ranking is None or not len(result.chosen):
-        return Drawn(_NOBODY, None, _NOBODY, _NOBODY)
-    candidates = candidates_of(cycle, result)
-    found = known(result.row, result, candidates)
+    ranking = result.ranking
+    if ranking is None or not len(ranking.chosen):
+        return Drawn(b"", _NOBODY, _NOBODY)
+    best = ranking.chosen
+    parts = (result.chosen, ranking.weight[best], ranking.bootstrap[best], *cycle.room_depends_on(result))
+    by = b"".join(part.tobytes() for part in parts)
+    found = known(result, by)
     if found is None and works.work is not None:
         found = np.unique(drawn_jobs(cycle, works.work, result, seed)[0], return_counts=True)
     if found is None:
@@ -90,7 +89,7 @@ def _drawn(cycle: JobCycle, works: JobWorks, result: ChunkResult, seed: int, cou
         draw_jobs(cycle, result, source, seed)
         places = np.array(sorted(source.made), dtype=np.int64)
         found = result.chosen[places], np.array([source.made[place] for place in places.tolist()], dtype=np.int64)
-    return Drawn(result.chosen, candidates, *found)
+    return Drawn(by, *found)
 
 
 def as_stored(names: Sequence[str], stored: Sequence[StoredOutcome]) -> Known:
@@ -102,14 +101,14 @@ def as_stored(names: Sequence[str], stored: Sequence[StoredOutcome]) -> Known:
     """
     place = {name: at for at, name in enumerate(names)}
 
-    def known(row: int, result: ChunkResult, candidates: Candidates) -> tuple[Ints, Ints] | None:
-        one = stored[row]
+    def known(result: ChunkResult, by: bytes) -> tuple[Ints, Ints] | None:
+        one = stored[result.row]
         if one.outcome not in _TOLD or (not one.assigned and one.reason != CANDIDATES_FULL):
             return None
-        at = np.array([place.get(name, -1) for name in one.assigned], dtype=np.int64)
-        if not np.isin(at, result.chosen).all():
+        at = [place.get(name, -1) for name in one.assigned]
+        if not set(result.chosen.tolist()).issuperset(at):
             return None
-        return at, np.array(list(one.assigned.values()), dtype=np.int64)
+        return np.array(at, dtype=np.int64), np.array(list(one.assigned.values()), dtype=np.int64)
 
     return known
 
@@ -122,16 +121,14 @@ def as_before(before: Sequence[Drawn], same_limits: bool) -> Known:
         same_limits: whether the queues let jobs be as large as there.
     """
 
-    def known(row: int, result: ChunkResult, candidates: Candidates) -> tuple[Ints, Ints] | None:
-        one = before[row]
-        if not same_limits or one.candidates is None or not np.array_equal(one.chosen, result.chosen):
-            return None
-        return (one.at, one.jobs) if _equal(one.candidates, candidates) else None
+    def known(result: ChunkResult, by: bytes) -> tuple[Ints, Ints] | None:
+        one = before[result.row]
+        return (one.at, one.jobs) if same_limits and one.by == by else None
 
     return known
 
 
-def nothing_known(row: int, result: ChunkResult, candidates: Candidates) -> None:
+def nothing_known(result: ChunkResult, by: bytes) -> None:
     """All jobs are cut and drawn."""
 
 
@@ -145,16 +142,6 @@ def job_counts(works: JobWorks, stored: Sequence[StoredOutcome]) -> list[int]:
     """(T,) jobs to give out of each chunk that cannot be cut: as many as there were, else one for each file."""
     files = works.stored.work.chunks.n_files.tolist()
     return [sum(one.assigned.values()) or max(1, int(count)) for one, count in zip(stored, files, strict=True)]
-
-
-def _equal(one: Candidates, other: Candidates) -> bool:
-    return all(
-        np.array_equal(getattr(one, name), getattr(other, name), equal_nan=name in _MAY_BE_NAN) for name in _FIELDS
-    )
-
-
-_FIELDS = tuple(one.name for one in dataclasses.fields(Candidates))
-_MAY_BE_NAN = ("queued", "cap", "weight")
 
 
 @dataclass

@@ -1,0 +1,57 @@
+"""A day of stored cycles for the benchmarks of comparisons: one real cycle, and copies of it at later instants."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+
+import sqlalchemy as sa
+
+from benchmarks.measuring import NOW, loaded
+from benchmarks.scenario import make_scenario
+from broker.cli.demo_cycle import broker_once
+from broker.store.database import Database
+
+SEED = 1
+_SNAPSHOTS = """
+    INSERT INTO broker.snapshots (id, taken_at, engine, sources)
+    SELECT id || '-' || n, taken_at - n * interval '10 minutes', engine, sources
+    FROM broker.snapshots, generate_series(1, :more) AS n"""
+_DECISIONS = """
+    INSERT INTO broker.decisions (agent_run, jeditaskid, datasetid, ramcount, brokerage, outcome, reason, decided_at,
+        snapshot, tuning, seed, engine, funnel, candidates, rejected, assigned, notes, work, pending_until)
+    SELECT agent_run + n, jeditaskid, datasetid, ramcount, brokerage, outcome, reason,
+        decided_at - n * interval '10 minutes', snapshot || '-' || n, tuning, seed, engine, funnel, candidates,
+        rejected, assigned, notes, work, pending_until
+    FROM broker.decisions, generate_series(1, :more) AS n
+    ORDER BY n, id"""
+
+
+@contextmanager
+def day_of_cycles(cycles: int, tasks: int, queues: int, jobs: int) -> Iterator[Database]:
+    """A database with so many cycles of the production job brokerage, ten minutes apart, the last one now."""
+    with loaded(make_scenario(tasks, queues, jobs, SEED)) as database:
+        broker_once("production_job", database, NOW, SEED, lambda told: None)
+        with database.begin() as connection:
+            for statement in (_SNAPSHOTS, _DECISIONS):
+                connection.execute(sa.text(statement), {"more": cycles - 1})
+        yield database
+
+
+def seconds_of(arguments: Sequence[str]) -> tuple[float, float]:
+    """Seconds that somebody who types a command waits for it, and seconds of processor time that it takes in all."""
+    command = [sys.executable, "-m", "broker.cli.main", *arguments]
+    started = perf_counter()
+    process = os.posix_spawn(command[0], command, os.environ, file_actions=_silent())
+    _, status, usage = os.wait4(process, 0)
+    if os.waitstatus_to_exitcode(status):
+        raise RuntimeError("it failed; run it by hand: " + " ".join(command))
+    return perf_counter() - started, usage.ru_utime + usage.ru_stime
+
+
+def _silent() -> list[tuple[int, int, str, int, int]]:
+    return [(os.POSIX_SPAWN_OPEN, 1, str(Path(os.devnull)), os.O_WRONLY, 0)]
