@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 
 import sqlalchemy as sa
@@ -16,6 +17,7 @@ from pydantic import Field
 
 from agents import fault_points
 from agents.base import Agent, AgentOptions, CycleContext, CycleReport
+from agents.canary import canary_of
 from agents.configuration import config_file
 from agents.cycle_inputs import refuse_without, tuning_of
 from agents.grid_reading import GridReader, GridReading
@@ -117,12 +119,21 @@ class ProductionJobAgent(Agent[ProductionJobOptions]):
         tally.notes += [*grid.notes, *(f"gdpconfig: {row}" for row in published.bad_rows)]
         refuse_without(grid)
         origin = Origin(context.run_id, context.now, grid.snapshot.id, published.version, context.seed, __version__)
+        canary, remarks = canary_of(context, published)
+        tally.notes += remarks
         for vo, read in works.items():
-            tuning = published.tuning(vo)
-            cycle, work = self._job_cycle(grid, read, ways, tuning, context)
-            self._place(cycle, work, _Sink(context, grid, origin, makes_jobs, tally))
+            cycle, work = self._job_cycle(grid, read, ways, published.tuning(vo), context)
+            own = origin
+            if canary is not None:
+                tried = partial(self._tried_cycle, grid, work, context)
+                cycle, own = canary.split_jobs(cycle, vo, origin, tried)
+            self._place(cycle, work, _Sink(context, grid, own, makes_jobs, tally))
             tally.notes += [f"rule {fault.rule} left out: {fault.error}" for fault in cycle.faults]
         return CycleReport(tally.counts, tally.timings, tuple(tally.notes), grid.snapshot.id, published.version)
+
+    def _tried_cycle(self, grid: GridReading, work: CycleWork, context: CycleContext, tuning: Tuning) -> JobCycle:
+        """A cycle with other values over work of which the ways to run it are chosen."""
+        return self._job_cycle(grid, work, {}, tuning, context)[0]
 
     def _job_cycle(
         self, grid: GridReading, read: CycleWork, ways: WaysOfTasks, tuning: Tuning, context: CycleContext

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
+from functools import partial
 from time import perf_counter
 
 import sqlalchemy as sa
@@ -16,6 +17,7 @@ from pydantic import Field
 
 from agents import fault_points
 from agents.base import Agent, AgentOptions, CycleContext, CycleReport
+from agents.canary import canary_of
 from agents.configuration import config_file
 from agents.cycle_inputs import refuse_without, tuning_of
 from agents.grid_reading import GridReader, GridReading
@@ -104,9 +106,14 @@ class ProductionTaskAgent(Agent[ProductionTaskOptions]):
         tally.notes += [*grid.notes, *(f"gdpconfig: {row}" for row in published.bad_rows)]
         refuse_without(grid)
         origin = Origin(context.run_id, context.now, grid.snapshot.id, published.version, context.seed, __version__)
+        canary, remarks = canary_of(context, published)
+        tally.notes += remarks
         for vo, work in works.items():
-            cycle = self._decided(grid, work, published.tuning(vo), context, tally)
-            self._place(cycle, _Sink(context, grid, origin, tally))
+            decided = partial(self._decided, grid, work, context, tally)
+            cycle, own = decided(published.tuning(vo)), origin
+            if canary is not None:
+                cycle, own = canary.split_tasks(cycle, vo, origin, decided)
+            self._place(cycle, _Sink(context, grid, own, tally))
             tally.notes += [f"rule {fault.rule} left out: {fault.error}" for fault in cycle.faults]
             tally.notes += _left_out(work)
         return CycleReport(tally.counts, tally.timings, tuple(tally.notes), grid.snapshot.id, published.version)
@@ -136,7 +143,7 @@ class ProductionTaskAgent(Agent[ProductionTaskOptions]):
         return work
 
     def _decided(
-        self, grid: GridReading, work: TaskWork, tuning: Tuning, context: CycleContext, tally: _Tally
+        self, grid: GridReading, work: TaskWork, context: CycleContext, tally: _Tally, tuning: Tuning
     ) -> TaskCycle:
         """The cycle with all that is worked out for all tasks at once."""
         started = perf_counter()

@@ -36,10 +36,15 @@ def day_of_cycles(cycles: int, tasks: int, queues: int, jobs: int) -> Iterator[D
     """A database with so many cycles of the production job brokerage, ten minutes apart, the last one now."""
     with loaded(make_scenario(tasks, queues, jobs, SEED)) as database:
         broker_once("production_job", database, NOW, SEED, lambda told: None)
-        with database.begin() as connection:
-            for statement in (_SNAPSHOTS, _DECISIONS):
-                connection.execute(sa.text(statement), {"more": cycles - 1})
+        copy_cycles(database, cycles)
         yield database
+
+
+def copy_cycles(database: Database, cycles: int) -> None:
+    """Copy the one stored cycle to earlier instants, ten minutes apart, until there are so many."""
+    with database.begin() as connection:
+        for statement in (_SNAPSHOTS, _DECISIONS):
+            connection.execute(sa.text(statement), {"more": cycles - 1})
 
 
 def seconds_of(arguments: Sequence[str]) -> tuple[float, float]:

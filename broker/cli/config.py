@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import math
 from collections.abc import Callable
 from typing import Annotated
@@ -10,9 +9,10 @@ from typing import Annotated
 import sqlalchemy as sa
 import typer
 
+from broker.cli.canary import canary
 from broker.cli.context import open_store
+from broker.cli.editors import Editor, editor_name
 from broker.cli.output import escaped, print_json, print_table, remark
-from broker.errors import WRONG_USAGE, BrokerError
 from broker.gdpconfig.catalogue import Value
 from broker.gdpconfig.inspection import KeyState, all_states, entry_named, state_of
 from broker.gdpconfig.proposals import Proposal
@@ -24,21 +24,15 @@ from broker.gdpconfig.values import ConfigRow, from_text
 from broker.store.gdpconfig_rows import TuningStore
 
 app = typer.Typer(no_args_is_help=True)
+app.command()(canary)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
 Vo = Annotated[str, typer.Option("--vo", help="VO of the tasks that the value is for.")]
 Key = Annotated[str, typer.Argument(help="Full name of the key, as NQUEUED_SAT_CAP.", show_default=False)]
-Editor = Annotated[str | None, typer.Option("--editor", help="Who makes the change [the login name].")]
 Reason = Annotated[str, typer.Option("--reason", help="Why, for the history.", show_default=False)]
 Expected = Annotated[
     int | None, typer.Option("--expect-version", help="Change it only if this is still the version in force.")
 ]
-
-
-class NoEditorError(BrokerError):
-    """It is not known who makes the change."""
-
-    exit_status = WRONG_USAGE
 
 
 @app.command(name="list")
@@ -128,7 +122,7 @@ def set_key(
     """Set a key; running services use the value from their next cycle on."""
     entry = shipped_catalogue().require(key)
     typed = from_text(entry, value)
-    who = _editor(editor)
+    who = editor_name(editor)
     if preview:
         from broker.cli.preview import preview as show_preview  # it loads the brokerages, which no other command needs
 
@@ -154,7 +148,7 @@ def unset(
 ) -> None:
     """Remove a value, so that the default is in force again."""
     shipped_catalogue().require(key)
-    who = _editor(editor)
+    who = editor_name(editor)
 
     def change(store: TuningStore, connection: sa.Connection) -> Published:
         return store.unset(connection, key, editor=who, reason=reason, vo=vo, expected_version=expect_version)
@@ -172,7 +166,7 @@ def rollback(
     json: Json = False,
 ) -> None:
     """Make every value what it was in an older version, as a new version."""
-    who = _editor(editor)
+    who = editor_name(editor)
 
     def change(store: TuningStore, connection: sa.Connection) -> Published:
         return store.rollback(connection, version, editor=who, reason=reason, expected_version=expect_version)
@@ -261,15 +255,6 @@ def _change(context: typer.Context, change: Callable[[TuningStore, sa.Connection
         key, vo = one.row_id[1:]
         typer.echo(escaped(f"{key} (VO {vo or 'any'}): {_cell(one.old)} -> {_cell(one.new)}"))
     typer.echo(f"version {after.version}" if changes else f"nothing to change, it is so in version {after.version}")
-
-
-def _editor(given: str | None) -> str:
-    if given is not None:
-        return given
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError) as error:
-        raise NoEditorError("the login name is not known", "", "say who makes the change with --editor") from error
 
 
 def _summary(state: KeyState, current: Published) -> dict[str, object]:

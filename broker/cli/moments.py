@@ -1,20 +1,42 @@
-"""Instants on the command line."""
+"""Instants and lengths of time on the command line."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.store.database import Database
 from broker.store.load_dump import read_clock
 
 NOW = "now"
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+LONGEST = timedelta(days=3650)
 
 
 class NotATime(BrokerError):
     """A text that is no instant."""
 
     exit_status = WRONG_USAGE
+
+
+class NotADuration(BrokerError):
+    """A text that is no length of time."""
+
+    exit_status = WRONG_USAGE
+
+
+def duration(text: str, option: str) -> timedelta:
+    """A length of time such as ``24h``, ``90m``, ``7d``.
+
+    Raises:
+        NotADuration: it is none, or longer than anything is kept.
+    """
+    found = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*([smhd])\s*", text)
+    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not 0 < seconds <= LONGEST.total_seconds():
+        raise NotADuration(f"not a length of time: {text[:40]!r}", option, "write it as 24h, 90m or 7d")
+    return timedelta(seconds=seconds)
 
 
 def moment_of(text: str, database: Database) -> datetime:

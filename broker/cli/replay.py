@@ -15,9 +15,8 @@ from rich.progress import track
 from broker import __version__
 from broker.cli.context import open_store, settings_of
 from broker.cli.deciding_again import Replayer, replayed_file
-from broker.cli.moments import moment_of, until
+from broker.cli.moments import duration, moment_of, until
 from broker.cli.output import console, print_json, print_table, remark
-from broker.cli.stored_cases import duration
 from broker.errors import FAILED, WRONG_USAGE, BrokerError
 from broker.store.gdpconfig_rows import TuningStore
 from broker.store.replay import Difference, Replayed
@@ -72,9 +71,16 @@ def replay(
                 keys = cycle_keys(connection, since=end - span, until=None if at == "now" else end)
                 if not keys:
                     raise NothingToReplay(f"no decision of the last {last or DEFAULT_SPAN}", "broker.decisions", "")
+                together = Counter(_run_of(key) for key in keys)
                 for key in _shown_progress(keys):
-                    report.add(replayer.replay(read_cycle(connection, key)))
+                    # of a run with several tunings (a canary), no part alone is all that was placed
+                    whole = together[_run_of(key)] == 1
+                    report.add(replayer.replay(read_cycle(connection, key), whole=whole))
     report.finish()
+
+
+def _run_of(key: CycleKey) -> tuple[object, ...]:
+    return key.brokerage, key.origin.agent_run, key.origin.decided_at
 
 
 def _shown_progress(keys: list[CycleKey]) -> Iterator[CycleKey]:

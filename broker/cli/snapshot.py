@@ -11,10 +11,9 @@ import sqlalchemy as sa
 import typer
 
 from broker.cli.context import open_store, settings_of
-from broker.cli.moments import moment_of
+from broker.cli.moments import duration, moment_of
 from broker.cli.output import print_json, print_table, remark
 from broker.cli.scenario_snapshots import snapshot_of_scenario
-from broker.cli.stored_cases import duration
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.gdpconfig.shipped import shipped_catalogue
 from broker.snapshot.raw import SnapshotCorruptError

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import sqlalchemy as sa
 
-from broker.errors import WRONG_USAGE, BrokerError
+from broker.errors import BrokerError
 from broker.gdpconfig.publish import Published, UnknownVersionError
 from broker.snapshot.sources import SourceState
 from broker.store import snapshots
@@ -21,31 +20,9 @@ from broker.store.snapshots import SnapshotLostError
 from broker.store.stored_cycles import CycleKey, cycle_keys
 from broker.whatif.cases import Case, SnapshotParts, StoredOutcome
 
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-LONGEST = timedelta(days=3650)
-
-
-class NotADuration(BrokerError):
-    """A text that is no length of time."""
-
-    exit_status = WRONG_USAGE
-
 
 class NothingStored(BrokerError):
     """No stored cycle is what was asked for."""
-
-
-def duration(text: str, option: str) -> timedelta:
-    """A length of time such as ``24h``, ``90m``, ``7d``.
-
-    Raises:
-        NotADuration: it is none, or longer than anything is kept.
-    """
-    found = re.fullmatch(r"\s*(\d{1,9}(?:\.\d{1,6})?)\s*([smhd])\s*", text)
-    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
-    if not 0 < seconds <= LONGEST.total_seconds():
-        raise NotADuration(f"not a length of time: {text[:40]!r}", option, "write it as 24h, 90m or 7d")
-    return timedelta(seconds=seconds)
 
 
 @dataclass(frozen=True)
@@ -108,7 +85,7 @@ class StoredCases:
                 f"{len(works) - len(packed)} of its {len(works)} decisions are stored without their work"
             )
         return Case(
-            id=f"{key.brokerage} {origin.agent_run} {origin.snapshot}",
+            id=repr((key.brokerage, origin)),
             brokerage=key.brokerage,
             decided_at=origin.decided_at,
             engine=origin.engine,

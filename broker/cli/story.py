@@ -8,9 +8,8 @@ import typer
 
 from broker.cli.context import open_store
 from broker.cli.explain import NothingDecided
-from broker.cli.moments import moment_of
+from broker.cli.moments import duration, moment_of
 from broker.cli.output import print_json, print_table
-from broker.cli.stored_cases import duration
 from broker.cli.story_words import sentences
 from broker.store.story import story as story_of
 from broker.store.story_reads import read_record

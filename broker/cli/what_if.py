@@ -19,10 +19,10 @@ from agents.process import load_process
 from broker import __version__
 from broker.brokerages.profile import ProfileError, read_profile
 from broker.cli.context import open_store, settings_of
-from broker.cli.moments import moment_of
+from broker.cli.moments import duration, moment_of
 from broker.cli.output import print_json, remark
 from broker.cli.scenario_cases import scenario_cases
-from broker.cli.stored_cases import Selection, StoredCases, duration, stored_cases
+from broker.cli.stored_cases import Selection, StoredCases, stored_cases
 from broker.cli.what_if_report import show
 from broker.errors import FAILED, WRONG_USAGE, BrokerError
 from broker.gdpconfig.proposals import Proposal, read_proposals

@@ -14,7 +14,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from broker.domain.arrays import Floats, Ints, as_column, as_row, distinct
+from broker.domain.arrays import Bools, Floats, Ints, as_column, as_row, distinct
 from broker.domain.output_endpoints import OutputEndpoints
 from broker.domain.task_work import TaskWork
 from broker.engine.chain import NucleusChain
@@ -161,6 +161,23 @@ class TaskCycle:
     def restore(self, row: int, placed: Floats) -> None:
         """Let the cycle have placed exactly this (N,) for the share of a task, whatever it has placed itself."""
         self._placed[self._tag[row]] = placed
+
+    def take_rows_of(self, other: TaskCycle, rows: Bools) -> None:
+        """Decide the tasks ``rows`` (T,) as another cycle over the same tasks, with other tuning, would."""
+        mine, theirs, pairs = self.evaluation, other.evaluation, rows[:, None]
+        self.evaluation = Evaluation(
+            np.where(pairs, theirs.left, mine.left),
+            np.where(pairs, theirs.reason, mine.reason),
+            (*mine.faults, *theirs.faults),
+        )
+        self._fixed = [np.where(pairs, two, one) for one, two in zip(self._fixed, other._fixed, strict=True)]
+        self.dry_run = dataclasses.replace(
+            self.dry_run,
+            able_queues=np.where(pairs, other.dry_run.able_queues, self.dry_run.able_queues),
+            failed=np.where(rows, other.dry_run.failed, self.dry_run.failed),
+            fault=np.where(rows, other.dry_run.fault, self.dry_run.fault),
+        )
+        self.faults.extend(other.faults)
 
     def count_from(self, share_work: Floats) -> None:
         """Take (T, N) HS06 s as what remained of each task's share when the cycle began, not what the work says."""

@@ -26,7 +26,7 @@ def decision_object(origin: Origin, record: DecisionRecord) -> dict[str, Any]:
         "assigned": dict(record.assigned),
         "pending_until": _moment(record.pending_until),
         "snapshot": origin.snapshot,
-        "tuning": origin.tuning,
+        "tuning": origin.tuning_for(decision.jeditaskid),
     }
     if decision.outcome == "throttled":
         told["throttle"] = next((_throttle(note) for note in decision.notes if note.startswith("throttle:")), None)

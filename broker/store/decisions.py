@@ -16,6 +16,7 @@ from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
 from broker.domain.decisions import Candidate, Decision, FunnelStep
+from broker.gdpconfig.canary import Canary
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Origin:
         tuning: version of the gdpconfig values.
         seed: of everything random.
         engine: version of the broker.
+        canary: values tried on some of the tasks; of decisions that are read back, ``tuning`` says it.
+        canary_tuning: version of the gdpconfig values for these tasks.
     """
 
     agent_run: int | None
@@ -37,6 +40,13 @@ class Origin:
     tuning: int
     seed: int
     engine: str
+    canary: Canary | None = None
+    canary_tuning: int = 0
+
+    def tuning_for(self, jeditaskid: int) -> int:
+        """Version of the gdpconfig values by which a task was brokered."""
+        chosen = self.canary is not None and self.canary.chooses(jeditaskid)
+        return self.canary_tuning if chosen else self.tuning
 
 
 @dataclass(frozen=True)
@@ -116,7 +126,7 @@ def _rows(origin: Origin, records: Sequence[DecisionRecord]) -> Iterator[tuple[A
             _clean(decision.reason),
             origin.decided_at,
             origin.snapshot,
-            origin.tuning,
+            origin.tuning_for(decision.jeditaskid),
             origin.seed,
             origin.engine,
             _json([[step.code, step.before, step.after] for step in decision.funnel]),

@@ -84,7 +84,7 @@ _HISTORY = """
     SELECT v.version, v.published_at, v.editor, v.reason, c.component, c.key, c.vo, c.action,
            c.old_value AS old, c.new_value AS new
     FROM {broker}.gdpconfig_versions v LEFT JOIN {broker}.gdpconfig_changes c USING (version)
-    WHERE CAST(:key AS text) IS NULL OR c.key = :key
+    WHERE v.version > 0 AND (CAST(:key AS text) IS NULL OR c.key = :key)
     ORDER BY v.version DESC, c.component, c.key, c.vo
     LIMIT :limit"""
 

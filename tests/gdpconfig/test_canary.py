@@ -1,0 +1,66 @@
+"""Which tasks a canary chooses, when it is in force, and what cannot be tried."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from broker.gdpconfig.canary import Canary, CanaryRefused, check_canary
+from broker.gdpconfig.proposals import read_proposals
+from broker.gdpconfig.shipped import shipped_catalogue
+
+NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+
+
+def canary(number: int = 1, share: float = 0.1, stopped: datetime | None = None) -> Canary:
+    return Canary(number, (), share, "me", "why", NOON, NOON + timedelta(hours=6), stopped)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 0.9])
+def test_about_a_share_of_the_tasks_is_chosen(share: float) -> None:
+    chosen = canary(share=share).chosen(range(20_000))
+    assert abs(chosen.mean() - share) < 4 * np.sqrt(share * (1 - share) / 20_000)
+
+
+def test_always_the_same_tasks_and_others_for_another_canary() -> None:
+    tasks = [5, 3, 5, *range(1000)]
+    first = canary().chosen(tasks)
+    assert (first == canary().chosen(tasks)).all() and first[0] == first[2] == canary().chooses(5)
+    assert (first != canary(number=2).chosen(tasks)).any()
+    assert (canary(share=0.2).chosen(tasks) >= first).all()  # a larger share holds the smaller one
+
+
+@pytest.mark.parametrize(
+    ("moment", "stopped", "runs"),
+    [
+        (NOON - SECOND, None, False),
+        (NOON, None, True),
+        (NOON + timedelta(hours=6) - SECOND, None, True),
+        (NOON + timedelta(hours=6), None, False),
+        (NOON + SECOND, NOON + SECOND, False),
+        (NOON, NOON + SECOND, True),
+        (NOON + timedelta(hours=6), NOON + timedelta(hours=7), False),
+    ],
+)
+def test_it_ends_by_itself_or_when_it_is_stopped(moment: datetime, stopped: datetime | None, runs: bool) -> None:
+    assert canary(stopped=stopped).runs_at(moment) is runs
+
+
+@pytest.mark.parametrize(
+    ("text", "share", "told"),
+    [
+        ("MIN_WEIGHT_managed=1", 0.0, "nothing to compare"),
+        ("MIN_WEIGHT_managed=1", 1.0, "nothing to compare"),
+        ("MIN_WEIGHT_managed=1", float("nan"), "nothing to compare"),
+        ("TIMEOUT_pending=3", 0.5, "not by a brokerage"),
+        ("NW_ACTIVE=true", 0.5, "holds for queues"),
+    ],
+)
+def test_what_cannot_be_tried(text: str, share: float, told: str) -> None:
+    proposals = read_proposals(shipped_catalogue(), [text], "atlas")
+    with pytest.raises(CanaryRefused, match=told):
+        check_canary(shipped_catalogue(), proposals, share, ("NW_ACTIVE",))
+    check_canary(shipped_catalogue(), read_proposals(shipped_catalogue(), ["NW_ACTIVE=true"], "atlas"), 0.5, ())
