@@ -33,6 +33,10 @@ REPLICA_TABLES = (
 """Tables of ours that scenarios hold."""
 
 _ABOUT_SCENARIO = (
+    "task_requirements",
+    "task_queues",
+    "task_queue_levels",
+    "waiting_jobs",
     "decisions",
     "snapshots",
     "snapshot_blobs",

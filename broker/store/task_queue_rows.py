@@ -97,10 +97,11 @@ def follow_jobs(connection: sa.Connection, names: Names, now: datetime) -> dict[
     run(_FRESH, classes=list(CPUTIME_CLASSES_S), last_class=CPUTIME_CLASSES_S[-1])
     new_queues = run(_NEW_QUEUES, now=now).rowcount
     queued = run(_ENQUEUE).rowcount
-    run(_USED_POOLS, now=now, left=sorted(set(left)))
     run(_COUNT)
     run(_USED, now=now)
     dropped = run(_DROP, before=now - DROP_AFTER).rowcount
+    # last, as matchers note the use of pools too and would wait for this transaction
+    run(_USED_POOLS, now=now, left=sorted(set(left)))
     return {"queued": queued, "left": len(left), "new_queues": new_queues, "dropped_queues": dropped}
 
 

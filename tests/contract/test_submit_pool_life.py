@@ -1,0 +1,98 @@
+"""The life of a SubmitPool: jobs come and go, queues change, pilots ask, pools are cleared away."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+
+from broker.pools.matcher import Pilot, pool_fits
+from broker.store.database import Database
+from broker.store.match_take import Match, Matcher
+from broker.store.pool_cleanup import remove_unused
+from broker.store.pool_registration import Asked, attach, register
+from broker.store.resource_versions import BadResources, ResourceText, publish
+from tests.conftest import TestServer
+from tests.store.pool_grid import PLACES, at, emptied, pool_for, publish_places, refresh, rows, shared_database
+from tests.store.test_match_take import add_jobs, follow
+
+CASES = json.loads((Path(__file__).parent / "submit_pool_life.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def shared(test_server: TestServer) -> Iterator[Database]:
+    yield from shared_database(test_server)
+
+
+@pytest.fixture
+def life(shared: Database) -> Iterator[Life]:
+    with psycopg.connect(shared.url, autocommit=True) as connection:
+        yield Life(emptied(shared), connection)
+
+
+class Life:
+    """What may happen to a pool that the queue SITE_A/ce1/long meets, and SITE_A/ce1/short does not."""
+
+    def __init__(self, database: Database, connection: psycopg.Connection[Any]) -> None:
+        self._database, self._places, self._jobs = database, copy.deepcopy(PLACES), 0
+        self._matcher = Matcher(connection, database.names, np.random.default_rng(1))
+        publish_places(database, self._places)
+
+    def submit(self, second: float) -> None:
+        pool = pool_for(Memory=5000)
+        with self._database.begin() as connection:
+            register(connection, pool, at(second))
+            attach(connection, 1, pool, Asked())
+        self._jobs += 1
+        add_jobs(self._database, self._jobs)
+        follow(self._database, second)
+
+    def pilot(self, second: float, queue: str, gets_a_job: bool) -> None:
+        found = self._matcher.match(Pilot("SITE_A", "ce1", queue, "lhcb"), at(second))
+        assert isinstance(found, Match) is gets_a_job
+
+    def clean_up(self, second: float, pools: int) -> None:
+        with self._database.begin() as connection:
+            remove_unused(connection, self._database.names, at(second), timedelta(hours=1))
+        self.pools(second, pools)
+
+    def pools(self, second: float, pools: int) -> None:
+        found = rows(self._database, "SELECT pool_id FROM broker.submit_pools")
+        assert found == [(pool_for(Memory=5000).pool_id,)] * pools
+
+    def queues(self, second: float, queues: int) -> None:
+        assert rows(self._database, "SELECT queue_count FROM broker.submit_pools") == [(queues,)]
+
+    def memory(self, second: float, queue: str, value: str) -> None:
+        self._places["SITE_A"]["ces"]["ce1"]["queues"][queue] = {"params": {"Memory": value}}
+        publish_places(self._database, self._places, second)
+
+    def refresh(self, second: float) -> None:
+        refresh(self._database, second)
+
+    def refresh_fails(self, second: float) -> None:
+        with self._database.begin() as connection, pytest.raises(BadResources):
+            publish(connection, ResourceText("test", "json", "{"), at(second))
+
+
+@pytest.mark.parametrize("case", CASES["lives"], ids=lambda case: str(case["id"]))
+def test_a_life(life: Life, case: dict[str, Any]) -> None:
+    for second, event, *expected in case["events"]:
+        happens: Callable[..., None] = getattr(life, event.replace(" ", "_"))
+        happens(second, *expected)
+
+
+@pytest.mark.parametrize("case", CASES["matching"], ids=lambda case: str(case["id"]))
+def test_pools_and_pilots(case: dict[str, Any]) -> None:
+    assert pool_fits(case["pool"], case["presented"], case.get("mapped")) is case["fits"]
+
+
+def test_a_list_that_nobody_checks_again_stays_valid() -> None:  # lc07
+    assert pool_fits("P1", ["P1"]) is True
