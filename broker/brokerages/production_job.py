@@ -129,6 +129,7 @@ FILTERS: tuple[Filter | GroupFilter, ...] = (
     Rebrokered(),
     # input: these compare the candidates that are left, so they come when all else has been asked
     Io(),
+    # what was skipped for now is out here, so the rest is asked only of queues that could be used at once
     NonLocal(),
     # urgent work takes good links only
     LowNetworkWeight(),

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+#: What ``releases`` of a queue is when it publishes what it has, and when it takes anything.
+AUTO, ANY = ("AUTO",), ("ANY",)
 #: What separates the fields of a tag in :attr:`QueueSoftware.tags`; it is in no name.
 TAG_SEPARATOR = "\n"
 #: The word in a list of hardware attributes that keeps out who does not ask for the attribute.

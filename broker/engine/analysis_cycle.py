@@ -147,7 +147,7 @@ class AnalysisCycle(JobCycle):
         for factor in factors:
             weight *= factor
         ranking = rank_block(
-            weight,
+            (weight,),
             evaluation.left,
             self._loads(facts, rows),
             self.chain.load_weights,
@@ -155,7 +155,7 @@ class AnalysisCycle(JobCycle):
             self.faults,
             self._places,
         )
-        return Block(rows, facts, evaluation, tuple(factors), weight, counts[:4], ranking)
+        return Block(rows, facts, evaluation, tuple(factors), (weight,), counts[:4], ranking)
 
     def _again(self, rows: slice, evaluation: Evaluation) -> Ints:
         """Positions of the chunks of which all queues were skipped for persistent issues, and that may look further."""
@@ -383,10 +383,10 @@ class AnalysisCycle(JobCycle):
 
     def _weigh_again(self, block: Block, row: int, tasks: WorkTable, facts: AnalysisFacts) -> None:
         inside = row - block.rows.start
-        left = block.evaluation.left[[inside]]
+        left, (fixed,) = block.evaluation.left[[inside]], block.fixed
         weight = np.ones(left.shape[1])
         for rule, factor in zip(self.chain.weights, block.factors, strict=True):
-            if rule.name == NEW_WEIGHT_RULE and factor.shape == block.fixed_weight.shape:
+            if rule.name == NEW_WEIGHT_RULE and factor.shape == fixed.shape:
                 factor[inside] = self._new_weight(slice(row, row + 1), tasks, facts, left)[0]
-            weight *= np.broadcast_to(factor, block.fixed_weight.shape)[inside]
-        block.fixed_weight[inside] = weight
+            weight *= np.broadcast_to(factor, fixed.shape)[inside]
+        fixed[inside] = weight

@@ -7,11 +7,14 @@ import numpy as np
 from broker.domain.arrays import Bools, Floats, Ints, Texts, distinct, texts
 from broker.domain.cpu_preference import preferred_cpu_level
 from broker.domain.grid import COUNTED_STATUSES
+from broker.domain.software import AUTO
 from broker.domain.work import WorkTable
 from broker.snapshot.snapshot import Snapshot
 
 #: Batch workers stand in for running jobs up to this number. Source: ATLAS Production Job Brokerage, initial weight.
 MAX_WORKERS_COUNTED = 20.0
+#: Before the number of a work queue in a tag: no share is called like that.
+SPECIAL = "#"
 
 
 def tags_of(work: WorkTable, special: frozenset[int]) -> Texts:
@@ -22,7 +25,7 @@ def tags_of(work: WorkTable, special: frozenset[int]) -> Texts:
 def share_tags(shares: Texts, work_queues: Floats, special: frozenset[int]) -> Texts:
     """The name under which work is counted: its share, or ``#id`` where its work queue is of function Resource."""
     return texts(
-        f"#{int(queue)}" if queue == queue and int(queue) in special else (share or "")
+        f"{SPECIAL}{int(queue)}" if queue == queue and int(queue) in special else (share or "")
         for queue, share in zip(work_queues, shares, strict=True)
     )
 
@@ -55,6 +58,7 @@ def slots_of(snapshot: Snapshot, tags: Texts, resource_types: Texts) -> Floats:
     if len(snapshot.slots):
         for index, pair in enumerate(pairs):
             tag, kind = str(pair).split("\0")
+            tag = tag.removeprefix(SPECIAL)  # rows name a work queue by its number alone
             for queue, rows in _rows_by_queue(snapshot).items():
                 table[index, queue] = _slots(rows, tag, kind or None)
     return table[codes]
@@ -114,11 +118,16 @@ def transferring(snapshot: Snapshot) -> Floats:
 
 
 def preferred_cpus(snapshot: Snapshot, architectures: Texts) -> Floats:
-    """(T, U): percentage of the queue's logical CPUs that are of the level which the task prefers; 0 without any."""
+    """(T, U): percentage of the queue's logical CPUs that are of the level which the task prefers; 0 without any.
+
+    It counts at queues that publish what they have; one that takes any software says nothing of its nodes.
+    Source: PanDA production brokerage, CPU level preference.
+    """
+    offers = list(zip(snapshot.unified.releases, snapshot.unified.cpu_levels, strict=True))
     known, codes = distinct(architectures)
     levels = [preferred_cpu_level(architecture) for architecture in known]
     table = np.zeros((len(known), len(snapshot.unified)))
     for index, level in enumerate(levels):
         if level is not None:
-            table[index] = [published.get(level, 0.0) for published in snapshot.unified.cpu_levels]
+            table[index] = [published.get(level, 0.0) if releases == AUTO else 0.0 for releases, published in offers]
     return np.asarray(table[codes])

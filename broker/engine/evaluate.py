@@ -116,6 +116,8 @@ def evaluate(
     reason = np.where(alive, LEFT, NOT_A_CANDIDATE).astype(np.int16)
     faults: list[RuleFault] = []
     for index, rule in enumerate(filters):
+        if rule.after_temporary:
+            alive &= reason == LEFT
         rows, applies = _rows(rule, tasks, facts, tunings[rule.name], faults)
         if rows is not None and not len(rows):
             continue

@@ -125,7 +125,7 @@ def _candidates(cycle: JobCycle, result: ChunkResult) -> tuple[Candidate, ...]:
     inside = result.row - result.block.rows.start
     fixed = [rule.code for rule in cycle.chain.weights]
     moving = [rule.code for rule in cycle.chain.load_weights]
-    shape = result.block.fixed_weight.shape
+    shape = result.block.evaluation.left.shape
     tables = [np.broadcast_to(factor, shape)[inside] for factor in result.block.factors]
     chosen = []
     for place in ranking.chosen:

@@ -54,7 +54,7 @@ class Block:
     facts: JobFacts
     evaluation: Evaluation
     factors: tuple[Floats, ...]
-    fixed_weight: Floats  # (T, Q)
+    fixed: tuple[Floats, ...]  # each (T, Q), in the order in which they multiply what moves
     counts: Floats  # (4, T, Q) the jobs of the chunk's tag that are defined, assigned, activated and starting
     ranking: BlockRanking  # with the jobs as the snapshot shows them
 
@@ -176,16 +176,12 @@ class JobCycle:
         facts = job_facts(self.work.chunks, rows, self._facts, counts, self._grid, self._data)
         evaluation = evaluate(self.chain.filters, tasks, self._candidates, facts, self._tunings, self._unusable)
         self.faults.extend(evaluation.faults)
-        factors = []
-        weight = np.ones(facts.initial.shape)
-        for rule in self.chain.weights:
-            factor = self._factor(rule, tasks, facts)
-            factors.append(factor)
-            weight *= factor
+        factors = tuple(self._factor(rule, tasks, facts) for rule in self.chain.weights)
+        fixed = tuple(np.broadcast_to(factor, facts.initial.shape) for factor in factors)
         ranking = rank_block(
-            weight, evaluation.left, self._loads(facts, rows), self.chain.load_weights, self.chain.cuts, self.faults
+            fixed, evaluation.left, self._loads(facts, rows), self.chain.load_weights, self.chain.cuts, self.faults
         )
-        return Block(rows, facts, evaluation, tuple(factors), weight, counts[:4], ranking)
+        return Block(rows, facts, evaluation, factors, fixed, counts[:4], ranking)
 
     def _factor(self, rule: Weight, tasks: WorkTable, facts: JobFacts) -> Floats:
         """The factor of a fixed weight, 1 where it cannot be known: its source is unusable, or the rule is broken."""
@@ -232,7 +228,7 @@ class JobCycle:
         if not len(left):
             return ChunkResult(row, block, NO_CANDIDATES)
         ranking = rank(
-            block.fixed_weight[inside, left],
+            tuple(factor[inside, left] for factor in block.fixed),
             self.load(block, row, left),
             self.chain.load_weights,
             self.chain.cuts,

@@ -130,10 +130,8 @@ def preassignment(work: WorkTable, grid: GridFacts) -> tuple[Bools, Bools, Bools
         if key is None:
             continue
         if key not in cache:
-            cache[key] = _named_mask(snapshot, queues, *key)
-        mask, missing = cache[key]
-        initial[row] = mask & able
-        unknown[row] = missing
+            cache[key] = _named_mask(snapshot, queues, able, *key)
+        initial[row], unknown[row] = cache[key]
         single[row] = not key[1] and int(initial[row].sum()) <= 1
         listed[row] = not single[row]
     return initial, single, listed, unknown
@@ -160,7 +158,7 @@ def _merge_timed_out(work: WorkTable, row: int, now_s: float) -> bool:
 
 
 def _named_mask(
-    snapshot: Snapshot, queues: QueueTable, names: str, near_storage: bool
+    snapshot: Snapshot, queues: QueueTable, able: Bools, names: str, near_storage: bool
 ) -> tuple[Bools, tuple[str, ...]]:
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     position = {str(name): index for index, name in enumerate(snapshot.unified.name)}
@@ -169,8 +167,9 @@ def _named_mask(
         for name in wanted:
             if name in position:
                 mask |= _near(snapshot, position[name])[queues.unified]
-    pseudo = set(queues.name)
-    return mask, tuple(name for name in wanted if name not in position and name not in pseudo)
+    # a queue that runs no production is none that a task can name
+    usable = set(queues.name[able]) | set(queues.unified_name[able])
+    return mask & able, tuple(name for name in wanted if name not in usable)
 
 
 def _near(snapshot: Snapshot, queue: int) -> Bools:

@@ -44,19 +44,19 @@ def cut_codes(cuts: Sequence[LoadCut]) -> tuple[str, ...]:
 
 
 def rank(
-    static_weight: Floats,
+    fixed: Sequence[Floats],
     load: Load,
     load_weights: Sequence[LoadWeight],
     cuts: Sequence[LoadCut],
     faults: list[RuleFault] | None = None,
     places: Ints | None = None,
 ) -> Ranking:
-    """Rank the n candidates of one chunk, given in the order of their names.
+    """Rank the n candidates of one chunk, given in the order of their names, by factors ``fixed`` and moving ones.
 
     A candidate without any job bootstraps: it is not measured by its weight but put first. A weight that is not finite
     never takes part. Of equals the first by ``places`` (n,) goes first, without it the first by name.
     """
-    weight, factors, cut = _weigh(static_weight, load, load_weights, cuts, faults)
+    weight, factors, cut = _weigh(load.defined.shape, fixed, load, load_weights, cuts, faults)
     left = np.flatnonzero(cut < 0)
     bootstrap = load.bootstrap & (cut < 0)
     order = _order(left, np.where(bootstrap, np.inf, weight), places)
@@ -73,21 +73,22 @@ def _order(left: Ints, measured: Floats, places: Ints | None) -> Ints:
 
 
 def _weigh(
-    static_weight: Floats,
+    shape: tuple[int, ...],
+    fixed: Sequence[Floats],
     load: Load,
     load_weights: Sequence[LoadWeight],
     cuts: Sequence[LoadCut],
     faults: list[RuleFault] | None,
 ) -> tuple[Floats, tuple[Floats, ...], AnyArray]:
-    """Weights, moving factors and the first cut of each candidate (-1: none), in whatever shape the load has."""
+    """Weights, moving factors and the first cut of each candidate (-1: none)."""
     noted = faults if faults is not None else []
-    shape = static_weight.shape
     factors = tuple(
         _answer(rule, partial(rule.factor, load), np.ones(shape), np.float64, noted) for rule in load_weights
     )
-    weight = static_weight
-    for factor in factors:
-        weight = weight * factor
+    # from the initial weight on, one factor after the other: products rounded in another order would part equal weights
+    weight = np.ones(shape)
+    for factor in (*factors, *fixed):
+        weight *= factor
     # NaN compares false, so this catches it together with what is negative or infinite
     finite = (weight >= 0) & (weight < np.inf)
     cut = np.where(finite, np.int16(-1), np.int16(len(cuts) + 2))
@@ -140,7 +141,7 @@ class BlockRanking:
 
 
 def rank_block(
-    static_weight: Floats,
+    fixed: Sequence[Floats],
     left: Bools,
     load: Load,
     load_weights: Sequence[LoadWeight],
@@ -149,7 +150,7 @@ def rank_block(
     places: Ints | None = None,
 ) -> BlockRanking:
     """Rank the candidates ``left`` (T, Q) of many chunks, with ``places`` (Q,); row by row the same as :func:`rank`."""
-    weight, factors, cut = _weigh(static_weight, load, load_weights, cuts, faults)
+    weight, factors, cut = _weigh(left.shape, fixed, load, load_weights, cuts, faults)
     passed = left & (cut < 0)
     bootstrap = load.bootstrap & passed
     measured = np.where(passed, weight, -1.0)

@@ -8,13 +8,12 @@ from typing import TypeVar
 import numpy as np
 
 from broker.domain.arrays import Ints
-from broker.domain.software import ContainerSources, Hardware, QueueOffer
+from broker.domain.software import ANY, AUTO, ContainerSources, Hardware, QueueOffer
 from broker.matching.availability import match_software
 from broker.matching.hardware import match_hardware
 from broker.matching.need import Need
 from broker.matching.outcomes import Outcome
 
-AUTO, ANY = ("AUTO",), ("ANY",)
 #: Needs remembered for the same queues.
 MAX_REMEMBERED = 20_000
 

@@ -59,6 +59,7 @@ class Rule(ABC):
         keys: gdpconfig keys that the rule reads (families by their name without suffix).
         sources: snapshot sources without which the rule cannot judge. When one is missing or too old, the engine does
             not call the rule: ``unknown_policy`` says what happens to the candidates, and the decision says so.
+        after_temporary: the rule is asked only about candidates that no rule before it has skipped for now.
         provenance: the public document and section that the rule follows.
     """
 
@@ -68,6 +69,7 @@ class Rule(ABC):
     keys: ClassVar[tuple[str, ...]] = ()
     sources: ClassVar[tuple[str, ...]] = ()
     unknown_policy: ClassVar[UnknownPolicy] = "reject"
+    after_temporary: ClassVar[bool] = False
     provenance: ClassVar[str] = "ATLAS Production Job Brokerage"
 
 

@@ -60,6 +60,7 @@ ROWS = [
     slot(None, "MCORE", 4),
     slot(None, None, 8),
     slot("Empty", "X", 0),
+    slot("101", None, 16),
 ]
 
 
@@ -78,6 +79,8 @@ ROWS = [
         (ROWS, "Empty", "MCORE", math.nan),  # the share's own rows win, even without this type
         (ROWS[:1], "Other", "MCORE", math.nan),
         (ROWS[:1], "Sim", "SCORE", math.nan),
+        (ROWS, "#101", "MCORE", 16),  # a work queue has its rows under its number
+        (ROWS, "#102", "MCORE", 4),
         ([], "Sim", "MCORE", math.nan),
     ],
 )
@@ -149,9 +152,14 @@ def test_transferring_without_those_to_a_closed_nucleus(
     assert transferring(snapshot).tolist() == [expected, 0]
 
 
-def test_preferred_cpus() -> None:
+@pytest.mark.parametrize(("releases", "percent"), [(["AUTO"], 40), (["ANY"], 0), ([], 0), (["AUTO", "x"], 0)])
+def test_preferred_cpus(releases: list[str], percent: float) -> None:
     node = {"panda_queue": "A", "cpu_architecture_level": "x86-64-v3", "pct_within_pq": 40}
-    snapshot = grid(mv_worker_node_summary=[node])
+    snapshot = build(
+        schedconfig_json=[queue("A", releases=releases), ucore("B")],
+        resource_types=TYPES,
+        mv_worker_node_summary=[node],
+    )
     wanted = '{"cpu_pref": {"preferred_architecture_level": "%s"}}'
     found = preferred_cpus(snapshot, texts([wanted % "x86-64-v3", wanted % "x86-64-v4", None, "{", "x86_64-el9"]))
-    assert found.tolist() == [[40, 0], [0, 0], [0, 0], [0, 0], [0, 0]]
+    assert found.tolist() == [[percent, 0], [0, 0], [0, 0], [0, 0], [0, 0]]

@@ -56,6 +56,15 @@ def test_for_good_wins_over_for_now(good_first: bool) -> None:
     assert found.left.tolist() == [[False, False, True]] * 2
 
 
+def test_a_rule_that_comes_after_temporary_ones_sees_only_whom_they_left() -> None:
+    now = Toy("now", mask([0, 1, 1]), kind="temporary")
+    late = Toy("late", mask([0, 0, 1]), after_temporary=True)
+    assert judged([now, late]).reason.tolist() == [[0, 1, LEFT]] * 2
+    assert judged([now, late]).left.tolist() == [[False, False, True]] * 2
+    again = Toy("again", mask([0, 1, 1]), kind="temporary")
+    assert judged([now, late, again]).reason.tolist() == [[0, 1, LEFT]] * 2
+
+
 @pytest.mark.parametrize("shape", [(1, 1), (2, 1), (1, 3), (2, 3)])
 def test_an_answer_of_any_shape_that_broadcasts(shape: tuple[int, int]) -> None:
     assert (judged([Toy("a", np.zeros(shape, np.bool_))]).reason == 0).all()

@@ -77,8 +77,9 @@ EVERYBODY = ["A", "B", "FAR", "U/MCORE", "U/SCORE", "V/MCORE", "V/SCORE"]
         ("A,U", ["A", "U/MCORE", "U/SCORE"], False, True, ()),
         ("GONE", [], True, False, ("GONE",)),
         ("A,GONE,U/NONE", ["A"], True, False, ("GONE", "U/NONE")),
-        ("ANALY", [], True, False, ()),
-        ("NO_CLOUD", [], True, False, ()),
+        ("ANALY", [], True, False, ("ANALY",)),
+        ("NO_CLOUD", [], True, False, ("NO_CLOUD",)),
+        ("A,NO_CLOUD", ["A"], True, False, ("NO_CLOUD",)),
     ],
 )
 def test_preassigned_queues(

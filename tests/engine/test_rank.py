@@ -20,7 +20,7 @@ from tests.rules.builders import make_load
 
 def ranked(weights: list[float], *, cuts: Any = (), load_weights: Any = (), **load: Any) -> Ranking:
     table = make_load(len(weights), **{"running": 1.0, "bootstrap_allowed": False, **load})
-    return rank(np.array(weights, dtype=float), table, load_weights, cuts)
+    return rank((np.array(weights, dtype=float),), table, load_weights, cuts)
 
 
 def codes(found: Ranking, cuts: Any = ()) -> list[str | None]:
@@ -33,7 +33,7 @@ def test_the_heaviest_first_and_ties_by_name() -> None:
 
 def test_ties_by_place() -> None:
     weights, places = np.array([1.0, 3.0, 2.0, 3.0, *[0.0] * 8]), np.arange(12)[::-1]
-    found = rank(weights, make_load(12, running=1.0, bootstrap_allowed=False), (), (), places=places)
+    found = rank((weights,), make_load(12, running=1.0, bootstrap_allowed=False), (), (), places=places)
     assert found.chosen.tolist() == [3, 1, 2, 0, 11, 10, 9, 8, 7, 6]
     assert codes(found)[4:] == ["low_weight"] * 2 + [None] * 6
 
@@ -103,6 +103,16 @@ def test_moving_factors_are_part_of_the_weight() -> None:
     assert found.chosen.tolist() == [1, 0]
 
 
+def test_factors_multiply_in_order() -> None:
+    def only(fixed: list[float]) -> float:
+        table = make_load(1, running=1.0, defined=48.0, bootstrap_allowed=False)
+        return float(rank([np.array([factor]) for factor in fixed], table, (FewerQueued(),), ()).weight[0])
+
+    # products of the same factors in another order are not always the same number
+    assert only([0.1, 0.3]) == 1 / 49 * 0.1 * 0.3 != 1 / 49 * (0.1 * 0.3)
+    assert only([]) == 1 / 49
+
+
 def test_no_candidates() -> None:
     found = ranked([])
     assert (found.chosen.tolist(), found.cut.tolist()) == ([], [])
@@ -141,11 +151,11 @@ def test_a_block_is_ranked_as_its_chunks_one_by_one(seed: int, queues: int, chun
         flags = {"all_local": none[row, column] > 0, "express": none[row, column] > 0}
         return Load(**parts, **rest, **flags, bootstrap_allowed=allowed[row])
 
-    block = rank_block(weights, left, load(slice(None), slice(None)), moving, cuts, places=places)
+    block = rank_block((weights,), left, load(slice(None), slice(None)), moving, cuts, places=places)
     for row in range(chunks):
         positions = np.flatnonzero(left[row])
         own = None if places is None else places[positions]
-        alone = rank(weights[row, positions], load(row, positions), moving, cuts, places=own)
+        alone = rank((weights[row, positions],), load(row, positions), moving, cuts, places=own)
         together = block.of(row, positions)
         assert together.chosen.tolist() == alone.chosen.tolist()
         assert together.cut.tolist() == alone.cut.tolist()
@@ -182,7 +192,7 @@ def test_broken_rules_have_no_effect_and_are_noted() -> None:
     faults: list[RuleFault] = []
     table = make_load(3, running=1.0, bootstrap_allowed=False)
 
-    found = rank(np.array([1.0, 3.0, 2.0]), table, (Broken(),), (Numbers(),), faults)
+    found = rank((np.array([1.0, 3.0, 2.0]),), table, (Broken(),), (Numbers(),), faults)
 
     assert found.chosen.tolist() == [1, 2, 0]
     assert found.weight.tolist() == [1.0, 3.0, 2.0]

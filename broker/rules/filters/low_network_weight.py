@@ -27,6 +27,7 @@ class LowNetworkWeight(Filter):
     code = "lowNetworkWeight"
     title = "The link to the nucleus is good enough for urgent jobs"
     keys = (*NETWORK_KEYS, THRESHOLD, MULTIPLIER)
+    after_temporary = True
 
     def applies(self, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Bools:
         """Express chunks with a nucleus."""

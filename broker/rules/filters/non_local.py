@@ -23,6 +23,7 @@ class NonLocal(Filter):
     code = "non_local"
     title = "All input is local, for queues that ask for it"
     sources = ("queues",)
+    after_temporary = True
     provenance = "PanDA production brokerage, data availability"
 
     def applies(self, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Bools:
