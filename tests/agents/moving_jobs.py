@@ -63,7 +63,7 @@ def run(
         record = run_cycle(agent, CycleContext(database, now, 1, 60.0, request))
     else:
         with database.begin() as connection:
-            connection.execute(sa.text("DELETE FROM broker.leases"))
+            connection.execute(sa.text("DELETE FROM broker.leases WHERE name = :name"), {"name": name})
             lease = leases.acquire(connection, name, "test", LeaseTerms()).lease
         assert lease is not None
         run_id = open_run(database, name, lease)

@@ -190,6 +190,25 @@ def test_the_same_input_moves_only_so_often(shared: Database) -> None:
         assert told[0]["picked"] == ([13, 12, 11, 10] if left_out else [14, 13, 12, 11])
 
 
+def test_two_agents_that_want_the_same_jobs_take_each_once(shared: Database) -> None:
+    users = {"prodsourcelabel": "user", "jobdefinitionid": 5, "jobsetid": 6, "statechangetime": "2026-07-31T01:00:00"}
+    files = [
+        {"jeditaskid": 1, "datasetid": 10, "fileid": n, "lfn": f"f{n}", "type": "input", "status": "running",
+         "pandaid": n, "attemptnr": 0, "maxattempt": 3}
+        for n in range(1, 15)
+    ]  # fmt: skip
+    fill(shared, overloaded(**users)[:-1], config=[KEY], jedi_dataset_contents=files)
+    others: list[int] = []
+    fault_points.arm_action(
+        "before_write", lambda: others.append(run(shared, "analysis_rebrokerage")[0].counts["moved"])
+    )
+    record, told = run(shared, FAST)
+    assert (record.outcome, others, told[0]["moved"], told[0]["skipped"]) == ("done", [14], 0, 4)
+    assert closed(shared) == list(range(1, 15))
+    assert column(shared, "SELECT DISTINCT attemptnr FROM doma_panda.jedi_dataset_contents") == [1]
+    assert column(shared, "SELECT count(*) FROM broker.job_actions") == [14]
+
+
 def test_without_queues_to_go_by_nothing_is_touched(shared: Database) -> None:
     stale = queue("Q") | {"last_update": "2026-07-31T11:59:59"}
     for rows in ([], [stale]):
