@@ -76,5 +76,6 @@ def test_rows_that_somebody_holds_are_left_for_later(database: Database) -> None
     insert(database, "rebrokered_from", 10.0, 20.0, 30.0)
     with database.begin() as holder, database.begin() as connection:
         holder.execute(sa.text("SELECT FROM broker.rebrokered_from WHERE jeditaskid = 1 FOR UPDATE"))
+        connection.execute(sa.text("SET LOCAL lock_timeout = '3s'"))
         assert cleanup_rows.REBROKERED_FROM.remove(connection, BEFORE, 10) == 2
         assert left(connection, "rebrokered_from") == 1

@@ -13,6 +13,7 @@ from tests.store.small_work import NOW
 
 OLD = NOW - timedelta(days=20)
 BEFORE = NOW - timedelta(days=14)
+IMPATIENT = sa.text("SET LOCAL lock_timeout = '3s'")
 
 
 def save(connection: sa.Connection, name: str, seconds: float, **parts: bytes) -> None:
@@ -79,6 +80,7 @@ def test_a_part_that_a_new_snapshot_is_about_to_use_stays(filled: Database) -> N
     with filled.begin() as broker:
         save(broker, "new", 86400 * 20, links=b"only a")
         with filled.begin() as connection:
+            connection.execute(IMPATIENT)
             assert cleanup_snapshots.remove(connection, BEFORE, 1) == RemovedSnapshots(1, 0, 0)
     with filled.begin() as connection:
         assert cleanup_snapshots.remove_unused_blobs(connection, 10).size_bytes == 3
@@ -110,5 +112,6 @@ def test_a_decision_that_comes_in_between_keeps_its_snapshot(filled: Database) -
     with filled.begin() as broker, filled.begin() as connection:
         save(broker, "a", 0, queues=b"q", links=b"only a")  # the same instant once more
         decide(broker, "a")
+        connection.execute(IMPATIENT)
         assert cleanup_snapshots.remove(connection, BEFORE, 10).snapshots == 1
     assert held(filled)[0] == ["a", "b", "d"]
