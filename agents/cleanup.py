@@ -59,7 +59,7 @@ class CleanupOptions(AgentOptions):
     job_actions_days: Annotated[float, Field(ge=2, le=_LONGEST_DAYS)] | None = 90.0
     rebrokered_from_days: Annotated[float, Field(ge=7, le=_LONGEST_DAYS)] | None = 8.0
     job_status_reports_days: Days = 3.0
-    leases_days: Days = 7.0
+    leases_days: Days = 1.0
     services_days: Days = 1.0
     archive_jobs: bool = True
     finished_jobs_days: Annotated[float, Field(ge=2, le=_LONGEST_DAYS)] | None = 7.0
