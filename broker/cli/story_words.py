@@ -33,6 +33,8 @@ def _decision_words(event: Event) -> str:
 
 
 def _tuning_words(event: Event) -> str:
+    if event["version"] < 0:
+        return f"a canary tries values on the task (version {event['version']})"
     if event["was"] is None:
         return f"version {event['version']} is in force"
     changes = [_change_words(item) for item in event["changes"]]

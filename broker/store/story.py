@@ -80,20 +80,22 @@ def _changed(before: DecisionLine, after: DecisionLine) -> Event:
 def _tunings(decisions: Sequence[DecisionLine], versions: Sequence[HistoryItem]) -> Iterator[Event]:
     """The versions of the tuning as the decisions came to use them: who changed what since the one before."""
     known: int | None = None
+    published: int | None = None  # of a canary, the version is negative and brings nothing that was published
     for one in sorted(decisions, key=lambda line: (line.decided_at, line.id)):
         if one.tuning == known:
             continue
         # a version that is older than the one before it was used by another process; it brought nothing new
-        since = [item for item in versions if (known or one.tuning - 1) < item.version <= one.tuning]
+        since = [item for item in versions if (published or one.tuning - 1) < item.version <= one.tuning]
         yield {
             "at": _told(one.decided_at),
             "event": "tuning",
             "version": one.tuning,
             "was": known,
-            "changes": [] if known is None else [_change(item) for item in since],
+            "changes": [] if published is None else [_change(item) for item in since],
             **_published([item for item in since if item.version == one.tuning]),
         }
         known = one.tuning
+        published = one.tuning if one.tuning > 0 else published
 
 
 def _published(items: Sequence[HistoryItem]) -> Event:

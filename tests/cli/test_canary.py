@@ -104,6 +104,19 @@ def test_what_if_takes_each_group_with_its_own_values(
     assert total["jobs"]["before"] == sum(sum(one["assigned"].values()) for one in decided.values())
 
 
+def test_the_story_of_a_task_says_that_values_were_tried_on_it(
+    loaded: Database, config: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert config(NO_QUEUE, "--share", "0.999999", "--for", "1h").status == 0
+    cycle(loaded)
+    cycle(loaded, timedelta(hours=2))
+    told = runner(capsys, "--db", loaded.url)("story", str(TASK), "--json")
+    versions = [one for one in map(json.loads, told.out.splitlines()) if one["event"] == "tuning"]
+    assert [one["version"] for one in versions] == [-1, 1]
+    assert [one["changes"] for one in versions] == [[], []]
+    assert "a canary tries values on the task" in runner(capsys, "--db", loaded.url)("story", str(TASK)).out
+
+
 def test_it_ends_by_itself_and_can_be_stopped(loaded: Database, config: Command) -> None:
     assert config(NO_QUEUE, "--share", "0.999999", "--for", "6h").status == 0
     assert {one["tuning"] for one in cycle(loaded, dry_run=True).values()} == {0}  # a dry run makes no version
