@@ -6,15 +6,13 @@ Pure, as the cycle that it extends. Source: ATLAS Analysis Job Brokerage.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from broker.domain.analysis import AnalysisFacts
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, as_column, taken
+from broker.domain.arrays import Bools, Floats, Ints, as_column, taken
 from broker.domain.decisions import Outcome
-from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
 from broker.domain.stabilizer import KEYS as STABILIZER_KEYS
 from broker.domain.stabilizer import figures_of_all, load_of, stabilize
@@ -30,14 +28,14 @@ from broker.engine.analysis_data import (
 )
 from broker.engine.analysis_grid import AnalysisQueues, analysis_queues
 from broker.engine.analysis_load import of_share, of_task, of_type, of_user
-from broker.engine.analysis_placed import PlacedForUsers, with_placed
+from broker.engine.analysis_moving import STABILIZER, MovingCycle
 from broker.engine.analysis_throttle import KEYS as THROTTLE_KEYS
 from broker.engine.analysis_throttle import Asker, Throttle, throttle_of
 from broker.engine.analysis_weights import CLASSED_SHARES, new_basic_weight
 from broker.engine.count_facts import counts_by_status, tags_of
 from broker.engine.data_facts import InputLimits
 from broker.engine.evaluate import Evaluation, evaluate, rows_of
-from broker.engine.job_cycle import Block, ChunkResult, JobCycle
+from broker.engine.job_cycle import Block, ChunkResult
 from broker.engine.job_facts import CycleFacts, job_facts
 from broker.engine.rank import rank_block
 from broker.gdpconfig import Tuning
@@ -49,13 +47,9 @@ CUTOFF, TIMEOUT, NEW_WEIGHT = "IO_INTENSITY_CUTOFF_USER", "DATA_CHECK_TIMEOUT_US
 MISSING_FILES, COMPLETENESS = "MAX_MISSING_INPUT_FILES_USER", "MIN_INPUT_COMPLETENESS_USER"
 STEP_KEYS = (CUTOFF, TIMEOUT, NEW_WEIGHT, MISSING_FILES, COMPLETENESS)
 THROTTLED = "throttled_"
-NEW_WEIGHT_RULE, STABILIZER = "new_basic_weight", "user_queue_length"
-#: Filters whose answer moves with the jobs that the cycle places, and the facts that do.
-MOVING = ("queue_cap", STABILIZER)
-MOVING_FACTS = ("defined", "user_queued", "queued_of_type", "users")
 
 
-class AnalysisCycle(JobCycle):
+class AnalysisCycle(MovingCycle):
     """The analysis brokerage over one snapshot.
 
     Args:
@@ -96,9 +90,10 @@ class AnalysisCycle(JobCycle):
         self._input: AnalysisData = gather_analysis_data(work, wishes, initial, snapshot, limits)
         self._checked = self._checks_locality(work.chunks, snapshot.now_s)
         self._throttles: dict[Asker, Throttle | None] = {}
-        self._for_users = PlacedForUsers(snapshot, work.chunks)
-        self._columns = as_column(work.chunks)
-        super().__init__(snapshot, work, tuning, own_chain, independent=independent)
+        self._throttled_rows: dict[int, Throttle | None] = {}
+        super().__init__(
+            snapshot, work, tuning, own_chain, independent=independent, own=self._own, new_weight=self._new
+        )
 
     def _checks_locality(self, chunks: WorkTable, now_s: float) -> Bools:
         """(T,): the input must be local at first. Without a source that is read over WAN it must, whatever the task."""
@@ -287,11 +282,13 @@ class AnalysisCycle(JobCycle):
 
     def throttle(self, row: int) -> Throttle | None:
         """Why the chunk gets no jobs now, whatever the queues are; None if it may go on."""
-        asker = self._asker(row)
-        if asker not in self._throttles:
-            usable = "quota" not in self._unusable
-            self._throttles[asker] = throttle_of(asker, self.snapshot.analysis, self._own, usable, self._quota_closed)
-        return self._throttles[asker]
+        if row not in self._throttled_rows:
+            asker = self._asker(row)
+            if asker not in self._throttles:
+                grid, usable = self.snapshot.analysis, "quota" not in self._unusable
+                self._throttles[asker] = throttle_of(asker, grid, self._own, usable, self._quota_closed)
+            self._throttled_rows[row] = self._throttles[asker]
+        return self._throttled_rows[row]
 
     def _blocked(self, row: int) -> str:
         throttle = self.throttle(row)
@@ -323,70 +320,3 @@ class AnalysisCycle(JobCycle):
     def reading(self) -> Bools:
         """(L,): relations of the scope in use."""
         return scope_in_use(self.snapshot, True)
-
-    # -- what moves within the cycle
-
-    def place(self, row: int, candidates: AnyArray, jobs: AnyArray) -> None:
-        """As in production; the user's own jobs and those of the resource type are counted as well."""
-        super().place(row, candidates, jobs)
-        self._for_users.add(row, candidates, jobs)
-
-    def placed_before(self, row: int) -> dict[str, int]:
-        """As in production, with what the rules for users look at."""
-        return super().placed_before(row) | self._for_users.told(row)
-
-    def restore(self, row: int, placed: Mapping[str, int]) -> None:
-        """As in production, with what the rules for users look at."""
-        super().restore(row, placed)
-        self._for_users.restore(row, placed)
-
-    def facts_at(self, result: ChunkResult, candidate: Ints) -> JobFacts:
-        """As in production, with the jobs that the cycle has placed."""
-        found = super().facts_at(result, candidate)
-        now = self._facts_now(result.block, result.row)
-        moved = {name: getattr(now, name)[:, candidate] for name in MOVING_FACTS}
-        return dataclasses.replace(found, **moved)
-
-    def _facts_now(self, block: Block, row: int) -> Any:
-        """The facts of one chunk, (1, Q), with the jobs that the cycle has placed."""
-        facts, inside = cast(AnalysisFacts, block.facts), row - block.rows.start
-        if not self._has_moved(row):
-            return rows_of(facts, np.array([inside]))
-        queues = self.snapshot.queues.unified
-        placed = {name: counts[queues] for name, counts in self._for_users.of_row(row).items()}
-        return with_placed(facts, inside, self._placed[self._tag_codes[row]][queues], placed)
-
-    def _has_moved(self, row: int) -> bool:
-        return not self._independent and bool(self._moved[self._tag_codes[row]])
-
-    def _result(self, block: Block, row: int) -> ChunkResult:
-        if self._has_moved(row) and not self._blocked(row):
-            self._bring_up_to_date(block, row)
-        return super()._result(block, row)
-
-    def _bring_up_to_date(self, block: Block, row: int) -> None:
-        """Judge and weigh a chunk again by what moves: jobs placed since can only make queues drop out."""
-        inside, evaluation, filters = row - block.rows.start, block.evaluation, self.chain.filters
-        moving = [index for index, rule in enumerate(filters) if rule.name in MOVING]
-        tasks, facts = rows_of(self._columns, np.array([row])), self._facts_now(block, row)
-        facts.__dict__["initial"] = evaluation.left[[inside]]
-        rules = [filters[index] for index in moving]
-        again = evaluate(rules, tasks, self._candidates, facts, self._tunings, self._unusable)
-        self.faults.extend(again.faults)
-        # the indices are those of the few rules; behind them are those of rules that could not judge
-        codes = np.array([*moving, *(index + len(filters) for index in moving)], dtype=evaluation.reason.dtype)
-        dropped = np.flatnonzero(again.reason[0] >= 0)
-        evaluation.reason[inside, dropped] = codes[again.reason[0, dropped]]
-        evaluation.left[inside] = again.left[0]
-        if self._new:
-            self._weigh_again(block, row, tasks, facts)
-
-    def _weigh_again(self, block: Block, row: int, tasks: WorkTable, facts: AnalysisFacts) -> None:
-        inside = row - block.rows.start
-        left, (fixed,) = block.evaluation.left[[inside]], block.fixed
-        weight = np.ones(left.shape[1])
-        for rule, factor in zip(self.chain.weights, block.factors, strict=True):
-            if rule.name == NEW_WEIGHT_RULE and factor.shape == fixed.shape:
-                factor[inside] = self._new_weight(slice(row, row + 1), tasks, facts, left)[0]
-            weight *= np.broadcast_to(factor, fixed.shape)[inside]
-        fixed[inside] = weight

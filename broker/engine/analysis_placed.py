@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from broker.domain.analysis import AnalysisFacts
-from broker.domain.arrays import Floats, Ints
+from broker.domain.arrays import Bools, Floats, Ints
 from broker.domain.work import WorkTable
 from broker.engine.evaluate import RowsOf
 from broker.snapshot.snapshot import Snapshot
@@ -29,6 +29,7 @@ class PlacedForUsers:
         self._of_user: dict[tuple[str, str], Floats] = {}
         self._of_type: dict[tuple[str, str | None], Floats] = {}
         self._new_users: dict[str, Floats] = {}
+        self._present: dict[tuple[str, str], Bools] = {}
 
     def _keys(self, row: int) -> tuple[str, str]:
         return self._chunks.username[row] or "", self._chunks.gshare[row] or ""
@@ -50,11 +51,17 @@ class PlacedForUsers:
 
     def _count_user(self, user: str, share: str, at: Ints) -> None:
         """Count a user who had nothing at these queues before."""
-        before = self._snapshot.analysis.present.get((user, share), at[:0])
-        placed = self._of_user.get((user, share), self._none)
-        fresh = np.setdiff1d(at[placed[at] == 0], before)
-        if user and len(fresh):
-            self._new_users.setdefault(share, self._none.copy())[fresh] += 1
+        if not user:
+            return
+        present = self._present.get((user, share))
+        if present is None:
+            present = self._present[user, share] = np.zeros(len(self._none), dtype=np.bool_)
+            present[self._snapshot.analysis.present.get((user, share), at[:0])] = True
+        fresh = at[~present[at]]
+        if len(fresh):
+            # pseudo-queues of one queue are one place
+            self._new_users.setdefault(share, self._none.copy())[np.unique(fresh)] += 1
+            present[fresh] = True
 
     def of_row(self, row: int) -> dict[str, Floats]:
         """(U,) each: jobs of the chunk's user, of its type, and users that are new in its share."""
@@ -90,10 +97,11 @@ class PlacedForUsers:
 def with_placed(facts: AnalysisFacts, inside: int, of_share: Floats, placed: Mapping[str, Floats]) -> Any:
     """The facts of the chunk at ``inside``, with the jobs (Q,) that the cycle has placed; only what is read is made."""
     rows = RowsOf(facts, np.array([inside]))
+    own = slice(inside, inside + 1)
     rows.__dict__.update(
-        defined=facts.defined[[inside]] + of_share,
-        user_queued=facts.user_queued[[inside]] + placed[OF_USER],
-        queued_of_type=facts.queued_of_type[[inside]] + placed[OF_TYPE],
-        users=facts.users[[inside]] + placed[NEW_USERS],
+        defined=facts.defined[own] + of_share,
+        user_queued=facts.user_queued[own] + placed[OF_USER],
+        queued_of_type=facts.queued_of_type[own] + placed[OF_TYPE],
+        users=facts.users[own] + placed[NEW_USERS],
     )
     return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from broker.domain.analysis import LEAST_RUNNING, WAITING_TIMES
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation
 from broker.domain.facts import JobFacts
@@ -14,7 +15,6 @@ from broker.rules.contract import Filter, TuningView
 from broker.rules.observing import number
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
-TIMES, LEAST_RUNNING = 2.0, 20.0
 
 
 class QueueCap(Filter):
@@ -49,4 +49,4 @@ class QueueCap(Filter):
 
 
 def _limit(facts: JobFacts) -> Floats:
-    return np.asarray(TIMES * np.maximum(LEAST_RUNNING, of_analysis(facts).running_of_type))
+    return np.asarray(WAITING_TIMES * np.maximum(LEAST_RUNNING, of_analysis(facts).running_of_type))
