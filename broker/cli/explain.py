@@ -20,7 +20,7 @@ from broker.cli.task_answers import nucleus_answer
 from broker.domain.decisions import Decision
 from broker.domain.work_codec import WorkCorruptError, decode_placed, decode_work
 from broker.engine.analysis_chain import AnalysisChain
-from broker.engine.analysis_cycle import AnalysisCycle
+from broker.engine.analysis_cycle import THROTTLED, AnalysisCycle
 from broker.engine.chain import Chain, NucleusChain, RuleList
 from broker.engine.job_cycle import JobCycle
 from broker.engine.task_why_not import UNKNOWN_NUCLEUS
@@ -150,16 +150,21 @@ def _answers(
     try:
         if isinstance(chain, NucleusChain):
             return [nucleus_answer(decision, stored.record.work, snapshot, published, chain, queue, config)]
-        return _queue_answers(stored.record.work, snapshot, published, chain_of(decision.brokerage, config), queue)
+        # with quotas that could not be read, the agent's option said whether anything went
+        closed = decision.reason == f"{THROTTLED}quota_unknown"
+        rules = chain_of(decision.brokerage, config)
+        return _queue_answers(stored.record.work, snapshot, published, rules, queue, closed)
     except WorkCorruptError as error:
         raise NotReproducible(str(error), f"decision {stored.id}", "run the agent again, then ask") from error
 
 
-def _queue_answers(data: bytes, snapshot: Snapshot, published: Published, chain: Chain, queue: str) -> list[Answer]:
+def _queue_answers(
+    data: bytes, snapshot: Snapshot, published: Published, chain: Chain, queue: str, quota_closed: bool
+) -> list[Answer]:
     work, placed = decode_work(data), decode_placed(data)
     tuning = published.tuning(work.chunks.vo[0])
     cycle = (
-        AnalysisCycle(snapshot, work, tuning, chain)
+        AnalysisCycle(snapshot, work, tuning, chain, quota_closed=quota_closed)
         if isinstance(chain, AnalysisChain)
         else JobCycle(snapshot, work, tuning, chain)
     )

@@ -251,14 +251,15 @@ def test_jobs_for_groups_count_for_the_user_only_while_they_are_not_active(datab
         {"username": "bob"},
         config=[
             config_row("CAP_RUNNING_USER_JOBS", 1, component="prio_mgr"),
-            config_row("CAP_RUNNING_GROUP_JOBS", 6, component="prio_mgr"),
+            config_row("CAP_RUNNING_GROUP_JOBS", 5, component="prio_mgr"),
         ],
-        jobsactive4=grouped,
+        # those that a watchdog holds back wait as well
+        jobsactive4=grouped + user_jobs("BETA", 3000, "bob", activated=1, throttled=2),
         jobsdefined4=defined,
     )
     told = decisions(database, loaded, independent=True)
-    assert [one["outcome"] for one in told] == ["throttled", "brokered", "brokered"]
-    assert told[0]["throttle"]["figure"] == 3
+    assert [one["outcome"] for one in told] == ["throttled", "throttled", "throttled"]
+    assert [one["throttle"]["figure"] for one in told] == [3, 12, 3]
 
 
 def test_labels_and_merge_jobs_in_the_figures_of_the_stabilizer(database: Database) -> None:
