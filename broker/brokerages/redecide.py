@@ -23,8 +23,15 @@ from broker.brokerages.production_task import task_cycle
 from broker.brokerages.task_placing import place_tasks
 from broker.domain.arrays import Floats
 from broker.domain.decisions import Decision
-from broker.domain.task_work_codec import StoredTasks, joined_tasks
-from broker.domain.work_codec import Body, StoredWork, WorkCorruptError, joined_work, unpacked
+from broker.domain.task_work_codec import StoredTasks, joined_tasks, missing_task_columns
+from broker.domain.work_codec import (
+    Body,
+    StoredWork,
+    WorkCorruptError,
+    joined_work,
+    missing_columns,
+    unpacked,
+)
 from broker.engine.analysis_chain import AnalysisChain
 from broker.engine.analysis_cycle import NEW_WEIGHT, AnalysisCycle
 from broker.engine.chain import Chain, NucleusChain, RuleList
@@ -97,14 +104,28 @@ class TaskWorks:
 Works = JobWorks | TaskWorks
 
 
-def read_works(data: Sequence[bytes]) -> tuple[Works, ...]:
+def read_works(data: Sequence[bytes], *, older: bool = False) -> tuple[Works, ...]:
     """Stored work of one cycle, in the order in which it was decided: a part for each VO, as each has its own tuning.
 
+    Args:
+        data: the stored work.
+        older: it is of another engine version: columns that it does not have hold NULL, see :func:`columns_not_stored`.
+
     Raises:
-        WorkCorruptError: one of them is damaged, or of an engine with other columns.
+        WorkCorruptError: one of them is damaged, or has not the columns of this version.
     """
     bodies = [unpacked(one) for one in data]
-    return tuple(_read(vo, list(together)) for vo, together in groupby(bodies, _vo_of))
+    return tuple(_read(vo, list(together), older) for vo, together in groupby(bodies, _vo_of))
+
+
+def columns_not_stored(data: bytes) -> tuple[str, ...]:
+    """The columns of this version that stored work does not have.
+
+    Raises:
+        WorkCorruptError: it is damaged.
+    """
+    body = unpacked(data)
+    return missing_task_columns(body) if "tasks" in body else missing_columns(body)
 
 
 def _vo_of(body: Body) -> str | None:
@@ -115,10 +136,10 @@ def _vo_of(body: Body) -> str | None:
     return None if vo is None else str(vo)
 
 
-def _read(vo: str | None, bodies: list[Body]) -> Works:
+def _read(vo: str | None, bodies: list[Body], older: bool) -> Works:
     if "tasks" in bodies[0]:
-        return TaskWorks(vo, joined_tasks(bodies))
-    return JobWorks(vo, joined_work(bodies))
+        return TaskWorks(vo, joined_tasks(bodies, fill=older))
+    return JobWorks(vo, joined_work(bodies, fill=older))
 
 
 def redecide(

@@ -13,6 +13,7 @@ import typer
 from rich.progress import track
 
 from broker import __version__
+from broker.brokerages.redecide import columns_not_stored
 from broker.cli.context import open_store, settings_of
 from broker.cli.deciding_again import Replayer, replayed_file
 from broker.cli.moments import duration, moment_of, until
@@ -105,6 +106,7 @@ class _Report:
         if origin.engine != __version__ and origin.engine not in self._engines:
             self._engines.add(origin.engine)
             remark(f"decided by version {origin.engine or 'unknown'}; decided again with the rules of {__version__}")
+            _tell_columns(results[0])
         counted = Counter(_state(one) for one in results)
         self._counts += counted
         for fault in dict.fromkeys(one.fault for one in results if one.fault):
@@ -133,6 +135,14 @@ class _Report:
         remark(told)
         if self._counts["different"] or self._counts["unreadable"]:
             raise typer.Exit(FAILED)
+
+
+def _tell_columns(one: Replayed) -> None:
+    """Which columns the other version did not store."""
+    if one.stored.record.work is not None and not one.fault:
+        missing = columns_not_stored(one.stored.record.work)
+        if missing:
+            remark(f"columns that it did not store count as NULL: {', '.join(missing)}")
 
 
 def _state(one: Replayed) -> str:

@@ -159,8 +159,8 @@ def _remaining(tasks: AssigningTable, nuclei: Texts, all_work: Floats, share_wor
     )
 
 
-def joined_tasks(bodies: Sequence[Body]) -> StoredTasks:
-    """The tasks of several bodies, in this order, as one work.
+def joined_tasks(bodies: Sequence[Body], *, fill: bool = False) -> StoredTasks:
+    """The tasks of several bodies, in this order, as one work; with ``fill`` columns that are missing hold NULL.
 
     Raises:
         WorkCorruptError: a body is damaged, or of an engine with other columns; the message names the column.
@@ -174,15 +174,29 @@ def joined_tasks(bodies: Sequence[Body]) -> StoredTasks:
         hint = {name: joined_columns(hints, name) for name, _ in _HINT_TABLES}
         hint["inputs"]["chunk"] = shifted(hints, ("inputs", "chunk"), ("chunks", "jeditaskid"))
         hint["replicas"]["input"] = shifted(hints, ("replicas", "input"), ("inputs", "chunk"))
-        read = {name: table_of(kind, tables[name]) for name, kind in _TABLES if name != "remaining"}
+        read = {name: table_of(kind, tables[name], fill=fill) for name, kind in _TABLES if name != "remaining"}
         work = TaskWork(
             **read,
             remaining=_nothing_remains(),
-            hint=Work(*(table_of(kind, hint[name]) for name, kind in _HINT_TABLES)),
+            hint=Work(*(table_of(kind, hint[name], fill=fill) for name, kind in _HINT_TABLES)),
         )
         return StoredTasks(work, tuple(map(_share_work, bodies)), tuple(map(_placed, bodies)))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
+
+
+def missing_task_columns(body: Body) -> tuple[str, ...]:
+    """Columns of tasks and their hints that a body does not have: it is of an engine that did not have them yet."""
+    tables = [(body.get(name), kind) for name, kind in _TABLES if name != "remaining"]
+    hint = body.get("hint")
+    tables += [(hint.get(name), kind) for name, kind in _HINT_TABLES] if isinstance(hint, dict) else []
+    return tuple(
+        field.name
+        for table, kind in tables
+        if isinstance(table, dict)
+        for field in dataclasses.fields(kind)
+        if field.name not in table
+    )
 
 
 def _share_work(body: Body) -> dict[str, float]:

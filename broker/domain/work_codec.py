@@ -120,19 +120,24 @@ def unpacked(data: bytes) -> Body:
     return body
 
 
-def joined_work(bodies: Sequence[Body]) -> StoredWork:
+def joined_work(bodies: Sequence[Body], *, fill: bool = False) -> StoredWork:
     """The chunks of several bodies, in this order, as one work. All of them have columns of analysis, or none has.
+
+    With ``fill`` columns that are missing hold NULL, as in work of an engine that did not have them yet.
 
     Raises:
         WorkCorruptError: a body is damaged, or of an engine with other columns; the message names the column.
     """
     try:
-        chunks = table_of(WorkTable, joined_columns(bodies, "c"))
+        chunks = table_of(WorkTable, joined_columns(bodies, "c"), fill=fill)
         inputs, replicas = joined_columns(bodies, "i"), joined_columns(bodies, "r")
         inputs["chunk"] = shifted(bodies, ("i", "chunk"), ("c", "jeditaskid"))
         replicas["input"] = shifted(bodies, ("r", "input"), ("i", "datasetid"))
-        wishes = table_of(AnalysisWork, joined_columns(bodies, "a")) if any("a" in body for body in bodies) else None
-        work = Work(chunks, table_of(InputTable, inputs), table_of(ReplicaTable, replicas), wishes=wishes)
+        wishes = None
+        if any("a" in body for body in bodies):
+            wishes = table_of(AnalysisWork, joined_columns(bodies, "a"), fill=fill)
+        tables = table_of(InputTable, inputs, fill=fill), table_of(ReplicaTable, replicas, fill=fill)
+        work = Work(chunks, *tables, wishes=wishes)
         return StoredWork(work, tuple(map(_placed, bodies)), tuple(body.get("cut") for body in bodies))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
@@ -167,19 +172,21 @@ def _placed(body: Body) -> dict[str, int]:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
 
 
-def table_of(kind: type[TableT], columns: dict[str, list[Any]]) -> TableT:
-    """The table of columns that :func:`plain_columns` gave.
+def table_of(kind: type[TableT], columns: dict[str, list[Any]], *, fill: bool = False) -> TableT:
+    """The table of columns that :func:`plain_columns` gave; with ``fill`` a column that is missing holds NULL.
 
     Raises:
         WorkCorruptError: a column is missing, or not as long as the others.
     """
     arrays = {}
+    size = len(next(iter(columns.values()), []))
     for field in dataclasses.fields(cast(Any, kind)):
         if LATER in field.metadata and field.name not in columns:
             columns = columns | {field.name: [field.metadata[LATER]] * _rows_of(columns)}
-        if field.name not in columns:
+        if field.name not in columns and not fill:
             raise WorkCorruptError(f"the stored work has no column {field.name}: it is of another engine version")
-        arrays[field.name] = _column(str(field.type), columns[field.name])
+        values = columns.get(field.name, [_NULL.get(str(field.type))] * size)
+        arrays[field.name] = _column(str(field.type), values)
     if len({len(column) for column in arrays.values()}) > 1:
         raise WorkCorruptError("the stored work of a decision has columns of different lengths")
     return kind(**arrays)
@@ -187,6 +194,22 @@ def table_of(kind: type[TableT], columns: dict[str, list[Any]]) -> TableT:
 
 def _rows_of(columns: dict[str, list[Any]]) -> int:
     return max((len(column) for column in columns.values()), default=0)
+
+
+#: What stands for NULL in a column of which nothing is stored, where it is not None.
+_NULL: Mapping[str, int | bool] = {"Ints": 0, "Bools": False}
+
+
+def missing_columns(body: Body) -> tuple[str, ...]:
+    """Columns of chunks that a body does not have: it is of an engine that did not have them yet."""
+    tables = (("c", WorkTable), ("i", InputTable), ("r", ReplicaTable), ("a", AnalysisWork))
+    return tuple(
+        field.name
+        for name, kind in tables
+        if isinstance(body.get(name), dict)
+        for field in dataclasses.fields(kind)
+        if field.name not in body[name]
+    )
 
 
 def _column(type_name: str, values: list[Any]) -> Any:

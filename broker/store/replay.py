@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from broker import __version__
 from broker.brokerages.redecide import Redecided, Rules, TuningOf, read_works, redecide
 from broker.domain.decisions import Decision
 from broker.domain.work_codec import WorkCorruptError
@@ -105,12 +106,16 @@ def replay(
     return [found[one.id] for one in decisions]
 
 
+def _is_older(stored: StoredDecision) -> bool:
+    return stored.origin.engine != __version__
+
+
 def _fault(stored: StoredDecision) -> str:
     """Why the work of a decision cannot be read, empty if it can."""
     if stored.record.work is None:
         return "it was stored without its work"
     try:
-        read_works([stored.record.work])
+        read_works([stored.record.work], older=_is_older(stored))
     except WorkCorruptError as error:
         return str(error)
     return ""
@@ -119,7 +124,7 @@ def _fault(stored: StoredDecision) -> str:
 def _replay(
     decisions: Sequence[StoredDecision], snapshot: Snapshot, tuning_of: TuningOf, rules: Rules, whole: bool
 ) -> list[Replayed]:
-    works = read_works([one.record.work or b"" for one in decisions])
+    works = read_works([one.record.work or b"" for one in decisions], older=_is_older(decisions[0]))
     seed, given = decisions[0].origin.seed, [dict(one) for part in works for one in part.stored.placed]
     placed = given
     if whole:

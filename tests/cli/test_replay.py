@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -160,6 +161,21 @@ def test_another_engine_version_is_told_and_todays_rules_decide(jobs: Database, 
     change(jobs, "UPDATE broker.decisions SET reason = 'as it was then'")
     done = broker("replay", str(ids(jobs)[0]), "--json")
     assert done.status == 1 and done.document["engine"] == "0.0.1" and "version 0.0.1" in done.err
+
+
+def test_columns_that_an_older_version_did_not_store_count_as_null(jobs: Database, broker: Command) -> None:
+    first = ids(jobs)[0]
+    with jobs.begin() as connection:
+        work = connection.execute(sa.text(f"SELECT work FROM broker.decisions WHERE id = {first}")).scalar_one()
+        body = json.loads(zlib.decompress(bytes(work)))
+        del body["c"]["taken_back"], body["c"]["jumbo"], body["i"]["catalogued"]
+        data = zlib.compress(json.dumps(body).encode())
+        connection.execute(sa.text(f"UPDATE broker.decisions SET work = :work WHERE id = {first}"), {"work": data})
+    done = broker("replay", str(first), "--json")
+    assert done.status == 1 and "no column" in done.document["fault"]
+    change(jobs, "UPDATE broker.decisions SET engine = '0.0.1'")
+    done = broker("replay", str(first), "--json")
+    assert not done.document["fault"] and "count as NULL: jumbo, taken_back, catalogued" in done.err
 
 
 def test_jobs_that_were_not_written_are_no_difference(jobs: Database, broker: Command) -> None:
