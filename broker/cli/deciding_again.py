@@ -97,8 +97,13 @@ class NothingDecidedInFile(Refused):
     """A snapshot file without decisions."""
 
 
-def replayed_file(path: Path, config: Path | None = None) -> Iterator[list[Replayed]]:
+def replayed_file(path: Path, config: Path | None = None, *, whole: bool = True) -> Iterator[list[Replayed]]:
     """The decisions of a snapshot file against those made again, cycle by cycle.
+
+    Args:
+        path: of the file.
+        config: folder with configuration files of the operator's own.
+        whole: what a cycle places must add up; without it each decision is made by itself.
 
     Raises:
         BadScenario: the file cannot be read.
@@ -119,4 +124,4 @@ def replayed_file(path: Path, config: Path | None = None) -> Iterator[list[Repla
             yield [Replayed(one, fault=fault) for one in cycle.decisions]
         else:
             rules = rules_in_force(cycle.brokerage, config)
-            yield replay(cycle.decisions, snapshot, tuning.tuning, rules)
+            yield replay(cycle.decisions, snapshot, tuning.tuning, rules, whole=whole)

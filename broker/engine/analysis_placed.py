@@ -82,7 +82,7 @@ class PlacedForUsers:
         }
 
     def restore(self, row: int, told: Mapping[str, int]) -> None:
-        """Let what :meth:`told` said be placed."""
+        """Let exactly what :meth:`told` said be placed, whatever was placed here."""
         user, share = self._keys(row)
         tables = {
             OF_USER: self._of_user.setdefault((user, share), self._none.copy()),
@@ -91,7 +91,7 @@ class PlacedForUsers:
         }
         for queue, name in enumerate(self._snapshot.unified.name.tolist()):
             for mark, table in tables.items():
-                table[queue] += told.get(f"{name}{mark}", 0)
+                table[queue] = told.get(f"{name}{mark}", 0)
 
 
 def with_placed(facts: AnalysisFacts, inside: int, of_share: Floats, placed: Mapping[str, Floats]) -> Any:

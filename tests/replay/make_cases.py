@@ -23,18 +23,39 @@ from broker.store.migrate import upgrade
 CASES = Path(__file__).parent / "cases"
 SEED = 11
 
-HUGE = "UPDATE {panda}.jedi_tasks SET ramcount = 900000 WHERE jeditaskid % 13 = 0"
+#: What the grids have none of: queues that are closed, or for short, long or pledged jobs; unusual tasks; a nucleus that
+#: is down; input on tape; queues that lost jobs. Queues and datasets are chosen by a digit of the hash of their name.
+VARIETY = (
+    *(
+        "UPDATE {panda}.schedconfig_json SET data = jsonb_set(data::jsonb, '{{" + field + "}}', '" + value + "') "
+        "WHERE md5(panda_queue) LIKE '" + digit + "%'"
+        for digit, field, value in (
+            ("a", "status", '"brokeroff"'),
+            ("b", "mintime", "90000"),
+            ("c", "maxtime", "20000"),
+            ("d", "pledgedcpu", "-1"),
+            ("e", "jobseed", '"es"'),
+        )
+    ),
+    "UPDATE {panda}.jedi_tasks SET ramcount = 900000 WHERE jeditaskid % 13 = 0",
+    "UPDATE {panda}.jedi_tasks SET eventservice = 1 WHERE jeditaskid % 13 = 1",
+    "UPDATE {panda}.jedi_tasks SET cputime = 900000 WHERE jeditaskid % 13 = 2",
+    "UPDATE {panda}.jedi_tasks SET walltime = NULL, cputime = NULL WHERE jeditaskid % 13 = 3",
+    "UPDATE {panda}.site SET state = 'DOWN' WHERE site_name = 'SITE-0003'",
+    "UPDATE broker.dataset_replicas SET is_tape = true WHERE md5(name) LIKE 'a%'",
+    "INSERT INTO broker.rebrokered_from SELECT jeditaskid, datasetid, panda_queue, '2026-08-01T11:00:00Z' "
+    "FROM {panda}.jedi_datasets, {panda}.schedconfig_json WHERE jeditaskid % 13 = 4 AND md5(panda_queue) LIKE 'f%'",
+)
 #: Users with work of their own that counts, one of them with more than his share.
 USERS = (
     *GIVE_TO_USERS,
-    HUGE,
     "UPDATE {panda}.jedi_tasks SET workinggroup = NULL",
     "UPDATE {panda}.jobsactive4 SET produsername = 'user1', prodsourcelabel = 'user' WHERE pandaid % 3 = 0",
 )
 SCENARIOS: dict[str, tuple[ColumnScenario, tuple[str, ...]]] = {
-    "production_job": (make_scenario(60, 90, 1500, seed=3), (HUGE,)),
-    "analysis_job": (make_scenario(60, 90, 1500, seed=4), USERS),
-    "production_task": (make_assigning_scenario(40, 12, 90, seed=5), (HUGE,)),
+    "production_job": (make_scenario(90, 90, 2000, seed=3), ()),
+    "analysis_job": (make_scenario(90, 90, 2000, seed=4), USERS),
+    "production_task": (make_assigning_scenario(60, 12, 90, seed=5), ()),
 }
 
 
@@ -57,7 +78,7 @@ def make(brokerage: str, scenario: ColumnScenario, changes: tuple[str, ...], ser
         upgrade(database)
         with database.begin() as connection:
             scenario.copy_into(Database.raw(connection), database.names)
-            for statement in changes:
+            for statement in (*VARIETY, *changes):
                 connection.execute(sa.text(statement.format(panda=database.names.panda)))
         broker(database, "config", "set", "CAP_RUNNING_USER_JOBS", "20", "--vo", "atlas", "--reason", "a case")
         broker(database, "run", brokerage, "--at", scenario.now, "--seed", str(SEED), "--json")

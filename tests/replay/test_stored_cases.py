@@ -16,9 +16,10 @@ def test_every_brokerage_has_a_case() -> None:
     assert {case.name.split(".")[0] for case in CASES} == {"production_task", "production_job", "analysis_job"}
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["whole cycles", "each by itself"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_stored_case_is_decided_again_exactly(case: Path) -> None:
-    results = [one for cycle in replayed_file(case) for one in cycle]
+def test_a_stored_case_is_decided_again_exactly(case: Path, whole: bool) -> None:
+    results = [one for cycle in replayed_file(case, whole=whole) for one in cycle]
     outcomes = {one.stored.record.decision.outcome for one in results}
     assert len(results) >= 40 and {"brokered", "pending"} <= outcomes
     told = [f"{one.stored.id}: {one.fault or one.differences[:3]}" for one in results if not one.identical]
