@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker import __version__
-from broker.brokerages.redecide import Redecided, Rules, TuningOf, read_works, redecide
+from broker.brokerages.redecide import JobWorks, Redecided, Rules, TuningOf, read_works, redecide
 from broker.domain.decisions import Decision
 from broker.domain.work_codec import WorkCorruptError
 from broker.snapshot.snapshot import Snapshot
@@ -115,7 +115,8 @@ def _fault(stored: StoredDecision) -> str:
     if stored.record.work is None:
         return "it was stored without its work"
     try:
-        read_works([stored.record.work], older=_is_older(stored))
+        for part in read_works([stored.record.work], older=_is_older(stored)):
+            _ = part.work if isinstance(part, JobWorks) else None  # how it is cut is read when it is asked for
     except WorkCorruptError as error:
         return str(error)
     return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -54,6 +54,27 @@ def change(database: Database, statement: str) -> None:
 def ids(database: Database) -> list[int]:
     with database.begin() as connection:
         return list(connection.execute(sa.text("SELECT id FROM broker.decisions ORDER BY id")).scalars())
+
+
+Damage = Callable[[dict[str, Any]], bytes | None]
+
+
+def work_of(database: Database, decision: int) -> dict[str, Any]:
+    """The stored work of a decision, unpacked."""
+    with database.begin() as connection:
+        statement = sa.text("SELECT work FROM broker.decisions WHERE id = :id")
+        body: dict[str, Any] = json.loads(zlib.decompress(connection.execute(statement, {"id": decision}).scalar_one()))
+    return body
+
+
+def packed(body: dict[str, Any]) -> bytes:
+    return zlib.compress(json.dumps(body).encode())
+
+
+def store_work(database: Database, decision: int, work: bytes | None) -> None:
+    with database.begin() as connection:
+        statement = sa.text("UPDATE broker.decisions SET work = :work WHERE id = :id")
+        connection.execute(statement, {"work": work, "id": decision})
 
 
 def told(out: str) -> list[dict[str, Any]]:
@@ -144,10 +165,19 @@ def test_what_is_lost_or_corrupt_is_named(jobs: Database, broker: Command, state
     assert alone.status == 1 and fault in alone.err
 
 
-@pytest.mark.parametrize(("work", "fault"), [("NULL", "without its work"), ("'broken'", "cannot be read")])
-def test_work_that_is_lost_spares_the_others(jobs: Database, broker: Command, work: str, fault: str) -> None:
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [
+        (lambda body: None, "without its work"),
+        (lambda body: b"broken", "cannot be read"),
+        (lambda body: packed(body | {"c": {}}), "no column vo"),
+        (lambda body: packed(body | {"cut": {}}), "how a stored chunk is cut cannot be read"),
+        (lambda body: packed(body | {"placed": {"BETA": "many"}}), "cannot be read"),
+    ],
+)
+def test_work_that_is_lost_spares_the_others(jobs: Database, broker: Command, damage: Damage, fault: str) -> None:
     first, second, third = ids(jobs)
-    change(jobs, f"UPDATE broker.decisions SET work = {work} WHERE id = {first}")
+    store_work(jobs, first, damage(work_of(jobs, first)))
     done = broker("replay", "--last", "24h", "--json")
     assert done.status == 1 and "2 identical, 0 different, 1 unreadable" in done.err
     found = {one["decision"]: one for one in told(done.out)}
@@ -165,12 +195,9 @@ def test_another_engine_version_is_told_and_todays_rules_decide(jobs: Database, 
 
 def test_columns_that_an_older_version_did_not_store_count_as_null(jobs: Database, broker: Command) -> None:
     first = ids(jobs)[0]
-    with jobs.begin() as connection:
-        work = connection.execute(sa.text(f"SELECT work FROM broker.decisions WHERE id = {first}")).scalar_one()
-        body = json.loads(zlib.decompress(bytes(work)))
-        del body["c"]["taken_back"], body["c"]["jumbo"], body["i"]["catalogued"]
-        data = zlib.compress(json.dumps(body).encode())
-        connection.execute(sa.text(f"UPDATE broker.decisions SET work = :work WHERE id = {first}"), {"work": data})
+    body = work_of(jobs, first)
+    del body["c"]["taken_back"], body["c"]["jumbo"], body["i"]["catalogued"]
+    store_work(jobs, first, packed(body))
     done = broker("replay", str(first), "--json")
     assert done.status == 1 and "no column" in done.document["fault"]
     change(jobs, "UPDATE broker.decisions SET engine = '0.0.1'")

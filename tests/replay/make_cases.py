@@ -23,8 +23,8 @@ from broker.store.migrate import upgrade
 CASES = Path(__file__).parent / "cases"
 SEED = 11
 
-#: What the grids have none of: queues that are closed, or for short, long or pledged jobs; unusual tasks; a nucleus that
-#: is down; input on tape; queues that lost jobs. Queues and datasets are chosen by a digit of the hash of their name.
+#: What the grids have none of: queues that are closed, or for short, long or pledged jobs; unusual tasks; a nucleus
+#: that is down; input on tape; queues that lost jobs. Queues and datasets are chosen by the hash of their names.
 VARIETY = (
     *(
         "UPDATE {panda}.schedconfig_json SET data = jsonb_set(data::jsonb, '{{" + field + "}}', '" + value + "') "
