@@ -1,4 +1,4 @@
-"""The agent that removes SubmitPools that nobody uses any more."""
+"""The agent that removes SubmitPools that nobody uses any more, and what tasks asked for that are gone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field
 from agents.base import Agent, AgentOptions, CycleContext, CycleReport
 from agents.placement_writing import LIMITS
 from broker.store import leases
-from broker.store.pool_cleanup import remove_unused, unused
+from broker.store.pool_cleanup import forget_requirements, remove_unused, unused
 
 
 class SubmitPoolCleanupOptions(AgentOptions):
@@ -31,6 +31,7 @@ class SubmitPoolCleanupAgent(Agent[SubmitPoolCleanupOptions]):
 
     def cycle(self, context: CycleContext) -> CycleReport:
         """Remove them once."""
+        forgotten = 0
         grace, names = timedelta(seconds=self.options.grace_s), context.database.names
         if context.lease is None or not context.request.writes:
             with context.database.read_snapshot() as connection:
@@ -39,9 +40,10 @@ class SubmitPoolCleanupAgent(Agent[SubmitPoolCleanupOptions]):
             with context.database.begin() as connection:
                 connection.execute(LIMITS)
                 leases.fence(connection, context.lease)
+                forgotten = forget_requirements(connection, names)
                 gone = remove_unused(connection, names, context.now, grace)
                 leases.fence(connection, context.lease, closing=True)
         if context.request.tell is not None:
             for pool in gone:
                 context.request.tell({"pool": pool, "removed": context.request.writes})
-        return CycleReport({"removed": len(gone)})
+        return CycleReport({"removed": len(gone), "forgotten": forgotten})

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Ints, Texts
+from broker.domain.arrays import Bools, Ints, Texts, distinct
 from broker.domain.asked_places import AskedPlaces
 
 
@@ -24,28 +24,38 @@ class PoolTable:
     pool: Texts
     members: Texts
 
-    @cached_property
-    def _members_of(self) -> dict[str | None, str | None]:
-        return dict(zip(self.pool.tolist(), self.members.tolist(), strict=True))
-
     def admitted(self, asked: AskedPlaces, own_sites: Texts) -> tuple[Bools, Bools]:
         """For each unified queue whether it has a place at the sites asked for, and one of the pool there.
 
         ``own_sites`` (U,): the site of each queue, which counts where nothing is known of its places.
         """
-        at_site = np.array([asked.admits(site) for site in own_sites.tolist()], dtype=np.bool_)
+        right = _admitted_sites(asked, *self._sites)
+        at_site = _admitted_sites(asked, *distinct(own_sites))
         at_site[self.unified] = False
-        right = np.array([asked.admits(site) for site in self.site.tolist()], dtype=np.bool_)
         at_site[self.unified[right]] = True
         if asked.pool is None:
             return at_site, at_site
         in_pool = np.zeros(len(own_sites), dtype=np.bool_)
-        in_pool[self.unified[right & np.isin(self.number, self._numbers(asked.pool))]] = True
+        members = self._places_of(asked.pool)
+        in_pool[self.unified[members[right[members]]]] = True
         return at_site, in_pool
 
-    def _numbers(self, pool: str) -> Ints:
+    @cached_property
+    def _sites(self) -> tuple[list[str | None], Ints]:
+        return distinct(self.site)
+
+    @cached_property
+    def _members_of(self) -> dict[str | None, str | None]:
+        return dict(zip(self.pool.tolist(), self.members.tolist(), strict=True))
+
+    def _places_of(self, pool: str) -> Ints:
+        """Positions of the places that are eligible for a pool."""
         members = self._members_of.get(pool)
-        return np.array(members.split(",") if members else [], dtype=np.int64)
+        return np.flatnonzero(np.isin(self.number, np.array(members.split(",") if members else [], dtype=np.int64)))
+
+
+def _admitted_sites(asked: AskedPlaces, sites: list[str | None], code: Ints) -> Bools:
+    return np.array([asked.admits(site) for site in sites], dtype=np.bool_)[code]
 
 
 def _nothing() -> PoolTable:

@@ -26,6 +26,10 @@ _DELETE = f"""
     SELECT pool_id FROM gone"""  # noqa: S608 - constants
 _COUNT = "SELECT pool.pool_id FROM broker.submit_pools AS pool WHERE" + _UNUSED  # noqa: S608 - constants
 
+_FORGET = """
+    DELETE FROM broker.task_requirements AS asked
+    WHERE NOT EXISTS (SELECT FROM {panda}.jedi_tasks AS task WHERE task.jeditaskid = asked.jeditaskid)"""
+
 
 def remove_unused(connection: sa.Connection, names: Names, now: datetime, grace: timedelta) -> list[str]:
     """Remove pools that no job waits for and no task that goes on asks for, unused for ``grace`` or longer; which."""
@@ -35,6 +39,11 @@ def remove_unused(connection: sa.Connection, names: Names, now: datetime, grace:
 def unused(connection: sa.Connection, names: Names, now: datetime, grace: timedelta) -> list[str]:
     """The pools that :func:`remove_unused` would remove."""
     return sorted(connection.execute(sa.text(names.sql(_COUNT)), _values(now, grace)).scalars())
+
+
+def forget_requirements(connection: sa.Connection, names: Names) -> int:
+    """Remove what tasks asked for that are not on record any more; of how many tasks."""
+    return connection.execute(sa.text(names.sql(_FORGET))).rowcount
 
 
 def _values(now: datetime, grace: timedelta) -> dict[str, object]:

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+import numpy as np
 import sqlalchemy as sa
 
 from broker.snapshot.build_pools import MEMBER_COLUMNS, MEMBERS, PLACE_COLUMNS, PLACES
 from broker.snapshot.raw import RawSource, Rows
+from broker.store.integer_copy import integers_of
 
 _OF_QUEUE = sa.text("""
     SELECT pool.pool_id FROM broker.resource_queues AS known
@@ -35,9 +37,11 @@ _QUEUES = sa.text("""
 
 _PLACES = "SELECT number, site, ce, queue, panda_queue FROM broker.resource_queues ORDER BY number"
 _MEMBERS = """
-    SELECT pool.pool_id, string_agg(link.queue::text, ',' ORDER BY link.queue)
-    FROM broker.submit_pools AS pool LEFT JOIN broker.submit_pool_links AS link ON link.pool = pool.number
-    GROUP BY pool.pool_id ORDER BY pool.pool_id"""
+    SELECT pool.pool_id, link.queues
+    FROM broker.submit_pools AS pool
+    LEFT JOIN (SELECT pool, array_send(array_agg(queue)) AS queues FROM broker.submit_pool_links GROUP BY pool) AS link
+        ON link.pool = pool.number
+    ORDER BY pool.pool_id"""
 _REFRESHED = """
     SELECT coalesce((SELECT refreshed_at FROM broker.submit_pool_refreshes),
                     (SELECT min(coalesce(refreshed_at, created_at)) FROM broker.submit_pools))
@@ -133,7 +137,12 @@ def read_source(connection: sa.Connection) -> RawSource:
     """The mapping as a source of the snapshot, as old as the last refresh; without pools it has no age."""
     tables = {
         PLACES: Rows(PLACE_COLUMNS, tuple(tuple(row) for row in connection.exec_driver_sql(_PLACES))),
-        MEMBERS: Rows(MEMBER_COLUMNS, tuple(tuple(row) for row in connection.exec_driver_sql(_MEMBERS))),
+        MEMBERS: Rows(MEMBER_COLUMNS, tuple(_members(*row) for row in connection.exec_driver_sql(_MEMBERS))),
     }
     newest: datetime | None = connection.exec_driver_sql(_REFRESHED).scalar()
     return RawSource("pools", tables, newest)
+
+
+def _members(pool: str, queues: bytes | None) -> tuple[str, str | None]:
+    """A pool with the rising numbers of its queues, with commas: the same whatever the order of reading."""
+    return pool, None if queues is None else ",".join(map(str, np.sort(integers_of([bytes(queues)])).tolist()))

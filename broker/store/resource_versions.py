@@ -22,6 +22,11 @@ _CHECKSUM = sa.text("SELECT checksum, origin FROM broker.resource_versions ORDER
 _PUBLISH = sa.text("""
     INSERT INTO broker.resource_versions (checksum, published_at, origin, kind, content)
     VALUES (:checksum, :published_at, :origin, :kind, :content)""")
+#: Versions that are kept.
+KEPT_VERSIONS = 20
+_FORGET = sa.text("""
+    DELETE FROM broker.resource_versions
+    WHERE id <= (SELECT id FROM broker.resource_versions ORDER BY id DESC OFFSET :kept LIMIT 1)""")
 _ONE_AT_A_TIME = sa.text("LOCK TABLE broker.resource_versions IN SHARE ROW EXCLUSIVE MODE")
 
 
@@ -108,6 +113,7 @@ def publish(connection: sa.Connection, text: ResourceText, now: datetime) -> boo
         return False
     values = {"checksum": text.checksum, "published_at": now, "origin": text.origin}
     connection.execute(_PUBLISH, values | {"kind": text.kind, "content": text.content})
+    connection.execute(_FORGET, {"kept": KEPT_VERSIONS})
     return True
 
 

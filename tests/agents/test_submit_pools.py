@@ -175,6 +175,16 @@ def test_a_pool_is_kept_for_a_task_that_goes_on(database: Database) -> None:
     assert rows(database, "SELECT pool_id, queue_count FROM broker.submit_pools") == [(pool_for(Memory=1).pool_id, 3)]
 
 
+def test_what_tasks_asked_for_is_forgotten_with_them(database: Database) -> None:
+    registered(database, Memory=1)
+    add_task(database, 1)
+    with database.begin() as connection:
+        for task in (1, 2):
+            attach(connection, task, pool_for(Memory=1), Asked())
+    assert run(database, "submit_pool_cleanup", 9000)[0].counts == {"removed": 0, "forgotten": 1}
+    assert rows(database, "SELECT jeditaskid FROM broker.task_requirements") == [(1,)]
+
+
 def waits_for_a_lock(database: Database) -> bool:
     with database.read_snapshot() as connection:
         return bool(connection.exec_driver_sql("SELECT count(*) FROM pg_locks WHERE NOT granted").scalar())

@@ -16,7 +16,7 @@ from broker.store.pool_registration import (
     register,
     restore_missing,
 )
-from broker.store.resource_versions import BadResources, ResourceText, current, publish
+from broker.store.resource_versions import KEPT_VERSIONS, BadResources, ResourceText, current, publish
 from tests.conftest import TestServer
 from tests.store.pool_grid import (
     PLACES,
@@ -163,3 +163,9 @@ def test_versions_of_the_resources(database: Database) -> None:
         version = current(connection)
     assert version is not None
     assert (version.id, version.published_at, len(version.said.resources.queues)) == (3, at(12), 3)
+
+
+def test_old_versions_of_the_resources_are_forgotten(database: Database) -> None:
+    for number in range(KEPT_VERSIONS + 2):
+        publish_places(database, {f"SITE_{number}": {}})
+    assert rows(database, "SELECT min(id), max(id) FROM broker.resource_versions") == [(3, KEPT_VERSIONS + 2)]
