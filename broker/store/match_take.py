@@ -40,12 +40,12 @@ SELECT queue.id, queue.vo, queue.owner, queue.owner_group, queue.panda_queue, qu
     queue.cputime_class_s, queue.pool_id, queue.weight,
     array_agg(level.priority ORDER BY level.priority), array_agg(level.first_position ORDER BY level.priority)
 FROM broker.task_queues AS queue JOIN broker.task_queue_levels AS level ON level.task_queue = queue.id
-WHERE {where} GROUP BY queue.id ORDER BY queue.id"""
+WHERE {where} AND EXISTS (
+    SELECT FROM broker.waiting_jobs AS job WHERE job.task_queue = queue.id AND job.priority = level.priority
+      AND job.position >= level.first_position)
+GROUP BY queue.id ORDER BY queue.id"""
 _HERE = _QUEUES.format(where="(queue.panda_queue = %(panda_queue)s OR queue.panda_queue IS NULL)")
 _EVERYWHERE = _QUEUES.format(where="true")
-_HOLDING = """
-SELECT id FROM unnest(%(ids)s::bigint[]) AS given (id)
-WHERE EXISTS (SELECT FROM broker.waiting_jobs AS job WHERE job.task_queue = given.id)"""
 # One statement, one transaction. A row that another matcher holds is passed over; one whose job is not activated any
 # more is removed without a job.
 _TAKE = """
@@ -169,14 +169,12 @@ class Matcher:
         return self._read(pilot, now, _HERE).pools
 
     def _why_nothing(self, view: _View, pilot: Pilot) -> NoMatch:
-        """The reasons of the task queues that still hold jobs."""
-        found = self._cursor.execute(_HOLDING, {"ids": view.queues.id.tolist()}).fetchall()
-        holding = np.isin(view.queues.id, [row[0] for row in found])
+        """The reasons of the task queues, which held jobs when the view was read."""
         reasons = judge(view.queues, pilot, view.panda_queue, view.pools)
         # the pilot has enough for some jobs of the class, but those that are left need more
         too_long = (reasons == MATCHES) & (view.queues.cputime_class_s > (pilot.cputime_s or 0))
         reasons[too_long] = FIELDS.index("cpu_time")
-        return NoMatch(view.panda_queue, *no_match(reasons[holding]))
+        return NoMatch(view.panda_queue, *no_match(reasons))
 
     def _try(self, view: _View, pilot: Pilot, now: datetime) -> Match | None:
         fitting = view.fitting(pilot)
@@ -211,6 +209,8 @@ class Matcher:
         while True:
             row = self._cursor.execute(self._take, {**values, "first": first}).fetchone()
             if row is None:
+                if not view.queues.cputime_class_s[queue]:  # nobody finds more there than this pilot
+                    del view.levels[queue][level.priority]
                 return None
             pandaid, first, jeditaskid, is_sent = row
             # rows that come before were taken, so the next search need not begin among them
