@@ -110,15 +110,29 @@ def drawn_jobs(cycle: JobCycle, work: CycleWork, result: ChunkResult, seed: int)
         result: of the chunk.
         seed: of the draws.
     """
+    source = _jobs_of(cycle, work, result)
+    draw_jobs(cycle, result, source, seed)
+    candidate, jobs = source.result()
+    return result.chosen[candidate], jobs
+
+
+def _jobs_of(cycle: JobCycle, work: CycleWork, result: ChunkResult) -> ChunkJobs:
     chosen, row = result.chosen, result.row
-    source = ChunkJobs(
+    return ChunkJobs(
         work.cutter(row),
         cut_limits(work.work.chunks, row, cycle.snapshot.queues, chosen),
         _holds(cycle, work, row, chosen),
     )
-    draw_jobs(cycle, result, source, seed)
-    candidate, jobs = source.result()
-    return chosen[candidate], jobs
+
+
+def count_jobs(cycle: JobCycle, work: CycleWork, result: ChunkResult, seed: int) -> dict[int, int]:
+    """How many of the jobs of :func:`drawn_jobs` each candidate gets, by its position in the snapshot's queue table."""
+    given = draw_jobs(cycle, result, _jobs_of(cycle, work, result), seed)
+    counts: dict[int, int] = {}
+    for group in given.groups if given is not None else ():
+        at = int(result.chosen[group.candidate])
+        counts[at] = counts.get(at, 0) + group.jobs
+    return counts
 
 
 def draw_jobs(cycle: JobCycle, result: ChunkResult, source: JobSource, seed: int) -> Distribution | None:

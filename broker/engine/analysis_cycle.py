@@ -290,7 +290,8 @@ class AnalysisCycle(MovingCycle):
             self._throttled_rows[row] = self._throttles[asker]
         return self._throttled_rows[row]
 
-    def _blocked(self, row: int) -> str:
+    def blocked(self, row: int) -> str:
+        """Why the chunk cannot go: its owner is throttled, or its input is nowhere."""
         throttle = self.throttle(row)
         if throttle is not None:
             return THROTTLED + throttle.condition

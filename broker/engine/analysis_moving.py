@@ -39,6 +39,8 @@ class MovingCycle(JobCycle):
         new_weight: the new basic weight is in use.
     """
 
+    moves_by_tag = False
+
     def __init__(
         self,
         snapshot: Snapshot,
@@ -92,10 +94,11 @@ class MovingCycle(JobCycle):
     def _has_moved(self, row: int) -> bool:
         return not self._independent and bool(self._moved[self._tag_codes[row]])
 
-    def _result(self, block: Block, row: int) -> ChunkResult:
-        if self._has_moved(row) and not self._blocked(row):
+    def result(self, block: Block, row: int) -> ChunkResult:
+        """As in production; what moves for users is judged again first."""
+        if self._has_moved(row) and not self.blocked(row):
             self._bring_up_to_date(block, row)
-        return super()._result(block, row)
+        return super().result(block, row)
 
     def _bring_up_to_date(self, block: Block, row: int) -> None:
         """Judge and weigh a chunk again by what moves: jobs placed since can only make queues drop out."""

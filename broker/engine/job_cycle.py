@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -105,7 +106,10 @@ class JobCycle:
     Attributes:
         snapshot: the grid, with limits of queues tightened by what pilots report where the tuning says so.
         published: the queues without that.
+        moves_by_tag: whether what is placed changes nothing but the load of the chunks of the same tag.
     """
+
+    moves_by_tag: ClassVar[bool] = True
 
     def __init__(
         self, snapshot: Snapshot, work: Work, tuning: Tuning, chain: Chain, *, independent: bool = False
@@ -215,10 +219,11 @@ class JobCycle:
         """The outcome chunk by chunk, in order; what :meth:`place` is told counts for the chunks that follow."""
         for block in self.blocks():
             for row in range(block.rows.start, block.rows.stop):
-                yield self._result(block, row)
+                yield self.result(block, row)
 
-    def _result(self, block: Block, row: int) -> ChunkResult:
-        reason = self._blocked(row)
+    def result(self, block: Block, row: int) -> ChunkResult:
+        """The outcome of one chunk of a block, with what was placed before."""
+        reason = self.blocked(row)
         if reason:
             return ChunkResult(row, block, reason, blocked=True)
         inside = row - block.rows.start
@@ -244,7 +249,7 @@ class JobCycle:
         """What is kept with the decision beside the reasons of rules."""
         return ()
 
-    def _blocked(self, row: int) -> str:
+    def blocked(self, row: int) -> str:
         """Why the chunk cannot be brokered whatever the queues are, empty if it can."""
         nucleus = self.work.chunks.nucleus[row]
         if nucleus is not None and self._facts.nucleus[row] < 0:
@@ -270,6 +275,19 @@ class JobCycle:
             express=facts.express[inside, 0],
             bootstrap_allowed=may_bootstrap[row],
         )
+
+    def judged(self, block: Block) -> tuple[AnyArray, ...]:
+        """All that decides about the chunks of a block beside what is placed, in columns (T or 1, Q or 1).
+
+        Chunks with equal rows in two cycles over the same snapshot, by the same load weights and cuts, are ranked alike
+        for as long as the same jobs are placed for their tag.
+        """
+        limits = (column[block.rows, None] for column in self._limits)
+        return block.evaluation.left, block.evaluation.reason, *block.fixed, block.facts.all_local, *limits
+
+    def tag_of(self, row: int) -> int:
+        """Number of the tag of a chunk: what is placed counts for all chunks of the tag."""
+        return int(self._tag_codes[row])
 
     def room_depends_on(self, result: ChunkResult) -> tuple[AnyArray, ...]:
         """For the chosen candidates of a chunk, all beside the snapshot that decides how many jobs they may take."""

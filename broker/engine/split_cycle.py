@@ -22,6 +22,8 @@ class SplitCycle(JobCycle):
         rows: (T,) the chunks of ``chosen``.
     """
 
+    moves_by_tag = False
+
     def __init__(self, rest: JobCycle, chosen: JobCycle, rows: Bools) -> None:
         self._rest, self._chosen, self._rows = rest, chosen, rows
         self.snapshot, self.work, self.tuning, self.chain = rest.snapshot, rest.work, rest.tuning, rest.chain

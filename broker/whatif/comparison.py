@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Ints
+from broker.domain.arrays import AnyArray, Bools
 from broker.whatif.outcomes import Compared, Side
 
 
@@ -191,7 +191,7 @@ def _totals(compared: Compared, changed: Bools) -> Totals:
     )
 
 
-def _moved(before: Ints, after: Ints) -> int:
+def _moved(before: AnyArray, after: AnyArray) -> int:
     """Jobs of each piece of work that are not where they were: those that go, or those that come if these are more."""
     change = after - before
     return int(np.maximum(np.maximum(change, 0).sum(axis=1), np.maximum(-change, 0).sum(axis=1)).sum())

@@ -30,7 +30,7 @@ from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
 from broker.snapshot.snapshot import Snapshot
 from broker.whatif.cases import Case, Change, RuleSet, SnapshotParts, StoredOutcome
 from broker.whatif.comparison import Difference, difference
-from broker.whatif.job_sides import Drawn, as_before, as_stored, decide_jobs, job_counts, limits_of, nothing_known
+from broker.whatif.job_sides import JobSide, as_before, as_stored, decide_jobs, job_counts, limits_of, nothing_known
 from broker.whatif.outcomes import Compared, Side
 
 #: Prepared cycles that a process keeps, so that another value finds them: a worker gets them one after the other.
@@ -99,17 +99,18 @@ class Prepared:
         tuning = published.tuning(works.vo)
         if isinstance(works, TaskWorks):
             found = redecide(self._snapshot, published.tuning, [works], seed, rules)
-            return _Decided(_side_of_tasks(found, self._names), [], ())
+            return _Decided(_side_of_tasks(found, self._names), None, ())
         limits = limits_of(tuning)
-        if before is not None:
-            known = as_before(before.drawn, limits == before.limits)
+        other = None if before is None or before.limits != limits else before.jobs
+        if before is not None and before.jobs is not None:
+            known = as_before(before.jobs.drawn, limits == before.limits)
         elif self._case.engine == __version__:
             known = as_stored([str(name) for name in self._names], part.decisions)
         else:
             known = nothing_known
         cycle = job_cycle(self._snapshot, tuning, works, rules)
-        side, drawn = decide_jobs(cycle, works, seed, job_counts(works, part.decisions), known)
-        return _Decided(side, drawn, limits)
+        jobs = decide_jobs(cycle, works, seed, job_counts(works, part.decisions), known, other)
+        return _Decided(jobs.side, jobs, limits)
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ class _Decided:
     """A side, and for another one what its jobs depended on."""
 
     side: Side
-    drawn: Sequence[Drawn]
+    jobs: JobSide | None
     limits: tuple[bool, ...]
 
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from broker.brokerages.placing import CANDIDATES_FULL, draw_jobs, drawn_jobs
+from broker.brokerages.placing import CANDIDATES_FULL, count_jobs, draw_jobs
 from broker.brokerages.redecide import JobWorks
-from broker.domain.arrays import Bools, Ints, texts
+from broker.domain.arrays import AnyArray, Bools, Ints, texts
 from broker.domain.feature_table import TIGHTENING_KEYS
 from broker.engine.explain import deciding, steps_of
-from broker.engine.job_cycle import ChunkResult, JobCycle
+from broker.engine.job_cycle import Block, ChunkResult, JobCycle
 from broker.gdpconfig import Tuning
 from broker.whatif.cases import StoredOutcome
 from broker.whatif.outcomes import Side
@@ -45,9 +45,28 @@ Known = Callable[[ChunkResult, bytes], tuple[Ints, Ints] | None]
 """What is known of the jobs of a chunk, by its result and what decides about them: where they go and how many."""
 
 
+@dataclass(frozen=True)
+class JobSide:
+    """A side with all that another one may have in common with it.
+
+    Attributes:
+        side: what was decided.
+        drawn: the jobs of each chunk.
+        judged: of each block, all that decides about its chunks beside what is placed.
+        blocked: for each chunk why it cannot go whatever the queues are, empty if it can.
+        moving: the rules that look at what is placed.
+    """
+
+    side: Side
+    drawn: list[Drawn]
+    judged: list[tuple[AnyArray, ...]]
+    blocked: list[str]
+    moving: tuple[str, ...]
+
+
 def decide_jobs(
-    cycle: JobCycle, works: JobWorks, seed: int, counts: Sequence[int], known: Known
-) -> tuple[Side, list[Drawn]]:
+    cycle: JobCycle, works: JobWorks, seed: int, counts: Sequence[int], known: Known, other: JobSide | None = None
+) -> JobSide:
     """Decide all chunks of one VO in order; each finds what those before it have placed.
 
     Args:
@@ -56,22 +75,83 @@ def decide_jobs(
         seed: of the cycle.
         counts: (T,) jobs of each chunk, where it was not stored how it is cut.
         known: asked before jobs are cut.
+        other: a side over the same snapshot and chunks; what is the same there is not decided again.
     """
-    rows, width = len(cycle.work.chunks), len(cycle.snapshot.queues)
-    chosen, jobs = np.zeros((rows, width), dtype=np.bool_), np.zeros((rows, width), dtype=np.int64)
-    position = np.empty((rows, width), dtype=np.int64)
-    outcomes, reasons, drawn = [], [], []
-    for row, result in enumerate(cycle.results()):
-        one = _drawn(cycle, works, result, seed, counts[row], known)
-        cycle.place(row, one.at, one.jobs)
-        position[row] = deciding(cycle, result)
-        chosen[row, result.chosen] = True
-        jobs[row, one.at] = one.jobs
+    made = _Columns(cycle, works, seed, counts, known)
+    moving = tuple(rule.name for rule in (*cycle.chain.load_weights, *cycle.chain.cuts))
+    if other is not None and not (cycle.moves_by_tag and other.moving == moving):
+        other = None
+    judged: list[tuple[AnyArray, ...]] = []
+    elsewhere: set[int] = set()  # tags for which other jobs were placed than on the other side
+    for number, block in enumerate(cycle.blocks()):
+        judged.append(cycle.judged(block))
+        alike = None if other is None else _alike(other.judged[number], judged[-1])
+        for row in range(block.rows.start, block.rows.stop):
+            tag, blocked = cycle.tag_of(row), cycle.blocked(row)
+            if other is None or alike is None:
+                made.decide(block, row)
+            elif alike[row - block.rows.start] and other.blocked[row] == blocked and tag not in elsewhere:
+                made.copy(row, other)
+            else:
+                made.decide(block, row)
+                if not _same_jobs(made.drawn[row], other.drawn[row]):
+                    elsewhere.add(tag)
+            made.blocked.append(blocked)
+            cycle.place(row, made.drawn[row].at, made.drawn[row].jobs)
+    return JobSide(made.side(), made.drawn, judged, made.blocked, moving)
+
+
+class _Columns:
+    """A side while it grows, row by row."""
+
+    def __init__(self, cycle: JobCycle, works: JobWorks, seed: int, counts: Sequence[int], known: Known) -> None:
+        self._cycle, self._works, self._seed, self._counts, self._known = cycle, works, seed, counts, known
+        shape = len(cycle.work.chunks), len(cycle.snapshot.queues)
+        self._chosen, self._jobs = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.int32)
+        self._position = np.empty(shape, dtype=np.int16)
+        self._outcome: list[str] = []
+        self._reason: list[str] = []
+        self.drawn: list[Drawn] = []
+        self.blocked: list[str] = []
+
+    def decide(self, block: Block, row: int) -> None:
+        """The next row, decided."""
+        result = self._cycle.result(block, row)
+        one = _drawn(self._cycle, self._works, result, self._seed, self._counts[row], self._known)
+        self._position[row] = deciding(self._cycle, result)
+        self._chosen[row, result.chosen] = True
+        self._jobs[row, one.at] = one.jobs
         full = not result.reason and not len(one.at)
-        outcomes.append("pending" if full else cycle.outcome(result))
-        reasons.append(CANDIDATES_FULL if full else result.reason)
-        drawn.append(one)
-    return Side(texts(outcomes), texts(reasons), chosen, jobs, position, steps_of(cycle.chain).codes), drawn
+        self._outcome.append("pending" if full else self._cycle.outcome(result))
+        self._reason.append(CANDIDATES_FULL if full else result.reason)
+        self.drawn.append(one)
+
+    def copy(self, row: int, other: JobSide) -> None:
+        """The next row, as it is on another side."""
+        side = other.side
+        self._position[row], self._chosen[row], self._jobs[row] = side.position[row], side.chosen[row], side.jobs[row]
+        self._outcome.append(side.outcome[row])
+        self._reason.append(side.reason[row])
+        self.drawn.append(other.drawn[row])
+
+    def side(self) -> Side:
+        """All rows."""
+        codes = steps_of(self._cycle.chain).codes
+        return Side(texts(self._outcome), texts(self._reason), self._chosen, self._jobs, self._position, codes)
+
+
+def _alike(one: Sequence[AnyArray], two: Sequence[AnyArray]) -> Bools | None:
+    """(T,) rows that are equal in all columns; None where the columns are not the same."""
+    if len(one) != len(two):
+        return None
+    alike = np.ones(len(two[0]), dtype=np.bool_)
+    for mine, theirs in zip(one, two, strict=True):
+        alike &= (mine == theirs).all(axis=1)
+    return alike
+
+
+def _same_jobs(one: Drawn, two: Drawn) -> bool:
+    return np.array_equal(one.at, two.at) and np.array_equal(one.jobs, two.jobs)
 
 
 def _drawn(cycle: JobCycle, works: JobWorks, result: ChunkResult, seed: int, count: int, known: Known) -> Drawn:
@@ -82,14 +162,16 @@ def _drawn(cycle: JobCycle, works: JobWorks, result: ChunkResult, seed: int, cou
     parts = (result.chosen, ranking.weight[best], ranking.bootstrap[best], *cycle.room_depends_on(result))
     by = b"".join(part.tobytes() for part in parts)
     found = known(result, by)
-    if found is None and works.work is not None:
-        found = np.unique(drawn_jobs(cycle, works.work, result, seed)[0], return_counts=True)
-    if found is None:
+    if found is not None:
+        return Drawn(by, *found)
+    if works.work is not None:
+        counted = count_jobs(cycle, works.work, result, seed)
+    else:
         source = CountedJobs(count)
         draw_jobs(cycle, result, source, seed)
-        places = np.array(sorted(source.made), dtype=np.int64)
-        found = result.chosen[places], np.array([source.made[place] for place in places.tolist()], dtype=np.int64)
-    return Drawn(by, *found)
+        counted = {int(result.chosen[place]): jobs for place, jobs in source.made.items()}
+    at = sorted(counted)
+    return Drawn(by, np.array(at, dtype=np.int64), np.array([counted[one] for one in at], dtype=np.int64))
 
 
 def as_stored(names: Sequence[str], stored: Sequence[StoredOutcome]) -> Known:
@@ -102,13 +184,14 @@ def as_stored(names: Sequence[str], stored: Sequence[StoredOutcome]) -> Known:
     place = {name: at for at, name in enumerate(names)}
 
     def known(result: ChunkResult, by: bytes) -> tuple[Ints, Ints] | None:
-        one = stored[result.row]
-        if one.outcome not in _TOLD or (not one.assigned and one.reason != CANDIDATES_FULL):
+        decided = stored[result.row]
+        if decided.outcome not in _TOLD or (not decided.assigned and decided.reason != CANDIDATES_FULL):
             return None
-        at = [place.get(name, -1) for name in one.assigned]
-        if not set(result.chosen.tolist()).issuperset(at):
+        jobs = {place.get(name, -1): count for name, count in decided.assigned.items()}
+        if not set(result.chosen.tolist()).issuperset(jobs):
             return None
-        return np.array(at, dtype=np.int64), np.array(list(one.assigned.values()), dtype=np.int64)
+        at = sorted(jobs)
+        return np.array(at, dtype=np.int64), np.array([jobs[one] for one in at], dtype=np.int64)
 
     return known
 

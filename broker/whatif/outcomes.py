@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Ints, Texts
+from broker.domain.arrays import AnyArray, Bools, Ints, Texts
 from broker.engine.evaluate import LEFT, NOT_A_CANDIDATE
 
 NEVER_A_CANDIDATE = "not_a_candidate"
@@ -28,8 +28,8 @@ class Side:
     outcome: Texts
     reason: Texts
     chosen: Bools
-    jobs: Ints
-    position: Ints
+    jobs: AnyArray
+    position: AnyArray
     codes: tuple[str, ...]
 
     def why_not(self, row: int, candidate: int) -> str:
