@@ -43,7 +43,6 @@ FROM (
     SELECT a.*, false AS is_defined FROM {active} AS a UNION ALL
     SELECT d.*, true FROM {defined} AS d WHERE NOT EXISTS (SELECT FROM {active} AS a WHERE a.pandaid = d.pandaid)
 ) AS jobs
-WHERE produsername IS NOT NULL OR workinggroup IS NOT NULL
 GROUP BY 1, 2, 3, 4, 5, 6, 7 ORDER BY 1, 2, 3, 4, 5, 6, 7
 """
 _STARTS = """

@@ -276,6 +276,17 @@ def test_labels_and_merge_jobs_in_the_figures_of_the_stabilizer(database: Databa
     assert codes(told) == ["user_queue_length"]
 
 
+def test_jobs_of_nobody_run_as_well(database: Database) -> None:
+    """75 running jobs that name no user: nQ_max 150; alice and bob are two, so she may have 75 queued. 76 are too many."""
+    nobody = [row | {"produsername": None} for row in user_jobs(ALPHA, 1000, running=75)]
+    own = user_jobs(ALPHA, 2000, activated=75) + user_jobs(ALPHA, 3000, "bob", activated=25)
+    load(database, several({"resource_type": "OTHER"}, jobsactive4=nobody + own))
+    assert codes(next_cycle(database, agent="analysis_job", independent=True)[1]) == [None]
+    more = user_jobs(ALPHA, 4000, activated=1)
+    load(database, several({"resource_type": "OTHER"}, jobsactive4=nobody + own + more), replace=True)
+    assert codes(next_cycle(database, agent="analysis_job", independent=True)[1]) == ["user_queue_length"]
+
+
 def test_metrics_of_classes_are_believed_for_their_time(database: Database) -> None:
     """The class of queues for 60 minutes, that of tasks for 15: lo and C weigh 4 x W_q, mid and A 0.05."""
     site = {"metric": "analy_site_eval", "gshare": "NULL", "value_json": {"class": -1}}
