@@ -277,7 +277,7 @@ def test_labels_and_merge_jobs_in_the_figures_of_the_stabilizer(database: Databa
 
 
 def test_jobs_of_nobody_run_as_well(database: Database) -> None:
-    """75 running jobs that name no user: nQ_max 150; alice and bob are two, so she may have 75 queued. 76 are too many."""
+    """75 running jobs that name no user: nQ_max 150; alice and bob are two, so she may have 75 queued, not 76."""
     nobody = [row | {"produsername": None} for row in user_jobs(ALPHA, 1000, running=75)]
     own = user_jobs(ALPHA, 2000, activated=75) + user_jobs(ALPHA, 3000, "bob", activated=25)
     load(database, several({"resource_type": "OTHER"}, jobsactive4=nobody + own))
