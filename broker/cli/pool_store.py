@@ -14,6 +14,7 @@ from broker.cli.output import print_json, print_table, remark
 from broker.cli.pool import app
 from broker.errors import WRONG_USAGE, BrokerError, Refused
 from broker.pools.eligibility import judge
+from broker.pools.problems import RequirementRefused
 from broker.pools.requirement import parse_canonical
 from broker.store import resource_versions
 from broker.store.database import Database
@@ -165,5 +166,9 @@ def _row(row: PoolRow) -> dict[str, Any]:
 
 
 def _reasons(row: PoolRow, version: ResourceVersion) -> dict[str, str]:
-    found = judge([parse_canonical(row.canonical)], version.said.resources)
+    try:
+        found = judge([parse_canonical(row.canonical)], version.said.resources)
+    except RequirementRefused as error:
+        remark(f"the definition of {row.pool_id} cannot be read, so nobody knows why a queue is not eligible: {error}")
+        return {}
     return {str(queue): reason for queue, reason in found.reasons(0).items()}

@@ -77,6 +77,8 @@ def test_one_pool(grid: Database, broker: Command) -> None:
     assert one["queues"] == ["SITE_A/ce1/long"]
     assert one["rejected"] == {"SITE_A/ce1/short": "below:Memory", "SITE_B/ce1/QUEUE_B": "below:Memory"}
     assert "below:Memory" in broker("pool", "show", POOL).out
+    execute(grid, "UPDATE broker.submit_pools SET canonical = '[]' WHERE pool_id = :id", id=POOL)
+    assert "cannot be read" in broker("pool", "show", POOL, "--json").err
     missing = broker("pool", "show", "sp1-none")
     assert (missing.status, "no pool sp1-none" in missing.err) == (3, True)
 
