@@ -26,6 +26,7 @@ from broker.store.scenario_file import read_document
 from broker.store.snapshot_file import from_document
 from broker.store.snapshot_loading import stored_snapshot
 from broker.store.stored_cycles import StoredCycle, cycles_of
+from broker.store.stored_cycles import whole as cycles_are_whole
 
 
 def rules_in_force(brokerage: str, folder: Path | None = None, switches: Mapping[str, bool] | None = None) -> Rules:
@@ -117,11 +118,12 @@ def replayed_file(path: Path, config: Path | None = None, *, whole: bool = True)
     if not file.decisions:
         raise NothingDecidedInFile("it holds no decisions", str(path), HOW)
     snapshot = file.snapshot.build()
-    for cycle in cycles_of(file.decisions):
+    cycles = cycles_of(file.decisions)
+    for cycle, is_whole in zip(cycles, cycles_are_whole(cycles), strict=True):
         tuning = (file.tunings or {}).get(cycle.origin.tuning)
         if tuning is None:
             fault = f"the file has no version {cycle.origin.tuning} of the tuning"
             yield [Replayed(one, fault=fault) for one in cycle.decisions]
         else:
             rules = rules_in_force(cycle.brokerage, config)
-            yield replay(cycle.decisions, snapshot, tuning.tuning, rules, whole=whole)
+            yield replay(cycle.decisions, snapshot, tuning.tuning, rules, whole=whole and is_whole)

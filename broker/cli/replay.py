@@ -21,7 +21,7 @@ from broker.cli.output import console, print_json, print_table, remark
 from broker.errors import FAILED, WRONG_USAGE, BrokerError
 from broker.store.gdpconfig_rows import TuningStore
 from broker.store.replay import Difference, Replayed
-from broker.store.stored_cycles import CycleKey, StoredCycle, cycle_keys, one_decision, read_cycle
+from broker.store.stored_cycles import CycleKey, StoredCycle, cycle_keys, one_decision, read_cycle, whole
 
 DEFAULT_SPAN = "24h"
 SHOWN_DIFFERENCES = 40
@@ -72,19 +72,12 @@ def replay(
                 keys = cycle_keys(connection, since=end - span, until=None if at == "now" else end)
                 if not keys:
                     raise NothingToReplay(f"no decision of the last {last or DEFAULT_SPAN}", "broker.decisions", "")
-                together = Counter(_run_of(key) for key in keys)
-                for key in _shown_progress(keys):
-                    # of a run with several tunings (a canary), no part alone is all that was placed
-                    whole = together[_run_of(key)] == 1
-                    report.add(replayer.replay(read_cycle(connection, key), whole=whole))
+                for key, is_whole in _shown_progress(list(zip(keys, whole(keys), strict=True))):
+                    report.add(replayer.replay(read_cycle(connection, key), whole=is_whole))
     report.finish()
 
 
-def _run_of(key: CycleKey) -> tuple[object, ...]:
-    return key.brokerage, key.origin.agent_run, key.origin.decided_at
-
-
-def _shown_progress(keys: list[CycleKey]) -> Iterator[CycleKey]:
+def _shown_progress(keys: list[tuple[CycleKey, bool]]) -> Iterator[tuple[CycleKey, bool]]:
     yield from track(keys, "replay", console=console(sys.stderr), transient=True, disable=not sys.stderr.isatty())
 
 

@@ -6,6 +6,8 @@ the order in which they were made, as their ids rise.
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -123,6 +125,16 @@ def stored_cycles(
     """The cycles of :func:`cycle_keys`, one after the other, so that only one is held in memory."""
     for key in cycle_keys(connection, since=since, until=until, snapshot=snapshot, brokerages=brokerages):
         yield read_cycle(connection, key)
+
+
+def whole(cycles: Sequence[CycleKey] | Sequence[StoredCycle]) -> list[bool]:
+    """For each whether it is all of its run: with a canary, a run has a cycle for each of two versions of the tuning.
+
+    Such a part counts what the other one placed, so that it cannot be decided as a whole by itself.
+    """
+    runs = [(one.brokerage, dataclasses.replace(one.origin, tuning=0)) for one in cycles]
+    parts = Counter(runs)
+    return [parts[run] == 1 for run in runs]
 
 
 def cycles_of(decisions: Iterable[StoredDecision]) -> list[StoredCycle]:

@@ -141,6 +141,17 @@ def test_what_a_cycle_places_must_add_up(jobs: Database, broker: Command) -> Non
     assert by_id[second]["differences"]
 
 
+def test_the_parts_of_a_run_with_a_canary_are_made_one_by_one(jobs: Database, broker: Command) -> None:
+    first = ids(jobs)[0]
+    with jobs.begin() as connection:
+        columns = "editor, reason, fingerprint, rows, last_good"
+        version = f"SELECT -7, {columns} FROM broker.gdpconfig_versions WHERE version = 1"
+        connection.execute(sa.text(f"INSERT INTO broker.gdpconfig_versions (version, {columns}) {version}"))
+        connection.execute(sa.text(f"UPDATE broker.decisions SET tuning = -7 WHERE id = {first}"))
+    done = broker("replay", "--last", "24h")
+    assert done.status == 0 and "3 identical" in done.err and " -7 " in done.out
+
+
 @pytest.mark.parametrize(
     ("statement", "fault"),
     [
