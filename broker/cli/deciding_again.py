@@ -12,9 +12,11 @@ from agents import registry
 from agents.analysis_job import AnalysisJobOptions
 from agents.configuration import config_file, load
 from agents.process import load_process
+from broker import __version__
 from broker.brokerages import analysis_job, production_job
 from broker.brokerages.profile import ProfileError, build_chain, read_profile, switched
 from broker.brokerages.redecide import Rules
+from broker.cli.output import remark
 from broker.cli.rules import UnusableProfile
 from broker.engine.chain import RuleList
 from broker.errors import BrokerError, Refused
@@ -24,7 +26,8 @@ from broker.store.gdpconfig_rows import TuningStore
 from broker.store.replay import Replayed, replay
 from broker.store.scenario_file import read_document
 from broker.store.snapshot_file import from_document
-from broker.store.snapshot_loading import stored_snapshot
+from broker.store.snapshot_loading import kept_snapshot, stored_snapshot
+from broker.store.snapshots import header
 from broker.store.stored_cycles import StoredCycle, cycles_of
 from broker.store.stored_cycles import whole as cycles_are_whole
 
@@ -70,6 +73,7 @@ class Replayer:
     store: TuningStore
     config: Path | None = None
     _rules: dict[str, Rules] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)
 
     def replay(self, cycle: StoredCycle, *, whole: bool = True) -> list[Replayed]:
         """Each decision of the cycle against the one made again; what cannot be decided again says why.
@@ -85,10 +89,21 @@ class Replayer:
             if origin.snapshot is None:
                 raise BrokerError("it was stored without a snapshot", "broker.decisions")
             snapshot = stored_snapshot(self.connection, origin.snapshot)
+            self._tell_columns(origin.snapshot)
             tuning_of = self.store.version(self.connection, origin.tuning).tuning
         except BrokerError as error:
             return [Replayed(one, fault=str(error)) for one in cycle.decisions]
         return replay(cycle.decisions, snapshot, tuning_of, self._rules[cycle.brokerage], whole=whole)
+
+    def _tell_columns(self, identifier: str) -> None:
+        """Say once of each other version which columns of its snapshots count as NULL."""
+        engine = header(self.connection, identifier).engine
+        if engine == __version__ or engine in self._told:
+            return
+        self._told.add(engine)
+        missing = kept_snapshot(self.connection, identifier).columns_not_stored()
+        if missing:
+            remark(f"columns that snapshots of version {engine} do not have count as NULL: {', '.join(missing)}")
 
 
 HOW = "write one with: broker snapshot export --decisions FILE"

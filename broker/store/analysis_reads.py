@@ -23,11 +23,11 @@ _JOB_COLUMNS = (
     "pandaid", "computingsite", "gshare", "produsername", "workinggroup", "prodsourcelabel", "processingtype",
     "jobstatus", "corecount", "starttime",
 )  # fmt: skip
-_COUNT_COLUMNS = (
+COUNT_COLUMNS = (
     "computingsite", "gshare", "produsername", "workinggroup", "prodsourcelabel", "is_merge", "is_defined",
     "running_jobs", "throttled_jobs", "queued_jobs", "running_cores", "queued_cores",
 )  # fmt: skip
-_METRIC_COLUMNS = ("computingsite", "gshare", "metric", "value_json", "timestamp")
+METRIC_COLUMNS = ("computingsite", "gshare", "metric", "value_json", "timestamp")
 _METRICS_READ = "('gshare_preference', 'analy_site_eval', 'analy_user_eval')"
 
 _COUNTS = """
@@ -71,7 +71,7 @@ def read_analysis_sources(
         "user_jobs": RawSource(
             "user_jobs",
             {
-                "user_job_counts": _rows(connection, counts, _COUNT_COLUMNS, {}),
+                "user_job_counts": _rows(connection, counts, COUNT_COLUMNS, {}),
                 "job_starts": _rows(connection, starts, ("computingsite", "njobs"), window),
             },
         ),
@@ -94,10 +94,10 @@ def _rows(connection: sa.Connection, query: sa.TextClause, columns: tuple[str, .
 
 
 def _metrics(connection: sa.Connection, catalogue: TableCatalogue) -> Rows:
-    columns = ", ".join(f'm."{name}"::text' if name == "value_json" else f'm."{name}"' for name in _METRIC_COLUMNS)
-    source = catalogue.source("metrics", _METRIC_COLUMNS)
+    columns = ", ".join(f'm."{name}"::text' if name == "value_json" else f'm."{name}"' for name in METRIC_COLUMNS)
+    source = catalogue.source("metrics", METRIC_COLUMNS)
     query = f"SELECT {columns} FROM {source} AS m WHERE metric IN {_METRICS_READ} ORDER BY 3, 1, 2, 4"  # noqa: S608
-    return _rows(connection, sa.text(query), _METRIC_COLUMNS, {})
+    return _rows(connection, sa.text(query), METRIC_COLUMNS, {})
 
 
 def _quota(connection: sa.Connection, catalogue: TableCatalogue) -> RawSource:

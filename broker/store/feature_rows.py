@@ -38,7 +38,7 @@ _WRITE = sa.text("""
          shutdown_at)
     VALUES (:queue, :computed_at, :pilots, :corepower, :maxtime_s, :maxrss_per_core_mb, :maxwdir_per_core_mb,
             :draining_pilots, :shutdown_at)""")
-_SOURCE_COLUMNS = (
+SOURCE_COLUMNS = (
     "queue", "computed_at", "pilots", "corepower", "maxtime_s", "maxrss_per_core_mb", "maxwdir_per_core_mb",
     "shutdown_at",
 )  # fmt: skip
@@ -124,8 +124,8 @@ def replace_summaries(connection: sa.Connection, summaries: Iterable[QueueSummar
 
 def read_source(connection: sa.Connection) -> RawSource:
     """The figures of all queues as a source of the snapshot; empty before the agent has run."""
-    columns = ", ".join(_SOURCE_COLUMNS)
+    columns = ", ".join(SOURCE_COLUMNS)
     statement = f"SELECT {columns} FROM broker.queue_features ORDER BY queue"  # noqa: S608 - constants
     rows = tuple(tuple(row) for row in connection.exec_driver_sql(statement))
     newest = max((row[1] for row in rows), default=None)
-    return RawSource("features", {TABLE: Rows(_SOURCE_COLUMNS, rows)}, newest)
+    return RawSource("features", {TABLE: Rows(SOURCE_COLUMNS, rows)}, newest)

@@ -59,18 +59,14 @@ class Replayed:
         return not self.differences and not self.fault
 
 
-def canonical(origin: Origin, record: DecisionRecord) -> bytes:
-    """The bytes that are compared."""
-    return _bytes(_form(origin, record))
-
-
 def compare(stored: StoredDecision, again: Redecided) -> Replayed:
     """The stored decision against the one made again."""
     origin = stored.origin
     before, after = _form(origin, stored.record), _form(origin, _as_written(stored, again))
     if _bytes(before) == _bytes(after):
         return Replayed(stored)
-    return Replayed(stored, tuple(_differences("", _by_name(before), _by_name(after))))
+    found = tuple(_differences("", _by_name(before), _by_name(after)))
+    return Replayed(stored, found or (Difference("the whole", before, after),))
 
 
 def replay(

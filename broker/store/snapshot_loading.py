@@ -10,12 +10,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker import __version__
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
 from broker.snapshot.snapshot import Snapshot, snapshot_id
 from broker.snapshot.sources import SourceState
 from broker.store import snapshots
 from broker.store.snapshots import SnapshotLostError
+from broker.store.source_columns import completed, missing_columns
 
 Parts = Mapping[str, tuple[str, bytes]]
 """The sources of a snapshot by name: digest and encoded form."""
@@ -67,13 +69,26 @@ class KeptSnapshot:
         except (TypeError, AttributeError) as error:
             raise SnapshotCorruptError(f"the states of its sources cannot be read: {error}") from error
 
-    def build(self) -> Snapshot:
-        """The snapshot as the cycle that stored it saw the grid.
+    def columns_not_stored(self) -> tuple[str, ...]:
+        """Columns of sources that the version which took the snapshot did not store, as ``table.column``.
 
         Raises:
             SnapshotCorruptError: it is not as it was stored.
         """
-        return build_snapshot(self.id, self.taken_at, self.sources(), self.states())
+        return missing_columns(self.sources())
+
+    def build(self) -> Snapshot:
+        """The snapshot as the cycle that stored it saw the grid; what another version did not store counts as NULL.
+
+        Raises:
+            SnapshotCorruptError: it is not as it was stored.
+        """
+        sources = self.sources()
+        try:
+            known = sources if self.engine == __version__ else completed(sources)
+            return build_snapshot(self.id, self.taken_at, known, self.states())
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise SnapshotCorruptError(f"its sources are not those of this version: {error!r}") from error
 
 
 def kept_snapshot(connection: sa.Connection, identifier: str) -> KeptSnapshot:

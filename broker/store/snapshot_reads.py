@@ -142,7 +142,7 @@ READS: dict[str, tuple[TableRead, ...]] = {
 #: Sources whose rows carry no time, and the summary whose refresh tells their age.
 _SUMMARIES = {"worker_nodes": CPU_SUMMARY.table, "gpus": GPU_SUMMARY.table}
 
-_COUNT_COLUMNS = (
+COUNT_COLUMNS = (
     "computingsite",
     "gshare",
     "workqueue_id",
@@ -156,8 +156,8 @@ _COUNT_COLUMNS = (
     "diskio_jobs",
     "diskio_per_core",
 )
-_JOB_COLUMNS = (*_COUNT_COLUMNS[:8], "actualcorecount", "corecount", "diskio")
-_STATISTICS_COLUMNS = (*_COUNT_COLUMNS[:7], "njobs", "prorated_diskio_avg", "ts")
+_JOB_COLUMNS = (*COUNT_COLUMNS[:8], "actualcorecount", "corecount", "diskio")
+_STATISTICS_COLUMNS = (*COUNT_COLUMNS[:7], "njobs", "prorated_diskio_avg", "ts")
 
 _LIVE = """
 SELECT computingsite, gshare, workqueue_id, jobstatus, resource_type, nucleus, vo, prodsourcelabel,
@@ -260,7 +260,7 @@ def _read_jobs(connection: sa.Connection, catalogue: TableCatalogue, statistics:
         statement = _LIVE.format(
             active=catalogue.source("jobsactive4", _JOB_COLUMNS), defined=catalogue.source("jobsdefined4", _JOB_COLUMNS)
         )
-        return RawSource("jobs", {"job_counts": _rows(connection, statement, _COUNT_COLUMNS)})
+        return RawSource("jobs", {"job_counts": _rows(connection, statement, COUNT_COLUMNS)})
     statement = _PANDA.format(
         active=catalogue.source("jobs_share_stats", _STATISTICS_COLUMNS),
         defined=catalogue.source("jobsdefined_share_stats", _STATISTICS_COLUMNS),
@@ -272,4 +272,4 @@ def _read_jobs(connection: sa.Connection, catalogue: TableCatalogue, statistics:
         f"SELECT max(ts) FROM {catalogue.source('jobs_share_stats', ('ts',))} AS s"  # noqa: S608 - as above
     ).scalar()
     stamp = _aware(newest) if isinstance(newest, datetime) else None
-    return RawSource("jobs", {"job_counts": _rows(connection, statement, _COUNT_COLUMNS)}, stamp)
+    return RawSource("jobs", {"job_counts": _rows(connection, statement, COUNT_COLUMNS)}, stamp)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from broker.snapshot.snapshot import snapshot_id
 from broker.store.database import Database
 from broker.store.load_dump import load
 from broker.store.scenario_file import read_scenario
@@ -164,6 +167,30 @@ def test_a_snapshot_that_is_damaged_is_shown_as_such(database: Database, broker:
     for command in (("show",), ("export", "/nowhere/x.json")):
         done = broker("--db", database.url, "snapshot", *command)
         assert done.status == 1 and "source links: the stored source" in done.err
+
+
+def test_a_snapshot_of_an_older_version_lacks_columns(broker: Command, tmp_path: Path) -> None:
+    """A column that a version did not read yet is NULL; of this version the file would be damaged."""
+    file = tmp_path / "one.json"
+    broker("snapshot", "export", str(file), "--decisions")
+    document = json.loads(file.read_text())
+    for name, table, column in (("queues", "site", "state"), ("jobs", "job_counts", "prodsourcelabel")):
+        rows = document["sources"][name]["content"]["tables"][table]
+        at = rows["columns"].index(column)
+        rows["columns"].pop(at)
+        for row in rows["values"]:
+            row.pop(at)
+        text = json.dumps(document["sources"][name]["content"], sort_keys=True, separators=(",", ":"))
+        document["sources"][name]["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    digests = [(name, one["sha256"]) for name, one in document["sources"].items()]
+    document["id"] = snapshot_id(datetime.fromisoformat(document["taken_at"]), digests)
+    for engine, status in (("0.0.1", 0), (document["engine"], 3)):
+        document["engine"] = engine
+        file.write_text(json.dumps(document))
+        assert broker("snapshot", "import", str(file)).status == status
+    document["engine"] = "0.0.1"
+    file.write_text(json.dumps(document))
+    assert broker("replay", "--file", str(file)).status == 0
 
 
 def test_a_scenario_and_a_snapshot_turn_into_each_other(
