@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker import __version__
-from broker.brokerages.redecide import JobWorks, Redecided, Rules, TuningOf, read_works, redecide
+from broker.brokerages.redecide import JobWorks, Redecided, Rules, TuningOf, Works, read_works, redecide
 from broker.domain.decisions import Decision
 from broker.domain.work_codec import WorkCorruptError
 from broker.snapshot.snapshot import Snapshot
@@ -90,38 +90,44 @@ def replay(
         For each decision its own differences: with what is stored as placed before it. If no decision has any, but what
         the cycle places does not add up, then those that differ by that.
     """
-    faults = {one.id: _fault(one) for one in decisions}
-    readable = [one for one in decisions if not faults[one.id]]
-    found = {one.id: Replayed(one, fault=faults[one.id]) for one in decisions if faults[one.id]}
-    complete = whole and len(readable) == len(decisions)
+    faults = _faults(decisions)
+    readable = [one for one in decisions if one.id not in faults]
+    found = {one.id: Replayed(one, fault=faults[one.id]) for one in decisions if one.id in faults}
     try:
-        again = _replay(readable, snapshot, tuning_of, rules, complete) if readable else []
+        again = _replay(readable, snapshot, tuning_of, rules, whole and not faults) if readable else []
     except WorkCorruptError as error:
         again = [Replayed(one, fault=str(error)) for one in readable]
     found |= {one.stored.id: one for one in again}
     return [found[one.id] for one in decisions]
 
 
-def _is_older(stored: StoredDecision) -> bool:
-    return stored.origin.engine != __version__
+def _faults(decisions: Sequence[StoredDecision]) -> dict[int, str]:
+    """Why the work of decisions cannot be read, of those of which it cannot."""
+    without = {one.id: "it was stored without its work" for one in decisions if one.record.work is None}
+    stored = [one for one in decisions if one.record.work is not None]
+    if not _fault(stored):  # mostly; only where something is damaged one looks at each
+        return without
+    return without | {one.id: fault for one in stored if (fault := _fault([one]))}
 
 
-def _fault(stored: StoredDecision) -> str:
-    """Why the work of a decision cannot be read, empty if it can."""
-    if stored.record.work is None:
-        return "it was stored without its work"
+def _fault(decisions: Sequence[StoredDecision]) -> str:
     try:
-        for part in read_works([stored.record.work], older=_is_older(stored)):
+        for part in _works(decisions):
             _ = part.work if isinstance(part, JobWorks) else None  # how it is cut is read when it is asked for
     except WorkCorruptError as error:
         return str(error)
     return ""
 
 
+def _works(decisions: Sequence[StoredDecision]) -> tuple[Works, ...]:
+    older = any(one.origin.engine != __version__ for one in decisions)
+    return read_works([one.record.work or b"" for one in decisions], older=older)
+
+
 def _replay(
     decisions: Sequence[StoredDecision], snapshot: Snapshot, tuning_of: TuningOf, rules: Rules, whole: bool
 ) -> list[Replayed]:
-    works = read_works([one.record.work or b"" for one in decisions], older=_is_older(decisions[0]))
+    works = _works(decisions)
     seed, given = decisions[0].origin.seed, [dict(one) for part in works for one in part.stored.placed]
     placed = given
     if whole:
