@@ -74,19 +74,29 @@ WHERE NOT CASE
                    AND (state.anywhere OR EXISTS (SELECT FROM readable WHERE readable.queue = job.computingsite
                         AND readable.rse = replica.rse)))
     ELSE coalesce(file.fileid <= state.last, false) END"""
+# The log of statuses tells the rebrokerage of users' jobs and the classes of queues since when a job is activated.
+_LOG = """
+INSERT INTO {panda}.jobs_statuslog (pandaid, modificationtime, jobstatus, prodsourcelabel, cloud, computingsite,
+    modiftime_extended)
+SELECT pandaid, :now, jobstatus, prodsourcelabel, cloud, computingsite, :now FROM changed"""
 _ASSIGN = """
-UPDATE {panda}.jobsdefined4 AS job
-SET jobstatus = 'assigned', statechangetime = :now, modificationtime = :now
-FROM unnest(CAST(:jobs AS bigint[]), CAST(:queues AS text[])) AS seen (pandaid, queue)
-WHERE job.pandaid = seen.pandaid AND job.computingsite = seen.queue AND job.jobstatus = 'defined'"""
+WITH changed AS (
+    UPDATE {panda}.jobsdefined4 AS job
+    SET jobstatus = 'assigned', statechangetime = :now, modificationtime = :now
+    FROM unnest(CAST(:jobs AS bigint[]), CAST(:queues AS text[])) AS seen (pandaid, queue)
+    WHERE job.pandaid = seen.pandaid AND job.computingsite = seen.queue AND job.jobstatus = 'defined'
+    RETURNING job.*
+) NOTE_STATUS"""
 _ACTIVATE = """
 WITH moved AS (
     DELETE FROM {panda}.jobsdefined4 AS job
     USING unnest(CAST(:jobs AS bigint[]), CAST(:queues AS text[])) AS seen (pandaid, queue)
     WHERE job.pandaid = seen.pandaid AND job.computingsite = seen.queue AND job.jobstatus = ANY(:open)
     RETURNING job.*
-)
-INSERT INTO {panda}.jobsactive4 (COLUMNS) SELECT VALUES FROM moved"""
+), changed AS (
+    INSERT INTO {panda}.jobsactive4 (COLUMNS) SELECT VALUES FROM moved
+    RETURNING pandaid, jobstatus, prodsourcelabel, cloud, computingsite
+) NOTE_STATUS"""
 _CHANGED = {"jobstatus": "'activated'", "statechangetime": ":now", "modificationtime": ":now"}
 
 
@@ -129,8 +139,9 @@ def write_sorted(connection: sa.Connection, catalogue: TableCatalogue, jobs: Sor
     columns = sorted(catalogue.columns_present("jobsdefined4") & catalogue.columns_present("jobsactive4"))
     named = ", ".join(f'"{column}"' for column in columns)
     values = ", ".join(_CHANGED.get(column, f'moved."{column}"') for column in columns)
-    activate = catalogue.names.sql(_ACTIVATE).replace("COLUMNS", named).replace("VALUES", values)
-    assign = catalogue.names.sql(_ASSIGN)
+    sql = catalogue.names.sql
+    activate = sql(_ACTIVATE.replace("NOTE_STATUS", _LOG)).replace("COLUMNS", named).replace("VALUES", values)
+    assign = sql(_ASSIGN.replace("NOTE_STATUS", _LOG))
     done = connection.execute(sa.text(activate), {**_given(jobs.ready), "open": list(OPEN), "now": at}).rowcount
     held = connection.execute(sa.text(assign), {**_given(jobs.waiting), "now": at}).rowcount
     return {"activated": done, "assigned": held}

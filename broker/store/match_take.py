@@ -64,7 +64,11 @@ WITH picked AS MATERIALIZED (
     UPDATE {panda}.jobsactive4 AS job
     SET jobstatus = 'sent', statechangetime = %(now)s, modificationtime = %(now)s
     FROM gone WHERE job.pandaid = gone.pandaid AND job.jobstatus = 'activated'
-    RETURNING job.pandaid, job.jeditaskid
+    RETURNING job.pandaid, job.jeditaskid, job.jobstatus, job.prodsourcelabel, job.cloud, job.computingsite
+), logged AS (
+    INSERT INTO {panda}.jobs_statuslog (pandaid, modificationtime, jobstatus, prodsourcelabel, cloud, computingsite,
+        modiftime_extended)
+    SELECT pandaid, %(now)s, jobstatus, prodsourcelabel, cloud, computingsite, %(now)s FROM sent
 ), used AS (
     UPDATE broker.submit_pools SET last_used_at = %(aware_now)s
     WHERE pool_id = %(pool)s AND last_used_at < %(noted_before)s AND EXISTS (SELECT FROM gone)

@@ -185,6 +185,9 @@ def test_jobs_move_and_wait_until_their_input_comes(database: Database) -> None:
     )
     assert sorted(active) == [(n, "activated", "BETA", "S", at(0).replace(tzinfo=None)) for n in (1, 2, 3)]
     assert rows(database, "SELECT pandaid, jobstatus FROM doma_panda.jobsdefined4") == [(4, "assigned")]
+    log = "SELECT pandaid, jobstatus, computingsite, modiftime_extended FROM doma_panda.jobs_statuslog ORDER BY 1, 2"
+    seen = [(1, "activated"), (2, "activated"), (3, "activated"), (4, "assigned")]
+    assert rows(database, log) == [(job, status, "BETA", at(0).replace(tzinfo=None)) for job, status in seen]
     assert cycle(database)[0].counts["assigned"] == 0  # it is that already
     execute(database, "UPDATE broker.dataset_replicas SET available_files = 4")
     record, _ = cycle(database)

@@ -86,6 +86,8 @@ def test_a_pilot_gets_one_job_which_is_then_sent(database: Database) -> None:
     assert given(database, LONG, 7) == Match(10, 1, 1, "QUEUE_A", None)
     [job] = rows(database, "SELECT jobstatus, statechangetime FROM doma_panda.jobsactive4 WHERE pandaid = 10")
     assert job == ("sent", at(7).replace(tzinfo=None))
+    log = rows(database, "SELECT pandaid, jobstatus, computingsite, modiftime_extended FROM doma_panda.jobs_statuslog")
+    assert log == [(10, "sent", "QUEUE_A", at(7).replace(tzinfo=None))]
     assert isinstance(given(database, SHORT), Match)
     assert given(database, LONG) == NoMatch("QUEUE_A", "nothing_waits", {})
     assert states(database) == {"sent": 2}
