@@ -26,22 +26,23 @@ class PlacedForUsers:
     def __init__(self, snapshot: Snapshot, chunks: WorkTable) -> None:
         self._snapshot, self._chunks = snapshot, chunks
         self._none: Floats = np.zeros(len(snapshot.unified))
-        self._of_user: dict[tuple[str, str], Floats] = {}
+        self._of_user: dict[tuple[str, str, str], Floats] = {}
         self._of_type: dict[tuple[str, str | None], Floats] = {}
         self._new_users: dict[str, Floats] = {}
         self._present: dict[tuple[str, str], Bools] = {}
 
-    def _keys(self, row: int) -> tuple[str, str]:
-        return self._chunks.username[row] or "", self._chunks.gshare[row] or ""
+    def _keys(self, row: int) -> tuple[str, str, str]:
+        chunks = self._chunks
+        return chunks.username[row] or "", chunks.gshare[row] or "", chunks.prodsourcelabel[row] or ""
 
     def add(self, row: int, candidates: Ints, jobs: Ints) -> None:
         """Count jobs of the chunk that went to these candidates."""
-        user, share = self._keys(row)
+        user, share, label = self._keys(row)
         at = self._snapshot.queues.unified[candidates]
         self._count_user(user, share, at)
         # merge jobs are none of the user's, as in PanDA
         if not self._chunks.merging[row]:
-            np.add.at(self._of_user.setdefault((user, share), self._none.copy()), at, jobs)
+            np.add.at(self._of_user.setdefault((user, share, label), self._none.copy()), at, jobs)
         own = self._snapshot.queues.resource_type[candidates]
         kinds = [kind if kind is not None else self._chunks.resource_type[row] for kind in own]
         for queue, kind, count in zip(at.tolist(), kinds, jobs.tolist(), strict=True):
@@ -65,9 +66,9 @@ class PlacedForUsers:
 
     def of_row(self, row: int) -> dict[str, Floats]:
         """(U,) each: jobs of the chunk's user, of its type, and users that are new in its share."""
-        user, share = self._keys(row)
+        user, share, label = self._keys(row)
         return {
-            OF_USER: self._of_user.get((user, share), self._none),
+            OF_USER: self._of_user.get((user, share, label), self._none),
             OF_TYPE: self._of_type.get((share, self._chunks.resource_type[row]), self._none),
             NEW_USERS: self._new_users.get(share, self._none),
         }
@@ -83,9 +84,9 @@ class PlacedForUsers:
 
     def restore(self, row: int, told: Mapping[str, int]) -> None:
         """Let exactly what :meth:`told` said be placed, whatever was placed here."""
-        user, share = self._keys(row)
+        user, share, label = self._keys(row)
         tables = {
-            OF_USER: self._of_user.setdefault((user, share), self._none.copy()),
+            OF_USER: self._of_user.setdefault((user, share, label), self._none.copy()),
             OF_TYPE: self._of_type.setdefault((share, self._chunks.resource_type[row]), self._none.copy()),
             NEW_USERS: self._new_users.setdefault(share, self._none.copy()),
         }

@@ -40,27 +40,29 @@ def with_vp(loaded: Any) -> Any:
     return loaded
 
 
-@pytest.mark.parametrize(
-    ("here", "elsewhere", "rejected"),
-    [
-        # at least as many as OVERLOAD_MIN_QUEUE are no overload, whatever runs
-        ({"activated": 20}, {"running": 1000}, False),
-        ({"activated": 21}, {"running": 1000}, True),
-        # 1.2 x the ratio of the share: 120 queued and 100 running in all; 36 for 25 are just that
-        ({"activated": 36, "running": 25}, {"activated": 84, "running": 75}, False),
-        ({"activated": 37, "running": 25}, {"activated": 83, "running": 75}, True),
-        # nothing runs anywhere
-        ({"activated": 21}, {}, True),
-    ],
-)
-def test_overload_of_queues_with_virtual_placement(
-    database: Database, here: dict[str, int], elsewhere: dict[str, int], rejected: bool
-) -> None:
-    """Only those: BETA, with the same jobs and no such endpoint, may be overloaded."""
-    keys = [config_row("BASE_QUEUE_LENGTH_PER_PQ", 10000)]
-    jobs = user_jobs(ALPHA, 1000, "bob", **here) + user_jobs("GAMMA_MCORE", 5000, "bob", **elsewhere)
-    loaded = with_vp(several({}, config=keys, jobsactive4=jobs))
-    assert (codes(decisions(database, loaded)) == ["avoid_vp"]) is rejected
+#: Jobs of a share at ALPHA_MCORE and elsewhere, and whether ALPHA_MCORE is overloaded.
+OVERLOADS: list[tuple[dict[str, int], dict[str, int], bool]] = [
+    # as many as OVERLOAD_MIN_QUEUE are no overload, whatever runs
+    ({"activated": 20}, {"running": 1000}, False),
+    ({"activated": 21}, {"running": 1000}, True),
+    # 1.2 x the ratio of the share: 120 queued and 100 running in all; 36 for 25 are just that
+    ({"activated": 36, "running": 25}, {"activated": 84, "running": 75}, False),
+    ({"activated": 37, "running": 25}, {"activated": 83, "running": 75}, True),
+    # nothing runs anywhere
+    ({"activated": 21}, {}, True),
+]
+
+
+def test_overload_of_queues_with_virtual_placement(database: Database) -> None:
+    """Only of those; a share for each case."""
+    jobs: list[dict[str, Any]] = []
+    for number, (here, elsewhere, _) in enumerate(OVERLOADS):
+        for place, counts in ((ALPHA, here), ("GAMMA_MCORE", elsewhere)):
+            jobs += user_jobs(place, 1000 + len(jobs), "bob", f"share {number}", **counts)
+    tasks = [{"gshare": f"share {number}"} for number in range(len(OVERLOADS))]
+    told = decisions(database, with_vp(several(*tasks, jobsactive4=jobs)), independent=True)
+    assert [code == "avoid_vp" for code in codes(told)] == [overloaded for _, _, overloaded in OVERLOADS]
+    assert "avoid_vp" not in codes(told, "GAMMA_MCORE")
 
 
 def test_scratch_disk(database: Database) -> None:

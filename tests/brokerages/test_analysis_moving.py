@@ -7,8 +7,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from broker.brokerages.analysis_job import chain
 from broker.cli.explain import answers_about
+from broker.domain.work_codec import decode_placed, decode_work
+from broker.engine.analysis_cycle import AnalysisCycle
+from broker.gdpconfig import Tuning
 from broker.store.database import Database
+from broker.store.snapshot_loading import stored_snapshot
 from tests.brokerages.analysis_grid import chosen, config_row, decisions, several, user_jobs
 from tests.brokerages.small_grid import TASK, next_cycle
 
@@ -88,3 +93,25 @@ def test_a_user_who_comes_within_the_cycle_is_one_more_among_whom_the_queue_is_s
     (answer,) = answers_about(database, TASK + 1, "ALPHA_MCORE")
     assert answer.observation is not None
     assert (answer.observation.inputs["nUsers"], answer.observation.limit) == (3, 40)
+
+
+def test_what_was_placed_before_is_restored_exactly(database: Database) -> None:
+    """Decided again as stored, each task meets what it met: twice restored is not twice placed."""
+    loaded = several(ONLY_ALPHA | {"currentpriority": 900}, ONLY_ALPHA, BOB, files=60, here=("ALPHA",))
+    decisions(database, loaded)
+    with database.begin() as connection:
+        works = [
+            (decode_work(bytes(data)), decode_placed(bytes(data)))
+            for (data,) in connection.execute(sa.text("SELECT work FROM broker.decisions ORDER BY jeditaskid"))
+        ]
+        (identifier,) = connection.execute(sa.text("SELECT DISTINCT snapshot FROM broker.decisions")).scalars()
+        snapshot = stored_snapshot(connection, identifier)
+    assert works[0][1] == {}
+    for work, placed in works[1:]:
+        cycle = AnalysisCycle(snapshot, work, Tuning.defaults(), chain())
+        cycle.restore(0, placed)
+        cycle.restore(0, placed)
+        assert cycle.placed_before(0) == placed
+    of_alice = {"ALPHA_MCORE": 60, "ALPHA_MCORE\tuser": 60, "ALPHA_MCORE\ttype": 60, "ALPHA_MCORE\tusers": 1}
+    assert works[1][1] == of_alice
+    assert works[2][1] == {key: count for key, count in of_alice.items() if key != "ALPHA_MCORE\tuser"}
