@@ -1,9 +1,11 @@
-"""The timeouts killed between the selection and the action."""
+"""The timeouts killed between the selection and the action, and between the action and its commit."""
 
 from __future__ import annotations
 
 import signal
 from pathlib import Path
+
+import pytest
 
 from broker.store.database import Database
 from tests.fault.processes import PATIENCE_S, broker
@@ -13,7 +15,8 @@ from tests.store.small_work import all_rows
 JOBS = "SELECT pandaid, jobstatus FROM doma_panda.jobs{}4 ORDER BY pandaid"
 
 
-def test_a_kill_leaves_every_job_whole(database: Database, tmp_path: Path) -> None:
+@pytest.mark.parametrize("point", ["before_write", "after_write_before_commit"])
+def test_a_kill_leaves_every_job_whole(database: Database, tmp_path: Path, point: str) -> None:
     job = {"jobstatus": "sent", "computingsite": "ON", "modificationtime": ago(3600), "jeditaskid": 1}
     file = {"jeditaskid": 1, "datasetid": 1, "fileid": 1, "pandaid": 1, "type": "input", "status": "running"}
     store(
@@ -23,9 +26,9 @@ def test_a_kill_leaves_every_job_whole(database: Database, tmp_path: Path) -> No
         jedi_datasets=[{"jeditaskid": 1, "datasetid": 1, "nfilesused": 1}],
         jedi_dataset_contents=[{**file, "attemptnr": 0, "maxattempt": 3}],
     )
-    with broker(database.url, "run", "timeouts", fault="after_write_before_commit:kill", markers=tmp_path) as process:
+    with broker(database.url, "run", "timeouts", fault=f"{point}:kill", markers=tmp_path) as process:
         assert process.wait(PATIENCE_S) == -signal.SIGKILL
-    assert (tmp_path / "after_write_before_commit").exists()
+    assert (tmp_path / point).exists()
     assert len(all_rows(database, JOBS.format("active"))) == 2
     assert all_rows(database, "SELECT 1 FROM broker.job_actions") == []
     assert run_once(database)[0].counts["failed"] == 2
