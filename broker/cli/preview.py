@@ -21,7 +21,7 @@ from broker.gdpconfig.proposals import Proposal
 from broker.whatif.cases import Change
 from broker.whatif.comparison import Difference
 from broker.whatif.documents import total_documents
-from broker.whatif.running import answer
+from broker.whatif.running import Comparing, answer
 
 
 class PreviewLimits(BaseModel):
@@ -57,7 +57,7 @@ def preview(context: typer.Context, proposals: Sequence[Proposal], *, yes: bool,
         with open_store(context) as database:
             cases = stored_cases(database, Selection(newest=limits.cycles))
             with progress(len(cases)) as tell:
-                answers = answer(cases, len(cases), rules, [Change(tuple(proposals), rules)], cores(), tell)
+                answers = answer(cases, len(cases), Comparing(rules, (Change(tuple(proposals), rules),)), cores(), tell)
     except NothingStored as error:
         _confirm([str(error), "what would change is not known"], yes)
         return

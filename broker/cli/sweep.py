@@ -37,7 +37,7 @@ from broker.whatif.comparison import Difference, Totals
 from broker.whatif.documents import mean_of, total_documents
 from broker.whatif.plot import check_plot, plot_sweep
 from broker.whatif.rule_switches import read_switches, with_switches
-from broker.whatif.running import answer, answer_on_cluster
+from broker.whatif.running import Comparing, answer, answer_on_cluster
 
 _OUTCOMES = ("brokered", "pending", "throttled")
 
@@ -69,13 +69,13 @@ def sweep(
         check_plot(plot)
     before = rule_set(settings_of(context).config)
     after = RuleSet(with_switches(before.profile, switches), before.quota_closed)
-    changes = [Change(point, after) for point in points]
+    what = Comparing(before, tuple(Change(point, after) for point in points), by_task=False)
     wanted = Wanted(last, snapshot, scenario, at, tuple(brokerage) if brokerage else None, seed)
     with cases_of(context, wanted, before) as cases, progress(len(cases) * len(points)) as tell:
         if dask is None:
-            answers = answer(cases, len(cases), before, changes, processes or cores(), tell)
+            answers = answer(cases, len(cases), what, processes or cores(), tell)
         else:
-            answers = answer_on_cluster(cases, before, changes, dask, tell)
+            answers = answer_on_cluster(cases, what, dask, tell)
         left_out = cases.left_out if isinstance(cases, StoredCases) else []
     report(answers, left_out)
     if json:

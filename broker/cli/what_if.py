@@ -31,7 +31,7 @@ from broker.whatif.cases import Case, Change, RuleSet
 from broker.whatif.documents import task_documents, total_documents
 from broker.whatif.plot import check_plot, plot_difference
 from broker.whatif.rule_switches import Switch, read_switches, with_switches
-from broker.whatif.running import Answers, answer
+from broker.whatif.running import Answers, Comparing, answer
 
 Vo = Annotated[str, typer.Option("--vo", help="VO of the tasks that the values are for.")]
 Last = Annotated[str | None, typer.Option("--last", metavar="24h", help="Cycles of this time [24h].")]
@@ -95,7 +95,7 @@ def what_if(
     change = Change(proposals, RuleSet(with_switches(before.profile, switches), before.quota_closed))
     wanted = Wanted(last, snapshot, scenario, at, tuple(brokerage) if brokerage else None, seed)
     with cases_of(context, wanted, before) as cases, progress(len(cases)) as tell:
-        answers = answer(cases, len(cases), before, [change], processes or cores(), tell)
+        answers = answer(cases, len(cases), Comparing(before, (change,)), processes or cores(), tell)
         left_out = cases.left_out if isinstance(cases, StoredCases) else []
     report(answers, left_out)
     found = answers.differences[0]

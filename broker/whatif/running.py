@@ -44,49 +44,60 @@ class Answers:
 
 @dataclass(frozen=True)
 class Job:
-    """What one process does at once: one cycle, with some of the changes."""
+    """What one process does at once: one cycle, by its number, with the changes from number ``first`` on."""
 
+    number: int
     case: Case
     first: int
     changes: tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """What is the same for all jobs.
+
+    Attributes:
+        rules: those of the side before.
+        changes: to compare with it.
+        by_task: tell what is different for each task, not only in total.
+    """
+
+    rules: RuleSet
+    changes: tuple[Change, ...]
+    by_task: bool = True
 
 
 Result = tuple[list[Difference], str]
 """The differences of a job, or why there are none."""
 
 
-def answer(
-    cases: Iterable[Case], count: int, rules: RuleSet, changes: Sequence[Change], processes: int, tell: Tell
-) -> Answers:
+def answer(cases: Iterable[Case], count: int, what: Comparing, processes: int, tell: Tell) -> Answers:
     """Decide all cycles again, as they were and with each change.
 
     Args:
         cases: the cycles, read as they are needed.
         count: how many there are, about.
-        rules: those of the side before.
-        changes: to compare with it.
+        what: is compared.
         processes: at once; with 1 the work is done in this one.
         tell: for a progress bar.
 
     Raises:
         ValueRefusedError: the values of a change contradict those of a cycle that stay.
     """
-    parts = 1 if count >= CASES_AHEAD * processes else min(processes, len(changes))
-    jobs = _Jobs(cases, changes, parts)
+    parts = 1 if count >= CASES_AHEAD * processes else min(processes, len(what.changes))
+    jobs = _Jobs(cases, what, parts)
     if processes == 1 or count * parts == 1:
-        return jobs.gathered(((job, _do(job, rules)) for job in jobs), tell)
+        return jobs.gathered(((job, _do(job.case, what.rules, job.changes, what.by_task)) for job in jobs), tell)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(processes, max(1, count * parts)), mp_context=context) as pool:
         try:
-            return jobs.gathered(_over(pool, jobs, rules, processes * CASES_AHEAD), tell)
+            return jobs.gathered(_over(pool, jobs, what, processes * CASES_AHEAD), tell)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def answer_on_cluster(
-    cases: Iterable[Case], rules: RuleSet, changes: Sequence[Change], address: str, tell: Tell
-) -> Answers:
+def answer_on_cluster(cases: Iterable[Case], what: Comparing, address: str, tell: Tell) -> Answers:
     """As :func:`answer`, on the workers of the Dask cluster at ``address``.
 
     Each cycle with its snapshot is sent to all workers once; the work is then split by (value, cycle).
@@ -109,34 +120,31 @@ def answer_on_cluster(
             f"nobody answers: {error or type(error).__name__}", address, "start it, or correct the address"
         ) from error
     with client:
-        jobs = _Jobs(cases, changes, len(changes))
-        return jobs.gathered(_on_workers(client, jobs, rules), tell)
+        jobs = _Jobs(cases, what, len(what.changes))
+        return jobs.gathered(_on_workers(client, jobs, what), tell)
 
 
 class _Jobs:
     """All jobs, in order, and what came of them."""
 
-    def __init__(self, cases: Iterable[Case], changes: Sequence[Change], parts: int) -> None:
-        self._cases, self._changes = cases, tuple(changes)
-        size = -(-len(self._changes) // max(1, parts))
-        self.starts = range(0, len(self._changes), size)
-        self._size = size
+    def __init__(self, cases: Iterable[Case], what: Comparing, parts: int) -> None:
+        self.cases, self._changes = cases, what.changes
+        self._size = max(1, -(-len(self._changes) // max(1, parts)))
 
     def __iter__(self) -> Iterator[Job]:
-        for case in self._cases:
-            yield from self.of(case)
+        for number, case in enumerate(self.cases):
+            yield from self.of(number, case)
 
-    @property
-    def cases(self) -> Iterable[Case]:
-        return self._cases
-
-    def of(self, case: Case) -> list[Job]:
+    def of(self, number: int, case: Case) -> list[Job]:
         """The jobs of one case."""
-        return [Job(case, first, self._changes[first : first + self._size]) for first in self.starts]
+        starts = range(0, len(self._changes), self._size)
+        return [Job(number, case, first, self._changes[first : first + self._size]) for first in starts]
 
     def gathered(self, done: Iterable[tuple[Job, Result]], tell: Tell) -> Answers:
-        """All results, put together in the order of the cycles, whatever the order in which they came."""
-        found: dict[int, list[tuple[tuple[str, str], Difference]]] = {at: [] for at in range(len(self._changes))}
+        """All results, added up in the order of the cycles, whatever the order in which they come."""
+        whole = [Difference() for _ in self._changes]
+        early: list[dict[int, Difference]] = [{} for _ in self._changes]
+        due = [0] * len(self._changes)
         engines: set[str] = set()
         failed: set[str] = set()
         finished = 0
@@ -144,58 +152,50 @@ class _Jobs:
             finished += len(job.changes)
             tell(finished)
             engines.add(job.case.engine)
-            if why:
-                failed.add(why)
-            order = (job.case.decided_at.isoformat(), job.case.id)
-            for at, one in enumerate(differences, start=job.first):
-                found[at].append((order, one))
-        whole = [_together(found[at]) for at in range(len(self._changes))]
+            failed |= {why} - {""}
+            for at in range(job.first, job.first + len(job.changes)):
+                early[at][job.number] = differences[at - job.first] if differences else Difference()
+                while due[at] in early[at]:
+                    whole[at].add(early[at].pop(due[at]))
+                    due[at] += 1
         return Answers(whole, engines, sorted(failed))
 
 
-def _together(parts: list[tuple[tuple[str, str], Difference]]) -> Difference:
-    whole = Difference()
-    for _, one in sorted(parts, key=lambda part: part[0]):
-        whole.add(one)
-    return whole
-
-
-def _do(job: Job, rules: RuleSet) -> Result:
+def _do(case: Case, rules: RuleSet, changes: Sequence[Change], by_task: bool) -> Result:
     """One job; a cycle that cannot be decided again is told of, and does not stop the others. Bad values do."""
     try:
-        return decide_case(job.case, rules, job.changes), ""
+        found = decide_case(case, rules, changes)
     except CannotDecideAgain as error:
-        return [], f"{job.case.name}: {error}"
+        return [], f"{case.name}: {error}"
+    return found if by_task else [Difference(totals=one.totals) for one in found], ""
 
 
-def _over(pool: ProcessPoolExecutor, jobs: Iterable[Job], rules: RuleSet, ahead: int) -> Iterator[tuple[Job, Result]]:
+def _over(pool: ProcessPoolExecutor, jobs: Iterable[Job], what: Comparing, ahead: int) -> Iterator[tuple[Job, Result]]:
     """The jobs as they are done, with only so many cycles in memory as keep all processes busy."""
+
+    def submitted(job: Job) -> Future[Result]:
+        return pool.submit(_do, job.case, what.rules, job.changes, what.by_task)
+
     waiting = iter(jobs)
-    running: dict[Future[Result], Job] = {pool.submit(_do, job, rules): job for job in islice(waiting, ahead)}
+    running = {submitted(job): job for job in islice(waiting, ahead)}
     while running:
         done, _ = wait(running, return_when=FIRST_COMPLETED)
         for future in done:
             job = running.pop(future)
-            running.update({pool.submit(_do, more, rules): more for more in islice(waiting, 1)})
+            running.update({submitted(more): more for more in islice(waiting, 1)})
             yield job, future.result()
 
 
-def _on_workers(client: Any, jobs: _Jobs, rules: RuleSet) -> Iterator[tuple[Job, Result]]:
+def _on_workers(client: Any, jobs: _Jobs, what: Comparing) -> Iterator[tuple[Job, Result]]:
     """The jobs as the workers of a cluster finish them."""
     import distributed
 
-    held_rules = client.scatter(rules, broadcast=True, hash=False)
+    rules = client.scatter(what.rules, broadcast=True, hash=False)
     of_future: dict[Any, Job] = {}
-    for case in jobs.cases:
+    for number, case in enumerate(jobs.cases):
         held = client.scatter(case, broadcast=True, hash=False)
-        for job in jobs.of(case):
-            future = client.submit(_do_held, held, held_rules, job.changes, pure=False)
-            of_future[future] = job
+        for job in jobs.of(number, case):
+            of_future[client.submit(_do, held, rules, job.changes, what.by_task, pure=False)] = job
     as_completed: Any = distributed.as_completed
     for future in as_completed(list(of_future), loop=client.loop):
         yield of_future.pop(future), future.result()
-
-
-def _do_held(case: Case, rules: RuleSet, changes: tuple[Change, ...]) -> Result:
-    """A job on a worker that holds the case already."""
-    return _do(Job(case, 0, changes), rules)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import zlib
 from collections import Counter
 
 import pytest
@@ -104,6 +106,27 @@ def test_what_the_first_task_places_is_deducted_for_the_second(cases: dict[str, 
     alone, together = totals_of(second, nearby), totals_of(case, nearby)
     assert together.jobs_after - Counter(whole[0].assigned) == Counter(whole[1].assigned)
     assert alone.jobs_after != Counter(whole[1].assigned)
+
+
+def without_cuts(case: Case) -> Case:
+    """The case as it was stored by a version that did not keep how chunks are cut."""
+    decisions = []
+    for one in case.decisions:
+        body = json.loads(zlib.decompress(one.work))
+        del body["cut"]
+        decisions.append(dataclasses.replace(one, work=zlib.compress(json.dumps(body).encode())))
+    return dataclasses.replace(case, decisions=tuple(decisions), id="without cuts")
+
+
+@pytest.mark.parametrize("engine", [None, "0.0.1"])
+def test_chunks_that_cannot_be_cut_are_given_out_by_number(cases: dict[str, Case], engine: str | None) -> None:
+    case = without_cuts(cases[JOBS])
+    case = dataclasses.replace(case, engine=engine or case.engine)
+    same = totals_of(case, Change((), RULES))
+    assert (same.changed, same.jobs_moved, same.jobs_before.total()) == (0, 0, 190)
+    (found,) = decided(case, change(rules=("lowmemory=off",)))
+    assert found.tasks[JOBS, TASK + 2].jobs_after.total() == 20  # one a file
+    assert totals_of(case, TELLING[JOBS]).jobs_after.total() == 0
 
 
 def test_several_values_on_the_same_cycle(cases: dict[str, Case]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from broker.gdpconfig.catalogue import ValueRefusedError
 from broker.whatif import deciding
 from broker.whatif.cases import Case, Change
-from broker.whatif.running import Answers, ClusterUnavailable, answer, answer_on_cluster
+from broker.whatif.running import Answers, ClusterUnavailable, Comparing, answer, answer_on_cluster
 from tests.whatif.stored import JOBS, RULES, TASKS, change
 
 CHANGES = (change("MIN_WEIGHT_managed=1000000"), change(rules=("lowmemory=off",)), Change((), RULES))
@@ -21,7 +21,7 @@ def silent(done: int) -> None:
 
 
 def here(cases: Sequence[Case], changes: Sequence[Change] = CHANGES, processes: int = 1) -> Answers:
-    return answer(cases, len(cases), RULES, changes, processes, silent)
+    return answer(cases, len(cases), Comparing(RULES, tuple(changes)), processes, silent)
 
 
 @pytest.fixture
@@ -31,10 +31,16 @@ def several(cases: dict[str, Case]) -> list[Case]:
 
 def test_progress_ends_at_all_pairs(several: list[Case]) -> None:
     told: list[int] = []
-    found = answer(several, 2, RULES, CHANGES, 1, told.append)
+    found = answer(several, 2, Comparing(RULES, CHANGES), 1, told.append)
     assert told == [3, 6]
     assert [one.total("cycles") for one in found.differences] == [2, 2, 2]
     assert found.engines == {several[0].engine} and found.failed == []
+
+
+def test_without_tasks_the_totals_are_the_same(several: list[Case]) -> None:
+    found = answer(several, 2, Comparing(RULES, CHANGES, by_task=False), 1, silent)
+    assert [one.tasks for one in found.differences] == [{}, {}, {}]
+    assert [one.totals for one in found.differences] == [one.totals for one in here(several).differences]
 
 
 def test_a_cycle_that_cannot_be_decided_is_named_and_the_others_are_decided(several: list[Case]) -> None:
@@ -57,7 +63,7 @@ def test_a_local_cluster_of_two_processes_finds_the_same(several: list[Case]) ->
 
     with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster:
         address = cluster.scheduler_address
-        assert answer_on_cluster(several, RULES, CHANGES, address, silent) == here(several)
+        assert answer_on_cluster(several, Comparing(RULES, CHANGES), address, silent) == here(several)
         with Client(address) as client:  # what each of the two has unpacked: a cycle once, whatever the values
             kept = client.run(lambda: list(deciding._kept))
         assert len(kept) == 2 and {1, 2} >= {len(keys) for keys in kept.values() if keys} != set()
@@ -66,4 +72,4 @@ def test_a_local_cluster_of_two_processes_finds_the_same(several: list[Case]) ->
 def test_no_cluster_at_an_address(several: list[Case], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("broker.whatif.running.CONNECT_WITHIN", "200ms")
     with pytest.raises(ClusterUnavailable, match="nobody answers"):
-        answer_on_cluster(several, RULES, CHANGES, "tcp://127.0.0.1:1", silent)
+        answer_on_cluster(several, Comparing(RULES, CHANGES), "tcp://127.0.0.1:1", silent)
