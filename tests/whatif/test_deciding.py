@@ -108,6 +108,20 @@ def test_what_the_first_task_places_is_deducted_for_the_second(cases: dict[str, 
     assert alone.jobs_after != Counter(whole[1].assigned)
 
 
+def test_those_that_follow_find_what_is_placed_otherwise(cases: dict[str, Case]) -> None:
+    # the one without a queue comes first: what it gets is all that differs for the others
+    case, lighter = cases[JOBS], change(rules=("lowmemory=off",))
+    last, *others = case.decisions[::-1]
+    case = dataclasses.replace(case, decisions=(last, *others[::-1]), engine="0.0.1", id="the last one first")
+    whole, before = again(case, lighter), again(case, Change((), RULES))
+    assert [one.decision.outcome for one in before] == ["pending", "brokered", "brokered"]
+    weights = [[one.decision.candidates[0].weight for one in side[1:]] for side in (before, whole)]
+    assert weights[0] != weights[1]
+    (found,) = decided(case, lighter)
+    assert found.totals[JOBS].jobs_after == sum((Counter(one.assigned) for one in whole), Counter())
+    assert found.totals[JOBS].candidates_after == Counter(len(one.decision.candidates) for one in whole)
+
+
 def without_cuts(case: Case) -> Case:
     """The case as it was stored by a version that did not keep how chunks are cut."""
     decisions = []

@@ -10,7 +10,7 @@ import pytest
 from broker.gdpconfig.catalogue import ValueRefusedError
 from broker.whatif import deciding
 from broker.whatif.cases import Case, Change
-from broker.whatif.running import Answers, ClusterUnavailable, Comparing, answer, answer_on_cluster
+from broker.whatif.running import Answers, ClusterUnavailable, Comparing, _do, _Jobs, answer, answer_on_cluster
 from tests.whatif.stored import JOBS, RULES, TASKS, change
 
 CHANGES = (change("MIN_WEIGHT_managed=1000000"), change(rules=("lowmemory=off",)), Change((), RULES))
@@ -51,6 +51,15 @@ def test_a_cycle_that_cannot_be_decided_is_named_and_the_others_are_decided(seve
     (why,) = found.failed
     assert why.startswith("production_job at 2026-08-01T12:00:00") and "cannot be read" in why
     assert [one.total("cycles") for one in here([]).differences] == [0, 0, 0]
+
+
+def test_results_are_added_up_in_the_order_of_the_cycles(several: list[Case]) -> None:
+    what = Comparing(RULES, CHANGES)
+    jobs = _Jobs(several, what, 1)
+    done = [(job, _do(job.case, RULES, job.changes, True)) for job in jobs]
+    found = jobs.gathered(done[::-1], silent)
+    assert found == here(several)
+    assert list(found.differences[0].totals) == [JOBS, TASKS]
 
 
 def test_values_that_contradict_those_in_force_end_it(several: list[Case]) -> None:
