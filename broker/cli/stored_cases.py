@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -84,13 +85,14 @@ class StoredCases:
             raise NothingStored(
                 f"{len(works) - len(packed)} of its {len(works)} decisions are stored without their work"
             )
+        published = self._tuning(connection, origin.tuning)
         return Case(
-            id=repr((key.brokerage, origin)),
+            id=_digest(key, published.fingerprint, packed),
             brokerage=key.brokerage,
             decided_at=origin.decided_at,
             engine=origin.engine,
             seed=origin.seed,
-            published=self._tuning(connection, origin.tuning),
+            published=published,
             snapshot=_parts(connection, origin.snapshot),
             decisions=tuple(packed),
         )
@@ -138,6 +140,15 @@ def _newest(keys: Sequence[CycleKey], count: int) -> list[CycleKey]:
         if seen[key.brokerage] <= count:
             kept.append(key)
     return kept[::-1]
+
+
+def _digest(key: CycleKey, tuning: str, decisions: Sequence[StoredOutcome]) -> str:
+    """Equal for equal cycles, of whatever database."""
+    whole = hashlib.sha256(repr((key.brokerage, key.origin, tuning)).encode())
+    for one in decisions:
+        whole.update(repr((one.outcome, one.reason, sorted(one.assigned.items()))).encode())
+        whole.update(one.work)
+    return whole.hexdigest()
 
 
 def _parts(connection: sa.Connection, identifier: str) -> SnapshotParts:
