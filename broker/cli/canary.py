@@ -15,8 +15,8 @@ from broker.cli.moments import NOW, duration, moment_of
 from broker.cli.output import escaped, print_json, print_table
 from broker.domain.feature_table import TIGHTENING_KEYS
 from broker.errors import WRONG_USAGE, BrokerError
-from broker.gdpconfig.canary import BROKERAGES, Canary, check_canary
-from broker.gdpconfig.proposals import Proposal, proposed, read_proposals
+from broker.gdpconfig.canary import Canary, check_canary
+from broker.gdpconfig.proposals import BROKERAGES, Proposal, proposed, read_proposals
 from broker.gdpconfig.shipped import shipped_catalogue
 from broker.store import canaries
 from broker.store.canaries import CanaryOutcome

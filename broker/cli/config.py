@@ -160,7 +160,7 @@ def unset(
 def rollback(
     context: typer.Context,
     version: Annotated[int, typer.Argument(help="The version to go back to.", min=1, show_default=False)],
-    reason: Reason,
+    reason: Annotated[str | None, typer.Option("--reason", help="Why [back to version VERSION].")] = None,
     editor: Editor = None,
     expect_version: Expected = None,
     json: Json = False,
@@ -169,7 +169,8 @@ def rollback(
     who = editor_name(editor)
 
     def change(store: TuningStore, connection: sa.Connection) -> Published:
-        return store.rollback(connection, version, editor=who, reason=reason, expected_version=expect_version)
+        why = f"back to version {version}" if reason is None else reason
+        return store.rollback(connection, version, editor=who, reason=why, expected_version=expect_version)
 
     _change(context, change, json)
 

@@ -14,7 +14,7 @@ from agents.configuration import ConfigurationError, config_file
 from broker.cli.context import open_store, settings_of
 from broker.cli.output import print_json, remark
 from broker.cli.stored_cases import NothingStored, Selection, stored_cases
-from broker.cli.what_if import cores, progress, report, rule_set
+from broker.cli.what_if import cores, progress, report, rule_set, tell_of_others
 from broker.cli.what_if_report import show
 from broker.errors import Refused
 from broker.gdpconfig.proposals import Proposal
@@ -62,6 +62,7 @@ def preview(context: typer.Context, proposals: Sequence[Proposal], *, yes: bool,
         _confirm([str(error), "what would change is not known"], yes)
         return
     report(answers, cases.left_out)
+    tell_of_others(proposals)
     found = answers.differences[0]
     if json:
         for document in total_documents(found):

@@ -28,6 +28,7 @@ from broker.cli.what_if import (
     progress,
     report,
     rule_set,
+    tell_of_others,
 )
 from broker.errors import FAILED
 from broker.gdpconfig.proposals import Proposal, grid, read_ranges
@@ -65,6 +66,7 @@ def sweep(
     """What would have been decided with each value of a grid; nothing is changed."""
     points = grid(read_ranges(shipped_catalogue(), ranges, vo))
     switches = read_switches(rule or [])
+    tell_of_others(points[0])
     if plot is not None:
         check_plot(plot)
     before = rule_set(settings_of(context).config)

@@ -25,7 +25,7 @@ from broker.cli.scenario_cases import scenario_cases
 from broker.cli.stored_cases import Selection, StoredCases, stored_cases
 from broker.cli.what_if_report import show
 from broker.errors import FAILED, WRONG_USAGE, BrokerError
-from broker.gdpconfig.proposals import Proposal, read_proposals
+from broker.gdpconfig.proposals import Proposal, read_proposals, readers_beside_brokerages
 from broker.gdpconfig.shipped import shipped_catalogue
 from broker.whatif.cases import Case, Change, RuleSet
 from broker.whatif.documents import task_documents, total_documents
@@ -91,6 +91,7 @@ def what_if(
         raise NothingToTry("nothing to compare with", "broker what-if", "name values with --set or rules with --rule")
     if plot is not None:
         check_plot(plot)
+    tell_of_others(proposals)
     before = rule_set(settings_of(context).config)
     change = Change(proposals, RuleSet(with_switches(before.profile, switches), before.quota_closed))
     wanted = Wanted(last, snapshot, scenario, at, tuple(brokerage) if brokerage else None, seed)
@@ -182,6 +183,14 @@ def progress(pairs: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=pairs)
         yield lambda done: bar.update(task, completed=done)
+
+
+def tell_of_others(proposals: Sequence[Proposal]) -> None:
+    """Say on stderr of which keys no decision can show the effect."""
+    for one in proposals:
+        readers = readers_beside_brokerages(shipped_catalogue(), one)
+        if readers:
+            remark(f"note: {one.key} is read by {readers}, not by a brokerage: no decision differs by it")
 
 
 def report(answers: Answers, left_out: Sequence[str]) -> None:

@@ -13,10 +13,7 @@ from numpy.typing import NDArray
 
 from broker.errors import Refused
 from broker.gdpconfig.catalogue import Catalogue
-from broker.gdpconfig.proposals import Proposal
-
-BROKERAGES = ("production_task", "production_job", "analysis_job")
-"""Who asks which values a task is brokered by."""
+from broker.gdpconfig.proposals import Proposal, readers_beside_brokerages
 
 
 class CanaryRefused(Refused):
@@ -86,8 +83,8 @@ def check_canary(catalogue: Catalogue, proposals: Iterable[Proposal], share: flo
         raise CanaryRefused(f"a share of {share:g} leaves nothing to compare", "--share", "give one between 0 and 1")
     for one in proposals:
         entry = catalogue.require(one.key)
-        if not set(entry.read_by) & set(BROKERAGES):
-            readers = ", ".join(entry.read_by)
-            raise CanaryRefused(f"{one.key} is read by {readers}, not by a brokerage", "", "try it with a preview")
+        others = readers_beside_brokerages(catalogue, one)
+        if others:
+            raise CanaryRefused(f"{one.key} is read by {others}, not by a brokerage", "", "set it for all tasks")
         if entry.key in set(not_split):
             raise CanaryRefused(f"{one.key} holds for queues, not for tasks", "", "try it with broker what-if")

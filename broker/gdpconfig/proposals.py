@@ -13,6 +13,9 @@ from broker.gdpconfig.catalogue import Catalogue, Value, ValueRefusedError
 from broker.gdpconfig.publish import Published, vo_to_edit, with_values
 from broker.gdpconfig.values import from_text
 
+BROKERAGES = ("production_task", "production_job", "analysis_job")
+"""Who decides about tasks."""
+
 MOST_POINTS = 10_000
 """Points of a grid; each of them decides all cycles again."""
 
@@ -105,6 +108,12 @@ def proposed(published: Published, proposals: Iterable[Proposal]) -> Published:
         ValueRefusedError: the values contradict each other, or a value that stays.
     """
     return with_values(published, ((one.key, one.value, one.vo) for one in proposals))
+
+
+def readers_beside_brokerages(catalogue: Catalogue, proposal: Proposal) -> str:
+    """Who reads the key, where no brokerage does; else nothing. Such a value changes no decision about tasks."""
+    readers = catalogue.require(proposal.key).read_by
+    return "" if set(readers) & set(BROKERAGES) else ", ".join(readers)
 
 
 def _proposal(catalogue: Catalogue, text: str, vo: str) -> Proposal:

@@ -279,6 +279,13 @@ def test_no_login_name(config: Command, monkeypatch: pytest.MonkeyPatch) -> None
     assert config("set", "NW_THRESHOLD", "1", "--reason", "r", "--editor", "carol").status == 0
 
 
+def test_a_rollback_needs_no_reason(config: Command) -> None:
+    for value in ("200", "201"):
+        assert config("set", "NQUEUED_SAT_CAP", value, "--reason", "try").status == 0
+    assert config("rollback", "2").status == 0
+    assert config("history", "--json").documents[0]["reason"] == "back to version 2"
+
+
 def test_doc_is_the_reference_page(config: Command) -> None:
     page = Path(__file__).parents[2] / "docs" / "reference" / "gdpconfig.md"
     assert config("doc").out == page.read_text(encoding="utf-8")

@@ -62,6 +62,12 @@ def test_tables(command: Command) -> None:
     assert "no decision differs" in command("--set", "NQUEUED_SAT_CAP=149").out
 
 
+def test_keys_that_no_brokerage_reads_are_told_of(command: Command) -> None:
+    shown = command("--set", "TIMEOUT_pending=3", "--json")
+    assert shown.status == 0 and lines(shown.out)[-1]["changed"] == 0
+    assert "TIMEOUT_pending is read by timeouts, not by a brokerage" in shown.err
+
+
 def test_by_snapshot_and_by_time(command: Command, url: str) -> None:
     with Database(url) as database, database.begin() as connection:
         snapshot = connection.execute(sa.text("SELECT id FROM broker.snapshots")).scalar_one()
