@@ -152,6 +152,15 @@ def _queues_reading(snapshot: Snapshot, storage: Ints, *, datadisk_only: bool = 
     return position, relations.unified[reading[first[position] + offset]]
 
 
+def _on_tape(work: Work, snapshot: Snapshot, storage: Ints) -> Bools:
+    """(R,): what the replica says; of an endpoint known only from named files, what the endpoint is."""
+    replicas = work.replicas
+    if len(snapshot.storages) == 0:
+        return replicas.is_tape
+    files_only = np.isnan(replicas.total) & (replicas.found == 0) & (storage >= 0)
+    return np.asarray(replicas.is_tape | (files_only & snapshot.storages.is_tape[np.maximum(storage, 0)]))
+
+
 def _availability(
     work: Work, snapshot: Snapshot, storage: Ints, limits: InputLimits
 ) -> tuple[Ints, Ints, Floats, Floats, Floats, Floats]:
@@ -166,12 +175,13 @@ def _availability(
     position, unified = _queues_reading(snapshot, storage[rows])
     row = rows[position]
     span = max(1, len(snapshot.unified))
+    on_tape = _on_tape(work, snapshot, storage)[row]
     # the endpoints of one queue hold nested parts of a dataset, so the largest part is their union
     keys, inverse = np.unique(replicas.input[row] * span + unified, return_inverse=True)
     figures = []
     for values in (replicas.chunk_bytes[row], replicas.chunk_files[row]):
         disk, anywhere = np.zeros(len(keys)), np.zeros(len(keys))
-        np.maximum.at(disk, inverse, np.where(replicas.is_tape[row], 0.0, values))
+        np.maximum.at(disk, inverse, np.where(on_tape, 0.0, values))
         np.maximum.at(anywhere, inverse, values)
         figures.append((disk, anywhere))
     pairs, group = np.unique(inputs.chunk[keys // span] * span + keys % span, return_inverse=True)

@@ -178,7 +178,7 @@ def read_input_datasets(connection: sa.Connection, catalogue: TableCatalogue, ta
         attributes=text(8),
         nfiles=number(9),
         nfilestobeused=number(10),
-        nfilesused=number(11),
+        nfilesused=np.nan_to_num(number(11)),  # a counter that was never written has counted nothing
         nfileswaiting=number(12),
         creationtime_s=number(13),
         modificationtime_s=number(14),

@@ -16,7 +16,7 @@ from broker.domain.work import InputTable, ReplicaTable
 from broker.work.catalogue import Catalogue, PlacedDatasets, is_catalogued, is_distributed
 from broker.work.chunks import ChunkTable, InputFiles
 from broker.work.datasets import scope_and_name
-from broker.work.input_files import FileTable, first_of_each_name, unique_totals
+from broker.work.input_files import FileTable, unique_totals
 from broker.work.tasks import DatasetTable
 
 #: Dataset position and number of available files, to the file id of the last of so many files of the dataset.
@@ -67,7 +67,8 @@ def place_inputs(
 ) -> InputPlaces:
     """The input and replica tables of the chunks.
 
-    For merging, any replica counts as holding every file. An endpoint known only from named files has its own row.
+    For merging, any replica counts as holding every file. An endpoint known only from named files has its own row, with
+    no total: it is no replica of the dataset, so it cannot be complete.
     """
     whole = _whole(placed, datasets.nfiles[placed.dataset])
     table = _input_table(datasets, inputs, catalogue, did_of_dataset)
@@ -146,12 +147,11 @@ class _Rows:
     def _add_named_only(
         self, position: int, files: FileTable, named: dict[int, frozenset[str]], known: set[str]
     ) -> None:
-        total = float(len(first_of_each_name(files.lfn_hash)))
         places = {rse for fileid in files.fileid.tolist() for rse in named.get(fileid, ())} - known
         for rse in sorted(places):
             held = np.array([rse in named.get(fileid, ()) for fileid in files.fileid.tolist()], dtype=np.bool_)
             sums = unique_totals(files.rows(np.flatnonzero(held)))
-            self._rows.append((position, rse, False, False, 0.0, max(total, 1.0), False, False, *sums))
+            self._rows.append((position, rse, False, False, 0.0, float("nan"), False, False, *sums))
             self.held.append(held)
 
     def table(self) -> ReplicaTable:

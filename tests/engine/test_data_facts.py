@@ -30,7 +30,7 @@ def grid() -> Snapshot:
         ddm_endpoint=[
             endpoint("DISK_A", "S"),
             endpoint("DISK_B", "S", detailed_status=OFF["read_wan"]),
-            endpoint("TAPE_B", "S", type="DATATAPE"),
+            endpoint("TAPE_B", "S", type="DATATAPE", is_tape="Y"),
             endpoint("DISK_C", "S", detailed_status=CLOSED),
             endpoint("ALONE", "S"),
         ],
@@ -85,6 +85,15 @@ def test_bytes_go_with_files() -> None:
 def test_tape_counts_apart() -> None:
     facts = gathered([Dataset([replica("TAPE_B", is_tape=True), replica("DISK_B", 3)])])
     assert available(facts) == {"B": (3, 10)}
+
+
+def test_single_files_on_a_tape_endpoint_are_on_tape_and_make_no_replica() -> None:
+    alone = Dataset([replica("TAPE_B", 0, float("nan"), files=2), replica("DISK_A", 0, float("nan"), files=3)])
+    facts = gathered([alone])
+    assert available(facts) == {"A": (3, 3), "B": (3, 3)}
+    facts = gathered([Dataset([replica("TAPE_B", 0, float("nan"), files=2)])])
+    assert available(facts) == {"B": (0, 2)}
+    assert (here(facts), facts.no_locations.tolist(), facts.fault.tolist()) == (set(), [True], [2])
 
 
 def test_the_largest_part_of_a_queue_counts() -> None:

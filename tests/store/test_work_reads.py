@@ -71,7 +71,7 @@ def test_input_datasets_by_task_and_id(database: Database) -> None:
     datasets: Rows = [
         dataset(31, 2),
         dataset(12, 1, type="trn_log", attributes="nosplit", masterid=11, modificationtime="2026-08-01T00:00:00"),
-        dataset(11, 1, nfiles=None),
+        dataset(11, 1, nfiles=None, nfilesused=None),
         dataset(13, 1, type="output"),
         dataset(99, 3),
     ]
@@ -84,6 +84,7 @@ def test_input_datasets_by_task_and_id(database: Database) -> None:
     assert found.attributes.tolist() == [None, None, "nosplit"]
     assert found.modificationtime_s[2] == 1785542400.0
     np.testing.assert_array_equal(found.nfiles, [100, np.nan, 100])
+    assert found.nfilesused[1] == 0  # nothing counted yet
 
 
 def files_of(

@@ -99,6 +99,8 @@ def test_named_files_are_exactly_where_they_are_named() -> None:
         ("B", False, False, 1, 1),
         ("C", False, False, 1, 5),
     ]
+    assert found.replicas.found.tolist()[2:] == [0]
+    assert np.isnan(found.replicas.total).tolist() == [False, False, True]  # files alone make no replica
     assert [None if held is None else held.tolist() for held in found.held] == [
         [False, True, True, False, True],
         [True, False, False, False, False],
