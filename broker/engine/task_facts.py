@@ -76,14 +76,21 @@ def bound_nuclei(tasks: AssigningTable, snapshot: Snapshot) -> Ints:
     return np.where((tasks.full_chain > 0) & is_bare, parent, -1)
 
 
+def full_chains(tasks: AssigningTable, snapshot: Snapshot) -> Bools:
+    """(T,): tasks of full chains; a ``capable`` one without a parent on a bare nucleus is like any other task.
+
+    Source: Special Brokerage for ATLAS Full-chain.
+    """
+    return np.asarray(np.isin(tasks.full_chain, (1, 2)) | (bound_nuclei(tasks, snapshot) >= 0))
+
+
 def initial_nuclei(tasks: AssigningTable, snapshot: Snapshot) -> Bools:
     """(T, N): all nuclei; for full chains also satellites that serve as a bare one.
 
-    Which is not for ``capable`` tasks without a parent on a bare nucleus: they are like any other. A nucleus that was
-    set beforehand is the only one. Source: Special Brokerage for ATLAS Full-chain.
+    A nucleus that was set beforehand is the only one. Source: Special Brokerage for ATLAS Full-chain.
     """
     nuclei = snapshot.nuclei
-    chain = np.isin(tasks.full_chain, (1, 2)) | (bound_nuclei(tasks, snapshot) >= 0)
+    chain = full_chains(tasks, snapshot)
     initial = nuclei.is_nucleus[None, :] | (chain[:, None] & (nuclei.bare != BARE_NONE)[None, :])
     preset = preset_nuclei(tasks, snapshot)
     only = preset[:, None] == np.arange(len(nuclei))[None, :]
@@ -135,7 +142,9 @@ def _storage_facts(work: TaskWork, snapshot: Snapshot, endpoints: OutputEndpoint
     for task, token in zip(work.outputs.task.tolist(), endpoints.token.tolist(), strict=True):
         if token >= 0:
             tokens[task].add(token)
-    keys = [(frozenset(wanted), bool(chain)) for wanted, chain in zip(tokens, tasks.full_chain > 0, strict=True)]
+    keys = [
+        (frozenset(wanted), bool(chain)) for wanted, chain in zip(tokens, full_chains(tasks, snapshot), strict=True)
+    ]
     rows = {key: index for index, key in enumerate(dict.fromkeys(keys))}
     found = [_places(storages, (checked if chain else endpoints.own)[sorted(wanted)]) for wanted, chain in rows]
     at = np.array([rows[key] for key in keys], dtype=np.int64)

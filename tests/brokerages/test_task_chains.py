@@ -175,6 +175,18 @@ def test_a_secondary_nucleus_without_an_endpoint(database: Database, secondary: 
     assert decision["rejected"]["GAMMA"] == "match"
 
 
+@pytest.mark.parametrize(("chain", "taken"), [(3, True), (2, False), (None, True)])
+def test_a_capable_task_without_such_a_parent_needs_no_secondary_nucleus(
+    database: Database, chain: int | None, taken: bool
+) -> None:
+    queues = changed("schedconfig_json", "panda_queue", "none")
+    for row in queues:
+        row["data"] = {**row["data"], "params": {"bareNucleus": "allow", "secondaryNucleus": "NOWHERE"}}
+    task = chain_task(chain) if chain else {**chain_task(2), "splitrule": None}
+    (decision,) = broker_tasks(database, task_scenario(jedi_tasks=[task, parent(None)], schedconfig_json=queues))
+    assert ("match" not in decision["rejected"].values()) == taken
+
+
 def test_the_tightest_of_several_storages_is_weighed(database: Database) -> None:
     """A group disk of 100 TB free of 1,600 TB at ALPHA; the disk there has 400 TB free. The threshold is 20 TB."""
     tables = grid_tables()
