@@ -16,7 +16,7 @@ def decision_object(origin: Origin, record: DecisionRecord) -> dict[str, Any]:
     told: dict[str, Any] = {
         "jeditaskid": decision.jeditaskid,
         "datasetid": decision.datasetid,
-        "ramcount": decision.ramcount,
+        "ramcount": None if decision.ramcount is None else int(decision.ramcount),  # whole MB, as in the table
         "brokerage": decision.brokerage,
         "outcome": decision.outcome,
         "reason": decision.reason,

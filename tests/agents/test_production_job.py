@@ -80,6 +80,7 @@ def test_the_object_has_the_fields_of_the_contract_in_their_order(grid: Database
     )
     for one in told_by(grid, dry_run=True):
         assert " ".join(one) == fields
+        assert isinstance(one["ramcount"], int | None)
         assert (one["pending_until"] is not None) == (one["outcome"] == "pending")
         assert bool(one["assigned"]) == (one["outcome"] == "brokered")
 
