@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -164,10 +166,23 @@ class _Jobs:
 def _do(case: Case, rules: RuleSet, changes: Sequence[Change], by_task: bool) -> Result:
     """One job; a cycle that cannot be decided again is told of, and does not stop the others. Bad values do."""
     try:
-        found = decide_case(case, rules, changes)
+        with _uncollected():
+            found = decide_case(case, rules, changes)
     except CannotDecideAgain as error:
         return [], f"{case.name}: {error}"
     return found if by_task else [Difference(totals=one.totals) for one in found], ""
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No search for unreachable objects: unpacking makes many that are in use, and each search visits all of them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _over(pool: ProcessPoolExecutor, jobs: Iterable[Job], what: Comparing, ahead: int) -> Iterator[tuple[Job, Result]]:
