@@ -128,6 +128,15 @@ def database(make_database: Callable[..., Database]) -> Database:
     return make_database()
 
 
+@pytest.fixture(scope="module")
+def shared(test_server: TestServer) -> Iterator[Database]:
+    """One database for all tests of a module, with the current schema; each test fills it anew."""
+    url = test_server.create()
+    with Database(url) as database:
+        yield database
+    test_server.drop(sa.make_url(url).database or "")
+
+
 @pytest.fixture
 def empty_database(make_database: Callable[..., Database]) -> Database:
     """A fresh database with nothing in it."""

@@ -17,7 +17,8 @@ Row = dict[str, Any]
 _STATUS_COUNTS = {"running": "running_jobs", "throttled": "throttled_jobs"}
 _QUEUED = ("defined", "assigned", "activated", "starting")
 _DEFINED = ("defined", "assigned")
-_COPIED = (
+#: Columns of a job by which jobs are counted; PanDA's statistics have all but the last.
+COUNTED_BY = (
     "computingsite",
     "gshare",
     "workqueue_id",
@@ -44,7 +45,7 @@ def job_rows(counts: Iterable[Mapping[str, Any]], owners: Iterable[Mapping[str, 
     dealt = _Owners(owners)
     rows: list[Row] = []
     for count in counts:
-        common = {**{name: count[name] for name in _COPIED}, IS_DEFINED: count["jobstatus"] in _DEFINED}
+        common = {**{name: count[name] for name in COUNTED_BY}, IS_DEFINED: count["jobstatus"] in _DEFINED}
         made = [dict(common) for _ in range(int(count["njobs"] or 0))]
         for row, owner in zip(made, dealt.take(count, len(made)), strict=True):
             row.update(owner)

@@ -9,14 +9,11 @@ from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
 from broker.domain.decisions import Outcome
-from broker.store.stored_cycles import CycleKey
+from broker.store.stored_cycles import IN_CYCLE, CycleKey, values_of
 
-_WORKS = text("""
-    SELECT outcome, reason, assigned, work FROM broker.decisions
-    WHERE agent_run IS NOT DISTINCT FROM :agent_run AND brokerage = :brokerage AND decided_at = :decided_at
-      AND snapshot IS NOT DISTINCT FROM :snapshot AND tuning IS NOT DISTINCT FROM :tuning
-      AND seed IS NOT DISTINCT FROM :seed AND engine IS NOT DISTINCT FROM :engine
-    ORDER BY id""")
+_WORKS = text(
+    f"SELECT outcome, reason, assigned, work FROM broker.decisions WHERE {IN_CYCLE} ORDER BY id"  # noqa: S608 - a constant
+)
 
 
 @dataclass(frozen=True)
@@ -31,17 +28,7 @@ class DecidedWork:
 
 def decided_works(connection: Connection, key: CycleKey) -> list[DecidedWork]:
     """The decisions of a cycle, in the order in which they were made; none if they were cleared away meanwhile."""
-    origin = key.origin
-    values = {
-        "agent_run": origin.agent_run,
-        "brokerage": key.brokerage,
-        "decided_at": origin.decided_at,
-        "snapshot": origin.snapshot,
-        "tuning": origin.tuning,
-        "seed": origin.seed,
-        "engine": origin.engine,
-    }
     return [
         DecidedWork(row.outcome, row.reason or "", row.assigned or {}, None if row.work is None else bytes(row.work))
-        for row in connection.execute(_WORKS, values)
+        for row in connection.execute(_WORKS, values_of(key))
     ]

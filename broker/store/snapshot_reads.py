@@ -13,6 +13,7 @@ from typing import Literal
 import sqlalchemy as sa
 
 from broker.snapshot.build_links import KEYS
+from broker.snapshot.job_rows import COUNTED_BY
 from broker.snapshot.raw import RawSource, Rows
 from broker.store import feature_rows, pool_reads
 from broker.store.tables import TableCatalogue
@@ -142,22 +143,9 @@ READS: dict[str, tuple[TableRead, ...]] = {
 #: Sources whose rows carry no time, and the summary whose refresh tells their age.
 _SUMMARIES = {"worker_nodes": CPU_SUMMARY.table, "gpus": GPU_SUMMARY.table}
 
-COUNT_COLUMNS = (
-    "computingsite",
-    "gshare",
-    "workqueue_id",
-    "jobstatus",
-    "resource_type",
-    "nucleus",
-    "vo",
-    "prodsourcelabel",
-    "njobs",
-    "ncores",
-    "diskio_jobs",
-    "diskio_per_core",
-)
-_JOB_COLUMNS = (*COUNT_COLUMNS[:8], "actualcorecount", "corecount", "diskio")
-_STATISTICS_COLUMNS = (*COUNT_COLUMNS[:7], "njobs", "prorated_diskio_avg", "ts")
+COUNT_COLUMNS = (*COUNTED_BY, "njobs", "ncores", "diskio_jobs", "diskio_per_core")
+_JOB_COLUMNS = (*COUNTED_BY, "actualcorecount", "corecount", "diskio")
+_STATISTICS_COLUMNS = (*COUNTED_BY[:7], "njobs", "prorated_diskio_avg", "ts")
 
 _LIVE = """
 SELECT computingsite, gshare, workqueue_id, jobstatus, resource_type, nucleus, vo, prodsourcelabel,

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
@@ -30,12 +31,13 @@ _FOUND = text(f"""
     GROUP BY {", ".join(_SAME)}
     ORDER BY first""")  # noqa: S608 - the columns are a constant of this module
 
-_OF_CYCLE = text(f"""
-    SELECT id, {COLUMNS} FROM broker.decisions
-    WHERE agent_run IS NOT DISTINCT FROM :agent_run AND brokerage = :brokerage AND decided_at = :decided_at
-      AND snapshot IS NOT DISTINCT FROM :snapshot AND coalesce(tuning, 0) = :tuning AND coalesce(seed, 0) = :seed
-      AND coalesce(engine, '') = :engine
-    ORDER BY id""")  # noqa: S608 - as above
+#: The condition for the decisions of one cycle, with the values of :func:`values_of`; NULL is as in its key.
+IN_CYCLE = """
+    agent_run IS NOT DISTINCT FROM :agent_run AND brokerage = :brokerage AND decided_at = :decided_at
+    AND snapshot IS NOT DISTINCT FROM :snapshot AND coalesce(tuning, 0) = :tuning AND coalesce(seed, 0) = :seed
+    AND coalesce(engine, '') = :engine"""
+
+_OF_CYCLE = text(f"SELECT id, {COLUMNS} FROM broker.decisions WHERE {IN_CYCLE} ORDER BY id")  # noqa: S608 - as above
 
 _ONE = text(f"SELECT id, {COLUMNS} FROM broker.decisions WHERE id = :id")  # noqa: S608 - as above
 
@@ -98,10 +100,10 @@ def cycle_keys(
     ]
 
 
-def read_cycle(connection: Connection, key: CycleKey) -> StoredCycle:
-    """The decisions of a cycle; none if they were cleared away meanwhile."""
+def values_of(key: CycleKey) -> dict[str, Any]:
+    """The values by which ``IN_CYCLE`` finds the decisions of a cycle."""
     origin = key.origin
-    values = {
+    return {
         "agent_run": origin.agent_run,
         "brokerage": key.brokerage,
         "decided_at": origin.decided_at,
@@ -110,8 +112,12 @@ def read_cycle(connection: Connection, key: CycleKey) -> StoredCycle:
         "seed": origin.seed,
         "engine": origin.engine,
     }
-    rows = connection.execute(_OF_CYCLE, values)
-    return StoredCycle(key.brokerage, origin, tuple(stored_decision(dict(row._mapping)) for row in rows))
+
+
+def read_cycle(connection: Connection, key: CycleKey) -> StoredCycle:
+    """The decisions of a cycle; none if they were cleared away meanwhile."""
+    rows = connection.execute(_OF_CYCLE, values_of(key))
+    return StoredCycle(key.brokerage, key.origin, tuple(stored_decision(dict(row._mapping)) for row in rows))
 
 
 def stored_cycles(

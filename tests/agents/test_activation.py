@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,15 +17,9 @@ from broker.store.leases import LeaseTerms
 from broker.store.load_dump import load
 from tests.brokerages import small_grid
 from tests.brokerages.small_grid import DATASET, TASK, Row
-from tests.conftest import TestServer
-from tests.store.pool_grid import at, emptied, execute, rows, shared_database
+from tests.store.pool_grid import at, emptied, execute, rows
 
 FILES = 4
-
-
-@pytest.fixture(scope="module")
-def shared(test_server: TestServer) -> Iterator[Database]:
-    yield from shared_database(test_server)
 
 
 @pytest.fixture

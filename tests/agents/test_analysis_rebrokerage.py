@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 import sqlalchemy as sa
 
 from agents import fault_points
 from broker.store.database import Database
 from tests.agents.moving_jobs import closed, column, config, fill, job, queue, run
-from tests.conftest import TestServer
 
 NAME = "analysis_rebrokerage"
 OLD, LIMIT, YOUNG = "2026-07-31T20:00:00", "2026-08-01T00:00:00", "2026-08-01T00:00:01"
 RECENT = "2026-08-01T09:00:01"
-
-
-@pytest.fixture(scope="module")
-def shared(test_server: TestServer) -> Iterator[Database]:
-    url = test_server.create()
-    with Database(url) as database:
-        yield database
-    test_server.drop(sa.make_url(url).database or "")
-
-
-@pytest.fixture(autouse=True)
-def no_faults() -> Iterator[None]:
-    yield
-    fault_points.disarm()
 
 
 def user_job(pandaid: int, jobstatus: str = "activated", **columns: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,12 +21,6 @@ from broker.store.leases import LeaseTerms
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 RUN = {"agent_runs_days": None}  # those of this test are of the clock of the machine
-
-
-@pytest.fixture(autouse=True)
-def no_faults() -> Iterator[None]:
-    yield
-    fault_points.disarm()
 
 
 def run_once(database: Database, dry: bool = False, budget_s: float = 60.0, **options: Any) -> tuple[RunRecord, Any]:

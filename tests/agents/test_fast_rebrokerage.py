@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -14,24 +13,9 @@ from broker.formats import job_status
 from broker.store import status_reports
 from broker.store.database import Database
 from tests.agents.moving_jobs import NOW, closed, column, config, fill, job, queue, run
-from tests.conftest import TestServer
 
 KEY = config("FAST_REBRO_THRESHOLD_NQUEUE_MC", 10)
 FAST = "fast_rebrokerage"
-
-
-@pytest.fixture(scope="module")
-def shared(test_server: TestServer) -> Iterator[Database]:
-    url = test_server.create()
-    with Database(url) as database:
-        yield database
-    test_server.drop(sa.make_url(url).database or "")
-
-
-@pytest.fixture(autouse=True)
-def no_faults() -> Iterator[None]:
-    yield
-    fault_points.disarm()
 
 
 def overloaded(count: int = 14, **columns: Any) -> list[dict[str, Any]]:

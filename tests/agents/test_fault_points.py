@@ -4,19 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from agents import fault_points
 from agents.fault_points import FaultSpecificationError, InjectedFaultError, arm, arm_action, reach
-
-
-@pytest.fixture(autouse=True)
-def nothing_armed_afterwards() -> Iterator[None]:
-    yield
-    fault_points.disarm()
 
 
 def test_nothing_happens_unless_armed() -> None:

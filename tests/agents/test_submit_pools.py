@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -28,7 +28,6 @@ from broker.store.pool_cleanup import remove_unused
 from broker.store.pool_registration import Asked, attach, register
 from broker.store.resource_versions import ResourceText, publish
 from tests.brokerages import small_grid
-from tests.conftest import TestServer
 from tests.store.pool_grid import (
     PLACES,
     add_task,
@@ -39,13 +38,7 @@ from tests.store.pool_grid import (
     pool_for,
     publish_places,
     rows,
-    shared_database,
 )
-
-
-@pytest.fixture(scope="module")
-def shared(test_server: TestServer) -> Iterator[Database]:
-    yield from shared_database(test_server)
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -16,26 +16,11 @@ from agents.process import ProcessSettings
 from broker.store.database import Database
 from broker.store.lifecycle_actions import Acting, act
 from broker.store.tables import TableCatalogue
-from tests.conftest import TestServer
 from tests.store.lifecycle_grid import HOUR, NOW, Rows, ago, due, run_once, store
 from tests.store.small_work import all_rows
 
 SENT = {"jobstatus": "sent", "computingsite": "ON", "modificationtime": ago(HOUR)}
 KEYS = ["pandaid", "queue", "status", "rule", "value_s", "limit_s", "action", "code"]
-
-
-@pytest.fixture(scope="module")
-def shared(test_server: TestServer) -> Iterator[Database]:
-    url = test_server.create()
-    with Database(url) as database:
-        yield database
-    test_server.drop(sa.make_url(url).database or "")
-
-
-@pytest.fixture(autouse=True)
-def no_faults() -> Iterator[None]:
-    yield
-    fault_points.disarm()
 
 
 def sent(count: int) -> Rows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +11,11 @@ import pytest
 from broker.store.database import Database
 from broker.store.pool_registration import Asked, attach, register
 from tests.cli.commands import Command, runner
-from tests.conftest import TestServer
-from tests.store.pool_grid import PLACES, at, emptied, execute, pool_for, publish_places, refresh, shared_database
+from tests.store.pool_grid import PLACES, at, emptied, execute, pool_for, publish_places, refresh
 from tests.store.test_match_take import add_jobs, follow
 
 PLACE = ("--site", "SITE_A", "--ce", "ce1", "--queue")
 POOL = pool_for(Memory=5000).pool_id
-
-
-@pytest.fixture(scope="module")
-def shared(test_server: TestServer) -> Iterator[Database]:
-    yield from shared_database(test_server)
 
 
 @pytest.fixture

@@ -19,16 +19,10 @@ from broker.store.match_take import Match, Matcher
 from broker.store.pool_cleanup import remove_unused
 from broker.store.pool_registration import Asked, attach, register
 from broker.store.resource_versions import BadResources, ResourceText, publish
-from tests.conftest import TestServer
-from tests.store.pool_grid import PLACES, at, emptied, pool_for, publish_places, refresh, rows, shared_database
+from tests.store.pool_grid import PLACES, at, emptied, pool_for, publish_places, refresh, rows
 from tests.store.test_match_take import add_jobs, follow
 
 CASES = json.loads((Path(__file__).parent / "submit_pool_life.json").read_text(encoding="utf-8"))
-
-
-@pytest.fixture(scope="module")
-def shared(test_server: TestServer) -> Iterator[Database]:
-    yield from shared_database(test_server)
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +15,6 @@ from broker.pools.understanding import understand
 from broker.store.database import Database
 from broker.store.pool_refresh import new_mapping, write_mapping
 from broker.store.resource_versions import ResourceText, current, publish
-from tests.conftest import TestServer
 
 START = datetime(2026, 8, 1, tzinfo=UTC)
 PLACES: dict[str, dict[str, Any]] = {
@@ -41,12 +40,6 @@ TABLES = (
     "broker.task_requirements", "broker.task_queues", "broker.waiting_jobs", "broker.task_queue_levels",
     "broker.leases", "doma_panda.jedi_tasks", "doma_panda.jobsdefined4", "doma_panda.jobsactive4",
 )  # fmt: skip
-
-
-def shared_database(server: TestServer) -> Iterator[Database]:
-    """One database for the tests of a module; see :func:`emptied`."""
-    with Database(server.create()) as database:
-        yield database
 
 
 def emptied(database: Database) -> Database:

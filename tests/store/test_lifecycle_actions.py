@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,21 +14,12 @@ from broker.store.lifecycle_actions import Acting, ActOutcome, JobMove, act
 from broker.store.load_dump import load
 from broker.store.scenario_file import Scenario
 from broker.store.tables import TableCatalogue
-from tests.conftest import TestServer
 from tests.store.small_work import NAIVE_NOW, NOW, all_rows, placement, seed
 
 SEEN = datetime.fromisoformat("2026-07-30T08:00:00")
 BACK = JobMove(5, "jobsactive4", "activated", SEEN, "Q", 1, "activated", "reassigned", 51, 200_000.0, 172_800.0)
 LOST = JobMove(5, "jobsactive4", "running", SEEN, "Q", 1, "heartbeat", "failed", LOST_HEARTBEAT, 8000.0, 7200.0,
                error="jobdispatcher")  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def shared(test_server: TestServer) -> Iterator[Database]:
-    url = test_server.create()
-    with Database(url) as database:
-        yield database
-    test_server.drop(sa.make_url(url).database or "")
 
 
 def job(pandaid: int = 5, **columns: Any) -> dict[str, Any]:

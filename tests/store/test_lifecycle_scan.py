@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import fields
 from datetime import timedelta
 from random import Random
 from typing import Any
 
-import pytest
-import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +17,6 @@ from broker.store.database import Database
 from broker.store.lifecycle_actions import TABLES
 from broker.store.lifecycle_scan import crowded_queues, find_job
 from broker.store.tables import TableCatalogue
-from tests.conftest import TestServer
 from tests.store.lifecycle_grid import (
     CONFIG,
     DAY,
@@ -40,14 +36,6 @@ from tests.store.small_work import all_rows
 
 Outcome = tuple[str, float, float, str, int] | None
 TIMES = ("modificationtime", "statechangetime", "creationtime", "starttime", "endtime")
-
-
-@pytest.fixture(scope="module")
-def shared(test_server: TestServer) -> Iterator[Database]:
-    url = test_server.create()
-    with Database(url) as database:
-        yield database
-    test_server.drop(sa.make_url(url).database or "")
 
 
 def job(status: str, queue: str = "ON", **columns: Any) -> dict[str, Any]:

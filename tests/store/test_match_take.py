@@ -19,16 +19,10 @@ from broker.store.database import Database
 from broker.store.match_take import Match, Matcher, NoMatch
 from broker.store.pool_registration import Asked, attach, register
 from broker.store.task_queue_rows import follow_jobs, weigh
-from tests.conftest import TestServer
-from tests.store.pool_grid import at, emptied, execute, pool_for, publish_places, refresh, rows, shared_database
+from tests.store.pool_grid import at, emptied, execute, pool_for, publish_places, refresh, rows
 
 LONG = Pilot("SITE_A", "ce1", "long", "lhcb")
 SHORT = Pilot("SITE_A", "ce1", "short", "lhcb")
-
-
-@pytest.fixture(scope="module")
-def shared(test_server: TestServer) -> Iterator[Database]:
-    yield from shared_database(test_server)
 
 
 @pytest.fixture

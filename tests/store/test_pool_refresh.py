@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +9,6 @@ from broker.store.database import Database
 from broker.store.pool_refresh import RefreshState, new_mapping, refresh_state, write_mapping
 from broker.store.pool_registration import register
 from broker.store.resource_versions import current
-from tests.conftest import TestServer
 from tests.store.pool_grid import (
     PLACES,
     at,
@@ -21,13 +19,7 @@ from tests.store.pool_grid import (
     publish_places,
     refresh,
     rows,
-    shared_database,
 )
-
-
-@pytest.fixture(scope="module")
-def shared(test_server: TestServer) -> Iterator[Database]:
-    yield from shared_database(test_server)
 
 
 @pytest.fixture

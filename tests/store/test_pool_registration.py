@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from broker.domain.asked_places import AskedPlaces, format_asked_places, parse_asked_places
@@ -17,7 +15,6 @@ from broker.store.pool_registration import (
     restore_missing,
 )
 from broker.store.resource_versions import KEPT_VERSIONS, BadResources, ResourceText, current, publish
-from tests.conftest import TestServer
 from tests.store.pool_grid import (
     PLACES,
     add_task,
@@ -28,13 +25,7 @@ from tests.store.pool_grid import (
     pool_for,
     publish_places,
     rows,
-    shared_database,
 )
-
-
-@pytest.fixture(scope="module")
-def shared(test_server: TestServer) -> Iterator[Database]:
-    yield from shared_database(test_server)
 
 
 @pytest.fixture

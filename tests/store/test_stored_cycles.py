@@ -8,9 +8,10 @@ import pytest
 
 from broker.domain.decisions import Decision
 from broker.store import decisions
+from broker.store.cycle_works import decided_works
 from broker.store.database import Database
 from broker.store.decisions import DecisionRecord, Origin
-from broker.store.stored_cycles import NoSuchDecision, cycle_keys, one_decision, stored_cycles
+from broker.store.stored_cycles import NoSuchDecision, cycle_keys, one_decision, read_cycle, stored_cycles
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 
@@ -72,3 +73,11 @@ def test_one_decision(filled: Database) -> None:
         assert one_decision(connection, wanted.id) == wanted
         with pytest.raises(NoSuchDecision, match="no decision 99"):
             one_decision(connection, 99)
+
+
+def test_a_row_without_tuning_seed_or_engine_is_found_by_its_key(filled: Database) -> None:
+    with filled.begin() as connection:
+        connection.exec_driver_sql("UPDATE broker.decisions SET tuning = NULL, seed = NULL, engine = NULL")
+        keys = cycle_keys(connection)
+        assert [len(decided_works(connection, key)) for key in keys] == [key.size for key in keys] == [4, 1, 1]
+        assert [len(read_cycle(connection, key).decisions) for key in keys] == [4, 1, 1]
