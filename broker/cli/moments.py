@@ -63,6 +63,6 @@ def until(text: str) -> datetime | None:
 def _parsed(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         raise NotATime(f"not a time: {text}", "--at", "write it as 2026-08-01T12:00:00, in UTC, or as now") from error
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

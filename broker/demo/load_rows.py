@@ -19,6 +19,8 @@ RUNNING_STATUSES = ("online", "brokeroff", "test")
 # jobs in a status as a fraction of the running ones, and the table that holds the status
 OTHER_STATUSES = {"activated": 0.22, "starting": 0.06, "transferring": 0.08, "assigned": 0.07, "defined": 0.03}
 DEFINED_STATUSES = frozenset({"defined", "assigned"})
+#: Jobs with a pilot, which was heard of within the last half hour.
+HEARD_STATUSES = frozenset({"running", "starting"})
 SINGLE_CORE_SHARES = frozenset({"Evgen", "Group Production", "User Analysis", "Group Analysis"})
 PERCENT = 100
 #: Without a factor in common with 100, so that neighbours go to different users.
@@ -98,7 +100,7 @@ def _job_row(facts: DemoFacts, clock: Clock, crowd: _Crowd, place: tuple[int, st
         "minramcount": ram_per_core * cores,
         "produsername": _user_of(facts, pandaid) if analysis else "atlasprd",
         "creationtime": clock.ago(hours=hours + 6),
-        "modificationtime": clock.ago(hours=hours / 2),
+        "modificationtime": clock.ago(hours=hours / (40 if crowd.status in HEARD_STATUSES else 2)),
         "starttime": clock.ago(hours=hours) if crowd.status in ("running", "transferring") else None,
     }
 

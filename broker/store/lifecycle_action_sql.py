@@ -76,6 +76,8 @@ SELECT pandaid, %(now)s, jobstatus, prodsourcelabel, cloud, computingsite, %(now
 
 _LAST_HEARD = "CASE WHEN move.is_kill THEN {now} ELSE job.modificationtime END"
 _ENDED = f"coalesce(nullif(job.endtime, '1970-01-01'), {_LAST_HEARD}, {{now}})"
+# A code that stays, because the dispatcher said more before, keeps the text that belongs to it.
+_SAID = "(job.jobdispatchererrordiag <> '' AND coalesce(job.jobdispatchererrorcode, 0) = move.error_code) IS TRUE"
 _ERROR = "CASE WHEN move.error = '{error}' THEN move.{new} ELSE job.{error}error{old} END"
 
 BECOMES = {
@@ -89,7 +91,8 @@ BECOMES = {
     "taskbuffererrorcode": _ERROR.format(error="taskbuffer", old="code", new="error_code"),
     "taskbuffererrordiag": _ERROR.format(error="taskbuffer", old="diag", new="diag"),
     "jobdispatchererrorcode": _ERROR.format(error="jobdispatcher", old="code", new="error_code"),
-    "jobdispatchererrordiag": _ERROR.format(error="jobdispatcher", old="diag", new="diag"),
+    "jobdispatchererrordiag": f"CASE WHEN move.error = 'jobdispatcher' AND NOT {_SAID} "
+    "THEN move.diag ELSE job.jobdispatchererrordiag END",
 }
 """What becomes of the columns of a job that is ended; all others stay as they are. ``{now}`` is the time."""
 

@@ -63,7 +63,8 @@ def test_at_another_time(command: Command) -> None:
     assert objects(command("timeouts", "--at", "2026-08-01T11:59:58+00:00", "--json").out) == [
         {**EXPECTED[1], "value_s": 7198.0}
     ]
-    assert command("timeouts", "--at", "tomorrow").status == 2
+    for wrong in ("tomorrow", "0001-01-01T00:00:00+05:00"):
+        assert command("timeouts", "--at", wrong).status == 2
 
 
 def test_a_table_in_the_order_of_the_rules(command: Command) -> None:

@@ -23,6 +23,12 @@ def test_running_jobs_follow_the_slots_of_the_queue(demo_facts: DemoFacts, demo_
     assert not [name for name in running if demo_facts.queues[name].status in ("offline", "paused")]
 
 
+def test_jobs_with_a_pilot_were_heard_of_in_the_last_half_hour(demo_scenario: Row) -> None:
+    jobs = demo_scenario["tables"]["jobsactive4"]
+    heard = [row["modificationtime"] for row in jobs if row["jobstatus"] in ("running", "starting")]
+    assert "2026-08-01T11:30:00" <= min(heard) <= max(heard) < "2026-08-01T12:00:00"
+
+
 def test_a_queue_can_have_a_transfer_backlog_of_its_own(demo_scenario: Row) -> None:
     jobs = demo_scenario["tables"]["jobsactive4"]
     transferring = Counter(row["computingsite"] for row in jobs if row["jobstatus"] == "transferring")

@@ -137,6 +137,15 @@ def test_the_two_codes_101_go_into_different_columns(shared: Database) -> None:
     assert columns_of(row, "taskbuffererrorcode jobdispatchererrorcode taskbuffererrordiag") == (None, 101, "kept")
 
 
+def test_what_the_dispatcher_said_before_stays_with_its_code(shared: Database) -> None:
+    new = "lost heartbeat: rule heartbeat, 8000 s, limit 7200 s"
+    for code, diag, found, says in [(120, "x", 120, "x"), (None, "x", 0, "x"), (100, "", 100, new), (9, "x", 100, new)]:
+        store(shared, [job(jobstatus="running", jobdispatchererrorcode=code, jobdispatchererrordiag=diag)], [])
+        do(shared, replace(LOST, code=found))
+        row = archived(shared)
+        assert columns_of(row, "jobdispatchererrorcode jobdispatchererrordiag") == (found, says)
+
+
 ATTEMPTS = [
     # attemptnr, maxattempt, failedattempt, maxfailure -> given back after code 51, after a lost heartbeat
     (1, 3, 0, None, True, True),
