@@ -156,6 +156,6 @@ def read_file(path: Path) -> ResourceText:
     if kind is None:
         raise BadResources("the name of the file does not tell its kind", str(path), f"known are {', '.join(KINDS)}")
     try:
-        return ResourceText(str(path), kind, path.read_text(encoding="utf-8"))
+        return ResourceText(str(path), kind, path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise BadResources(f"the file cannot be read: {error}", str(path), "correct it") from error

@@ -6,7 +6,7 @@ Source: DIRAC RFC 7, the description of parameters in the ``JobDescription`` sec
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Literal
 
@@ -50,6 +50,21 @@ class Declarations:
     def of(self, name: str) -> Declaration:
         """The declaration of a parameter; an empty one when there is none."""
         return self.by_name.get(name, Declaration())
+
+    def overridden_by(self, other: Declarations) -> Declarations:
+        """These, with the declarations of ``other`` in their place; limits that it does not name stay."""
+        merged = dict(self.by_name)
+        for name, said in other.by_name.items():
+            known = self.of(name)
+            merged[name] = replace(
+                known,
+                kind=said.kind or known.kind,
+                unit=said.unit or known.unit,
+                smallest=known.smallest if said.smallest is None else said.smallest,
+                largest=known.largest if said.largest is None else said.largest,
+                choices=said.choices or known.choices,
+            )
+        return Declarations(merged)
 
     @property
     def numbers(self) -> frozenset[str]:

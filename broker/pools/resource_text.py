@@ -1,8 +1,8 @@
 """Resources and declarations from a file: JSON, YAML or CFG.
 
 The file is the table of sites alone, or has it under ``resources`` with ``declared_types`` or ``JobDescription`` beside
-it. In CFG sites stand in ``Resources { Sites { ... } }``, below them ``CEs`` and ``Queues``, and at each level ``VOs``
-for what counts for one VO.
+it; with both, what ``declared_types`` says counts. In CFG sites stand in ``Resources { Sites { ... } }``, below them
+``CEs`` and ``Queues``, and at each level ``VOs`` for what counts for one VO.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from broker.pools.cfg import RESOURCE_LIMITS, parse_cfg
 from broker.pools.declaration_documents import declarations_of, job_description_of
-from broker.pools.declarations import Declarations
+from broker.pools.declarations import NOTHING_DECLARED, Declarations
 from broker.pools.description import Section, check_size
 from broker.pools.json_tables import parse_json
 from broker.pools.resource_documents import Finding, WrongResources, resources_of
@@ -60,10 +60,10 @@ def read_resources(text: str, suffix: str = "") -> ResourceFile:
     if "resources" not in document:
         return _file(document, None)
     declared = None
-    if "declared_types" in document:
-        declared = declarations_of(document["declared_types"])
-    elif "JobDescription" in document:
+    if "JobDescription" in document:
         declared = job_description_of(document["JobDescription"])
+    if "declared_types" in document:
+        declared = (declared or NOTHING_DECLARED).overridden_by(declarations_of(document["declared_types"]))
     return _file(document["resources"], declared)
 
 

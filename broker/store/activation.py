@@ -48,6 +48,12 @@ FROM {panda}.panda_ddm_relation AS relation
 JOIN {panda}.ddm_endpoint AS endpoint USING (ddm_endpoint_name)
 WHERE relation.roles ~ '(^|,) *read_lan' AND upper(coalesce(endpoint.blacklisted_read, 'N')) <> 'Y'
   AND relation.panda_site_name = ANY(:queues)"""
+# A file that is named alone has no word of its own about tape, and no relation says what is open to other sites.
+_ENDPOINTS = """
+SELECT ddm_endpoint_name AS rse, upper(coalesce(is_tape, 'N')) = 'Y' AS tape,
+    upper(coalesce(blacklisted_read, 'N')) = 'Y' OR coalesce(detailed_status ->> 'read_wan', '') NOT IN ('', 'ON')
+        AS closed
+FROM {panda}.ddm_endpoint"""
 _INCOMPLETE = """
 WITH state AS MATERIALIZED (
     SELECT given.*, (SELECT max(fileid) FROM (
@@ -71,8 +77,10 @@ WHERE NOT CASE
                  WHERE replica.scope = file.scope AND replica.name = file.lfn)
     THEN EXISTS (SELECT FROM {broker}.file_replicas AS replica
                  WHERE replica.scope = file.scope AND replica.name = file.lfn
-                   AND (state.anywhere OR EXISTS (SELECT FROM readable WHERE readable.queue = job.computingsite
-                        AND readable.rse = replica.rse)))
+                   AND replica.rse <> ALL(:tape)
+                   AND (state.anywhere AND replica.rse <> ALL(:closed)
+                        OR EXISTS (SELECT FROM readable WHERE readable.queue = job.computingsite
+                                   AND readable.rse = replica.rse)))
     ELSE coalesce(file.fileid <= state.last, false) END"""
 # The log of statuses tells the rebrokerage of users' jobs and the classes of queues since when a job is activated.
 _LOG = """
@@ -109,6 +117,15 @@ class Sorted:
 
 
 @dataclass(frozen=True)
+class _Endpoints:
+    """Where files can be read: (queue, endpoint) over LAN, endpoints that are tape, those closed to other sites."""
+
+    readable: tuple[tuple[str, str], ...]
+    tape: frozenset[str]
+    closed: frozenset[str]
+
+
+@dataclass(frozen=True)
 class _Input:
     """A dataset that jobs at a queue read."""
 
@@ -126,10 +143,8 @@ def sort_jobs(connection: sa.Connection, catalogue: TableCatalogue, limit: int, 
     rows = connection.execute(sa.text(names.sql(_OPEN_JOBS)), {"open": list(OPEN), "seed": seed, "limit": limit}).all()
     jobs = [(int(row.pandaid), str(row.computingsite)) for row in rows]
     inputs = _read_inputs(connection, catalogue, [job for job, _ in jobs])
-    endpoints = connection.execute(
-        sa.text(names.sql(_READABLE)), {"queues": sorted({one.queue for one in inputs})}
-    ).all()
-    lacking = _incomplete(connection, catalogue, [job for job, _ in jobs], inputs, [tuple(row) for row in endpoints])
+    endpoints = _read_endpoints(connection, catalogue, inputs)
+    lacking = _incomplete(connection, catalogue, [job for job, _ in jobs], inputs, endpoints)
     return Sorted(tuple(job for job in jobs if job[0] not in lacking), tuple(job for job in jobs if job[0] in lacking))
 
 
@@ -160,12 +175,23 @@ def _read_inputs(connection: sa.Connection, catalogue: TableCatalogue, jobs: Seq
     ]
 
 
+def _read_endpoints(connection: sa.Connection, catalogue: TableCatalogue, inputs: Sequence[_Input]) -> _Endpoints:
+    names, queues = catalogue.names, sorted({one.queue for one in inputs})
+    readable = connection.execute(sa.text(names.sql(_READABLE)), {"queues": queues}).all()
+    known = connection.execute(sa.text(names.sql(_ENDPOINTS))).all()
+    return _Endpoints(
+        tuple((row[0], row[1]) for row in readable),
+        frozenset(row.rse for row in known if row.tape),
+        frozenset(row.rse for row in known if row.closed),
+    )
+
+
 def _incomplete(
     connection: sa.Connection,
     catalogue: TableCatalogue,
     jobs: Sequence[int],
     inputs: Sequence[_Input],
-    endpoints: Sequence[tuple[str, str]],
+    endpoints: _Endpoints,
 ) -> frozenset[int]:
     """The jobs some input of which cannot be read at their queue."""
     held = _files_held(connection, catalogue, inputs, endpoints)
@@ -179,8 +205,10 @@ def _incomplete(
         "datasets": [one.dataset for one, _ in partial],
         "files": [files for _, files in partial],
         "anywhere": [one.anywhere for one, _ in partial],
-        "queues": [queue for queue, _ in endpoints],
-        "endpoints": [rse for _, rse in endpoints],
+        "queues": [queue for queue, _ in endpoints.readable],
+        "endpoints": [rse for _, rse in endpoints.readable],
+        "tape": sorted(endpoints.tape),
+        "closed": sorted(endpoints.closed),
     }
     return frozenset(connection.execute(sa.text(catalogue.names.sql(_INCOMPLETE)), values).scalars())
 
@@ -189,7 +217,7 @@ def _files_held(
     connection: sa.Connection,
     catalogue: TableCatalogue,
     inputs: Sequence[_Input],
-    endpoints: Sequence[tuple[str, str]],
+    endpoints: _Endpoints,
 ) -> list[int | None]:
     """For each input the most files that one endpoint holds from which the queue can read; None for all of them."""
     position = {did: at for at, did in enumerate(dict.fromkeys(one.did for one in inputs))}
@@ -197,20 +225,24 @@ def _files_held(
     everything = np.arange(len(position), dtype=np.int64)
     placed = place_datasets(answer, everything, everything)
     readable: dict[str, set[str]] = {}
-    for queue, rse in endpoints:
+    for queue, rse in endpoints.readable:
         readable.setdefault(queue, set()).add(rse)
     rows_of: dict[int, list[int]] = {}
     for row, dataset in enumerate(placed.dataset.tolist()):
         rows_of.setdefault(dataset, []).append(row)
     return [
-        _most_files(placed, rows_of.get(position[one.did], []), one, readable.get(one.queue, set())) for one in inputs
+        _most_files(placed, rows_of.get(position[one.did], []), one, readable.get(one.queue, set()), endpoints.closed)
+        for one in inputs
     ]
 
 
-def _most_files(placed: PlacedDatasets, rows: Sequence[int], one: _Input, readable: set[str]) -> int | None:
+def _most_files(
+    placed: PlacedDatasets, rows: Sequence[int], one: _Input, readable: set[str], closed: frozenset[str]
+) -> int | None:
     most = 0
     for row in rows:
-        if placed.is_tape[row] or not (one.anywhere or placed.rse[row] in readable):
+        over_wan = one.anywhere and placed.rse[row] not in closed
+        if placed.is_tape[row] or not (over_wan or placed.rse[row] in readable):
             continue
         if placed.is_vp[row] or (placed.complete[row] and not placed.total[row] < (one.nfiles or 0)):
             return None

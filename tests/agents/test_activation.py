@@ -153,6 +153,35 @@ def test_reading_over_wan(database: Database, queue_wan: bool, splitrule: str, e
     assert ready(database, loaded) == expected
 
 
+CLOSED = [
+    ("is_tape = 'Y'", False, []),
+    ("is_tape = 'Y'", True, []),
+    ("blacklisted_read = 'Y'", True, []),
+    ('detailed_status = \'{"read_wan": "OFF"}\'', True, []),
+    ('detailed_status = \'{"read_wan": "OFF"}\'', False, [1, 2]),
+    ('detailed_status = \'{"read_wan": "ON"}\', is_tape = NULL', True, [1, 2]),
+]
+
+
+@pytest.mark.parametrize(("state", "over_wan", "expected"), CLOSED)
+def test_tape_and_what_is_closed_to_other_sites(
+    database: Database, state: str, over_wan: bool, expected: list[int]
+) -> None:
+    """Job 1 reads a file that is named alone, job 2 one of the first files of the dataset."""
+    site = "GAMMA" if over_wan else "BETA"
+    queue = small_grid.queue("BETA", direct_access_lan=True, direct_access_wan=over_wan)
+    loaded = scenario(
+        replicas=[replica(site, 2, is_tape=None)],
+        named=[named(1, site)],
+        schedconfig_json=[queue],
+        jedi_tasks=[small_grid.task(splitrule="NF=1,IW=1")],
+    )
+    load(database, loaded, replace=True)
+    execute(database, f"UPDATE doma_panda.ddm_endpoint SET {state} WHERE site_name = :site", site=site)
+    told = cycle(database, dry_run=True)[1]
+    assert sorted(number for number, status in told.items() if status == "activated") == expected
+
+
 def test_endpoints_that_cannot_be_read(database: Database) -> None:
     loaded = scenario(replicas=[replica("BETA", 4)])
     load(database, loaded, replace=True)

@@ -93,6 +93,8 @@ def test_resources_are_published_and_shown(database: Database, broker: Command, 
     assert (first["version"], first["queues"], first["changed"]) == (1, 3, True)
     assert [one["changed"] for one in lines(broker, "pool", "resources", str(file))] == [False]
     assert lines(broker, "pool", "resources")[0]["origin"] == str(file)
+    file.write_text(json.dumps(PLACES), encoding="utf-8-sig")
+    assert lines(broker, "pool", "resources", str(file))[0]["queues"] == 3
     file.write_text("{", encoding="utf-8")
     assert broker("pool", "resources", str(file)).status == 3
     assert broker("pool", "resources", str(tmp_path / "grid.txt")).status == 3

@@ -108,6 +108,20 @@ def test_the_same_grid_in_every_form(text: str, suffix: str) -> None:
     assert str(long.name) == "LCG.Alpha.org/ce-1.x:8443/long"
 
 
+def test_both_kinds_of_declarations_count() -> None:
+    text = """{"resources": {}, "declared_types": {"A": "text", "B": "number", "C": {"Max": 3}},
+        "JobDescription": {"MinB": 1, "MaxC": 9, "ChoicesD": ["x"],
+                           "Requirements": {"A": "Number", "B": {"Unit": "MB"}}}}"""
+    declared = read_resources(text, ".json").declarations
+    assert declared is not None
+    assert declared.by_name == {
+        "A": Declaration("text"),
+        "B": Declaration("number", "MB", smallest=Decimal(1)),
+        "C": Declaration(largest=Decimal(3)),
+        "D": Declaration(choices=frozenset({"x"})),
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "suffix", "path"),
     [
