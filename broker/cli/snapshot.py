@@ -177,7 +177,7 @@ def import_(
     else:
         kept = snapshot_of_scenario(Scenario.of(document, str(file)), settings_of(context).config)
     with open_store(context) as database, database.begin() as connection:
-        snapshots.save(connection, kept.id, kept.taken_at, kept.engine, kept.parts, kept.about)
+        snapshots.save(connection, kept.id, kept.taken_at, kept.engine, kept.parts, kept.about, mend=True)
     _say({"id": kept.id, "taken_at": kept.taken_at, "file": str(file), "sources": len(kept.parts)}, as_json, "Stored")
 
 

@@ -20,7 +20,10 @@ def show(found: Difference, change: str) -> None:
         _outcomes(totals)
         _queues(totals)
         _rejections(totals)
-    _tasks(found)
+    if found.totals:
+        _tasks(found)
+    else:
+        typer.echo("no cycle could be decided again")
 
 
 def _figures(brokerage: str, totals: Totals, change: str) -> None:

@@ -71,22 +71,28 @@ class _Owners:
 
     def __init__(self, owners: Iterable[Mapping[str, Any]]) -> None:
         self._left: dict[tuple[Any, Any, Any, str], list[Row]] = defaultdict(list)
+        self._of_others: dict[tuple[Any, Any, Any], Row] = {}
         for row in sorted(owners, key=lambda owner: not owner[IS_DEFINED]):
+            if not row[IS_DEFINED]:
+                self._of_others.setdefault(_place(row), _owner(row))
             for kind, jobs in _jobs_of(row):
                 self._left[(*_place(row), kind)] += jobs
 
     def take(self, count: Mapping[str, Any], jobs: int) -> list[Row]:
         """What so many jobs of a row of counts get of their owners; nothing for jobs that nobody owns.
 
-        Those of the table of defined jobs stand first; they go to jobs that are defined or assigned.
+        Those of the table of defined jobs stand first; they go to jobs that are defined or assigned. Jobs of a status
+        that is not counted by owner go to one that is there anyway, so that they make no owner more.
         """
-        left = self._left[(*_place(count), _kind(count["jobstatus"]))]
+        kind = _kind(count["jobstatus"])
+        left = self._left[(*_place(count), kind)]
         if count["jobstatus"] in _DEFINED:
             taken, left[:] = left[:jobs], left[jobs:]
         else:
             keep = max(len(left) - jobs, 0)
             left[:], taken = left[:keep], left[keep:]
-        return [*taken, *({} for _ in range(jobs - len(taken)))]
+        other = self._of_others.get(_place(count), {}) if kind == "other" else {}
+        return [*taken, *(other for _ in range(jobs - len(taken)))]
 
 
 def _place(row: Mapping[str, Any]) -> tuple[Any, Any, Any]:
@@ -99,12 +105,7 @@ def _kind(status: str | None) -> str:
 
 def _jobs_of(row: Mapping[str, Any]) -> Iterator[tuple[str, list[Row]]]:
     """The jobs of an owner by kind of status, with their cores."""
-    owner = {
-        "produsername": row["produsername"],
-        "workinggroup": row["workinggroup"],
-        "processingtype": "pmerge" if row["is_merge"] else None,
-        IS_DEFINED: row[IS_DEFINED],
-    }
+    owner = _owner(row)
     running, throttled, queued = (int(row[f"{kind}_jobs"] or 0) for kind in ("running", "throttled", "queued"))
     waiting = _even(int(row["queued_cores"] or 0), queued + throttled)
     yield "running", [{**owner, "corecount": cores} for cores in _even(int(row["running_cores"] or 0), running)]
@@ -112,6 +113,15 @@ def _jobs_of(row: Mapping[str, Any]) -> Iterator[tuple[str, list[Row]]]:
     yield "throttled", [{**owner, "corecount": cores} for cores in waiting[queued:]]
     if not running + throttled + queued:
         yield "other", [owner]  # some job that is none of these: the owner is there all the same
+
+
+def _owner(row: Mapping[str, Any]) -> Row:
+    return {
+        "produsername": row["produsername"],
+        "workinggroup": row["workinggroup"],
+        "processingtype": "pmerge" if row["is_merge"] else None,
+        IS_DEFINED: row[IS_DEFINED],
+    }
 
 
 def _even(total: int, parts: int) -> list[int]:

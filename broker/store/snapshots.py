@@ -21,6 +21,8 @@ class SnapshotLostError(BrokerError):
 _SAVE_PART = text("""
     INSERT INTO broker.snapshot_blobs (sha256, data) VALUES (:sha256, :data) ON CONFLICT (sha256) DO NOTHING""")
 
+_MEND_PART = text("UPDATE broker.snapshot_blobs SET data = :data WHERE sha256 = :sha256 AND data <> :data")
+
 _SAVE = text("""
     INSERT INTO broker.snapshots AS s (id, taken_at, engine, sources)
     VALUES (:id, :taken_at, :engine, CAST(:sources AS jsonb)) ON CONFLICT (id) DO UPDATE SET taken_at = s.taken_at""")
@@ -44,16 +46,21 @@ def save(
     engine: str,
     parts: Mapping[str, tuple[str, bytes]],
     about: Mapping[str, Any] | None = None,
+    *,
+    mend: bool = False,
 ) -> None:
     """Store a snapshot, once: each part as its digest and its encoded form.
 
-    ``about`` is kept with it, such as the state of each source.
+    ``about`` is kept with it, such as the state of each source. With ``mend`` the parts that are stored already are
+    written again if they are not the same, as when one was damaged: the caller has checked those that it gives.
     """
     hashes = {name: digest for name, (digest, _) in parts.items()}
     stored = set(connection.execute(_STORED, {"wanted": list(hashes.values())}).scalars())
     for digest, data in parts.values():
         if digest not in stored:
             connection.execute(_SAVE_PART, {"sha256": digest, "data": data})
+        elif mend:
+            connection.execute(_MEND_PART, {"sha256": digest, "data": data})
     sources = json.dumps({"parts": hashes, "about": dict(about or {})})
     connection.execute(_SAVE, {"id": snapshot_id, "taken_at": taken_at, "engine": engine, "sources": sources})
 

@@ -169,6 +169,17 @@ def test_a_snapshot_that_is_damaged_is_shown_as_such(database: Database, broker:
         assert done.status == 1 and "source links: the stored source" in done.err
 
 
+def test_importing_a_snapshot_mends_the_damaged_one(database: Database, broker: Command, tmp_path: Path) -> None:
+    store_analyses(database)
+    file = tmp_path / "whole.json"
+    assert broker("--db", database.url, "snapshot", "export", str(file)).status == 0
+    with database.begin() as connection:
+        connection.execute(sa.text("UPDATE broker.snapshot_blobs SET data = 'xxxx'"))
+    assert broker("--db", database.url, "snapshot", "show").status == 1
+    assert broker("--db", database.url, "snapshot", "import", str(file)).status == 0
+    assert broker("--db", database.url, "snapshot", "show").status == 0
+
+
 def test_a_snapshot_of_an_older_version_lacks_columns(broker: Command, tmp_path: Path) -> None:
     """A column that a version did not read yet is NULL; of this version the file would be damaged."""
     file = tmp_path / "one.json"

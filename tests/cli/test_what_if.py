@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from broker.cli.what_if_report import show
 from broker.store.database import Database
 from broker.store.scenario_file import write_scenario
+from broker.whatif.comparison import Difference
 from tests.brokerages.small_grid import NOW, TASK, one_cycle
 from tests.cli.commands import Command, runner
 from tests.conftest import TestServer
@@ -60,6 +62,11 @@ def test_tables(command: Command) -> None:
     for words in ("1 cycle(s): lowmemory=off", "1 of 3 decisions differ", "pending to brokered", "Rejections"):
         assert words in shown.out
     assert "no decision differs" in command("--set", "NQUEUED_SAT_CAP=149").out
+
+
+def test_nothing_that_could_be_compared_is_not_told_as_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
+    show(Difference(), NO_QUEUE)
+    assert capsys.readouterr().out == "no cycle could be decided again\n"
 
 
 def test_keys_that_no_brokerage_reads_are_told_of(command: Command) -> None:

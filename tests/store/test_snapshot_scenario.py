@@ -63,8 +63,6 @@ def owned(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     names = ("computingsite", "gshare", "produsername", "workinggroup", "prodsourcelabel", "is_merge", IS_DEFINED)
     counts = ("running_jobs", "throttled_jobs", "queued_jobs", "running_cores", "queued_cores")
     for job in jobs:
-        if job.get("produsername") is None and job.get("workinggroup") is None:
-            continue
         full = {**job, "is_merge": job.get("processingtype") == "pmerge"}
         key = tuple(full.get(name) for name in names)
         row = found.setdefault(key, {**dict(zip(names, key, strict=True)), **dict.fromkeys(counts, 0)})
@@ -96,7 +94,18 @@ def test_the_same_counts_come_out(jobs: list[dict[str, Any]]) -> None:
 
 
 def _present(jobs: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
-    return {(row["computingsite"], row["gshare"], row["produsername"], row["workinggroup"]) for row in owned(jobs)}
+    names = ("computingsite", "gshare", "prodsourcelabel", "produsername", "workinggroup")
+    return {tuple(row.get(name) for name in names) for row in owned(jobs)}
+
+
+def test_jobs_of_a_status_that_is_not_counted_make_no_owner_more() -> None:
+    place = {"computingsite": "A", "gshare": "X", "prodsourcelabel": "managed", "vo": "atlas", "processingtype": "x"}
+    rest = {"workqueue_id": 1, "resource_type": "SCORE", "nucleus": None, "workinggroup": None, "is_defined": False}
+    jobs = [
+        {**place, **rest, "produsername": "ann", "jobstatus": status, "corecount": 8}
+        for status in ("running", "transferring", "transferring", "holding")
+    ]
+    assert owned(job_rows(counted(jobs), owned(jobs))) == owned(jobs)
 
 
 def test_disk_io_of_jobs_without_owner_is_exact() -> None:
