@@ -19,8 +19,8 @@ RUNNING_STATUSES = ("online", "brokeroff", "test")
 # jobs in a status as a fraction of the running ones, and the table that holds the status
 OTHER_STATUSES = {"activated": 0.22, "starting": 0.06, "transferring": 0.08, "assigned": 0.07, "defined": 0.03}
 DEFINED_STATUSES = frozenset({"defined", "assigned"})
-#: Jobs with a pilot, which was heard of within the last half hour.
-HEARD_STATUSES = frozenset({"running", "starting"})
+#: Jobs that changed within the last half hour: a pilot reported them, or they are new. So no timeout waits for them.
+HEARD_STATUSES = frozenset({"running", "starting", "defined", "assigned"})
 SINGLE_CORE_SHARES = frozenset({"Evgen", "Group Production", "User Analysis", "Group Analysis"})
 PERCENT = 100
 #: Without a factor in common with 100, so that neighbours go to different users.
@@ -76,6 +76,7 @@ def _job_row(facts: DemoFacts, clock: Clock, crowd: _Crowd, place: tuple[int, st
     queue = facts.queues[crowd.queue]
     cores = 1 if share in SINGLE_CORE_SHARES and queue.kind != "multi" else queue.cores
     analysis = facts.shares[share].label is not None
+    started = crowd.status in ("running", "transferring")
     ram_per_core = min(queue.ram_mb // queue.cores, 2000) if queue.kind != "single" else queue.ram_mb
     return {
         "pandaid": pandaid,
@@ -99,9 +100,10 @@ def _job_row(facts: DemoFacts, clock: Clock, crowd: _Crowd, place: tuple[int, st
         "diskio": queue.running_diskio_kbps_per_core * cores,
         "minramcount": ram_per_core * cores,
         "produsername": _user_of(facts, pandaid) if analysis else "atlasprd",
-        "creationtime": clock.ago(hours=hours + 6),
+        "creationtime": clock.ago(hours=hours + 6 if started else hours / 2 + 1),
+        "lockedby": "jedi",
         "modificationtime": clock.ago(hours=hours / (40 if crowd.status in HEARD_STATUSES else 2)),
-        "starttime": clock.ago(hours=hours) if crowd.status in ("running", "transferring") else None,
+        "starttime": clock.ago(hours=hours) if started else None,
     }
 
 

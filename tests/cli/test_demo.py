@@ -78,6 +78,9 @@ def test_the_same_seed_gives_the_same_jobs_and_what_it_proposes_works(broker: Ru
         done = broker(*words, BROKER_HOME=str(demo_home))
         assert (name, done.returncode) == ("broker", 0), f"{command}: {done.stderr}"
         assert done.stdout
+    # who goes on with `broker serve` sees the grid at work: none of its jobs is lost or waits for too long
+    looked = broker("timeouts", "--json", BROKER_HOME=str(demo_home))
+    assert (looked.returncode, looked.stdout) == (0, "")
 
     again = _told(broker("demo", "--quick", "--json"))
     assert [again[key] for key in ("nuclei", "jobs", "queues", "funnel", "waiting", "user_tasks")] == [
