@@ -118,7 +118,7 @@ def announce_shutdown(
         return Announcement("unchanged", wanted, before)
     if wanted < earliest:
         raise TooSoonError(
-            f"{wanted} is {earliest - wanted} s sooner than the grace of {grace_s or 0} s allows",
+            f"{wanted} is {earliest - wanted} s sooner than the grace of {earliest - now} s allows",
             f"{directory}/{name}",
             f"the earliest time now is {earliest}",
         )

@@ -129,11 +129,13 @@ def reckon(status: JobStatus, allocated_cpu: int | None, now: int) -> Reckoning:
     final_waste = _addend(status, "add_final_exp_waste", used is not None, flags)
     elapsed_s = _since(status.last_job_start, now, flags)
     until_first_s = _until(status.first_exp_job_end, now)
+    # the plain arithmetic takes what was written: the checks above and below are those of the limited figures
+    reported = None if status.stale else status.used_cpu
     plain = Figures(
         _until(status.last_exp_job_end, now),
         _until(status.last_max_job_end, now),
-        _draining_waste(allocated_cpu, used, until_first_s, final_waste),
-        _kill_waste(uncommitted, used, elapsed_s),
+        _draining_waste(allocated_cpu, reported, until_first_s, final_waste),
+        _kill_waste(uncommitted, reported, None if status.last_job_start is None else now - status.last_job_start),
     )
     limited = Figures(
         _not_negative(plain.remaining_time),

@@ -7,6 +7,7 @@ Source: Scalable Systems Software Job Object Specification 3.0.3, examples of re
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -15,8 +16,15 @@ from broker.formats.sss.model import Property, Value
 
 Operator = Literal["EQ", "NE", "LT", "GT", "LE", "GE", "Match"]
 MAX_ALTERNATIVES = 64
+MAX_PATTERN_CHARACTERS = 128
+PATTERN_FORM = "at most 128 characters: literals, . and [...], each with at most one of * + ?"
 
 _OPPOSITE: dict[str, str] = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
+
+
+_PATTERN = re.compile(
+    r"""(?:(?:[^\\()\[\]{}|^$*+?]|\\[^A-Za-z0-9]|\\[dwsDWS]|\[\^?\]?(?:[^\\\]\[]|\\[^A-Za-z0-9])*\])[*+?]?)+"""
+)
 
 
 class UnbalancedGroupsError(ValueError):
@@ -94,6 +102,17 @@ def expression_of(properties: Sequence[Property], values: Sequence[Value] | None
     if reader.position != len(tokens):
         raise UnbalancedGroupsError("group attributes do not balance under either sign convention")
     return expression
+
+
+def is_pattern(text: str) -> bool:
+    """Whether the text of a ``Match`` is one of the simple patterns: no groups, alternatives, anchors, references."""
+    if len(text) > MAX_PATTERN_CHARACTERS or _PATTERN.fullmatch(text) is None:
+        return False
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return True
 
 
 def _balanced(groups: Sequence[int]) -> bool:

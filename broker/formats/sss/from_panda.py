@@ -95,7 +95,8 @@ def _job(row: Row, kept: Sequence[KeptRow], instance: str) -> Element:
         parts.append(_leaf("ExitCode", int(code)))
     if not any(one.name == "Requested" for one in extras):
         parts += _block("Requested", _requested(row))
-    parts += _block("Delivered", _delivered(row))
+    if not any(one.name == "Delivered" for one in extras):
+        parts += _block("Delivered", _delivered(row))
     parts += _extensions(row)
     return Element("Job", 0, children=(*parts, *extras))
 

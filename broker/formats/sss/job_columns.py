@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
@@ -14,7 +15,7 @@ from typing import TypeAlias
 from broker.formats.sss import checks, values
 from broker.formats.sss.inheritance import WholeJob
 from broker.formats.sss.model import Block, JobLevel, Property
-from broker.formats.sss.requests import CannotAskError, Request, request_of
+from broker.formats.sss.requests import QUANTITIES, CannotAskError, Request, request_of
 from broker.formats.sss.states import job_status_of
 
 ColumnValue: TypeAlias = int | str
@@ -57,6 +58,13 @@ _PLACED_ELSEWHERE = frozenset(
     {"JobId", "JobState", "StatusMessage", "Priority", "ExitCode", "CompletionCode", "Extension", "StartCount",
      "Restartable", *TEXT_COLUMNS, *TIME_COLUMNS}
 )  # fmt: skip
+REQUESTED_COLUMNS = frozenset({(name, "") for name in QUANTITIES})
+DELIVERED_COLUMNS = frozenset(
+    {("Processors", ""), ("WallDuration", ""), ("CpuDuration", ""), ("Memory", "Maximum"), ("Memory", "Average"),
+     ("Swap", "Maximum"), ("Swap", "Average")}
+)  # fmt: skip
+"""What a block may hold that has a column or follows from some: element and metric."""
+
 _RANGE_OF_INTEGER = 2**31 - 1
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -200,8 +208,8 @@ def _fitting(name: str, text: str, width: int) -> str:
 
 def _requested(request: Request, notes: list[str]) -> Iterator[tuple[str, ColumnValue]]:
     first = request.first
-    if first.fewest_cores is not None:
-        yield "coreCount", first.fewest_cores
+    if request.fewest_cores is not None:
+        yield "coreCount", request.fewest_cores
     if first.memory_mb is not None:
         yield "minRamCount", first.memory_mb
         yield "minRamUnit", "MB"
@@ -281,6 +289,15 @@ def _extensions(job: JobLevel) -> Iterator[tuple[str, ColumnValue]]:
             raise _RefusedError("not-a-number", f"Extension {name} holds {text[:40]!r}")
 
 
+def unplaced_in(block: Block | None, columns: AbstractSet[tuple[str, str]]) -> tuple[str, ...]:
+    """Names of what a block holds and no column takes."""
+    if block is None:
+        return ()
+    names = [one.name for one in block.properties if (one.name, one.attributes.get("metric", "")) not in columns]
+    names += ["NodeProperties"] if block.nodes else []
+    return (*names, *(element.name for element in block.unknown))
+
+
 def _unmapped(job: JobLevel) -> tuple[str, ...]:
     """Elements without a column, in the order of the document."""
     names = [one.name for one in job.properties if one.name not in _PLACED_ELSEWHERE]
@@ -292,6 +309,7 @@ def _unmapped(job: JobLevel) -> tuple[str, ...]:
     names += ["NodeProperties"] if job.nodes else []
     names += ["Environment"] if job.environment else []
     names += [element.name for element in job.unknown]
+    names += [*unplaced_in(requested_of(job), REQUESTED_COLUMNS), *unplaced_in(job.delivered, DELIVERED_COLUMNS)]
     for group in job.of_level("TaskGroup"):
         names += [one.name for one in group.properties if one.name not in TEXT_COLUMNS]
         names += ["NodeProperties"] if group.nodes or (group.requested is not None and group.requested.nodes) else []

@@ -10,7 +10,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from broker.formats.sss.job_columns import EXTENSION_COLUMNS, STATUS_EXTENSION
+from broker.formats.sss.job_columns import (
+    DELIVERED_COLUMNS,
+    EXTENSION_COLUMNS,
+    REQUESTED_COLUMNS,
+    STATUS_EXTENSION,
+    unplaced_in,
+)
 from broker.formats.sss.model import Document, JobLevel
 from broker.formats.sss.requests import Request
 from broker.formats.sss.writing import write_document
@@ -29,7 +35,8 @@ class KeptRow:
 
 
 def kept_rows(job: JobLevel, unmapped: Sequence[str], request: Request) -> tuple[KeptRow, ...]:
-    """The rows of a job: what has no column, its task groups, and a request that holds more than one number each.
+    """The rows of a job: what has no column, its task groups, and whole blocks where the columns cannot hold
+    all of one.
 
     Args:
         job: with all that it inherits.
@@ -38,9 +45,10 @@ def kept_rows(job: JobLevel, unmapped: Sequence[str], request: Request) -> tuple
     """
     names = set(unmapped) | {"TaskGroup", "TaskGroupDefaults", "Environment", "NodeProperties"}
     names |= {"Extension"} if any(name.startswith("Extension ") for name in unmapped) else set()
-    block = job.requested
-    if request.is_fuzzy or (block is not None and (block.nodes or block.unknown or block.all_of("Resource"))):
+    if request.is_fuzzy or unplaced_in(job.requested, REQUESTED_COLUMNS):
         names.add("Requested")
+    if unplaced_in(job.delivered, DELIVERED_COLUMNS):
+        names.add("Delivered")
     root = read_xml(write_document(Document(dataclasses.replace(job, policy=None))))
     return tuple(_flat([child for child in root.children if child.name in names and not _has_column(child)], ""))
 

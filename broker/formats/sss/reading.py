@@ -187,6 +187,9 @@ class _Reader:
         if element.name in vocabulary.RESOURCES and isinstance(value, int | float) and value < 0:
             self.wrong(element, "negative", "0 or more", is_value=True)
             return None
+        if attributes.get("op") == "Match" and isinstance(value, str) and not conditions.is_pattern(value):
+            self.wrong(element, f"unusable pattern {value[:40]}", conditions.PATTERN_FORM, is_value=True)
+            return None
         return Property(element.name, value, attributes, element.line)
 
     @staticmethod

@@ -83,6 +83,12 @@ class Request:
         return self.alternatives[0]
 
     @property
+    def fewest_cores(self) -> int | None:
+        """The smallest number of cores that any alternative accepts, ``None`` where one asks for nothing."""
+        found = [one.fewest_cores for one in self.alternatives]
+        return None if None in found else min(one for one in found if one is not None)
+
+    @property
     def is_fuzzy(self) -> bool:
         """Whether there is a choice: several alternatives, or a range of cores."""
         one = self.first.cores

@@ -102,6 +102,9 @@ def plan(document: Document, rules: SubmissionRules) -> tuple[TaskPlan, ...]:
     return tuple(_task(document, members, rules, number) for number, members in enumerate(grouped.values(), start=1))
 
 
+_OF_NODES = ("Resource", "NodeCount", "Feature")
+
+
 def _check(job: JobLevel, mapped: MappedJob, rules: SubmissionRules) -> None:
     job_id = mapped.job_id
     if mapped.columns is None:
@@ -117,8 +120,7 @@ def _check(job: JobLevel, mapped: MappedJob, rules: SubmissionRules) -> None:
         raise CannotSubmitError(job_id, "wrong-user", f"UserId is {user}, submitted by {rules.user}")
     levels = (job, *job.of_level("TaskGroup"))
     blocks = [level.requested for level in levels if level.requested is not None]
-    asks_nodes = any(level.nodes or level.all_of("Resource") or level.has("NodeCount") for level in levels)
-    asks_nodes |= any(block.nodes or block.all_of("Resource") or block.all_of("NodeCount") for block in blocks)
+    asks_nodes = any(part.nodes or any(part.all_of(name) for name in _OF_NODES) for part in (*levels, *blocks))
     if asks_nodes and not rules.ignore_nodes:
         raise CannotSubmitError(job_id, "node-request", "nodes, features and licences are not matched")
 

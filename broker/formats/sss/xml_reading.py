@@ -107,9 +107,9 @@ def _not_well_formed(data: bytes, error: etree.XMLSyntaxError) -> BadDocumentErr
     try:
         checker.Parse(data.removeprefix(_BOM), True)
     except expat.ExpatError as bad:
-        problem = Problem(
-            bad.lineno, "", expat.ErrorString(bad.code) or "not XML", "well-formed XML", column=bad.offset
-        )
+        # the kind says already that it is not well-formed
+        told = (expat.ErrorString(bad.code) or "not XML").removeprefix("not well-formed (").removesuffix(")")
+        problem = Problem(bad.lineno, "", told, "well-formed XML", column=bad.offset)
         return BadDocumentError("not-well-formed", (problem,))
     line, column = error.position
     text = (error.msg or "not XML").split(", line")[0]

@@ -40,6 +40,30 @@ def test_a_finished_job() -> None:
     assert "no exit code: finished is assumed and flagged" in job.notes
 
 
+@pytest.mark.parametrize(
+    ("inside", "cores"),
+    [
+        ("<Processors>64</Processors><Processors conj='or'>48</Processors>", 48),
+        ("<Processors>48</Processors><Processors conj='or'>64</Processors>", 48),
+        ("<Processors op='ge'>32</Processors><Processors conj='or' op='gt'>7</Processors>", 8),
+    ],
+)
+def test_the_column_takes_the_fewest_cores_that_are_accepted(inside: str, cores: int) -> None:
+    job = map_job(job_with(f"<Requested>{inside}</Requested>"))
+    assert job.columns is not None
+    assert job.columns["coreCount"] == cores
+
+
+def test_what_has_no_column_inside_a_block_is_told() -> None:
+    inside = (
+        "<Requested><Swap units='MB'>5</Swap><Memory units='MB'>5</Memory><Feature>f</Feature><Odd/></Requested>"
+        "<Delivered><Disk units='MB'>3</Disk><Memory units='MB'>1</Memory><Processors>2</Processors></Delivered>"
+    )
+    assert map_job(job_with(inside)).unmapped == ("Swap", "Feature", "Odd", "Disk", "Memory")
+    placed = "<Delivered><Memory metric='max' units='MB'>1</Memory><WallDuration>5</WallDuration></Delivered>"
+    assert map_job(job_with(placed)).unmapped == ()
+
+
 def test_names_are_translated_by_the_tables_of_the_installation() -> None:
     rules = MappingRules(shares={"gold": "Express"}, queues={"long": "SITE_LONG"})
     (job,) = mapped("delivered", rules)

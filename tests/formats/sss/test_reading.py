@@ -44,6 +44,15 @@ def job(inside: str) -> str:
     return f"<Job><JobId>j</JobId>{inside}</Job>"
 
 
+def matching(pattern: str) -> str:
+    return job(f"<Requested><NodeProperties><Name op='match'>{pattern}</Name></NodeProperties></Requested>")
+
+
+@pytest.mark.parametrize("pattern", ["wn0.*", "a?b+c*", r"x\.[a-z0-9_]+[^b]", r"\d.", "a" * 128])
+def test_simple_patterns(pattern: str) -> None:
+    assert problems_of(matching(pattern)) == []
+
+
 @pytest.mark.parametrize(
     ("text", "found"),
     [
@@ -80,6 +89,14 @@ def job(inside: str) -> str:
         (job(f"<Priority>{10**30}</Priority>"), "1: Priority: not an integer"),
         (job("<Charge>NaN</Charge>"), "1: Charge: not a number"),
         (job("<Memory>-1</Memory>"), "1: Memory: negative"),
+        (matching("(a)"), "1: Name: unusable pattern (a)"),
+        (matching("a{2}"), "1: Name: unusable pattern a{2}"),
+        (matching("a|b"), "1: Name: unusable pattern a|b"),
+        (matching("a*+"), "1: Name: unusable pattern a*+"),
+        (matching("[a"), "1: Name: unusable pattern [a"),
+        (matching("[z-a]"), "1: Name: unusable pattern [z-a]"),
+        (matching("\\1"), "1: Name: unusable pattern \\1"),
+        (matching("a" * 129), f"1: Name: unusable pattern {'a' * 40}"),
         (job("<JobName>a\nb</JobName>"), "1: JobName: control characters"),
         (job('<Strange awarenessPolicy="Reject"/>').replace("<Job>", '<Job awarenessPolicy="Reject">'), "1: Strange: unknown element"),  # noqa: E501
     ],

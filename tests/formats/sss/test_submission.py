@@ -85,6 +85,8 @@ def test_with_a_nucleus_the_task_is_ready() -> None:
         ("<NodeProperties><Feature>x</Feature></NodeProperties>", "node-request"),
         ("<Resource name='License'>1</Resource>", "node-request"),
         ("<NodeCount>2</NodeCount>", "node-request"),
+        ("<Feature>x</Feature>", "node-request"),
+        ("<Requested><Feature>x</Feature></Requested>", "node-request"),
         ("<Requested><NodeProperties><Name>x</Name></NodeProperties></Requested>", "node-request"),
         (f"<ProjectId>{'p' * 33}</ProjectId>", "too-wide"),
         (f"<Executable/><TaskGroup><Executable>{'x' * 129}</Executable></TaskGroup>", "too-wide"),

@@ -110,6 +110,20 @@ def test_task_groups_and_their_tasks_are_kept_whole() -> None:
     assert [task.text("Node") for task in again.job.of_level("TaskGroup")[0].of_level("Task")] == ["wn1", "wn2"]
 
 
+def test_a_block_that_the_columns_cannot_hold_is_kept_whole() -> None:
+    whole = job_with(
+        "<Requested><Processors>8</Processors><Swap units='MB'>5</Swap><Feature>f</Feature></Requested>"
+        "<Delivered><Processors>7</Processors><Disk units='MB'>3</Disk></Delivered>"
+    )
+    mapped = map_job(whole)
+    row = {"pandaid": 5, "jobstatus": "finished", "corecount": 8, "actualcorecount": 7}
+    (again,) = whole_jobs(job_document(row, kept_rows(whole.job, mapped.unmapped, mapped.request)))
+    for block, wanted in ((again.job.requested, whole.job.requested), (again.job.delivered, whole.job.delivered)):
+        assert block is not None
+        assert wanted is not None
+        assert [(one.name, one.value) for one in block.properties] == [(one.name, one.value) for one in wanted.properties]
+
+
 @pytest.mark.parametrize("paths", [["x"], ["A[1]/B[1]"], ["A[0]"], ["A[1]", "A[1]/B[1]/C[1]"], ["A[1]x"]])
 def test_rows_that_do_not_fit_together_are_refused(paths: list[str]) -> None:
     with pytest.raises(ValueError, match="kept path"):

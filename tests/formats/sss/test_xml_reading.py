@@ -81,6 +81,13 @@ def test_where_the_text_stops_being_xml(text: str, line: int, column: int) -> No
     assert (error.problems[0].line, error.problems[0].column) == (line, column)
 
 
+@pytest.mark.parametrize(
+    ("text", "found"), [("<Job>\n</B>", "mismatched tag"), ("<Job a=\u201d1\u201d/>", "invalid token")]
+)
+def test_what_is_not_xml_is_named(text: str, found: str) -> None:
+    assert [one.found for one in refused(text.encode()).problems] == [found]
+
+
 def deep(levels: int) -> bytes:
     return b"<Job>" + b"<A>" * (levels - 1) + b"</A>" * (levels - 1) + b"</Job>"
 
