@@ -35,8 +35,7 @@ class KeptRow:
 
 
 def kept_rows(job: JobLevel, unmapped: Sequence[str], request: Request) -> tuple[KeptRow, ...]:
-    """The rows of a job: what has no column, its task groups, and whole blocks where the columns cannot hold
-    all of one.
+    """The rows of a job: what has no column, its task groups, and blocks that hold more than columns can.
 
     Args:
         job: with all that it inherits.

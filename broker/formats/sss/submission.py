@@ -15,7 +15,7 @@ from broker.domain.alternatives import WayToRun
 from broker.formats.sss.inheritance import WholeJob, whole_jobs
 from broker.formats.sss.job_columns import MappedJob, MappingRules, map_job
 from broker.formats.sss.kept import KeptRow, kept_rows
-from broker.formats.sss.model import Document, JobLevel
+from broker.formats.sss.model import Block, Document, JobLevel
 from broker.formats.sss.requests import Request
 
 DEFAULT_PRIORITY = 500
@@ -120,7 +120,8 @@ def _check(job: JobLevel, mapped: MappedJob, rules: SubmissionRules) -> None:
         raise CannotSubmitError(job_id, "wrong-user", f"UserId is {user}, submitted by {rules.user}")
     levels = (job, *job.of_level("TaskGroup"))
     blocks = [level.requested for level in levels if level.requested is not None]
-    asks_nodes = any(part.nodes or any(part.all_of(name) for name in _OF_NODES) for part in (*levels, *blocks))
+    parts: tuple[JobLevel | Block, ...] = (*levels, *blocks)
+    asks_nodes = any(part.nodes or any(part.all_of(name) for name in _OF_NODES) for part in parts)
     if asks_nodes and not rules.ignore_nodes:
         raise CannotSubmitError(job_id, "node-request", "nodes, features and licences are not matched")
 

@@ -121,7 +121,9 @@ def test_a_block_that_the_columns_cannot_hold_is_kept_whole() -> None:
     for block, wanted in ((again.job.requested, whole.job.requested), (again.job.delivered, whole.job.delivered)):
         assert block is not None
         assert wanted is not None
-        assert [(one.name, one.value) for one in block.properties] == [(one.name, one.value) for one in wanted.properties]
+        assert [(one.name, one.value) for one in block.properties] == [
+            (one.name, one.value) for one in wanted.properties
+        ]
 
 
 @pytest.mark.parametrize("paths", [["x"], ["A[1]/B[1]"], ["A[0]"], ["A[1]", "A[1]/B[1]/C[1]"], ["A[1]x"]])
