@@ -82,9 +82,7 @@ def _weigh(
 ) -> tuple[Floats, tuple[Floats, ...], AnyArray]:
     """Weights, moving factors and the first cut of each candidate (-1: none)."""
     noted = faults if faults is not None else []
-    factors = tuple(
-        _answer(rule, partial(rule.factor, load), np.ones(shape), np.float64, noted) for rule in load_weights
-    )
+    factors = tuple(_answer(rule, partial(rule.factor, load), shape, np.float64, noted) for rule in load_weights)
     # from the initial weight on, one factor after the other: products rounded in another order would part equal weights
     weight = np.ones(shape)
     for factor in (*factors, *fixed):
@@ -93,7 +91,7 @@ def _weigh(
     finite = (weight >= 0) & (weight < np.inf)
     cut = np.where(finite, np.int16(-1), np.int16(len(cuts) + 2))
     for index, rule in enumerate(cuts):
-        rejected = ~_answer(rule, partial(rule.keep, load, weight), np.ones(shape, np.bool_), np.bool_, noted)
+        rejected = ~_answer(rule, partial(rule.keep, load, weight), shape, np.bool_, noted)
         if rule.spares_bootstrap:
             rejected &= ~load.bootstrap
         if rejected.any():
@@ -102,17 +100,18 @@ def _weigh(
 
 
 def _answer(
-    rule: Rule, ask: Callable[[], AnyArray], otherwise: AnyArray, dtype: type[np.generic], faults: list[RuleFault]
+    rule: Rule, ask: Callable[[], AnyArray], shape: tuple[int, ...], dtype: type[np.generic], faults: list[RuleFault]
 ) -> AnyArray:
-    """What the rule says, in the shape of ``otherwise``, which stands in for a rule that is broken."""
+    """What the rule says, in ``shape``; of a rule that is broken ones: no preference, and everything kept."""
     try:
         answer = np.asarray(ask())
         if answer.dtype != dtype:
             raise TypeError(f"answered with {answer.dtype}, not with {np.dtype(dtype)}")
-        return np.broadcast_to(answer, otherwise.shape)
+        # nearly always it has the shape, and asking costs less than broadcasting
+        return answer if answer.shape == shape else np.broadcast_to(answer, shape)
     except Exception as error:  # a broken rule must not stop the broker: it is counted and has no effect
         faults.append(RuleFault(rule.name, f"{type(error).__name__}: {error}"[:200]))
-        return otherwise
+        return np.ones(shape, dtype)
 
 
 @dataclass(frozen=True)
