@@ -62,8 +62,6 @@ def broker_once(
     finally:
         keeper.stop()
     if record.outcome != "done":
-        last_line = (record.error or "no reason given").strip().splitlines()[-1]
-        raise BrokerError(
-            f"the cycle ended as {record.outcome}: {last_line}", f"agent {agent_name}", "see error in broker.agent_runs"
-        )
+        ended = f"the cycle ended as {record.outcome}: {record.error_line}"
+        raise BrokerError(ended, f"agent {agent_name}", "see error in broker.agent_runs")
     return record

@@ -138,7 +138,7 @@ def _report(agent: str, record: RunRecord, told: list[dict[str, Any]] | None) ->
     for note in record.notes:
         remark(f"note: {note}")
     if record.error is not None:
-        remark(f"error: cycle of {agent}: {record.outcome}: {record.error.strip().splitlines()[-1]}")
+        remark(f"error: cycle of {agent}: {record.outcome}: {record.error_line}")
     if told is None:
         return
     # an agent may tell of things of several kinds, and of other things than what it brokered

@@ -7,6 +7,7 @@ the agent's lease.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,6 +21,8 @@ RunOutcome = Literal[
 ]
 ERROR_LIMIT = 2000
 """Characters of an error that are kept."""
+_NAMED = re.compile(r"[A-Za-z_][\w.]*[a-z][\w.]*: ")
+"""How the line begins that says what an error was; drivers add statements, values and links in lines of their own."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,13 @@ class RunRecord:
     error: str | None = None
     snapshot: str | None = None
     tuning: int | None = None
+
+    @property
+    def error_line(self) -> str:
+        """The one line of the error, or of its traceback, that says what went wrong."""
+        lines = ((self.error or "").strip() or "no reason given").splitlines()
+        named = [line for line in lines if _NAMED.match(line)] or lines[-1:]
+        return lines[0] if named[0] == lines[0] else named[-1]
 
 
 @dataclass(frozen=True)
