@@ -17,7 +17,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from broker.domain.arrays import Floats, Ints, Texts
-from broker.pools.matcher import FIELDS, MATCHES, Pilot, TaskQueueTable, draw, judge, no_match
+from broker.pools.matcher import CPUTIME_CLASSES_S, FIELDS, MATCHES, Pilot, TaskQueueTable, draw, judge, no_match
 from broker.pools.shares import real_priorities
 from broker.store.names import Names
 
@@ -175,8 +175,10 @@ class Matcher:
     def _why_nothing(self, view: _View, pilot: Pilot) -> NoMatch:
         """The reasons of the task queues, which held jobs when the view was read."""
         reasons = judge(view.queues, pilot, view.panda_queue, view.pools)
-        # the pilot has enough for some jobs of the class, but those that are left need more
-        too_long = (reasons == MATCHES) & (view.queues.cputime_class_s > (pilot.cputime_s or 0))
+        # the pilot has enough for some jobs of the class, but those that are left need more; the last has no upper end
+        classes_s = view.queues.cputime_class_s
+        open_ended = classes_s == CPUTIME_CLASSES_S[-1]
+        too_long = (reasons == MATCHES) & (open_ended | (classes_s > (pilot.cputime_s or 0)))
         reasons[too_long] = FIELDS.index("cpu_time")
         return NoMatch(view.panda_queue, *no_match(reasons))
 

@@ -141,6 +141,18 @@ def test_each_job_is_asked_for_its_own_cpu_time(database: Database) -> None:
     assert isinstance(given(database, Pilot("SITE_A", "ce1", "long", cputime_s=100_000)), Match)
 
 
+def test_beyond_the_last_class_nobody_knows_the_need_but_the_job(database: Database) -> None:
+    with database.begin() as connection:
+        attach(connection, 1, None, Asked(cputime_s=2_000_000))
+    add_jobs(database, 1)
+    follow(database)
+    short_of_it = Pilot("SITE_A", "ce1", "long", cputime_s=1_999_999)
+    assert given(database, short_of_it) == NoMatch("QUEUE_A", "cpu_time", {"cpu_time": 1})
+    with matcher(database) as one:
+        assert one.explain(short_of_it, at(0)).reason == "cpu_time"
+    assert isinstance(given(database, Pilot("SITE_A", "ce1", "long", cputime_s=2_000_000)), Match)
+
+
 def test_rows_of_jobs_that_went_another_way_mean_nothing(database: Database) -> None:
     add_jobs(database, 1, 5)
     follow(database)
