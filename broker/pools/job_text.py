@@ -14,7 +14,7 @@ from broker.pools.jdl import parse_jdl
 from broker.pools.json_tables import parse_json
 from broker.pools.literals import RawValue
 from broker.pools.problems import Place, RequirementRefused
-from broker.pools.requirement import SubmitPool
+from broker.pools.requirement import SHOWN_NAME, SubmitPool
 from broker.pools.understanding import understand
 
 Kind = Literal["jdl", "cfg", "json"]
@@ -48,7 +48,9 @@ class JobText:
         try:
             return understand(self.requirements or {}, vo, declarations)
         except RequirementRefused as refused:
-            raise refused.at(self.places.get(refused.name or "")) from refused
+            # names that are too long are cut where they are told
+            places = (place for name, place in self.places.items() if name[:SHOWN_NAME] == refused.name)
+            raise refused.at(next(places, None)) from refused
 
 
 def kind_of(text: str, suffix: str = "") -> Kind:

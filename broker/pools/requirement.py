@@ -20,6 +20,8 @@ from broker.pools.problems import RequirementRefused
 FORMAT, PREFIX = "submitpool/1", "sp1-"
 MOST_REQUIREMENTS, MOST_VALUES = 64, 64
 HEX_DIGITS = 32
+#: Characters of a wrong name that are told.
+SHOWN_NAME = 80
 Operator = Literal["ge", "any"]
 #: Names that a later format may give a meaning; nothing reads them yet.
 RESERVED_OPERATORS = ("all", "le", "between")
@@ -143,7 +145,7 @@ def check_names(names: Iterable[str]) -> None:
             raise RequirementRefused("too-many-requirements", f"more than {MOST_REQUIREMENTS}", name)
         if _NAME.fullmatch(name) is None:
             raise RequirementRefused(
-                "name-invalid", "a name is a letter and up to 63 of letters, digits and '_'", name[:80]
+                "name-invalid", "a name is a letter and up to 63 of letters, digits and '_'", name[:SHOWN_NAME]
             )
         lower = name.lower()
         if lower in STANDARD_KEYWORDS:

@@ -276,3 +276,10 @@ def test_no_text_takes_long(unit: str, kind: Kind) -> None:
         except RequirementRefused as refused:
             assert refused.code
         assert process_time() - started < 1.0
+
+
+@pytest.mark.parametrize("length", [65, 80, 81, 300])
+def test_a_name_that_is_too_long_has_its_place(length: int) -> None:
+    with pytest.raises(RequirementRefused) as refused:
+        read_job(f"[ Requirements = [ B = 1;\n {'A' * length} = 1 ] ]", "jdl").pool("v", MEMORY)
+    assert (refused.value.code, refused.value.place) == ("name-invalid", (2, 2))
