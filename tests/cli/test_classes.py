@@ -9,7 +9,7 @@ import pytest
 
 from broker.store.database import Database
 from broker.store.load_dump import load
-from tests.agents.test_classification import HUGE, SAMPLES, SHARES, at, site
+from tests.agents.classified_grid import HUGE, SAMPLES, SHARES, at, site
 from tests.brokerages.small_grid import TASK
 from tests.brokerages.test_analysis_scenarios import SHARE, analysis
 from tests.cli.commands import Command, runner
