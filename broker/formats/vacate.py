@@ -144,6 +144,8 @@ def _cost(job: RunningJob, need: Need, now: int) -> Cost | str:
 
 
 def _of(job: RunningJob, total: float, basis: str) -> Cost:
+    # a loss below 0 is none, as in the formulas
+    total = max(0, total)
     return Cost(total, total / max(1, job.cores), basis)
 
 

@@ -76,3 +76,15 @@ def test_a_lie_gains_no_more_than_everything_since_the_start(jobs: list[RunningJ
     liar = dataclasses.replace(jobs[0], kill_waste=lie + jobs[0].cores * 2000)
     need = Need(1, now=2000)
     assert choose([liar, *jobs[1:]], need).victims == choose([honest, *jobs[1:]], need).victims
+
+
+@pytest.mark.parametrize(
+    "need", [Need(9, now=2000), Need(9), Need(9, "drain", 10), Need(9, "drain", 10, "estimate")], ids=str
+)
+def test_a_loss_below_nothing_is_none(need: Need) -> None:
+    known = {"user": "u", "cores": 8, "jobstart": 1000, "priority": 1}
+    over = RunningJob("over", kill_waste=-4, draining_waste=5, remaining_time_max=-1, **known)
+    gained = RunningJob("gained", kill_waste=-1, draining_waste=-1, remaining_time_max=5, **known)
+    choice = choose([over, gained], need)
+    assert choice.victims == ("gained", "over")
+    assert [one.cost for one in choice.reasons] == [0, 0]
