@@ -18,7 +18,7 @@ from agents.process import ProcessSettings
 from agents.timeout_inputs import TimeoutInputReader, refuse_without_queues
 from broker.gdpconfig.tuning import Tuning
 from broker.lifecycle.codes import FAST_REBROKERAGE
-from broker.lifecycle.fast_rebrokerage import RULE, SLOTS, FastLimits, FastVerdict, ShareLoad, judge
+from broker.lifecycle.fast_rebrokerage import RULE, SLOTS, UNKNOWN_QUEUE, FastLimits, FastVerdict, ShareLoad, judge
 from broker.lifecycle.waiting_jobs import WaitingJob
 from broker.store import migrate, rebrokerage_reads
 from broker.store.lifecycle_actions import Acting, JobMove
@@ -41,7 +41,7 @@ class _Picks:
 
 @dataclass(frozen=True)
 class _Found:
-    """What a cycle read and decided; queues that are not on record have no place in it."""
+    """What a cycle read and decided."""
 
     picks: list[_Picks]
     notes: list[str]
@@ -95,17 +95,19 @@ class FastRebrokerageAgent(Agent[FastRebrokerageOptions]):
         refuse_without_queues(inputs)
         queues = {name: queue for name, queue in inputs.circumstances.queues.items() if queue.known}
         loads = rebrokerage_reads.read_loads(connection, catalogue, self.process.job_statistics)
-        known = [load for load in loads if load.queue in queues]
-        exempt = {name: queue.exceptions[0] for name, queue in queues.items() if queue.exceptions}
+        unknown = {load.queue for load in loads} - set(queues)
+        exempt = dict.fromkeys(unknown, UNKNOWN_QUEUE)
+        exempt |= {name: queue.exceptions[0] for name, queue in queues.items() if queue.exceptions}
         exempt |= dict.fromkeys(rebrokerage_reads.read_slots(connection, catalogue, context.now), SLOTS)
         context.check()
         settling = rebrokerage_reads.settling_shares(connection, context.now, self.options.settle_s)
-        verdicts = judge(known, limits_of(tuning, known), exempt, settling)
+        verdicts = judge(loads, limits_of(tuning, loads), exempt, settling)
         picks = self._pick(connection, catalogue, context, verdicts, int(tuning.number(MAX_MOVES)))
         notes = inputs.notes_on(("queues",))
-        unknown = {load.queue for load in loads} - set(queues)
         if unknown:
-            notes.append(f"jobs at {len(unknown)} queues that are not on record were left alone, and are in no total")
+            notes.append(
+                f"jobs at {len(unknown)} queues that are not on record were left alone; they are in the totals"
+            )
         return _Found(picks, notes, catalogue)
 
     def _pick(

@@ -17,6 +17,7 @@ DRY_THRESHOLD = 10
 """Queued jobs that are taken for the threshold of a share without one, which is only reported."""
 SLOTS = "harvester_slots"
 SETTLING = "settling"
+UNKNOWN_QUEUE = "unknown_queue"
 
 
 @dataclass(frozen=True)

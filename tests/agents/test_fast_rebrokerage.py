@@ -115,15 +115,17 @@ def test_queues_that_are_left_alone(shared: Database) -> None:
     assert len(closed(shared)) == record.counts["moved"] == 4 * 4
 
 
-def test_jobs_of_special_work_queues_and_unknown_queues_are_not_counted(shared: Database) -> None:
+def test_jobs_of_special_work_queues_are_not_counted_those_at_unknown_queues_are(shared: Database) -> None:
     special = [
         {"queue_id": 7, "queue_name": "hpc", "queue_type": "managed", "vo": "atlas", "queue_function": "Resource"}
     ]
     jobs = [*overloaded(workqueue_id=1), job(200, workqueue_id=7), job(201, workqueue_id=None), job(202, gshare=None)]
     fill(shared, [*jobs, job(300, computingsite="gone"), job(301, computingsite=None)], config=[KEY])
     record, told = run(shared, FAST, dry=True)
-    assert [(one["gshare"], one["nqueue"], one["nqueue_total"]) for one in told] == [(None, 1, 1), ("MC", 16, 16)]
-    assert record.notes == ("jobs at 1 queues that are not on record were left alone, and are in no total",)
+    found = [(one["queue"], one["gshare"], one["nqueue"], one["nqueue_total"], one["exempt"]) for one in told]
+    gone = ("gone", "MC", 1, 17, "unknown_queue")
+    assert found == [("A", None, 1, 1, None), ("A", "MC", 16, 17, None), gone]
+    assert record.notes == ("jobs at 1 queues that are not on record were left alone; they are in the totals",)
     fill(shared, jobs, config=[KEY], jedi_work_queue=special)
     assert [(one["gshare"], one["nqueue"]) for one in run(shared, FAST, dry=True)[1]] == [("MC", 14)]
 
