@@ -105,9 +105,7 @@ class FastRebrokerageAgent(Agent[FastRebrokerageOptions]):
         picks = self._pick(connection, catalogue, context, verdicts, int(tuning.number(MAX_MOVES)))
         notes = inputs.notes_on(("queues",))
         if unknown:
-            notes.append(
-                f"jobs at {len(unknown)} queues that are not on record were left alone; they are in the totals"
-            )
+            notes.append(f"jobs at {len(unknown)} queues that are not on record were left alone, but counted")
         return _Found(picks, notes, catalogue)
 
     def _pick(

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 import sqlalchemy as sa
 
@@ -33,6 +34,11 @@ def pytest_configure(config: pytest.Config) -> None:
     found = os.statvfs(IN_MEMORY)
     if not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize >= ROOM_BYTES:
         os.environ["TMPDIR"] = tempfile.tempdir = str(IN_MEMORY)
+
+
+# A machine that is busy with something else must not fail a test.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 
 class TestServer:

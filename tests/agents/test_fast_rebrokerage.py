@@ -124,8 +124,8 @@ def test_jobs_of_special_work_queues_are_not_counted_those_at_unknown_queues_are
     record, told = run(shared, FAST, dry=True)
     found = [(one["queue"], one["gshare"], one["nqueue"], one["nqueue_total"], one["exempt"]) for one in told]
     gone = ("gone", "MC", 1, 17, "unknown_queue")
-    assert found == [("A", None, 1, 1, None), ("A", "MC", 16, 17, None), gone]
-    assert record.notes == ("jobs at 1 queues that are not on record were left alone; they are in the totals",)
+    assert found == [("Q", None, 1, 1, None), ("Q", "MC", 16, 17, None), gone]
+    assert record.notes == ("jobs at 1 queues that are not on record were left alone, but counted",)
     fill(shared, jobs, config=[KEY], jedi_work_queue=special)
     assert [(one["gshare"], one["nqueue"]) for one in run(shared, FAST, dry=True)[1]] == [("MC", 14)]
 
