@@ -34,6 +34,7 @@ _ADD_VERSION = sa.text("""
     SELECT least(min(version), 0) - 1, :editor, :reason, :fingerprint, CAST(:rows AS jsonb), CAST(:last_good AS jsonb)
     FROM broker.gdpconfig_versions RETURNING version""")
 _NAME_VERSION = sa.text("INSERT INTO broker.canary_versions (canary, base, version) VALUES (:canary, :base, :version)")
+# At its last instant only the runs that tried the values count: it may be stopped at the very instant of a cycle.
 _OUTCOMES = sa.text("""
     SELECT brokerage, tuning < 0 AS chosen, count(*) AS decisions, count(DISTINCT jeditaskid) AS tasks,
            count(*) FILTER (WHERE outcome = 'brokered') AS brokered,
@@ -42,9 +43,12 @@ _OUTCOMES = sa.text("""
            avg(jsonb_array_length(candidates))::float8 AS candidates,
            sum((SELECT sum(jobs::bigint) FROM jsonb_each_text(assigned) AS each(queue, jobs)))::bigint AS jobs
     FROM broker.decisions
-    WHERE decided_at >= :since AND decided_at < :until AND brokerage = ANY(:brokerages)
+    WHERE decided_at >= :since AND decided_at <= :until AND brokerage = ANY(:brokerages)
       AND (tuning IN (SELECT version FROM broker.canary_versions WHERE canary = :canary)
-           OR tuning IN (SELECT base FROM broker.canary_versions WHERE canary = :canary))
+           OR (tuning IN (SELECT base FROM broker.canary_versions WHERE canary = :canary)
+               AND (decided_at < :until OR agent_run IN (
+                   SELECT agent_run FROM broker.decisions WHERE decided_at = :until
+                   AND tuning IN (SELECT version FROM broker.canary_versions WHERE canary = :canary)))))
     GROUP BY brokerage, chosen ORDER BY brokerage, chosen""")
 
 

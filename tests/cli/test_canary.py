@@ -129,6 +129,20 @@ def test_it_ends_by_itself_and_can_be_stopped(loaded: Database, config: Command)
     assert config(NO_QUEUE, "--share", "0.5", "--for", "1h", "--json").document["canary"] == 2
 
 
+def test_stopped_at_the_instant_of_a_cycle(loaded: Database, config: Command) -> None:
+    assert config(NO_QUEUE, "--share", "0.999999", "--for", "6h").status == 0
+    assert {one["tuning"] for one in cycle(loaded).values()} == {-1}
+    told = config("--stop", "--json").document["outcomes"]
+    assert [one["group"] for one in told] == ["canary"] and told[0]["pending"] == told[0]["decisions"] > 0
+    columns = "jeditaskid, brokerage, decided_at, candidates, assigned"
+    with loaded.begin() as connection:  # what was decided at the same instant after that is no part of it
+        connection.execute(
+            sa.text(f"""INSERT INTO broker.decisions ({columns}, outcome, tuning)
+            SELECT {columns}, 'brokered', 1 FROM broker.decisions""")
+        )
+    assert config("--json").document["outcomes"] == told
+
+
 def test_values_set_meanwhile_hold_for_both_groups(
     loaded: Database, config: Command, capsys: pytest.CaptureFixture[str]
 ) -> None:
