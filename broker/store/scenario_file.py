@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from broker.errors import BrokerError
+from broker.errors import FAILED, Refused
 from broker.store.scenario_values import BadValue, parse_time
 
 LARGEST_BYTES = 2_000_000_000
@@ -22,8 +22,14 @@ LARGEST_BYTES = 2_000_000_000
 Row = Mapping[str, Any]
 
 
-class BadScenario(BrokerError):
-    """A scenario that cannot be read or stored."""
+class BadScenario(Refused):
+    """A scenario that is not one, or that cannot be stored."""
+
+
+class UnreachableScenario(BadScenario):
+    """A scenario file that cannot be read or written at all."""
+
+    exit_status = FAILED
 
 
 @dataclass(frozen=True)
@@ -115,7 +121,7 @@ def write_text(path: Path, text: str) -> None:
         unfinished.replace(path)
     except OSError as error:
         unfinished.unlink(missing_ok=True)
-        raise BadScenario(f"cannot write: {error.strerror}", str(path), "choose another file") from error
+        raise UnreachableScenario(f"cannot write: {error.strerror}", str(path), "choose another file") from error
 
 
 def _text(scenario: Scenario) -> str:
@@ -131,8 +137,10 @@ def _read(path: Path) -> bytes:
     try:
         with gzip.open(path) if path.name.endswith(".gz") else path.open("rb") as stream:
             data = stream.read(LARGEST_BYTES + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise BadScenario(f"cannot read: {getattr(error, 'strerror', None) or error}", str(path), "") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise BadScenario(f"cannot read: {error}", str(path), "write it anew") from error
+    except OSError as error:
+        raise UnreachableScenario(f"cannot read: {error.strerror}", str(path)) from error
     if len(data) > LARGEST_BYTES:
         raise BadScenario(f"larger than {LARGEST_BYTES:,} bytes", str(path), "split the scenario")
     return data
