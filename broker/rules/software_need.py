@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,27 +40,43 @@ def _written(work: WorkTable) -> list[tuple[Any, ...]]:
     return list(zip(*(column.ravel().tolist() for column in columns), strict=True))
 
 
-def outcomes(tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Ints:
-    """(T, Q): the :class:`~broker.matching.outcomes.Outcome` of each chunk at each candidate."""
-    judge = judge_of(facts)
-    position: dict[tuple[Any, ...], int] = {}
-    written = _written(tasks)
-    codes = np.array([position.setdefault(key, len(position)) for key in written], dtype=np.int64)
-    if not position:
-        return np.zeros((0, candidates.unified.shape[1]), dtype=np.int64)
-    table = np.stack([judge.outcomes(production_need(*key)) for key in position])
-    return np.asarray(table[:, candidates.unified[0]][codes])
+@dataclass(frozen=True)
+class NeedReading:
+    """How a brokerage reads from the columns of chunks what they need.
+
+    Attributes:
+        written: what decides about the need, one a chunk; chunks for which it is equal need the same.
+        need: what it means.
+    """
+
+    written: Callable[[WorkTable, JobFacts], list[tuple[Any, ...]]]
+    need: Callable[[tuple[Any, ...]], Need]
+
+    def outcomes(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Ints:
+        """(T, Q): the :class:`~broker.matching.outcomes.Outcome` of each chunk at each candidate."""
+        judge = judge_of(facts)
+        position: dict[tuple[Any, ...], int] = {}
+        written = self.written(tasks, facts)
+        codes = np.array([position.setdefault(key, len(position)) for key in written], dtype=np.int64)
+        if not position:
+            return np.zeros((0, candidates.unified.shape[1]), dtype=np.int64)
+        table = np.stack([judge.outcomes(self.need(key)) for key in position])
+        return np.asarray(table[:, candidates.unified[0]][codes])
+
+    def observed(
+        self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, keeps: Outcome | None = None
+    ) -> Observation:
+        """The deciding comparison for one chunk and one candidate; an outcome that the rule ``keeps`` counts as fit."""
+        outcome = Outcome(self.outcomes(tasks, candidates, facts).item())
+        if outcome in (Outcome.FITS, keeps):
+            return Observation("fits", "==", "fits", "-", "task.architecture", {"part": Outcome.FITS.code})
+        offer: QueueOffer = facts.software.queues[int(candidates.unified.item())]
+        found = explain(self.need(self.written(tasks, facts)[0]), offer, outcome)
+        inputs = {"part": found.part, **found.inputs}
+        return Observation(found.value, found.operator, found.limit, found.unit, found.key, inputs)
 
 
-def observed(tasks: WorkTable, candidates: QueueTable, facts: JobFacts, keeps: Outcome | None = None) -> Observation:
-    """The deciding comparison for one chunk and one candidate; an outcome that the rule ``keeps`` counts as fitting."""
-    outcome = Outcome(outcomes(tasks, candidates, facts).item())
-    if outcome in (Outcome.FITS, keeps):
-        return Observation("fits", "==", "fits", "-", "task.architecture", {"part": Outcome.FITS.code})
-    offer: QueueOffer = facts.software.queues[int(candidates.unified.item())]
-    found = explain(chunk_needs(tasks)[0], offer, outcome)
-    inputs = {"part": found.part, **found.inputs}
-    return Observation(found.value, found.operator, found.limit, found.unit, found.key, inputs)
+PRODUCTION_NEED = NeedReading(lambda tasks, facts: _written(tasks), lambda written: production_need(*written))
 
 
 def platform_of_jobs(need: Need, offer: QueueOffer) -> str:

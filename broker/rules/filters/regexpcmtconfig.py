@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from broker.domain.arrays import Bools
@@ -11,7 +13,7 @@ from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
 from broker.matching.outcomes import Outcome
 from broker.rules.contract import Filter, TuningView
-from broker.rules.software_need import observed, outcomes
+from broker.rules.software_need import PRODUCTION_NEED, NeedReading
 
 
 class Regexpcmtconfig(Filter):
@@ -24,13 +26,14 @@ class Regexpcmtconfig(Filter):
     code = "regexpcmtconfig"
     title = "The pattern of the platform matches a platform of the queue"
     sources = ("queues", "software")
+    reading: ClassVar[NeedReading] = PRODUCTION_NEED
 
     def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools:
         """(T, Q)."""
-        return np.asarray(outcomes(tasks, candidates, facts) != Outcome.PLATFORM_UNRESOLVED)
+        return np.asarray(self.reading.outcomes(tasks, candidates, facts) != Outcome.PLATFORM_UNRESOLVED)
 
     def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
         """The pattern, and the platforms of the queue."""
-        outcome = outcomes(tasks, candidates, facts).item()
+        outcome = self.reading.outcomes(tasks, candidates, facts).item()
         keeps = None if outcome == Outcome.PLATFORM_UNRESOLVED else Outcome(outcome)
-        return observed(tasks, candidates, facts, keeps)
+        return self.reading.observed(tasks, candidates, facts, keeps)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from broker.domain.arrays import Bools
@@ -11,7 +13,7 @@ from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
 from broker.matching.outcomes import Outcome
 from broker.rules.contract import Filter, TuningView
-from broker.rules.software_need import observed, outcomes
+from broker.rules.software_need import PRODUCTION_NEED, NeedReading
 
 
 class Software(Filter):
@@ -25,18 +27,19 @@ class Software(Filter):
     code = "cache"
     title = "The queue has the software and the hardware of the task"
     sources = ("queues", "software")
+    reading: ClassVar[NeedReading] = PRODUCTION_NEED
 
     def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools:
         """(T, Q)."""
-        found = outcomes(tasks, candidates, facts)
+        found = self.reading.outcomes(tasks, candidates, facts)
         return np.asarray((found == Outcome.FITS) | (found == Outcome.PLATFORM_UNRESOLVED))
 
     def unknown(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools | None:
         """(T, Q): the task asks for particular GPUs, and the summary of GPUs cannot be used; None when it can."""
         if facts.software.gpus_known:
             return None
-        return np.asarray(outcomes(tasks, candidates, facts) == Outcome.GPU_SOURCE)
+        return np.asarray(self.reading.outcomes(tasks, candidates, facts) == Outcome.GPU_SOURCE)
 
     def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
         """What was asked, what the queue has, and the best that it has."""
-        return observed(tasks, candidates, facts, keeps=Outcome.PLATFORM_UNRESOLVED)
+        return self.reading.observed(tasks, candidates, facts, keeps=Outcome.PLATFORM_UNRESOLVED)
