@@ -16,6 +16,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from broker.store.replica_reads import read_catalogue
+from broker.store.status_log import note_status
 from broker.store.tables import TableCatalogue
 from broker.work.catalogue import PlacedDatasets, place_datasets
 from broker.work.datasets import parse_attributes, scope_and_name
@@ -82,11 +83,6 @@ WHERE NOT CASE
                         OR EXISTS (SELECT FROM readable WHERE readable.queue = job.computingsite
                                    AND readable.rse = replica.rse)))
     ELSE coalesce(file.fileid <= state.last, false) END"""
-# The log of statuses tells the rebrokerage of users' jobs and the classes of queues since when a job is activated.
-_LOG = """
-INSERT INTO {panda}.jobs_statuslog (pandaid, modificationtime, jobstatus, prodsourcelabel, cloud, computingsite,
-    modiftime_extended)
-SELECT pandaid, :now, jobstatus, prodsourcelabel, cloud, computingsite, :now FROM changed"""
 _ASSIGN = """
 WITH changed AS (
     UPDATE {panda}.jobsdefined4 AS job
@@ -94,7 +90,7 @@ WITH changed AS (
     FROM unnest(CAST(:jobs AS bigint[]), CAST(:queues AS text[])) AS seen (pandaid, queue)
     WHERE job.pandaid = seen.pandaid AND job.computingsite = seen.queue AND job.jobstatus = 'defined'
     RETURNING job.*
-) NOTE_STATUS"""
+) NOTE_STATUS""".replace("NOTE_STATUS", note_status("changed", ":now"))
 _ACTIVATE = """
 WITH moved AS (
     DELETE FROM {panda}.jobsdefined4 AS job
@@ -104,7 +100,7 @@ WITH moved AS (
 ), changed AS (
     INSERT INTO {panda}.jobsactive4 (COLUMNS) SELECT VALUES FROM moved
     RETURNING pandaid, jobstatus, prodsourcelabel, cloud, computingsite
-) NOTE_STATUS"""
+) NOTE_STATUS""".replace("NOTE_STATUS", note_status("changed", ":now"))
 _CHANGED = {"jobstatus": "'activated'", "statechangetime": ":now", "modificationtime": ":now"}
 
 
@@ -154,9 +150,8 @@ def write_sorted(connection: sa.Connection, catalogue: TableCatalogue, jobs: Sor
     columns = sorted(catalogue.columns_present("jobsdefined4") & catalogue.columns_present("jobsactive4"))
     named = ", ".join(f'"{column}"' for column in columns)
     values = ", ".join(_CHANGED.get(column, f'moved."{column}"') for column in columns)
-    sql = catalogue.names.sql
-    activate = sql(_ACTIVATE.replace("NOTE_STATUS", _LOG)).replace("COLUMNS", named).replace("VALUES", values)
-    assign = sql(_ASSIGN.replace("NOTE_STATUS", _LOG))
+    activate = catalogue.names.sql(_ACTIVATE).replace("COLUMNS", named).replace("VALUES", values)
+    assign = catalogue.names.sql(_ASSIGN)
     done = connection.execute(sa.text(activate), {**_given(jobs.ready), "open": list(OPEN), "now": at}).rowcount
     held = connection.execute(sa.text(assign), {**_given(jobs.waiting), "now": at}).rowcount
     return {"activated": done, "assigned": held}

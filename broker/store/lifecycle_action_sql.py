@@ -6,6 +6,8 @@ killing of jobs, verdicts of the watcher and propagation of results; PanDA data 
 
 from __future__ import annotations
 
+from broker.store.status_log import note_status
+
 STAGE = """
 CREATE TEMPORARY TABLE IF NOT EXISTS staged_moves (
     pandaid bigint, in_table text, old_status text, seen timestamp, queue text, jeditaskid bigint, new_status text,
@@ -68,11 +70,8 @@ WITH gone AS (
     RETURNING {values}
 ), archived AS (
     INSERT INTO {panda}.jobsarchived4 ({columns}) SELECT {columns} FROM gone
-)
-INSERT INTO {panda}.jobs_statuslog (pandaid, modificationtime, jobstatus, prodsourcelabel, cloud, computingsite,
-    modiftime_extended)
-SELECT pandaid, %(now)s, jobstatus, prodsourcelabel, cloud, computingsite, %(now)s FROM gone
-"""
+) NOTE_STATUS
+""".replace("NOTE_STATUS", note_status("gone", "%(now)s"))
 
 _LAST_HEARD = "CASE WHEN move.is_kill THEN {now} ELSE job.modificationtime END"
 _ENDED = f"coalesce(nullif(job.endtime, '1970-01-01'), {_LAST_HEARD}, {{now}})"

@@ -20,6 +20,7 @@ from broker.domain.arrays import Floats, Ints, Texts
 from broker.pools.matcher import CPUTIME_CLASSES_S, FIELDS, MATCHES, Pilot, TaskQueueTable, draw, judge, no_match
 from broker.pools.shares import real_priorities
 from broker.store.names import Names
+from broker.store.status_log import note_status
 
 VIEW_LASTS = timedelta(seconds=20)
 #: Task queues and priorities that are tried for one pilot. Source: DIRAC's matcher, candidates and tries.
@@ -65,16 +66,12 @@ WITH picked AS MATERIALIZED (
     SET jobstatus = 'sent', statechangetime = %(now)s, modificationtime = %(now)s
     FROM gone WHERE job.pandaid = gone.pandaid AND job.jobstatus = 'activated'
     RETURNING job.pandaid, job.jeditaskid, job.jobstatus, job.prodsourcelabel, job.cloud, job.computingsite
-), logged AS (
-    INSERT INTO {panda}.jobs_statuslog (pandaid, modificationtime, jobstatus, prodsourcelabel, cloud, computingsite,
-        modiftime_extended)
-    SELECT pandaid, %(now)s, jobstatus, prodsourcelabel, cloud, computingsite, %(now)s FROM sent
-), used AS (
+), logged AS (NOTE_STATUS), used AS (
     UPDATE broker.submit_pools SET last_used_at = %(aware_now)s
     WHERE pool_id = %(pool)s AND last_used_at < %(noted_before)s AND EXISTS (SELECT FROM gone)
 )
 SELECT gone.pandaid, gone.position, sent.jeditaskid, sent.pandaid IS NOT NULL
-FROM gone LEFT JOIN sent USING (pandaid)"""
+FROM gone LEFT JOIN sent USING (pandaid)""".replace("NOTE_STATUS", note_status("sent", "%(now)s"))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,18 @@
+"""The log of the statuses of jobs: since when a job is in a status. Part of the statements that change statuses."""
+
+from __future__ import annotations
+
+_NOTE = """
+INSERT INTO {panda}.jobs_statuslog (pandaid, modificationtime, jobstatus, prodsourcelabel, cloud, computingsite,
+    modiftime_extended)
+SELECT pandaid, NOW, jobstatus, prodsourcelabel, cloud, computingsite, NOW FROM CHANGED"""
+
+
+def note_status(changed: str, now: str) -> str:
+    """The statement that logs the statuses of jobs.
+
+    Args:
+        changed: name of the rows: jobs with their new status, in columns named as those of the job tables.
+        now: parameter with the instant (naive UTC), as it is written in the whole statement.
+    """
+    return _NOTE.replace("CHANGED", changed).replace("NOW", now)
