@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from typing import Any
 
 import sqlalchemy as sa
 
 from agents import job_moving
-from agents.base import Agent, AgentOptions, CycleContext, CycleReport
-from agents.configuration import config_file
-from agents.cycle_inputs import tuning_of
+from agents.base import AgentOptions, CycleContext
 from agents.job_moving import Moved
-from agents.process import ProcessSettings
-from agents.timeout_inputs import TimeoutInputReader, refuse_without_queues
+from agents.rebrokerage import Findings, RebrokerageAgent
 from broker.gdpconfig.tuning import Tuning
 from broker.lifecycle.analysis_rebrokerage import RULE, AnalysisLimits, JobSet, SetVerdict, judge
 from broker.lifecycle.codes import REASSIGNED
 from broker.lifecycle.waiting_jobs import WaitingJob
-from broker.store import analysis_sets, migrate, rebrokerage_reads
-from broker.store.lifecycle_actions import Acting, JobMove
+from broker.store import analysis_sets, rebrokerage_reads
+from broker.store.lifecycle_actions import JobMove
 from broker.store.tables import TableCatalogue
 
 TIMEOUT = "ANALY_TIMEOUT"
@@ -34,52 +31,46 @@ Place = tuple[int, int, str]
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What a cycle read and decided: a verdict for each set, and the jobs of each place in the order of going."""
+class _Found(Findings):
+    """A verdict for each set, and the jobs of each place in the order of going."""
 
-    notes: list[str]
     verdicts: list[SetVerdict]
     jobs: dict[Place, tuple[WaitingJob, ...]]
-    catalogue: TableCatalogue
+
+    def moves(self) -> list[JobMove]:
+        """Every job once; the first set that made its place wait gives the value and the limit."""
+        moves: dict[int, JobMove] = {}
+        for one in self.verdicts:
+            if one.outcome != "rebrokered":
+                continue
+            for job in self.jobs[_place(one.jobs)]:
+                move = JobMove(
+                    job.pandaid, job.table, job.jobstatus, job.modificationtime, job.queue, job.jeditaskid, RULE,
+                    "reassigned", REASSIGNED, one.value_s, one.limit_s,
+                )  # fmt: skip
+                moves.setdefault(job.pandaid, move)
+        return list(moves.values())
+
+    def told(self, moved: Moved, *, writes: bool) -> Iterator[dict[str, Any]]:
+        """One object a set."""
+        return (_told(one, self, moved, dry_run=not writes) for one in self.verdicts)
+
+    def counts(self, moves: Sequence[JobMove], moved: Moved) -> Mapping[str, int]:
+        """Sets in all and by outcome, and jobs."""
+        counts = {"sets": len(self.verdicts), **Counter[str](one.outcome for one in self.verdicts)}
+        return counts | {"picked": len(moves), "moved": len(moved.acted), "skipped": len(moved.skipped)}
 
 
-class AnalysisRebrokerageAgent(Agent[AgentOptions]):
+class AnalysisRebrokerageAgent(RebrokerageAgent[AgentOptions]):
     """Closes the waiting jobs of a submission that makes no progress at a queue, so that it is brokered again."""
 
     name = "analysis_rebrokerage"
     title = "analysis rebrokerage: users' jobs are taken back from queues where their submission makes no progress"
     options_type = AgentOptions
 
-    def __init__(self, options: AgentOptions, process: ProcessSettings) -> None:
-        """Remember nothing of the queues yet."""
-        super().__init__(options, process)
-        self._inputs = TimeoutInputReader(config_file("sources.yaml", process.folder))
-
-    def cycle(self, context: CycleContext) -> CycleReport:
+    def look(self, connection: sa.Connection, context: CycleContext, tuning: Tuning) -> _Found:
         """Judge every submission that waits, once."""
-        makes_jobs = self.process.makes_jobs(migrate.check(context.database))
-        started = perf_counter()
-        published = tuning_of(context)
-        tuning = published.tuning(None)
-        with context.database.read_snapshot() as connection:
-            found = self._look(connection, context, tuning)
-        context.check()
-        loaded_s = perf_counter() - started
-        moves = _moves(found)
-        by = Acting(found.catalogue, self.name, context.run_id, context.now, makes_jobs)
-        moved = job_moving.carry_out(context, moves, by)
-        if context.request.tell is not None:
-            for one in found.verdicts:
-                context.request.tell(_told(one, found, moved, dry_run=not context.request.writes))
-        counts = {"sets": len(found.verdicts), **Counter[str](one.outcome for one in found.verdicts)}
-        counts |= {"picked": len(moves), "moved": len(moved.acted), "skipped": len(moved.skipped)}
-        timings = {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s}
-        return CycleReport(counts, timings, tuple(found.notes), tuning=published.version)
-
-    def _look(self, connection: sa.Connection, context: CycleContext, tuning: Tuning) -> _Found:
-        catalogue = TableCatalogue.read(connection, context.database.names)
-        inputs = self._inputs.read(connection, catalogue, tuning, context.now)
-        refuse_without_queues(inputs)
+        catalogue, inputs = self.inputs_of(connection, context, tuning)
         queues = inputs.circumstances.queues
         least_wait_s, activity_s = tuning.number(LEAST_WAIT) * _HOUR_S, tuning.number(ACTIVITY) * _HOUR_S
         sets = analysis_sets.read_sets(connection, catalogue, context.now, least_wait_s, activity_s)
@@ -90,7 +81,7 @@ class AnalysisRebrokerageAgent(Agent[AgentOptions]):
         verdicts = [judge(one, queues.get(one.queue), limits, inputs.circumstances.now) for one in sets]
         places = sorted({_place(one.jobs) for one in verdicts if one.outcome == "rebrokered"})
         jobs = self._jobs(connection, catalogue, context, places)
-        return _Found(inputs.notes_on(("queues",)), verdicts, jobs, catalogue)
+        return _Found(inputs.notes_on(("queues",)), catalogue, verdicts, jobs)
 
     def _jobs(
         self, connection: sa.Connection, catalogue: TableCatalogue, context: CycleContext, places: Sequence[Place]
@@ -125,21 +116,6 @@ def limits_of(tuning: Tuning, sets: Iterable[JobSet]) -> AnalysisLimits:
 
 def _place(jobs: JobSet) -> Place:
     return jobs.jeditaskid, jobs.jobdefinitionid, jobs.queue
-
-
-def _moves(found: _Found) -> list[JobMove]:
-    """Every job once; the first set that made its place wait gives the value and the limit."""
-    moves: dict[int, JobMove] = {}
-    for one in found.verdicts:
-        if one.outcome != "rebrokered":
-            continue
-        for job in found.jobs[_place(one.jobs)]:
-            move = JobMove(
-                job.pandaid, job.table, job.jobstatus, job.modificationtime, job.queue, job.jeditaskid, RULE,
-                "reassigned", REASSIGNED, one.value_s, one.limit_s,
-            )  # fmt: skip
-            moves.setdefault(job.pandaid, move)
-    return list(moves.values())
 
 
 def _told(one: SetVerdict, found: _Found, moved: Moved, *, dry_run: bool) -> dict[str, object]:

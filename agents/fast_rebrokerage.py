@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter
+from typing import Any
 
 import sqlalchemy as sa
 from pydantic import Field
 
 from agents import job_moving
-from agents.base import Agent, AgentOptions, CycleContext, CycleReport
-from agents.configuration import config_file
-from agents.cycle_inputs import tuning_of
+from agents.base import AgentOptions, CycleContext
 from agents.job_moving import Moved
-from agents.process import ProcessSettings
-from agents.timeout_inputs import TimeoutInputReader, refuse_without_queues
+from agents.rebrokerage import Findings, RebrokerageAgent
 from broker.gdpconfig.tuning import Tuning
 from broker.lifecycle.codes import FAST_REBROKERAGE
 from broker.lifecycle.fast_rebrokerage import RULE, SLOTS, UNKNOWN_QUEUE, FastLimits, FastVerdict, ShareLoad, judge
 from broker.lifecycle.waiting_jobs import WaitingJob
-from broker.store import migrate, rebrokerage_reads
-from broker.store.lifecycle_actions import Acting, JobMove
+from broker.store import rebrokerage_reads
+from broker.store.lifecycle_actions import JobMove
 from broker.store.tables import TableCatalogue
 
 RATIO = "FAST_REBRO_THRESHOLD_NQNR_RATIO"
@@ -40,12 +37,33 @@ class _Picks:
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What a cycle read and decided."""
+class _Found(Findings):
+    """What was picked at each queue, of each share, and the tuning it was picked by."""
 
     picks: list[_Picks]
-    notes: list[str]
-    catalogue: TableCatalogue
+    tuning: Tuning
+
+    def moves(self) -> list[JobMove]:
+        """The jobs of the shares that have a threshold of their own."""
+        return [_move(job, one.verdict) for one in self.picks if one.verdict.triggers for job in one.jobs]
+
+    def told(self, moved: Moved, *, writes: bool) -> Iterator[dict[str, Any]]:
+        """One object a queue and share."""
+        return (_told(one, self.tuning, moved, writes=writes) for one in self.picks)
+
+    def counts(self, moves: Sequence[JobMove], moved: Moved) -> Mapping[str, int]:
+        """Queues, shares at queues, and jobs."""
+        overloaded = [one for one in self.picks if one.verdict.excess > 0]
+        return {
+            "queues": len({one.verdict.load.queue for one in self.picks}),
+            "shares_at_queues": len(self.picks),
+            "overloaded": len(overloaded),
+            "only_reported": sum(not one.verdict.triggers for one in overloaded),
+            "moved_often": sum(one.moved_often for one in overloaded),
+            "picked": len(moves),
+            "moved": len(moved.acted),
+            "skipped": len(moved.skipped),
+        }
 
 
 class FastRebrokerageOptions(AgentOptions):
@@ -58,41 +76,16 @@ class FastRebrokerageOptions(AgentOptions):
     settle_s: float = Field(default=1800.0, ge=0, le=86_400)
 
 
-class FastRebrokerageAgent(Agent[FastRebrokerageOptions]):
+class FastRebrokerageAgent(RebrokerageAgent[FastRebrokerageOptions]):
     """Closes the excess of waiting jobs of a share at a queue, so that their input is brokered again."""
 
     name = "fast_rebrokerage"
     title = "fast rebrokerage: waiting jobs are taken back from queues that have far more of them than they run"
     options_type = FastRebrokerageOptions
 
-    def __init__(self, options: FastRebrokerageOptions, process: ProcessSettings) -> None:
-        """Remember nothing of the queues yet."""
-        super().__init__(options, process)
-        self._inputs = TimeoutInputReader(config_file("sources.yaml", process.folder))
-
-    def cycle(self, context: CycleContext) -> CycleReport:
-        """Look at every queue and share once, and move the excess where the share has a threshold."""
-        standalone = self.process.makes_jobs(migrate.check(context.database))
-        started = perf_counter()
-        published = tuning_of(context)
-        tuning = published.tuning(None)
-        with context.database.read_snapshot() as connection:
-            found = self._look(connection, context, tuning)
-        context.check()
-        loaded_s = perf_counter() - started
-        moves = [_move(job, one.verdict) for one in found.picks if one.verdict.triggers for job in one.jobs]
-        by = Acting(found.catalogue, self.name, context.run_id, context.now, standalone)
-        moved = job_moving.carry_out(context, moves, by)
-        if context.request.tell is not None:
-            for one in found.picks:
-                context.request.tell(_told(one, tuning, moved, writes=context.request.writes))
-        timings = {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s}
-        return CycleReport(_counts(found, moves, moved), timings, tuple(found.notes), tuning=published.version)
-
-    def _look(self, connection: sa.Connection, context: CycleContext, tuning: Tuning) -> _Found:
-        catalogue = TableCatalogue.read(connection, context.database.names)
-        inputs = self._inputs.read(connection, catalogue, tuning, context.now)
-        refuse_without_queues(inputs)
+    def look(self, connection: sa.Connection, context: CycleContext, tuning: Tuning) -> _Found:
+        """Look at every queue and share once; the excess goes where the share has a threshold."""
+        catalogue, inputs = self.inputs_of(connection, context, tuning)
         queues = {name: queue for name, queue in inputs.circumstances.queues.items() if queue.known}
         loads = rebrokerage_reads.read_loads(connection, catalogue, self.process.job_statistics)
         unknown = {load.queue for load in loads} - set(queues)
@@ -106,7 +99,7 @@ class FastRebrokerageAgent(Agent[FastRebrokerageOptions]):
         notes = inputs.notes_on(("queues",))
         if unknown:
             notes.append(f"jobs at {len(unknown)} queues that are not on record were left alone, but counted")
-        return _Found(picks, notes, catalogue)
+        return _Found(notes, catalogue, picks, tuning)
 
     def _pick(
         self,
@@ -194,18 +187,4 @@ def _told(one: _Picks, tuning: Tuning, moved: Moved, *, writes: bool) -> dict[st
         "dry_run": not (writes and verdict.triggers),
         "moved": acted,
         "skipped": skipped,
-    }
-
-
-def _counts(found: _Found, moves: Sequence[JobMove], moved: Moved) -> Mapping[str, int]:
-    overloaded = [one for one in found.picks if one.verdict.excess > 0]
-    return {
-        "queues": len({one.verdict.load.queue for one in found.picks}),
-        "shares_at_queues": len(found.picks),
-        "overloaded": len(overloaded),
-        "only_reported": sum(not one.verdict.triggers for one in overloaded),
-        "moved_often": sum(one.moved_often for one in overloaded),
-        "picked": len(moves),
-        "moved": len(moved.acted),
-        "skipped": len(moved.skipped),
     }

@@ -10,17 +10,14 @@ from typing import get_args
 from pydantic import Field
 
 from agents import fault_points, job_moving
-from agents.base import Agent, AgentOptions, CycleContext, CycleReport
-from agents.configuration import config_file
+from agents.base import AgentOptions, CycleContext, CycleReport
 from agents.cycle_inputs import tuning_of
 from agents.job_moving import Moved
-from agents.process import ProcessSettings
-from agents.timeout_inputs import TimeoutInputReader, refuse_without_queues
+from agents.rebrokerage import JobEndingAgent
 from broker.lifecycle.codes import Action
 from broker.store import migrate
 from broker.store.lifecycle_actions import Acting, JobMove
 from broker.store.lifecycle_scan import find_due
-from broker.store.tables import TableCatalogue
 
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
@@ -37,17 +34,12 @@ class TimeoutsOptions(AgentOptions):
     jobs_of_a_batch: int = Field(default=5_000, ge=1)
 
 
-class TimeoutsAgent(Agent[TimeoutsOptions]):
+class TimeoutsAgent(JobEndingAgent[TimeoutsOptions]):
     """Ends the jobs on which a timeout rule acts."""
 
     name = "timeouts"
     title = "timeouts of jobs"
     options_type = TimeoutsOptions
-
-    def __init__(self, options: TimeoutsOptions, process: ProcessSettings) -> None:
-        """Remember nothing of the queues yet."""
-        super().__init__(options, process)
-        self._inputs = TimeoutInputReader(config_file("sources.yaml", process.folder))
 
     def cycle(self, context: CycleContext) -> CycleReport:
         """Judge all jobs once and end those that are over a limit."""
@@ -56,9 +48,7 @@ class TimeoutsAgent(Agent[TimeoutsOptions]):
         started = perf_counter()
         fault_points.reach("before_snapshot")
         with context.database.read_snapshot() as connection:
-            catalogue = TableCatalogue.read(connection, context.database.names)
-            inputs = self._inputs.read(connection, catalogue, published.tuning(None), context.now)
-            refuse_without_queues(inputs)
+            catalogue, inputs = self.inputs_of(connection, context, published.tuning(None))
             most, tasks = self.options.jobs_of_a_cycle, context.request.task_ids
             due = find_due(connection, catalogue, inputs.circumstances, most, tasks)
         fault_points.reach("after_snapshot")
