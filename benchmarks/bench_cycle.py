@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from benchmarks.measuring import loaded, report
 from benchmarks.scenario import NOW, make_scenario
-from broker.store.database import Database
+from broker.store.connection.database import Database
 
 TASKS, QUEUES, JOBS = 1000, 500, 100_000
 SEED = 1

@@ -24,16 +24,16 @@ from benchmarks.measuring import NOW, report
 from broker.domain.arrays import Floats
 from broker.pools.literals import NumberLiteral
 from broker.pools.matcher import Pilot
-from broker.pools.understanding import understand
-from broker.store.database import Database
-from broker.store.embedded import EmbeddedServer
-from broker.store.match_take import Match, Matcher
-from broker.store.migrate import upgrade
-from broker.store.names import Names
-from broker.store.pool_refresh import new_mapping, write_mapping
-from broker.store.pool_registration import Asked, attach, register
-from broker.store.resource_versions import ResourceText, current, publish
-from broker.store.task_queue_rows import follow_jobs, weigh
+from broker.pools.resolve import resolve_requirements
+from broker.store.connection.database import Database
+from broker.store.connection.embedded import EmbeddedServer
+from broker.store.connection.names import Names
+from broker.store.matching.job_match import Match, Matcher
+from broker.store.matching.task_queue_rows import follow_jobs, weigh
+from broker.store.pools.pool_refresh import new_mapping, write_mapping
+from broker.store.pools.pool_registration import Asked, attach, register
+from broker.store.pools.resource_versions import ResourceText, current, publish
+from broker.store.schema.migrate import upgrade
 
 QUEUES, OWNERS, TASKS = 200, 20, 1000
 
@@ -81,7 +81,7 @@ def _prepare(database: Database, jobs: int) -> dict[str, Any]:
     with database.begin() as connection:
         publish(connection, ResourceText("bench", "json", json.dumps(places)), NOW)
         for task in range(0, TASKS, 10):
-            pool = understand({"Memory": NumberLiteral(str(1000 + task % 3000))}, "atlas")
+            pool = resolve_requirements({"Memory": NumberLiteral(str(1000 + task % 3000))}, "atlas")
             if pool is not None:
                 register(connection, pool, NOW)
             attach(connection, task, pool, Asked())
@@ -96,8 +96,8 @@ def _prepare(database: Database, jobs: int) -> dict[str, Any]:
     with database.autocommit() as connection:
         connection.exec_driver_sql("VACUUM ANALYZE")
     again_s = _follow(database)[1]
-    figures = {"jobs": counts["queued"], "task_queues": counts["new_queues"]}
-    return figures | {"first_follow_s": first_s, "follow_s": again_s}
+    stats = {"jobs": counts["queued"], "task_queues": counts["new_queues"]}
+    return stats | {"first_follow_s": first_s, "follow_s": again_s}
 
 
 def _follow(database: Database) -> tuple[dict[str, int], float]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.measuring import report
 from broker.domain.software import GpuSummary, QueueOffer
-from broker.matching.judge import JudgeMemory
+from broker.matching.match_queue import SoftwareMatcherCache
 from broker.matching.need import Need, production_need
 from broker.matching.outcomes import Outcome
 from broker.snapshot.raw import RawSource, Rows
@@ -133,21 +133,21 @@ def peak_mb() -> float:
 
 def measure(queues: int, tags: int, count: int, seed: int) -> dict[str, float]:
     """All figures of one run."""
-    source, needs, memory = rows(queues, tags, seed), requirements(count, tags), JudgeMemory()
-    figures: dict[str, float] = {"queues": queues, "tags": tags, "requirements": len(set(needs))}
+    source, needs, memory = rows(queues, tags, seed), requirements(count, tags), SoftwareMatcherCache()
+    stats: dict[str, float] = {"queues": queues, "tags": tags, "requirements": len(set(needs))}
 
     def cycle(grid: list[QueueOffer]) -> Iterator[int]:
-        judge = memory.judge_of(grid, sources)
-        return (int((judge.outcomes(need) == Outcome.FITS).sum()) for need in needs)
+        match_queue = memory.matcher_of(grid, sources)
+        return (int((match_queue.outcomes(need) == Outcome.FITS).sum()) for need in needs)
 
     _, sources = build_software(RawSource("software", {}), {}, [])
-    figures["read_s"], grid = timed(lambda: offers(source, seed))
-    figures["match_s"], accepted = timed(lambda: sum(cycle(grid)))
-    figures["read_again_s"], same = timed(lambda: offers(source, seed))
-    figures["match_again_s"], _ = timed(lambda: sum(cycle(same)))
-    figures["accepted_share"] = accepted / (queues * count)
-    figures["peak_mb"] = peak_mb()
-    return figures
+    stats["read_s"], grid = timed(lambda: offers(source, seed))
+    stats["match_s"], accepted = timed(lambda: sum(cycle(grid)))
+    stats["read_again_s"], same = timed(lambda: offers(source, seed))
+    stats["match_again_s"], _ = timed(lambda: sum(cycle(same)))
+    stats["accepted_share"] = accepted / (queues * count)
+    stats["peak_mb"] = peak_mb()
+    return stats
 
 
 def main() -> None:

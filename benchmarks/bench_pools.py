@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring import best_of, report
-from broker.pools.eligibility import judge
+from broker.pools.eligibility import match_pools
 from broker.pools.literals import NumberLiteral, RawValue
 from broker.pools.requirement import SubmitPool, parse_canonical
+from broker.pools.resolve import resolve_requirements
 from broker.pools.resource_text import read_resources
-from broker.pools.understanding import understand
 
 POOLS, QUEUES, SEED = 1000, 5000, 1
 TAGS, MODELS, VOS = 400, 20, ("atlas", "lhcb", "cms", "belle")
@@ -65,7 +65,7 @@ def pools(count: int, seed: int) -> list[SubmitPool]:
             asked["CPUModel"] = f"M{rng.integers(MODELS)}"
         if rng.random() < 0.3:
             asked["Disk"] = NumberLiteral(str(rng.integers(10, 500)))
-        pool = understand(asked, VOS[len(found) % len(VOS)])
+        pool = resolve_requirements(asked, VOS[len(found) % len(VOS)])
         if pool is not None:
             found[pool.pool_id] = pool
     return list(found.values())
@@ -75,16 +75,16 @@ def measure(pool_count: int, queue_count: int, seed: int) -> dict[str, float]:
     """All figures of one run."""
     text = json.dumps(sites(queue_count, seed))
     canonical = [pool.canonical for pool in pools(pool_count, seed)]
-    figures: dict[str, float] = {"pools": pool_count, "queues": queue_count}
-    figures["read_json_s"], read = best_of(1, lambda: read_resources(text, ".json"))
+    stats: dict[str, float] = {"pools": pool_count, "queues": queue_count}
+    stats["read_json_s"], read = best_of(1, lambda: read_resources(text, ".json"))
     started = perf_counter()
     read_resources(text, ".yaml")
-    figures["read_yaml_s"] = perf_counter() - started
-    figures["read_pools_s"], wanted = best_of(1, lambda: [parse_canonical(one) for one in canonical])
-    figures["evaluate_s"], answer = best_of(3, lambda: judge(wanted, read.resources))
-    figures["reasons_of_one_s"], _ = best_of(3, lambda: answer.reasons(0))
-    figures["eligible_share"] = float(answer.eligible.mean())
-    return figures
+    stats["read_yaml_s"] = perf_counter() - started
+    stats["read_pools_s"], wanted = best_of(1, lambda: [parse_canonical(one) for one in canonical])
+    stats["evaluate_s"], answer = best_of(3, lambda: match_pools(wanted, read.resources))
+    stats["reasons_of_one_s"], _ = best_of(3, lambda: answer.reasons(0))
+    stats["eligible_share"] = float(answer.eligible.mean())
+    return stats
 
 
 def main() -> None:

@@ -13,19 +13,20 @@ from typing import Any
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
-from agents.grid_reading import GridReader  # noqa: E402
+from agents.brokerage.grid_reading import GridReader  # noqa: E402
 from benchmarks.measuring import NOW, best_of, loaded, report  # noqa: E402
 from benchmarks.scenario_assigning import make_assigning_scenario  # noqa: E402
 from broker import resources  # noqa: E402
-from broker.brokerages import production_job, production_task  # noqa: E402
-from broker.brokerages.task_placing import PlacedTask, place_tasks  # noqa: E402
+from broker.brokerages.production_job import rules as production_job  # noqa: E402
+from broker.brokerages.production_task import rules as production_task  # noqa: E402
+from broker.brokerages.production_task.assign import AssignedTask, assign_tasks  # noqa: E402
 from broker.domain.task_work import TaskWork  # noqa: E402
 from broker.gdpconfig import Tuning  # noqa: E402
 from broker.snapshot.snapshot import Snapshot  # noqa: E402
-from broker.store.database import Database  # noqa: E402
-from broker.store.tables import TableCatalogue  # noqa: E402
-from broker.store.task_loading import load_task_work  # noqa: E402
-from broker.store.task_reads import TaskSelection  # noqa: E402
+from broker.store.connection.database import Database  # noqa: E402
+from broker.store.connection.tables import TableCatalogue  # noqa: E402
+from broker.store.reads.task_loading import load_task_work  # noqa: E402
+from broker.store.reads.task_reads import TaskSelection  # noqa: E402
 
 REFERENCE = (1000, 60, 500)
 CASES = (REFERENCE, (250, 60, 500), (4000, 60, 500), (1000, 30, 500), (1000, 60, 1000))
@@ -47,8 +48,8 @@ def measure(tasks: int, nuclei: int, queues: int) -> dict[str, Any]:
         snapshot, work = read(database)
     tuning, rules, jobs = Tuning.defaults(), production_task.chain(), production_job.chain()
 
-    def decide() -> list[PlacedTask]:
-        return list(place_tasks(production_task.task_cycle(snapshot, work, tuning, rules, jobs), seed=1))
+    def decide() -> list[AssignedTask]:
+        return list(assign_tasks(production_task.task_cycle(snapshot, work, tuning, rules, jobs), seed=1))
 
     seconds, placed = best_of(ROUNDS, decide)
     return {

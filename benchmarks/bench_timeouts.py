@@ -10,20 +10,20 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from agents import registry
-from agents.base import CycleContext
-from agents.configuration import config_file
-from agents.cycle import open_run, run_cycle
-from agents.process import ProcessSettings
-from agents.timeout_inputs import TimeoutInputReader
+from agents.lifecycle.timeout_inputs import TimeoutInputReader
+from agents.service import registry
+from agents.service.base import CycleContext
+from agents.service.configuration import config_file
+from agents.service.cycle import open_run, run_cycle
+from agents.service.process import ProcessSettings
 from benchmarks.columns import ColumnScenario
 from benchmarks.measuring import NOW, best_of, loaded, report
 from broker.gdpconfig import Tuning
-from broker.store import leases
-from broker.store.database import Database
-from broker.store.leases import LeaseTerms
-from broker.store.lifecycle_scan import find_due
-from broker.store.tables import TableCatalogue
+from broker.store.connection.database import Database
+from broker.store.connection.tables import TableCatalogue
+from broker.store.lifecycle.scan import find_due
+from broker.store.service import leases
+from broker.store.service.leases import LeaseTerms
 
 JOBS, DUE, QUEUES, TASKS, FILES = 1_000_000, 50_000, 500, 2_000, 4
 ROUNDS = 5
@@ -69,7 +69,7 @@ INSERT INTO doma_panda.jedi_dataset_contents (
     failedattempt, keeptrack)
 SELECT n / :files % :tasks, n / :files % :tasks, n, 'file.' || n, 'input', 'running', 'queued', n / :files, 250, 0, 3,
     0, 1
-FROM generate_series(0, :due * :files - 1) AS n"""
+FROM generate_series(0, CAST(:due AS bigint) * :files - 1) AS n"""
 _RECORDS = """
 INSERT INTO doma_panda.filestable4 (row_id, pandaid, lfn, type, status, jeditaskid, datasetid, fileid, attemptnr)
 SELECT fileid, pandaid, lfn, type, 'ready', jeditaskid, datasetid, fileid, attemptnr
@@ -93,7 +93,7 @@ def scan(database: Database) -> int:
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
         inputs = reader.read(connection, catalogue, Tuning.defaults(), NOW)
-        return len(find_due(connection, catalogue, inputs.circumstances))
+        return len(find_due(connection, catalogue, inputs.timeout_context))
 
 
 def cycle(database: Database) -> dict[str, Any]:
@@ -102,7 +102,7 @@ def cycle(database: Database) -> dict[str, Any]:
         lease = leases.acquire(connection, "timeouts", "benchmark", LeaseTerms(length_s=3600, longest_s=7200)).lease
     if lease is None:
         raise RuntimeError("the lease of the agent is taken")
-    agent = registry.make("timeouts", {"jobs_of_a_cycle": JOBS}, ProcessSettings())
+    agent = registry.make("timeouts", {"jobs_of_a_cycle": JOBS, "brake_share": 1}, ProcessSettings())
     run_id = open_run(database, "timeouts", lease)
     record = run_cycle(agent, CycleContext(database, NOW, 1, 600.0, lease=lease, run_id=run_id))
     if record.outcome != "done":

@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.measuring import NOW, report
 from benchmarks.stored_cycles import day_of_cycles, seconds_of
-from broker.store.database import Database
+from broker.store.connection.database import Database
 
 CYCLES, TASKS, QUEUES, JOBS = 144, 1000, 500, 3000
 PROCESSES = 2

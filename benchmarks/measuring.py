@@ -15,17 +15,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from agents.grid_reading import GridReader
+from agents.brokerage.grid_reading import GridReader
 from benchmarks.columns import ColumnScenario
 from broker import __version__, resources
 from broker.cli.output import print_table
 from broker.snapshot.snapshot import Snapshot
-from broker.store.database import Database
-from broker.store.embedded import EmbeddedServer
-from broker.store.migrate import upgrade
-from broker.store.tables import TableCatalogue
-from broker.store.work_loading import load_work
-from broker.store.work_reads import WorkSelection
+from broker.store.connection.database import Database
+from broker.store.connection.embedded import EmbeddedServer
+from broker.store.connection.tables import TableCatalogue
+from broker.store.reads.chunk_loading import load_work
+from broker.store.reads.chunk_reads import WorkSelection
+from broker.store.schema.migrate import upgrade
 from broker.work.assemble import CycleWork
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)

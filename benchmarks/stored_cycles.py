@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from benchmarks.measuring import NOW, loaded
 from benchmarks.scenario import make_scenario
-from broker.cli.demo_cycle import broker_once
-from broker.store.database import Database
+from broker.app.agent_cycle import broker_once
+from broker.store.connection.database import Database
 
 SEED = 1
 _SNAPSHOTS = """
@@ -23,10 +23,11 @@ _SNAPSHOTS = """
     FROM broker.snapshots, generate_series(1, :more) AS n"""
 _DECISIONS = """
     INSERT INTO broker.decisions (agent_run, jeditaskid, datasetid, ramcount, brokerage, outcome, reason, decided_at,
-        snapshot, tuning, seed, engine, funnel, candidates, rejected, assigned, notes, work, pending_until)
+        snapshot, tuning, seed, engine, legend, reasons, candidates, candidate_count, remarks, assigned, notes, work,
+        pending_until)
     SELECT agent_run + n, jeditaskid, datasetid, ramcount, brokerage, outcome, reason,
-        decided_at - n * interval '10 minutes', snapshot || '-' || n, tuning, seed, engine, funnel, candidates,
-        rejected, assigned, notes, work, pending_until
+        decided_at - n * interval '10 minutes', snapshot || '-' || n, tuning, seed, engine, legend, reasons, candidates,
+        candidate_count, remarks, assigned, notes, work, pending_until
     FROM broker.decisions, generate_series(1, :more) AS n
     ORDER BY n, id"""
 

@@ -22,7 +22,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="BROKER_", env_ignore_empty=True, frozen=True)
 
-    database_url: str | None = None
+    database_url: str | None = Field(default=None, repr=False)
     config: Path | None = None
     home: Path = Field(default_factory=lambda: Path(platformdirs.user_data_dir("gridbroker", appauthor=False)))
     panda_schema: str | None = None

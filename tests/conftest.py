@@ -18,10 +18,11 @@ import hypothesis
 import pytest
 import sqlalchemy as sa
 
-from broker.store.database import Database
-from broker.store.embedded import SUPERUSER, EmbeddedServer
-from broker.store.migrate import upgrade
-from broker.store.names import Names, quoted
+from broker.engine.job import cycle as job_cycle
+from broker.store.connection.database import Database
+from broker.store.connection.embedded import SUPERUSER, EmbeddedServer
+from broker.store.connection.names import Names, quoted
+from broker.store.schema.migrate import upgrade
 
 #: A file system in memory, and the room that must be left in it: databases are made there in a tenth of the time.
 IN_MEMORY, ROOM_BYTES = Path("/dev/shm"), 6 * 1024**3
@@ -34,6 +35,16 @@ def pytest_configure(config: pytest.Config) -> None:
     found = os.statvfs(IN_MEMORY)
     if not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize >= ROOM_BYTES:
         os.environ["TMPDIR"] = tempfile.tempdir = str(IN_MEMORY)
+
+
+SOAK_LIMIT_S = 7200
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests that run long on purpose their own limit; all others have the one in ``pyproject.toml``."""
+    for item in items:
+        if item.get_closest_marker("soak") is not None and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(SOAK_LIMIT_S))
 
 
 # A machine that is busy with something else must not fail a test.
@@ -159,3 +170,11 @@ def broker_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield folder / "home"
     EmbeddedServer(folder / "home").shut_down()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(params=["one block", "blocks of two"])
+def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs a test twice: with all chunks of a cycle judged at once, and two at a time."""
+    if request.param == "blocks of two":
+        monkeypatch.setattr(job_cycle, "BLOCK_CELLS", 1)
+        monkeypatch.setattr(job_cycle, "LEAST_BLOCK", 2)

@@ -5,23 +5,24 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar, overload
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from broker.engine.chain import Chain, RuleList
+from broker.brokerages.base import Rules
+from broker.brokerages.profile_errors import ProfileError
+from broker.brokerages.profile_options import configured, configured_step
+from broker.brokerages.registry import BrokerageError, brokerage
+from broker.engine.shared.chain import QueueChain, RuleChain
 from broker.rules.contract import Rule
 from broker.rules.registry import RuleError, load_rule, outside_rules, placed, without
 
-GROUP = "broker.brokerages"
-
-ListT = TypeVar("ListT", bound=RuleList)
+ListT = TypeVar("ListT", bound=RuleChain)
 
 
-class ProfileError(Exception):
-    """A profile that cannot be used; the message names the entry and what to do."""
+class NotInProfile(ProfileError):
+    """A profile has no brokerage of a name."""
 
 
 class Added(BaseModel):
@@ -33,7 +34,11 @@ class Added(BaseModel):
 
 
 class BrokerageProfile(BaseModel):
-    """One brokerage of a profile."""
+    """One brokerage of a profile.
+
+    ``rules`` has options of rules by the name of the rule, ``steps`` those of steps that are no rules; in both
+    ``because`` is the reason, and in ``steps`` ``use`` names another implementation of the step.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     brokerage: str
@@ -42,6 +47,17 @@ class BrokerageProfile(BaseModel):
     exclude_labels: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     add: tuple[Added, ...] = ()
+    rules: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    steps: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+
+class Extension(BaseModel):
+    """A profile file that changes another profile."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    profile: str
+    extends: str = Field(pattern=r"^[A-Za-z0-9_-]+$")
+    brokerages: tuple[BrokerageProfile, ...] = ()
 
 
 class Profile(BaseModel):
@@ -55,29 +71,79 @@ class Profile(BaseModel):
         """The entry of a brokerage.
 
         Raises:
-            ProfileError: the profile does not have it.
+            NotInProfile: the profile does not have it.
         """
         for entry in self.brokerages:
             if entry.brokerage == brokerage:
                 return entry
         names = ", ".join(entry.brokerage for entry in self.brokerages)
-        raise ProfileError(f"profile {self.profile}: there is no brokerage {brokerage}; it has {names}")
+        raise NotInProfile(f"profile {self.profile}: there is no brokerage {brokerage}; it has {names}")
 
 
-def read_profile(text: str) -> Profile:
+def read_profile(text: str, other: Callable[[str], str] | None = None) -> Profile:
     """The profile in a YAML text.
 
+    With ``extends: NAME`` it is another profile with changes: brokerages that it does not name stay as they are there;
+    of one that it names, ``vo``, ``labels`` and ``exclude_labels`` replace those of the other where they are given,
+    ``without`` and ``add`` come on top, options of ``rules`` and ``steps`` replace the same options. A brokerage that
+    the other does not have is added.
+
+    Args:
+        text: of the profile.
+        other: gives the text of a profile by its name; without it no profile can extend another.
+
     Raises:
-        ProfileError: it is no YAML, or an entry is wrong; the message names the entry.
+        ProfileError: it is no YAML, an entry is wrong, or it extends a profile that is not there; the message names
+            the entry.
     """
+    return _read(text, other, ())
+
+
+def _read(text: str, other: Callable[[str], str] | None, above: tuple[str, ...]) -> Profile:
     try:
-        return Profile.model_validate(yaml.safe_load(text))
+        content = yaml.safe_load(text)
+        if not isinstance(content, dict) or "extends" not in content:
+            return Profile.model_validate(content)
+        extension = Extension.model_validate(content)
+        if extension.extends in (*above, extension.profile) or other is None:
+            chain = " extends ".join((*above, extension.profile, extension.extends))
+            raise ProfileError(f"profile {extension.profile}: cannot extend {extension.extends}: {chain}")
+        return _extended(extension, _read(_text_of(extension, other), other, (*above, extension.profile)))
     except yaml.YAMLError as error:
         raise ProfileError(f"the profile is no YAML: {error}") from error
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise ProfileError(f"the profile is wrong at {place}: {first['msg']}") from error
+
+
+def _text_of(extension: Extension, other: Callable[[str], str]) -> str:
+    try:
+        return other(extension.extends)
+    except OSError as error:
+        raise ProfileError(
+            f"profile {extension.profile}: extends {extension.extends}, which cannot be read: {error}"
+        ) from error
+
+
+def _extended(extension: Extension, base: Profile) -> Profile:
+    changes = {entry.brokerage: entry for entry in extension.brokerages}
+    entries = [_changed(entry, changes.pop(entry.brokerage, None)) for entry in base.brokerages]
+    return Profile(profile=extension.profile, brokerages=(*entries, *changes.values()))
+
+
+def _changed(entry: BrokerageProfile, change: BrokerageProfile | None) -> BrokerageProfile:
+    if change is None:
+        return entry
+    replaced = sorted({"vo", "labels", "exclude_labels"} & change.model_fields_set)
+    given: dict[str, Any] = {name: getattr(change, name) for name in replaced}
+    added = {"without": (*entry.without, *change.without), "add": (*entry.add, *change.add)}
+    options = {"rules": _merged(entry.rules, change.rules), "steps": _merged(entry.steps, change.steps)}
+    return entry.model_copy(update={**given, **added, **options})
+
+
+def _merged(base: dict[str, dict[str, Any]], change: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return base | {name: base.get(name, {}) | options for name, options in change.items()}
 
 
 def switched(profile: Profile, switches: Mapping[str, bool]) -> Profile:
@@ -95,7 +161,7 @@ def switched(profile: Profile, switches: Mapping[str, bool]) -> Profile:
     every = profile.model_copy(
         update={"brokerages": tuple(one.model_copy(update={"without": ()}) for one in profile.brokerages)}
     )
-    chains = {one.brokerage: build_chain(one, RuleList) for one in every.brokerages}
+    chains = {one.brokerage: build_chain(one, RuleChain) for one in every.brokerages}
     known = {rule.name for chain in chains.values() for rule in chain}
     offered = outside_rules()
     for name in switches:
@@ -107,7 +173,7 @@ def switched(profile: Profile, switches: Mapping[str, bool]) -> Profile:
     )
 
 
-def _switched(entry: BrokerageProfile, chain: RuleList, switches: Mapping[str, bool]) -> BrokerageProfile:
+def _switched(entry: BrokerageProfile, chain: RuleChain, switches: Mapping[str, bool]) -> BrokerageProfile:
     names = {rule.name for rule in chain}
     off = {name for name, on in switches.items() if not on and name in names}
     on = {name for name, wanted in switches.items() if wanted}
@@ -118,25 +184,19 @@ def _switched(entry: BrokerageProfile, chain: RuleList, switches: Mapping[str, b
     return entry.model_copy(update={"without": without, "add": add})
 
 
-def _fits(chain: RuleList, name: str) -> bool:
-    rule = load_rule(name, outside_rules())
-    return any(isinstance(rule, kinds) for kinds in chain.kinds.values())
-
-
-def shipped_brokerages() -> dict[str, EntryPoint]:
-    """The brokerages that installed distributions offer, this one included, by name."""
-    return {point.name: point for point in entry_points(group=GROUP)}
+def _fits(chain: RuleChain, name: str) -> bool:
+    return chain.takes(load_rule(name, outside_rules())) is not None
 
 
 @overload
-def build_chain(entry: BrokerageProfile) -> Chain: ...
+def build_chain(entry: BrokerageProfile) -> QueueChain: ...
 
 
 @overload
 def build_chain(entry: BrokerageProfile, kind: type[ListT]) -> ListT: ...
 
 
-def build_chain(entry: BrokerageProfile, kind: type[RuleList] = Chain) -> RuleList:
+def build_chain(entry: BrokerageProfile, kind: type[RuleChain] = QueueChain) -> RuleChain:
     """The rules of a brokerage as the profile wants them.
 
     Args:
@@ -147,42 +207,69 @@ def build_chain(entry: BrokerageProfile, kind: type[RuleList] = Chain) -> RuleLi
         ProfileError: no such brokerage, one of another kind, or a rule to leave out that is not there.
         RuleError: a rule to add that cannot be loaded or placed.
     """
-    offered = shipped_brokerages()
-    if entry.brokerage not in offered:
-        raise ProfileError(
-            f"no installed distribution offers the brokerage {entry.brokerage}; there are {', '.join(offered)}"
-        )
-    chain = _load_chain(offered[entry.brokerage], kind)
+    chain = _shipped_chain(entry.brokerage, kind)
     known = {rule.name for rule in chain}
     for name in entry.without:
-        if name not in known:
+        if name not in known and name not in {one.rule for one in entry.add}:
             raise ProfileError(f"brokerage {entry.brokerage}: without: there is no rule {name}")
     lists: dict[str, Any] = {name: without(getattr(chain, name), entry.without) for name in chain.kinds}
-    rules = outside_rules() if entry.add else {}
     for added in entry.add:
-        rule = load_rule(added.rule, rules)
+        rule = _rule_to_add(entry.brokerage, added.rule)
         name = _list_of(chain, rule)
         lists[name] = placed(lists[name], rule, added.after)
-    return dataclasses.replace(chain, brokerage=entry.brokerage, **lists)
+    feasible = dict.fromkeys(entry.rules)
+    for name, rules in lists.items():
+        lists[name] = tuple(configured(entry.brokerage, rule, entry.rules.get(rule.name)) for rule in rules)
+        for rule in rules:
+            feasible.pop(rule.name, None)
+    for name in feasible:
+        raise ProfileError(f"brokerage {entry.brokerage}: rules: there is no rule {name}")
+    steps = {name: configured_step(chain, entry, name) for name in entry.steps}
+    return dataclasses.replace(chain, brokerage=entry.brokerage, **lists).with_steps(steps)
 
 
-def _load_chain(point: EntryPoint, kind: type[RuleList]) -> RuleList:
+def _rule_to_add(brokerage_name: str, name: str) -> Rule:
+    """A rule that the brokerage has but does not use by itself, or one of an installed package."""
+    own = {rule.name: rule for rule in brokerage(brokerage_name).optional_rules()}
+    return own[name] if name in own else load_rule(name, outside_rules())
+
+
+def rules_of(profile: Profile, name: str, options: Mapping[str, Any] | None = None) -> Rules:
+    """The rules by which a brokerage decides: its chain, those of the brokerages that it asks, and its options.
+
+    Args:
+        profile: names the rules.
+        name: of the brokerage.
+        options: of its agent; those that take part in no decision do not matter.
+
+    Raises:
+        ProfileError: the profile has no such brokerage, or it cannot be used.
+        RuleError: a rule to add that cannot be loaded or placed.
+    """
     try:
-        factory: Callable[[], RuleList] = point.load()
-        chain = factory()
-    except Exception as error:  # whatever an outside module raises on import is a fault of that distribution
-        raise ProfileError(
-            f"brokerage {point.name}: {point.value} cannot be loaded: {type(error).__name__}: {error}"
-        ) from error
+        found = brokerage(name)
+    except BrokerageError as error:
+        raise ProfileError(str(error)) from error
+    given = options or {}
+    return Rules(
+        build_chain(profile.of(name), RuleChain),
+        {needed: build_chain(profile.of(needed), RuleChain) for needed in found.needs},
+        {option: given.get(option, default) for option, default in found.decision_options.items()},
+    )
+
+
+def _shipped_chain(name: str, kind: type[RuleChain]) -> RuleChain:
+    try:
+        chain = brokerage(name).chain()
+    except BrokerageError as error:
+        raise ProfileError(str(error)) from error
     if not isinstance(chain, kind):
-        raise ProfileError(
-            f"brokerage {point.name}: {point.value} gave a {type(chain).__name__}, not a {kind.__name__}"
-        )
+        raise ProfileError(f"brokerage {name}: its rules are a {type(chain).__name__}, not a {kind.__name__}")
     return chain
 
 
-def _list_of(chain: RuleList, rule: Rule) -> str:
-    for name, kinds in chain.kinds.items():
-        if isinstance(rule, kinds):
-            return name
-    raise RuleError(f"rule {rule.name}: of no kind that the brokerage {chain.brokerage} has")
+def _list_of(chain: RuleChain, rule: Rule) -> str:
+    name = chain.takes(rule)
+    if name is None:
+        raise RuleError(f"rule {rule.name}: of no kind that the brokerage {chain.brokerage} has")
+    return name

@@ -1,46 +1,44 @@
 """The reference pages that are made from the code: command line, and rules with their reason codes.
 
-``python -m broker.cli.reference`` writes them; a test compares them with what is there.
+``make reference`` writes them; a test compares them with what is there.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from broker.app.answers.reason_codes import CHUNK_REASONS, STEP_CODES, THROTTLES
+from broker.app.rules_in_force import chain_of
 from broker.brokerages.profile import read_profile
-from broker.cli.main import build_app
-from broker.cli.rules import chain_of, kind_of
-from broker.engine.chain import RuleList
-from broker.engine.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP, WEIGHT_UNKNOWN
+from broker.cli import reason_reference
+from broker.cli.application import build_app
+from broker.cli.decisions.rules import kind_of
+from broker.errors import EXIT_STATUSES
+from broker.gdpconfig.reference import render_reference
+from broker.gdpconfig.shipped import shipped_catalogue
 from broker.resources import path
-
-STEP_CODES = {
-    LOW_WEIGHT: "the best 10 candidates are taken, and this is not one of them",
-    OTHERS_BOOTSTRAP: "the queue has no jobs at all and would get some to start with, but 10 others come first",
-    WEIGHT_UNKNOWN: "a factor of the weight is not a finite number",
-    "unknown_queue": "the task names a queue that the snapshot does not have",
-    "unknown_RULE": "a source of the rule is missing or too old, or the rule failed; the decision's notes say which",
-}
-CHUNK_REASONS = {
-    "no_candidates": "no queue was left",
-    "candidates_full": "candidates were left, but none took a job",
-    "unknown_nucleus": "the task's nucleus is not on the map",
-    "unknown_dataset": "the replica catalogue does not know an input dataset",
-    "no_complete_replica": "an input dataset is complete nowhere",
-    "replica_unreadable": "an input dataset is complete only where nobody can read it",
-}
 
 
 def command_line() -> str:
     """Every command with its arguments and options, as Markdown."""
     group = typer.main.get_command(build_app())
-    lines = ["# Command line", "", "Made from the commands by `python -m broker.cli.reference`.", ""]
+    lines = ["# Command line", "", "Made from the commands by `make reference`.", ""]
     lines += [
-        "Exit status: 0 done, 1 failed, 2 wrong usage, 3 refused (stale data, not the leader, invalid input).",
+        "## Exit statuses",
+        "",
+        "| status | `code` with `--json` | meaning |",
+        "|---|---|---|",
+        *(f"| {status} | `{name}` | {meaning} |" for status, (name, meaning) in EXIT_STATUSES.items()),
+        "",
+        "With `--json` or `--format json` an error is one object on stdout: "
+        '`{"error": {"code", "exit_status", "what", "where", "what_to_do"}}`.',
+        "",
+        "## Options of every command",
         "",
     ]
     lines += _options(group)
@@ -78,17 +76,17 @@ def _cell(text: str) -> str:
 def rules() -> str:
     """The rules of every brokerage of the shipped profile, in order, as Markdown."""
     profile = read_profile(path("config/profiles/seed.yaml").read_text(encoding="utf-8"))
-    lines = ["# Rules and reason codes", "", "Made from the rules by `python -m broker.cli.reference`.", ""]
+    lines = ["# Rules and reason codes", "", "Made from the rules by `make reference`.", ""]
     lines += [
         "A queue shows the code of the first rule that rejects it for good (*persistent*), else of the last that "
-        "rejects it for now (*temporary*). *When unknown* says what happens to the candidates when a source of the "
+        "rejects it for now (*temporary*). *On missing data* says what happens to the candidates when a source of the "
         "rule is missing or too old.",
         "",
     ]
     for entry in profile.brokerages:
-        lines += [f"## {entry.brokerage}", "", "| rule | code | kind | when unknown | tuning keys | what it asks |"]
+        lines += [f"## {entry.brokerage}", "", "| rule | code | kind | on missing data | tuning keys | what it asks |"]
         lines.append("|---|---|---|---|---|---|")
-        for rule in chain_of(entry.brokerage, None, RuleList):
+        for rule in chain_of(entry.brokerage, None):
             unknown = rule.unknown_policy if rule.sources else ""
             keys = ", ".join(f"`{key}`" for key in rule.keys)
             lines.append(
@@ -104,7 +102,32 @@ def _codes(title: str, codes: dict[str, str]) -> list[str]:
     return [f"## {title}", "", "| code | meaning |", "|---|---|", *rows, ""]
 
 
-PAGES = {"command-line.md": command_line, "rules.md": rules}
+def gdpconfig() -> str:
+    """The tuning keys as Markdown."""
+    return render_reference(shipped_catalogue())
+
+
+def description() -> str:
+    """The description of the HTTP API (OpenAPI 3.1), as JSON."""
+    from broker.api.app import described
+
+    return json.dumps(described(), indent=1, ensure_ascii=True, sort_keys=True) + "\n"
+
+
+def reason_codes() -> str:
+    """Every reason code with who can cure it, as Markdown."""
+    return reason_reference.page(
+        ("production_task", "production_job", "analysis_job"), STEP_CODES, CHUNK_REASONS | THROTTLES
+    )
+
+
+PAGES = {
+    "command-line.md": command_line,
+    "rules.md": rules,
+    "gdpconfig.md": gdpconfig,
+    "reason-codes.md": reason_codes,
+    "openapi.json": description,
+}
 
 
 def main(folder: Path) -> None:

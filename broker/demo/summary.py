@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from broker.domain.rejection_counts import Number, RejectionCounts, rejection_counts
+
 REASONS_OF_A_TASK = 4
 Decision = Mapping[str, Any]
 
@@ -29,16 +31,21 @@ class QueueUse:
 
 @dataclass(frozen=True)
 class FunnelLine:
-    """What one rule did over all chunks: candidates that it removed and those left after it."""
+    """What one rule did over all chunks: queues that it removed and those left after it, and their pseudo-queues.
+
+    A queue counts where the last of its pseudo-queues went, as in ``broker explain``.
+    """
 
     code: str
+    queues_removed: int
+    queues_left: int
     removed: int
     left: int
 
 
 @dataclass(frozen=True)
 class WaitingChunk:
-    """A chunk without a queue: the reason, and the codes that removed most of its candidates."""
+    """A chunk without a queue: the reason, and the codes that removed most of its queues, with their number."""
 
     jeditaskid: int
     reason: str
@@ -49,14 +56,15 @@ class WaitingChunk:
 class Summary:
     """The whole cycle.
 
-    ``candidates`` counts (chunk, pseudo-queue) pairs before any rule; ``unplaced`` names brokered chunks none of whose
-    jobs found room.
+    ``candidate_queues`` counts (chunk, queue) pairs before any rule, ``candidates`` (chunk, pseudo-queue) pairs;
+    ``unplaced`` names brokered chunks none of whose jobs found room.
     """
 
     tasks: int
     chunks: int
     brokered: int
     jobs: int
+    candidate_queues: int
     candidates: int
     queues: tuple[QueueUse, ...]
     funnel: tuple[FunnelLine, ...]
@@ -138,13 +146,14 @@ def summarise(decisions: Iterable[Decision]) -> Summary:
     """Add up the decisions of one cycle; queues come by jobs, most first, then by name."""
     listed = list(decisions)
     brokered = [decision for decision in listed if decision["outcome"] == "brokered"]
-    candidates, funnel = _funnel(decision["funnel"] for decision in listed)
+    start, funnel = _funnel(listed)
     return Summary(
         tasks=len({decision["jeditaskid"] for decision in listed}),
         chunks=len(listed),
         brokered=len(brokered),
         jobs=sum(sum((decision.get("assigned") or {}).values()) for decision in brokered),
-        candidates=candidates,
+        candidate_queues=start.queues,
+        candidates=start.pseudo_queues,
         queues=_queues(brokered),
         funnel=funnel,
         waiting=tuple(_waiting(decision) for decision in listed if decision["outcome"] != "brokered"),
@@ -169,52 +178,50 @@ def _queues(decisions: Iterable[Decision]) -> tuple[QueueUse, ...]:
     return tuple(sorted(uses, key=lambda use: (-use.jobs, use.queue)))
 
 
-def _funnel(funnels: Iterable[Sequence[Sequence[Any]]]) -> tuple[int, tuple[FunnelLine, ...]]:
-    """Candidates at the start, and one line for every rule that removed any, in the order of the rules."""
-    start = 0
-    removed: Counter[tuple[str, int]] = Counter()
-    order: list[tuple[str, int]] = []
-    for funnel in funnels:
-        start += int(funnel[0][1]) if funnel else 0
-        _merge_order(order, _keys(funnel))
-        for key, (_, before, after) in zip(_keys(funnel), funnel, strict=True):
-            removed[key] += int(before) - int(after)
+def _counts(decision: Decision) -> RejectionCounts:
+    """The candidates of a decision by reason, in numbers that add up."""
+    funnel = [(str(code), int(before), int(after)) for code, before, after in decision["funnel"]]
+    return rejection_counts(decision.get("rejected") or {}, funnel, [one["name"] for one in decision["candidates"]])
+
+
+def _funnel(decisions: Iterable[Decision]) -> tuple[Number, tuple[FunnelLine, ...]]:
+    """Candidates at the start, and one line for every code by which any went, in the order of the rules."""
+    queues, pseudo_queues = 0, 0
+    of_queues: Counter[str] = Counter()
+    of_pseudo_queues: Counter[str] = Counter()
+    order: list[str] = []
+    for decision in decisions:
+        counts = _counts(decision)
+        queues, pseudo_queues = queues + counts.start.queues, pseudo_queues + counts.start.pseudo_queues
+        _merge_order(order, [line.code for line in counts.rejected])
+        for line in counts.rejected:
+            of_queues[line.code] += line.rejected.queues
+            of_pseudo_queues[line.code] += line.rejected.pseudo_queues
+    start = Number(queues, pseudo_queues)
     lines: list[FunnelLine] = []
-    left = start
-    for key in order:
-        if removed[key]:
-            left -= removed[key]
-            lines.append(FunnelLine(key[0], removed[key], left))
+    for code in order:
+        queues, pseudo_queues = queues - of_queues[code], pseudo_queues - of_pseudo_queues[code]
+        lines.append(FunnelLine(code, of_queues[code], queues, of_pseudo_queues[code], pseudo_queues))
     return start, tuple(lines)
 
 
-def _keys(funnel: Sequence[Sequence[Any]]) -> list[tuple[str, int]]:
-    """Each step with its code and how often the code came before: two rules may share one."""
-    seen: Counter[str] = Counter()
-    keys = []
-    for code, _, _ in funnel:
-        keys.append((str(code), seen[code]))
-        seen[code] += 1
-    return keys
-
-
-def _merge_order(order: list[tuple[str, int]], keys: Sequence[tuple[str, int]]) -> None:
-    """Put keys that are new right behind the one that they follow."""
+def _merge_order(order: list[str], codes: Sequence[str]) -> None:
+    """Put codes that are new right behind the one that they follow."""
     place = 0
-    for key in keys:
-        if key in order:
-            place = order.index(key) + 1
+    for code in codes:
+        if code in order:
+            place = order.index(code) + 1
         else:
-            order.insert(place, key)
+            order.insert(place, code)
             place += 1
 
 
 def _waiting(decision: Decision) -> WaitingChunk:
-    removed: Counter[str] = Counter()
-    for code, before, after in decision["funnel"]:
-        removed[str(code)] += int(before) - int(after)
-    if not removed.total():
+    counts = _counts(decision)
+    removed = Counter({line.code: line.rejected.queues for line in counts.rejected if line.rejected.queues})
+    if not removed:
         # without candidates to begin with, only names that stand for no queue are rejected
-        removed.update(decision.get("rejected", {}).values())
-    codes = tuple((code, number) for code, number in removed.most_common(REASONS_OF_A_TASK) if number)
-    return WaitingChunk(int(decision["jeditaskid"]), str(decision["reason"]), codes)
+        removed.update(counts.not_candidates.values())
+    return WaitingChunk(
+        int(decision["jeditaskid"]), str(decision["reason"]), tuple(removed.most_common(REASONS_OF_A_TASK))
+    )

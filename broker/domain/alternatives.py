@@ -1,4 +1,4 @@
-"""Ways in which a task may be run, and the text by which a chunk says which numbers of cores it accepts.
+"""Ways in which a task may be run, and which numbers of cores a chunk accepts.
 
 Source: Scalable Systems Software Job Object Specification 3.0.3, preferences and fuzzy requirements.
 """
@@ -7,8 +7,52 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from broker.domain.estimates import MEMORY_COMPENSATION
+
+
+@dataclass(frozen=True)
+class AcceptedCores:
+    """The numbers of cores of a slot that a job accepts; the bounds are included.
+
+    Attributes:
+        low: the fewest.
+        high: the most; None without a bound.
+        without: numbers between them that are not accepted.
+    """
+
+    low: float
+    high: float | None = None
+    without: tuple[float, ...] = ()
+
+    def accepts(self, cores: float) -> bool:
+        """Whether a number of cores is accepted; 0 and NaN are one core."""
+        count = cores if cores > 0 else 1.0
+        return self.low <= count and (self.high is None or count <= self.high) and count not in self.without
+
+    def __str__(self) -> str:
+        """As ``8``, ``8-16``, ``8-``, ``8-!12``."""
+        high = "" if self.high is None else f"{self.high:g}"
+        span = high if self.high == self.low else f"{self.low:g}-{high}"
+        return span + "".join(f"!{one:g}" for one in self.without)
+
+    def stored(self) -> str:
+        """As JSON keeps it with a decision."""
+        return str(self)
+
+    @classmethod
+    def of_stored(cls, value: Any) -> AcceptedCores:
+        """What :meth:`stored` gave.
+
+        Raises:
+            ValueError: it is nothing of the kind.
+            AttributeError: it is nothing of the kind.
+        """
+        span, *without = value.split("!")
+        low, dash, high = span.partition("-")
+        top = float(low) if not dash else float(high) if high else None
+        return cls(float(low), top, tuple(float(one) for one in without))
 
 
 @dataclass(frozen=True)
@@ -28,21 +72,8 @@ class WayToRun:
         return None if self.memory_mb is None else math.ceil(self.memory_mb / MEMORY_COMPENSATION)
 
     @property
-    def accepted_cores(self) -> str | None:
-        """The numbers of cores as text: ``8``, ``8-16``, ``8-``, ``8-!12``; ``None`` for any."""
+    def accepted_cores(self) -> AcceptedCores | None:
+        """The numbers of cores of a slot that are accepted; None for any."""
         if self.min_cores is None:
             return None
-        high = "" if self.max_cores is None else str(self.max_cores)
-        span = high if self.max_cores == self.min_cores else f"{self.min_cores}-{high}"
-        return span + "".join(f"!{one:g}" for one in self.without_cores)
-
-
-def accepts_cores(accepted: str | None, cores: float) -> bool:
-    """Whether a number of cores is among those of :attr:`WayToRun.accepted_cores`; 0 and NaN are one core."""
-    if accepted is None:
-        return True
-    span, *without = accepted.split("!")
-    low, dash, high = span.partition("-")
-    count = cores if cores > 0 else 1.0
-    top = float(low) if not dash else float(high) if high else float("inf")
-    return float(low) <= count <= top and count not in {float(one) for one in without}
+        return AcceptedCores(self.min_cores, self.max_cores, self.without_cores)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, Texts
+from broker.domain.arrays import LATER, Bools, Floats, Ints, Texts
 from broker.domain.facts import JobFacts
 
 #: Classes as PanDA numbers them: of tasks S, A, B and C, of queues hi, mid and lo.
@@ -59,7 +59,7 @@ class AnalysisGrid:
         present: by user and share, the unified queues (positions) at which the user has any job.
         by_user: by user, share and label; without merge jobs.
         by_type: by share and resource type, (2, U) queued and running jobs.
-        of_user: jobs of users outside working groups, and those for groups in the table of defined jobs.
+        of_user: analysis jobs outside working groups, and those for groups in the table of defined jobs.
         of_group: jobs of working groups.
         share_usage: running over target by share, 1.0 is the target.
         share_usage_l1: the same with the targets of idle shares given to the busy ones, by top-level share.
@@ -102,6 +102,7 @@ class AnalysisWork:
     task_class: Floats  # CLASS_*, NaN without a fresh evaluation
     bad_jobs: Texts
     jobs_estimate: Floats  # jobs that the chunk would make
+    sites_per_job: Ints = field(metadata={LATER: 1})  # NS: queues at which each job is to run, 1 without job cloning
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,8 @@ class AnalysisFacts(JobFacts):
 
     site_named: Bools  # (T, 1) the task names the one queue
     named: Bools  # (T, Q) the task names the queue
+    reserve: Bools  # (T, Q) only AUTO in includedSite makes the queue a candidate
+    wanted: Bools  # (T, Q) the task includes the queue and does not exclude it
     local_pass: Bools  # (T, 1) the input must be at the queue
     transuses: Texts  # (T, 1)
     gb_per_job: Floats  # (T, 1)
@@ -119,6 +122,7 @@ class AnalysisFacts(JobFacts):
     needs_wan: Bools  # (T, Q) input comes from elsewhere
     avoids_vp: Bools  # (T, 1)
     is_vp: Bools  # (1, Q)
+    without_vp: Bools  # (T, Q) the input is there without virtual placement, or need not be
     locality_weight: Floats  # (T, Q)
     lacks_files: Bools  # (T, Q) the queue reads only local data, and has not all of it
     # -- storage, by the scope in use
@@ -139,10 +143,13 @@ class AnalysisFacts(JobFacts):
     # -- earlier jobs of the task
     jobs_finished: Floats  # (T, Q)
     jobs_bad: Floats
+    jobs_closed: Floats
     # -- stabilizer
     to_running_rate: Floats  # (T, Q) jobs an hour
     user_queued: Floats  # (T, Q)
     user_running: Floats
     users: Floats  # (T, Q)
     users_running: Floats
+    user_ignored: Bools  # (T, Q) the user is not looked at there
+    can_be_throttled: Bools  # (T, Q)
     new_weight: Floats  # (T, Q)

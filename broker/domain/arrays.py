@@ -17,9 +17,15 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Texts = NDArray[np.object_]
+Objects = NDArray[np.object_]  # of frozen objects of one class, which the column's metadata names; None for NULL
 AnyArray = NDArray[Any]
 
 TableT = TypeVar("TableT")
+
+#: Marks a column that stored work may lack, as it came later: its metadata holds the value of every row then.
+LATER = "later"
+#: Names the class of the objects in a column of objects: it has ``stored()`` and ``of_stored(value)``.
+CLASS = "class"
 
 
 def texts(values: Iterable[str | None]) -> Texts:
@@ -27,6 +33,15 @@ def texts(values: Iterable[str | None]) -> Texts:
     items = list(values)
     column = np.empty(len(items), dtype=np.object_)
     column[:] = items
+    return column
+
+
+def objects(values: Iterable[Any]) -> Objects:
+    """A 1-D array of objects, ``None`` for NULL."""
+    items = list(values)
+    column = np.empty(len(items), dtype=np.object_)
+    for position, value in enumerate(items):
+        column[position] = value
     return column
 
 
@@ -71,9 +86,9 @@ def codes_of(values: Texts, vocabulary: Sequence[str | None]) -> Ints:
     return np.array([position.get(value, -1) for value in values.ravel()], dtype=np.int64).reshape(values.shape)
 
 
-def distinct(values: Texts) -> tuple[list[str | None], Ints]:
-    """The distinct texts in order of first appearance, and the position of each value among them (1-D)."""
-    items: list[str | None] = values.ravel().tolist()
+def distinct(values: Texts) -> tuple[list[Any], Ints]:
+    """The distinct texts or objects in order of first appearance, and the position of each value among them (1-D)."""
+    items: list[Any] = values.ravel().tolist()
     known = list(dict.fromkeys(items))
     position = {value: index for index, value in enumerate(known)}
     return known, np.array([position[value] for value in items], dtype=np.int64)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 Outcome = Literal["brokered", "pending", "throttled", "skipped"]
 Operator = Literal["<", "<=", ">", ">=", "==", "!=", "in", "not in", "matches"]
-Kind = Literal["persistent", "temporary"]
+Persistence = Literal["persistent", "temporary"]
 UnknownPolicy = Literal["keep", "reject"]
 Value = float | int | str | bool | None
+
+TASK_CHANGED, FILES_CHANGED = "task_changed", "files_changed"
+"""Reasons of decisions that were right when they were made, and came too late.
+
+The second is also the note of a decision of which some jobs were not written, with their number: ``files_changed:3``.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class FunnelStep:
-    """A rule of the list and the number of candidates (pseudo-queues) before and after it."""
+    """A rule that rejected candidates, and their number (pseudo-queues) before and after it."""
 
     code: str
     before: int
@@ -56,6 +63,10 @@ class Decision:
 
     ``rejected`` maps pseudo-queues, and unified queues of which none was left, to the code of the rule. ``notes`` holds
     typed remarks (sources that were unknown and what was done about it).
+
+    In a cycle they are packed: :class:`~broker.domain.packed_reasons.RejectedNames`,
+    :class:`~broker.domain.packed_reasons.FunnelSteps`, :class:`~broker.domain.packed_candidates.ChosenCandidates` and
+    :class:`~broker.domain.packed_remarks.Notes` make names and words when they are read. Equal to plain ones they are.
     """
 
     jeditaskid: int
@@ -64,10 +75,10 @@ class Decision:
     brokerage: str
     outcome: Outcome
     reason: str
-    candidates: tuple[Candidate, ...]
-    rejected: dict[str, str]
-    funnel: tuple[FunnelStep, ...]
-    notes: tuple[str, ...] = ()
+    candidates: Sequence[Candidate]
+    rejected: Mapping[str, str]
+    funnel: Sequence[FunnelStep]
+    notes: Sequence[str] = ()
 
     def pending(self, reason: str) -> Decision:
         """The same, but nothing came of it: the work waits for ``reason``."""

@@ -106,8 +106,8 @@ def reads_directly(
 
 def takes_one_core_of_scratch(corecount: Floats, eventservice: Floats) -> Bools:
     """Whether a job gets the scratch of one core only: tasks of 0, 1 or NULL cores that are no event service."""
-    single = np.isnan(corecount) | (corecount == 0) | (corecount == 1)
-    return np.asarray(single & ~is_event_service(eventservice))
+    one_preassigned = np.isnan(corecount) | (corecount == 0) | (corecount == 1)
+    return np.asarray(one_preassigned & ~is_event_service(eventservice))
 
 
 def is_event_service(eventservice: Floats) -> Bools:

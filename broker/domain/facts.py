@@ -24,30 +24,35 @@ class JobFacts:
     software: SoftwareOffers  # of the unified queues, to which ``candidates.unified`` points
     # -- which candidates, and how they were named
     initial: Bools  # (T, Q) candidates before any rule
-    single: Bools  # (T, 1) exactly one pre-assigned queue
+    one_preassigned: Bools  # (T, 1) exactly one pre-assigned queue
     listed: Bools  # (T, 1) several pre-assigned queues, or a merge near its unmerged files
     # -- what the chunk's jobs require of Site, CE and queue; (1, 1) when no chunk of the block requires anything
     site_admitted: Bools  # (T, Q) the queue has a place at a site that is asked for and not banned
     pool_admitted: Bools  # (T, Q) such a place is eligible for the chunk's SubmitPool
     # -- what kind of chunk
-    express: Bools  # (T, 1) processingType urgent, or priority of 1000 and more
+    urgent: Bools  # (T, 1) processingType urgent, or priority of 1000 and more
     event_service: Bools  # (T, 1) event service without job cloning
     es_high: Bools  # (T, 1) event service of high priority, or scouts
     walltime_undefined: Bools  # (T, 1) nothing to estimate a walltime from
-    tag: Texts  # (T, 1) name under which the chunk's jobs are counted: share, or #id of a Resource work queue
+    accounting_key: (
+        Texts  # (T, 1) name under which the chunk's jobs are counted: share, or #id of a Resource work queue
+    )
     # -- the nucleus of the task
     has_nucleus: Bools  # (T, 1)
     nucleus_bare: Ints  # (T, 1)
     nucleus_wan: Bools  # (T, 1) its default output endpoint receives and sends over WAN
+    nucleus_receives: Bools  # (T, 1) its default output endpoint receives over WAN
+    nucleus_is_satellite: Bools  # (T, 1) it is a satellite that serves as nucleus
     nucleus_queued: Floats  # (T, 1) files queued to it from everywhere
     at_nucleus: Bools  # (T, Q)
     shares_storage: Bools  # (T, Q) the queue writes where queues of the nucleus read
     storage_at_nucleus: Bools  # (T, Q) default output endpoint is of the nucleus's site
     storage_known: Bools  # (1, Q)
+    is_ucore: Bools  # (1, Q) capability ucore
     # -- the link from the queue's storage to the nucleus
     closeness: Floats  # (T, Q)
     link_queued: Floats  # (T, Q) files
-    throughput_mbps: Floats  # (T, Q) MB/s: last hour, else day, else week
+    throughput_mb_per_s: Floats  # (T, Q) MB/s: last hour, else day, else week
     # -- jobs of the chunk's tag at the unified queue
     defined: Floats  # (T, Q)
     assigned: Floats
@@ -58,8 +63,10 @@ class JobFacts:
     # -- jobs of all shares
     all_running: Floats  # (1, Q)
     all_activated: Floats  # (1, Q)
+    all_starting: Floats  # (1, Q)
     transferring: Floats  # (1, Q) without those that go to a nucleus that cannot be written to
     running_cores: Floats  # (T, Q) for the task's VO and label
+    starting_cores: Floats  # (T, Q) the same
     preferred_cpu_percent: Floats  # (T, Q) of the queue's CPUs that are of the level the task prefers; 0 without one
     n_pilots: Floats  # (1, Q)
     laststart_s: Floats  # (1, Q)
@@ -67,6 +74,7 @@ class JobFacts:
     has_slots: Bools  # (T, Q) the resource published a number of slots for this share and resource type
     # -- storages of the queue (DATADISK endpoints only)
     space_free_gb: Floats  # (1, Q) of the default output endpoint; NaN when there is no such endpoint
+    space_usable_gb: Floats  # (1, Q) the same, with expired space and without what cannot be used
     can_read: Bools  # (1, Q) some input endpoint is readable over LAN
     can_write: Bools  # (1, Q) some output endpoint is writable over LAN
     can_receive: Bools  # (T, Q) some input endpoint receives over WAN, or the data is there

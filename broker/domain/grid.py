@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints, Texts
 
@@ -35,6 +39,12 @@ class StorageTable:
 
     def __len__(self) -> int:
         return len(self.name)
+
+    @property
+    def space_usable_gb(self) -> Floats:
+        """Free and expired space without what must stay free and what cannot be used; unreported figures are 0."""
+        free, expired = np.nan_to_num(self.space_free_gb), np.nan_to_num(self.space_expired_gb)
+        return free + expired - np.nan_to_num(self.space_min_free_gb) - np.nan_to_num(self.space_unavailable_gb)
 
 
 @dataclass(frozen=True)
@@ -76,33 +86,36 @@ class NucleusTable:
 class LinkMatrix:
     """Links between the sites of storages (S rows) and nuclei (N columns); NaN where nothing fresh is known.
 
-    ``queued`` and ``queued_express`` are files, ``total_*`` their sums over all sources (N,), ``mbps_*`` MB/s.
+    ``queued`` and ``queued_urgent`` are files, ``total_*`` their sums over all sources (N,), ``mbps_*`` MB/s.
     Source: PanDA data model, network matrix; ATLAS brokerage, network weight.
     """
 
     sites: Texts
     closeness: Floats
     queued: Floats
-    queued_express: Floats
+    queued_urgent: Floats
     mbps_1h: Floats
     mbps_1d: Floats
     mbps_1w: Floats
     total_queued: Floats
-    total_queued_express: Floats
+    total_queued_urgent: Floats
 
 
 @dataclass(frozen=True)
 class JobCounts:
-    """Jobs by unified queue (U), tag (G) and status (see COUNTED_STATUSES).
+    """Jobs by unified queue (U), accounting key (G) and status (see COUNTED_STATUSES).
 
-    A tag is a global share, or ``#id`` for a work queue of function Resource. ``by_share`` counts every job under its
-    share; rows of Resource queues are counted under ``#id`` as well. ``total`` (U, status) counts each job once.
+    An accounting key is a global share, or ``#id`` for a work queue of function Resource. ``by_share`` counts every
+    job under its share; rows of Resource queues are counted under ``#id`` as well. ``total`` (U, status) counts each
+    job once.
     """
 
-    tags: tuple[str, ...]
-    by_tag: Floats  # (U, G, status)
+    accounting_keys: tuple[str, ...]
+    by_accounting_key: Floats  # (U, G, status)
     total: Floats  # (U, status)
     transferring_to: Floats  # (U, N): transferring jobs by the nucleus they belong to
     running_cores: Floats  # (U, K): running cores by (vo, prodsourcelabel), see core_keys
     core_keys: tuple[tuple[str | None, str | None], ...]
     resource_work_queues: frozenset[int]
+    starting_cores: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # (U, K), as running_cores
+    rows: tuple[Mapping[str, Any], ...] = ()  # what was counted, with the position of the queue under ``unified``

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from broker.domain.arrays import Bools, Ints, Texts, distinct
-from broker.domain.asked_places import AskedPlaces
+from broker.domain.placement_constraints import PlacementConstraints
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class PoolTable:
     pool: Texts
     members: Texts
 
-    def admitted(self, asked: AskedPlaces, own_sites: Texts) -> tuple[Bools, Bools]:
+    def admitted(self, asked: PlacementConstraints, own_sites: Texts) -> tuple[Bools, Bools]:
         """For each unified queue whether it has a place at the sites asked for, and one of the pool there.
 
         ``own_sites`` (U,): the site of each queue, which counts where nothing is known of its places.
@@ -36,7 +36,7 @@ class PoolTable:
         if asked.pool is None:
             return at_site, at_site
         in_pool = np.zeros(len(own_sites), dtype=np.bool_)
-        members = self._places_of(asked.pool)
+        members = self.tie_break_order(asked.pool)
         in_pool[self.unified[members[right[members]]]] = True
         return at_site, in_pool
 
@@ -48,13 +48,13 @@ class PoolTable:
     def _members_of(self) -> dict[str | None, str | None]:
         return dict(zip(self.pool.tolist(), self.members.tolist(), strict=True))
 
-    def _places_of(self, pool: str) -> Ints:
+    def tie_break_order(self, pool: str) -> Ints:
         """Positions of the places that are eligible for a pool."""
         members = self._members_of.get(pool)
         return np.flatnonzero(np.isin(self.number, np.array(members.split(",") if members else [], dtype=np.int64)))
 
 
-def _admitted_sites(asked: AskedPlaces, sites: list[str | None], code: Ints) -> Bools:
+def _admitted_sites(asked: PlacementConstraints, sites: list[str | None], code: Ints) -> Bools:
     return np.array([asked.admits(site) for site in sites], dtype=np.bool_)[code]
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
+from typing import Any
 
-from broker.domain.arrays import Bools, Floats, Ints, Texts
+import numpy as np
+
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Texts
 from broker.domain.software import ContainerSources, GpuSummary, QueueSoftware
 
 BARE_NONE, BARE_ONLY, BARE_ALLOW = 0, 1, 2
@@ -55,11 +59,22 @@ class QueueTable:
     use_only_local_data: Bools
     max_io_intensity: Floats
     job_chunk_size: Floats
-    listed: Ints  # place of the unified queue in the list of queues; 0 for all where it is not known
     shutdown_s: Floats  # announced to most pilots of the queue, UNIX s; NaN: none
 
     def __len__(self) -> int:
         return len(self.name)
+
+
+def no_queues() -> QueueTable:
+    """A table without a row."""
+    kinds: dict[str, AnyArray] = {
+        "Texts": np.empty(0, dtype=np.object_),
+        "Ints": np.empty(0, dtype=np.int64),
+        "Floats": np.empty(0, dtype=np.float64),
+        "Bools": np.empty(0, dtype=np.bool_),
+    }
+    columns: dict[str, Any] = {one.name: kinds[str(one.type)] for one in dataclasses.fields(QueueTable)}
+    return QueueTable(**columns)
 
 
 @dataclass(frozen=True)

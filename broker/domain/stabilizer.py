@@ -75,7 +75,13 @@ def stabilize(load: StabilizerLoad, number_of: Callable[[str], float]) -> Stabil
     return Stabilized(np.asarray(enough), np.asarray(nq_max), np.asarray(percentage), np.asarray(max_q_len))
 
 
-def figures_of_all(load: StabilizerLoad, found: Stabilized) -> dict[str, Floats]:
+#: The figures by the names of the specification, in the order in which they are shown.
+FIGURES = (
+    "nQ", "nR", "trr", "nQ_user", "nR_user", "nUsers", "can_be_throttled", "nQ_max", "percentage", "max_q_len"
+)  # fmt: skip
+
+
+def stats_of_all(load: StabilizerLoad, found: Stabilized) -> dict[str, Floats]:
     """Every figure under the names of the specification, of the shape of the load."""
     return {
         "nQ": load.queued,
@@ -91,7 +97,7 @@ def figures_of_all(load: StabilizerLoad, found: Stabilized) -> dict[str, Floats]
     }
 
 
-def figures(load: StabilizerLoad, found: Stabilized) -> dict[str, Value]:
-    """:func:`figures_of_all` for one chunk and one candidate."""
-    seen: dict[str, Value] = {name: float(values.item()) for name, values in figures_of_all(load, found).items()}
+def stats(load: StabilizerLoad, found: Stabilized) -> dict[str, Value]:
+    """:func:`stats_of_all` for one chunk and one candidate."""
+    seen: dict[str, Value] = {name: float(values.item()) for name, values in stats_of_all(load, found).items()}
     return seen | {"can_be_throttled": bool(found.can_be_throttled.item())}

@@ -32,6 +32,9 @@ class TaskFacts:
     free_gb: Floats  # (T, N) of the storage with the smallest usable part; NaN where there is none
     expired_gb: Floats
     total_gb: Floats
+    left_gb: Floats  # (T, N) usable space less whole GB of expected output, of the one with least of it; inf if none
+    tightest_left_gb: Floats  # (T, N) the same of the storage of which the smallest part is left; NaN if none
+    tightest_total_gb: Floats  # (T, N) its size
     # -- what the job brokerage says of the first input files
     able_queues: Floats  # (T, N) queues of the nucleus that could run them
     queues: Floats  # (1, N) queues of the nucleus that were asked

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from broker.domain.arrays import Bools, Floats, Ints, Texts
-from broker.domain.work import LeftOut, Work
+import numpy as np
+
+from broker.domain.arrays import LATER, Bools, Floats, Ints, Texts
+from broker.domain.work import DroppedRow, Work
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,9 @@ class AssigningTable:
     parent_nucleus: Texts  # of the task's parent, None without one
     remaining_hs06s: Floats  # the task's own work, HS06 s
     fault: Texts  # why it cannot be brokered whatever the nuclei are; empty if it can
+    parent_full_chain: Ints = field(metadata={LATER: 0})  # FU of the parent
+    # there is no parent that could be followed: none is named, it is not there, or it is of a chain without a nucleus
+    parent_missing: Bools = field(metadata={LATER: False})
 
     def __len__(self) -> int:
         return len(self.jeditaskid)
@@ -65,6 +70,7 @@ class PartTable:
     catalogued: Bools  # the replica catalogue knows the dataset
     files: Floats  # all files of the part
     bytes: Floats
+    asked: Bools = field(metadata={LATER: True})  # where Rucio feeds the catalogue, it has answered for the part
 
     def __len__(self) -> int:
         return len(self.task)
@@ -95,6 +101,8 @@ class RemainingTable:
     workqueue_id: Floats
     currentpriority: Floats
     hs06s: Floats
+    #: The same with units of a thousandth as they stand; empty where that is not known.
+    hs06s_as_stored: Floats = field(default_factory=lambda: np.empty(0))
 
     def __len__(self) -> int:
         return len(self.nucleus)
@@ -114,4 +122,4 @@ class TaskWork:
     replicas: PartReplicaTable
     remaining: RemainingTable
     hint: Work
-    left_out: tuple[LeftOut, ...] = field(default=())
+    dropped_rows: tuple[DroppedRow, ...] = field(default=())

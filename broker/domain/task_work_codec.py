@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +20,7 @@ from broker.domain.task_work import (
     TaskWork,
 )
 from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
+from broker.domain.work_bytes import pack_work
 from broker.domain.work_codec import (
     Body,
     WorkCorruptError,
@@ -116,7 +116,7 @@ def encode_task_work(
     body["remaining"] = {"nucleus": nuclei.tolist(), "share": share_work.tolist(), "all": all_work.tolist()}
     counted = np.zeros(len(nuclei)) if placed is None else placed
     body["placed"] = {str(nuclei[at]): float(counted[at]) for at in np.flatnonzero(counted)}
-    return zlib.compress(json.dumps(body, separators=(",", ":")).encode(), 1)
+    return pack_work(json.dumps(body, separators=(",", ":")).encode())
 
 
 def decode_task_work(data: bytes) -> TaskWork:
@@ -128,11 +128,11 @@ def decode_task_work(data: bytes) -> TaskWork:
     body = unpacked(data)
     stored = joined_tasks([body])
     try:
-        told = body["remaining"]
+        reported = body["remaining"]
         share, placed = stored.share_work[0], stored.placed[0]
-        counted = np.array([share[name] + placed.get(name, 0.0) for name in told["nucleus"]], dtype=np.float64)
-        nuclei = np.array(told["nucleus"], dtype=np.object_)
-        remaining = _remaining(stored.work.tasks, nuclei, np.array(told["all"], dtype=np.float64), counted)
+        counted = np.array([share[name] + placed.get(name, 0.0) for name in reported["nucleus"]], dtype=np.float64)
+        nuclei = np.array(reported["nucleus"], dtype=np.object_)
+        remaining = _remaining(stored.work.tasks, nuclei, np.array(reported["all"], dtype=np.float64), counted)
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
     return dataclasses.replace(stored.work, remaining=remaining)
@@ -200,8 +200,8 @@ def missing_task_columns(body: Body) -> tuple[str, ...]:
 
 
 def _share_work(body: Body) -> dict[str, float]:
-    told = body["remaining"]
-    return {str(name): float(hs06s) for name, hs06s in zip(told["nucleus"], told["share"], strict=True)}
+    reported = body["remaining"]
+    return {str(name): float(hs06s) for name, hs06s in zip(reported["nucleus"], reported["share"], strict=True)}
 
 
 def _placed(body: Body) -> dict[str, float]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from broker.domain.alternatives import AcceptedCores
 from broker.domain.analysis import AnalysisWork
-from broker.domain.arrays import Bools, Floats, Ints, Texts
-
-#: Marks a column that stored work may lack, as it came later: its metadata holds the value of every row then.
-LATER = "later"
+from broker.domain.arrays import CLASS, LATER, Bools, Floats, Ints, Objects, Texts
+from broker.domain.placement_constraints import PlacementConstraints
+from broker.domain.rebrokered_from import RebrokeredFrom
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,11 @@ class WorkTable:
     longest_run_events: Floats  # largest run of consecutive events, for dynamic numbers of events
     ready_events: Floats
     # -- what was asked for beside the columns of the task
-    accepted_cores: Texts  # cores of a slot that are accepted (see broker.domain.alternatives); None: not asked
-    # -- what became of earlier jobs (see broker.domain.taken_back)
-    taken_back: Texts  # queues from which jobs of the dataset were taken back, and when; None without
-    # -- what the jobs require of resources (see broker.domain.asked_places)
-    asked_places: Texts = field(metadata={LATER: None})  # their SubmitPool, sites and banned sites; None without
+    accepted_cores: Objects = field(metadata={CLASS: AcceptedCores})  # of a slot; None: any
+    # -- what became of earlier jobs
+    rebrokered_from: Objects = field(metadata={CLASS: RebrokeredFrom})  # queues, and when; None without
+    # -- what the jobs require of resources: their SubmitPool, sites and banned sites; None without
+    placement_constraints: Objects = field(metadata={LATER: None, CLASS: PlacementConstraints})
 
     def __len__(self) -> int:
         return len(self.jeditaskid)
@@ -129,6 +129,7 @@ class InputTable:
     bytes: Floats
     dataset_files: Floats  # files of the whole dataset, NaN when unknown
     catalogued: Bools  # the replica catalogue knows the dataset
+    asked: Bools = field(metadata={LATER: True})  # where Rucio feeds the catalogue, it has answered for the dataset
 
     def __len__(self) -> int:
         return len(self.chunk)
@@ -167,12 +168,12 @@ class Work:
     chunks: WorkTable
     inputs: InputTable
     replicas: ReplicaTable
-    left_out: tuple[LeftOut, ...] = field(default=())
-    wishes: AnalysisWork | None = None  # of chunks of analysis
+    dropped_rows: tuple[DroppedRow, ...] = field(default=())
+    analysis_request: AnalysisWork | None = None  # of chunks of analysis
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class DroppedRow:
     """A row or task that cannot be used: where it is, the code of the reason, and what was seen."""
 
     source: str

@@ -12,8 +12,16 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from broker.domain.analysis import AnalysisWork
-from broker.domain.arrays import Ints, taken
-from broker.domain.work import LATER, InputTable, ReplicaTable, Work, WorkTable
+from broker.domain.arrays import CLASS, LATER, Ints, objects, taken
+from broker.domain.counted_load import CountedLoad
+from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
+from broker.domain.work_bytes import pack_work, unpack_work
+
+#: Version of the stored form. Work without one is older: it has texts where this version has objects.
+VERSION = 1
+#: Columns by the names that they had in work without a version.
+_RENAMED: Mapping[str, str] = {"asked_places": "placement_constraints", "taken_back": "rebrokered_from"}
+NO_LOAD = CountedLoad()
 
 #: Bytes that the work of one chunk may unpack to.
 MAX_WORK_BYTES = 64 * 1024 * 1024
@@ -35,12 +43,12 @@ class StoredWork:
 
     Attributes:
         work: of the chunks.
-        placed: for each chunk the jobs that the cycle had placed for its share before it, by unified queue.
+        load: for each chunk what the cycle had counted before it.
         cuts: for each chunk how it is cut into jobs (see :mod:`broker.work.cut_codec`); None where that was not stored.
     """
 
     work: Work
-    placed: tuple[Mapping[str, int], ...]
+    load: tuple[CountedLoad, ...]
     cuts: tuple[Mapping[str, Any] | None, ...]
 
 
@@ -56,26 +64,26 @@ def chunk_of(work: Work, row: int) -> Work:
         taken(work.chunks, slice(row, row + 1)),
         dataclasses.replace(own_inputs, chunk=np.zeros(len(inputs), dtype=np.int64)),
         dataclasses.replace(own_replicas, input=own_replicas.input - first),
-        wishes=None if work.wishes is None else taken(work.wishes, slice(row, row + 1)),
+        analysis_request=None if work.analysis_request is None else taken(work.analysis_request, slice(row, row + 1)),
     )
 
 
-def encode_work(work: Work, placed: Mapping[str, int] | None = None, cut: Mapping[str, Any] | None = None) -> bytes:
+def encode_work(work: Work, load: CountedLoad = NO_LOAD, cut: Mapping[str, Any] | None = None) -> bytes:
     """The work as compressed JSON; NaN is null.
 
     Args:
         work: of one chunk.
-        placed: jobs that the cycle had placed for the chunk's share before it, by unified queue.
+        load: what the cycle had counted before the chunk.
         cut: how the chunk is cut into jobs, as JSON.
     """
     tables = (("c", work.chunks), ("i", work.inputs), ("r", work.replicas))
     body: dict[str, Any] = {name: plain_columns(table) for name, table in tables}
-    body["placed"] = dict(placed or {})
-    if work.wishes is not None:
-        body["a"] = plain_columns(work.wishes)
+    body["v"], body["placed"] = VERSION, load.stored()
+    if work.analysis_request is not None:
+        body["a"] = plain_columns(work.analysis_request)
     if cut is not None:
         body["cut"] = cut
-    return zlib.compress(json.dumps(body, separators=(",", ":")).encode(), 1)
+    return pack_work(json.dumps(body, separators=(",", ":")).encode())
 
 
 def plain_columns(table: Any) -> dict[str, list[Any]]:
@@ -83,6 +91,8 @@ def plain_columns(table: Any) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {}
     for field in dataclasses.fields(table):
         values: list[Any] = getattr(table, field.name).tolist()
+        if CLASS in field.metadata:
+            values = [None if value is None else value.stored() for value in values]
         columns[field.name] = [None if isinstance(value, float) and value != value else value for value in values]
     return columns
 
@@ -96,13 +106,13 @@ def decode_work(data: bytes) -> Work:
     return joined_work([unpacked(data)]).work
 
 
-def decode_placed(data: bytes) -> dict[str, int]:
-    """The jobs that were given to :func:`encode_work`, by unified queue.
+def decode_load(data: bytes) -> CountedLoad:
+    """The load that was given to :func:`encode_work`.
 
     Raises:
         WorkCorruptError: it is damaged or too large.
     """
-    return _placed(unpacked(data))
+    return _load(unpacked(data))
 
 
 def unpacked(data: bytes) -> Body:
@@ -112,7 +122,7 @@ def unpacked(data: bytes) -> Body:
         WorkCorruptError: it is damaged or too large.
     """
     try:
-        body = json.loads(zlib.decompressobj().decompress(data, MAX_WORK_BYTES))
+        body = json.loads(unpack_work(data, MAX_WORK_BYTES))
     except (zlib.error, ValueError, RecursionError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
     if not isinstance(body, dict):
@@ -133,12 +143,12 @@ def joined_work(bodies: Sequence[Body], *, fill: bool = False) -> StoredWork:
         inputs, replicas = joined_columns(bodies, "i"), joined_columns(bodies, "r")
         inputs["chunk"] = shifted(bodies, ("i", "chunk"), ("c", "jeditaskid"))
         replicas["input"] = shifted(bodies, ("r", "input"), ("i", "datasetid"))
-        wishes = None
+        analysis_request = None
         if any("a" in body for body in bodies):
-            wishes = table_of(AnalysisWork, joined_columns(bodies, "a"), fill=fill)
+            analysis_request = table_of(AnalysisWork, joined_columns(bodies, "a"), fill=fill)
         tables = table_of(InputTable, inputs, fill=fill), table_of(ReplicaTable, replicas, fill=fill)
-        work = Work(chunks, *tables, wishes=wishes)
-        return StoredWork(work, tuple(map(_placed, bodies)), tuple(body.get("cut") for body in bodies))
+        work = Work(chunks, *tables, analysis_request=analysis_request)
+        return StoredWork(work, tuple(map(_load, bodies)), tuple(body.get("cut") for body in bodies))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
 
@@ -146,7 +156,7 @@ def joined_work(bodies: Sequence[Body], *, fill: bool = False) -> StoredWork:
 def joined_columns(bodies: Sequence[Body], table: str) -> dict[str, list[Any]]:
     """The columns of one table of several bodies, one body after the other."""
     names = list(bodies[0][table]) if bodies else []
-    return {name: [value for body in bodies for value in body[table][name]] for name in names}
+    return {_RENAMED.get(name, name): [value for body in bodies for value in body[table][name]] for name in names}
 
 
 def shifted(bodies: Sequence[Body], index: tuple[str, str], into: tuple[str, str]) -> list[int]:
@@ -165,10 +175,10 @@ def shifted(bodies: Sequence[Body], index: tuple[str, str], into: tuple[str, str
     return positions
 
 
-def _placed(body: Body) -> dict[str, int]:
+def _load(body: Body) -> CountedLoad:
     try:
-        return {str(queue): int(jobs) for queue, jobs in body.get("placed", {}).items()}
-    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        return CountedLoad.of_stored(body.get("placed", {}))
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
 
 
@@ -186,7 +196,7 @@ def table_of(kind: type[TableT], columns: dict[str, list[Any]], *, fill: bool = 
         if field.name not in columns and not fill:
             raise WorkCorruptError(f"the stored work has no column {field.name}: it is of another engine version")
         values = columns.get(field.name, [_NULL.get(str(field.type))] * size)
-        arrays[field.name] = _column(str(field.type), values)
+        arrays[field.name] = _column(str(field.type), values, field.metadata.get(CLASS))
     if len({len(column) for column in arrays.values()}) > 1:
         raise WorkCorruptError("the stored work of a decision has columns of different lengths")
     return kind(**arrays)
@@ -208,11 +218,13 @@ def missing_columns(body: Body) -> tuple[str, ...]:
         for name, kind in tables
         if isinstance(body.get(name), dict)
         for field in dataclasses.fields(kind)
-        if field.name not in body[name]
+        if field.name not in {_RENAMED.get(stored, stored) for stored in body[name]}
     )
 
 
-def _column(type_name: str, values: list[Any]) -> Any:
+def _column(type_name: str, values: list[Any], kind: Any = None) -> Any:
+    if kind is not None:
+        return objects(None if value is None else kind.of_stored(value) for value in values)
     if type_name == "Floats":
         return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
     if type_name == "Texts":

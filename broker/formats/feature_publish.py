@@ -16,7 +16,7 @@ from broker.errors import BrokerError, Refused
 from broker.formats import feature_keys, plain_values
 from broker.formats.feature_keys import BY_NAME, JOB, MACHINE, Directory
 from broker.formats.plain_values import BadTextError
-from broker.formats.small_files import ReadRules, open_directory, read_file
+from broker.formats.untrusted_files import ReadRules, open_directory, read_file
 
 DIRECTORY_MODE = 0o755
 FILE_MODE = 0o644

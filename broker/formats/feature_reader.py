@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from broker.formats import feature_keys, machine_job_features, plain_values, small_files
+from broker.formats import feature_keys, machine_job_features, plain_values, untrusted_files
 from broker.formats.feature_base import FeatureBase, RefusedBaseError, base_of
-from broker.formats.feature_http import Fetched, fetch
+from broker.formats.feature_http import Fetched, fetch_all
 from broker.formats.feature_keys import BY_NAME, JOB, MACHINE, MAX_FILE_BYTES, Directory
 from broker.formats.machine_job_features import Features
 from broker.formats.plain_values import BadTextError, Content
-from broker.formats.small_files import ReadRules
+from broker.formats.untrusted_files import ReadRules
 
 REREAD_S = (60.0, 300.0)
 """Shutdown times are asked for again no sooner and no later than this; in between the server's headers decide."""
 
-Fetch = Callable[[str], Fetched]
+Fetch = Callable[[Sequence[str]], Mapping[str, Fetched]]
+"""Asks for several addresses at once; the answer of each."""
 
 
 @dataclass(frozen=True)
@@ -56,39 +57,32 @@ class FeatureReader:
     Args:
         machinefeatures: value of the variable, ``None`` when it is not set.
         jobfeatures: likewise.
-        fetch_key: asks a web server for a key; see :func:`web_fetch`.
+        fetch_keys: asks web servers for keys, all that are due together; see :func:`web_fetch`.
         settings: see :class:`ReaderSettings`.
     """
 
     machinefeatures: str | None
     jobfeatures: str | None
-    fetch_key: Fetch
+    fetch_keys: Fetch
     settings: ReaderSettings = field(default_factory=ReaderSettings)
     _kept: dict[tuple[Directory, str], _Kept] = field(default_factory=dict, init=False)
 
     def read(self, now: float) -> Features:
         """The keys at ``now`` (UNIX s)."""
         problems: list[str] = []
-        contents = {
-            directory: self._directory(directory, value, now, problems)
+        bases = {
+            directory: base
             for directory, value in ((MACHINE, self.machinefeatures), (JOB, self.jobfeatures))
+            if (base := _base(directory, value, problems)) is not None
         }
+        for directory, base in bases.items():
+            if base.is_local:
+                self._look(directory, base, now, problems)
+        self._ask({directory: base for directory, base in bases.items() if not base.is_local}, now, problems)
+        contents = {directory: self._contents(directory) if directory in bases else {} for directory in (MACHINE, JOB)}
         return machine_job_features.parse(contents[MACHINE], contents[JOB], tuple(problems))
 
-    def _directory(
-        self, directory: Directory, value: str | None, now: float, problems: list[str]
-    ) -> dict[str, Content]:
-        if not value:
-            return {}
-        try:
-            base = base_of(value)
-        except RefusedBaseError:
-            problems.append(f"{directory}:refused")
-            return {}
-        if base.is_local:
-            self._look(directory, base, now, problems)
-        else:
-            self._ask(directory, base, now, problems)
+    def _contents(self, directory: Directory) -> dict[str, Content]:
         return {
             name: kept.content
             for (of, name), kept in self._kept.items()
@@ -98,7 +92,7 @@ class FeatureReader:
     def _look(self, directory: Directory, base: FeatureBase, now: float, problems: list[str]) -> None:
         due = self._due_names(directory, now)
         try:
-            opened = small_files.open_directory(Path(base.text))
+            opened = untrusted_files.open_directory(Path(base.text))
         except OSError:
             problems.append(f"{directory}:not-readable")
             return
@@ -108,17 +102,23 @@ class FeatureReader:
             return
         try:
             trusted = not (
-                directory == JOB and (self.settings.payload_may_write or small_files.written_by_others(opened))
+                directory == JOB and (self.settings.payload_may_write or untrusted_files.written_by_others(opened))
             )
-            found = small_files.read_files(opened, due, ReadRules(MAX_FILE_BYTES, self.settings.owners))
+            found = untrusted_files.read_files(opened, due, ReadRules(MAX_FILE_BYTES, self.settings.owners))
         finally:
             os.close(opened)
         for name in due:
             self._keep(directory, name, found.get(name), now, None, trusted)
 
-    def _ask(self, directory: Directory, base: FeatureBase, now: float, problems: list[str]) -> None:
-        for name in self._due_names(directory, now):
-            answer = self.fetch_key(base.place_of(name))
+    def _ask(self, bases: Mapping[Directory, FeatureBase], now: float, problems: list[str]) -> None:
+        """Ask for all that is due in one go, so that a slow server costs its time once."""
+        due = [(directory, name) for directory in bases for name in self._due_names(directory, now)]
+        if not due:
+            return
+        places = {(directory, name): bases[directory].place_of(name) for directory, name in due}
+        answers = self.fetch_keys(list(places.values()))
+        for directory, name in due:
+            answer = answers[places[directory, name]]
             if answer.informed:
                 self._keep(directory, name, answer.content, now, answer.fresh_s, trusted=True)
                 continue
@@ -153,6 +153,16 @@ class FeatureReader:
             self._kept.pop((directory, name), None)
 
 
+def _base(directory: Directory, value: str | None, problems: list[str]) -> FeatureBase | None:
+    if not value:
+        return None
+    try:
+        return base_of(value)
+    except RefusedBaseError:
+        problems.append(f"{directory}:refused")
+        return None
+
+
 def _earlier(new: Content | None, old: Content | None) -> bool:
     """Whether a time may replace another where the payload can write: it may only come nearer."""
     return new is not None and _time(new) < _time(old)
@@ -169,4 +179,4 @@ def _time(content: Content | None) -> float:
 
 def web_fetch(monotonic: Callable[[], float]) -> Fetch:
     """A :data:`Fetch` that asks real servers."""
-    return lambda address: fetch(address, monotonic)
+    return lambda addresses: fetch_all(addresses, monotonic)

@@ -71,7 +71,7 @@ class JobStatus:
 
 
 @dataclass(frozen=True)
-class Figures:
+class Stats:
     """What the formulas give at one instant: seconds and CPU seconds; ``None`` is unknown."""
 
     remaining_time: int | None
@@ -84,8 +84,8 @@ class Figures:
 class Reckoning:
     """The figures with limits and checks, the plain arithmetic of the draft, and what was noticed."""
 
-    result: Figures
-    formula_without_limits: Figures
+    result: Stats
+    formula_without_limits: Stats
     flags: tuple[str, ...]
 
 
@@ -131,13 +131,13 @@ def reckon(status: JobStatus, allocated_cpu: int | None, now: int) -> Reckoning:
     until_first_s = _until(status.first_exp_job_end, now)
     # the plain arithmetic takes what was written: the checks above and below are those of the limited figures
     reported = None if status.stale else status.used_cpu
-    plain = Figures(
+    plain = Stats(
         _until(status.last_exp_job_end, now),
         _until(status.last_max_job_end, now),
         _draining_waste(allocated_cpu, reported, until_first_s, final_waste),
         _kill_waste(uncommitted, reported, None if status.last_job_start is None else now - status.last_job_start),
     )
-    limited = Figures(
+    limited = Stats(
         _not_negative(plain.remaining_time),
         _not_negative(plain.remaining_time_max),
         _not_negative(_draining_waste(allocated_cpu, used, _not_negative(until_first_s), final_waste)),

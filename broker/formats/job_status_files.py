@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker.errors import BrokerError
-from broker.formats import job_status
+from broker.formats import job_status, plain_values
 from broker.formats.job_status import KEYS, LOCK_FILE, MAX_FILE_BYTES, STALE_AFTER_S, JobStatus
-from broker.formats.plain_values import Contents
-from broker.formats.small_files import ReadRules, open_directory, read_files
+from broker.formats.plain_values import BadTextError, Contents
+from broker.formats.postpone_hold_off import HOLD_OFF_S, REVERTED_FILE, Written, with_hold_off
+from broker.formats.untrusted_files import ReadRules, open_directory, read_files
 
 LOCK_WITHIN_S = 2.0
 _PAUSE_S = 0.02
@@ -39,13 +40,18 @@ class CannotWriteStatusError(BrokerError):
     """The record could not be written; what was there before is there still."""
 
 
-def write(directory: Path, texts: Mapping[str, str], waiting: Waiting) -> None:
-    """Write a whole record: the keys given, and no other.
+def write(
+    directory: Path, texts: Mapping[str, str], waiting: Waiting, now: int, hold_off_s: int = HOLD_OFF_S
+) -> Written:
+    """Write a whole record: the keys given, and no other. What was written is returned.
 
     Args:
         directory: made by the site and named in ``$JOBSTATUS``.
         texts: of :func:`broker.formats.job_status.texts_of`; ``used_CPU`` is one of them.
         waiting: how to wait for a reader or another writer.
+        now: UNIX seconds.
+        hold_off_s: for how long other values stay after ``can_postpone_last_job`` turned from False to True; see
+            :func:`broker.formats.postpone_hold_off.with_hold_off`.
 
     Raises:
         CannotWriteStatusError: there is no such directory, no right to write, or the lock was not to be had in time.
@@ -56,14 +62,23 @@ def write(directory: Path, texts: Mapping[str, str], waiting: Waiting) -> None:
         if opened is None:
             raise CannotWriteStatusError("there is no such directory", str(directory), remedy)
         try:
-            _write(opened, texts, waiting, directory)
+            return _write(opened, _Change(texts, now, hold_off_s), waiting, directory)
         finally:
             os.close(opened)
     except OSError as error:
         raise CannotWriteStatusError(f"cannot write: {error.strerror}", str(directory), remedy) from error
 
 
-def _write(opened: int, texts: Mapping[str, str], waiting: Waiting, directory: Path) -> None:
+@dataclass(frozen=True)
+class _Change:
+    """A record that is to replace the one that is there: its texts, when, and the hold-off in s."""
+
+    texts: Mapping[str, str]
+    now: int
+    hold_off_s: int
+
+
+def _write(opened: int, change: _Change, waiting: Waiting, directory: Path) -> Written:
     lock_file = os.open(LOCK_FILE, _IN_PLACE | os.O_CREAT, _MODE, dir_fd=opened)
     try:
         with _locked(lock_file, fcntl.LOCK_EX, waiting) as held:
@@ -73,12 +88,26 @@ def _write(opened: int, texts: Mapping[str, str], waiting: Waiting, directory: P
                     str(directory),
                     "see which process holds it",
                 )
+            written = _held_off(opened, change)
+            _put(opened, REVERTED_FILE, None if written.reverted is None else str(written.reverted))
             for key in KEYS:
                 if key != LOCK_FILE:
-                    _put(opened, key, texts.get(key))
-            _rewrite(lock_file, texts[LOCK_FILE])
+                    _put(opened, key, written.texts.get(key))
+            _rewrite(lock_file, written.texts.get(LOCK_FILE, change.texts[LOCK_FILE]))
+            return written
     finally:
         os.close(lock_file)
+
+
+def _held_off(opened: int, change: _Change) -> Written:
+    """What of the change is written now, as the record that is there says."""
+    files = read_files(opened, (*KEYS, REVERTED_FILE), ReadRules(MAX_FILE_BYTES))
+    before = job_status.texts_of(job_status.parse({key: files[key] for key in KEYS if key in files}).by_key())
+    try:
+        reverted = plain_values.integer(plain_values.text_of(files.get(REVERTED_FILE, b"")))
+    except BadTextError:
+        reverted = None
+    return with_hold_off(before, change.texts, reverted, change.now, change.hold_off_s)
 
 
 def _put(opened: int, key: str, text: str | None) -> None:

@@ -55,7 +55,7 @@ class Features:
 
 
 @dataclass(frozen=True)
-class QueueFigures:
+class QueueStats:
     """What is known of the queue centrally, used where the site says nothing: HS06 per core, cores of a job."""
 
     corepower: float | None = None
@@ -66,13 +66,15 @@ class QueueFigures:
 class Derived:
     """What the keys mean for the job at one instant; ``None`` is unknown.
 
-    ``wall_limit_s`` is counted from the start of the job, ``deadline`` is UNIX seconds. ``guaranteed_s`` is what a new
-    package of work may take whatever the site announces from now on. MB are 2**20 bytes, rounded down.
+    ``elapsed_s`` is how long the job has been running, ``wall_limit_s`` how long it may in all; ``deadline`` is UNIX
+    seconds. ``guaranteed_s`` is what a new package of work may take whatever the site announces from now on. MB are
+    2**20 bytes, rounded down.
     """
 
     cores: int | None
     corepower: float | None
     corepower_source: CorepowerSource | None
+    elapsed_s: int | None
     wall_limit_s: int | None
     deadline: int | None
     remaining_s: int | None
@@ -133,9 +135,7 @@ def _legacy(machine: Contents, job: Contents, wrong: list[str]) -> Iterator[tupl
             yield today, old[name] * factor
 
 
-def derive(
-    features: Features, now: int, queue: QueueFigures | None = None, process_start: int | None = None
-) -> Derived:
+def derive(features: Features, now: int, queue: QueueStats | None = None, process_start: int | None = None) -> Derived:
     """What the keys mean at ``now``.
 
     Args:
@@ -144,7 +144,7 @@ def derive(
         queue: figures of the queue for what the site does not say.
         process_start: when the reader itself started, for a site that does not say when the job did.
     """
-    known_of_queue = queue or QueueFigures()
+    known_of_queue = queue or QueueStats()
     wrong: list[str] = []
     start = _start(features, now, process_start, wrong)
     wall_limit_s = _wall_limit_s(features, known_of_queue.corecount)
@@ -164,6 +164,7 @@ def derive(
         cores=features.allocated_cpu,
         corepower=corepower,
         corepower_source=source,
+        elapsed_s=None if start is None else max(0, now - start),
         wall_limit_s=wall_limit_s,
         deadline=deadline,
         remaining_s=remaining_s,

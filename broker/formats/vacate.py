@@ -6,14 +6,18 @@ among those, and only where the losses are about the same. Source: Job to Machin
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-from broker.formats.job_status import Figures
+from broker.formats.job_status import Stats
 
 PRIORITY_TOLERANCE = 0.25
 """How much more a core may lose with a job of lower priority of the same user."""
+
+MAX_LOSS_CPU_S = 10**18 - 1
+"""A larger loss counts as this: no file of a record holds more digits, and no machine has lost so much."""
 
 Mode = Literal["kill", "drain"]
 EndBy = Literal["limit", "estimate"]
@@ -95,32 +99,51 @@ class Choice:
 
 def choose(jobs: Sequence[RunningJob], need: Need) -> Choice:
     """The jobs to vacate for ``need``, the least loss first."""
-    ending = [one for one in jobs if one.can_postpone is False and one.ends_within(need.window_s, need.ends_by)]
-    reasons = [
-        Reason(one.id, "wait", None, None, f"ends by itself within {need.window_s} s and takes no more work")
-        for one in ending
-    ]
-    freed = sum(one.cores for one in ending)
+    ending: list[RunningJob] = []
+    reasons: list[Reason] = []
     now = max((one.jobstart for one in jobs if one.jobstart is not None), default=0) if need.now is None else need.now
-    left: list[tuple[RunningJob, Cost]] = []
+    candidates: list[_Candidate] = []
     for one in jobs:
-        if one in ending:
+        if one.can_postpone is False and one.ends_within(need.window_s, need.ends_by):
+            ending.append(one)
             continue
         cost = _cost(one, need, now)
         if isinstance(cost, str):
             reasons.append(Reason(one.id, "keep", None, None, cost))
         else:
-            left.append((one, cost))
+            candidates.append(_Candidate(one, cost, len(candidates)))
+    ends = f"ends by itself within {need.window_s} s and takes no more work"
+    reasons = [*(Reason(one.id, "wait", None, None, ends) for one in ending), *reasons]
+    freed = sum(one.cores for one in ending)
+    order = _Order(candidates)
     victims: list[str] = []
-    while freed < need.cores and left:
-        chosen, why = _next(left)
-        job, cost = chosen
-        left.remove(chosen)
-        victims.append(job.id)
-        freed += job.cores
-        reasons.append(Reason(job.id, "vacate", cost.total, round(cost.per_core, 3), f"{why}; {cost.basis}"))
-    reasons += [Reason(job.id, "keep", cost.total, round(cost.per_core, 3), cost.basis) for job, cost in left]
+    while freed < need.cores and (chosen := order.take()) is not None:
+        victim, why = chosen
+        victims.append(victim.job.id)
+        freed += victim.job.cores
+        reasons.append(_reason(victim, "vacate", f"{why}; {victim.cost.basis}"))
+    kept = (one for one in candidates if one.position not in order.taken)
+    reasons += [_reason(one, "keep", one.cost.basis) for one in kept]
     return Choice(tuple(one.id for one in ending), tuple(victims), freed, freed >= need.cores, tuple(reasons))
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A job that may be vacated, what that loses, and which of them it is."""
+
+    job: RunningJob
+    cost: Cost
+    position: int
+
+    def by_loss(self) -> tuple[float, float, str, int]:
+        return self.cost.per_core, self.cost.total, self.job.id, self.position
+
+    def by_importance(self) -> tuple[int, float, float, str, int]:
+        return self.job.priority or 0, *self.by_loss()
+
+
+def _reason(one: _Candidate, action: Literal["vacate", "keep"], why: str) -> Reason:
+    return Reason(one.job.id, action, one.cost.total, round(one.cost.per_core, 3), why)
 
 
 def _cost(job: RunningJob, need: Need, now: int) -> Cost | str:
@@ -145,34 +168,70 @@ def _cost(job: RunningJob, need: Need, now: int) -> Cost | str:
 
 def _of(job: RunningJob, total: float, basis: str) -> Cost:
     # a loss below 0 is none, as in the formulas
+    if total > MAX_LOSS_CPU_S:
+        total, basis = MAX_LOSS_CPU_S, f"{basis}, of which {MAX_LOSS_CPU_S} counts"
     total = max(0, total)
     return Cost(total, total / max(1, job.cores), basis)
 
 
-def _next(left: Sequence[tuple[RunningJob, Cost]]) -> tuple[tuple[RunningJob, Cost], str]:
-    """The next job: least loss for each core, then the least important of its user's jobs that lose hardly more."""
-    cheapest = min(left, key=lambda one: (one[1].per_core, one[1].total, one[0].id))
-    limit = cheapest[1].per_core * (1.0 + PRIORITY_TOLERANCE)
-    alike = [one for one in left if one[0].user == cheapest[0].user and one[1].per_core <= limit]
-    chosen = min(alike, key=lambda one: (one[0].priority or 0, one[1].per_core, one[1].total, one[0].id))
-    if chosen is cheapest:
-        return chosen, "least loss for each core"
-    return chosen, f"less important to its user than {cheapest[0].id}, which loses hardly less"
+class _Order:
+    """Candidates in the order in which they go: each is looked at once by loss and once by importance.
+
+    The least loss for each core only rises, so that a job that was near enough once stays so until it is taken.
+    """
+
+    def __init__(self, candidates: Sequence[_Candidate]) -> None:
+        self.taken: set[int] = set()
+        self._by_loss = sorted(candidates, key=_Candidate.by_loss)
+        self._next = 0
+        self._users: dict[str, _OfUser] = {}
+        for one in self._by_loss:
+            self._users.setdefault(one.job.user, _OfUser()).by_loss.append(one)
+
+    def take(self) -> tuple[_Candidate, str] | None:
+        """The next job, and why: least loss for each core, or less important to its user and hardly more loss."""
+        while self._next < len(self._by_loss) and self._by_loss[self._next].position in self.taken:
+            self._next += 1
+        if self._next == len(self._by_loss):
+            return None
+        cheapest = self._by_loss[self._next]
+        chosen = self._users[cheapest.job.user].take(cheapest.cost.per_core * (1.0 + PRIORITY_TOLERANCE))
+        self.taken.add(chosen.position)
+        if chosen is cheapest:
+            return chosen, "least loss for each core"
+        return chosen, f"less important to its user than {cheapest.job.id}, which loses hardly less"
 
 
-def least_waste_first(jobs: Sequence[int], figures: Mapping[int, Figures], mode: Mode = "kill") -> list[int]:
+@dataclass
+class _OfUser:
+    """The jobs of one user, by loss; those of them that were near enough to be chosen by importance."""
+
+    by_loss: list[_Candidate] = field(default_factory=list)
+    _near: list[tuple[tuple[int, float, float, str, int], _Candidate]] = field(default_factory=list)
+    _seen: int = 0
+
+    def take(self, limit: float) -> _Candidate:
+        """The least important of the jobs that lose at most ``limit`` for each core."""
+        while self._seen < len(self.by_loss) and self.by_loss[self._seen].cost.per_core <= limit:
+            one = self.by_loss[self._seen]
+            heapq.heappush(self._near, (one.by_importance(), one))
+            self._seen += 1
+        return heapq.heappop(self._near)[1]
+
+
+def least_waste_first(jobs: Sequence[int], stats: Mapping[int, Stats], mode: Mode = "kill") -> list[int]:
     """Jobs in the order in which they are to be moved: reported losses rising, then those that reported nothing.
 
     Jobs of equal loss stay in the order in which they came.
 
     Args:
         jobs: ids, in the order in which they would be moved otherwise.
-        figures: of those that reported.
+        stats: of those that reported.
         mode: whether they are killed or drained.
     """
 
     def loss(job: int) -> tuple[bool, int]:
-        known = figures.get(job)
+        known = stats.get(job)
         waste = None if known is None else known.kill_waste if mode == "kill" else known.draining_waste
         return waste is None, waste or 0
 

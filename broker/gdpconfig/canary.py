@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -67,7 +67,13 @@ class Canary:
         return np.array([known[task] for task in jeditaskids], dtype=np.bool_)
 
 
-def check_canary(catalogue: Catalogue, proposals: Iterable[Proposal], share: float, not_split: Iterable[str]) -> None:
+def check_canary(
+    catalogue: Catalogue,
+    proposals: Iterable[Proposal],
+    share: float,
+    not_split: Iterable[str],
+    brokerages: Collection[str],
+) -> None:
     """Refuse what cannot be tried on a share of the tasks.
 
     Args:
@@ -75,6 +81,7 @@ def check_canary(catalogue: Catalogue, proposals: Iterable[Proposal], share: flo
         proposals: the values.
         share: of the tasks.
         not_split: keys whose value holds for the grid, not for a task.
+        brokerages: their names.
 
     Raises:
         CanaryRefused: a share that leaves nothing to compare, or a key by which no brokerage decides about tasks.
@@ -83,7 +90,7 @@ def check_canary(catalogue: Catalogue, proposals: Iterable[Proposal], share: flo
         raise CanaryRefused(f"a share of {share:g} leaves nothing to compare", "--share", "give one between 0 and 1")
     for one in proposals:
         entry = catalogue.require(one.key)
-        others = readers_beside_brokerages(catalogue, one)
+        others = readers_beside_brokerages(catalogue, one, brokerages)
         if others:
             raise CanaryRefused(f"{one.key} is read by {others}, not by a brokerage", "", "set it for all tasks")
         if entry.key in set(not_split):

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from broker.errors import WRONG_USAGE, BrokerError, Refused
+from broker.errors import BrokerError, NotFound, Refused
 
 Value: TypeAlias = bool | int | float | str | list[object] | dict[str, object]
 """A converted value of a key."""
@@ -26,15 +26,13 @@ class CatalogueError(BrokerError, ValueError):
     """The catalogue file itself is wrong; the message names the key and what to correct."""
 
 
-class UnknownKeyError(BrokerError, LookupError):
+class UnknownKeyError(NotFound, LookupError):
     """No such key in the catalogue.
 
     Attributes:
         key: the name that was asked for.
         closest: names in the catalogue that look like it, best first.
     """
-
-    exit_status = WRONG_USAGE
 
     def __init__(self, key: str, closest: Iterable[str] = ()) -> None:
         """Remember the name and the closest known names."""
@@ -52,7 +50,7 @@ class ValueRefusedError(Refused, ValueError):
     """A value does not fit its key; the message names the accepted type and range."""
 
 
-class Kind(StrEnum):
+class ValueType(StrEnum):
     """Accepted type of the values of a key."""
 
     INT = "int"
@@ -65,18 +63,18 @@ class Kind(StrEnum):
     @property
     def is_numeric(self) -> bool:
         """Whether values are numbers."""
-        return self in (Kind.INT, Kind.FLOAT, Kind.NUMBER)
+        return self in (ValueType.INT, ValueType.FLOAT, ValueType.NUMBER)
 
     @property
     def words(self) -> str:
         """The type as a person would say it."""
         return {
-            Kind.INT: "a whole number",
-            Kind.FLOAT: "a number",
-            Kind.NUMBER: "a number",
-            Kind.BOOL: "true or false",
-            Kind.STR: "text",
-            Kind.JSON: "JSON",
+            ValueType.INT: "a whole number",
+            ValueType.FLOAT: "a number",
+            ValueType.NUMBER: "a number",
+            ValueType.BOOL: "true or false",
+            ValueType.STR: "text",
+            ValueType.JSON: "JSON",
         }[self]
 
 
@@ -94,7 +92,7 @@ class KeyEntry(BaseModel):
     scope: str = Field(min_length=1, max_length=VO_MAX_CHARACTERS)
     suffixes: tuple[str, ...] = Field(default=(), max_length=2)
     bare: bool = False
-    type: Kind
+    type: ValueType
     unit: str = Field(min_length=1)
     default: bool | int | float | str | list[object] | dict[str, object] | None
     zero_means_default: bool = False
@@ -117,7 +115,7 @@ class KeyEntry(BaseModel):
             raise ValueError(f"minimum, maximum and at_most are for numbers, not for type {self.type.value}")
         if self.zero_means_default and not self.type.is_numeric:
             raise ValueError("zero_means_default is for numbers")
-        if self.default is None and self.type not in (Kind.STR, Kind.JSON):
+        if self.default is None and self.type not in (ValueType.STR, ValueType.JSON):
             raise ValueError(f"type {self.type.value} needs a default (.inf for a number without limit)")
         if self.default is not None and self.default != math.inf:
             self.check(self.default)
@@ -171,13 +169,15 @@ class KeyEntry(BaseModel):
             ValueRefusedError: the value is of another type, not finite, or out of range.
         """
         match self.type:
-            case Kind.BOOL if isinstance(value, bool):
+            case ValueType.BOOL if isinstance(value, bool):
                 return value
-            case Kind.STR if isinstance(value, str):
+            case ValueType.STR if isinstance(value, str):
                 return value
-            case Kind.JSON if isinstance(value, (bool, int, float, str, list, dict)):
+            case ValueType.JSON if isinstance(value, (bool, int, float, str, list, dict)):
                 return value
-            case Kind.INT | Kind.FLOAT | Kind.NUMBER if isinstance(value, (int, float)) and not isinstance(value, bool):
+            case ValueType.INT | ValueType.FLOAT | ValueType.NUMBER if isinstance(
+                value, (int, float)
+            ) and not isinstance(value, bool):
                 return self._check_number(value)
             case _:
                 raise ValueRefusedError(f"{_short(value)} is not {self.type.words}; {self.key} takes {self.accepts}")
@@ -189,7 +189,7 @@ class KeyEntry(BaseModel):
             raise ValueRefusedError(f"{_short(value)} is too large; {self.key} takes {self.accepts}") from error
         if not math.isfinite(number):
             raise ValueRefusedError(f"{value} is not a finite number; {self.key} takes {self.accepts}")
-        if self.type is Kind.INT and not number.is_integer():
+        if self.type is ValueType.INT and not number.is_integer():
             raise ValueRefusedError(f"{value} is not {self.type.words}; {self.key} takes {self.accepts}")
         too_low = self.minimum is not None and (
             number < self.minimum or (self.exclusive_minimum and number == self.minimum)
@@ -199,7 +199,7 @@ class KeyEntry(BaseModel):
         )
         if too_low or too_high:
             raise ValueRefusedError(f"{_short(value)} is out of range; {self.key} takes {self.accepts}")
-        return int(value) if self.type is Kind.INT else value
+        return int(value) if self.type is ValueType.INT else value
 
 
 class Catalogue:

@@ -13,9 +13,6 @@ from broker.gdpconfig.catalogue import Catalogue, Value, ValueRefusedError
 from broker.gdpconfig.publish import Published, vo_to_edit, with_values
 from broker.gdpconfig.values import from_text
 
-BROKERAGES = ("production_task", "production_job", "analysis_job")
-"""Who decides about tasks."""
-
 MOST_POINTS = 10_000
 """Points of a grid; each of them decides all cycles again."""
 
@@ -42,8 +39,8 @@ class Proposal:
 
     def __str__(self) -> str:
         """As it is typed."""
-        told = str(self.value).lower() if isinstance(self.value, bool) else str(self.value)
-        return f"{self.key}={told}"
+        reported = str(self.value).lower() if isinstance(self.value, bool) else str(self.value)
+        return f"{self.key}={reported}"
 
 
 @dataclass(frozen=True)
@@ -110,10 +107,10 @@ def proposed(published: Published, proposals: Iterable[Proposal]) -> Published:
     return with_values(published, ((one.key, one.value, one.vo) for one in proposals))
 
 
-def readers_beside_brokerages(catalogue: Catalogue, proposal: Proposal) -> str:
-    """Who reads the key, where no brokerage does; else nothing. Such a value changes no decision about tasks."""
+def readers_beside_brokerages(catalogue: Catalogue, proposal: Proposal, brokerages: Iterable[str]) -> str:
+    """Who reads the key, where none of ``brokerages`` does; else nothing. Such a value changes no decision."""
     readers = catalogue.require(proposal.key).read_by
-    return "" if set(readers) & set(BROKERAGES) else ", ".join(readers)
+    return "" if set(readers) & set(brokerages) else ", ".join(readers)
 
 
 def _proposal(catalogue: Catalogue, text: str, vo: str) -> Proposal:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from broker.errors import Refused
+from broker.errors import NotFound, Refused
 from broker.gdpconfig.catalogue import (
     KEY_MAX_CHARACTERS,
     VALUE_MAX_CHARACTERS,
@@ -58,7 +58,7 @@ class NotSetError(Refused, LookupError):
     """There is no row to remove."""
 
 
-class UnknownVersionError(Refused, LookupError):
+class UnknownVersionError(NotFound, LookupError):
     """No such version was published."""
 
 

@@ -1,21 +1,19 @@
 """The reference page of the tuning keys, generated from the catalogue.
 
-``python -m broker.gdpconfig.reference > docs/reference/gdpconfig.md`` writes it anew; a test compares the two.
+``make reference`` writes it anew; a test compares the two.
 """
 
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterable
 
 from broker.gdpconfig.catalogue import Catalogue, KeyEntry, Value
-from broker.gdpconfig.shipped import shipped_catalogue
 
 _HEAD = """\
 # Tuning keys (gdpconfig)
 
-Generated from `config/gdpconfig.yaml` with `python -m broker.gdpconfig.reference`; change the catalogue, not this page.
+Generated from `config/gdpconfig.yaml` with `make reference`; change the catalogue, not this page.
 How to look at values and change them: [Tune the broker](../how-to/tune.md).
 
 - **Scope**: *VO atlas* keys are read for that VO whatever the task's; *VO of the task*; *any VO*: the first by name.
@@ -84,7 +82,3 @@ def _entry(entry: KeyEntry) -> str:
 
 def _stored_as(entry: KeyEntry) -> str:
     return f", key `{entry.stored_as}`" if entry.stored_as else ""
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render_reference(shipped_catalogue()))

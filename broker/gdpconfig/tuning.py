@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.gdpconfig.catalogue import Catalogue, KeyEntry, Kind, UnknownKeyError, Value, ValueRefusedError
+from broker.gdpconfig.catalogue import Catalogue, KeyEntry, UnknownKeyError, Value, ValueRefusedError, ValueType
 from broker.gdpconfig.shipped import shipped_catalogue
 
 UNPUBLISHED_VERSION = 0
@@ -120,21 +120,26 @@ class Tuning:
     def flag(self, key: str) -> bool:
         """The value of a bool key. Raises as ``number``."""
         value = self._read(key)
-        if not isinstance(value, bool) or self.catalogue.entry(key).type is not Kind.BOOL:
+        if not isinstance(value, bool) or self.catalogue.entry(key).type is not ValueType.BOOL:
             raise self._wrong_kind(key, "flag")
         return value
+
+    def is_set(self, key: str) -> bool:
+        """Whether the key itself is set, whatever to; no suffix of a family counts. Raises as ``number``."""
+        self._read(key)
+        return key in self.settings
 
     def text(self, key: str) -> str | None:
         """The value of a str key, None when it is not set and has no default. Raises as ``number``."""
         value = self._read(key)
-        if self.catalogue.entry(key).type is not Kind.STR:
+        if self.catalogue.entry(key).type is not ValueType.STR:
             raise self._wrong_kind(key, "text")
         return None if value is None else str(value)
 
     def json(self, key: str) -> Value | None:
         """The value of a json key, None when it is not set and has no default. Raises as ``number``."""
         value = self._read(key)
-        if self.catalogue.entry(key).type is not Kind.JSON:
+        if self.catalogue.entry(key).type is not ValueType.JSON:
             raise self._wrong_kind(key, "json")
         return value
 

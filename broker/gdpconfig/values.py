@@ -111,21 +111,22 @@ def judge_rows(catalogue: Catalogue, rows: Iterable[ConfigRow], last_good: Mappi
 
 
 def convert(row: ConfigRow) -> object:
-    """The value of a row, by its own type column.
+    """The value of a row, by its own type column, in whatever case that is written.
 
     For bool, only the text ``true`` in any case is True, everything else is False.
 
     Raises:
         ValueRefusedError: unknown type, or the text cannot be converted to it.
     """
-    if row.type == "json":
+    kind = None if row.type is None else row.type.lower()
+    if kind == "json":
         if row.value_json is None:
             raise ValueRefusedError("type json, but value_json is empty")
         return row.value_json
     if row.value is None:
         raise ValueRefusedError("the value is empty")
     try:
-        match row.type:
+        match kind:
             case "str" | "string":
                 return row.value
             case "int" | "integer":
@@ -177,7 +178,8 @@ def contradictions(catalogue: Catalogue, settings: Mapping[str, Value]) -> tuple
             continue
         value = settings.get(entry.key, entry.default)
         limit = settings.get(entry.at_most, catalogue.entry(entry.at_most).default)
-        if isinstance(value, (int, float)) and isinstance(limit, (int, float)) and value > limit:
+        # a limit of 0 closes what it limits, so that the other value means nothing
+        if isinstance(value, (int, float)) and isinstance(limit, (int, float)) and value > limit > 0:
             found.append(
                 f"{entry.key} = {value} is larger than {entry.at_most} = {limit}; lower the first or raise the other"
             )

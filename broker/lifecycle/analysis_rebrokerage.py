@@ -86,7 +86,7 @@ class SetVerdict:
     exceptions: tuple[str, ...] = ()
 
 
-def judge(jobs: JobSet, queue: Queue | None, limits: AnalysisLimits, now: datetime) -> SetVerdict:
+def check_job_set(jobs: JobSet, queue: Queue | None, limits: AnalysisLimits, now: datetime) -> SetVerdict:
     """Judge one set at ``now`` (naive UTC). One that waits exactly as long as the timeout is rebrokered.
 
     Args:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Action = Literal["failed", "reassigned", "killed"]
-ErrorColumn = Literal["jobdispatcher", "taskbuffer"]
+ErrorColumn = Literal["jobdispatcher", "taskbuffer", "reported"]
+"""Where the error code of a failed job stands; ``reported``: where its pilot's report put it."""
 
 TO_REASSIGN = "toreassign"
 TO_BE_KILLED = "tobekilled"

@@ -79,7 +79,7 @@ class FastVerdict:
     excess: int
 
 
-def judge(
+def check_shares(
     loads: Iterable[ShareLoad],
     limits: FastLimits,
     exempt: Mapping[str, str],

@@ -26,6 +26,9 @@ JEDI = "jedi"
 MERGING = "pmerge"
 """processingtype of merge jobs."""
 
+NO_EVENT_SERVICE = 0
+"""eventservice of ordinary jobs; any other value but NULL is a job of the event service, whose events PanDA watches."""
+
 # Why a queue is excepted from all timeouts.
 PAUSED = "paused"
 DISABLE_REASSIGN = "disableReassign"
@@ -46,6 +49,7 @@ class Job:
     lockedby: str | None = None
     relocationflag: int | None = None
     processingtype: str | None = None
+    eventservice: int | None = None
     transformation: str | None = None
     jobsubstatus: str | None = None
     commandtopilot: str | None = None
@@ -68,6 +72,11 @@ class Job:
     def label(self) -> str:
         """The production source label."""
         return self.prodsourcelabel or DEFAULT_LABEL
+
+    @property
+    def is_event_service(self) -> bool:
+        """Whether the job works on single events (PanDA's job table: 1 to 6), so that no timeout touches it."""
+        return self.eventservice not in (None, NO_EVENT_SERVICE)
 
     @property
     def is_build(self) -> bool:

@@ -33,8 +33,8 @@ class TimeoutLimits:
         seconds: by rule name, for the rules whose limit is a key.
         high_priority: jobs of this priority and more are of high priority.
         by_workflow_s: heartbeat limit of the workflows that have one of their own.
-        production_s: heartbeat limit of all others but jobs of users.
-        analysis_s: that of jobs of users.
+        production_s: heartbeat limit of all others but analysis jobs.
+        analysis_s: that of analysis jobs.
         laststart_s: age of the last start from which on a queue counts as one that starts nothing.
     """
 

@@ -2,7 +2,8 @@
 
 A job is judged by the first row that it meets. What ends a job that has lost its pilot comes first, then what is wrong
 with transfers, then what takes waiting jobs back. Queues that are paused or have disableReassign are exempt from every
-row. Ages are compared strictly: a job of exactly the limit is left alone. Source: ATLAS brokerage, Timeout Rules.
+row, and so are jobs of the event service. Ages are compared strictly: a job of exactly the limit is left alone.
+Source: ATLAS brokerage, Timeout Rules.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ class TimeoutRule:
         priority: high and low are told apart by TIMEOUT_HIGH_PRIORITY.
         labels: production source labels, empty for any.
         origin: whether only jobs made from tasks are meant, or only the others and builds.
-        spares_fixed: jobs whose queue is fixed (relocationflag 2) are left alone.
-        spares_merging: merge jobs are left alone.
-        spares_unmarked: for these two a job of which the column is NULL is left alone as well.
-        spares_told: a job that has been told to stop already is left alone.
+        exempt_if_pinned: jobs whose queue is fixed (relocationflag 2) are left alone.
+        exempt_if_merging: merge jobs are left alone.
+        exempt_if_null: for these two a job of which the column is NULL is left alone as well.
+        exempt_if_kill_requested: a job that has been told to stop already is left alone.
         needs_substatus: only jobs with a jobsubstatus.
         inactive_queues: only at queues that start nothing. A job is over the limit by the time of its state; once one
             is, the other jobs at the queue are judged by any of their times.
@@ -77,10 +78,10 @@ class TimeoutRule:
     priority: Literal["any", "high", "low"] = "any"
     labels: tuple[str, ...] = ()
     origin: Origin = "any"
-    spares_fixed: bool = False
-    spares_merging: bool = False
-    spares_unmarked: bool = False
-    spares_told: bool = False
+    exempt_if_pinned: bool = False
+    exempt_if_merging: bool = False
+    exempt_if_null: bool = False
+    exempt_if_kill_requested: bool = False
     needs_substatus: bool = False
     inactive_queues: bool = False
     clock_of: tuple[tuple[str, Clock], ...] = ()
@@ -123,25 +124,25 @@ RULES: tuple[TimeoutRule, ...] = (
     TimeoutRule(
         "running", "21 days for running jobs",
         ACTIVE, ("running",), ("starttime", "creationtime"), "TIMEOUT_running", "killed", EXPIRED,
-        combined="first", spares_told=True,
+        combined="first", exempt_if_kill_requested=True,
     ),
     # -- what waits is taken back: the shorter limit of inactive queues first
     TimeoutRule(
         "inactive_queue", "4 hours for activated or starting jobs of high priority at queues that start nothing",
         ACTIVE, ("activated", "starting"), ("modificationtime", "statechangetime"), "TIMEOUT_inactive",
         "reassigned", REASSIGNED, combined="by_status", priority="high", labels=("managed",), origin="from_task",
-        spares_fixed=True, spares_merging=True, spares_unmarked=True, inactive_queues=True,
+        exempt_if_pinned=True, exempt_if_merging=True, exempt_if_null=True, inactive_queues=True,
         clock_of=(("activated", "modificationtime"), ("starting", "statechangetime")),
     ),
     TimeoutRule(
         "activated", "2 days for activated jobs",
         ACTIVE, ("activated",), ("modificationtime",), "TIMEOUT_activated",
-        "reassigned", REASSIGNED, labels=("managed",), origin="from_task", spares_fixed=True,
+        "reassigned", REASSIGNED, labels=("managed",), origin="from_task", exempt_if_pinned=True,
     ),
     TimeoutRule(
         "starting", "2 days for starting jobs",
         ACTIVE, ("starting",), ("statechangetime",), "TIMEOUT_starting",
-        "reassigned", REASSIGNED, labels=("managed",), origin="from_task", spares_fixed=True,
+        "reassigned", REASSIGNED, labels=("managed",), origin="from_task", exempt_if_pinned=True,
     ),
     TimeoutRule(
         "throttled", "7 days for throttled jobs",

@@ -52,6 +52,8 @@ def takes_containers(software: QueueSoftware) -> bool:
 
 
 def _release(release: Release, platform: str, based: bool, software: QueueSoftware) -> Outcome:
+    if not release.readable:
+        return Outcome.RELEASE
     in_cvmfs = _ANY in software.cvmfs or release.cvmfs_tag in software.cvmfs
     if in_cvmfs and (takes_containers(software) or platform in software.cmtconfigs):
         return Outcome.FITS

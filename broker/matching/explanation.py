@@ -75,7 +75,7 @@ class Explanation:
 
 
 def explain(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
-    """The comparison behind an outcome of :func:`broker.matching.judge.judge`."""
+    """The comparison behind an outcome of :func:`broker.matching.match_queue.match_queue`."""
     return _EXPLAINERS.get(outcome, _of_releases)(need, offer, outcome)
 
 

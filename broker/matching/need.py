@@ -16,11 +16,15 @@ from broker.matching.requirement import Requirement
 
 @dataclass(frozen=True)
 class Release:
-    """What the task runs: where CVMFS has it, and project and version as in tags (None: in no tag)."""
+    """What the task runs: where CVMFS has it, and project and version as in tags (None: in no tag).
+
+    ``readable`` is False where the name does not tell which part is the version: no queue has it then.
+    """
 
     cvmfs_tag: Literal["atlas", "nightlies"]
     project: str | None = None
     version: str | None = None
+    readable: bool = True
 
 
 _NIGHTLY = re.compile(r"rel_\d+$|\d{4}-\d\d-\d\dT\d{4}$", re.ASCII)

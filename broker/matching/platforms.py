@@ -39,17 +39,18 @@ def resolved(platform: str, software: QueueSoftware | None) -> str | None:
     try:
         pattern = compiled(platform)
     except PatternUnsupportedError:
-        chosen = _by_cpu(platform, software)
+        chosen = resolved_by_cpu(platform, software)
         if chosen is None:
             raise
         return chosen
     for candidate in software.cmtconfigs:
         if pattern.covers(candidate):
             return candidate
-    return _by_cpu(platform, software)
+    return resolved_by_cpu(platform, software)
 
 
-def _by_cpu(platform: str, software: QueueSoftware) -> str | None:
+def resolved_by_cpu(platform: str, software: QueueSoftware) -> str | None:
+    """The platform with the first of its choice of architectures that the queue's CPUs have; None without one."""
     head, *rest = (part for _, part in split_outside(platform, "-"))
     choice, tail = unwrapped(head), "-".join(("", *rest))
     archs = software.hardware.cpu.arch if software.hardware.cpu is not None else None

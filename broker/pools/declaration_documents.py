@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from broker.pools.declarations import Declaration, Declarations, Kind
+from broker.pools.declarations import Declaration, Declarations, PropertyType
 from broker.pools.literals import number_of, plain_text
 from broker.pools.resource_documents import WrongResources
 
@@ -69,7 +69,7 @@ def _declaration(value: object, path: str) -> Declaration:
     )
 
 
-def _kind(value: object, path: str) -> Kind:
+def _kind(value: object, path: str) -> PropertyType:
     match str(value).strip().lower():
         case "number":
             return "number"

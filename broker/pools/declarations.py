@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Literal
 
-Kind = Literal["number", "text"]
+PropertyType = Literal["number", "text"]
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,14 @@ class Declaration:
         choices: the only texts that are accepted; empty: any.
     """
 
-    kind: Kind | None = None
+    kind: PropertyType | None = None
     unit: str | None = None
     smallest: Decimal | None = None
     largest: Decimal | None = None
     choices: frozenset[str] = frozenset()
 
     @property
-    def effective_kind(self) -> Kind | None:
+    def effective_kind(self) -> PropertyType | None:
         """The kind: declared, else number if it has a limit, else text if it has choices."""
         if self.kind is not None:
             return self.kind

@@ -29,7 +29,6 @@ KINDS = ("missing", "no-common-value", "below", "resource-not-a-number")
 FIRST = 2
 _MISSING, _NO_COMMON_VALUE, _BELOW, _NOT_A_NUMBER = range(len(KINDS))
 _FITS = -1
-Tree = dict[str, dict[str, dict[str, str | None]]]
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def reason(pool: SubmitPool, code: int) -> str:
     return f"{KINDS[kind]}:{pool.requirements[number].name}"
 
 
-def judge(pools: Sequence[SubmitPool], resources: Resources) -> Eligibility:
+def match_pools(pools: Sequence[SubmitPool], resources: Resources) -> Eligibility:
     """All pools, of any VOs, at all queues, with reasons."""
     columns: dict[str, QueueColumns] = {}
     codes = np.zeros((len(pools), len(resources.queues)), np.int16)
@@ -144,17 +143,7 @@ def judge(pools: Sequence[SubmitPool], resources: Resources) -> Eligibility:
 
 def evaluate(pools: Sequence[SubmitPool], resources: Resources) -> Flags:
     """Which queues are eligible: shape (pools, queues), in the order of ``resources.queues``."""
-    return judge(pools, resources).eligible
-
-
-def get_eligible_nodes(pool: SubmitPool, resources: Resources) -> Tree:
-    """All queues as Site -> CE -> queue -> None where it is eligible, else the reason why it is not."""
-    answer = judge([pool], resources)
-    tree: Tree = {}
-    for name, code in zip(answer.queues, answer.codes[0].tolist(), strict=True):
-        words = None if code == ELIGIBLE else reason(pool, code)
-        tree.setdefault(name.site, {}).setdefault(name.ce, {})[name.queue] = words
-    return tree
+    return match_pools(pools, resources).eligible
 
 
 def _column(values: Sequence[tuple[int, ParameterValue]], count: int) -> Column:

@@ -6,6 +6,7 @@ concerns the job alone is kept. Source: DIRAC RFC 7, standard keywords.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -39,7 +40,10 @@ _NOT_HONOURED = {
     "Parameters": "submit each of the jobs",
     "SubmitPool": "it is worked out from the requirements",
 }
-KNOWN = (*_TEXTS, *_LISTS, *_NUMBERS, *_VOS, *_NOT_HONOURED, "Arguments", REQUIREMENTS)
+_OUTPUT, _SANDBOX = "OutputData", "OutputSandbox"
+#: Lists of files go to pilots between commas.
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,199}")
+KNOWN = (*_TEXTS, *_LISTS, *_NUMBERS, *_VOS, *_NOT_HONOURED, "Arguments", _OUTPUT, _SANDBOX, REQUIREMENTS)
 _BY_LOWER = {name.lower(): name for name in KNOWN}
 
 
@@ -62,6 +66,8 @@ class JobRequest:
         owner_group: the group of the owner.
         vo: virtual organisation that the description is written for, lower case.
         kept: everything else, by name; it decides nothing.
+        outputs: names of the files that it writes, in the order in which they were written.
+        keeps_log: whether what it prints is to be kept, in a log file.
     """
 
     executable: str
@@ -78,6 +84,8 @@ class JobRequest:
     owner_group: str | None = None
     vo: str | None = None
     kept: Mapping[str, Any] = field(default_factory=dict)
+    outputs: tuple[str, ...] = ()
+    keeps_log: bool = False
 
 
 def job_request(description: Section) -> JobRequest:
@@ -114,6 +122,8 @@ def job_request(description: Section) -> JobRequest:
         texts.get("OwnerGroup"),
         _vo(given),
         {one.name: plain_value(one.value) for one in description if one.name not in KNOWN},
+        _file_names(given[_OUTPUT]) if _OUTPUT in given else (),
+        _SANDBOX in given and bool(_file_names(given[_SANDBOX])),
     )
 
 
@@ -164,6 +174,19 @@ def _list(attribute: Attribute) -> tuple[str, ...]:
     if allows_all and attribute.name.startswith("Banned"):
         raise _bad(attribute, "ANY would ban every site")
     return () if allows_all else tuple(sorted(found))
+
+
+def _file_names(attribute: Attribute) -> tuple[str, ...]:
+    """Names of files in a list, or in one text between commas, each once; of an LFN with folders the last part."""
+    value = attribute.value
+    if isinstance(value, Section | NumberLiteral):
+        raise _bad(attribute, "the name of a file, or a list of names, is wanted")
+    members = value.split(",") if isinstance(value, str) else value
+    names = [str(one).strip().removeprefix("LFN:").rpartition("/")[2] for one in members if str(one).strip()]
+    for name in names:
+        if not _FILE_NAME.fullmatch(name):
+            raise _bad(attribute, "names of files are letters, digits, dot, underscore, plus and hyphen")
+    return tuple(dict.fromkeys(names))
 
 
 def _whole(attribute: Attribute, least: int, most: int) -> int:

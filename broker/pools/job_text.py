@@ -15,10 +15,10 @@ from broker.pools.json_tables import parse_json
 from broker.pools.literals import RawValue
 from broker.pools.problems import Place, RequirementRefused
 from broker.pools.requirement import SHOWN_NAME, SubmitPool
-from broker.pools.understanding import understand
+from broker.pools.resolve import resolve_requirements
 
-Kind = Literal["jdl", "cfg", "json"]
-KINDS: dict[str, Kind] = {".jdl": "jdl", ".cfg": "cfg", ".json": "json"}
+JobFormat = Literal["jdl", "cfg", "json"]
+KINDS: dict[str, JobFormat] = {".jdl": "jdl", ".cfg": "cfg", ".json": "json"}
 """The kind of a file, by the end of its name."""
 
 _BEFORE = re.compile(r"(?:[\s\ufeff]+|//[^\n]*|#[^\n]*|/\*(?s:.*?)\*/)*+")
@@ -46,14 +46,14 @@ class JobText:
             RequirementRefused: with name and place of the requirement.
         """
         try:
-            return understand(self.requirements or {}, vo, declarations)
+            return resolve_requirements(self.requirements or {}, vo, declarations)
         except RequirementRefused as refused:
             # names that are too long are cut where they are told
             places = (place for name, place in self.places.items() if name[:SHOWN_NAME] == refused.name)
             raise refused.at(next(places, None)) from refused
 
 
-def kind_of(text: str, suffix: str = "") -> Kind:
+def kind_of(text: str, suffix: str = "") -> JobFormat:
     """The kind of a file: by the end of its name, else by its first character."""
     known = KINDS.get(suffix.lower())
     if known is not None:
@@ -63,7 +63,7 @@ def kind_of(text: str, suffix: str = "") -> Kind:
     return "jdl" if first == "[" else "json" if first == "{" else "cfg"
 
 
-def read_job(text: str, kind: Kind) -> JobText:
+def read_job(text: str, kind: JobFormat) -> JobText:
     """The job in a text.
 
     Raises:

@@ -89,14 +89,7 @@ def pool_fits(pool: str | None, presented: Collection[str] | None, mapped: Colle
     return pool is None or pool in (mapped if mapped is not None else presented or ())
 
 
-def cputime_class(cputime_s: int | None) -> int:
-    """The class of a need of CPU time; 0 without one. What is beyond the last class is in it."""
-    if not cputime_s or cputime_s <= 0:
-        return 0
-    return next((bound for bound in CPUTIME_CLASSES_S if bound >= cputime_s), CPUTIME_CLASSES_S[-1])
-
-
-def judge(queues: TaskQueueTable, pilot: Pilot, panda_queue: str, mapped: Collection[str]) -> Ints:
+def match_task_queues(queues: TaskQueueTable, pilot: Pilot, panda_queue: str, mapped: Collection[str]) -> Ints:
     """For each task queue MATCHES, or the index in FIELDS of the first field that does not fit.
 
     A task queue whose class of CPU time holds jobs that fit and jobs that do not matches: each job is asked when it is

@@ -55,8 +55,8 @@ def document_of(queues: Iterable[tuple[str, str | None, Mapping[str, Any]]]) -> 
 def _parameters(data: Mapping[str, Any]) -> dict[str, Any]:
     free = data.get("params")
     found = dict(free) if isinstance(free, dict) else {}
-    figures = {parameter: data.get(key) for parameter, key in FIGURES.items()}
-    return {key: _value(value) for key, value in (found | figures).items() if _value(value) not in (None, "", [])}
+    stats = {parameter: data.get(key) for parameter, key in FIGURES.items()}
+    return {key: _value(value) for key, value in (found | stats).items() if _value(value) not in (None, "", [])}
 
 
 def _value(value: Any) -> Any:

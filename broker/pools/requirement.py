@@ -62,7 +62,7 @@ class Requirement:
 
 @dataclass(frozen=True)
 class SubmitPool:
-    """A set of requirements of one VO; made by ``pool_of``, ``understand`` or ``parse_canonical``.
+    """A set of requirements of one VO; made by ``pool_of``, ``resolve_requirements`` or ``parse_canonical``.
 
     Attributes:
         vo: virtual organisation, lower case; part of the identity, as sections for a VO select other queues.

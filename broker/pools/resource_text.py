@@ -21,8 +21,8 @@ from broker.pools.resource_documents import Finding, WrongResources, resources_o
 from broker.pools.resources import Resources
 from broker.pools.yaml_tables import yaml_tables
 
-Kind = Literal["json", "yaml", "cfg"]
-KINDS: dict[str, Kind] = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".cfg": "cfg"}
+ResourceFormat = Literal["json", "yaml", "cfg"]
+KINDS: dict[str, ResourceFormat] = {".json": "json", ".yaml": "yaml", ".yml": "yaml", ".cfg": "cfg"}
 _JSON_DEPTH = 16
 _BRACE_LINE = re.compile(r"^[ \t]*[^\s:#]*[ \t]*\{[ \t]*\r?$", re.MULTILINE)
 _INNER = {"CEs": "ces", "Queues": "queues", "VOs": "vo_params"}
@@ -72,7 +72,7 @@ def _file(sites: object, declared: Declarations | None) -> ResourceFile:
     return ResourceFile(resources, declared, findings)
 
 
-def _kind(text: str) -> Kind:
+def _kind(text: str) -> ResourceFormat:
     start = text.lstrip("\ufeff \t\r\n")[:1]
     return "json" if start == "{" else "cfg" if _BRACE_LINE.search(text) else "yaml"
 

@@ -1,28 +1,35 @@
 """What a rule is: the contract between the rules, inside this tree or out of it, and the engine that runs them.
 
-A rule gets the chunks as columns of shape (T, 1), the candidates as columns of shape (1, Q), the facts of both, and the
-tuning. It answers with an array that broadcasts to (T, Q). It reads no clock, no database and no key that it did not
-declare. See ``docs/how-to/add-a-rule.md``.
+A rule gets :class:`Pairs`: the chunks as columns of shape (T, 1), the candidates as columns of shape (1, Q), the facts
+of both, and the tuning. It answers with an array that broadcasts to (T, Q). It reads no clock, no database and no key
+that it did not declare. See ``docs/how-to/add-a-rule.md``.
+
+A rule is generic in the pairs that it judges, so that a type checker refuses a rule of analysis, which reads facts that
+only the analysis brokerage gathers, in the list of production; the chain refuses it when the process starts.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict
 
-from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Kind, Observation, UnknownPolicy
+from broker.domain.analysis import AnalysisFacts
+from broker.domain.arrays import Bools, Floats, Ints
+from broker.domain.decisions import Observation, Persistence, UnknownPolicy
 from broker.domain.facts import JobFacts
 from broker.domain.grid import NucleusTable
 from broker.domain.queues import QueueTable
 from broker.domain.task_facts import TaskFacts
 from broker.domain.task_work import AssigningTable
 from broker.domain.work import WorkTable
+from broker.snapshot.snapshot import Snapshot
 
 
 class TuningView(Protocol):
@@ -34,6 +41,10 @@ class TuningView(Protocol):
 
     def flag(self, key: str) -> bool:
         """The value of a boolean key, or its default."""
+        ...
+
+    def is_set(self, key: str) -> bool:
+        """Whether an operator has set the key, so that its value is not the default."""
         ...
 
     def text(self, key: str) -> str | None:
@@ -49,7 +60,132 @@ class TuningView(Protocol):
         ...
 
 
-class Rule(ABC):
+ChunksT_co = TypeVar("ChunksT_co", covariant=True)
+CandidatesT_co = TypeVar("CandidatesT_co", covariant=True)
+FactsT_co = TypeVar("FactsT_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class Pairs(Generic[ChunksT_co, CandidatesT_co, FactsT_co]):
+    """T pieces of work against Q candidates, as a rule sees them.
+
+    Attributes:
+        chunks: columns of shape (T, 1).
+        candidates: columns of shape (1, Q).
+        facts: of both, see the classes of facts in :mod:`broker.domain`.
+        tuning: the gdpconfig values that the rule declares.
+        rows: (T,) positions of the chunks in the work of the cycle.
+        positions: (Q,) positions of the candidates in the table of the snapshot.
+        prepared: what :meth:`Rule.prepare` of this rule, and of those that it names in ``reads``, made for the cycle.
+    """
+
+    rejects_for_good: ClassVar[bool] = False
+    """Whether a rejected candidate is gone for the rules that follow, whatever the kind of the rejection."""
+
+    chunks: ChunksT_co
+    candidates: CandidatesT_co
+    facts: FactsT_co
+    tuning: TuningView
+    rows: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    positions: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    prepared: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class JobPairs(Pairs[WorkTable, QueueTable, JobFacts]):
+    """Input chunks against pseudo-queues."""
+
+    facts: JobFacts
+
+
+@dataclass(frozen=True)
+class AnalysisPairs(JobPairs):
+    """Input chunks of analysis tasks against pseudo-queues."""
+
+    facts: AnalysisFacts
+
+
+@dataclass(frozen=True)
+class TaskPairs(Pairs[AssigningTable, NucleusTable, TaskFacts]):
+    """Tasks against nuclei. A nucleus that is rejected is gone."""
+
+    rejects_for_good: ClassVar[bool] = True
+
+    @property
+    def tasks(self) -> AssigningTable:
+        """Columns of shape (T, 1)."""
+        return self.chunks
+
+    @property
+    def nuclei(self) -> NucleusTable:
+        """Columns of shape (1, N)."""
+        return self.candidates
+
+
+AnyPairs = Pairs[Any, Any, Any]
+PairsT_contra = TypeVar("PairsT_contra", bound=AnyPairs, contravariant=True)
+
+
+class Options(BaseModel):
+    """What a profile may choose of a rule or step: each field has the default of the profile ``seed``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+ConfigurableT = TypeVar("ConfigurableT", bound="Configurable")
+
+
+class Configurable:
+    """A rule, or a step that is no rule, with options that a profile may choose.
+
+    Attributes:
+        options: typed by the class; a class that has options declares them with their defaults.
+        because: why the profile chose other than the defaults; empty without such a choice.
+    """
+
+    options: Options = Options()
+    because: str = ""
+
+    def configured(self: ConfigurableT, given: Mapping[str, Any], because: str = "") -> ConfigurableT:
+        """A copy with other options.
+
+        Args:
+            given: values by the name of the option; the others stay.
+            because: the reason.
+
+        Raises:
+            pydantic.ValidationError: an option that there is not, or a value of another type.
+        """
+        made = copy(self)
+        made.options = type(self.options).model_validate({**self.options.model_dump(), **given})
+        made.because = because or self.because
+        return made
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The options that differ from their defaults, by name."""
+        defaults = type(self.options)()
+        return {name: value for name, value in self.options.model_dump().items() if value != getattr(defaults, name)}
+
+
+class Step(Configurable):
+    """A part of a brokerage that is no rule: it makes facts or candidates, which the rules then judge.
+
+    Attributes:
+        name: as profiles call it.
+        title: one line for operators.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    sources: ClassVar[tuple[str, ...]] = ()
+
+    def needed_sources(self) -> tuple[str, ...]:
+        """Sources of snapshots that are read for the step by these options."""
+        return self.sources
+
+
+class Rule(Configurable, ABC):
     """What every rule declares.
 
     Attributes:
@@ -61,6 +197,8 @@ class Rule(ABC):
             not call the rule: ``unknown_policy`` says what happens to the candidates, and the decision says so.
         after_temporary: the rule is asked only about candidates that no rule before it has skipped for now.
         provenance: the public document and section that the rule follows.
+        reads: names of other rules of the chain whose :meth:`prepare` it may read, too.
+        judges: the pairs that it judges; taken from the class that it is derived from.
     """
 
     name: ClassVar[str]
@@ -71,60 +209,99 @@ class Rule(ABC):
     unknown_policy: ClassVar[UnknownPolicy] = "reject"
     after_temporary: ClassVar[bool] = False
     provenance: ClassVar[str] = "ATLAS Production Job Brokerage"
+    reads: ClassVar[tuple[str, ...]] = ()
+    judges: ClassVar[type[AnyPairs]] = JobPairs
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Note which pairs the rule judges: ``Filter[AnalysisPairs]`` judges those of analysis."""
+        super().__init_subclass__(**options)
+        for base in cls.__dict__.get("__orig_bases__", ()):
+            for argument in get_args(base):
+                if isinstance(argument, type) and issubclass(argument, Pairs):
+                    cls.judges = argument
+
+    def prepare(self, snapshot: Snapshot, work: Any, tuning: TuningView) -> Any:
+        """Facts of the rule's own, worked out once a cycle; ``pairs.prepared[name]`` has them. None without any.
+
+        Args:
+            snapshot: the grid, with the sources of other distributions in ``snapshot.offered``.
+            work: of the cycle, all chunks or tasks of one VO; ``pairs.rows`` are positions in it.
+            tuning: the gdpconfig values that the rule declares.
+        """
+        return None
+
+    def needs(self, tuning: TuningView) -> tuple[str, ...]:
+        """Those of ``sources`` without which the rule cannot judge by this tuning: all, unless it says otherwise."""
+        return self.sources
 
 
-class Filter(Rule):
+class Filter(Rule, Generic[PairsT_contra]):
     """A rule that keeps or rejects candidates.
 
     ``kind`` is ``persistent`` when only a change of the task, the queue or the tuning clears the rejection,
     ``temporary`` when it may clear by itself.
     """
 
-    kind: ClassVar[Kind] = "persistent"
+    kind: ClassVar[Persistence] = "persistent"
 
-    def applies(self, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Bools | None:
+    def applies(self, pairs: PairsT_contra) -> Bools | None:
         """(T, 1): the chunks that the rule looks at; None for all. The others pass without any work."""
         return None
 
     @abstractmethod
-    def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools:
+    def keep(self, pairs: PairsT_contra) -> Bools:
         """Broadcastable to (T, Q): True where the candidate passes."""
 
-    def unknown(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools | None:
+    def unknown(self, pairs: PairsT_contra) -> Bools | None:
         """Broadcastable to (T, Q): True where an input of the rule is missing; None when that cannot be."""
         return None
 
     @abstractmethod
-    def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
-        """The value seen and the limit, for exactly one chunk and one candidate (all arrays of shape (1, 1))."""
+    def observe(self, pairs: PairsT_contra) -> Observation:
+        """The value and the limit, for exactly one chunk and one candidate (all arrays of shape (1, 1))."""
 
 
-class GroupFilter(Rule):
+class GroupFilter(Rule, Generic[PairsT_contra]):
     """A filter that judges a candidate by what the other candidates of the chunk offer."""
 
-    kind: ClassVar[Kind] = "persistent"
+    kind: ClassVar[Persistence] = "persistent"
 
-    def applies(self, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Bools | None:
+    def applies(self, pairs: PairsT_contra) -> Bools | None:
         """(T, 1): the chunks that the rule looks at; None for all."""
         return None
 
     @abstractmethod
-    def keep_among(
-        self, alive: Bools, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView
-    ) -> Bools:
+    def keep_among(self, alive: Bools, pairs: PairsT_contra) -> Bools:
         """(T, Q): True where the candidate passes, given those that no rule has rejected for good so far."""
 
     @abstractmethod
-    def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
-        """The value seen and the limit, for exactly one chunk and one candidate (all arrays of shape (1, 1))."""
+    def observe(self, pairs: PairsT_contra) -> Observation:
+        """The value and the limit, for exactly one chunk and one candidate (all arrays of shape (1, 1))."""
 
 
-class Weight(Rule):
+class Weight(Rule, Generic[PairsT_contra]):
     """A factor of the weight that does not move within a cycle. Its code is the name under which it is stored."""
 
     @abstractmethod
-    def factor(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Floats:
+    def factor(self, pairs: PairsT_contra) -> Floats:
         """Broadcastable to (T, Q): the factor, finite and not negative."""
+
+
+@dataclass(frozen=True)
+class LoadDetails:
+    """Figures of candidates that only some options of rules read; shapes as in :class:`Load`.
+
+    ``typed_*`` are jobs of the resource types that the task has at the queue, ``typed_known`` whether any was counted.
+    """
+
+    real_running: Floats  # running jobs of the tag, with nothing that stands in for them
+    all_running: Floats  # of all shares
+    is_ucore: Bools
+    one_nucleus_queue: Bools  # the chunk asks for the nucleus alone
+    typed_running: Floats
+    typed_queued: Floats  # defined, activated and starting
+    typed_assigned: Floats
+    typed_known: Bools
 
 
 @dataclass(frozen=True)
@@ -143,8 +320,10 @@ class Load:
     all_local: Bools
     queue_limit: Floats  # NQUEUELIMITSITE of the chunk's share
     min_weight: Floats  # MIN_WEIGHT of the chunk's label and share
-    express: Bools
+    urgent: Bools
     bootstrap_allowed: Bools  # priority at or below MAX_PRIO_TO_BOOTSTRAP, not merging, not express
+    details: LoadDetails | None = None
+    preferred: Bools | None = None  # candidates that go before the others, whatever they weigh
 
     @cached_property
     def bootstrap(self) -> Bools:
@@ -164,10 +343,15 @@ class LoadWeight(Rule):
 class LoadCut(Rule):
     """A filter on the load of a candidate and its weight, applied after weighing and not remembered between cycles.
 
-    ``spares_bootstrap``: a candidate that has no jobs at all is not measured by this rule.
+    ``exempts_bootstrap``: a candidate that has no jobs at all is not measured by this rule.
     """
 
-    spares_bootstrap: ClassVar[bool] = False
+    exempts_bootstrap: ClassVar[bool] = False
+
+    @property
+    def reads_details(self) -> bool:
+        """Whether the rule, by its options, reads ``load.details``, which are worked out for nobody else."""
+        return False
 
     @abstractmethod
     def keep(self, load: Load, weight: Floats) -> Bools:
@@ -178,69 +362,23 @@ class LoadCut(Rule):
         """The value seen and the limit, for one chunk and one candidate (arrays of one element)."""
 
 
-class NucleusFilter(Rule):
-    """A rule of the task brokerage that keeps or rejects nuclei for tasks.
+class GroupCut(LoadCut):
+    """A cut that judges a candidate by what the others have."""
 
-    A nucleus that is rejected is gone, whatever the kind: ``kind`` only says whether the reason may clear by itself.
-    """
-
-    kind: ClassVar[Kind] = "persistent"
-    provenance: ClassVar[str] = "ATLAS Production Task Brokerage"
-
-    def applies(self, tasks: AssigningTable, facts: TaskFacts, tuning: TuningView) -> Bools | None:
-        """(T, 1): the tasks that the rule looks at; None for all."""
-        return None
+    def keep(self, load: Load, weight: Floats) -> Bools:
+        """As if no other cut had taken anything."""
+        return self.keep_among(np.ones(np.shape(weight), dtype=np.bool_), load, weight)
 
     @abstractmethod
-    def keep(self, tasks: AssigningTable, nuclei: NucleusTable, facts: TaskFacts, tuning: TuningView) -> Bools:
-        """Broadcastable to (T, N): True where the nucleus passes."""
-
-    def unknown(
-        self, tasks: AssigningTable, nuclei: NucleusTable, facts: TaskFacts, tuning: TuningView
-    ) -> Bools | None:
-        """Broadcastable to (T, N): True where an input of the rule is missing; None when that cannot be."""
-        return None
-
-    @abstractmethod
-    def observe(self, tasks: AssigningTable, nuclei: NucleusTable, facts: TaskFacts, tuning: TuningView) -> Observation:
-        """The value seen and the limit, for exactly one task and one nucleus (all arrays of shape (1, 1))."""
-
-
-class NucleusGroupFilter(Rule):
-    """A filter of the task brokerage that judges a nucleus by what the others that are left offer."""
-
-    kind: ClassVar[Kind] = "persistent"
-    provenance: ClassVar[str] = "ATLAS Production Task Brokerage"
-
-    def applies(self, tasks: AssigningTable, facts: TaskFacts, tuning: TuningView) -> Bools | None:
-        """(T, 1): the tasks that the rule looks at; None for all."""
-        return None
-
-    @abstractmethod
-    def keep_among(
-        self, alive: Bools, tasks: AssigningTable, nuclei: NucleusTable, facts: TaskFacts, tuning: TuningView
-    ) -> Bools:
-        """(T, N): True where the nucleus passes, given those that no rule has rejected so far."""
-
-    @abstractmethod
-    def observe(self, tasks: AssigningTable, nuclei: NucleusTable, facts: TaskFacts, tuning: TuningView) -> Observation:
-        """The value seen and the limit, for exactly one task and one nucleus (all arrays of shape (1, 1))."""
-
-
-class NucleusWeight(Rule):
-    """A factor of the weight of a nucleus that does not move within a cycle."""
-
-    provenance: ClassVar[str] = "ATLAS Production Task Brokerage"
-
-    @abstractmethod
-    def factor(self, tasks: AssigningTable, nuclei: NucleusTable, facts: TaskFacts, tuning: TuningView) -> Floats:
-        """Broadcastable to (T, N): the factor, finite and not negative."""
+    def keep_among(self, alive: Bools, load: Load, weight: Floats) -> Bools:
+        """Same shape as ``weight``: True where the candidate passes, given those that no cut has taken so far."""
 
 
 class NucleusLoadWeight(Rule):
     """A factor of the weight of a nucleus that moves with the tasks that the cycle has placed."""
 
     provenance: ClassVar[str] = "ATLAS Production Task Brokerage"
+    judges: ClassVar[type[AnyPairs]] = TaskPairs
 
     @abstractmethod
     def factor(self, remaining_work_hs06s: Floats) -> Floats:

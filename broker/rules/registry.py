@@ -14,17 +14,14 @@ from broker.rules.contract import (
     GroupFilter,
     LoadCut,
     LoadWeight,
-    NucleusFilter,
-    NucleusGroupFilter,
     NucleusLoadWeight,
-    NucleusWeight,
     Rule,
     Weight,
 )
 
 GROUP = "broker.rules"
 JOB_KINDS = (Filter, GroupFilter, Weight, LoadWeight, LoadCut)
-NUCLEUS_KINDS = (NucleusFilter, NucleusGroupFilter, NucleusWeight, NucleusLoadWeight)
+NUCLEUS_KINDS = (Filter, GroupFilter, Weight, NucleusLoadWeight)
 
 RuleT = TypeVar("RuleT", bound=Rule)
 
@@ -48,7 +45,7 @@ def load_rule(name: str, offered: dict[str, EntryPoint]) -> Rule:
     if point is None:
         known = ", ".join(sorted(offered)) or "none"
         raise RuleError(
-            f"rule {name}: no installed distribution offers it (offered: {known}); install it or mend the profile"
+            f"rule {name}: no installed distribution offers it (offered: {known}); install it or fix the profile"
         )
     try:
         rule = point.load()()
@@ -57,7 +54,7 @@ def load_rule(name: str, offered: dict[str, EntryPoint]) -> Rule:
     if not isinstance(rule, JOB_KINDS + NUCLEUS_KINDS):
         raise RuleError(
             f"rule {name}: {point.value} is no Filter, GroupFilter, Weight, LoadWeight or LoadCut, "
-            "nor a NucleusFilter, NucleusGroupFilter, NucleusWeight or NucleusLoadWeight"
+            "nor a Filter, GroupFilter, Weight or NucleusLoadWeight"
         )
     missing = [attribute for attribute in ("name", "code", "title") if not getattr(rule, attribute, None)]
     if missing or rule.name != name:

@@ -12,12 +12,14 @@ import numpy as np
 from broker.domain.analysis import AnalysisGrid
 from broker.domain.arrays import Floats, Ints, codes_of, frozen
 from broker.domain.grid import StorageTable
-from broker.domain.work import LeftOut
+from broker.domain.work import DroppedRow
 from broker.snapshot import build_jobs as jobs
 from broker.snapshot import build_queues as queues
 from broker.snapshot.build_analysis import build_analysis
 from broker.snapshot.build_features import build_features
 from broker.snapshot.build_links import build_links
+from broker.snapshot.build_offered import with_outside_sources
+from broker.snapshot.build_pins import PINS, pins_in_force, unknown_queues
 from broker.snapshot.build_pools import build_pools
 from broker.snapshot.build_storages import build_relations, build_storages, storage_sharing
 from broker.snapshot.raw import RawSource
@@ -31,36 +33,37 @@ def build_snapshot(
 ) -> Snapshot:
     """The snapshot made from ``sources`` (by name; one that is not there counts as empty).
 
-    A row that cannot be used is left out, with its reason in ``left_out``; nothing here raises for the content of a
+    A row that cannot be used is left out, with its reason in ``dropped_rows``; nothing here raises for the content of a
     row.
     """
     raw = {name: sources.get(name, RawSource(name, {})) for name in SOURCES}
     now_s = taken_at.timestamp()
-    left_out: list[LeftOut] = []
-    records = queues.read_queues(raw["queues"], left_out)
-    kinds = queues.read_resource_types(raw["resource_types"], left_out)
-    site_of_queue, sites = queues.read_sites(raw["queues"], left_out)
+    dropped_rows: list[DroppedRow] = []
+    records = queues.read_queues(raw["queues"], dropped_rows, pins_in_force(raw[PINS], now_s, dropped_rows))
+    kinds = queues.read_resource_types(raw["resource_types"], dropped_rows)
+    site_of_queue, sites = queues.read_sites(raw["queues"], dropped_rows)
     unified = {record.name: index for index, record in enumerate(records)}
-    storages = build_storages(raw["storages"], left_out)
-    relations = build_relations(raw["storages"], unified, storages, left_out)
+    unknown_queues(raw[PINS], unified, dropped_rows)
+    storages = build_storages(raw["storages"], dropped_rows)
+    relations = build_relations(raw["storages"], unified, storages, dropped_rows)
     outputs = queues.default_outputs(relations, len(records))
     nuclei = queues.build_nuclei(records, site_of_queue, sites, outputs)
     nucleus_index = {str(name): index for index, name in enumerate(nuclei.name)}
-    links = build_links(raw["links"], now_s, list(nucleus_index), left_out)
-    special = jobs.resource_work_queues(raw["work_queues"], left_out)
-    counts, average_diskio = jobs.build_jobs(raw["jobs"], unified, nucleus_index, special, left_out)
-    activity = _activity(raw, unified, now_s, average_diskio, left_out)
+    links = build_links(raw["links"], now_s, list(nucleus_index), dropped_rows)
+    special = jobs.resource_work_queues(raw["work_queues"], dropped_rows)
+    counts, average_diskio = jobs.build_jobs(raw["jobs"], unified, nucleus_index, special, dropped_rows)
+    activity = _activity(raw, unified, now_s, average_diskio, dropped_rows)
     table = queues.build_unified(records, site_of_queue, activity)
-    features = build_features(raw["features"], unified, left_out)
+    features = build_features(raw["features"], unified, dropped_rows)
     output_sites = _storage_sites(outputs, storages, list(links.sites))
-    nucleus_of_unified = codes_of(table.atlas_site, list(nucleus_index))
-    analysis = build_analysis(raw, unified, now_s, left_out) if "user_jobs" in sources else AnalysisGrid()
+    of_queues = (codes_of(table.atlas_site, list(nucleus_index)), outputs, output_sites, features.shutdown_s)
+    analysis = build_analysis(raw, unified, now_s, dropped_rows) if "user_jobs" in sources else AnalysisGrid()
     snapshot = Snapshot(
         id=identifier,
         taken_at=taken_at,
-        queues=queues.build_candidates(records, kinds, nucleus_of_unified, outputs, output_sites, features.shutdown_s),
+        **queues.tables_of_candidates(records, kinds, *of_queues),
         unified=table,
-        slots=jobs.build_slots(raw["slots"], unified, now_s, left_out),
+        slots=jobs.build_slots(raw["slots"], unified, now_s, dropped_rows),
         storages=storages,
         relations=relations,
         nuclei=nuclei,
@@ -68,13 +71,13 @@ def build_snapshot(
         jobs=counts,
         shares_storage=storage_sharing(table, relations, outputs, nuclei),
         features=features,
-        pools=build_pools(raw["pools"], unified, left_out),
-        states=tuple(_with_left_out(state, left_out) for state in states),
-        left_out=tuple(left_out),
+        pools=build_pools(raw["pools"], unified, dropped_rows),
+        states=tuple(_with_dropped_rows(state, dropped_rows) for state in states),
+        dropped_rows=tuple(dropped_rows),
         analysis=analysis,
     )
     _freeze(snapshot)
-    return snapshot
+    return with_outside_sources(snapshot, sources)
 
 
 def _activity(
@@ -82,26 +85,26 @@ def _activity(
     unified: dict[str, int],
     now_s: float,
     average_diskio: Floats,
-    left_out: list[LeftOut],
+    dropped_rows: list[DroppedRow],
 ) -> queues.QueueActivity:
     """What is measured and published of the unified queues outside CRIC's queue rows."""
-    n_pilots, laststart = jobs.build_pilots(raw["pilots"], unified, left_out)
-    software, container_sources = build_software(raw["software"], unified, left_out)
+    n_pilots, laststart = jobs.build_pilots(raw["pilots"], unified, dropped_rows)
+    software, container_sources = build_software(raw["software"], unified, dropped_rows)
     return queues.QueueActivity(
         n_pilots=n_pilots,
         laststart_s=laststart,
-        n_workers=jobs.build_workers(raw["workers"], unified, now_s, left_out),
+        n_workers=jobs.build_workers(raw["workers"], unified, now_s, dropped_rows),
         average_diskio_kbps=average_diskio,
         software=software,
         container_sources=container_sources,
-        cpu_levels=jobs.build_cpu_levels(raw["worker_nodes"], unified, left_out),
+        cpu_levels=jobs.build_cpu_levels(raw["worker_nodes"], unified, dropped_rows),
         gpus=build_gpus(raw["gpus"], unified),
     )
 
 
-def _with_left_out(state: SourceState, left_out: list[LeftOut]) -> SourceState:
-    count = sum(entry.source == state.name and entry.code != "defaulted" for entry in left_out)
-    return dataclasses.replace(state, left_out=count)
+def _with_dropped_rows(state: SourceState, dropped_rows: list[DroppedRow]) -> SourceState:
+    count = sum(entry.source == state.name and entry.code != "defaulted" for entry in dropped_rows)
+    return dataclasses.replace(state, dropped_rows=count)
 
 
 def _freeze(table: Any) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from broker.domain.analysis import AnalysisGrid, OwnerJobs, QuotaLine, UserQueue
 from broker.domain.arrays import Floats, Ints
-from broker.domain.work import LeftOut
+from broker.domain.work import DroppedRow
 from broker.snapshot.build_classes import MAX_METRIC_CHARACTERS
 from broker.snapshot.raw import RawSource
 from broker.snapshot.readings import BadValueError, json_object, name, not_negative, number, seconds, text
@@ -27,21 +27,21 @@ QUEUED_STATUSES = frozenset({"defined", "assigned", "activated", "starting"})
 
 
 def build_analysis(
-    raw: Mapping[str, RawSource], unified: dict[str, int], now_s: float, left_out: list[LeftOut]
+    raw: Mapping[str, RawSource], unified: dict[str, int], now_s: float, dropped_rows: list[DroppedRow]
 ) -> AnalysisGrid:
     """The figures; rows that are too old or cannot be used are left out."""
     empty = RawSource("", {})
     jobs = _UserJobs(unified)
     for row in raw.get("user_jobs", empty).rows("user_job_counts").records():
-        _guarded(jobs.add, row, "user_jobs", str(row["produsername"]), left_out)
+        _guarded(jobs.add, row, "user_jobs", str(row["produsername"]), dropped_rows)
     starts = np.zeros(len(unified))
     for row in raw.get("user_jobs", empty).rows("job_starts").records():
         if row["computingsite"] in unified:
             starts[unified[row["computingsite"]]] += not_negative(row["njobs"], "njobs")
     metrics = _Metrics(unified, now_s)
     for row in raw.get("metrics", empty).rows("metrics").records():
-        _guarded(metrics.add, row, "metrics", f"{row['metric']} {row['computingsite'] or row['gshare']}", left_out)
-    quotas, full = _quotas(raw.get("quota", empty), left_out)
+        _guarded(metrics.add, row, "metrics", f"{row['metric']} {row['computingsite'] or row['gshare']}", dropped_rows)
+    quotas, full = _quotas(raw.get("quota", empty), dropped_rows)
     return AnalysisGrid(
         starts=starts,
         users=jobs.users(),
@@ -60,15 +60,15 @@ def build_analysis(
     )
 
 
-def _guarded(add: Any, row: dict[str, Any], source: str, identifier: str, left_out: list[LeftOut]) -> None:
+def _guarded(add: Any, row: dict[str, Any], source: str, identifier: str, dropped_rows: list[DroppedRow]) -> None:
     try:
         add(row)
     except BadValueError as bad:
-        left_out.append(LeftOut(source, identifier[:80], bad.code, str(bad)))
+        dropped_rows.append(DroppedRow(source, identifier[:80], bad.code, str(bad)))
 
 
 def _owners(found: Mapping[str, list[float]]) -> dict[str, OwnerJobs]:
-    return {owner: OwnerJobs(*figures) for owner, figures in found.items()}
+    return {owner: OwnerJobs(*stats) for owner, stats in found.items()}
 
 
 class _UserJobs:
@@ -89,12 +89,12 @@ class _UserJobs:
         numbers = {key: not_negative(row[key], key) for key in keys}
         counted = {key: 0.0 if math.isnan(value) else value for key, value in numbers.items()}
         waiting = counted["queued_jobs"] + counted["throttled_jobs"]
-        figures = (counted["running_jobs"], waiting, counted["running_cores"], counted["queued_cores"])
+        stats = (counted["running_jobs"], waiting, counted["running_cores"], counted["queued_cores"])
         if group:
-            _add(self.of_group, group, figures)
+            _add(self.of_group, group, stats)
         # PanDA looks at the group of a job only once it is active
         if user and (not group or row["is_defined"]):
-            _add(self.of_user, user, figures)
+            _add(self.of_user, user, stats)
         queue = self._unified.get(row["computingsite"])
         if queue is None:
             return
@@ -123,15 +123,15 @@ class _UserJobs:
         return {key: _user_queue(queues) for key, queues in self._at.items()}
 
 
-def _add(totals: dict[str, list[float]], owner: str, figures: tuple[float, ...]) -> None:
-    own = totals.setdefault(owner, [0.0] * len(figures))
-    for index, value in enumerate(figures):
+def _add(totals: dict[str, list[float]], owner: str, stats: tuple[float, ...]) -> None:
+    own = totals.setdefault(owner, [0.0] * len(stats))
+    for index, value in enumerate(stats):
         own[index] += value
 
 
 def _user_queue(queues: Mapping[int, list[float]]) -> UserQueue:
-    figures = np.array(list(queues.values()), dtype=np.float64).reshape(-1, 2)
-    return UserQueue(np.array(list(queues), dtype=np.int64), figures[:, 0], figures[:, 1])
+    stats = np.array(list(queues.values()), dtype=np.float64).reshape(-1, 2)
+    return UserQueue(np.array(list(queues), dtype=np.int64), stats[:, 0], stats[:, 1])
 
 
 def _by_type(source: RawSource, unified: dict[str, int]) -> dict[tuple[str, str], Floats]:
@@ -190,24 +190,26 @@ class _Metrics:
 
 
 def _quotas(
-    source: RawSource, left_out: list[LeftOut]
+    source: RawSource, dropped_rows: list[DroppedRow]
 ) -> tuple[dict[str, tuple[QuotaLine, ...]], dict[str, frozenset[str]]]:
     lines: dict[str, tuple[QuotaLine, ...]] = {}
-    for account, line in _lines(source, "rucio_account_usage", "rse_expression", left_out):
+    for account, line in _lines(source, "rucio_account_usage", "rse_expression", dropped_rows):
         lines[account] = (*lines.get(account, ()), line)
     full: dict[str, frozenset[str]] = {}
-    for account, line in _lines(source, "rucio_local_usage", "rse", left_out):
+    for account, line in _lines(source, "rucio_local_usage", "rse", dropped_rows):
         if line.used_bytes >= line.limit_bytes > 0:
             full[account] = full.get(account, frozenset()) | {line.place}
     return lines, full
 
 
-def _lines(source: RawSource, table: str, place: str, left_out: list[LeftOut]) -> Iterator[tuple[str, QuotaLine]]:
+def _lines(
+    source: RawSource, table: str, place: str, dropped_rows: list[DroppedRow]
+) -> Iterator[tuple[str, QuotaLine]]:
     for row in source.rows(table).records():
         try:
             account, where = name(row["account"], "account"), name(row[place], place)
             used, limit = number(row["bytes"], "bytes"), number(row["bytes_limit"], "bytes_limit")
         except BadValueError as bad:
-            left_out.append(LeftOut("quota", str(row["account"])[:80], bad.code, str(bad)))
+            dropped_rows.append(DroppedRow("quota", str(row["account"])[:80], bad.code, str(bad)))
             continue
         yield account, QuotaLine(where, 0.0 if math.isnan(used) else used, 0.0 if math.isnan(limit) else limit)

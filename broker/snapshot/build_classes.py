@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from broker.domain.classification import GRID, QueueAbout
-from broker.domain.work import LeftOut
+from broker.domain.work import DroppedRow
 from broker.snapshot.readings import BadValueError, json_object, lenient_number, name, number, seconds, text
 
 #: Characters of one document of a metric: that of users holds an entry for each of them.
@@ -19,7 +19,7 @@ MAX_METRIC_CHARACTERS = 64_000_000
 Row = Mapping[str, Any]
 
 
-def queues_about(rows: Iterable[Row], left_out: list[LeftOut]) -> dict[str, QueueAbout]:
+def queues_about(rows: Iterable[Row], dropped_rows: list[DroppedRow]) -> dict[str, QueueAbout]:
     """From ``schedconfig_json`` (``panda_queue``, ``data`` as text), by name: the nickname, else that of the row."""
     found: dict[str, QueueAbout] = {}
     for row in rows:
@@ -30,7 +30,7 @@ def queues_about(rows: Iterable[Row], left_out: list[LeftOut]) -> dict[str, Queu
             kind = text(data.get("resource_type"), "resource_type") or GRID
             workflow = text(data.get("workflow"), "workflow")
         except BadValueError as bad:
-            left_out.append(LeftOut("queues", str(row["panda_queue"])[:80], bad.code, str(bad)))
+            dropped_rows.append(DroppedRow("queues", str(row["panda_queue"])[:80], bad.code, str(bad)))
             continue
         corepower = lenient_number(data.get("corepower"), "corepower", math.nan, [])
         # a second row of the same name is left out, as in the snapshot
@@ -39,7 +39,7 @@ def queues_about(rows: Iterable[Row], left_out: list[LeftOut]) -> dict[str, Queu
 
 
 def known_sites(
-    rows: Iterable[Row], now_s: float, limit_s: float, left_out: list[LeftOut]
+    rows: Iterable[Row], now_s: float, limit_s: float, dropped_rows: list[DroppedRow]
 ) -> dict[str, tuple[int, str]]:
     """Class and kind of resource of each queue, from rows of ``analy_site_eval`` up to ``limit_s`` old."""
     found: dict[str, tuple[int, str]] = {}
@@ -55,13 +55,13 @@ def known_sites(
                 raise BadValueError("no_class", "class", document.get("class"))
             kind = text(document.get("resource_type"), "resource_type") or GRID
         except BadValueError as bad:
-            left_out.append(LeftOut("metrics", str(row["computingsite"])[:80], bad.code, str(bad)))
+            dropped_rows.append(DroppedRow("metrics", str(row["computingsite"])[:80], bad.code, str(bad)))
             continue
         found[queue] = (int(site_class), kind)
     return found
 
 
-def share_values(rows: Iterable[Row], left_out: list[LeftOut]) -> list[tuple[str, float, str | None]]:
+def share_values(rows: Iterable[Row], dropped_rows: list[DroppedRow]) -> list[tuple[str, float, str | None]]:
     """Name, percentage of the parent, and parent of each share; a share without a percentage has none of it."""
     found = []
     for row in rows:
@@ -72,7 +72,7 @@ def share_values(rows: Iterable[Row], left_out: list[LeftOut]) -> list[tuple[str
                 raise BadValueError("negative", "value", value)
             parent = text(row["parent"], "parent") or None
         except BadValueError as bad:
-            left_out.append(LeftOut("global_shares", str(row["name"])[:80], bad.code, str(bad)))
+            dropped_rows.append(DroppedRow("global_shares", str(row["name"])[:80], bad.code, str(bad)))
             continue
         found.append((share, value, parent))
     return found

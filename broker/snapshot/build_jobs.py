@@ -6,6 +6,7 @@ Source: PanDA data model, job statistics, pilot activity and Harvester.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from broker.domain.arrays import Floats, floats, texts
 from broker.domain.grid import COUNTED_STATUSES, JobCounts
 from broker.domain.queues import SlotTable
-from broker.domain.work import LeftOut
+from broker.domain.work import DroppedRow
 from broker.snapshot.raw import RawSource
 from broker.snapshot.readings import BadValueError, not_negative, number, seconds, text
 
@@ -22,7 +23,7 @@ WORKER_VALIDITY_S = 3600.0
 COUNT_COLUMNS = ("njobs", "ncores", "diskio_jobs", "diskio_per_core")
 
 
-def resource_work_queues(source: RawSource, left_out: list[LeftOut]) -> frozenset[int]:
+def resource_work_queues(source: RawSource, dropped_rows: list[DroppedRow]) -> frozenset[int]:
     """The ids of the work queues of function Resource, whose jobs are counted by queue and not by share."""
     special = set()
     for row in source.rows("jedi_work_queue").records():
@@ -31,7 +32,7 @@ def resource_work_queues(source: RawSource, left_out: list[LeftOut]) -> frozense
         try:
             special.add(int(_known(number(row["queue_id"], "queue_id"), "queue_id")))
         except BadValueError as bad:
-            left_out.append(LeftOut("work_queues", str(row["queue_name"])[:80], bad.code, str(bad)))
+            dropped_rows.append(DroppedRow("work_queues", str(row["queue_name"])[:80], bad.code, str(bad)))
     return frozenset(special)
 
 
@@ -41,7 +42,7 @@ def _known(value: float, field: str) -> float:
     return value
 
 
-def _usable_counts(source: RawSource, unified: dict[str, int], left_out: list[LeftOut]) -> list[dict[str, Any]]:
+def _usable_counts(source: RawSource, unified: dict[str, int], dropped_rows: list[DroppedRow]) -> list[dict[str, Any]]:
     """The rows of job counts at queues on record, their numbers checked; NULL counts nothing."""
     rows = []
     for row in source.rows("job_counts").records():
@@ -51,7 +52,7 @@ def _usable_counts(source: RawSource, unified: dict[str, int], left_out: list[Le
             numbers = {key: _zero_if_null(not_negative(row[key], key)) for key in COUNT_COLUMNS}
             text(row["gshare"], "gshare")
         except BadValueError as bad:
-            left_out.append(LeftOut("jobs", str(row["computingsite"])[:80], bad.code, str(bad)))
+            dropped_rows.append(DroppedRow("jobs", str(row["computingsite"])[:80], bad.code, str(bad)))
             continue
         rows.append({**row, **numbers})
     return rows
@@ -66,39 +67,59 @@ def build_jobs(
     unified: dict[str, int],
     nuclei: dict[str, int],
     special: frozenset[int],
-    left_out: list[LeftOut],
+    dropped_rows: list[DroppedRow],
 ) -> tuple[JobCounts, Floats]:
     """Job counts, and the average disk IO in kB/s per core of the running jobs of each unified queue."""
     statuses = {status: index for index, status in enumerate(COUNTED_STATUSES)}
-    rows = _usable_counts(source, unified, left_out)
-    tags = sorted({row["gshare"] or "" for row in rows} | {f"#{queue}" for queue in special})
-    tag_index = {tag: index for index, tag in enumerate(tags)}
+    rows = _usable_counts(source, unified, dropped_rows)
+    accounting_keys = sorted({row["gshare"] or "" for row in rows} | {f"#{queue}" for queue in special})
+    accounting_index = {accounting_key: index for index, accounting_key in enumerate(accounting_keys)}
     keys = sorted({(row["vo"], row["prodsourcelabel"]) for row in rows}, key=str)
     key_index = {key: index for index, key in enumerate(keys)}
-    by_tag = np.zeros((len(unified), len(tags), len(COUNTED_STATUSES)))
+    by_accounting_key = np.zeros((len(unified), len(accounting_keys), len(COUNTED_STATUSES)))
     total = np.zeros((len(unified), len(COUNTED_STATUSES)))
     transferring = np.zeros((len(unified), len(nuclei)))
-    cores = np.zeros((len(unified), len(keys)))
+    cores = {status: np.zeros((len(unified), len(keys))) for status in ("running", "starting")}
     diskio = np.zeros((len(unified), 2))
     for row in rows:
         queue, status, njobs = unified[row["computingsite"]], row["jobstatus"], row["njobs"]
         if status in statuses:
-            by_tag[queue, tag_index[row["gshare"] or ""], statuses[status]] += njobs
+            by_accounting_key[queue, accounting_index[row["gshare"] or ""], statuses[status]] += njobs
             total[queue, statuses[status]] += njobs
             if row["workqueue_id"] in special:
-                by_tag[queue, tag_index[f"#{row['workqueue_id']}"], statuses[status]] += njobs
+                by_accounting_key[queue, accounting_index[f"#{row['workqueue_id']}"], statuses[status]] += njobs
         if status == "transferring" and row["nucleus"] in nuclei:
             transferring[queue, nuclei[row["nucleus"]]] += njobs
-        if status == "running":
-            cores[queue, key_index[(row["vo"], row["prodsourcelabel"])]] += row["ncores"]
-            if row["diskio_jobs"]:
-                diskio[queue] += (row["diskio_per_core"], row["diskio_jobs"])
+        row["unified"] = queue
+        if status in cores:
+            cores[status][queue, key_index[(row["vo"], row["prodsourcelabel"])]] += row["ncores"]
+        if status == "running" and row["diskio_jobs"]:
+            diskio[queue] += (row["diskio_per_core"], row["diskio_jobs"])
     with np.errstate(invalid="ignore"):
         average = np.where(diskio[:, 1] > 0, diskio[:, 0] / diskio[:, 1], 0.0)
-    return JobCounts(tuple(tags), by_tag, total, transferring, cores, tuple(keys), special), average
+    counts = JobCounts(
+        tuple(accounting_keys),
+        by_accounting_key,
+        total,
+        transferring,
+        cores["running"],
+        tuple(keys),
+        special,
+        cores["starting"],
+        tuple(sorted(rows, key=_place)),
+    )
+    return counts, average
 
 
-def build_pilots(source: RawSource, unified: dict[str, int], left_out: list[LeftOut]) -> tuple[Floats, Floats]:
+def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The order of counted rows, whatever the order of reading."""
+    texts_of = (
+        row[name] or "" for name in ("jobstatus", "gshare", "resource_type", "prodsourcelabel", "vo", "nucleus")
+    )
+    return row["unified"], row["workqueue_id"] or 0, *texts_of, row["njobs"]
+
+
+def build_pilots(source: RawSource, unified: dict[str, int], dropped_rows: list[DroppedRow]) -> tuple[Floats, Floats]:
     """Pilots of the last 3 hours (0 without a row) and last start of a job (NaN if never seen), by unified queue."""
     n_pilots = np.zeros(len(unified))
     laststart = np.full(len(unified), np.nan)
@@ -111,11 +132,11 @@ def build_pilots(source: RawSource, unified: dict[str, int], left_out: list[Left
             seen = sum(_zero_if_null(not_negative(row[key], key)) for key in ("getjob", "updatejob"))
             n_pilots[queue], laststart[queue] = seen, seconds(row["laststart"], "laststart")
         except BadValueError as bad:
-            left_out.append(LeftOut("pilots", str(row["site"])[:80], bad.code, str(bad)))
+            dropped_rows.append(DroppedRow("pilots", str(row["site"])[:80], bad.code, str(bad)))
     return n_pilots, laststart
 
 
-def build_workers(source: RawSource, unified: dict[str, int], now_s: float, left_out: list[LeftOut]) -> Floats:
+def build_workers(source: RawSource, unified: dict[str, int], now_s: float, dropped_rows: list[DroppedRow]) -> Floats:
     """Running and submitted batch workers by unified queue, from rows of the last 60 minutes."""
     workers = np.zeros(len(unified))
     for row in source.rows("harvester_worker_stats").records():
@@ -126,14 +147,14 @@ def build_workers(source: RawSource, unified: dict[str, int], now_s: float, left
             stamp = _known(seconds(row["lastupdate"], "lastupdate"), "lastupdate")
             count = not_negative(row["n_workers"], "n_workers")
         except BadValueError as bad:
-            left_out.append(LeftOut("workers", str(row["computingsite"])[:80], bad.code, str(bad)))
+            dropped_rows.append(DroppedRow("workers", str(row["computingsite"])[:80], bad.code, str(bad)))
             continue
         if stamp > now_s - WORKER_VALIDITY_S and not math.isnan(count):
             workers[queue] += count
     return workers
 
 
-def build_slots(source: RawSource, unified: dict[str, int], now_s: float, left_out: list[LeftOut]) -> SlotTable:
+def build_slots(source: RawSource, unified: dict[str, int], now_s: float, dropped_rows: list[DroppedRow]) -> SlotTable:
     """Published numbers of slots that have not expired; a negative number is no number."""
     rows: list[tuple[int, str | None, str | None, float]] = []
     for row in source.rows("harvester_slots").records():
@@ -144,7 +165,7 @@ def build_slots(source: RawSource, unified: dict[str, int], now_s: float, left_o
             numslots, expiry = number(row["numslots"], "numslots"), seconds(row["expirationtime"], "expirationtime")
             share, kind = text(row["gshare"], "gshare"), text(row["resourcetype"], "resourcetype")
         except BadValueError as bad:
-            left_out.append(LeftOut("slots", str(row["pandaqueuename"])[:80], bad.code, str(bad)))
+            dropped_rows.append(DroppedRow("slots", str(row["pandaqueuename"])[:80], bad.code, str(bad)))
             continue
         if numslots >= 0 and (math.isnan(expiry) or expiry > now_s):
             rows.append((queue, share, kind, numslots))
@@ -158,7 +179,7 @@ def build_slots(source: RawSource, unified: dict[str, int], now_s: float, left_o
 
 
 def build_cpu_levels(
-    source: RawSource, unified: dict[str, int], left_out: list[LeftOut]
+    source: RawSource, unified: dict[str, int], dropped_rows: list[DroppedRow]
 ) -> tuple[dict[str, float], ...]:
     """Percentage of each unified queue's logical CPUs by architecture level, summed over the sites of the queue."""
     levels: tuple[dict[str, float], ...] = tuple({} for _ in unified)
@@ -169,7 +190,7 @@ def build_cpu_levels(
         try:
             percent = not_negative(row["pct_within_pq"], "pct_within_pq")
         except BadValueError as bad:
-            left_out.append(LeftOut("worker_nodes", str(row["panda_queue"])[:80], bad.code, str(bad)))
+            dropped_rows.append(DroppedRow("worker_nodes", str(row["panda_queue"])[:80], bad.code, str(bad)))
             continue
         if not math.isnan(percent):
             levels[queue][level] = min(100.0, levels[queue].get(level, 0.0) + percent)

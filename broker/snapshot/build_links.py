@@ -9,7 +9,7 @@ import numpy as np
 
 from broker.domain.arrays import Floats, texts
 from broker.domain.grid import LinkMatrix
-from broker.domain.work import LeftOut
+from broker.domain.work import DroppedRow
 from broker.snapshot.raw import RawSource
 from broker.snapshot.readings import BadValueError, name, number, seconds
 
@@ -19,14 +19,14 @@ LINK_VALIDITY_S = 3600.0
 KEYS = {
     "AGIS_closeness": "closeness",
     "Production Output_queued": "queued",
-    "Express_queued": "queued_express",
+    "Express_queued": "queued_urgent",
     "dashb_mbps_1h": "mbps_1h",
     "dashb_mbps_1d": "mbps_1d",
     "dashb_mbps_1w": "mbps_1w",
 }
 
 
-def build_links(source: RawSource, now_s: float, nuclei: list[str], left_out: list[LeftOut]) -> LinkMatrix:
+def build_links(source: RawSource, now_s: float, nuclei: list[str], dropped_rows: list[DroppedRow]) -> LinkMatrix:
     """Fresh values by source site (rows) and nucleus (columns), NaN where there are none.
 
     Rows older than 60 minutes are dropped, as are links to sites that are no nucleus. Files queued are summed over all
@@ -47,7 +47,7 @@ def build_links(source: RawSource, now_s: float, nuclei: list[str], left_out: li
             if np.isnan(stamp):
                 raise BadValueError("missing", "ts", None)
         except BadValueError as bad:
-            left_out.append(LeftOut("links", f"{row['src']} {row['dst']}"[:80], bad.code, str(bad)))
+            dropped_rows.append(DroppedRow("links", f"{row['src']} {row['dst']}"[:80], bad.code, str(bad)))
             continue
         if not np.isnan(value) and stamp > now_s - LINK_VALIDITY_S:
             fresh.append((src, column[row["dst"]], field, value))
@@ -61,5 +61,5 @@ def build_links(source: RawSource, now_s: float, nuclei: list[str], left_out: li
         sites=texts(sites),
         **matrix,
         total_queued=np.nansum(matrix["queued"], axis=0),
-        total_queued_express=np.nansum(matrix["queued_express"], axis=0),
+        total_queued_urgent=np.nansum(matrix["queued_urgent"], axis=0),
     )

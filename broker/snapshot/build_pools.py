@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import texts
 from broker.domain.pool_table import PoolTable
-from broker.domain.work import LeftOut
+from broker.domain.work import DroppedRow
 from broker.snapshot.raw import RawSource
 
 PLACES, MEMBERS = "resource_queues", "submit_pool_links"
@@ -14,7 +14,7 @@ PLACE_COLUMNS = ("number", "site", "ce", "queue", "panda_queue")
 MEMBER_COLUMNS = ("pool_id", "queues")
 
 
-def build_pools(source: RawSource, unified: dict[str, int], left_out: list[LeftOut]) -> PoolTable:
+def build_pools(source: RawSource, unified: dict[str, int], dropped_rows: list[DroppedRow]) -> PoolTable:
     """The places by number; one that belongs to no known PanDA queue is left out.
 
     A place that names no PanDA queue belongs to the one called like its queue, if there is one.
@@ -26,7 +26,7 @@ def build_pools(source: RawSource, unified: dict[str, int], left_out: list[LeftO
             places.append((row["number"], row["site"], index))
         elif row["panda_queue"] is not None:
             name = f"{row['site']}/{row['ce']}/{row['queue']}"
-            left_out.append(LeftOut("pools", name[:80], "unknown_queue", f"no queue {row['panda_queue'][:80]}"))
+            dropped_rows.append(DroppedRow("pools", name[:80], "unknown_queue", f"no queue {row['panda_queue'][:80]}"))
     pools = list(source.rows(MEMBERS).records())
     return PoolTable(
         np.array([place[0] for place in places], dtype=np.int64),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from broker.domain.arrays import Floats, Ints, floats, texts
 from broker.domain.grid import NucleusTable, RelationTable
 from broker.domain.queues import QueueTable, UnifiedTable
 from broker.domain.software import ContainerSources, GpuSummary, QueueSoftware
-from broker.domain.work import LeftOut
+from broker.domain.work import DroppedRow
+from broker.snapshot.build_pins import NO_PINS, Pinned
 from broker.snapshot.pseudo_queues import PseudoQueue, ResourceType, pseudo_queues
 from broker.snapshot.queue_rows import QueueRecord, read_queue
 from broker.snapshot.raw import RawSource
@@ -33,26 +34,29 @@ class QueueActivity:
     gpus: tuple[tuple[GpuSummary, ...], ...]
 
 
-def read_queues(source: RawSource, left_out: list[LeftOut]) -> list[QueueRecord]:
-    """The usable queues by name; row ``ALL`` and rows without data are none, a second row of a name is left out."""
+def read_queues(source: RawSource, dropped_rows: list[DroppedRow], pinned: Pinned = NO_PINS) -> list[QueueRecord]:
+    """The usable queues by name; row ``ALL`` and rows without data are none, a second row of a name is left out.
+
+    ``pinned``: fields that operators hold, by queue.
+    """
     records: dict[str, QueueRecord] = {}
     # sorted, so that of two rows of one name the same is used whatever the order of reading
     for row in sorted(source.rows("schedconfig_json").records(), key=lambda row: str(row["panda_queue"])):
         if row["panda_queue"] == "ALL" or row["data"] is None:
             continue
         try:
-            record = replace(read_queue(row["panda_queue"], row["data"]), listed=row.get("listed") or 0)
+            record = read_queue(row["panda_queue"], row["data"], pinned)
             if record.name in records:
                 raise BadValueError("duplicate", "nickname", record.name)
         except BadValueError as bad:
-            left_out.append(LeftOut("queues", str(row["panda_queue"])[:80], bad.code, str(bad)))
+            dropped_rows.append(DroppedRow("queues", str(row["panda_queue"])[:80], bad.code, str(bad)))
             continue
-        left_out.extend(LeftOut("queues", record.name, "defaulted", fault) for fault in record.faults)
+        dropped_rows.extend(DroppedRow("queues", record.name, "defaulted", fault) for fault in record.faults)
         records[record.name] = record
     return [records[key] for key in sorted(records)]
 
 
-def read_resource_types(source: RawSource, left_out: list[LeftOut]) -> list[ResourceType]:
+def read_resource_types(source: RawSource, dropped_rows: list[DroppedRow]) -> list[ResourceType]:
     """The resource types by name."""
     kinds: dict[str, ResourceType] = {}
     for row in source.rows("resource_types").records():
@@ -68,12 +72,24 @@ def read_resource_types(source: RawSource, left_out: list[LeftOut]) -> list[Reso
                 raise BadValueError("duplicate", "resource_name", kind.name)
             kinds[kind.name] = kind
         except BadValueError as bad:
-            left_out.append(LeftOut("resource_types", str(row["resource_name"])[:80], bad.code, str(bad)))
+            dropped_rows.append(DroppedRow("resource_types", str(row["resource_name"])[:80], bad.code, str(bad)))
     return [kinds[key] for key in sorted(kinds)]
 
 
+def tables_of_candidates(records: list[QueueRecord], kinds: list[ResourceType], *of_queues: Any) -> dict[str, Any]:
+    """The candidates, the unified queues behind them, and the types without ``minrampercore``, as a snapshot has them.
+
+    ``of_queues`` are the other arguments of :func:`build_candidates`.
+    """
+    return {
+        "queues": build_candidates(records, kinds, *of_queues),
+        "parents": build_candidates(records, kinds, *of_queues, parents=True),
+        "types_without_minrampercore": frozenset(kind.name for kind in kinds if math.isnan(kind.minrampercore_mb)),
+    }
+
+
 def read_sites(
-    source: RawSource, left_out: list[LeftOut]
+    source: RawSource, dropped_rows: list[DroppedRow]
 ) -> tuple[dict[str, str], dict[str, tuple[str | None, str | None]]]:
     """Queue to ATLAS site, and ATLAS site to (role, state)."""
     site_of_queue = {
@@ -86,7 +102,7 @@ def read_sites(
         try:
             sites[name(row["site_name"], "site_name")] = (text(row["role"], "role"), text(row["state"], "state"))
         except BadValueError as bad:
-            left_out.append(LeftOut("queues", str(row["site_name"])[:80], bad.code, str(bad)))
+            dropped_rows.append(DroppedRow("queues", str(row["site_name"])[:80], bad.code, str(bad)))
     return site_of_queue, sites
 
 
@@ -177,11 +193,18 @@ def build_candidates(
     outputs: Ints,
     storage_site_of_unified: Ints,
     shutdown_of_unified: Floats,
+    *,
+    parents: bool = False,
 ) -> QueueTable:
-    """The candidates by name: pseudo-queues of unified queues, and the queues that are not unified."""
+    """The candidates by name: pseudo-queues of unified queues, and the queues that are not unified.
+
+    With ``parents`` the unified queues themselves, which are no candidates.
+    """
     rows: list[tuple[str, int, PseudoQueue | None]] = []
     for index, record in enumerate(records):
-        if record.is_unified:
+        if parents:
+            rows.extend([(record.name, index, None)] if record.is_unified else [])
+        elif record.is_unified:
             rows.extend((pseudo.name, index, pseudo) for pseudo in pseudo_queues(record, kinds))
         else:
             rows.append((record.name, index, None))
@@ -202,7 +225,6 @@ def build_candidates(
         output_storage=outputs[unified],
         unified_cores=_values(records, "cores", np.float64)[unified],
         bare_nucleus=_values(records, "bare_nucleus", np.int64)[unified],
-        listed=_values(records, "listed", np.int64)[unified],
         shutdown_s=shutdown_of_unified[unified],
         **columns,
     )

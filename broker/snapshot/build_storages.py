@@ -12,7 +12,7 @@ import numpy as np
 from broker.domain.arrays import Bools, floats, texts
 from broker.domain.grid import NucleusTable, RelationTable, StorageTable
 from broker.domain.queues import UnifiedTable
-from broker.domain.work import LeftOut
+from broker.domain.work import DroppedRow
 from broker.snapshot.raw import RawSource
 from broker.snapshot.readings import BadValueError, json_object, name, not_negative, number, text
 
@@ -20,14 +20,14 @@ SPACE_COLUMNS = ("space_total", "space_free", "space_expired", "space_min_free",
 ACTIVITIES = ("read_lan", "write_lan", "read_wan", "write_wan")
 
 
-def _activity_states(record: dict[str, Any], document: Any, left_out: list[LeftOut]) -> dict[str, bool]:
+def _activity_states(record: dict[str, Any], document: Any, dropped_rows: list[DroppedRow]) -> dict[str, bool]:
     # what is not published is usable; a document that cannot be read publishes nothing, and that is said
     published: dict[str, Any] = {}
     if document is not None:
         try:
             published = json_object(document, "detailed_status")
         except BadValueError as bad:
-            left_out.append(LeftOut("storages", record["name"], "defaulted", str(bad)))
+            dropped_rows.append(DroppedRow("storages", record["name"], "defaulted", str(bad)))
     states = {activity: published.get(activity) in (None, "", "ON") for activity in ACTIVITIES}
     return states | {f"open_{activity}": published.get(activity) not in ("OFF", "TEST") for activity in ACTIVITIES}
 
@@ -43,7 +43,7 @@ def _storage_record(row: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def build_storages(source: RawSource, left_out: list[LeftOut]) -> StorageTable:
+def build_storages(source: RawSource, dropped_rows: list[DroppedRow]) -> StorageTable:
     """The endpoints by name. One with a space figure that cannot be is left out."""
     records: dict[str, dict[str, Any]] = {}
     for row in source.rows("ddm_endpoint").records():
@@ -52,9 +52,9 @@ def build_storages(source: RawSource, left_out: list[LeftOut]) -> StorageTable:
             if record["name"] in records:
                 raise BadValueError("duplicate", "ddm_endpoint_name", record["name"])
         except BadValueError as bad:
-            left_out.append(LeftOut("storages", str(row["ddm_endpoint_name"])[:80], bad.code, str(bad)))
+            dropped_rows.append(DroppedRow("storages", str(row["ddm_endpoint_name"])[:80], bad.code, str(bad)))
             continue
-        record.update(_activity_states(record, row["detailed_status"], left_out))
+        record.update(_activity_states(record, row["detailed_status"], dropped_rows))
         records[record["name"]] = record
     rows = [records[key] for key in sorted(records)]
 
@@ -96,7 +96,7 @@ def _relation(row: dict[str, Any], blacklisted_read: bool) -> tuple[Any, ...]:
 
 
 def build_relations(
-    source: RawSource, unified: dict[str, int], storages: StorageTable, left_out: list[LeftOut]
+    source: RawSource, unified: dict[str, int], storages: StorageTable, dropped_rows: list[DroppedRow]
 ) -> RelationTable:
     """Which queue uses which endpoint; a relation to an endpoint that is not on record is left out."""
     storage_index = {str(key): index for index, key in enumerate(storages.name)}
@@ -108,13 +108,15 @@ def build_relations(
         storage = storage_index.get(row["ddm_endpoint_name"])
         if storage is None:
             pair = f"{row['panda_site_name']} {row['ddm_endpoint_name']}"
-            left_out.append(LeftOut("storages", pair[:80], "unknown_endpoint", "relation to an endpoint not on record"))
+            dropped_rows.append(
+                DroppedRow("storages", pair[:80], "unknown_endpoint", "relation to an endpoint not on record")
+            )
             continue
         try:
             rows.append((queue, storage, *_relation(row, bool(storages.blacklisted_read[storage]))))
         except BadValueError as bad:
             pair = f"{row['panda_site_name']} {row['ddm_endpoint_name']}"
-            left_out.append(LeftOut("storages", pair[:80], bad.code, str(bad)))
+            dropped_rows.append(DroppedRow("storages", pair[:80], bad.code, str(bad)))
     rows.sort(key=lambda relation: relation[:3])
     columns: list[list[Any]] = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(10)]
     return RelationTable(

@@ -46,7 +46,8 @@ def _greatest(*values: float) -> float:
 def pseudo_queues(queue: QueueRecord, resource_types: list[ResourceType]) -> list[PseudoQueue]:
     """The pseudo-queues of a unified queue, one for each resource type whose least cores it has.
 
-    A memory limit that the queue does not publish is left to the resource type; with neither there is no limit.
+    A memory limit that the queue does not publish is left to the resource type; with neither there is no limit. Where
+    the resource type leaves a bound open, the slot's limit counts in proportion to the cores.
     """
     parent_cores = max(1.0, queue.cores)
     derived = []
@@ -56,7 +57,7 @@ def pseudo_queues(queue: QueueRecord, resource_types: list[ResourceType]) -> lis
         cores = _greatest(_least(parent_cores, kind.maxcore), kind.mincore)
         share = cores / parent_cores
         if math.isnan(kind.minrampercore_mb):
-            minrss = _greatest(queue.minrss_mb * share, queue.minrss_mb)
+            minrss = queue.minrss_mb * share
         else:
             minrss = _greatest(cores * kind.minrampercore_mb - cores + 1, queue.minrss_mb * share)
         if math.isnan(kind.maxrampercore_mb):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from broker.domain.queues import BARE_ALLOW, BARE_NONE, BARE_ONLY
+from broker.snapshot.build_pins import NO_PINS, Pinned
 from broker.snapshot.catchall import Catchall
 from broker.snapshot.readings import BadValueError, json_object, lenient_number, name, number, text
 
@@ -57,7 +58,6 @@ class QueueRecord:
     max_io_intensity: float
     job_chunk_size: float
     faults: tuple[str, ...] = field(default=())
-    listed: int = 0  # place in the list of queues
 
     @property
     def runs_production(self) -> bool:
@@ -113,25 +113,29 @@ def _free_form(data: dict[str, Any], faults: list[str]) -> tuple[Catchall, dict[
     return Catchall(text(data.get("catchall"), "catchall"), params or {}), params or {}
 
 
-def read_queue(panda_queue: Any, document: Any) -> QueueRecord:
+def read_queue(panda_queue: Any, document: Any, pinned: Pinned = NO_PINS) -> QueueRecord:
     """The record of one ``schedconfig_json`` row; the key is its nickname, else the row's own name.
+
+    Fields that are ``pinned`` under that name have the value of the pin.
 
     Raises:
         BadValueError: the row cannot be used (no JSON object, no name, or a limit that has no default and cannot be
         read).
     """
     data = json_object(document, "data")
+    key = name(panda_queue if data.get("nickname") in (None, "") else data["nickname"], "nickname")
+    data = {**data, **pinned.get(key, {})}
     faults: list[str] = []
     free, params = _free_form(data, faults)
     connectivity, stack = _connectivity(text(data.get("wnconnectivity"), "wnconnectivity"))
     record = QueueRecord(
-        name=name(panda_queue if data.get("nickname") in (None, "") else data["nickname"], "nickname"),
+        name=key,
         status=text(data.get("status"), "status"),
         type=text(data.get("type"), "type") or "production",
         cloud=(text(data.get("cloud"), "cloud") or "").split(",")[0].strip(),
         capability=text(data.get("capability"), "capability"),
         workflow=text(data.get("workflow"), "workflow"),
-        **_figures(data, params, free, faults),
+        **_stats(data, params, free, faults),
         fairsharepolicy=text(data.get("fairsharepolicy"), "fairsharepolicy"),
         connectivity=connectivity,
         ip_stack=stack,
@@ -146,13 +150,12 @@ def read_queue(panda_queue: Any, document: Any) -> QueueRecord:
         use_jumbo=free.flag("useJumboJobs"),
         use_only_local_data=free.flag("use_only_local_data"),
         faults=tuple(faults),
-        listed=0,
     )
     # params are read after this adjustment, so only the catchall string can ask for it
     return _per_core(record) if Catchall(text(data.get("catchall"), "catchall"), {}).flag("per_core_attr") else record
 
 
-def _figures(data: dict[str, Any], params: dict[str, Any], free: Catchall, faults: list[str]) -> dict[str, float]:
+def _stats(data: dict[str, Any], params: dict[str, Any], free: Catchall, faults: list[str]) -> dict[str, float]:
     """The figures of a queue: those without a default must be readable, the others fall back and that is noted."""
     defaulted = {
         "cores": "corecount",
@@ -161,8 +164,8 @@ def _figures(data: dict[str, Any], params: dict[str, Any], free: Catchall, fault
         "pledgedcpu": "pledgedcpu",
         "transferringlimit": "transferringlimit",
     }
-    figures = {name: lenient_number(data.get(key), key, 0.0, faults) for name, key in defaulted.items()}
-    figures |= {name: number(data.get(key), key) for name, key in _LIMITS.items()}
+    stats = {name: lenient_number(data.get(key), key, 0.0, faults) for name, key in defaulted.items()}
+    stats |= {name: number(data.get(key), key) for name, key in _LIMITS.items()}
     optional = {
         "maxinputsize_mb": ("maxinputsize", data.get("maxinputsize")),
         "maxdiskio_kbps": ("maxdiskio", data.get("maxdiskio")),
@@ -170,8 +173,8 @@ def _figures(data: dict[str, Any], params: dict[str, Any], free: Catchall, fault
         "max_io_intensity": ("max_io_intensity", params.get("max_io_intensity")),
         "job_chunk_size": ("jobChunkSize", free.value("jobChunkSize")),
     }
-    figures |= {name: lenient_number(value, key, math.nan, faults) for name, (key, value) in optional.items()}
-    return figures | {"maxwdir_mb": _maxwdir_mb(data, faults)}
+    stats |= {name: lenient_number(value, key, math.nan, faults) for name, (key, value) in optional.items()}
+    return stats | {"maxwdir_mb": _maxwdir_mb(data, faults)}
 
 
 def _text_or_none(value: Any) -> str | None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from broker.domain.analysis import AnalysisGrid
 from broker.domain.arrays import Bools
 from broker.domain.feature_table import FeatureTable
 from broker.domain.grid import JobCounts, LinkMatrix, NucleusTable, RelationTable, StorageTable
 from broker.domain.pool_table import NO_POOLS, PoolTable
-from broker.domain.queues import QueueTable, SlotTable, UnifiedTable
-from broker.domain.work import LeftOut
+from broker.domain.queues import QueueTable, SlotTable, UnifiedTable, no_queues
+from broker.domain.work import DroppedRow
 from broker.snapshot.sources import SourceState
 
 
@@ -22,7 +23,7 @@ class Snapshot:
     """The grid at ``taken_at`` (aware UTC).
 
     ``shares_storage`` (N, U) tells for each nucleus which unified queues write where its first queue reads.
-    ``states`` has one entry a source; ``left_out`` the rows that could not be used, each with its reason.
+    ``states`` has one entry a source; ``dropped_rows`` the rows that could not be used, each with its reason.
     """
 
     id: str
@@ -38,9 +39,12 @@ class Snapshot:
     shares_storage: Bools
     features: FeatureTable  # of unified queues
     states: tuple[SourceState, ...]
-    left_out: tuple[LeftOut, ...]
+    dropped_rows: tuple[DroppedRow, ...]
     pools: PoolTable = NO_POOLS
     analysis: AnalysisGrid = field(default_factory=AnalysisGrid)  # empty for the brokerages of production
+    offered: Mapping[str, Any] = field(default_factory=dict)  # values of sources of other distributions, by name
+    parents: QueueTable = field(default_factory=no_queues)  # the unified queues themselves, which are no candidates
+    types_without_minrampercore: frozenset[str] = frozenset()  # names of resource types
 
     def unusable(self, sources: Collection[str]) -> list[SourceState]:
         """Those of the named sources by which nothing can be judged now."""

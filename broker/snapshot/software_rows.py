@@ -16,7 +16,7 @@ from broker.domain.software import (
     QueueSoftware,
     tag_key,
 )
-from broker.domain.work import LeftOut
+from broker.domain.work import DroppedRow
 from broker.snapshot.raw import RawSource
 from broker.snapshot.readings import MAX_NAME_CHARACTERS, BadValueError, json_object
 
@@ -38,7 +38,7 @@ def digest_of(text: str) -> str:
 
 
 def build_software(
-    source: RawSource, unified: dict[str, int], left_out: list[LeftOut]
+    source: RawSource, unified: dict[str, int], dropped_rows: list[DroppedRow]
 ) -> tuple[tuple[QueueSoftware | None, ...], ContainerSources]:
     """The tags of each unified queue (None without any), and the sources of containers published for all queues."""
     found: list[QueueSoftware | None] = [None] * len(unified)
@@ -46,11 +46,11 @@ def build_software(
     for row in source.rows("sw_tags").records():
         name, text = row["panda_queue"], row["data"]
         if name == ALL_QUEUES:
-            sources = read_sources(text, left_out)
+            sources = read_sources(text, dropped_rows)
         elif name in unified:
             software, faults = read_software(text)
             found[unified[name]] = software
-            left_out.extend(LeftOut("software", str(name)[:80], code, fault) for code, fault in faults)
+            dropped_rows.extend(DroppedRow("software", str(name)[:80], code, fault) for code, fault in faults)
     return tuple(found), sources
 
 
@@ -166,12 +166,12 @@ def _words(value: Any, key: str, faults: list[str]) -> tuple[str, ...] | None:
     return tuple(sys.intern(word) for word in words)
 
 
-def read_sources(text: Any, left_out: list[LeftOut]) -> ContainerSources:
+def read_sources(text: Any, dropped_rows: list[DroppedRow]) -> ContainerSources:
     """Where containers come from: for each name the sources of all tags with it."""
     try:
         body = json_object(text, "data")
     except BadValueError as bad:
-        left_out.append(LeftOut("software", ALL_QUEUES, bad.code, str(bad)))
+        dropped_rows.append(DroppedRow("software", ALL_QUEUES, bad.code, str(bad)))
         return ContainerSources()
     faults: list[str] = []
     found: dict[str, set[str]] = {}
@@ -179,7 +179,7 @@ def read_sources(text: Any, left_out: list[LeftOut]) -> ContainerSources:
         name = tag.get("container_name")
         if isinstance(name, str) and name:
             found.setdefault(name, set()).update(_items(tag, "sources", str, faults))
-    left_out.extend(LeftOut("software", ALL_QUEUES, "defaulted", fault) for fault in faults[:MAX_REPORTED])
+    dropped_rows.extend(DroppedRow("software", ALL_QUEUES, "defaulted", fault) for fault in faults[:MAX_REPORTED])
     return ContainerSources(digest_of(text), {name: tuple(sorted(sources)) for name, sources in found.items()})
 
 

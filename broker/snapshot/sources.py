@@ -5,12 +5,14 @@ A source that is not usable makes the rules that need it answer *unknown*. It ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from broker.snapshot.raw import RawSource
+from broker.snapshot.source import Source, SourceLimit, offered
 
 #: Every source, in the order in which it is read.
 SOURCES = (
@@ -29,6 +31,7 @@ SOURCES = (
     "replicas",
     "features",
     "pools",
+    "pins",
     "user_jobs",
     "metrics",
     "quota",
@@ -45,19 +48,6 @@ State = Literal["ok", "stale", "missing", "shrunk", "failed"]
 
 
 @dataclass(frozen=True)
-class SourceLimit:
-    """What is asked of a source: age of its newest row, whether it may be empty, and how much it may shrink.
-
-    ``max_age_s`` None: its rows carry no time stamps, so it has no age and no limit. ``max_shrink`` is the largest
-    share of the rows of any of its tables that may be gone since the last good reading (1.0: all).
-    """
-
-    max_age_s: float | None = None
-    may_be_empty: bool = True
-    max_shrink: float = 1.0
-
-
-@dataclass(frozen=True)
 class SourceState:
     """How a source was found. ``age_s`` is that of its newest row; ``used`` tells which reading the snapshot holds."""
 
@@ -66,8 +56,25 @@ class SourceState:
     rows: int
     age_s: float | None
     limit_s: float | None
-    left_out: int = 0
+    dropped_rows: int = 0
     detail: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is kept with a snapshot and shown; the key ``dropped_rows`` is older than the name here."""
+        found = dataclasses.asdict(self)
+        found["left_out"] = found.pop("dropped_rows")
+        return found
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> SourceState:
+        """What :meth:`as_json` made, today or in an older version; fields of newer ones are passed over.
+
+        Raises:
+            TypeError: a field without a default is missing.
+        """
+        fields = {field.name for field in dataclasses.fields(cls)}
+        named = {"dropped_rows" if name == "left_out" else name: value for name, value in document.items()}
+        return cls(**{name: value for name, value in named.items() if name in fields})
 
     @property
     def usable(self) -> bool:
@@ -119,19 +126,22 @@ def _age_s(source: RawSource, now: datetime) -> float | None:
     if source.newest is None:
         return None
     newest = source.newest if source.newest.tzinfo is not None else source.newest.replace(tzinfo=UTC)
-    return (now - newest).total_seconds()
+    return max(0.0, (now - newest).total_seconds())
 
 
-def limits_of(settings: Mapping[str, object]) -> dict[str, SourceLimit]:
-    """The limits as configured, one entry a source.
+def limits_of(settings: Mapping[str, object], outside: Sequence[Source] = ()) -> dict[str, SourceLimit]:
+    """The limits as configured, one entry a source; of sources of other distributions their own where none is set.
 
     Raises:
         ValueError: a source or limit that does not exist, or a value that is not of the right kind and range.
     """
-    unknown = sorted(set(settings) - set(SOURCES))
+    known = (*SOURCES, *(one.name for one in outside))
+    # a limit may stand there for a source that no rule of this brokerage names
+    unknown = sorted(set(settings) - set(known) - set(offered()))
     if unknown:
-        raise ValueError(f"config/sources.yaml: {', '.join(unknown)}: no such source; there are {', '.join(SOURCES)}")
-    return {name: _limit_of(name, settings.get(name, {})) for name in SOURCES}
+        raise ValueError(f"config/sources.yaml: {', '.join(unknown)}: no such source; there are {', '.join(known)}")
+    own = {one.name: one.limit for one in outside if one.name not in settings}
+    return {name: own.get(name) or _limit_of(name, settings.get(name, {})) for name in known}
 
 
 def _limit_of(name: str, entry: object) -> SourceLimit:

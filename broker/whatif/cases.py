@@ -71,26 +71,47 @@ class Case:
 
 
 @dataclass(frozen=True)
-class RuleSet:
+class ProfileRules:
     """The rules of all brokerages.
 
     Attributes:
         profile: names them.
-        quota_closed: analysis: nothing goes while the quotas cannot be read.
+        options: of each agent, by its name; those that take part in decisions matter.
     """
 
     profile: Profile
-    quota_closed: bool = True
+    options: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QueueField:
+    """A field of a queue at another value.
+
+    Attributes:
+        queue: its name, in any case.
+        field: as CRIC has it.
+        value: as CRIC would have it.
+    """
+
+    queue: str
+    field: str
+    value: str | int | float | bool
+
+    def __str__(self) -> str:
+        """As it is typed."""
+        return f"{self.queue} {self.field}={self.value}"
 
 
 @dataclass(frozen=True)
 class Change:
-    """What is to be compared with what was in force: values, and rules.
+    """What is to be compared with what was in force: values, rules, and fields of queues.
 
     Attributes:
         proposals: values that would be set, on top of those that the cycle used.
         rules: the rules that would judge.
+        fields: of queues, whatever the snapshot says.
     """
 
     proposals: tuple[Proposal, ...]
-    rules: RuleSet
+    rules: ProfileRules
+    fields: tuple[QueueField, ...] = ()

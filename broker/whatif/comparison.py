@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools
-from broker.whatif.outcomes import Compared, Side
+from broker.whatif.outcome_columns import Compared, Side
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Totals:
         candidates_after: the same with the change.
         jobs_before: predicted jobs by queue.
         jobs_after: the same with the change.
-        jobs_moved: jobs that go elsewhere, or only now, or no more.
+        jobs_moved: jobs placed differently, or only now, or no more.
         rejected_before: rejected pairs of work and queue by code.
         rejected_after: the same with the change.
     """

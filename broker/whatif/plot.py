@@ -67,7 +67,7 @@ def _candidates(axes: Axes, brokerage: str, totals: Totals) -> None:
 
 
 def _shares(axes: Axes, brokerage: str, totals: Totals) -> None:
-    before, after = totals.jobs_before.total() or 1, totals.jobs_after.total() or 1
+    before, after = (totals.jobs_before.total() or 1) / 100, (totals.jobs_after.total() or 1) / 100
     largest = sorted(
         {*totals.jobs_before, *totals.jobs_after},
         key=lambda name: (-max(totals.jobs_before[name] / before, totals.jobs_after[name] / after), name),
@@ -79,7 +79,7 @@ def _shares(axes: Axes, brokerage: str, totals: Totals) -> None:
         [totals.jobs_after[name] / after for name in largest],
     )
     axes.set_title(f"{brokerage}: share of jobs (largest {len(largest)})")
-    axes.set_ylabel("share of jobs")
+    axes.set_ylabel("share of jobs (%)")
     axes.tick_params(axis="x", labelrotation=90, labelsize=6)
 
 
@@ -91,8 +91,12 @@ def _bars(axes: Axes, labels: Sequence[str], before: Sequence[float], after: Seq
     axes.legend()
 
 
-def plot_sweep(labels: Sequence[str], series: dict[str, Sequence[float]], title: str, file: Path) -> None:
+def plot_sweep(
+    labels: Sequence[str], series: dict[str, Sequence[float]], title: str, file: Path, in_force: float | None = None
+) -> None:
     """One line a figure over the points of a grid, each in a picture of its own, one below the other.
+
+    ``in_force`` is the place of the value in force among the points, where a line is drawn.
 
     Raises:
         CannotPlot: matplotlib is not installed, or the file cannot be written.
@@ -102,6 +106,11 @@ def plot_sweep(labels: Sequence[str], series: dict[str, Sequence[float]], title:
     for row, (name, values) in enumerate(series.items()):
         axes[row][0].plot(list(places), list(values), marker="o", color=_AFTER)
         axes[row][0].set_ylabel(name)
+        axes[row][0].set_ylim(bottom=0)
+        axes[row][0].yaxis.get_major_formatter().set_useOffset(False)
+        if in_force is not None:
+            axes[row][0].axvline(in_force, color=_BEFORE, linestyle="--", label="in force")
+            axes[row][0].legend()
         axes[row][0].set_xticks(list(places), [_plain(label) for label in labels])
         axes[row][0].tick_params(axis="x", labelrotation=90, labelsize=6)
     axes[0][0].set_title(_plain(title))

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from broker.brokerages.profile import Profile, ProfileError, build_chain, switched
-from broker.engine.chain import RuleList
-from broker.errors import WRONG_USAGE, BrokerError, Refused
+from broker.brokerages.profile import Profile, build_chain, switched
+from broker.brokerages.profile_errors import ProfileError
+from broker.engine.shared.chain import RuleChain
+from broker.errors import WRONG_USAGE, BrokerError, NotFound, Refused
 from broker.rules.registry import RuleError
 
 _STATES = {"on": True, "off": False}
 
 
-class UnknownRule(BrokerError):
+class UnknownRule(NotFound):
     """No brokerage has a rule of that name, and no installed package offers one."""
-
-    exit_status = WRONG_USAGE
 
 
 class NotASwitch(BrokerError):
@@ -76,7 +75,7 @@ def with_switches(profile: Profile, switches: Iterable[Switch]) -> Profile:
 def _names_by_code(profile: Profile) -> dict[str, set[str]]:
     """The names of the rules that give a code, but for codes that are names themselves."""
     entries = (entry.model_copy(update={"without": ()}) for entry in profile.brokerages)
-    rules = [rule for entry in entries for rule in build_chain(entry, RuleList)]
+    rules = [rule for entry in entries for rule in build_chain(entry, RuleChain)]
     names = {rule.name for rule in rules}
     found: dict[str, set[str]] = {}
     for rule in rules:

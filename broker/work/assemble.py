@@ -5,16 +5,17 @@ Source: ATLAS Production Job Brokerage; PanDA data model, tasks and split rules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Texts, texts
-from broker.domain.taken_back import format_taken_back
-from broker.domain.work import InputTable, LeftOut, ReplicaTable, Work, WorkTable
+from broker.domain.alternatives import WayToRun
+from broker.domain.arrays import Bools, Objects, objects
+from broker.domain.rebrokered_from import RebrokeredFrom
+from broker.domain.work import DroppedRow, InputTable, ReplicaTable, Work, WorkTable
 from broker.work.atoms import ChunkSizes, chunk_sizes
 from broker.work.chunks import ChunkTable, InputFiles
 from broker.work.cutting import JobCutter, job_cutter
@@ -47,7 +48,8 @@ class CycleWork:
     """The chunks of a cycle with all that is needed to cut jobs out of them.
 
     ``table`` has positions of task and dataset, ``inputs`` the files, ``settings`` the task's rules for each chunk, and
-    ``held`` for each row of ``work.replicas`` which files of the input are there (``None``: all).
+    ``held`` for each row of ``work.replicas`` which files of the input are there (``None``: all). ``ways`` are those in
+    which tasks may be run, by task, for tasks that have a choice.
     """
 
     work: Work
@@ -55,6 +57,7 @@ class CycleWork:
     inputs: InputFiles
     settings: tuple[SplitSettings, ...]
     held: tuple[Bools | None, ...]
+    ways: Mapping[int, Sequence[WayToRun]] = field(default_factory=dict)
 
     def model(self, chunk: int) -> JobModel:
         """How jobs of the chunk grow with their input."""
@@ -88,29 +91,29 @@ def assemble(
     chunks: ChunkTable,
     inputs: InputFiles,
     places: InputPlaces | None,
-    left_out: tuple[LeftOut, ...] = (),
-    taken_back: Mapping[tuple[int, int], Mapping[str, float]] | None = None,
+    dropped_rows: tuple[DroppedRow, ...] = (),
+    rebrokered_from: Mapping[tuple[int, int], Mapping[str, float]] | None = None,
 ) -> CycleWork:
     """All work of a cycle; without ``places`` the inputs are not looked up and no replica is known.
 
-    ``taken_back``: for (task, dataset) the queues from which jobs were taken back, and when.
+    ``rebrokered_from``: for (task, dataset) the queues from which jobs were taken for rebrokerage, and when.
     """
     settings = settings_of(chunks, rules)
     sizes = chunk_sizes(chunks, inputs, settings)
-    remembered = _taken_back(tasks, datasets, chunks, taken_back or {})
+    remembered = _rebrokered_from(tasks, datasets, chunks, rebrokered_from or {})
     table = _work_table(tasks, datasets, rules, chunks, sizes, remembered)
     found = places or InputPlaces(_no_inputs(), _no_replicas(), ())
-    return CycleWork(Work(table, found.inputs, found.replicas, left_out), chunks, inputs, settings, found.held)
+    return CycleWork(Work(table, found.inputs, found.replicas, dropped_rows), chunks, inputs, settings, found.held)
 
 
-def _taken_back(
+def _rebrokered_from(
     tasks: TaskTable,
     datasets: DatasetTable,
     chunks: ChunkTable,
-    taken_back: Mapping[tuple[int, int], Mapping[str, float]],
-) -> Texts:
+    rebrokered_from: Mapping[tuple[int, int], Mapping[str, float]],
+) -> Objects:
     names = zip(tasks.jeditaskid[chunks.task].tolist(), datasets.datasetid[chunks.dataset].tolist(), strict=True)
-    return texts(format_taken_back(taken_back.get(name, {})) for name in names)
+    return objects(RebrokeredFrom.of(rebrokered_from.get(name, {})) for name in names)
 
 
 def _work_table(
@@ -119,7 +122,7 @@ def _work_table(
     rules: SplitRules,
     chunks: ChunkTable,
     sizes: ChunkSizes,
-    taken_back: Texts,
+    rebrokered_from: Objects,
 ) -> WorkTable:
     task, master = chunks.task, chunks.dataset
     columns: dict[str, Any] = {name: tasks.texts[name][task] for name in TASK_TEXTS}
@@ -153,8 +156,8 @@ def _work_table(
         longest_run_events=sizes.longest_run_events,
         ready_events=sizes.ready_events,
         accepted_cores=np.full(len(task), None, dtype=np.object_),
-        asked_places=np.full(len(task), None, dtype=np.object_),
-        taken_back=taken_back,
+        placement_constraints=np.full(len(task), None, dtype=np.object_),
+        rebrokered_from=rebrokered_from,
         **columns,
     )
 
@@ -162,7 +165,7 @@ def _work_table(
 def _no_inputs() -> InputTable:
     text = np.empty(0, dtype=np.object_)
     number, whole, flag = np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
-    return InputTable(whole, whole, text, text, flag, flag, flag, number, number, number, flag)
+    return InputTable(whole, whole, text, text, flag, flag, flag, number, number, number, flag, flag)
 
 
 def _no_replicas() -> ReplicaTable:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, Texts, distinct, texts
+from broker.domain.arrays import Bools, Floats, Ints, Texts, distinct, floats, texts
 from broker.work.datasets import scope_and_name
 from broker.work.tasks import DatasetTable
 
@@ -38,7 +38,8 @@ class Catalogue:
     """What the catalogue says of ``dids``: replicas, metadata of those it knows, and the parts of containers.
 
     ``groupings`` has an entry for each DID with metadata, ``lengths`` for each whose number of files is known. In
-    ``parts`` are the positions of the constituents of each container.
+    ``parts`` are the positions of the constituents of each container. ``unasked``: Rucio feeds the catalogue and
+    has not answered for these yet.
     """
 
     dids: tuple[Did, ...]
@@ -46,6 +47,7 @@ class Catalogue:
     groupings: dict[int, tuple[str, ...]]
     lengths: dict[int, float]
     parts: dict[int, tuple[int, ...]]
+    unasked: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -76,11 +78,14 @@ def asked_dids(datasets: DatasetTable, wanted: Ints) -> tuple[tuple[Did, ...], I
     return tuple(position), np.array(codes, dtype=np.int64)
 
 
-def is_distributed(catalogue: Catalogue, did: int) -> bool:
-    """Whether no rule keeps the dataset together; so is a DID that the catalogue does not know."""
+def is_distributed(catalogue: Catalogue, did: int, with_replicas: frozenset[int]) -> bool:
+    """Whether no rule keeps the dataset together; so is a DID that the catalogue does not know.
+
+    A dataset with replicas of which there is no metadata is kept together.
+    """
     groupings = catalogue.groupings.get(did)
     if groupings is None:
-        return True
+        return not is_catalogued(catalogue, did, with_replicas)
     spreading = _SPREADING_CONTAINER if did in catalogue.parts else _SPREADING
     return all(grouping in spreading for grouping in groupings)
 
@@ -90,6 +95,36 @@ def is_catalogued(catalogue: Catalogue, did: int, with_replicas: frozenset[int])
     if did in catalogue.groupings or did in with_replicas:
         return True
     return any(is_catalogued(catalogue, part, with_replicas) for part in catalogue.parts.get(did, ()) if part != did)
+
+
+def is_asked(catalogue: Catalogue, did: int, with_replicas: frozenset[int]) -> bool:
+    """Whether the catalogue's answer counts: nothing is still to be asked for of the dataset or its constituents."""
+    if did in catalogue.unasked and did not in catalogue.groupings and did not in with_replicas:
+        return did in catalogue.parts and _parts_asked(catalogue, did, with_replicas)
+    return _parts_asked(catalogue, did, with_replicas)
+
+
+def _parts_asked(catalogue: Catalogue, did: int, with_replicas: frozenset[int]) -> bool:
+    return all(is_asked(catalogue, part, with_replicas) for part in catalogue.parts.get(did, ()) if part != did)
+
+
+def files_of_dids(catalogue: Catalogue, did_of: Ints, nfiles: Floats) -> Floats:
+    """Number of files of each dataset, by its DID, NaN where nobody knows it.
+
+    The catalogue's length; of a container without one the sum over its constituents, if all of them have one; else what
+    JEDI counts (``nfiles``).
+    """
+    lengths = (_length(catalogue, did) for did in did_of.tolist())
+    return floats(jedi if length is None else length for length, jedi in zip(lengths, nfiles.tolist(), strict=True))
+
+
+def _length(catalogue: Catalogue, did: int) -> float | None:
+    own = catalogue.lengths.get(did)
+    parts = catalogue.parts.get(did)
+    if own is not None or not parts:
+        return own
+    known = [catalogue.lengths[part] for part in parts if part in catalogue.lengths]
+    return sum(known) if len(known) == len(parts) else None
 
 
 def place_datasets(catalogue: Catalogue, wanted: Ints, did_of: Ints) -> PlacedDatasets:

@@ -38,7 +38,7 @@ def encode_cut(work: CycleWork, row: int) -> dict[str, Any]:
     files = inputs.files.rows(span)
     columns = {name: _packed(getattr(files, name)) for name in _COLUMNS}
     return {
-        "settings": _told(work.settings[row], SplitSettings()),
+        "settings": _message(work.settings[row], SplitSettings()),
         "inputs": [
             [bool(inputs.is_master[at]), int(inputs.offsets[at + 1] - inputs.offsets[at]), _use(inputs.uses[at])]
             for at in positions
@@ -61,14 +61,14 @@ def _names(lfn_hash: Ints) -> list[int] | None:
     return None if len(known) == len(lfn_hash) else number.tolist()
 
 
-def _told(settings: Any, default: Any) -> dict[str, Any]:
+def _message(settings: Any, default: Any) -> dict[str, Any]:
     """The fields that are not as in ``default``."""
     names = [field.name for field in dataclasses.fields(settings)]
     return {name: getattr(settings, name) for name in names if getattr(settings, name) != getattr(default, name)}
 
 
 def _use(use: DatasetUse) -> dict[str, Any]:
-    return _told(dataclasses.replace(use, malformed=()), DatasetUse())
+    return _message(dataclasses.replace(use, malformed=()), DatasetUse())
 
 
 def _held(work: CycleWork, row: int) -> dict[str, list[int]]:
@@ -99,32 +99,32 @@ def cycle_work(stored: StoredWork) -> CycleWork:
 class _Cut:
     """The stored form of one chunk, read."""
 
-    def __init__(self, told: Mapping[str, Any] | None) -> None:
-        if told is None:
+    def __init__(self, reported: Mapping[str, Any] | None) -> None:
+        if reported is None:
             raise ValueError("it was not stored")
-        self.settings = _read(SplitSettings, told["settings"])
-        self.is_master = [bool(master) for master, _, _ in told["inputs"]]
-        self.sizes = [int(size) for _, size, _ in told["inputs"]]
-        self.uses = [_read(DatasetUse, use) for _, _, use in told["inputs"]]
+        self.settings = _read(SplitSettings, reported["settings"])
+        self.is_master = [bool(master) for master, _, _ in reported["inputs"]]
+        self.sizes = [int(size) for _, size, _ in reported["inputs"]]
+        self.uses = [_read(DatasetUse, use) for _, _, use in reported["inputs"]]
         size = sum(self.sizes)
         if not self.sizes or min(self.sizes) < 0 or size > MAX_FILES:
             raise ValueError(f"{size} files")
         nothing = np.full(size, NULL_INTEGER, dtype=np.int64)
-        names = np.arange(size, dtype=np.int64) if told["names"] is None else _column(told["names"], size)
-        columns = {name: _column(told["files"][name], size) for name in _COLUMNS}
+        names = np.arange(size, dtype=np.int64) if reported["names"] is None else _column(reported["names"], size)
+        columns = {name: _column(reported["files"][name], size) for name in _COLUMNS}
         unread = {name: nothing for name in ("fileid", "ramcount_mb", "attemptnr")}
         self.files = FileTable(lfn_hash=names, **columns, **unread)
-        self.held: Mapping[str, list[int]] = told["held"]
+        self.held: Mapping[str, list[int]] = reported["held"]
 
 
-def _read(kind: type[SettingsT], told: Mapping[str, Any]) -> SettingsT:
-    return kind(**told)
+def _read(kind: type[SettingsT], reported: Mapping[str, Any]) -> SettingsT:
+    return kind(**reported)
 
 
-def _column(told: int | list[int], size: int) -> Ints:
-    if isinstance(told, int):
-        return np.full(size, told, dtype=np.int64)
-    column = np.array(told, dtype=np.int64)
+def _column(reported: int | list[int], size: int) -> Ints:
+    if isinstance(reported, int):
+        return np.full(size, reported, dtype=np.int64)
+    column = np.array(reported, dtype=np.int64)
     if column.shape != (size,):
         raise ValueError(f"a column of {column.shape} for {size} files")
     return column

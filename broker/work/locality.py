@@ -13,7 +13,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints, texts
 from broker.domain.work import InputTable, ReplicaTable
-from broker.work.catalogue import Catalogue, PlacedDatasets, is_catalogued, is_distributed
+from broker.work.catalogue import Catalogue, PlacedDatasets, is_asked, is_catalogued, is_distributed
 from broker.work.chunks import ChunkTable, InputFiles
 from broker.work.datasets import scope_and_name
 from broker.work.input_files import FileTable, unique_totals
@@ -43,9 +43,12 @@ def real_datasets(inputs: InputFiles) -> Ints:
     return np.unique(inputs.dataset[np.array(real, dtype=np.bool_)]) if real else np.empty(0, dtype=np.int64)
 
 
-def wanted_ranks(placed: PlacedDatasets, datasets: DatasetTable) -> list[tuple[int, int]]:
-    """For which (dataset, number of files) the id of the last file has to be known: the partial replicas."""
-    partial = ~_whole(placed, datasets.nfiles[placed.dataset]) & (placed.available > 0)
+def wanted_ranks(placed: PlacedDatasets, dataset_files: Floats) -> list[tuple[int, int]]:
+    """For which (dataset, number of files) the id of the last file has to be known: the partial replicas.
+
+    ``dataset_files``: by position of the dataset, see :func:`broker.work.catalogue.files_of_dids`.
+    """
+    partial = ~_whole(placed, dataset_files[placed.dataset]) & (placed.available > 0)
     pairs = zip(placed.dataset[partial].tolist(), placed.available[partial].tolist(), strict=True)
     return sorted({(dataset, int(count)) for dataset, count in pairs})
 
@@ -62,6 +65,7 @@ def place_inputs(
     catalogue: Catalogue,
     did_of_dataset: dict[int, int],
     placed: PlacedDatasets,
+    dataset_files: Floats,
     limits: RankLimits,
     named: NamedFiles,
 ) -> InputPlaces:
@@ -70,8 +74,8 @@ def place_inputs(
     For merging, any replica counts as holding every file. An endpoint known only from named files has its own row, with
     no total: it is no replica of the dataset, so it cannot be complete.
     """
-    whole = _whole(placed, datasets.nfiles[placed.dataset])
-    table = _input_table(datasets, inputs, catalogue, did_of_dataset)
+    whole = _whole(placed, dataset_files[placed.dataset])
+    table = _input_table(datasets, inputs, catalogue, did_of_dataset, dataset_files)
     rows = _Rows(placed, whole, limits, named)
     for position, use in enumerate(inputs.uses):
         if not use.pseudo:
@@ -82,14 +86,18 @@ def place_inputs(
 
 
 def _input_table(
-    datasets: DatasetTable, inputs: InputFiles, catalogue: Catalogue, did_of_dataset: dict[int, int]
+    datasets: DatasetTable,
+    inputs: InputFiles,
+    catalogue: Catalogue,
+    did_of_dataset: dict[int, int],
+    dataset_files: Floats,
 ) -> InputTable:
     dids = [did_of_dataset.get(d, -1) for d in inputs.dataset.tolist()]
     names = [scope_and_name(datasets.name[d]) for d in inputs.dataset.tolist()]
     totals = np.array([unique_totals(inputs.files_of(i)) for i in range(len(inputs))], dtype=np.float64).reshape(-1, 2)
     with_replicas = frozenset(catalogue.replicas.did.tolist())
     known = {did: is_catalogued(catalogue, did, with_replicas) for did in set(dids) if did >= 0}
-    spread = {did: is_distributed(catalogue, did) for did in set(dids) if did >= 0}
+    spread = {did: is_distributed(catalogue, did, with_replicas) for did in set(dids) if did >= 0}
     return InputTable(
         chunk=inputs.chunk,
         datasetid=datasets.datasetid[inputs.dataset],
@@ -100,8 +108,9 @@ def _input_table(
         distributed=np.array([spread.get(did, True) for did in dids], dtype=np.bool_),
         files=totals[:, 0],
         bytes=totals[:, 1],
-        dataset_files=datasets.nfiles[inputs.dataset],
+        dataset_files=dataset_files[inputs.dataset],
         catalogued=np.array([known.get(did, False) for did in dids], dtype=np.bool_),
+        asked=np.array([is_asked(catalogue, did, with_replicas) for did in dids], dtype=np.bool_),
     )
 
 
@@ -125,9 +134,9 @@ class _Rows:
                 held = self._held(row, dataset, files, is_named)
             sums = totals if held is None else unique_totals(files.rows(np.flatnonzero(held)))
             all_here = bool(self._whole[row] or merging)
-            figures = (float(placed.found[row]), float(placed.total[row]), bool(placed.complete[row]), all_here)
+            stats = (float(placed.found[row]), float(placed.total[row]), bool(placed.complete[row]), all_here)
             kind = (bool(placed.is_tape[row]), bool(placed.is_vp[row]))
-            self._rows.append((position, str(placed.rse[row]), *kind, *figures, *sums))
+            self._rows.append((position, str(placed.rse[row]), *kind, *stats, *sums))
             self.held.append(held)
         if named:
             self._add_named_only(position, files, named, {str(placed.rse[row]) for row in span})

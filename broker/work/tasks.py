@@ -11,7 +11,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints, Texts, distinct
 from broker.domain.split_rule import SplitRule, parse_split_rule
-from broker.domain.work import LeftOut
+from broker.domain.work import DroppedRow
 
 #: Columns of ``jedi_tasks`` that are text, and those that are numbers (NULL is NaN), as in WorkTable.
 TASK_TEXTS = (
@@ -97,7 +97,7 @@ def split_rules_of(tasks: TaskTable) -> SplitRules:
     return SplitRules(tuple(parse_split_rule(text) for text in found), code)
 
 
-def malformed_values(tasks: TaskTable, rules: SplitRules) -> tuple[LeftOut, ...]:
+def malformed_values(tasks: TaskTable, rules: SplitRules) -> tuple[DroppedRow, ...]:
     """What of the tasks' rows cannot be used: pieces of split rules that are no token, and units that are not known.
 
     The task itself is used: a piece is passed over, and a value in an unknown unit is read as the fact that it feeds
@@ -105,14 +105,16 @@ def malformed_values(tasks: TaskTable, rules: SplitRules) -> tuple[LeftOut, ...]
     """
     bad_rule = np.array([bool(rule.malformed) for rule in rules.rules], dtype=np.bool_)[rules.code]
     entries = [
-        LeftOut("jedi_tasks.splitrule", str(int(tasks.jeditaskid[k])), "split_rule", ", ".join(rules.of(k).malformed))
+        DroppedRow(
+            "jedi_tasks.splitrule", str(int(tasks.jeditaskid[k])), "split_rule", ", ".join(rules.of(k).malformed)
+        )
         for k in np.flatnonzero(bad_rule).tolist()
     ]
     for column in ("cputimeunit", "ramunit", "outdiskunit", "workdiskunit"):
         units, code = distinct(tasks.texts[column])
         unknown = np.array([unit is not None and not _is_known_unit(column, unit) for unit in units], dtype=np.bool_)
         entries += [
-            LeftOut(f"jedi_tasks.{column}", str(int(tasks.jeditaskid[k])), "unknown_unit", repr(units[code[k]])[:60])
+            DroppedRow(f"jedi_tasks.{column}", str(int(tasks.jeditaskid[k])), "unknown_unit", repr(units[code[k]])[:60])
             for k in np.flatnonzero(unknown[code] if len(units) else code).tolist()
         ]
     return tuple(entries)

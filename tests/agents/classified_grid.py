@@ -8,12 +8,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from agents import registry
-from agents.base import CycleContext, CycleRequest
-from agents.cycle import run_cycle
-from agents.process import ProcessSettings
-from broker.store.agent_runs import RunRecord
-from broker.store.database import Database
+from agents.service import registry
+from agents.service.base import CycleContext, CycleRequest
+from agents.service.cycle import run_cycle
+from agents.service.process import ProcessSettings
+from broker.store.connection.database import Database
+from broker.store.service.agent_runs import RunRecord
 from tests.brokerages.small_grid import FRESH, NOW, TASK, Row
 from tests.brokerages.test_analysis_scenarios import SHARE, user_jobs
 
@@ -80,7 +80,7 @@ def evaluations(database: Database) -> dict[int, dict[str, Any]]:
 
 def dry(database: Database, name: str, **options: Any) -> tuple[RunRecord, list[dict[str, Any]]]:
     told: list[dict[str, Any]] = []
-    asked = CycleRequest(dry_run=True, tell=told.append)
+    asked = CycleRequest(dry_run=True, emit=told.append)
     agent = registry.make(name, options, ProcessSettings())
     return run_cycle(agent, CycleContext(database, NOW, 1, 60.0, asked)), told
 

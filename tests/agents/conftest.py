@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from agents import fault_points
+from agents.service import fault_points
 
 
 @pytest.fixture(autouse=True)

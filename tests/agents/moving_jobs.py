@@ -7,16 +7,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from agents import registry
-from agents.base import CycleContext, CycleRequest
-from agents.cycle import open_run, run_cycle
-from agents.process import ProcessSettings
-from broker.store import leases
-from broker.store.agent_runs import RunRecord
-from broker.store.database import Database
-from broker.store.leases import LeaseTerms
-from broker.store.load_dump import load
-from broker.store.scenario_file import Scenario
+from agents.service import registry
+from agents.service.base import CycleContext, CycleRequest
+from agents.service.cycle import open_run, run_cycle
+from agents.service.process import ProcessSettings
+from broker.store.connection.database import Database
+from broker.store.scenarios.load_dump import load
+from broker.store.scenarios.scenario_file import Scenario
+from broker.store.service import leases
+from broker.store.service.agent_runs import RunRecord
+from broker.store.service.leases import LeaseTerms
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 
@@ -58,7 +58,7 @@ def run(
     """One cycle: its record, and what it told."""
     agent = registry.make(name, options or {}, ProcessSettings(**settings))
     told: list[dict[str, Any]] = []
-    request = CycleRequest(tasks, dry_run=dry, tell=told.append)
+    request = CycleRequest(tasks, dry_run=dry, emit=told.append)
     if dry:
         record = run_cycle(agent, CycleContext(database, now, 1, 60.0, request))
     else:

@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from agents import registry
-from agents.base import CycleContext, CycleRequest
-from agents.configuration import ConfigurationError
-from agents.cycle import run_cycle
-from agents.process import ProcessSettings
-from agents.submit_pool_refresh import SubmitPoolRefreshOptions
-from broker.store import leases
-from broker.store.agent_runs import RunRecord
-from broker.store.database import Database
-from broker.store.leases import LeaseTerms
-from broker.store.load_dump import load
-from broker.store.pool_cleanup import remove_unused
-from broker.store.pool_registration import Asked, attach, register
-from broker.store.resource_versions import ResourceText, publish
+from agents.pools.submit_pool_refresh import SubmitPoolRefreshOptions
+from agents.service import registry
+from agents.service.base import CycleContext, CycleRequest
+from agents.service.configuration import ConfigurationError
+from agents.service.cycle import run_cycle
+from agents.service.process import ProcessSettings
+from broker.store.connection.database import Database
+from broker.store.pools.pool_cleanup import remove_unused
+from broker.store.pools.pool_registration import Asked, attach, register
+from broker.store.pools.resource_versions import ResourceText, publish
+from broker.store.scenarios.load_dump import load
+from broker.store.service import leases
+from broker.store.service.agent_runs import RunRecord
+from broker.store.service.leases import LeaseTerms
 from tests.brokerages import small_grid
 from tests.store.pool_grid import (
     PLACES,
@@ -51,7 +51,7 @@ def run(
 ) -> tuple[RunRecord, list[dict[str, Any]]]:
     """One cycle of an agent, and what it told."""
     agent, told = registry.make(name, options or {}, ProcessSettings()), list[dict[str, Any]]()
-    asked = CycleRequest(tell=told.append, **request)
+    asked = CycleRequest(emit=told.append, **request)
     with database.begin() as connection:
         lease = leases.acquire(connection, name, "test", LeaseTerms()).lease if asked.writes else None
     record = run_cycle(agent, CycleContext(database, at(seconds), 1, 60.0, asked, lease=lease))

@@ -6,7 +6,7 @@ from benchmarks.bench_pools import measure
 
 
 def test_the_figures() -> None:
-    figures = measure(pool_count=40, queue_count=100, seed=1)
-    assert (figures["pools"], figures["queues"]) == (40, 100)
-    assert 0.02 < figures["eligible_share"] < 0.8
-    assert measure(pool_count=40, queue_count=100, seed=1)["eligible_share"] == figures["eligible_share"]
+    stats = measure(pool_count=40, queue_count=100, seed=1)
+    assert (stats["pools"], stats["queues"]) == (40, 100)
+    assert 0.02 < stats["eligible_share"] < 0.8
+    assert measure(pool_count=40, queue_count=100, seed=1)["eligible_share"] == stats["eligible_share"]

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 
 from benchmarks.columns import ColumnScenario, from_rows, size
 from benchmarks.scenario import make_scenario
-from broker.store.database import Database
+from broker.store.connection.database import Database
 
 
 def _pseudo_queues(scenario: ColumnScenario) -> int:

@@ -1,4 +1,4 @@
-"""The made-up grid of the task brokerage's benchmark."""
+"""The synthetic grid of the task brokerage's benchmark."""
 
 from __future__ import annotations
 

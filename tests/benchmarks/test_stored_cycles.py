@@ -1,14 +1,14 @@
-"""The made-up day of the benchmarks of comparisons: copies of a cycle that can be decided again."""
+"""The synthetic day of the benchmarks of comparisons: copies of a cycle that can be decided again."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 from benchmarks.stored_cycles import copy_cycles
-from broker.cli.stored_cases import Selection, stored_cases
-from broker.store.database import Database
+from broker.app.stored_cases import Selection, stored_cases
+from broker.store.connection.database import Database
 from broker.whatif.cases import Change
-from broker.whatif.running import Comparing, answer
+from broker.whatif.executor import Comparing, answer
 from tests.brokerages.small_grid import NOW, one_cycle
 from tests.whatif.stored import RULES, SEED, job_scenario
 
@@ -18,6 +18,6 @@ def test_copies_are_cycles_of_their_own(database: Database) -> None:
     copy_cycles(database, 3)
     cases = stored_cases(database, Selection(NOW - timedelta(hours=1), NOW))
     found = answer(cases, len(cases), Comparing(RULES, (Change((), RULES),)), 1, lambda done: None)
-    assert found.failed == [] and cases.left_out == []
+    assert found.failed == [] and cases.dropped_rows == []
     assert (found.differences[0].total("cycles"), found.differences[0].total("decisions")) == (3, 9)
     assert len({case.snapshot.id for case in cases}) == len({case.decided_at for case in cases}) == 3

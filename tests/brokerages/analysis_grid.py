@@ -1,4 +1,4 @@
-"""A grid of analysis queues, tasks and jobs of users, and what cycles of the analysis brokerage decide on it.
+"""A grid of analysis queues, tasks and analysis jobs, and what cycles of the analysis brokerage decide on it.
 
 ALPHA_MCORE, GAMMA_MCORE, GAMMA_TEST: analysis queues of one core; BETA: unified; GAMMA_OFF: an analysis queue, offline.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from broker.store.database import Database
+from broker.store.connection.database import Database
 from tests.brokerages.small_grid import DATASET, TASK, dataset, input_files, one_cycle, queue, replica, scenario, task
 
 SHARE = "User Analysis"

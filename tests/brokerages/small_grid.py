@@ -16,16 +16,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from agents import registry
-from agents.base import CycleContext, CycleRequest
-from agents.cycle import open_run, run_cycle
-from agents.process import ProcessSettings
-from broker.store import leases
-from broker.store.agent_runs import RunRecord
-from broker.store.database import Database
-from broker.store.leases import LeaseTerms
-from broker.store.load_dump import load
-from broker.store.scenario_file import Scenario
+from agents.service import registry
+from agents.service.base import CycleContext, CycleRequest
+from agents.service.cycle import open_run, run_cycle
+from agents.service.process import ProcessSettings
+from broker.store.connection.database import Database
+from broker.store.scenarios.load_dump import load
+from broker.store.scenarios.scenario_file import Scenario
+from broker.store.service import leases
+from broker.store.service.agent_runs import RunRecord
+from broker.store.service.leases import LeaseTerms
 
 Row = dict[str, Any]
 
@@ -248,7 +248,7 @@ def next_cycle(
         lease = leases.acquire(connection, agent, "test", LeaseTerms()).lease
     assert lease is not None
     made = registry.make(agent, {}, ProcessSettings())
-    asked = CycleRequest(tell=told.append, **request)
+    asked = CycleRequest(emit=told.append, **request)
     context = CycleContext(
         database, NOW, seed, 600.0, request=asked, lease=lease, run_id=open_run(database, agent, lease)
     )

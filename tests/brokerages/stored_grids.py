@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.store.database import Database
+from broker.store.connection.database import Database
 from tests.brokerages.small_grid import TASK, dataset, input_files, one_cycle, replica, scenario, task
 from tests.brokerages.small_grid import jobs as jobs_at
 from tests.brokerages.task_grid import broker_tasks, outputs, pseudo_input, task_scenario, waiting

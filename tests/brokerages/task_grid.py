@@ -20,16 +20,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from agents import registry
-from agents.base import CycleContext, CycleRequest
-from agents.cycle import open_run, run_cycle
-from agents.process import ProcessSettings
-from broker.store import leases
-from broker.store.agent_runs import RunRecord
-from broker.store.database import Database
-from broker.store.leases import LeaseTerms
-from broker.store.load_dump import load
-from broker.store.scenario_file import Scenario
+from agents.service import registry
+from agents.service.base import CycleContext, CycleRequest
+from agents.service.cycle import open_run, run_cycle
+from agents.service.process import ProcessSettings
+from broker.store.connection.database import Database
+from broker.store.scenarios.load_dump import load
+from broker.store.scenarios.scenario_file import Scenario
+from broker.store.service import leases
+from broker.store.service.agent_runs import RunRecord
+from broker.store.service.leases import LeaseTerms
 from tests.brokerages import small_grid
 from tests.brokerages.small_grid import FRESH, NOW, TASK, Row, dataset, input_files, queue
 
@@ -157,7 +157,7 @@ def cycle_at(
     with database.begin() as connection:
         lease = leases.acquire(connection, agent, "test", LeaseTerms()).lease
     assert lease is not None
-    made, asked = registry.make(agent, {}, ProcessSettings()), CycleRequest(tell=told.append, **request)
+    made, asked = registry.make(agent, {}, ProcessSettings()), CycleRequest(emit=told.append, **request)
     run_id = open_run(database, agent, lease)
     context = CycleContext(database, now, seed, 600.0, request=asked, lease=lease, run_id=run_id)
     record = run_cycle(made, context)

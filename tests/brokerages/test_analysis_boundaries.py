@@ -8,18 +8,22 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from agents import registry
-from agents.base import CycleContext, CycleRequest
-from agents.cycle import open_run, run_cycle
-from agents.process import ProcessSettings
+from agents.service import registry
+from agents.service.base import CycleContext, CycleRequest
+from agents.service.cycle import open_run, run_cycle
+from agents.service.process import ProcessSettings
 from broker.domain.alternatives import WayToRun
 from broker.formats.feature_summary import QueueSummary
-from broker.store import feature_rows, leases, task_alternatives
-from broker.store.database import Database
-from broker.store.leases import LeaseTerms
-from broker.store.load_dump import load
+from broker.store.connection.database import Database
+from broker.store.features import feature_rows
+from broker.store.reads import task_alternatives
+from broker.store.scenarios.load_dump import load
+from broker.store.service import leases
+from broker.store.service.leases import LeaseTerms
 from tests.brokerages.analysis_grid import ALL, analysis, chosen, config_row, decided, decisions, several, user_jobs
 from tests.brokerages.small_grid import FRESH, NOW, TASK, dataset, input_files, next_cycle
+
+pytestmark = pytest.mark.usefixtures("blocks")
 
 MB = 1024**2
 ALPHA = "ALPHA_MCORE"
@@ -79,11 +83,14 @@ def test_scratch_disk(database: Database) -> None:
         # output for each MB of input
         ({"outdiskcount": 1024 * 651 // 2048, "outdiskunit": "kB"}, None),
         ({"outdiskcount": 1024 * 652 // 2048, "outdiskunit": "kB"}, "disk"),
+        # without work space there is no margin: 2,048 MB and 475 or 476 kB for each of them
+        ({"outdiskcount": 475, "outdiskunit": "kB", "workdiskcount": None}, None),
+        ({"outdiskcount": 476, "outdiskunit": "kB", "workdiskcount": None}, "disk"),
         # a job of so many GB takes them; nothing and negative output is none
         ({"splitrule": "NG=3"}, "disk"),
         ({"splitrule": "NG=2", "outdiskcount": -5, "outdiskunit": "GB"}, None),
     ]
-    loaded = several(*({"workdiskcount": None} | columns for columns, _ in cases))
+    loaded = several(*({"workdiskcount": 0} | columns for columns, _ in cases))
     data = loaded.tables["schedconfig_json"][0]["data"]
     data |= {"maxwdir": 24_000, "corecount": 8, "direct_access_lan": True}
     # a queue of 8 cores that takes jobs of one, so that there is something to share
@@ -188,7 +195,7 @@ def cycle(database: Database, policy: str) -> tuple[list[str], dict[str, Any]]:
         lease = leases.acquire(connection, "analysis_job", "test", LeaseTerms()).lease
     assert lease is not None
     agent = registry.make("analysis_job", {"quota_unknown": policy}, ProcessSettings())
-    request = CycleRequest(tell=told.append, dry_run=True)
+    request = CycleRequest(emit=told.append, dry_run=True)
     run_id = open_run(database, "analysis_job", lease)
     record = run_cycle(agent, CycleContext(database, NOW, 1, 600.0, request=request, lease=lease, run_id=run_id))
     with database.begin() as connection:

@@ -7,15 +7,20 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.brokerages.analysis_job import chain
-from broker.cli.explain import answers_about
-from broker.domain.work_codec import decode_placed, decode_work
-from broker.engine.analysis_cycle import AnalysisCycle
+from broker.app.explain import answers_about
+from broker.brokerages.analysis_job.rules import chain
+from broker.domain.counted_load import CountedLoad
+from broker.domain.work_codec import decode_load, decode_work
+from broker.engine.analysis.cycle import AnalysisCycle
 from broker.gdpconfig import Tuning
-from broker.store.database import Database
-from broker.store.snapshot_loading import stored_snapshot
+from broker.store.connection.database import Database
+from broker.store.decisions.decision_rows import latest
+from broker.store.snapshots.snapshot_loading import stored_snapshot
 from tests.brokerages.analysis_grid import chosen, config_row, decisions, several, user_jobs
 from tests.brokerages.small_grid import TASK, next_cycle
+
+#: A chunk of the second block must find what one of the first placed, under its own row.
+pytestmark = pytest.mark.usefixtures("blocks")
 
 ONLY_ALPHA = {"taskparams": {"includedSite": "ALPHA_MCORE"}}
 BOB = ONLY_ALPHA | {"username": "bob"}
@@ -23,12 +28,10 @@ BOB = ONLY_ALPHA | {"username": "bob"}
 
 def note_of(database: Database, task: int) -> str:
     """The figures of the stabilizer at ALPHA_MCORE, as they are kept with the decision."""
-    query = sa.text(
-        "SELECT n FROM broker.decisions, jsonb_array_elements_text(notes) AS n "
-        "WHERE jeditaskid = :task AND n LIKE :start"
-    )
     with database.begin() as connection:
-        return str(connection.execute(query, {"task": task, "start": "stabilizer:ALPHA_MCORE%"}).scalar_one())
+        (stored,) = latest(connection, task)
+    (note,) = (one for one in stored.record.decision.notes if one.startswith("stabilizer:ALPHA_MCORE"))
+    return note
 
 
 @pytest.mark.parametrize(
@@ -51,6 +54,19 @@ def test_jobs_of_the_same_cycle_count(database: Database, files: int, who: dict[
     if code:
         (answer,) = answers_about(database, TASK + 1, "ALPHA_MCORE")
         assert (answer.code, answer.observation is not None and answer.observation.value) == (code, files)
+
+
+def test_jobs_of_an_earlier_block_count(database: Database) -> None:
+    """41 jobs to ALPHA in the first block; the third chunk, alone in the second, finds them there and goes to BETA.
+
+    BETA has none of them: (0 + 1) / (0 + 1).
+    """
+    beta = {"taskparams": {"includedSite": "BETA"}, "gshare": "Express Analysis", "currentpriority": 800}
+    loaded = several(ONLY_ALPHA | {"currentpriority": 900}, beta, {"username": "bob"}, files=41, here=("ALPHA", "BETA"))
+    first, second, third = decisions(database, loaded)
+    assert (first["assigned"], second["assigned"]) == ({"ALPHA_MCORE": 41}, {"BETA/SCORE": 41})
+    assert third["rejected"]["ALPHA_MCORE"] == "queue_cap"
+    assert chosen(third) == {"BETA/SCORE": 1.0}
 
 
 def test_every_task_meets_the_same_grid_when_asked_to(database: Database) -> None:
@@ -101,17 +117,17 @@ def test_what_was_placed_before_is_restored_exactly(database: Database) -> None:
     decisions(database, loaded)
     with database.begin() as connection:
         works = [
-            (decode_work(bytes(data)), decode_placed(bytes(data)))
+            (decode_work(bytes(data)), decode_load(bytes(data)))
             for (data,) in connection.execute(sa.text("SELECT work FROM broker.decisions ORDER BY jeditaskid"))
         ]
         (identifier,) = connection.execute(sa.text("SELECT DISTINCT snapshot FROM broker.decisions")).scalars()
         snapshot = stored_snapshot(connection, identifier)
-    assert works[0][1] == {}
+    assert not works[0][1]
     for work, placed in works[1:]:
         cycle = AnalysisCycle(snapshot, work, Tuning.defaults(), chain())
-        cycle.restore(0, placed)
-        cycle.restore(0, placed)
-        assert cycle.placed_before(0) == placed
-    of_alice = {"ALPHA_MCORE": 60, "ALPHA_MCORE\tuser": 60, "ALPHA_MCORE\ttype": 60, "ALPHA_MCORE\tusers": 1}
-    assert works[1][1] == of_alice
-    assert works[2][1] == {key: count for key, count in of_alice.items() if key != "ALPHA_MCORE\tuser"}
+        cycle.set_load(0, placed)
+        cycle.set_load(0, placed)
+        assert cycle.load_before(0) == placed
+    jobs, users = {"ALPHA_MCORE": 60}, {"ALPHA_MCORE": 1}
+    assert works[1][1] == CountedLoad(jobs, of_user=jobs, of_type=jobs, new_users=users)
+    assert works[2][1] == CountedLoad(jobs, of_type=jobs, new_users=users)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.store.database import Database
+import pytest
+
+from broker.store.connection.database import Database
 from tests.brokerages.analysis_grid import ALL, chosen, decisions, several
+
+pytestmark = pytest.mark.usefixtures("blocks")
 
 GAMMA, OFF, PAUSED = "GAMMA_MCORE", "GAMMA_OFF", "GAMMA_TEST"
 
@@ -25,7 +29,7 @@ CASES: list[tuple[dict[str, Any], set[str]]] = [
     # AUTO: the reserve is not named, so it has to be online
     (asks(includedSite="nowhere,AUTO"), ALL - {PAUSED}),
     (asks(includedSite="AUTO"), ALL - {PAUSED}),
-    (asks(includedSite=f"{OFF},AUTO"), set()),
+    (asks(includedSite=f"{OFF},AUTO"), ALL - {PAUSED}),
     # exclusion goes first, for a queue named by `site` too
     (asks(GAMMA, excludedSite="GAMMA*"), set()),
     (asks(GAMMA, includedSite="BETA"), set()),

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from broker.store.database import Database
+from broker.store.connection.database import Database
 from tests.brokerages.analysis_grid import ALL, chosen, config_row, decided, decisions, finished, several, user_jobs
 from tests.brokerages.small_grid import FRESH, NOW
+
+pytestmark = pytest.mark.usefixtures("blocks")
 
 ALPHA, GAMMA = "ALPHA_MCORE", "GAMMA_MCORE"
 

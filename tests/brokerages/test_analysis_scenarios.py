@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.cli.explain import answers_about
-from broker.store.database import Database
+from broker.app.explain import answers_about
+from broker.store.connection.database import Database
 from tests.brokerages.analysis_grid import ALL, SHARE, analysis, chosen, decided, finished, user_jobs, user_task
 from tests.brokerages.small_grid import FRESH, TASK, dataset, input_files, one_cycle, task
+
+pytestmark = pytest.mark.usefixtures("blocks")
 
 
 def test_jobs_go_to_queues_with_the_input_by_running_and_queued(database: Database) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.store.agent_runs import RunRecord
-from broker.store.database import Database
-from broker.store.scenario_file import Scenario
+from broker.store.connection.database import Database
+from broker.store.scenarios.scenario_file import Scenario
+from broker.store.service.agent_runs import RunRecord
 from tests.brokerages.small_grid import (
     TASK,
     Row,

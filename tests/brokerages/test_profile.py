@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
 
 from broker import resources
+from broker.brokerages import offered as offered_brokerages
 from broker.brokerages import profile
-from broker.brokerages.profile import Added, BrokerageProfile, ProfileError, build_chain, read_profile
-from broker.engine.chain import Chain, ChainError
+from broker.brokerages import registry as brokerages
+from broker.brokerages.job.brokerage import JobBrokerage
+from broker.brokerages.profile import Added, BrokerageProfile, Profile, ProfileError, build_chain, read_profile
+from broker.engine.job.cycle import JobCycle
+from broker.engine.shared.chain import QueueChain, RuleChainError
 from broker.rules import registry
 from broker.rules.registry import RuleError
 from tests.engine.toy_rules import AtMost, Factor, FewerQueued, KeepAmong, Toy, mask
 
 
-def toy_chain() -> Chain:
+class ToyBrokerage(JobBrokerage):
+    name = "toy"
+    title = "toy brokerage"
+    pending_minutes = 60
+    tables = "tests.brokerages.test_profile:NoTables"
+
+    def chain(self) -> QueueChain:
+        return toy_chain()
+
+    def engine_cycle(self, *given: Any, **options: Any) -> JobCycle:
+        raise AssertionError("nothing is brokered here")
+
+
+def toy_chain() -> QueueChain:
     filters = (Toy("first", mask([1])), Toy("second", mask([1])))
-    return Chain("toy", filters, (Factor("fixed", 1.0),), (FewerQueued(),), (AtMost(5),))
+    return QueueChain("toy", filters, (Factor("fixed", 1.0),), (FewerQueued(),), (AtMost(5),))
 
 
 def outside_filter() -> Toy:
@@ -41,23 +59,26 @@ def not_a_chain() -> list[str]:
     return []
 
 
-def broken() -> Chain:
+def broken() -> QueueChain:
     raise RuntimeError("no such module")
 
 
 @pytest.fixture(autouse=True)
-def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Distributions that offer brokerages and rules."""
     here = "tests.brokerages.test_profile"
-    brokerages = {"toy": "toy_chain", "odd": "not_a_chain", "broken": "broken", "gone": "nowhere"}
+    offered = {"toy": "ToyBrokerage", "odd": "not_a_chain", "broken": "broken", "gone": "nowhere"}
     rules = {"outside": "outside_filter", "group": "outside_group", "heavier": "outside_weight"}
     rules |= {"tighter": "outside_cut", "renamed": "outside_filter"}
     points = {
-        profile.GROUP: [EntryPoint(name, f"{here}:{value}", profile.GROUP) for name, value in brokerages.items()],
+        brokerages.GROUP: [EntryPoint(name, f"{here}:{value}", brokerages.GROUP) for name, value in offered.items()],
         registry.GROUP: [EntryPoint(name, f"{here}:{value}", registry.GROUP) for name, value in rules.items()],
     }
-    for module in (profile, registry):
+    for module in (offered_brokerages, registry):
         monkeypatch.setattr(module, "entry_points", lambda group: points[group])
+    brokerages.brokerage.cache_clear()
+    yield
+    brokerages.brokerage.cache_clear()
 
 
 def names(entry: BrokerageProfile) -> list[str]:
@@ -97,9 +118,9 @@ def test_rules_are_left_out() -> None:
         ({"add": (Added(rule="unheard"),)}, RuleError, "unheard: no installed distribution offers it"),
         ({"add": (Added(rule="renamed"),)}, RuleError, "calls itself outside"),
         ({"add": (Added(rule="heavier", after="first"),)}, RuleError, "cannot be placed after first"),
-        ({"add": (Added(rule="outside"), Added(rule="outside"))}, ChainError, "outside is there twice"),
+        ({"add": (Added(rule="outside"), Added(rule="outside"))}, RuleChainError, "outside is there twice"),
         ({"brokerage": "unheard"}, ProfileError, "offers the brokerage unheard; there are toy"),
-        ({"brokerage": "odd"}, ProfileError, "gave a list, not a Chain"),
+        ({"brokerage": "odd"}, ProfileError, "gave a list, not a Brokerage"),
         ({"brokerage": "broken"}, ProfileError, "broken: .* cannot be loaded: RuntimeError: no such module"),
         ({"brokerage": "gone"}, ProfileError, "gone: .* cannot be loaded: AttributeError"),
     ],
@@ -143,6 +164,58 @@ def test_a_profile_is_read() -> None:
 def test_a_wrong_profile(text: str, message: str) -> None:
     with pytest.raises(ProfileError, match=message):
         read_profile(text)
+
+
+BASE = """
+profile: base
+brokerages:
+  - {brokerage: toy, vo: [atlas], exclude_labels: [user], without: [first]}
+  - {brokerage: other, labels: [user]}
+"""
+
+
+def extended(text: str, **others: str) -> Profile:
+    return read_profile(text, {"base": BASE, **others}.__getitem__)
+
+
+def test_a_profile_changes_what_it_names_of_the_one_it_extends() -> None:
+    text = "profile: mine\nextends: base\nbrokerages:\n"
+    text += "  - {brokerage: toy, vo: [cms], without: [second], add: [{rule: outside}]}\n  - {brokerage: third}\n"
+    found = extended(text)
+    assert (found.profile, [one.brokerage for one in found.brokerages]) == ("mine", ["toy", "other", "third"])
+    toy = found.of("toy")
+    assert (toy.vo, toy.exclude_labels) == (("cms",), ("user",))
+    assert (toy.without, toy.add) == (("first", "second"), (Added(rule="outside"),))
+    assert found.of("other").labels == ("user",)
+
+
+def test_a_profile_may_extend_one_that_extends_another() -> None:
+    found = extended(
+        "profile: c\nextends: b\n", b="profile: b\nextends: base\nbrokerages: [{brokerage: other, vo: [cms]}]"
+    )
+    assert found.of("other").vo == ("cms",) and found.of("toy").vo == ("atlas",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("profile: a\nextends: a", "a: cannot extend a: a extends a"),
+        ("profile: a\nextends: b", "b: cannot extend a: a extends b extends a"),
+        ("profile: a\nextends: ../base", "wrong at extends"),
+        ("profile: a\nextends: base\nbrokerages: [{brokerage: toy, rules: [a]}]", "brokerages.0.rules"),
+    ],
+)
+def test_a_wrong_extension(text: str, message: str) -> None:
+    with pytest.raises(ProfileError, match=message):
+        extended(text, a=text, b="profile: b\nextends: a")
+
+
+def test_a_profile_that_extends_one_that_is_not_there() -> None:
+    def missing(name: str) -> str:
+        raise FileNotFoundError(name)
+
+    with pytest.raises(ProfileError, match="mine: extends base, which cannot be read"):
+        read_profile("profile: mine\nextends: base", missing)
 
 
 def test_the_shipped_profile_adds_and_drops_nothing() -> None:

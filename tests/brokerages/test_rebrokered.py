@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.store.database import Database
+from broker.store.connection.database import Database
 from tests.agents.moving_jobs import config, run
 from tests.brokerages.analysis_grid import analysis, chosen, decided
 from tests.brokerages.small_grid import DATASET, NOW, TASK, next_cycle

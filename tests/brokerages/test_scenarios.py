@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.cli.explain import answers_about
-from broker.store.database import Database
+from broker.app.explain import answers_about
+from broker.store.connection.database import Database
 from tests.brokerages.small_grid import (
     FRESH,
     GB,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.store.database import Database
+from broker.store.connection.database import Database
 from tests.brokerages.small_grid import GB, TASK, Row, dataset, input_files, replica
 from tests.brokerages.task_grid import (
     WEIGHTS,

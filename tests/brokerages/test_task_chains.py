@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.store.database import Database
-from broker.store.load_dump import load
+from broker.store.connection.database import Database
+from broker.store.scenarios.load_dump import load
 from tests.brokerages import small_grid
 from tests.brokerages.small_grid import TASK, Row
 from tests.brokerages.task_grid import (
@@ -112,6 +112,15 @@ def test_a_nucleus_that_was_set_beforehand_is_not_questioned(database: Database)
     assert rows(database, "SELECT DISTINCT destination FROM doma_panda.jedi_datasets WHERE type = 'log'") == [
         ("nucleus:BETA",)
     ]
+
+
+@pytest.mark.parametrize("nucleus", ["ALPHA", "BETA", "DELTA"])
+def test_any_nucleus_may_be_set_beforehand_the_first_too(database: Database, nucleus: str) -> None:
+    """Nothing can be said against it: its task has no input that is anywhere, and is the only candidate."""
+    task = {**waiting(), "nucleus": nucleus}
+    nowhere = [{**pseudo_input(), "type": "input", "datasetname": "mc:nowhere"}, *outputs()]
+    (decision,) = broker_tasks(database, task_scenario(jedi_tasks=[task], jedi_datasets=nowhere))
+    assert (decision["reason"], weights(decision)) == ("preset_nucleus", {nucleus: 1.0})
 
 
 def test_a_preset_nucleus_with_all_its_places_is_left_alone(database: Database) -> None:

@@ -8,7 +8,8 @@ import pytest
 import typer
 
 from broker import __version__
-from broker.cli import main as main_module
+from broker.cli import commands as commands_module
+from broker.cli.application import NONE
 from broker.cli.context import settings_of
 from broker.cli.main import _command_in, _options_first, main
 from broker.errors import BrokerError, Refused
@@ -29,8 +30,8 @@ def commands(monkeypatch: pytest.MonkeyPatch, broker_home: Path) -> types.Module
 
     def register(function: object, name: str) -> None:
         setattr(module, name, function)
-        entry = (name, f"{module.__name__}:{name}", "A made-up command.")
-        monkeypatch.setattr(main_module, "COMMANDS", (*main_module.COMMANDS, entry))
+        entry = (name, f"{module.__name__}:{name}", "A synthetic command.")
+        monkeypatch.setattr(commands_module, "COMMANDS", (*commands_module.COMMANDS, entry))
 
     module.register = register  # type: ignore[attr-defined]
     return module
@@ -109,7 +110,7 @@ def test_a_command_that_is_not_there_does_not_break_the_others(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(
-        main_module, "COMMANDS", (*main_module.COMMANDS, ("later", "broker.cli.no_such_module:later", "Later."))
+        commands_module, "COMMANDS", (*commands_module.COMMANDS, ("later", "broker.cli.no_such_module:later", "Later."))
     )
     assert run("--help") == 0
     listed = capsys.readouterr().out
@@ -123,7 +124,7 @@ def test_a_missing_package_is_named_by_the_command_that_needs_it(
 ) -> None:
     (tmp_path / "needs_more.py").write_text("import no_such_package\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(main_module, "COMMANDS", (*main_module.COMMANDS, ("more", "needs_more:more", "More.")))
+    monkeypatch.setattr(commands_module, "COMMANDS", (*commands_module.COMMANDS, ("more", "needs_more:more", "More.")))
     assert run("--help") == 0
     capsys.readouterr()
     assert run("more") == 1
@@ -149,9 +150,9 @@ def test_a_bad_schema_name_is_an_error(monkeypatch: pytest.MonkeyPatch, capsys: 
         (["db", "init"], "db"),
         (["--db", "url", "run", "x"], "run"),
         (["--db=url", "run"], "run"),
-        (["--help"], None),
-        ([], None),
-        (["--db"], None),
+        (["--help"], NONE),
+        ([], NONE),
+        (["--db"], NONE),
     ],
 )
 def test_the_command_is_found_among_the_options(words: list[str], command: str | None) -> None:

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.store import resource_versions
-from broker.store.database import Database
-from broker.store.resource_versions import ResourceText
-from broker.store.tables import TableCatalogue
-from broker.store.task_reads import TaskSelection, read_assigning
+from broker.store.connection.database import Database
+from broker.store.connection.tables import TableCatalogue
+from broker.store.matching.activation import sort_jobs, write_sorted
+from broker.store.pools import resource_versions
+from broker.store.pools.resource_versions import ResourceText
+from broker.store.reads.task_reads import TaskSelection, read_assigning
 from tests.cli.commands import Command, runner
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
@@ -108,6 +109,41 @@ def test_the_same_requirements_are_one_pool_and_none_are_none(
     assert len(rows(database, "SELECT FROM broker.task_requirements WHERE pool_id IS NULL")) == 1
 
 
+def test_what_a_job_writes_is_recorded_when_it_is_activated(
+    database: Database, broker: Command, tmp_path: Path
+) -> None:
+    text = '[ Executable = "x"; Arguments = "-o ${OUTPUT0}"; OutputData = {"a", "b"}; OutputSandbox = {"o"}; ]'
+    job = written(tmp_path, text)
+    task = broker("submit", job, "--label", "user", "--user", "ada", "--json").document["jeditaskid"]
+    made = "SELECT datasetid, datasetname, type, state, nfiles FROM doma_panda.jedi_datasets ORDER BY datasetid"
+    (_, output, log) = rows(database, made)
+    assert (output["type"], output["datasetname"], log["type"]) == ("output", f"user.ada.{task}.output", "log")
+    (arguments,) = rows(database, "SELECT * FROM broker.file_arguments")
+    assert (arguments["jeditaskid"], arguments["arguments"]) == (task, "-o ${OUTPUT0}")
+    with database.begin() as connection:
+        connection.execute(
+            sa.text(
+                "INSERT INTO doma_panda.jobsdefined4 (pandaid, jeditaskid, jobstatus, computingsite, jobdefinitionid)"
+                " VALUES (7, :task, 'defined', 'Q', 0)"
+            ),
+            {"task": task},
+        )
+        catalogue = TableCatalogue.read(connection, database.names)
+        stamp = NOW.replace(tzinfo=None)
+        done = write_sorted(connection, catalogue, sort_jobs(connection, catalogue, 10, 1), NOW)
+    assert done == {"activated": 1, "assigned": 0}
+    files = "SELECT pandaid, lfn, type, status, scope, modificationtime FROM doma_panda.filestable4 ORDER BY row_id"
+    common = {"pandaid": 7, "status": "defined", "scope": "user.ada", "modificationtime": stamp}
+    assert rows(database, files) == [
+        common | {"lfn": "a", "type": "output"},
+        common | {"lfn": "b", "type": "output"},
+        common | {"lfn": "job.7.log.tgz", "type": "log"},
+    ]
+    marked = "SELECT lfn FROM doma_panda.jedi_dataset_contents WHERE pandaid = 7 AND status = 'defined' ORDER BY fileid"
+    assert [row["lfn"] for row in rows(database, marked)] == ["a", "b", "job.7.log.tgz"]
+    assert [row["nfiles"] for row in rows(database, made)] == [1, 2, 1]
+
+
 REFUSED = [
     ('[ Executable = "x"; Requirements = [ Site = "A"; ] ]', (), 2, "standard-keyword: write Site outside"),
     ('[ Executable = "x"; Requirements = [ Memory = "4 GB"; ] ]', (), 2, "line 1, column 38"),
@@ -123,7 +159,7 @@ REFUSED = [
 
 def test_what_may_not_be_run_leaves_nothing(database: Database, broker: Command, tmp_path: Path) -> None:
     for text, options, status, told in REFUSED:
-        outcome = broker("submit", written(tmp_path, text), *options, "--json")
+        outcome = broker("submit", written(tmp_path, text), *options)
         assert (outcome.status, outcome.out, told in outcome.err) == (status, "", True), outcome.err
     assert rows(database, "SELECT FROM doma_panda.jedi_tasks") == []
 

@@ -9,7 +9,7 @@ import pytest
 
 from broker.domain.software import QueueOffer
 from broker.matching.explanation import explain
-from broker.matching.judge import judge
+from broker.matching.match_queue import match_queue
 from broker.matching.need import need_of
 from broker.matching.outcomes import Outcome
 from broker.matching.requirement import canonical
@@ -20,13 +20,13 @@ CASES = DATA["cases"]
 
 
 def outcome_at(asks: str, offer: QueueOffer) -> Outcome:
-    return judge(need_of(asks, None), offer, no_sources())
+    return match_queue(need_of(asks, None), offer, no_sources())
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
 def test_the_outcome(case: dict[str, Any]) -> None:
     offer, need = offer_of(case, DATA["gpus"]), need_of(case["asks"], None)
-    outcome = judge(need, offer, no_sources())
+    outcome = match_queue(need, offer, no_sources())
     assert outcome.code == case["outcome"]
     if outcome != Outcome.FITS:
         assert explain(need, offer, outcome).part == outcome.code

@@ -8,7 +8,7 @@ import pytest
 
 from broker.domain.software import ContainerSources, QueueOffer
 from broker.matching.availability import job_platform
-from broker.matching.judge import judge
+from broker.matching.match_queue import match_queue
 from broker.matching.need import production_need
 from tests.contract.offers import PLATFORM, published
 
@@ -33,7 +33,7 @@ def outcome(
 ) -> str:
     offer = QueueOffer("QUEUE", releases, published(architectures=CPU, **lists))
     need = production_need(architecture, transhome, container, only_tags)
-    return judge(need, offer, ContainerSources("x", sources or {})).code
+    return match_queue(need, offer, ContainerSources("x", sources or {})).code
 
 
 @pytest.mark.parametrize(

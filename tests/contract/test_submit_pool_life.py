@@ -14,13 +14,13 @@ import psycopg
 import pytest
 
 from broker.pools.matcher import Pilot, pool_fits
-from broker.store.database import Database
-from broker.store.match_take import Match, Matcher
-from broker.store.pool_cleanup import remove_unused
-from broker.store.pool_registration import Asked, attach, register
-from broker.store.resource_versions import BadResources, ResourceText, publish
+from broker.store.connection.database import Database
+from broker.store.matching.job_match import Match, Matcher
+from broker.store.pools.pool_cleanup import remove_unused
+from broker.store.pools.pool_registration import Asked, attach, register
+from broker.store.pools.resource_versions import BadResources, ResourceText, publish
+from tests.store.matching.test_job_match import add_jobs, follow
 from tests.store.pool_grid import PLACES, at, emptied, pool_for, publish_places, refresh, rows
-from tests.store.test_match_take import add_jobs, follow
 
 CASES = json.loads((Path(__file__).parent / "submit_pool_life.json").read_text(encoding="utf-8"))
 

@@ -9,9 +9,9 @@ import pytest
 
 from broker.demo.facts import DemoFacts
 from broker.demo.grid import build_scenario
-from broker.store.database import Database
-from broker.store.load_dump import load
-from broker.store.scenario_file import Scenario
+from broker.store.connection.database import Database
+from broker.store.scenarios.load_dump import load
+from broker.store.scenarios.scenario_file import Scenario
 
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 # 5 GB a job, and a file comes with its output and the job's work space

@@ -5,13 +5,24 @@ from typing import Any
 from broker.demo.summary import FunnelLine, NucleusGiven, QueueUse, WaitingChunk, nuclei_given, summarise
 
 
+def gone(*codes: tuple[str, int], candidates: int = 2) -> dict[str, Any]:
+    """Reasons in order, each with so many queues of one pseudo-queue that it rejected: funnel and names."""
+    left, funnel, rejected = sum(number for _, number in codes) + candidates, [], {}
+    for place, (code, number) in enumerate(codes):
+        funnel.append([code, left, left - number])
+        left -= number
+        for one in range(number):
+            rejected |= {f"{code}{place}_{one}/SCORE": code, f"{code}{place}_{one}": code}
+    return {"funnel": funnel, "rejected": rejected}
+
+
 def decision(**fields: Any) -> dict[str, Any]:
     base: dict[str, Any] = {
         "jeditaskid": 1,
         "outcome": "brokered",
         "reason": "",
         "candidates": [{"name": "CERN/SCORE", "weight": 2.0}, {"name": "CERN/MCORE", "weight": 1.0}],
-        "funnel": [["status", 30, 27], ["cpucore", 27, 20], ["cap", 20, 10]],
+        **gone(("status", 3), ("cpucore", 7), ("cap", 10)),
         "assigned": {"CERN/SCORE": 30, "CERN/MCORE": 10},
     }
     return base | fields
@@ -37,37 +48,49 @@ def test_equal_numbers_come_by_name_and_two_chunks_of_a_task_are_one_task() -> N
 
 
 def test_the_funnel_adds_up_and_leaves_out_rules_that_removed_nothing() -> None:
-    other = decision(funnel=[["status", 30, 29], ["network", 29, 29], ["cpucore", 29, 9]])
+    other = decision(**gone(("status", 1), ("network", 0), ("cpucore", 20)))
     summary = summarise([decision(), other])
-    assert summary.candidates == 60
-    assert summary.funnel == (FunnelLine("status", 4, 56), FunnelLine("cpucore", 27, 29), FunnelLine("cap", 10, 19))
+    assert (summary.candidate_queues, summary.candidates) == (43, 45)  # two pseudo-queues of CERN are left in each
+    assert summary.funnel == (
+        FunnelLine("status", 4, 39, 4, 41),
+        FunnelLine("cpucore", 27, 12, 27, 14),
+        FunnelLine("cap", 10, 2, 10, 4),
+    )
+
+
+def test_queues_count_where_the_last_of_their_pseudo_queues_went() -> None:
+    rejected = {"A/SCORE": "status", "A/MCORE": "cpucore", "A": "cpucore", "CERN/LOMEM": "status"}
+    summary = summarise([decision(funnel=[["status", 5, 3], ["cpucore", 3, 2]], rejected=rejected)])
+    assert (summary.candidate_queues, summary.candidates) == (2, 5)
+    assert summary.funnel == (FunnelLine("status", 0, 2, 2, 3), FunnelLine("cpucore", 1, 1, 1, 2))
 
 
 def test_a_rule_that_not_every_chunk_met_keeps_its_place() -> None:
-    first = decision(funnel=[["a", 5, 4], ["c", 4, 3]])
-    second = decision(funnel=[["a", 5, 4], ["b", 4, 3], ["c", 3, 2]])
+    first = decision(**gone(("a", 1), ("c", 1)))
+    second = decision(**gone(("a", 1), ("b", 1), ("c", 1)))
     assert [line.code for line in summarise([first, second]).funnel] == ["a", "b", "c"]
 
 
-def test_two_rules_of_one_code_are_two_lines() -> None:
-    twice = decision(funnel=[["disk", 5, 4], ["network", 4, 3], ["disk", 3, 1]])
+def test_two_rules_of_one_code_are_one_line() -> None:
+    twice = decision(**gone(("disk", 1), ("network", 1), ("disk", 2)))
     assert summarise([twice, twice]).funnel == (
-        FunnelLine("disk", 2, 8),
-        FunnelLine("network", 2, 6),
-        FunnelLine("disk", 4, 2),
+        FunnelLine("disk", 6, 4, 6, 6),
+        FunnelLine("network", 2, 2, 2, 4),
     )
 
 
 def test_a_waiting_chunk_shows_what_removed_most() -> None:
-    funnel = [["status", 9, 8], ["lowmemory", 8, 1], ["cap", 1, 1], ["nopilot", 1, 0]]
-    summary = summarise([pending(jeditaskid=7, funnel=funnel)])
+    reasons = gone(("status", 1), ("lowmemory", 7), ("nopilot", 1), candidates=0)
+    summary = summarise([pending(jeditaskid=7, **reasons)])
     assert summary.waiting == (WaitingChunk(7, "no candidates", (("lowmemory", 7), ("status", 1), ("nopilot", 1))),)
     assert (summary.brokered, summary.jobs) == (0, 0)
 
 
-def test_a_chunk_without_a_funnel_counts_no_candidates() -> None:
-    summary = summarise([pending(funnel=[])])
+def test_a_chunk_without_a_funnel_counts_its_candidates() -> None:
+    summary = summarise([pending(funnel=[], rejected={})])
     assert (summary.candidates, summary.funnel) == (0, ())
+    whole = decision(funnel=[], rejected={})
+    assert (summarise([whole]).candidates, len(whole["candidates"]) > 0) == (len(whole["candidates"]), True)
     assert summary.waiting[0].codes == ()
 
 

@@ -10,8 +10,10 @@ BUSY = "etanaka"
 
 
 def decision(task: int, outcome: str, **more: Any) -> Row:
-    funnel = [["status", 30, 27], ["lowmemory", 27, 0]]
-    return {"jeditaskid": task, "outcome": outcome, "reason": "", "funnel": funnel, "assigned": {}, **more}
+    funnel = [["status", 5, 4], ["lowmemory", 4, 0]]
+    rejected = {"A": "status", **{name: "lowmemory" for name in ("B/SCORE", "B/MCORE", "B", "C", "D")}}
+    reasons = {"funnel": funnel, "rejected": rejected, "candidates": []}
+    return {"jeditaskid": task, "outcome": outcome, "reason": "", "assigned": {}, **reasons, **more}
 
 
 def test_there_are_twenty_tasks_of_five_users(demo_facts: DemoFacts, demo_scenario: Row) -> None:
@@ -40,5 +42,5 @@ def test_what_became_of_users_tasks() -> None:
     assert user_tasks(told) == (
         UserTask(1, "brokered", "", 6, 2),
         UserTask(2, "throttled", "", 0, 0, "running_jobs", 225.0, 150.0, "jobs"),
-        UserTask(3, "pending", "", 0, 0, codes=(("lowmemory", 27), ("status", 3))),
+        UserTask(3, "pending", "", 0, 0, codes=(("lowmemory", 3), ("status", 1))),
     )

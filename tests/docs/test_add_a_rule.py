@@ -1,4 +1,4 @@
-"""The walk-through for a new rule: its files are those of the example package, which is installed, tested and used."""
+"""The walk-through for a new rule, walked literally: its files written into an empty folder, its commands run there."""
 
 from __future__ import annotations
 
@@ -7,73 +7,169 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
+
+from broker.store.connection.database import Database
+from broker.store.scenarios.load_dump import load
+from tests.brokerages.small_grid import NOW, TASK, dataset, input_files, replica, scenario, task
+from tests.conftest import TestServer
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "examples" / "rule-package"
 PAGE = (ROOT / "docs" / "how-to" / "add-a-rule.md").read_text(encoding="utf-8")
-SHOWN = re.findall(r"^`([^`\n]+)`:\n\n```\w+\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
-PROFILE = re.findall(r"^```yaml\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+SHOWN = dict(re.findall(r"^`([^`\n]+)`:\n\n```\w+\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL))
+CONSOLE = re.findall(r"^```console\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+CONFIGURATION = {"config/broker.yaml", "config/profiles/example.yaml"}
 
-CHAIN = """
-import json, sys
-from broker.brokerages.profile import build_chain, read_profile
-chain = build_chain(read_profile(sys.stdin.read()).of("production_job"))
-print(json.dumps({"filters": [rule.name for rule in chain.filters], "weights": [rule.name for rule in chain.weights]}))
-"""
+#: What the commands of the page mean here: no network, nothing installed into the environment of the tests.
+SHIMS = {
+    "pip": '"{python}" -m pip --quiet --disable-pip-version-check "$@" --no-index --no-deps --no-build-isolation '
+    "--target {target}",
+    "python": '"{python}" "$@"',
+    "broker": '"{python}" -m broker.cli.main "$@"',
+}
+
+
+class Walk:
+    """An empty folder in which the page is walked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, programs, target = folder / "walk", folder / "bin", folder / "installed"
+        for one in (self.folder, programs, target):
+            one.mkdir()
+        for name, line in SHIMS.items():
+            text = line.format(python=sys.executable, target=target)
+            (programs / name).write_text(f"#!/bin/sh\nexec {text}\n", encoding="utf-8")
+            (programs / name).chmod(0o755)
+        own = {
+            "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join([str(target), str(ROOT)]),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        self.env = {**{name: value for name, value in os.environ.items() if name != "BROKER_CONFIG"}, **own}
+
+    def __call__(self, commands: str, status: int = 0, **env: str) -> str:
+        """What the commands print, all of which must succeed."""
+        done = subprocess.run(
+            ["sh", "-ec", commands],
+            cwd=self.folder,
+            env={**self.env, **env},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+
+def commands(console: str) -> str:
+    return "\n".join(line.removeprefix("$ ") for line in console.splitlines())
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a process that finds the installed example package."""
-    target = tmp_path_factory.mktemp("installed")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps"]
-    subprocess.run([*pip, "--no-build-isolation", "--target", str(target), str(PACKAGE)], check=True)
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(target), str(ROOT)]), "PYTHONDONTWRITEBYTECODE": "1"}
+def walk(tmp_path_factory: pytest.TempPathFactory) -> Walk:
+    """The page walked up to the installation of the package."""
+    found = Walk(tmp_path_factory.mktemp("page"))
+    for name, text in SHOWN.items():
+        (found.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (found.folder / name).write_text(text, encoding="utf-8")
+    found.env["WALKED"] = found(commands(CONSOLE[0]))
+    return found
 
 
-def run(env: dict[str, str], *arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, *arguments]
-    return subprocess.run(command, env=env, input=text, capture_output=True, text=True, check=False)
+def objects(printed: str) -> list[dict[str, Any]]:
+    """The JSON lines among what was printed."""
+    return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
 
 
-def test_the_page_shows_the_files_of_the_package() -> None:
-    assert {name for name, _ in SHOWN} == {
-        "src/example_broker_rules/max_queued_here.py",
-        "src/example_broker_rules/fast_cores.py",
-        "tests/test_rules.py",
-        "pyproject.toml",
-    }
-    for name, code in SHOWN:
-        assert code == (PACKAGE / name).read_text(encoding="utf-8"), name
+def rules(walk: Walk, config: str = "$PWD/config") -> list[dict[str, Any]]:
+    printed = walk(f"export BROKER_CONFIG={config}\nbroker rules production_job --json")
+    return objects(printed)
 
 
-def test_the_rules_of_the_package_pass_their_tests(installed: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "test_rules.py").write_text(dict(SHOWN)["tests/test_rules.py"], encoding="utf-8")
-    done = run(installed, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 passed" in done.stdout
+def test_the_page_shows_every_file_of_the_package() -> None:
+    files = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*") if path.suffix in (".py", ".toml")}
+    assert set(SHOWN) - CONFIGURATION == files
+    for name in files:
+        assert SHOWN[name] == (PACKAGE / name).read_text(encoding="utf-8"), name
 
 
-def test_the_profile_puts_them_in_their_places(installed: dict[str, str]) -> None:
-    (profile,) = PROFILE
-    done = run(installed, "-c", CHAIN, text=profile)
-    assert done.returncode == 0, done.stderr
-    chain = json.loads(done.stdout)
-    assert chain["filters"][chain["filters"].index("pilots") + 1] == "max_queued_here"
-    assert chain["weights"][-1] == "fast_cores"
+def test_the_package_is_installed_and_its_tests_pass(walk: Walk) -> None:
+    assert "7 passed" in walk.env["WALKED"]
 
 
-def test_an_installed_rule_does_nothing_until_it_is_named(installed: dict[str, str]) -> None:
-    done = run(installed, "-c", CHAIN, text="profile: x\nbrokerages:\n  - brokerage: production_job\n")
-    assert done.returncode == 0, done.stderr
-    assert "max_queued_here" not in done.stdout and "fast_cores" not in done.stdout
+def test_the_rules_are_in_their_places(walk: Walk) -> None:
+    printed = walk(commands(CONSOLE[1]))
+    assert printed.count("max_queued_here") == 1
+    names = [one["rule"] for one in rules(walk)]
+    assert names[names.index("pilots") + 1] == "max_queued_here"
+    weights = [one["rule"] for one in rules(walk) if one["kind"] == "weight"]
+    assert "fast_cores" in weights and "no_downtime" in names
 
 
-def test_a_rule_that_is_not_installed_stops_the_start() -> None:
-    (profile,) = PROFILE
-    done = run({**os.environ, "PYTHONPATH": str(ROOT)}, "-c", CHAIN, text=profile)
-    assert done.returncode != 0
-    assert "max_queued_here" in done.stderr and "install" in done.stderr
+def test_the_other_brokerages_are_those_of_the_seed(walk: Walk) -> None:
+    shipped = walk("broker rules analysis_job --json")
+    assert walk("export BROKER_CONFIG=$PWD/config\nbroker rules analysis_job --json") == shipped
+
+
+def test_an_installed_rule_does_nothing_until_it_is_named(walk: Walk) -> None:
+    printed = walk("broker rules production_job --json")
+    assert "max_queued_here" not in printed and "fast_cores" not in printed
+
+
+def test_a_rule_that_is_not_installed_stops_the_start(walk: Walk) -> None:
+    said = walk("BROKER_CONFIG=$PWD/config broker rules production_job", status=2, PYTHONPATH=str(ROOT))
+    assert "max_queued_here" in said and "install" in said
+
+
+@pytest.fixture(scope="module")
+def grid(test_server: TestServer) -> Iterator[Database]:
+    """A grid with one task, and a downtime at ALPHA in two hours."""
+    url = test_server.create()
+    with Database(url) as database:
+        tables = {"jedi_tasks": [task()], "jedi_datasets": [dataset(20)]}
+        files = input_files(20, 2 * 1024**3)
+        load(database, scenario(jedi_dataset_contents=files, dataset_replicas=[replica("ALPHA", 20, 20)], **tables))
+        with database.begin() as connection:
+            connection.execute(
+                sa.text(
+                    "CREATE TABLE public.site_downtimes AS SELECT 'ALPHA_MCORE' AS panda_queue, "
+                    "timestamp '2026-08-01 14:00' AS starts_at, timestamp '2026-08-01 20:00' AS ends_at, "
+                    "timestamp '2026-08-01 11:00' AS written_at"
+                )
+            )
+        yield database
+    test_server.drop(sa.make_url(url).database or "")
+
+
+def test_a_source_that_cannot_be_read_is_unknown_and_stops_nothing(walk: Walk, grid: Database) -> None:
+    env = {"BROKER_DATABASE_URL": grid.url, "BROKER_CONFIG": str(walk.folder / "config")}
+    with grid.begin() as connection:
+        connection.execute(sa.text("ALTER TABLE public.site_downtimes RENAME TO elsewhere"))
+    try:
+        printed = walk(f"broker run production_job --at {NOW.isoformat()} --seed 1 --json --independent", **env)
+        (decided,) = objects(printed)
+        assert "ALPHA_MCORE" in [one["name"] for one in decided["candidates"]]
+        assert "source site_downtimes is failed" in printed
+    finally:
+        with grid.begin() as connection:
+            connection.execute(sa.text("ALTER TABLE public.elsewhere RENAME TO site_downtimes"))
+
+
+def test_the_source_is_read_stored_and_built_again(walk: Walk, grid: Database) -> None:
+    env = {"BROKER_DATABASE_URL": grid.url, "BROKER_CONFIG": str(walk.folder / "config")}
+    now = NOW.isoformat()
+    (decided,) = objects(walk(f"broker run production_job --at {now} --seed 1 --json", **env))
+    assert decided["rejected"]["ALPHA_MCORE"] == "downtime"
+    (answer,) = objects(walk(f"broker why-not {TASK} ALPHA_MCORE --json", **env))
+    assert (answer["rule"], answer["value"], answer["operator"], answer["limit"]) == ("no_downtime", 2.0, ">", 12.0)
+    (replayed,) = objects(walk(f"broker replay --last 1h --at {now} --json", **env))
+    assert replayed["identical"]
+    options = f"--last 1h --at {now} --processes 1 --json"
+    tried = objects(walk(f"broker what-if --rule no_downtime=off {options}", **env))
+    assert [one["gained"] for one in tried if one["kind"] == "task"] == [{"ALPHA_MCORE": "downtime"}]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from broker.cli.main import main
-from broker.store.database import Database
+from broker.store.connection.database import Database
 
 FOLDER = Path(__file__).parents[2] / "docs" / "explanation"
 PAGES = ("machine-job-features.md", "job-to-machine.md", "sss-job-object.md", "submit-pools.md")

@@ -24,7 +24,7 @@ def test_the_tests_and_cases_that_it_names_are_there() -> None:
 
 def test_every_code_of_a_refusal_and_every_keyword_is_on_it() -> None:
     source = "\n".join(
-        path.read_text(encoding="utf-8") for path in (*files("broker/pools"), ROOT / "broker/cli/pool_files.py")
+        path.read_text(encoding="utf-8") for path in (*files("broker/pools"), ROOT / "broker/app/pool_files.py")
     )
     codes = set(re.findall(r'(?:RequirementRefused|_refuse)\(\s*"([a-z-]+)"', source))
     assert len(codes) > 20

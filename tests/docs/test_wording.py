@@ -23,7 +23,7 @@ IN_CODE = {
     "a wait for luck": re.compile(r"^\s*time\.sle" r"ep\(", re.MULTILINE),
 }
 # The embedded server polls processes that give no other sign.
-MAY_SLEEP = {"broker/store/embedded.py"}
+MAY_SLEEP = {"broker/store/connection/embedded.py"}
 
 
 def findings(text: str, patterns: dict[str, re.Pattern[str]]) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.domain.stabilizer import KEYS, StabilizerLoad, figures, stabilize
+from broker.domain.stabilizer import KEYS, StabilizerLoad, stabilize, stats
 from broker.gdpconfig import Tuning
 
 NUMBER = Tuning.defaults().only(KEYS).number
@@ -61,7 +61,7 @@ def test_the_longest_queue(changes: dict[str, float], nq_max: float, percentage:
 
 def test_every_figure_is_shown() -> None:
     given_load = load(queued=7, running=3, to_running_rate=1.5, user_queued=2, user_running=1, users=2)
-    assert figures(given_load, stabilize(given_load, NUMBER)) == {
+    assert stats(given_load, stabilize(given_load, NUMBER)) == {
         "nQ": 7,
         "nR": 3,
         "trr": 1.5,

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.brokerages import production_job, production_task
-from broker.brokerages.production_task import task_cycle
+from broker.brokerages.production_job import rules as production_job
+from broker.brokerages.production_task import rules as production_task
 from broker.domain.task_work import TaskWork
 from broker.domain.task_work_codec import decode_task_work, encode_task_work, task_of
 from broker.domain.work_codec import WorkCorruptError
-from broker.store.database import Database
+from broker.store.connection.database import Database
+from tests.brokerages.production_task.test_assign import cycle_of
 from tests.brokerages.small_grid import GB, TASK, dataset, input_files, replica
+from tests.brokerages.task_engine import task_cycle
 from tests.brokerages.task_grid import busy, outputs, pseudo_input, task_scenario, waiting
-from tests.brokerages.test_task_placing import cycle_of
 
 
 def tables_equal(one: Any, other: Any) -> None:
@@ -60,7 +61,7 @@ def test_a_task_alone_is_decided_as_among_others(cycle: Any, row: int) -> None:
     assert len(again.tasks) == 1
     alone = task_cycle(cycle.snapshot, again, cycle.tuning, production_task.chain(), production_job.chain())
     before, after = cycle.result(row), alone.result(0)
-    assert after.weight == pytest.approx(before.weight) and after.left.tolist() == before.left.tolist()
+    assert after.weight == pytest.approx(before.weight) and after.feasible.tolist() == before.feasible.tolist()
     assert alone.facts.expected_output_gb == pytest.approx(cycle.facts.expected_output_gb)
     for name in ("any_bytes", "disk_files", "able_queues", "usable_gb"):
         assert getattr(alone.facts, name)[0] == pytest.approx(getattr(cycle.facts, name)[row])

@@ -37,6 +37,7 @@ class Dataset:
     is_pseudo: bool = False
     distributed: bool = False
     catalogued: bool = True
+    asked: bool = True
     files: float = 10
     more: dict[str, Any] = field(default_factory=dict)
 
@@ -76,6 +77,7 @@ def _input_row(chunk: int, number: int, one: Dataset) -> dict[str, Any]:
         "bytes": 100.0 * one.files,
         "dataset_files": one.files,
         "catalogued": one.catalogued,
+        "asked": one.asked,
     }
 
 
@@ -85,7 +87,9 @@ def _table(kind: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
     for column in dataclasses.fields(kind):
         values = [row[column.name] for row in rows]
         type_name = str(column.type)
-        columns[column.name] = texts(values) if type_name == "Texts" else np.array(values, dtype=dtypes[type_name])
+        columns[column.name] = (
+            texts(values) if type_name in ("Texts", "Objects") else np.array(values, dtype=dtypes[type_name])
+        )
     return kind(**columns)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from broker.domain.work import Work
-from broker.engine.chain import Chain
-from broker.engine.job_cycle import ChunkResult, JobCycle
+from broker.engine.job.cycle import ChunkResult, JobCycle
+from broker.engine.shared.chain import QueueChain
 from broker.gdpconfig.tuning import Tuning
 from broker.snapshot.sources import SourceState
 from tests.engine.small_work import Dataset, work_of
@@ -36,7 +36,7 @@ def cycle(
 ) -> JobCycle:
     """A cycle of the work, by default of one chunk without input."""
     snapshot = build(states=states, **(grid or small_grid()))
-    chain = Chain("toy", tuple(filters), tuple(weights), tuple(load_weights), tuple(cuts))
+    chain = QueueChain("toy", tuple(filters), tuple(weights), tuple(load_weights), tuple(cuts))
     values = Tuning.defaults().with_values(dict(tuning or {}))
     return JobCycle(snapshot, given or work(), values, chain, independent=independent)
 

@@ -12,12 +12,12 @@ from broker.domain.decisions import Observation
 from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
-from broker.rules.contract import Filter, GroupFilter, Load, LoadCut, LoadWeight, TuningView, Weight
+from broker.rules.contract import Filter, GroupFilter, JobPairs, Load, LoadCut, LoadWeight, Weight
 
 Answer = Callable[..., Any]
 
 
-class Toy(Filter):
+class Toy(Filter[JobPairs]):
     """Keeps what it is told to; ``keep`` and the others may be arrays, functions of the tables, or errors."""
 
     def __init__(
@@ -27,17 +27,17 @@ class Toy(Filter):
         self.__dict__.update(name=name, code=f"code_{name}", title=f"Title of {name}", kind=kind, **more)
         self._keep, self._applies, self._unknown = keep, applies, unknown
 
-    def applies(self, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Any:
-        return _answer(self._applies, tasks, None, facts)
+    def applies(self, pairs: JobPairs) -> Any:
+        return _answer(self._applies, pairs.chunks, None, pairs.facts)
 
-    def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Any:
-        return _answer(self._keep, tasks, candidates, facts)
+    def keep(self, pairs: JobPairs) -> Any:
+        return _answer(self._keep, pairs.chunks, pairs.candidates, pairs.facts)
 
-    def unknown(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Any:
-        return _answer(self._unknown, tasks, candidates, facts)
+    def unknown(self, pairs: JobPairs) -> Any:
+        return _answer(self._unknown, pairs.chunks, pairs.candidates, pairs.facts)
 
-    def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
-        return Observation(str(candidates.name[0, 0]), "==", float(tasks.jeditaskid[0, 0]), "-", "rule")
+    def observe(self, pairs: JobPairs) -> Observation:
+        return Observation(str(pairs.candidates.name[0, 0]), "==", float(pairs.chunks.jeditaskid[0, 0]), "-", "rule")
 
 
 def _answer(value: Any, tasks: WorkTable, candidates: QueueTable | None, facts: JobFacts) -> Any:
@@ -46,7 +46,7 @@ def _answer(value: Any, tasks: WorkTable, candidates: QueueTable | None, facts: 
     return value(tasks, candidates, facts) if callable(value) else value
 
 
-class KeepAmong(GroupFilter):
+class KeepAmong(GroupFilter[JobPairs]):
     """A group filter that remembers who was alive and keeps what a function of that says."""
 
     def __init__(self, name: str, keep: Callable[[Bools], Any], **more: Any) -> None:
@@ -54,25 +54,23 @@ class KeepAmong(GroupFilter):
         self._keep = keep
         self.seen: list[Any] = []
 
-    def keep_among(
-        self, alive: Bools, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView
-    ) -> Bools:
+    def keep_among(self, alive: Bools, pairs: JobPairs) -> Bools:
         self.seen.append(alive.tolist())
         return np.asarray(self._keep(alive))
 
-    def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
+    def observe(self, pairs: JobPairs) -> Observation:
         return Observation(None, "==", None, "-", "rule")
 
 
-class Factor(Weight):
+class Factor(Weight[JobPairs]):
     """A fixed factor."""
 
     def __init__(self, name: str, values: Any, **more: Any) -> None:
         self.__dict__.update(name=name, code=name, title=name, **more)
         self._values = values
 
-    def factor(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Floats:
-        return np.asarray(_answer(self._values, tasks, candidates, facts), dtype=np.float64)
+    def factor(self, pairs: JobPairs) -> Floats:
+        return np.asarray(_answer(self._values, pairs.chunks, pairs.candidates, pairs.facts), dtype=np.float64)
 
 
 class FewerQueued(LoadWeight):
@@ -89,8 +87,8 @@ class AtMost(LoadCut):
 
     title = "Not too many jobs defined"
 
-    def __init__(self, limit: float, *, name: str = "at_most", spares_bootstrap: bool = False) -> None:
-        self.__dict__.update(name=name, code=name, spares_bootstrap=spares_bootstrap)
+    def __init__(self, limit: float, *, name: str = "at_most", exempts_bootstrap: bool = False) -> None:
+        self.__dict__.update(name=name, code=name, exempts_bootstrap=exempts_bootstrap)
         self._limit = limit
 
     def keep(self, load: Load, weight: Floats) -> Bools:

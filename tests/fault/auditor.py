@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from broker.store.database import Database
+from broker.store.connection.database import Database
+from broker.store.decisions.decision_rows import COLUMNS, TABLE, decisions_of
 
 LIVE_JOBS = """
     (SELECT pandaid, jeditaskid, computingsite, jobstatus FROM doma_panda.jobsdefined4
@@ -56,20 +57,12 @@ CHECKS = {
         SELECT job.pandaid FROM {LIVE_JOBS} AS job
         WHERE job.pandaid > :last
           AND NOT EXISTS (SELECT 1 FROM doma_panda.jedi_dataset_contents AS file WHERE file.pandaid = job.pandaid)""",
-    "a job has no decision with its queue among the candidates": f"""
-        SELECT job.pandaid, job.computingsite FROM {LIVE_JOBS} AS job
-        WHERE job.pandaid > :last AND NOT EXISTS (
-            SELECT 1 FROM broker.decisions AS decision
-            CROSS JOIN LATERAL jsonb_array_elements(decision.candidates) AS candidate
-            WHERE decision.jeditaskid = job.jeditaskid
-              AND (candidate ->> 'name' = job.computingsite
-                   OR starts_with(candidate ->> 'name', job.computingsite || '/')))""",
     "the decisions assigned another number of jobs than there are": f"""
         SELECT jeditaskid, made, told FROM (
             SELECT jeditaskid, count(*) AS made FROM {LIVE_JOBS} AS job WHERE pandaid > :last GROUP BY jeditaskid
         ) AS jobs FULL JOIN (
             SELECT decision.jeditaskid, sum(assigned.value::bigint) AS told
-            FROM broker.decisions AS decision CROSS JOIN LATERAL jsonb_each_text(decision.assigned) AS assigned
+            FROM broker.stored_decisions AS decision CROSS JOIN LATERAL jsonb_each_text(decision.assigned) AS assigned
             GROUP BY decision.jeditaskid
         ) AS decisions USING (jeditaskid)
         WHERE coalesce(made, 0) <> coalesce(told, 0)""",
@@ -79,7 +72,7 @@ CHECKS = {
             FROM broker.agent_runs
         ) AS runs WHERE epoch < highest""",
     "a decision names no run": """
-        SELECT decision.id FROM broker.decisions AS decision
+        SELECT decision.id FROM broker.stored_decisions AS decision
         LEFT JOIN broker.agent_runs AS run ON run.id = decision.agent_run WHERE run.id IS NULL""",
 }
 
@@ -90,6 +83,7 @@ MARKED_FILES = """
         ON file.jeditaskid = dataset.jeditaskid AND file.datasetid = dataset.datasetid AND file.pandaid > :last
     GROUP BY dataset.jeditaskid, dataset.datasetid"""
 
+NO_DECISION = "a job has no decision with its queue among the candidates"
 COUNTERS = "a counter of used files differs from the files"
 
 
@@ -100,8 +94,26 @@ def audit(database: Database, before: Baseline) -> list[str]:
         for title, query in CHECKS.items():
             rows = connection.execute(sa.text(query), {"last": before.last_pandaid}).fetchmany(5)
             findings += [f"{title}: {tuple(row)}" for row in rows]
+        findings += _not_decided(connection, before)
         marked = connection.execute(sa.text(MARKED_FILES), {"last": before.last_pandaid})
         for datasetid, used, files in marked:
             if used != before.used.get(datasetid, 0) + files:
                 findings.append(f"{COUNTERS}: {(datasetid, before.used.get(datasetid, 0), files, used)}")
     return findings
+
+
+def _not_decided(connection: sa.Connection, before: Baseline) -> list[str]:
+    """Jobs at queues that no decision about their task had among its candidates."""
+    jobs = connection.execute(
+        sa.text(f"SELECT DISTINCT jeditaskid, computingsite FROM {LIVE_JOBS} AS job WHERE pandaid > :last"),
+        {"last": before.last_pandaid},
+    ).all()
+    query = sa.text(f"SELECT {COLUMNS} FROM {TABLE} WHERE jeditaskid = ANY(:tasks)")
+    rows = connection.execute(query, {"tasks": [task for task, _ in jobs]})
+    chosen = {
+        (stored.record.decision.jeditaskid, name)
+        for stored in decisions_of(connection, (dict(row._mapping) for row in rows))
+        for one in stored.record.decision.candidates
+        for name in (one.name, one.name.partition("/")[0])
+    }
+    return [f"{NO_DECISION}: {(task, queue)}" for task, queue in jobs if (task, queue) not in chosen]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.store.database import Database
+from broker.store.connection.database import Database
 
 
 @pytest.fixture(scope="module")

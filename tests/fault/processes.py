@@ -15,24 +15,24 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from agents import registry
-from agents.base import CycleContext
-from agents.cycle import open_run, run_cycle
-from agents.process import ProcessSettings
+from agents.service import registry
+from agents.service.base import CycleContext
+from agents.service.cycle import open_run, run_cycle
+from agents.service.process import ProcessSettings
 from broker import resources
 from broker.demo.facts import facts_from_texts
 from broker.demo.grid import build_scenario
-from broker.store import leases
-from broker.store.agent_runs import RunRecord
-from broker.store.database import Database
-from broker.store.leases import Lease, LeaseTerms
-from broker.store.load_dump import load
-from broker.store.scenario_file import Scenario
+from broker.store.connection.database import Database
+from broker.store.scenarios.load_dump import load
+from broker.store.scenarios.scenario_file import Scenario
+from broker.store.service import leases
+from broker.store.service.agent_runs import RunRecord
+from broker.store.service.leases import Lease, LeaseTerms
 
 AGENT = "production_job"
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 SEED = 1
-PATIENCE_S = 40.0
+PATIENCE_S = 150.0
 _CHECKOUT = Path(__file__).parents[2]
 
 

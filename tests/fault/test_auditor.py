@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from broker.store import leases
-from broker.store.database import Database
-from broker.store.leases import LeaseTerms
-from tests.fault.auditor import CHECKS, COUNTERS, Baseline, audit, baseline
+from broker.store.connection.database import Database
+from broker.store.service import leases
+from broker.store.service.leases import LeaseTerms
+from tests.fault.auditor import CHECKS, COUNTERS, NO_DECISION, Baseline, audit, baseline
 from tests.fault.writers import AGENT, start_run, write_fenced
 from tests.store.small_work import placement, seed
 
@@ -72,7 +72,7 @@ def test_a_forged_history_is_found_out(database: Database, history: Baseline, fo
 
 
 def test_every_check_has_a_forgery() -> None:
-    assert {finding for _, finding in FORGERIES} == {*CHECKS, COUNTERS}
+    assert {finding for _, finding in FORGERIES} == {*CHECKS, COUNTERS, NO_DECISION}
 
 
 def test_the_auditor_looks_at_jobs_made_since_the_baseline_only(database: Database) -> None:

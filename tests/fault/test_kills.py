@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from broker.store.database import Database
+from broker.store.connection.database import Database
 from tests.fault.auditor import audit, baseline
 from tests.fault.processes import (
     PATIENCE_S,

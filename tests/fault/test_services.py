@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from agents.leadership import LeaseKeeper
-from broker.store import leases
-from broker.store.database import Database
-from broker.store.embedded import SUPERUSER, EmbeddedServer
-from broker.store.leases import LeaseTerms
-from broker.store.migrate import upgrade
-from broker.store.transient import TRANSIENT_ERRORS
+from agents.service.leadership import LeaseKeeper
+from broker.store.connection.database import Database
+from broker.store.connection.embedded import SUPERUSER, EmbeddedServer
+from broker.store.connection.transient import TRANSIENT_ERRORS
+from broker.store.schema.migrate import upgrade
+from broker.store.service import leases
+from broker.store.service.leases import LeaseTerms
 from tests.fault.auditor import audit, baseline
 from tests.fault.processes import AGENT, PATIENCE_S, broker, load_grid, made_jobs, wait_until
 
@@ -74,6 +74,21 @@ def test_a_stopped_service_ends_in_time_and_hands_over_at_once(grid: Database) -
     standby.stop()
     with grid.begin() as connection:
         assert connection.execute(sa.text("SELECT count(*) FROM broker.services")).scalar_one() == 0
+
+
+@pytest.mark.usefixtures("fast")
+def test_a_stop_takes_less_than_ten_seconds_with_a_thread_that_hangs(grid: Database, tmp_path: Path) -> None:
+    fault = f"after_snapshot:pause:{tmp_path / 'never'}"
+    with broker(grid.url, "serve", fault=fault, markers=tmp_path) as process:
+        wait_until((tmp_path / "after_snapshot").exists, "the cycle hangs")
+        started = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=PATIENCE_S)
+        assert time.monotonic() - started < 10
+        assert process.returncode == 1
+    assert f'"left_behind": ["{AGENT}"]' in log
+    assert holder(grid) is None
+    assert made_jobs(grid) == 0
 
 
 def test_a_second_signal_ends_a_service_at_once(grid: Database, tmp_path: Path) -> None:

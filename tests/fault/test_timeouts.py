@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.store.database import Database
+from broker.store.connection.database import Database
 from tests.fault.processes import PATIENCE_S, broker
 from tests.store.lifecycle_grid import ago, run_once, store
 from tests.store.small_work import all_rows

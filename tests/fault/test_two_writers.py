@@ -10,10 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from broker.domain.placements import Placement, TaskSeen
-from broker.store import leases
-from broker.store.database import Database
-from broker.store.errors import DatabaseUnavailable
-from broker.store.leases import Lease, LeaseTerms, StaleLeaseError
+from broker.store.connection.database import Database
+from broker.store.connection.errors import DatabaseUnavailable
+from broker.store.service import leases
+from broker.store.service.leases import Lease, LeaseTerms, StaleLeaseError
 from tests.fault.auditor import audit, baseline
 from tests.fault.writers import AGENT, start_run, write_fenced
 from tests.store.small_work import all_rows, placement, seed

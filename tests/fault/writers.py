@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from broker.domain.decision_records import DecisionRecord, Origin
 from broker.domain.decisions import Candidate, Decision
 from broker.domain.placements import Placement
-from broker.store import agent_runs, decisions, leases
-from broker.store.assignments import AssignmentWriter, Written
-from broker.store.database import Database
-from broker.store.decisions import DecisionRecord, Origin
-from broker.store.leases import Lease
+from broker.store.connection.database import Database
+from broker.store.decisions import decision_writing as decisions
+from broker.store.service import agent_runs, leases
+from broker.store.service.leases import Lease
+from broker.store.writes.job_rows import AssignmentWriter, Written
 from tests.store.small_work import NOW
 
 AGENT = "production_job"

@@ -52,7 +52,10 @@ def serving() -> Iterator[FeatureServer]:
         def log_message(self, format: str, *args: object) -> None:
             return
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        request_queue_size = 64  # all keys are asked for at once
+
+    server = Server(("127.0.0.1", 0), Handler)
     known.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import itertools
 import socket
+import threading
 import time
 from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from broker.formats.feature_http import Fetched, fetch, freshness_s
+from broker.formats.feature_http import MAX_HEADER_BYTES, Fetched, fetch, fetch_all, freshness_s
 from broker.formats.plain_values import Unreadable
 from tests.formats.feature_server import FeatureServer
 
@@ -71,6 +72,92 @@ def test_a_server_that_trickles_is_left_when_the_time_is_over(server: FeatureSer
 def test_a_server_that_says_nothing_is_left_when_the_time_is_over(server: FeatureServer) -> None:
     server.answers["/j/key"] = lambda request: server.release.wait(10) and None
     assert not ask(server, timeout_s=0.3).informed
+
+
+def drip(piece: bytes, server: FeatureServer, request: BaseHTTPRequestHandler) -> None:
+    """Send a piece every 20 ms, each of them well within any limit for a single wait."""
+    while not server.release.wait(0.02):
+        request.wfile.write(piece)
+        request.wfile.flush()
+
+
+def whole_time_s(server: FeatureServer, timeout_s: float) -> float:
+    began = time.monotonic()
+    answer = ask(server, timeout_s=timeout_s)
+    assert (answer.informed, answer.content) == (False, None)
+    return time.monotonic() - began
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [b"H", b"X-Header: 1\r\n", b"HTTP/1.1 100 Continue\r\n\r\n"],
+    ids=["status line", "headers", "100 Continue"],
+)
+def test_a_server_that_drips_is_left_when_the_whole_time_is_over(server: FeatureServer, piece: bytes) -> None:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        if piece.startswith(b"X"):
+            request.wfile.write(b"HTTP/1.1 200 OK\r\n")
+        drip(piece, server, request)
+
+    server.answers["/j/key"] = answer
+    assert 0.4 <= whole_time_s(server, 0.4) < 2.0
+
+
+def test_answers_that_never_come_to_an_end_are_left_by_their_size(server: FeatureServer) -> None:
+    sent = 0
+
+    def endless(request: BaseHTTPRequestHandler) -> None:
+        nonlocal sent
+        for _ in itertools.count():
+            sent += request.wfile.write(b"HTTP/1.1 100 Continue\r\n\r\n" * 100)
+
+    server.answers["/j/key"] = endless
+    answer = ask(server)
+    assert (answer.informed, answer.detail) == (False, "more headers than any answer needs")
+    assert sent > MAX_HEADER_BYTES
+
+
+def test_a_body_that_drips_ends_with_the_time(server: FeatureServer) -> None:
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        drip(b"1", server, request)
+
+    server.answers["/j/key"] = answer
+    assert whole_time_s(server, 0.4) < 2.0
+
+
+def test_keys_are_asked_for_at_once(server: FeatureServer) -> None:
+    together = threading.Barrier(21)
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        together.wait(10)
+        request.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n8")
+
+    addresses = [f"{server.base}/j/{number}" for number in range(21)]
+    server.answers |= {f"/j/{number}": answer for number in range(21)}
+    found = fetch_all(addresses, time.monotonic)
+    assert found == dict.fromkeys(addresses, Fetched(b"8", informed=True))
+
+
+def test_the_time_is_that_of_all_keys_together(server: FeatureServer) -> None:
+    server.answers |= {f"/j/{number}": lambda request: server.release.wait(10) and None for number in range(20)}
+    server.file("/j/good", "8")
+    addresses = [*(f"{server.base}/j/{number}" for number in range(20)), f"{server.base}/j/good"]
+    began = time.monotonic()
+    found = fetch_all(addresses, time.monotonic, 0.5)
+    assert time.monotonic() - began < 2.0
+    assert found.pop(addresses[-1]) == Fetched(b"8", informed=True)
+    assert {answer.informed for answer in found.values()} == {False}
+
+
+def test_keys_without_a_thread_to_ask_in_are_not_known(server: FeatureServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    server.file("/j/key", "8")
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    answer = fetch_all([server.base + "/j/key"], time.monotonic)[server.base + "/j/key"]
+    assert (answer.informed, answer.detail) == (False, "no thread to ask in")
 
 
 def test_an_answer_that_is_cut_off_is_none(server: FeatureServer) -> None:

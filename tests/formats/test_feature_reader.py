@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
-from broker.formats.feature_http import Fetched
+from broker.formats.feature_http import Fetched, fetch_all
 from broker.formats.feature_keys import names_of
 from broker.formats.feature_reader import FeatureReader, ReaderSettings, web_fetch
 from broker.formats.machine_job_features import Features
@@ -14,8 +17,8 @@ from tests.formats.feature_server import FeatureServer
 NOW = 1_700_000_000
 
 
-def no_web(address: str) -> Fetched:
-    raise AssertionError(f"asked the web for {address}")
+def no_web(addresses: Sequence[str]) -> dict[str, Fetched]:
+    raise AssertionError(f"asked the web for {addresses}")
 
 
 def directory(path: Path, **files: str) -> str:
@@ -129,6 +132,23 @@ def test_a_web_server(server: FeatureServer) -> None:
     server.file("/m/shutdowntime", "", 404)
     assert reader.read(NOW + 259).shutdowntime == NOW + 7200
     assert reader.read(NOW + 260).shutdowntime is None
+
+
+def test_a_reading_of_servers_that_hang_takes_the_time_of_one_key(server: FeatureServer) -> None:
+    def hang(request: BaseHTTPRequestHandler) -> None:
+        server.release.wait(10)
+
+    server.answers |= {f"/m/{name}": hang for name in names_of("machinefeatures")}
+    server.answers |= {f"/j/{name}": hang for name in names_of("jobfeatures")}
+    server.file("/m/total_cpu", "32")
+    began = time.monotonic()
+    reader = FeatureReader(
+        f"{server.base}/m", f"{server.base}/j", lambda addresses: fetch_all(addresses, time.monotonic, 0.5)
+    )
+    features = reader.read(NOW)
+    assert time.monotonic() - began < 2.0
+    assert len(features.problems) == len(names_of("machinefeatures")) + len(names_of("jobfeatures")) - 1
+    assert features.total_cpu == 32
 
 
 @pytest.mark.parametrize(("control", "next_s"), [("max-age=1", 60), ("max-age=9999", 300), ("no-store", 60)])

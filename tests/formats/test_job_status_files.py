@@ -14,6 +14,7 @@ from broker.formats.job_status import JobStatus, texts_of
 from broker.formats.job_status_files import CannotWriteStatusError, Waiting, read, write
 
 WAITING = Waiting(time.monotonic, lambda pause_s: None, at_most_s=5.0)
+NOW = 1_700_000_000
 IMPATIENT = Waiting(time.monotonic, lambda pause_s: None, at_most_s=0.0)
 RECORD: dict[str, int | bool] = {
     "used_CPU": 6, "last_job_start": 1000, "first_exp_job_end": 2000, "last_exp_job_end": 3000,
@@ -27,16 +28,16 @@ def read_now(directory: Path, waiting: Waiting = WAITING) -> JobStatus:
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
-    write(tmp_path, texts_of(RECORD), WAITING)
+    write(tmp_path, texts_of(RECORD), WAITING, NOW)
     status = read_now(tmp_path)
     assert status.by_key() == RECORD
     assert (status.flags, status.stale) == ((), False)
 
 
 def test_a_shorter_record_leaves_nothing_of_the_longer(tmp_path: Path) -> None:
-    write(tmp_path, texts_of({**RECORD, "used_CPU": 128}), WAITING)
+    write(tmp_path, texts_of({**RECORD, "used_CPU": 128}), WAITING, NOW)
     before = (tmp_path / "used_CPU").stat().st_ino
-    write(tmp_path, texts_of({"used_CPU": 0}), WAITING)
+    write(tmp_path, texts_of({"used_CPU": 0}), WAITING, NOW)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["used_CPU"]
     assert (tmp_path / "used_CPU").read_text() == "0\n"
     assert (tmp_path / "used_CPU").stat().st_ino == before  # the lock belongs to the file
@@ -44,14 +45,14 @@ def test_a_shorter_record_leaves_nothing_of_the_longer(tmp_path: Path) -> None:
 
 def test_readers_see_one_record_whoever_writes(tmp_path: Path) -> None:
     records = [texts_of({key: number for key in RECORD if key != "can_postpone_last_job"}) for number in (1, 22, 333)]
-    write(tmp_path, records[0], WAITING)
+    write(tmp_path, records[0], WAITING, NOW)
     stop = threading.Event()
     failures: list[Exception] = []
 
     def keep_writing(texts: dict[str, str]) -> None:
         try:
             while not stop.is_set():
-                write(tmp_path, texts, WAITING)
+                write(tmp_path, texts, WAITING, NOW)
         except CannotWriteStatusError as error:
             failures.append(error)
 
@@ -69,6 +70,22 @@ def test_readers_see_one_record_whoever_writes(tmp_path: Path) -> None:
     assert {len(status.by_key()) for status in seen} == {8}
 
 
+def test_after_a_turn_back_to_true_other_values_stay_for_a_while(tmp_path: Path) -> None:
+    def written(change: dict[str, int | bool], at: int, hold_off_s: int = 600) -> dict[str, int | bool]:
+        write(tmp_path, texts_of({**RECORD, **change}), WAITING, at, hold_off_s)
+        return {key: value for key, value in read_now(tmp_path).by_key().items() if RECORD[key] != value}
+
+    later: dict[str, int | bool] = {"can_postpone_last_job": True, "used_CPU": 4, "last_exp_job_end": 9000}
+    written({}, NOW)
+    assert written(later, NOW + 10) == {"can_postpone_last_job": True}
+    assert written(later, NOW + 609) == {"can_postpone_last_job": True}
+    assert written({"used_CPU": 5}, NOW + 609) == {}
+    assert written(later, NOW + 609 + 600) == {"can_postpone_last_job": True}  # it turned once more
+    assert written(later, NOW + 609 + 599 + 600) == {"can_postpone_last_job": True}
+    assert written(later, NOW + 609 + 600 + 600) == later
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(RECORD)
+
+
 @contextmanager
 def held(directory: Path, kind: int) -> Iterator[None]:
     with (directory / "used_CPU").open("rb+") as file:
@@ -77,7 +94,7 @@ def held(directory: Path, kind: int) -> Iterator[None]:
 
 
 def test_a_lock_that_is_kept_does_not_hang_the_reader(tmp_path: Path) -> None:
-    write(tmp_path, texts_of(RECORD), WAITING)
+    write(tmp_path, texts_of(RECORD), WAITING, NOW)
     with held(tmp_path, fcntl.LOCK_EX):
         status = read_now(tmp_path, IMPATIENT)
     assert status.by_key() == RECORD
@@ -85,21 +102,21 @@ def test_a_lock_that_is_kept_does_not_hang_the_reader(tmp_path: Path) -> None:
 
 
 def test_a_writer_does_not_write_without_the_lock(tmp_path: Path) -> None:
-    write(tmp_path, texts_of(RECORD), WAITING)
+    write(tmp_path, texts_of(RECORD), WAITING, NOW)
     with held(tmp_path, fcntl.LOCK_SH), pytest.raises(CannotWriteStatusError, match="was locked"):
-        write(tmp_path, texts_of({"used_CPU": 0}), IMPATIENT)
+        write(tmp_path, texts_of({"used_CPU": 0}), IMPATIENT, NOW)
     assert read_now(tmp_path).by_key() == RECORD
 
 
 def test_readers_share_the_lock(tmp_path: Path) -> None:
-    write(tmp_path, texts_of(RECORD), WAITING)
+    write(tmp_path, texts_of(RECORD), WAITING, NOW)
     with held(tmp_path, fcntl.LOCK_SH):
         assert read_now(tmp_path, IMPATIENT).flags == ()
 
 
 @pytest.mark.parametrize(("age_s", "stale"), [(600, False), (601, True)])
 def test_a_record_that_is_not_renewed_is_stale(tmp_path: Path, age_s: int, stale: bool) -> None:
-    write(tmp_path, texts_of(RECORD), WAITING)
+    write(tmp_path, texts_of(RECORD), WAITING, NOW)
     for file in tmp_path.iterdir():
         os.utime(file, (1_000_000, 1_000_000))
     status = read(tmp_path, 1_000_000 + age_s, WAITING)
@@ -131,7 +148,7 @@ def test_files_that_are_no_plain_small_files_of_the_owner(tmp_path: Path) -> Non
 
 def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     with pytest.raises(CannotWriteStatusError, match="no such directory"):
-        write(tmp_path / "none", texts_of(RECORD), WAITING)
+        write(tmp_path / "none", texts_of(RECORD), WAITING, NOW)
 
 
 def test_a_link_in_place_of_the_lock_file_is_not_followed(tmp_path: Path) -> None:
@@ -140,5 +157,5 @@ def test_a_link_in_place_of_the_lock_file_is_not_followed(tmp_path: Path) -> Non
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "used_CPU").symlink_to(victim)
     with pytest.raises(CannotWriteStatusError):
-        write(tmp_path / "d", texts_of(RECORD), WAITING)
+        write(tmp_path / "d", texts_of(RECORD), WAITING, NOW)
     assert victim.read_text() == "precious"

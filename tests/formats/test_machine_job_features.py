@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.formats.feature_keys import KEYS, keys_of, names_of
-from broker.formats.machine_job_features import Derived, Features, QueueFigures, announced, derive, parse
+from broker.formats.machine_job_features import Derived, Features, QueueStats, announced, derive, parse
 from broker.formats.package_fit import PackageOfWork, fits
 from broker.formats.plain_values import Unreadable
 from tests.formats.contract_cases import cases, contents
@@ -29,8 +29,8 @@ def read_case(case: dict[str, Any]) -> Features:
 @pytest.mark.parametrize("case", DOCUMENT["cases"], ids=lambda case: case["what"])
 def test_what_follows_from_the_keys(case: dict[str, Any]) -> None:
     queue = case.get("queue", {})
-    figures = QueueFigures(queue.get("corepower"), queue.get("coreCount"))
-    derived = dataclasses.asdict(derive(read_case(case), NOW, figures, case.get("process_start")))
+    stats = QueueStats(queue.get("corepower"), queue.get("coreCount"))
+    derived = dataclasses.asdict(derive(read_case(case), NOW, stats, case.get("process_start")))
     assert list(derived.pop("problems")) == case.get("problems", [])
     assert derived == {name: case["gives"].get(name, NOTHING[name]) for name in derived}
 
@@ -80,7 +80,7 @@ ANY_FILES = st.dictionaries(st.sampled_from([*(key.name for key in KEYS), "log_c
 def test_nothing_raises_and_time_never_runs_backwards(
     machine: dict[str, bytes], job: dict[str, bytes], now: int, corepower: float | None
 ) -> None:
-    derived = derive(parse(machine, job), now, QueueFigures(corepower, 8))
+    derived = derive(parse(machine, job), now, QueueStats(corepower, 8))
     assert derived.remaining_s is None or derived.remaining_s >= 0
     if derived.guaranteed_s is not None and derived.remaining_s is not None:
         assert derived.guaranteed_s <= derived.remaining_s

@@ -14,6 +14,8 @@ from broker.gdpconfig.shipped import shipped_catalogue
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 
+BROKERAGES = ("production_task", "production_job", "analysis_job")
+
 
 def canary(number: int = 1, share: float = 0.1, stopped: datetime | None = None) -> Canary:
     return Canary(number, (), share, "me", "why", NOON, NOON + timedelta(hours=6), stopped)
@@ -62,5 +64,7 @@ def test_it_ends_by_itself_or_when_it_is_stopped(moment: datetime, stopped: date
 def test_what_cannot_be_tried(text: str, share: float, told: str) -> None:
     proposals = read_proposals(shipped_catalogue(), [text], "atlas")
     with pytest.raises(CanaryRefused, match=told):
-        check_canary(shipped_catalogue(), proposals, share, ("NW_ACTIVE",))
-    check_canary(shipped_catalogue(), read_proposals(shipped_catalogue(), ["NW_ACTIVE=true"], "atlas"), 0.5, ())
+        check_canary(shipped_catalogue(), proposals, share, ("NW_ACTIVE",), BROKERAGES)
+    check_canary(
+        shipped_catalogue(), read_proposals(shipped_catalogue(), ["NW_ACTIVE=true"], "atlas"), 0.5, (), BROKERAGES
+    )

@@ -11,113 +11,12 @@ from broker.gdpconfig.catalogue import (
     Catalogue,
     CatalogueError,
     KeyEntry,
-    Kind,
     UnknownKeyError,
     ValueRefusedError,
+    ValueType,
     parse_catalogue,
 )
 from broker.gdpconfig.shipped import shipped_catalogue
-
-DEFAULTS_IN_PANDA = {
-    "DISK_THRESHOLD": 100,
-    "FREE_DISK_CUTOFF": 1000,
-    "INPUT_SIZE_THRESHOLD": 1,
-    "INPUT_SIZE_FRACTION": 10,
-    "INPUT_NUM_THRESHOLD": 100,
-    "INPUT_NUM_FRACTION": 10,
-    "MIN_IO_INTENSITY_WITH_LOCAL_DATA": 200,
-    "MIN_INPUT_SIZE_WITH_LOCAL_DATA": 10000,
-    "MAX_TASK_PRIO_WITH_LOCAL_DATA": 800,
-    "DATA_LOCATION_CHECK_PERIOD": 7,
-    "NQUEUED_NUC_CAP": 2000,
-    "NQUEUED_NUC_CAP_FOR_JOBS": 10000,
-    "NQUEUED_SAT_CAP": 150,
-    "NW_ACTIVE": True,  # on here: the specification applies the network weight always
-    "NW_QUEUE_IMPORTANCE": 0.5,
-    "NW_THRESHOLD": 1.7,
-    "NW_WEIGHT_MULTIPLIER": 1,
-    "IO_INTENSITY_CUTOFF": 200,
-    "SIZE_CUTOFF_TO_MOVE_INPUT": 10,
-    "NUM_CUTOFF_TO_MOVE_INPUT": 100,
-    "MAX_DISKIO_DEFAULT": 10**10,
-    "MAX_PRIO_TO_BOOTSTRAP": 150,
-    "NQUEUELIMITSITE": 20,
-    "STORAGE_MIN_FREE_SIZE": 200,
-    "MAX_MISSING_INPUT_FILES": 10,
-    "MIN_INPUT_COMPLETENESS": 90,
-    "MIN_WEIGHT": 0,
-    "WORK_SHORTAGE": False,
-    "PENDING_TIMEOUT": 168,
-    "MERGE_JOB_MAX_WALLTIME": math.inf,
-}
-DEFAULTS_OF_OUR_OWN = {
-    "FEATURES_COREPOWER": False,
-    "FEATURES_MAXTIME": False,
-    "FEATURES_MAXRSS": False,
-    "FEATURES_MAXWDIR": False,
-    "FEATURES_DRAINING": True,
-}
-DEFAULTS_OF_TIMEOUTS = {
-    "TIMEOUT_pending": 1,
-    "TIMEOUT_defined": 4,
-    "TIMEOUT_assigned": 12,
-    "TIMEOUT_throttled": 168,
-    "TIMEOUT_activated": 48,
-    "TIMEOUT_starting": 48,
-    "TIMEOUT_inactive": 4,
-    "TIMEOUT_laststart": 2,
-    "TIMEOUT_sent": 0.5,
-    "TIMEOUT_running": 504,
-    "TIMEOUT_holding": 48,
-    "TIMEOUT_holding_high": 3,
-    "TRANSTIMEHI": 2,
-    "TRANSTIMELO": 6,
-    "TIMEOUT_HIGH_PRIORITY": 800,
-    "HEARTBEAT_TIMEOUT": 2,
-    "REASSIGN_MEMORY": 6,
-    "ANALY_TIMEOUT": 12,
-    "ANALY_ACTIVITY": 3,
-    "ANALY_LEAST_WAIT": 3,
-    "FAST_REBRO_THRESHOLD_NQNR_RATIO": 3,
-    "FAST_REBRO_THRESHOLD_NQUEUE_FRAC": 0.3,
-    "FAST_REBRO_THRESHOLD_NQUEUE": math.inf,
-    "FAST_REBRO_MAX_MOVES": 1,
-}
-
-
-#: Of the analysis brokerage; a cap of 0 is none.
-DEFAULTS_OF_ANALYSIS = {
-    "IO_INTENSITY_CUTOFF_USER": 0,
-    "DATA_CHECK_TIMEOUT_USER": 0,
-    "MAX_MISSING_INPUT_FILES_USER": 10,
-    "MIN_INPUT_COMPLETENESS_USER": 90,
-    "OVERLOAD_MIN_QUEUE": 20,
-    "OVERLOAD_RATIO_OFFSET": 1.2,
-    "STORAGE_MIN_FREE_SIZE_OUTPUT": 200,
-    "TW_DONE_JOB_STAT": 6,
-    "MIN_BAD_JOBS_TO_SKIP_PQ": 5,
-    "BASE_QUEUE_LENGTH_PER_PQ": 100,
-    "BASE_EXPECTED_WAIT_HOUR_ON_PQ": 8,
-    "BASE_DEFAULT_QUEUE_LENGTH_PER_PQ_USER": 5,
-    "BASE_QUEUE_RATIO_ON_PQ": 0.05,
-    "STATIC_MAX_QUEUE_RUNNING_RATIO": 2.0,
-    "MAX_EXPECTED_WAIT_HOUR": 12.0,
-    "NEW_BASIC_WEIGHT": False,
-    "USE_L1_SHARE_USAGE": False,
-}
-DEFAULTS_OF_MATCHING = {"MATCH_SHARE": 1000, "MATCH_BACKGROUND": False}
-DEFAULTS_OF_USERS = {
-    "CAP_RUNNING_USER_JOBS": 0,
-    "CAP_RUNNING_USER_CORES": 0,
-    "CAP_RUNNING_GROUP_JOBS": 0,
-    "CAP_RUNNING_GROUP_CORES": 0,
-    "USER_USAGE_THRESHOLD_A": 1000,
-    "USER_USAGE_THRESHOLD_B": 8000,
-    "PROGRESS_TO_BOOST_A": 90,
-    "PROGRESS_TO_BOOST_B": 95,
-    "MAX_REM_JOBS_TO_BOOST_A": 500,
-    "MAX_REM_JOBS_TO_BOOST_B": 200,
-}
 
 
 def entry(**changes: object) -> KeyEntry:
@@ -132,17 +31,6 @@ def entry(**changes: object) -> KeyEntry:
         "read_by": {"production_job": ["disk"]},
     }
     return KeyEntry.model_validate(content | changes)
-
-
-def test_every_key_of_the_production_brokerages_has_the_default_of_the_specification() -> None:
-    found = {e.key: e.default for e in shipped_catalogue() if e.app == "jedi"}
-    assert found == DEFAULTS_IN_PANDA | DEFAULTS_OF_OUR_OWN | DEFAULTS_OF_ANALYSIS
-
-
-def test_every_key_of_the_timeouts_has_the_default_of_the_specification() -> None:
-    assert {e.key: e.default for e in shipped_catalogue() if e.app == "pandaserver"} == (
-        DEFAULTS_OF_TIMEOUTS | DEFAULTS_OF_USERS | DEFAULTS_OF_MATCHING
-    )
 
 
 def test_shipped_entries_are_complete() -> None:
@@ -384,7 +272,7 @@ def test_wrong_files_say_where(text: str, message: str) -> None:
 
 
 def test_kinds_are_the_ones_of_the_table() -> None:
-    assert {kind.value for kind in Kind} == {"int", "float", "number", "bool", "str", "json"}
+    assert {kind.value for kind in ValueType} == {"int", "float", "number", "bool", "str", "json"}
 
 
 def test_pickles() -> None:

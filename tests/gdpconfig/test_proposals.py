@@ -43,7 +43,7 @@ def test_one_value(text: str, expected: Proposal | None) -> None:
         (["NQUEUED_SAT_CAPX=3"], UnknownKeyError, "did you mean NQUEUED_SAT_CAP"),
         (["NQUEUED_SAT_CAP=many"], ValueRefusedError, "'many' is not a whole number"),
         (["NQUEUED_SAT_CAP=1.5"], ValueRefusedError, "not a whole number"),
-        (["NQUEUED_SAT_CAP=0"], ValueRefusedError, "out of range"),
+        (["NQUEUED_SAT_CAP=-1"], ValueRefusedError, "out of range"),
         (["NQUEUED_SAT_CAP=nan"], ValueRefusedError, "finite"),
         (["NQUEUED_SAT_CAP=1", "NQUEUED_SAT_CAP=2"], ValueRefusedError, "CAP=1 and NQUEUED_SAT_CAP=2 contradict"),
     ],

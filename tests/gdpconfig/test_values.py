@@ -37,6 +37,7 @@ def row(
     [
         ("int", "5", 5),
         ("integer", " -5 ", -5),
+        ("INTEGER", "5", 5),
         ("float", "0.5", 0.5),
         ("float", "1e3", 1000.0),
         ("bool", "true", True),
@@ -67,7 +68,6 @@ def test_convert_reads_the_json_column_for_json() -> None:
         ("int", "five"),
         ("float", "0,5"),
         ("number", "5"),
-        ("INTEGER", "5"),
         (None, "5"),
         ("int", None),
         ("str", None),
@@ -84,7 +84,7 @@ def test_what_cannot_be_converted_is_refused(kind: str | None, text: str | None)
     [
         ("NQUEUED_SAT_CAP", "many", "integer", "cannot be read as type integer"),
         ("NQUEUED_SAT_CAP", "150", "string", "is not a whole number"),
-        ("NQUEUED_SAT_CAP", "0", "integer", "out of range"),
+        ("NQUEUED_SAT_CAP", "-1", "integer", "out of range"),
         ("NQUEUED_SAT_CAP", "1.5", "float", "is not a whole number"),
         ("NQUEUED_SAT_CAP", "true", "boolean", "is not a whole number"),
         ("NW_ACTIVE", "1", "integer", "is not true or false"),
@@ -168,12 +168,15 @@ def test_contradictions_name_both_keys() -> None:
     assert "NQUEUED_SAT_CAP = 10001" in sentence
     assert "NQUEUED_NUC_CAP_FOR_JOBS = 10000" in sentence
     assert contradictions(CATALOGUE, {"NQUEUED_SAT_CAP": 10_001, "NQUEUED_NUC_CAP_FOR_JOBS": 10_001}) == ()
+    assert len(contradictions(CATALOGUE, {"NQUEUED_NUC_CAP_FOR_JOBS": 1})) == 1
+    assert contradictions(CATALOGUE, {"NQUEUED_NUC_CAP_FOR_JOBS": 0}) == ()  # it closes everything by itself
 
 
 @pytest.mark.parametrize(
     ("key", "text", "value"),
     [
         ("NQUEUED_SAT_CAP", "200", 200),
+        *((key, "0", 0) for key in ("NQUEUED_SAT_CAP", "NQUEUED_NUC_CAP_FOR_JOBS", "NQUEUED_NUC_CAP")),
         ("NQUEUED_SAT_CAP", "200.0", 200),
         ("NW_THRESHOLD", "1.5", 1.5),
         ("NW_THRESHOLD", "2", 2),
@@ -193,7 +196,7 @@ def test_from_text(key: str, text: str, value: Value) -> None:
         ("NQUEUED_SAT_CAP", "many"),
         ("NQUEUED_SAT_CAP", "1.5"),
         ("NQUEUED_SAT_CAP", ""),
-        ("NQUEUED_SAT_CAP", "0"),
+        ("NQUEUED_SAT_CAP", "-1"),
         ("NQUEUED_SAT_CAP", "9" * 5000),
         ("NW_THRESHOLD", "nan"),
         ("NW_THRESHOLD", "1e999"),

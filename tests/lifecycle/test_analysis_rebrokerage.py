@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from broker.lifecycle.analysis_rebrokerage import AnalysisLimits, JobSet, judge
+from broker.lifecycle.analysis_rebrokerage import AnalysisLimits, JobSet, check_job_set
 from broker.lifecycle.jobs import Queue
 
 NOW = datetime(2026, 8, 1, 12)  # noqa: DTZ001 - as in PanDA's tables
@@ -58,14 +58,14 @@ def jobs(wait_s: float | None, active_s: float | None = None, group: str | None 
     ],
 )
 def test_both_sides_of_every_limit(found: JobSet, queue: Queue | None, outcome: str, limit_h: float) -> None:
-    verdict = judge(found, queue, LIMITS, NOW)
+    verdict = check_job_set(found, queue, LIMITS, NOW)
     assert (verdict.outcome, verdict.limit_s) == (outcome, limit_h * H)
 
 
 def test_a_timeout_shorter_than_the_least_wait_waits_for_that() -> None:
     limits: dict[str, Any] = {"by_group_s": {}, "activity_s": 0.0, "least_wait_s": 3 * H}
     short = AnalysisLimits(timeout_s=H, **limits)
-    assert [judge(jobs(wait_s), ONLINE, short, NOW).outcome for wait_s in (3 * H, 3 * H + 1)] == [
+    assert [check_job_set(jobs(wait_s), ONLINE, short, NOW).outcome for wait_s in (3 * H, 3 * H + 1)] == [
         "too_young",
         "rebrokered",
     ]

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.lifecycle.fast_rebrokerage import DRY_THRESHOLD, SLOTS, FastLimits, FastVerdict, ShareLoad, judge
+from broker.lifecycle.fast_rebrokerage import DRY_THRESHOLD, SLOTS, FastLimits, FastVerdict, ShareLoad, check_shares
 
 LIMITS = FastLimits(3.0, 0.3, {"MC": 1000})
 
 
 def verdict(nqueue: int, nrunning: int, limits: FastLimits = LIMITS, others: int = 7000) -> FastVerdict:
-    found = judge([ShareLoad("Q", "MC", nqueue, nrunning), ShareLoad("other", "MC", others, 10**6)], limits, {})
+    found = check_shares([ShareLoad("Q", "MC", nqueue, nrunning), ShareLoad("other", "MC", others, 10**6)], limits, {})
     return next(one for one in found if one.load.queue == "Q")
 
 
@@ -57,7 +57,7 @@ def test_fractions_are_the_decimal_numbers_that_were_written(nqueue: int, total:
 
 def test_slots_are_in_no_total_and_other_exemptions_are() -> None:
     loads = [ShareLoad("Q", "MC", 2000, 0), ShareLoad("slots", "MC", 9000, 0), ShareLoad("paused", "MC", 1000, 0)]
-    found = judge(loads, LIMITS, {"slots": SLOTS, "paused": "paused"})
+    found = check_shares(loads, LIMITS, {"slots": SLOTS, "paused": "paused"})
     by_queue = {one.load.queue: one for one in found}
     assert (by_queue["Q"].nqueue_total, by_queue["Q"].excess) == (3000, 1000)
     assert [(by_queue[q].exempt, by_queue[q].excess) for q in ("slots", "paused")] == [(SLOTS, 0), ("paused", 0)]
@@ -66,7 +66,7 @@ def test_slots_are_in_no_total_and_other_exemptions_are() -> None:
 
 def test_a_share_that_settles_is_left_alone_everywhere() -> None:
     loads = [ShareLoad(queue, share, 5000, 0) for queue in "QR" for share in ("MC", "A")]
-    found = judge(loads, FastLimits(3.0, 0.3, {}), {"R": SLOTS}, {"MC"})
+    found = check_shares(loads, FastLimits(3.0, 0.3, {}), {"R": SLOTS}, {"MC"})
     assert [(one.load.queue, one.load.gshare, one.exempt, one.excess > 0) for one in found] == [
         ("Q", "A", None, True), ("Q", "MC", "settling", False), ("R", "A", SLOTS, False), ("R", "MC", SLOTS, False),
     ]  # fmt: skip
@@ -74,7 +74,7 @@ def test_a_share_that_settles_is_left_alone_everywhere() -> None:
 
 def test_shares_are_judged_by_themselves_also_jobs_of_none() -> None:
     loads = [ShareLoad("Q", None, 50, 0), ShareLoad("Q", "MC", 2000, 1000), ShareLoad("Q", "A", 5, 0)]
-    found = judge(loads, LIMITS, {})
+    found = check_shares(loads, LIMITS, {})
     assert [(one.load.gshare, one.nqueue_total, one.excess) for one in found] == [
         (None, 50, 35),
         ("A", 5, 0),

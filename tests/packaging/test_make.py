@@ -45,5 +45,5 @@ def test_no_python_at_all_is_said(tmp_path: Path) -> None:
 
 def test_the_goals_are_explained() -> None:
     listed = make(Path("unused")).stdout
-    for goal in ("demo", "test", "lint", "types", "bench", "soak", "wheel-test"):
+    for goal in ("demo", "test", "test-rucio", "lint", "types", "bench", "soak", "audit", "wheel-test"):
         assert f"make {goal} " in listed

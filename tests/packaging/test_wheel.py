@@ -13,7 +13,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 import broker
-from broker.store.database import Database
+from broker.store.connection.database import Database
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -57,7 +57,7 @@ def test_everything_that_is_read_at_run_time_is_in_the_wheel(wheel: Path) -> Non
 
 def test_nothing_else_is_in_the_wheel(wheel: Path) -> None:
     roots = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert {root for root in roots if not root.endswith(".dist-info")} == {"broker", "agents"}
+    assert {root for root in roots if not root.endswith(".dist-info")} == {"broker", "agents", "gridbroker_client"}
 
 
 def run_unpacked(unpacked: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -75,7 +75,7 @@ def run_unpacked(unpacked: Path, folder: Path, *words: str) -> subprocess.Comple
 
 def test_data_is_found_without_the_checkout(unpacked: Path, tmp_path: Path) -> None:
     code = (
-        "from broker import resources; from broker.store.schema_files import declared_tables;"
+        "from broker import resources; from broker.store.schema.schema_files import declared_tables;"
         "print(resources.path('config/agents.yaml')); print(len(declared_tables('panda')))"
     )
     done = run_unpacked(unpacked, tmp_path, "-c", code)
@@ -93,5 +93,5 @@ def test_the_command_works_without_the_checkout(unpacked: Path, tmp_path: Path, 
 
 
 def test_the_command_is_installed_under_its_name() -> None:
-    assert PROJECT["scripts"]["broker"] == "broker.cli.main:main"
+    assert PROJECT["scripts"]["broker"] == "broker.cli.entry:main"
     assert PROJECT["name"] == "gridbroker"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.pools.eligibility import evaluate, get_eligible_nodes, judge
+from broker.pools.eligibility import evaluate, match_pools
 from broker.pools.literals import number_of
 from broker.pools.requirement import Requirement, SubmitPool, pool_of
 from broker.pools.resource_documents import resources_of
@@ -70,7 +70,7 @@ def pools() -> st.SearchStrategy[SubmitPool]:
 @settings(max_examples=60, deadline=None)
 def test_all_at_once_as_by_the_definition(some: list[SubmitPool], seed: int) -> None:
     grid = small_grid(seed)
-    answer = judge(some, grid)
+    answer = match_pools(some, grid)
     for row, pool in enumerate(some):
         expected = {queue.name: plainly(pool, queue) for queue in grid.effective(pool.vo)}
         assert answer.reasons(row) == {name: why for name, why in expected.items() if why is not None}
@@ -124,7 +124,8 @@ def test_numbers_are_compared_exactly(has: object, asks: str, reason: str | None
     grid, _ = resources_of({"S": {"ces": {"c": {"queues": {"q": {"params": {"X": has}}}}}}})
     pool = pool_of("lhcb", [Requirement("X", "ge", (asks,))])
     assert pool is not None
-    assert get_eligible_nodes(pool, grid) == {"S": {"c": {"q": reason}}}
+    answer = match_pools([pool], grid)
+    assert list(answer.reasons(0).values()) == ([] if reason is None else [reason])
 
 
 def test_nothing_at_all() -> None:
@@ -133,4 +134,4 @@ def test_nothing_at_all() -> None:
     assert pool is not None
     assert evaluate([pool], grid).shape == (1, 0)
     assert evaluate([], small_grid(1)).shape == (0, 12)
-    assert get_eligible_nodes(pool, grid) == {}
+    assert match_pools([pool], grid).reasons(0) == {}

@@ -32,6 +32,27 @@ def test_every_keyword() -> None:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("written", "outputs", "keeps_log"),
+    [
+        ('OutputData = {"a.root", "LFN:/lhcb/x/b.root", "a.root"};', ("a.root", "b.root"), False),
+        ('OutputData = "a, b";', ("a", "b"), False),
+        ('OutputSandbox = {"std.out"};', (), True),
+        ("OutputSandbox = {};", (), False),
+        ("", (), False),
+    ],
+)
+def test_what_a_job_writes(written: str, outputs: tuple[str, ...], keeps_log: bool) -> None:
+    found = request_of(f'[ Executable = "x"; {written} ]')
+    assert (found.outputs, found.keeps_log, found.kept) == (outputs, keeps_log, {})
+
+
+@pytest.mark.parametrize("name", ["a b", "-a", "a;b", "a/", "ä", "x" * 201, "*.root"])
+def test_names_of_files_that_a_pilot_cannot_take(name: str) -> None:
+    with pytest.raises(RequirementRefused, match="bad-value"):
+        request_of(f'[ Executable = "x"; OutputData = {{"{name}"}}; ]')
+
+
 def test_the_same_in_cfg() -> None:
     text = "Executable = x\nSite = A, B\nBannedSite = C\nCPUTime = 3600.0\nStdOutput = o\n"
     found = job_request(read_job(text, "cfg").description)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.pools.declarations import Declaration, Declarations
-from broker.pools.job_text import Kind, kind_of, read_job
+from broker.pools.job_text import JobFormat, kind_of, read_job
 from broker.pools.literals import NumberLiteral
 from broker.pools.problems import RequirementRefused
 
@@ -24,12 +24,12 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, str) else [plain(one) for one in value]
 
 
-def required(text: str, kind: Kind) -> dict[str, Any] | None:
+def required(text: str, kind: JobFormat) -> dict[str, Any] | None:
     found = read_job(text, kind).requirements
     return None if found is None else {name: plain(value) for name, value in found.items()}
 
 
-def refusal(text: str, kind: Kind) -> RequirementRefused:
+def refusal(text: str, kind: JobFormat) -> RequirementRefused:
     with pytest.raises(RequirementRefused) as refused:
         read_job(text, kind)
     return refused.value
@@ -249,7 +249,7 @@ PIECES = [
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join), st.sampled_from(["jdl", "cfg", "json"]))
 @settings(max_examples=150, deadline=None)
-def test_every_text_ends_in_requirements_or_a_refusal(text: str, kind: Kind) -> None:
+def test_every_text_ends_in_requirements_or_a_refusal(text: str, kind: JobFormat) -> None:
     try:
         job = read_job(text, kind)
         job.pool("lhcb", MEMORY)
@@ -268,7 +268,7 @@ def test_every_text_ends_in_requirements_or_a_refusal(text: str, kind: Kind) -> 
         ("#\n", "cfg"),
     ],
 )  # fmt: skip
-def test_no_text_takes_long(unit: str, kind: Kind) -> None:
+def test_no_text_takes_long(unit: str, kind: JobFormat) -> None:
     for text in ((unit * 65_536)[:65_536], "[A = {" + (unit * 65_536)[:65_000], 'A = "' + (unit * 65_536)[:65_000]):
         started = process_time()
         try:

@@ -8,16 +8,14 @@ import pytest
 
 from broker.domain.arrays import texts
 from broker.pools.matcher import (
-    CPUTIME_CLASSES_S,
     FIELDS,
     MATCHES,
     NOTHING_WAITS,
     TAKEN_BY_OTHERS,
     Pilot,
     TaskQueueTable,
-    cputime_class,
     draw,
-    judge,
+    match_task_queues,
     no_match,
     pool_fits,
 )
@@ -84,7 +82,7 @@ PRESENTED: dict[str, Any] = {"site": "A", "ce": "ce", "queue": "q"}
     ],
 )
 def test_every_field(queue: dict[str, Any], pilot: dict[str, Any], reason: str | None) -> None:
-    [found] = judge(table(**queue), Pilot(**{**PRESENTED, **pilot}), "Q", {"sp1-a"}).tolist()
+    [found] = match_task_queues(table(**queue), Pilot(**{**PRESENTED, **pilot}), "Q", {"sp1-a"}).tolist()
     assert (None if found == MATCHES else FIELDS[found]) == reason
 
 
@@ -106,25 +104,6 @@ def test_every_field(queue: dict[str, Any], pilot: dict[str, Any], reason: str |
 )
 def test_pools_are_strict(pool: str | None, presented: list[str] | None, mapped: list[str] | None, fits: bool) -> None:
     assert pool_fits(pool, presented, mapped) is fits
-
-
-@pytest.mark.parametrize(
-    ("need", "found"),
-    [
-        (None, 0),
-        (-1, 0),
-        (0, 0),
-        (1, 360),
-        (360, 360),
-        (361, 1800),
-        (86401, 172800),
-        (1080000, 1080000),
-        (10**9, 1080000),
-    ],
-)
-def test_classes_of_cpu_time(need: int | None, found: int) -> None:
-    assert cputime_class(need) == found
-    assert found in (0, *CPUTIME_CLASSES_S)
 
 
 def test_the_draw_is_in_proportion() -> None:

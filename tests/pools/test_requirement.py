@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from broker.pools.literals import RawValue
 from broker.pools.problems import RequirementRefused
 from broker.pools.requirement import Requirement, parse_canonical, pool_of
-from broker.pools.understanding import understand
+from broker.pools.resolve import resolve_requirements
 from tests.pools.random_requirements import raw_requirements
 
 XEON = '["submitpool/1","lhcb",[["CPUModel","any",["Intel Xeon"]],["Memory","ge","4000"]]]'
@@ -21,7 +21,7 @@ XEON = '["submitpool/1","lhcb",[["CPUModel","any",["Intel Xeon"]],["Memory","ge"
 @given(raw_requirements(min_size=1), st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
 def test_order_and_repetition_do_not_count(written: dict[str, RawValue], random: Any) -> None:
-    pool = understand(written, "lhcb")
+    pool = resolve_requirements(written, "lhcb")
     names = list(written)
     random.shuffle(names)
     shuffled: dict[str, RawValue] = {}
@@ -31,7 +31,7 @@ def test_order_and_repetition_do_not_count(written: dict[str, RawValue], random:
             value = [*value, random.choice(value)]
             random.shuffle(value)
         shuffled[name] = value
-    again = understand(shuffled, " LHCb ")
+    again = resolve_requirements(shuffled, " LHCb ")
     assert pool is not None
     assert again is not None
     assert (again.canonical, again.pool_id) == (pool.canonical, pool.pool_id)
@@ -41,7 +41,7 @@ def test_order_and_repetition_do_not_count(written: dict[str, RawValue], random:
 @given(raw_requirements(min_size=1))
 @settings(max_examples=60, deadline=None)
 def test_a_canonical_text_read_back_is_itself(written: dict[str, RawValue]) -> None:
-    pool = understand(written, "vo.example.org")
+    pool = resolve_requirements(written, "vo.example.org")
     assert pool is not None
     again = parse_canonical(pool.canonical)
     assert again == pool

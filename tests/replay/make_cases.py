@@ -16,9 +16,9 @@ from benchmarks.columns import ColumnScenario
 from benchmarks.scenario import make_scenario
 from benchmarks.scenario_assigning import make_assigning_scenario
 from broker.cli.main import main
-from broker.store.database import Database
-from broker.store.embedded import EmbeddedServer
-from broker.store.migrate import upgrade
+from broker.store.connection.database import Database
+from broker.store.connection.embedded import EmbeddedServer
+from broker.store.schema.migrate import upgrade
 
 CASES = Path(__file__).parent / "cases"
 SEED = 11

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,12 +14,14 @@ from broker.domain.queues import QueueTable
 from broker.domain.software import GpuSummary, Hardware, HardwareEntry, QueueOffer, QueueSoftware, SoftwareOffers
 from broker.domain.work import WorkTable
 from broker.gdpconfig.tuning import Tuning
-from broker.rules.contract import Filter, GroupFilter, Load, LoadCut, Rule, TuningView
+from broker.rules.contract import AnyPairs, Filter, GroupFilter, Load, LoadCut, Rule, TuningView
+
+FactsT = TypeVar("FactsT", bound=JobFacts)
 
 NOW_S = 1_800_000_000.0
 GB = 1024.0**3
 MB = 1024.0**2
-DTYPES = {"Floats": np.float64, "Ints": np.int64, "Bools": np.bool_, "Texts": np.object_}
+DTYPES = {"Floats": np.float64, "Ints": np.int64, "Bools": np.bool_, "Texts": np.object_, "Objects": np.object_}
 
 TASK: dict[str, Any] = {
     "jeditaskid": 1,
@@ -80,13 +82,13 @@ QUEUE: dict[str, Any] = {
     "bare_nucleus": 0,
 }
 CHUNK_FACTS: tuple[str, ...] = (
-    "single",
+    "one_preassigned",
     "listed",
-    "express",
+    "urgent",
     "event_service",
     "es_high",
     "walltime_undefined",
-    "tag",
+    "accounting_key",
     "has_nucleus",
 )
 CHUNK_FACTS += ("nucleus_bare", "nucleus_wan", "nucleus_queued", "remote_source", "total_bytes", "total_files")
@@ -103,7 +105,7 @@ FACTS: dict[str, Any] = {
     "initial": True,
     "site_admitted": True,
     "pool_admitted": True,
-    "tag": "Simulation",
+    "accounting_key": "Simulation",
     "has_nucleus": True,
     "nucleus_wan": True,
     "nucleus_queued": 0.0,
@@ -126,6 +128,33 @@ FACTS: dict[str, Any] = {
     "available_tape_bytes": GB,
     "available_tape_files": 1.0,
 }
+ANALYSIS_CHUNK_FACTS = (
+    "site_named",
+    "local_pass",
+    "transuses",
+    "gb_per_job",
+    "avoids_vp",
+    "share_queued",
+    "share_running",
+)
+ANALYSIS_QUEUE_FACTS = (
+    "cloud_of_queue",
+    "is_vp",
+    "has_output",
+    "has_input_storage",
+    "output_usable_gb",
+    "input_usable_gb",
+    "reads_lan",
+    "writes_lan",
+    "receives",
+    "sends",
+)
+FACTS |= dict.fromkeys(("local_pass", "has_input", "has_output", "has_input_storage"), True)
+FACTS |= dict.fromkeys(("reads_lan", "writes_lan", "receives", "sends"), True)
+FACTS |= dict.fromkeys(("output_usable_gb", "input_usable_gb"), 1000.0)
+FACTS |= dict.fromkeys(("queued_of_type", "running_of_type", "share_queued", "share_running", "gb_per_job"), 0.0)
+FACTS |= dict.fromkeys(("jobs_finished", "jobs_bad", "to_running_rate", "user_queued", "user_running"), 0.0)
+FACTS |= {"cloud_of_queue": "DE", "users": 1.0, "users_running": 0.0, "locality_weight": 1.0, "new_weight": 1.0}
 COUNTS = ("defined", "assigned", "activated", "starting", "running", "running_equivalent", "running_cores")
 FACTS |= dict.fromkeys((*COUNTS, "all_running", "all_activated", "transferring"), 0.0)
 CPU = HardwareEntry(arch=("x86_64",))
@@ -150,7 +179,8 @@ OFFERS = SoftwareOffers(
         ),
     )
 )
-NEUTRAL: dict[str, Any] = {"Floats": np.nan, "Ints": 0, "Bools": False, "Texts": None}
+OF_CHUNK, OF_QUEUE = {*CHUNK_FACTS, *ANALYSIS_CHUNK_FACTS}, {*QUEUE_FACTS, *ANALYSIS_QUEUE_FACTS}
+NEUTRAL: dict[str, Any] = {"Floats": np.nan, "Ints": 0, "Bools": False, "Texts": None, "Objects": None}
 
 
 def _column(kind: str, value: Any, shape: tuple[int, ...]) -> Any:
@@ -158,7 +188,7 @@ def _column(kind: str, value: Any, shape: tuple[int, ...]) -> Any:
     if kind == "Floats":
         flat = [np.nan if one is None else one for one in np.array(flat, dtype=object).ravel()]
     array: np.ndarray[Any, Any] = np.empty(len(np.ravel(np.array(flat, dtype=object))), dtype=DTYPES[kind])
-    array[:] = np.array(flat, dtype=object).ravel() if kind == "Texts" else np.ravel(flat)
+    array[:] = np.array(flat, dtype=object).ravel() if kind in ("Texts", "Objects") else np.ravel(flat)
     if array.size == 1:
         return np.full(shape, array[0], dtype=DTYPES[kind])
     return array.reshape(shape)
@@ -187,14 +217,20 @@ def make_queues(count: int = 1, **columns: Any) -> QueueTable:
 
 def make_facts(chunks: int = 1, queues: int = 1, **columns: Any) -> JobFacts:
     """Facts of so many chunks and candidates."""
+    return facts_of(JobFacts, chunks, queues, **columns)
+
+
+def facts_of(kind_of_facts: type[FactsT], chunks: int = 1, queues: int = 1, **columns: Any) -> FactsT:
+    """Facts of so many chunks and candidates, as one brokerage has them."""
     values: dict[str, Any] = {"now_s": columns.pop("now_s", NOW_S), "software": columns.pop("software", OFFERS)}
-    fields = {field.name: str(field.type) for field in dataclasses.fields(JobFacts) if field.name not in values}
+    fields = {field.name: str(field.type) for field in dataclasses.fields(kind_of_facts) if field.name not in values}
     unknown = set(columns) - set(fields)
-    assert not unknown, f"JobFacts has no {sorted(unknown)}"
+    assert not unknown, f"{kind_of_facts.__name__} has no {sorted(unknown)}"
     for name, kind in fields.items():
-        shape = (chunks, 1) if name in CHUNK_FACTS else (1, queues) if name in QUEUE_FACTS else (chunks, queues)
+        of_chunk, of_queue = name in OF_CHUNK, name in OF_QUEUE
+        shape = (chunks, 1) if of_chunk else (1, queues) if of_queue else (chunks, queues)
         values[name] = _column(kind, columns.get(name, FACTS.get(name, NEUTRAL[kind])), shape)
-    return JobFacts(**values)
+    return kind_of_facts(**values)
 
 
 def make_load(count: int = 1, **columns: Any) -> Load:
@@ -214,11 +250,13 @@ def tuning_for(rule: Rule, **values: Any) -> TuningView:
     return Tuning.defaults(vo="atlas").with_values(values).only(rule.keys)
 
 
-def split(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]:
+def split(
+    given: Mapping[str, Any], kind_of_facts: type[JobFacts] = JobFacts
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Keywords sorted into columns of chunks, candidates and facts, and tuning keys (upper case)."""
     of_tasks = {field.name for field in dataclasses.fields(WorkTable)}
     of_queues = {field.name for field in dataclasses.fields(QueueTable)}
-    of_facts = {field.name for field in dataclasses.fields(JobFacts)}
+    of_facts = {field.name for field in dataclasses.fields(kind_of_facts)}
     tuning = {name: value for name, value in given.items() if name.isupper()}
     prefixed = {name: value for name, value in given.items() if name.startswith("queue_")}
     rest = {name: value for name, value in given.items() if name not in tuning and name not in prefixed}
@@ -240,11 +278,12 @@ class Case:
 
     keep: bool
     given: dict[str, Any]
+    kind_of_facts: type[JobFacts] = JobFacts
 
     def tables(self) -> tuple[WorkTable, QueueTable, JobFacts, dict[str, Any]]:
         """The tables and the tuning values."""
-        tasks, queues, facts, tuning = split(self.given)
-        return make_tasks(**tasks), make_queues(**queues), make_facts(**facts), tuning
+        tasks, queues, facts, tuning = split(self.given, self.kind_of_facts)
+        return make_tasks(**tasks), make_queues(**queues), facts_of(self.kind_of_facts, **facts), tuning
 
 
 def kept(**given: Any) -> Case:
@@ -257,36 +296,38 @@ def rejected(**given: Any) -> Case:
     return Case(False, given)
 
 
-def passes(
-    rule: Filter | GroupFilter, tasks: WorkTable, queues: QueueTable, facts: JobFacts, tuning: TuningView
-) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """(T, Q): the rule as the engine runs it: chunks that it does not look at pass."""
+def pairs_of(rule: Rule, tasks: Any, candidates: Any, facts: Any, tuning: TuningView) -> AnyPairs:
+    """What the rule judges, of the kind that it declares."""
+    return rule.judges(tasks, candidates, facts, tuning)
+
+
+def passes(rule: Any, tasks: Any, queues: Any, facts: Any, tuning: TuningView) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """(T, Q): the rule as the engine runs it: chunks (or tasks) that it does not look at pass."""
     shape = (tasks.jeditaskid.shape[0], queues.name.shape[1])
-    if isinstance(rule, GroupFilter):
-        keep = rule.keep_among(np.ones(shape, dtype=np.bool_), tasks, queues, facts, tuning)
-    else:
-        keep = rule.keep(tasks, queues, facts, tuning)
+    pairs = pairs_of(rule, tasks, queues, facts, tuning)
+    alive = np.ones(shape, dtype=np.bool_)
+    keep = rule.keep_among(alive, pairs) if isinstance(rule, GroupFilter) else rule.keep(pairs)
     assert keep.dtype == np.bool_
-    applies = rule.applies(tasks, facts, tuning)
+    applies = rule.applies(pairs)
     if applies is None:
         return np.broadcast_to(keep, shape).copy()
     assert applies.dtype == np.bool_ and applies.shape in ((shape[0], 1), (1, 1))
     return np.broadcast_to(keep, shape) | ~np.broadcast_to(applies, shape)
 
 
-def looks_at(rule: Filter | GroupFilter, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> bool:
+def looks_at(rule: Any, tasks: Any, candidates: Any, facts: Any, tuning: TuningView) -> bool:
     """Whether the rule looks at the only chunk."""
-    applies = rule.applies(tasks, facts, tuning)
+    applies = rule.applies(pairs_of(rule, tasks, candidates, facts, tuning))
     return applies is None or bool(applies.item())
 
 
-def check(rule: Filter, case: Case) -> None:
+def check(rule: Filter[Any], case: Case) -> None:
     """The rule decides as the case says, and its observation says the same."""
     tasks, queues, facts, values = case.tables()
     tuning = tuning_for(rule, **values)
     assert bool(passes(rule, tasks, queues, facts, tuning).item()) is case.keep
-    if looks_at(rule, tasks, facts, tuning):
-        assert holds(rule.observe(tasks, queues, facts, tuning)) is case.keep
+    if looks_at(rule, tasks, queues, facts, tuning):
+        assert holds(rule.observe(pairs_of(rule, tasks, queues, facts, tuning))) is case.keep
 
 
 def check_cut(rule: LoadCut, keep: bool, weight: float, **load: Any) -> None:

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from broker.domain.alternatives import AcceptedCores
 from broker.domain.facts import JobFacts
+from broker.domain.placement_constraints import PlacementConstraints
 from broker.domain.queues import QueueTable
+from broker.domain.rebrokered_from import RebrokeredFrom
 from broker.domain.work import WorkTable
-from tests.rules.builders import CHUNK_FACTS, GB, NOW_S, QUEUE_FACTS, make_facts, make_queues, make_tasks
+from tests.rules.builders import GB, NOW_S, OF_CHUNK, OF_QUEUE, facts_of, make_queues, make_tasks
 
 N = None
 POOLS: dict[str, list[Any]] = {
@@ -53,10 +56,19 @@ POOLS: dict[str, list[Any]] = {
     "atom_bytes": [N, 0, GB],
     "longest_run_events": [N, 500, 10_000],
     "ready_events": [N, 0, 1000],
-    "accepted_cores": [N, "1", "8", "2-16", "4-!8"],
-    "taken_back": [N, f"{NOW_S - 6 * 3600!r} QUEUE_A", f"{NOW_S - 6 * 3600 + 1!r} QUEUE_A\n{NOW_S!r} QUEUE_B"],
-    "asked_places": [N, '["sp1-a",[],[]]', '[null,["A"],[]]', '["sp1-a",["A"],["B"]]'],
-    "queue_unified_name": ["QUEUE_A", "QUEUE_B", "QUEUE_C"],
+    "accepted_cores": [N, *(AcceptedCores.of_stored(one) for one in ("1", "8", "2-16", "4-!8"))],
+    "rebrokered_from": [
+        N,
+        RebrokeredFrom((("QUEUE_A", NOW_S - 6 * 3600),)),
+        RebrokeredFrom((("QUEUE_A", NOW_S - 6 * 3600 + 1), ("QUEUE_B", NOW_S))),
+    ],
+    "placement_constraints": [
+        N,
+        PlacementConstraints("sp1-a"),
+        PlacementConstraints(None, ("A",)),
+        PlacementConstraints("sp1-a", ("A",), ("B",)),
+    ],
+    "queue_unified_name": ["QUEUE_A", "QUEUE_B", "QUEUE_C_HOSPITAL"],
     "status": [N, "online", "offline", "test"],
     "resource_type": [N, "SCORE", "MCORE"],
     "cores": [N, 0, 1, 8],
@@ -89,7 +101,7 @@ POOLS: dict[str, list[Any]] = {
     "nucleus_queued": [N, 0, 10_000, 10_001],
     "closeness": [N, -1, 0, 11],
     "link_queued": [N, 0, 150, 151],
-    "throughput_mbps": [N, 0.5, 1, 10.5, 300],
+    "throughput_mb_per_s": [N, 0.5, 1, 10.5, 300],
     "all_activated": [0, 1, 10],
     "all_running": [0, 50, 1000],
     "transferring": [0, 100, 101, 2000, 2001],
@@ -107,7 +119,24 @@ POOLS: dict[str, list[Any]] = {
 }
 POOLS |= {
     "unified": [0, 1, 2, 3, 4],
-    "transhome": [N, "Athena-24.0.41"],
+    "transhome": [N, "Athena-24.0.41", "AnalysisTransforms-Athena_24.0.41.1"],
+    "transuses": [N, "Atlas-21.0.15"],
+    "gb_per_job": [0, 2],
+    "cloud": [N, "WORLD", "DE"],
+    "cloud_of_queue": [N, "DE", "UK"],
+    "output_usable_gb": [N, 200, 200.5],
+    "input_usable_gb": [N, 200, 200.5],
+    "queued_of_type": [0, 40, 41, 100],
+    "running_of_type": [0, 20, 50],
+    "share_queued": [0, 100],
+    "share_running": [0, 50],
+    "jobs_finished": [0, 2, 3],
+    "jobs_bad": [0, 4, 5, 6],
+    "to_running_rate": [0, 12.5],
+    "user_queued": [0, 5, 51, 101],
+    "user_running": [0, 30],
+    "users": [0, 1, 2, 9],
+    "users_running": [0, 40, 1000],
     "container_name": [N, N, "docker://image"],
     "architecture": [
         N,
@@ -125,7 +154,9 @@ POOLS |= {
 COUNT_POOL = [0, 1, 10, 100]
 
 
-def random_tables(seed: int, chunks: int, queues: int) -> tuple[WorkTable, QueueTable, JobFacts]:
+def random_tables(
+    seed: int, chunks: int, queues: int, kind_of_facts: type[JobFacts] = JobFacts
+) -> tuple[WorkTable, QueueTable, JobFacts]:
     """Tables of a seed. Each chunk has a nucleus of its own, as the facts of its links are its own."""
     rng = np.random.default_rng(seed)
 
@@ -144,19 +175,17 @@ def random_tables(seed: int, chunks: int, queues: int) -> tuple[WorkTable, Queue
 
     tasks = columns(WorkTable, lambda _: chunks)
     tasks["nucleus"] = [f"NUCLEUS_{index}" for index in range(chunks)]
-    sizes = {name: chunks for name in CHUNK_FACTS} | {name: queues for name in QUEUE_FACTS}
-    facts = columns(JobFacts, lambda name: sizes.get(name, chunks * queues))
+    sizes = {name: chunks for name in OF_CHUNK} | {name: queues for name in OF_QUEUE}
+    facts = columns(kind_of_facts, lambda name: sizes.get(name, chunks * queues))
     return (
         make_tasks(chunks, **tasks),
         make_queues(queues, **columns(QueueTable, lambda _: queues, "queue_")),
-        make_facts(chunks, queues, **facts),
+        facts_of(kind_of_facts, chunks, queues, **facts),
     )
 
 
-def one(
-    tasks: WorkTable, candidates: QueueTable, facts: JobFacts, row: int, column: int
-) -> tuple[WorkTable, QueueTable, JobFacts]:
-    """The tables of one chunk and one candidate."""
+def one(tasks: Any, candidates: Any, facts: Any, row: int, column: int) -> tuple[Any, Any, Any]:
+    """The tables of one chunk and one candidate, or of one task and one nucleus."""
     return (
         _sliced(tasks, np.s_[row : row + 1, :]),
         _sliced(candidates, np.s_[:, column : column + 1]),
@@ -164,9 +193,7 @@ def one(
     )
 
 
-def reordered(
-    candidates: QueueTable, facts: JobFacts, chunks: int, order: np.ndarray[Any, Any]
-) -> tuple[QueueTable, JobFacts]:
+def reordered(candidates: Any, facts: Any, chunks: int, order: np.ndarray[Any, Any]) -> tuple[Any, Any]:
     """The candidates in another order."""
     return _sliced(candidates, np.s_[:, order]), facts.block(np.arange(chunks), order)
 

@@ -11,7 +11,7 @@ from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources import SourceState
-from broker.store.snapshot_reads import READS
+from broker.store.snapshots.source_reads import READS
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 COUNTS = ("computingsite", "gshare", "workqueue_id", "jobstatus", "resource_type", "nucleus", "vo", "prodsourcelabel")

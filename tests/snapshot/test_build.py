@@ -44,7 +44,7 @@ def test_the_order_of_rows_does_not_matter(seed: int) -> None:
         random.Random(seed).shuffle(rows)
     one, other = build(**grid), build(**shuffled)
     assert_same(one, other)
-    assert set(one.left_out) == set(other.left_out)
+    assert set(one.dropped_rows) == set(other.dropped_rows)
 
 
 def test_stored_sources_give_the_same_snapshot() -> None:
@@ -52,14 +52,14 @@ def test_stored_sources_give_the_same_snapshot() -> None:
     stored = {name: decode(*encode(source)) for name, source in read.items()}
     one, other = build_snapshot("s", NOW, read, ()), build_snapshot("s", NOW, stored, ())
     assert_same(one, other)
-    assert one.left_out == other.left_out
+    assert one.dropped_rows == other.dropped_rows
 
 
 def test_states_tell_how_many_rows_were_left_out() -> None:
     states = tuple(SourceState(name, "ok", 5, None, None) for name in ("queues", "storages", "links"))
     snapshot = build(states=states, **bad_rows())
     # a defaulted value leaves no row out
-    assert {state.name: state.left_out for state in snapshot.states} == {"queues": 1, "storages": 1, "links": 0}
+    assert {state.name: state.dropped_rows for state in snapshot.states} == {"queues": 1, "storages": 1, "links": 0}
 
 
 def test_unusable_sources() -> None:

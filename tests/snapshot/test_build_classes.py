@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from broker.domain.classification import QueueAbout
-from broker.domain.work import LeftOut
+from broker.domain.work import DroppedRow
 from broker.snapshot.build_classes import known_sites, queues_about, share_values
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
@@ -21,7 +21,7 @@ def row(name: str | None, **data: Any) -> dict[str, Any]:
 
 
 def test_queues_go_by_their_nickname_and_are_of_the_grid_unless_they_say_something_else() -> None:
-    left_out: list[LeftOut] = []
+    dropped_rows: list[DroppedRow] = []
     rows = [
         row("A", nickname="NICK", resource_type="hpc", workflow="push", corepower="12.5"),
         row("B", nickname="", resource_type="", corepower="fast"),
@@ -32,12 +32,12 @@ def test_queues_go_by_their_nickname_and_are_of_the_grid_unless_they_say_somethi
         {"panda_queue": "E", "data": '{"corepower": NaN}'},
         {"panda_queue": "F", "data": None},
     ]
-    found = queues_about(rows, left_out)
+    found = queues_about(rows, dropped_rows)
     assert list(found) == ["NICK", "B", "C"]
     assert found["NICK"] == QueueAbout("hpc", "push", 12.5)
     assert (found["B"].resource_type, found["B"].workflow) == ("GRID", None)
     assert math.isnan(found["B"].corepower) and math.isnan(found["C"].corepower)
-    codes = [(one.identifier, one.code) for one in left_out]
+    codes = [(one.identifier, one.code) for one in dropped_rows]
     assert codes == [("None", "missing"), ("D", "wrong_type"), ("E", "invalid_json"), ("F", "wrong_type")]
 
 
@@ -65,9 +65,9 @@ def site(document: str, age_s: float | None = 0, queue: str | None = "Q") -> dic
     ],
 )
 def test_classes_of_queues(given: dict[str, Any], expected: dict[str, tuple[int, str]], code: str | None) -> None:
-    left_out: list[LeftOut] = []
-    assert known_sites([given], NOW.timestamp(), 7200.0, left_out) == expected
-    assert [one.code for one in left_out] == ([] if code is None else [code])
+    dropped_rows: list[DroppedRow] = []
+    assert known_sites([given], NOW.timestamp(), 7200.0, dropped_rows) == expected
+    assert [one.code for one in dropped_rows] == ([] if code is None else [code])
 
 
 def test_the_last_of_two_rows_of_a_queue_counts() -> None:
@@ -76,12 +76,12 @@ def test_the_last_of_two_rows_of_a_queue_counts() -> None:
 
 
 def test_shares() -> None:
-    left_out: list[LeftOut] = []
+    dropped_rows: list[DroppedRow] = []
     rows: list[dict[str, Any]] = [
         {"name": "A", "value": 5, "parent": None},
         {"name": "B", "value": None, "parent": ""},
         {"name": "C", "value": -1, "parent": "A"},
         {"name": None, "value": 1, "parent": "A"},
     ]
-    assert share_values(rows, left_out) == [("A", 5.0, None), ("B", 0.0, None)]
-    assert [one.code for one in left_out] == ["negative", "missing"]
+    assert share_values(rows, dropped_rows) == [("A", 5.0, None), ("B", 0.0, None)]
+    assert [one.code for one in dropped_rows] == ["negative", "missing"]

@@ -56,9 +56,9 @@ def test_rows_become_columns_of_unified_queues() -> None:
 )
 def test_a_row_that_cannot_be_used_is_left_out(row: dict[str, Any], code: str) -> None:
     snapshot = grid([row], [queue("Q")])
-    assert [(entry.source, entry.code) for entry in snapshot.left_out] == [
+    assert [(entry.source, entry.code) for entry in snapshot.dropped_rows] == [
         *[("features", code)],
-        *[(entry.source, entry.code) for entry in snapshot.left_out[1:]],
+        *[(entry.source, entry.code) for entry in snapshot.dropped_rows[1:]],
     ]
     assert np.isnan(snapshot.features.pilots).all()
 
@@ -91,9 +91,9 @@ def test_a_limit_becomes_tighter_and_never_looser(
 
 
 def test_only_the_columns_that_are_asked_for() -> None:
-    figures = {"corepower": 5.0, "maxtime_s": 60.0, "maxrss_per_core_mb": 1.0, "maxwdir_per_core_mb": 1.0}
+    stats = {"corepower": 5.0, "maxtime_s": 60.0, "maxrss_per_core_mb": 1.0, "maxwdir_per_core_mb": 1.0}
     published = {"corepower": 10, "maxtime": 3600, "maxrss": 2000, "maxwdir": 5000}
-    snapshot = grid([reported(**figures)], [queue("Q", **published)])
+    snapshot = grid([reported(**stats)], [queue("Q", **published)])
     assert tightened(snapshot, []) is snapshot
     for name in EVERYTHING:
         changed = tightened(snapshot, [name])

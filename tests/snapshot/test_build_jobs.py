@@ -21,7 +21,9 @@ NUCLEUS: dict[str, Any] = {
 
 def count(snapshot: Snapshot, name: str, tag: str, status: str) -> float:
     row = list(snapshot.unified.name).index(name)
-    return float(snapshot.jobs.by_tag[row, snapshot.jobs.tags.index(tag), COUNTED_STATUSES.index(status)])
+    return float(
+        snapshot.jobs.by_accounting_key[row, snapshot.jobs.accounting_keys.index(tag), COUNTED_STATUSES.index(status)]
+    )
 
 
 def total(snapshot: Snapshot, name: str, status: str) -> float:
@@ -29,7 +31,7 @@ def total(snapshot: Snapshot, name: str, status: str) -> float:
 
 
 def codes(snapshot: Snapshot) -> list[tuple[str, str, str]]:
-    return [(entry.source, entry.identifier, entry.code) for entry in snapshot.left_out]
+    return [(entry.source, entry.identifier, entry.code) for entry in snapshot.dropped_rows]
 
 
 def test_jobs_are_counted_by_queue_share_and_status() -> None:
@@ -51,7 +53,7 @@ def test_jobs_are_counted_by_queue_share_and_status() -> None:
     assert total(snapshot, "A", "running") == 115
     assert total(snapshot, "A", "activated") == 10
     assert total(snapshot, "C", "running") == 0
-    assert snapshot.left_out == ()
+    assert snapshot.dropped_rows == ()
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def test_jobs_of_a_resource_queue_are_counted_under_its_id_and_their_share(
     work_queue = {"queue_id": 55, "queue_name": "hpc", "status": status, "queue_function": function}
     counts = [jobs("A", "running", 3, workqueue_id=55), jobs("A", "running", 4, workqueue_id=1)]
     snapshot = build(schedconfig_json=QUEUES, jedi_work_queue=[work_queue], job_counts=counts)
-    assert ("#55" in snapshot.jobs.tags) is special
+    assert ("#55" in snapshot.jobs.accounting_keys) is special
     assert snapshot.jobs.resource_work_queues == (frozenset({55}) if special else frozenset())
     if special:
         assert count(snapshot, "A", "#55", "running") == 3
@@ -198,7 +200,7 @@ def test_workers_of_the_last_hour() -> None:
         ],
     )
     assert list(snapshot.unified.n_workers) == [3, 0, 64]
-    assert snapshot.left_out == ()
+    assert snapshot.dropped_rows == ()
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_totals_are_over_all_fresh_sources_and_zero_without_any() -> None:
     )
     assert list(snapshot.nuclei.name) == ["NUC", "OTHER"]
     assert list(snapshot.links.total_queued) == [124, 0]
-    assert list(snapshot.links.total_queued_express) == [4, 0]
+    assert list(snapshot.links.total_queued_urgent) == [4, 0]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,9 @@ def test_a_bad_value_is_left_out(key: str, number: Any, code: str) -> None:
     snapshot = of(link("SAT", "NUC", key, number), link("FAR", "NUC", key, 2))
     assert math.isnan(value(snapshot, KEYS[key], "SAT"))
     assert value(snapshot, KEYS[key], "FAR") == 2
-    assert [(entry.source, entry.identifier, entry.code) for entry in snapshot.left_out] == [("links", "SAT NUC", code)]
+    assert [(entry.source, entry.identifier, entry.code) for entry in snapshot.dropped_rows] == [
+        ("links", "SAT NUC", code)
+    ]
 
 
 def test_closeness_may_be_minus_one() -> None:
@@ -103,7 +105,7 @@ def test_closeness_may_be_minus_one() -> None:
 )
 def test_a_link_without_a_time_or_a_name_is_left_out(row: dict[str, Any], code: str) -> None:
     snapshot = of(row, link("FAR", "NUC", "AGIS_closeness", 2))
-    assert [entry.code for entry in snapshot.left_out] == [code]
+    assert [entry.code for entry in snapshot.dropped_rows] == [code]
     assert value(snapshot, "closeness", "FAR") == 2
 
 
@@ -115,7 +117,7 @@ def test_rows_that_nobody_asks_for() -> None:
     )
     assert list(snapshot.links.sites) == ["NUC", "OTHER"]
     assert np.isnan(snapshot.links.closeness).all()
-    assert snapshot.left_out == ()
+    assert snapshot.dropped_rows == ()
 
 
 def test_the_storage_site_of_a_queue_is_that_of_its_default_output() -> None:

@@ -16,7 +16,7 @@ from tests.snapshot.raw_grid import TYPES, at_site, build, endpoint, queue, ucor
 
 def codes(snapshot: Snapshot, source: str = "queues") -> dict[str, str]:
     """Code by identifier of what was left out."""
-    return {entry.identifier: entry.code for entry in snapshot.left_out if entry.source == source}
+    return {entry.identifier: entry.code for entry in snapshot.dropped_rows if entry.source == source}
 
 
 def test_candidates_are_pseudo_queues_and_plain_queues_by_name() -> None:
@@ -72,7 +72,7 @@ def test_a_bad_row_is_left_out_and_the_rest_used(data: str, code: str) -> None:
     snapshot = build(schedconfig_json=[queue("A"), {"panda_queue": "BAD", "data": data}, queue("C")])
     assert list(snapshot.unified.name) == ["A", "C"]
     assert codes(snapshot) == {"BAD": code}
-    assert all(len(entry.detail) < 200 for entry in snapshot.left_out)
+    assert all(len(entry.detail) < 200 for entry in snapshot.dropped_rows)
 
 
 def test_of_two_rows_of_one_name_the_same_is_used_in_any_order() -> None:
@@ -87,7 +87,7 @@ def test_rows_that_are_no_queues() -> None:
     rows = [{"panda_queue": "ALL", "data": "{"}, {"panda_queue": "EMPTY", "data": None}, queue("A")]
     snapshot = build(schedconfig_json=rows)
     assert list(snapshot.unified.name) == ["A"]
-    assert snapshot.left_out == ()
+    assert snapshot.dropped_rows == ()
 
 
 def test_names_are_kept_as_they_are() -> None:
@@ -200,7 +200,7 @@ def test_no_rows_at_all() -> None:
     snapshot = build()
     assert len(snapshot.queues) == len(snapshot.unified) == len(snapshot.nuclei) == len(snapshot.storages) == 0
     assert snapshot.links.total_queued.shape == (0,)
-    assert snapshot.jobs.by_tag.shape[0] == 0
+    assert snapshot.jobs.by_accounting_key.shape[0] == 0
 
 
 def test_nothing_can_be_changed() -> None:

@@ -39,12 +39,12 @@ def test_what_is_published_and_not_on_is_off(value: Any) -> None:
 def test_a_document_that_cannot_be_read_publishes_nothing_and_is_reported(document: str) -> None:
     snapshot = of(endpoint("D", "S", detailed_status=document))
     assert all(getattr(snapshot.storages, name)[0] for name in ACTIVITIES)
-    assert [(entry.identifier, entry.code) for entry in snapshot.left_out] == [("D", "defaulted")]
+    assert [(entry.identifier, entry.code) for entry in snapshot.dropped_rows] == [("D", "defaulted")]
 
 
 def test_no_document_is_nothing_to_report() -> None:
     snapshot = of(endpoint("D", "S", detailed_status=None))
-    assert snapshot.left_out == ()
+    assert snapshot.dropped_rows == ()
     assert all(getattr(snapshot.storages, name)[0] for name in ACTIVITIES)
 
 
@@ -55,7 +55,7 @@ def test_no_document_is_nothing_to_report() -> None:
 def test_a_space_that_cannot_be_leaves_the_endpoint_out(column: str, value: Any, code: str) -> None:
     snapshot = of(endpoint("BAD", "S", **{column: value}), endpoint("GOOD", "S"))
     assert list(snapshot.storages.name) == ["GOOD"]
-    assert [(entry.identifier, entry.code) for entry in snapshot.left_out] == [("BAD", code)]
+    assert [(entry.identifier, entry.code) for entry in snapshot.dropped_rows] == [("BAD", code)]
 
 
 def test_space() -> None:
@@ -68,8 +68,8 @@ def test_names_of_endpoints() -> None:
     snapshot = of(endpoint("x" * 1_000_000, "S"), endpoint("B", "S"), endpoint("A", None), endpoint("A", "S"))
     assert list(snapshot.storages.name) == ["A", "B"]
     assert list(snapshot.storages.site_name) == [None, "S"]
-    assert sorted(entry.code for entry in snapshot.left_out) == ["duplicate", "too_long"]
-    assert all(len(entry.identifier) <= 80 for entry in snapshot.left_out)
+    assert sorted(entry.code for entry in snapshot.dropped_rows) == ["duplicate", "too_long"]
+    assert all(len(entry.identifier) <= 80 for entry in snapshot.dropped_rows)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_relations_that_cannot_be_used() -> None:
     )
     assert list(snapshot.relations.scope) == ["default"]
     assert list(snapshot.relations.is_local) == [True]
-    assert [(entry.identifier, entry.code) for entry in snapshot.left_out] == [
+    assert [(entry.identifier, entry.code) for entry in snapshot.dropped_rows] == [
         ("A GONE", "unknown_endpoint"),
         ("A D", "wrong_type"),
         ("A D", "wrong_type"),

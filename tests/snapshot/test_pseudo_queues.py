@@ -56,7 +56,8 @@ def test_cores(parent_cores: float | None, mincore: float, maxcore: float, cores
         (4, 2001, 30000, 15000),  # half of the cores, half of the parent's
         (4, 0, 800, 400),
         (1, 0, 0, 0),
-        (4, OPEN, 800, 800),  # an open bound: the parent's own is not scaled down
+        (4, OPEN, 800, 400),  # an open bound: the slot's own, by its share of the cores
+        (1, OPEN, 800, 100),
         (8, OPEN, 800, 800),
         (4, 2001, None, 8001),
         (4, OPEN, None, OPEN),

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.domain.software import ContainerSources, GpuSummary, Hardware, HardwareEntry, QueueOffer, tag_key
-from broker.domain.work import LeftOut
-from broker.matching.judge import judge
+from broker.domain.work import DroppedRow
+from broker.matching.match_queue import match_queue
 from broker.matching.need import need_of, read_release
 from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.software_rows import MAX_REPORTED, build_gpus, build_software, read_software
@@ -99,7 +99,7 @@ def test_wrong_types_are_reported(document: Any, code: str, readable: bool) -> N
 def test_a_queue_whose_description_cannot_be_read_takes_nobody() -> None:
     software, _ = read_software('{"containers": ["any"], "cvmfs": ["any"], "architectures": 1}')
     offer = QueueOffer("Q", ("AUTO",), software)
-    assert judge(need_of("", None), offer, ContainerSources()).code == "unreadable"
+    assert match_queue(need_of("", None), offer, ContainerSources()).code == "unreadable"
 
 
 def test_many_faults_are_reported_as_a_few() -> None:
@@ -118,7 +118,7 @@ def table(name: str, *rows: dict[str, Any]) -> RawSource:
 
 
 def test_the_queues_and_what_is_published_for_all() -> None:
-    left_out: list[LeftOut] = []
+    dropped_rows: list[DroppedRow] = []
     everywhere = {"tags": [TAG, {**TAG, "sources": ["/cvmfs/x"]}, {"container_name": 1}, 5]}
     source = table(
         "sw_tags",
@@ -126,16 +126,16 @@ def test_the_queues_and_what_is_published_for_all() -> None:
         {"panda_queue": "GONE", "data": "{"},
         {"panda_queue": "ALL", "data": json.dumps(everywhere)},
     )
-    tags, sources = build_software(source, {"A": 0, "B": 1}, left_out)
+    tags, sources = build_software(source, {"A": 0, "B": 1}, dropped_rows)
     assert tags[0] is None and tags[1] is not None and tags[1].cvmfs == {"any"}
     assert sources.by_name == {"img": ("/cvmfs/x", "docker://x")}
-    assert [(entry.identifier, entry.code) for entry in left_out] == [("B", "defaulted"), ("ALL", "defaulted")]
+    assert [(entry.identifier, entry.code) for entry in dropped_rows] == [("B", "defaulted"), ("ALL", "defaulted")]
 
 
 def test_what_is_published_for_all_may_be_broken() -> None:
-    left_out: list[LeftOut] = []
-    _, sources = build_software(table("sw_tags", {"panda_queue": "ALL", "data": "{"}), {}, left_out)
-    assert sources.by_name == {} and [entry.code for entry in left_out] == ["invalid_json"]
+    dropped_rows: list[DroppedRow] = []
+    _, sources = build_software(table("sw_tags", {"panda_queue": "ALL", "data": "{"}), {}, dropped_rows)
+    assert sources.by_name == {} and [entry.code for entry in dropped_rows] == ["invalid_json"]
 
 
 def test_the_same_text_is_read_once() -> None:
@@ -179,4 +179,4 @@ def test_whatever_is_published_can_be_judged(document: dict[str, Any]) -> None:
     offer = QueueOffer("Q", ("AUTO",), software)
     for text in ("x86_64-.*-opt#x86_64-intel&nvidia", "", "#&*", "(a|b)-x"):
         for container in (None, "docker://x"):
-            judge(need_of(text, read_release("Athena-1.2.3"), container), offer, ContainerSources())
+            match_queue(need_of(text, read_release("Athena-1.2.3"), container), offer, ContainerSources())

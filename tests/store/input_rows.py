@@ -9,10 +9,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.store.database import Database
-from broker.store.load_dump import load
-from broker.store.scenario_file import Scenario
-from broker.store.tables import TableCatalogue
+from broker.store.connection.database import Database
+from broker.store.connection.tables import TableCatalogue
+from broker.store.scenarios.load_dump import load
+from broker.store.scenarios.scenario_file import Scenario
 
 Rows = list[dict[str, Any]]
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)

@@ -7,22 +7,22 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from agents import registry
-from agents.base import CycleContext, CycleRequest
-from agents.configuration import config_file
-from agents.cycle import open_run, run_cycle
-from agents.process import ProcessSettings
-from agents.timeout_inputs import TimeoutInputReader, TimeoutInputs
-from broker.store import leases
-from broker.store.agent_runs import RunRecord
-from broker.store.database import Database
-from broker.store.gdpconfig_rows import TuningStore
-from broker.store.leases import LeaseTerms
-from broker.store.lifecycle_actions import JobMove
-from broker.store.lifecycle_scan import find_due
-from broker.store.load_dump import load
-from broker.store.scenario_file import Scenario
-from broker.store.tables import TableCatalogue
+from agents.lifecycle.timeout_inputs import TimeoutInputReader, TimeoutInputs
+from agents.service import registry
+from agents.service.base import CycleContext, CycleRequest
+from agents.service.configuration import config_file
+from agents.service.cycle import open_run, run_cycle
+from agents.service.process import ProcessSettings
+from broker.store.connection.database import Database
+from broker.store.connection.tables import TableCatalogue
+from broker.store.lifecycle.actions import JobAction
+from broker.store.lifecycle.scan import find_due
+from broker.store.scenarios.load_dump import load
+from broker.store.scenarios.scenario_file import Scenario
+from broker.store.service import leases
+from broker.store.service.agent_runs import RunRecord
+from broker.store.service.leases import LeaseTerms
+from broker.store.tuning.gdpconfig_rows import TuningStore
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 MINUTE, HOUR, DAY = 60, 3600, 86400
@@ -104,9 +104,9 @@ def read_inputs(database: Database, now: datetime = NOW) -> TimeoutInputs:
         return TimeoutInputReader(config_file("sources.yaml", None)).read(connection, catalogue, tuning, now)
 
 
-def due(database: Database, now: datetime = NOW) -> dict[int, JobMove]:
+def due(database: Database, now: datetime = NOW) -> dict[int, JobAction]:
     """The jobs on which a rule acts."""
-    given = read_inputs(database, now).circumstances
+    given = read_inputs(database, now).timeout_context
     with database.read_snapshot() as connection:
         found = find_due(connection, TableCatalogue.read(connection, database.names), given)
     assert [move.pandaid for move in found] == sorted(move.pandaid for move in found)
@@ -117,7 +117,7 @@ def run_once(database: Database, dry: bool = False, now: Any = NOW, **options: A
     """One cycle of the agent, and what it told."""
     agent = registry.make("timeouts", options, ProcessSettings())
     told: Rows = []
-    request = CycleRequest(dry_run=dry, tell=told.append)
+    request = CycleRequest(dry_run=dry, emit=told.append)
     if dry:
         return run_cycle(agent, CycleContext(database, now, 1, 60.0, request)), told
     with database.begin() as connection:

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 
 from broker.pools.literals import NumberLiteral
 from broker.pools.requirement import SubmitPool
-from broker.pools.understanding import understand
-from broker.store.database import Database
-from broker.store.pool_refresh import new_mapping, write_mapping
-from broker.store.resource_versions import ResourceText, current, publish
+from broker.pools.resolve import resolve_requirements
+from broker.store.connection.database import Database
+from broker.store.pools.pool_refresh import new_mapping, write_mapping
+from broker.store.pools.resource_versions import ResourceText, current, publish
 
 START = datetime(2026, 8, 1, tzinfo=UTC)
 PLACES: dict[str, dict[str, Any]] = {
@@ -58,7 +58,7 @@ def pool_for(vo: str = "lhcb", **requirements: Any) -> SubmitPool:
     written = {
         key: NumberLiteral(str(value)) if isinstance(value, int) else value for key, value in requirements.items()
     }
-    pool = understand(written, vo)
+    pool = resolve_requirements(written, vo)
     assert pool is not None
     return pool
 

@@ -10,7 +10,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from broker.domain.placements import JobFileTable, JobTable, Placement, TaskSeen
-from broker.store.database import Database
+from broker.store.connection.database import Database
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 NAIVE_NOW = NOW.replace(tzinfo=None)

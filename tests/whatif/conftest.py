@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from broker.store.database import Database
+from broker.store.connection.database import Database
 from broker.whatif.cases import Case
 from tests.conftest import TestServer
 from tests.whatif.stored import ANALYSIS, JOBS, TASKS, stored_case

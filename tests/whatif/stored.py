@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from broker import resources
+from broker.app.stored_cases import Selection, stored_cases
 from broker.brokerages.profile import read_profile
-from broker.cli.stored_cases import Selection, stored_cases
 from broker.gdpconfig.proposals import read_proposals
 from broker.gdpconfig.shipped import shipped_catalogue
-from broker.store.database import Database
-from broker.whatif.cases import Case, Change, RuleSet
+from broker.store.connection.database import Database
+from broker.whatif.cases import Case, Change, ProfileRules
 from broker.whatif.rule_switches import read_switches, with_switches
 from tests.brokerages.small_grid import TASK, dataset, input_files, one_cycle, replica, scenario, task
 from tests.brokerages.small_grid import jobs as jobs_at
@@ -18,14 +18,14 @@ from tests.brokerages.task_grid import broker_tasks, outputs, pseudo_input, task
 from tests.brokerages.test_analysis_scenarios import analysis
 
 SEED = 5
-RULES = RuleSet(read_profile(resources.path("config/profiles/seed.yaml").read_text(encoding="utf-8")))
+RULES = ProfileRules(read_profile(resources.path("config/profiles/seed.yaml").read_text(encoding="utf-8")))
 JOBS, TASKS, ANALYSIS = "production_job", "production_task", "analysis_job"
 
 
 def change(*values: str, rules: tuple[str, ...] = ()) -> Change:
     """What ``--set`` and ``--rule`` would say."""
     profile = with_switches(RULES.profile, read_switches(rules))
-    return Change(read_proposals(shipped_catalogue(), values, "atlas"), RuleSet(profile))
+    return Change(read_proposals(shipped_catalogue(), values, "atlas"), ProfileRules(profile))
 
 
 def job_scenario() -> Any:

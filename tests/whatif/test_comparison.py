@@ -9,8 +9,8 @@ import pytest
 
 from broker.domain.arrays import texts
 from broker.whatif.comparison import Difference, added, difference
-from broker.whatif.documents import task_documents, total_documents
-from broker.whatif.outcomes import Compared, Side
+from broker.whatif.json_output import task_documents, total_documents
+from broker.whatif.outcome_columns import Compared, Side
 
 NAMES = ("A", "B", "C")
 # a letter a candidate: chosen, rejected by rule 0 or 1, passed over (.) or never a candidate (x)

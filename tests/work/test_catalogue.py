@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from broker.domain.arrays import floats, texts
-from broker.work.catalogue import Catalogue, ReplicaRows, asked_dids, is_catalogued, is_distributed, place_datasets
+from broker.work.catalogue import (
+    Catalogue,
+    ReplicaRows,
+    asked_dids,
+    files_of_dids,
+    is_catalogued,
+    is_distributed,
+    place_datasets,
+)
 from tests.work.files_for_tests import dataset_table
 
 Rows = list[dict[str, Any]]
@@ -94,6 +102,7 @@ def test_replicas_come_by_dataset_and_endpoint() -> None:
     ("groupings", "container", "distributed"),
     [
         (None, False, True),
+        (None, True, True),
         ((), False, True),
         (("NONE",), False, True),
         (("NONE", "ALL"), False, False),
@@ -104,7 +113,36 @@ def test_replicas_come_by_dataset_and_endpoint() -> None:
 )
 def test_which_datasets_are_distributed(groupings: tuple[str, ...] | None, container: bool, distributed: bool) -> None:
     answer = catalogue([], groupings={} if groupings is None else {0: groupings}, parts={0: (1,)} if container else {})
-    assert is_distributed(answer, 0) is distributed
+    assert is_distributed(answer, 0, frozenset()) is distributed
+
+
+@pytest.mark.parametrize(("with_replicas", "distributed"), [(0, False), (1, False), (2, True)])
+def test_without_metadata_a_dataset_that_is_somewhere_is_kept_together(with_replicas: int, distributed: bool) -> None:
+    """Of a container it is enough that a constituent is somewhere."""
+    answer = catalogue([{"did": with_replicas, "rse": "A"}], parts={0: (1,)})
+    assert is_distributed(answer, 0, frozenset({with_replicas})) is distributed
+
+
+@pytest.mark.parametrize(
+    ("lengths", "parts", "nfiles", "files"),
+    [
+        ({0: 7.0}, {}, 5.0, 7.0),
+        ({0: 3.0}, {}, 5.0, 3.0),
+        ({0: 0.0}, {}, 5.0, 0.0),
+        ({}, {}, 5.0, 5.0),
+        ({}, {}, math.nan, math.nan),
+        ({0: 9.0, 1: 4.0, 2: 4.0}, {0: (1, 2)}, 5.0, 9.0),
+        ({1: 4.0, 2: 4.0}, {0: (1, 2)}, 5.0, 8.0),
+        ({1: 4.0}, {0: (1, 2)}, 5.0, 5.0),  # one constituent is not known, so the sum is not
+        ({1: 0.0}, {0: (1,)}, 5.0, 0.0),
+    ],
+)
+def test_how_many_files_a_dataset_has(
+    lengths: dict[int, float], parts: dict[int, tuple[int, ...]], nfiles: float, files: float
+) -> None:
+    answer = catalogue([], lengths=lengths, parts=parts)
+    (found,) = files_of_dids(answer, np.array([0]), np.array([nfiles])).tolist()
+    assert found == pytest.approx(files, nan_ok=True)
 
 
 def test_what_the_catalogue_knows() -> None:

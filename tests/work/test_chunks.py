@@ -235,6 +235,16 @@ def test_files_of_secondaries(attributes: str | None, limit: int, expected: list
     assert secondaries_of(attributes, MIXED, limit) == expected
 
 
+def test_the_chunks_of_a_later_master_share_its_own_limit() -> None:
+    """The second master gives 3 files in two chunks: the first of them leaves two files for the other's secondary."""
+    datasets = dataset_table([{"datasetid": 100}, {"datasetid": 101}, {"masterid": 101}])
+    masters = read([{"ram": 0}] * 4, [{"ram": 0}, {"ram": 500}, {"ram": 500}])
+    secondary = read([{"ram": 0}] * 5 + [{"ram": 500}] * 5)
+    _, inputs = formed(task_table([{}]), datasets, masters, secondary, 3)
+    sizes = [[len(inputs.files_of(at)) for at in inputs.inputs_of(chunk)] for chunk in range(3)]
+    assert sizes == [[4], [1, 3], [2, 2]]
+
+
 def test_datasets_after_an_empty_secondary_are_not_read() -> None:
     datasets = dataset_table([{"datasetid": 100}, *({"masterid": 100} for _ in range(3))])
     master = read([{"ram": 0}, {"ram": 500}])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -118,6 +120,18 @@ def test_positions_are_those_of_all_files() -> None:
     assert spans(jobs) == [(0, 1), (1, 2)]
     assert jobs.extra.tolist() == [2, 3, 4, 5, 6, 7] * 2
     assert jobs.extra_offsets.tolist() == [0, 6, 12]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_positions_in_a_later_chunk_begin_behind_the_files_of_those_before(count: int) -> None:
+    """The second of two chunks: its master comes behind 2 + 3 files, its secondary behind that."""
+    parts = [(plain_files(n, nevents=1), MASTER) for n in (2, 3, 4, count)]
+    alone = one_chunk(*parts)
+    inputs = dataclasses.replace(alone, chunk=np.array([0, 0, 1, 1]), is_master=np.array([True, False, True, False]))
+    jobs = job_cutter(inputs, 1, SplitSettings(files_per_job=2), JobModel()).cut(9, FREE)
+    assert spans(jobs) == [(5, 7), (7, 9)]
+    assert jobs.extra.tolist() == list(range(9, 9 + count))
+    assert jobs.extra_offsets.tolist() == [0, min(count, 2), count]
 
 
 def test_secondaries_count_against_the_limits() -> None:

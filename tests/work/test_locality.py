@@ -54,10 +54,10 @@ def places(
     datasets = dataset_table([{"nfiles": nfiles, "name": "mc:a"}])
     answer = Catalogue((("mc", "a"),), EMPTY, {0: ("ALL",)}, {}, {})
     inputs = one_chunk((files, DatasetUse()))
-    return place_inputs(chunks, datasets, inputs, answer, {0: 0}, where, limits or {}, named or {})
+    return place_inputs(chunks, datasets, inputs, answer, {0: 0}, where, datasets.nfiles, limits or {}, named or {})
 
 
-def figures(found: InputPlaces) -> list[tuple[Any, ...]]:
+def stats(found: InputPlaces) -> list[tuple[Any, ...]]:
     table = found.replicas
     columns = (table.rse, table.complete, table.holds_all, table.chunk_files, table.chunk_bytes)
     return list(zip(*(column.tolist() for column in columns), strict=True))
@@ -78,23 +78,23 @@ def figures(found: InputPlaces) -> list[tuple[Any, ...]]:
     ],
 )
 def test_files_at_a_replica(row: dict[str, Any], nfiles: int | None, expected: tuple[Any, ...]) -> None:
-    assert figures(places(placed(row), {(0, 3): 30, (0, 5): 50}, nfiles=nfiles)) == [expected]
+    assert stats(places(placed(row), {(0, 3): 30, (0, 5): 50}, nfiles=nfiles)) == [expected]
 
 
 def test_rank_counts_all_files_of_the_dataset_not_those_of_the_chunk() -> None:
     # the third file of the dataset has id 20 when others come before it
-    assert figures(places(placed({"available": 3}), {(0, 3): 20})) == [("A", False, False, 2, 3)]
+    assert stats(places(placed({"available": 3}), {(0, 3): 20})) == [("A", False, False, 2, 3)]
 
 
 def test_for_merging_any_replica_holds_everything() -> None:
-    assert figures(places(placed({"available": 1}), merging=True)) == [("A", False, True, 5, 15)]
+    assert stats(places(placed({"available": 1}), merging=True)) == [("A", False, True, 5, 15)]
 
 
 def test_named_files_are_exactly_where_they_are_named() -> None:
     where = placed({"available": 3}, {"rse": "B", "available": 0})
     named: NamedFiles = {0: {10: frozenset({"B"}), 50: frozenset({"A", "C"})}}
     found = places(where, {(0, 3): 30}, named)
-    assert figures(found) == [
+    assert stats(found) == [
         ("A", False, False, 3, 2 + 3 + 5),
         ("B", False, False, 1, 1),
         ("C", False, False, 1, 5),
@@ -111,13 +111,13 @@ def test_named_files_are_exactly_where_they_are_named() -> None:
 def test_names_do_not_matter_at_a_complete_replica() -> None:
     named: NamedFiles = {0: {10: frozenset({"B"})}}
     found = places(placed({}), {}, named)
-    assert figures(found)[0] == ("A", True, True, 5, 15)
+    assert stats(found)[0] == ("A", True, True, 5, 15)
     assert found.held[0] is None
 
 
 def test_a_name_in_several_event_ranges_is_one_file() -> None:
     files = file_table([{"fileid": 10, "lfn": 1, "size": 7}, {"fileid": 20, "lfn": 1, "size": 7}])
-    assert figures(places(placed({"available": 1}), {(0, 1): 20}, files=files)) == [("A", False, False, 1, 7)]
+    assert stats(places(placed({"available": 1}), {(0, 1): 20}, files=files)) == [("A", False, False, 1, 7)]
 
 
 def test_the_input_table() -> None:
@@ -136,7 +136,7 @@ def test_pseudo_datasets_have_no_replicas() -> None:
     datasets = dataset_table([{"nfiles": 5}, {"nfiles": 5}])
     answer = Catalogue((("s", "ds0"),), EMPTY, {}, {}, {})
     where = placed({}, {"dataset": 1})
-    found = place_inputs(chunks, datasets, inputs, answer, {0: 0}, where, {}, {})
+    found = place_inputs(chunks, datasets, inputs, answer, {0: 0}, where, datasets.nfiles, {}, {})
     assert found.replicas.input.tolist() == [0]
     assert found.inputs.catalogued.tolist() == [False, False]
     assert found.inputs.distributed.tolist() == [True, True]
@@ -144,5 +144,5 @@ def test_pseudo_datasets_have_no_replicas() -> None:
 
 def test_ranks_are_wanted_of_partial_replicas_only() -> None:
     where = placed({}, {"rse": "B", "available": 3}, {"rse": "C", "available": 0}, {"rse": "D", "available": 3})
-    assert wanted_ranks(where, dataset_table([{"nfiles": 5}])) == [(0, 3)]
-    assert wanted_ranks(placed({}), dataset_table([{"nfiles": 6}])) == [(0, 5)]
+    assert wanted_ranks(where, floats([5])) == [(0, 3)]
+    assert wanted_ranks(placed({}), floats([6])) == [(0, 5)]

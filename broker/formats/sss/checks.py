@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from broker.formats.sss.inheritance import WholeJob
-from broker.formats.sss.model import JobLevel
+from broker.formats.sss.model import Block, JobLevel
 
 WALL_TOLERANCE_S = 60
 _ORDER = ("SubmissionTime", "StagedTime", "StartTime", "EndTime")
@@ -33,10 +33,12 @@ def remarks_on(whole: WholeJob) -> tuple[str, ...]:
 
 def delivered_wall_s(job: JobLevel) -> int | None:
     """The delivered wall time, ``None`` where it is not said."""
-    if job.delivered is None:
-        return None
-    found = (one.value for one in job.delivered.all_of("WallDuration"))
-    value = next(found, None)
+    return None if job.delivered is None else wall_s_in(job.delivered)
+
+
+def wall_s_in(delivered: Block) -> int | None:
+    """The same in a block of what was delivered."""
+    value = next((one.value for one in delivered.all_of("WallDuration")), None)
     return value if isinstance(value, int) else None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal, TypeAlias
 
 from broker.formats.sss.model import Property, Value
@@ -17,6 +18,7 @@ from broker.formats.sss.model import Property, Value
 Operator = Literal["EQ", "NE", "LT", "GT", "LE", "GE", "Match"]
 MAX_ALTERNATIVES = 64
 MAX_PATTERN_CHARACTERS = 128
+MAX_PARENTHESES = 64
 PATTERN_FORM = "at most 128 characters: literals, . and [...], each with at most one of * + ?"
 
 _OPPOSITE: dict[str, str] = {"EQ": "NE", "NE": "EQ", "LT": "GE", "GE": "LT", "GT": "LE", "LE": "GT"}
@@ -27,8 +29,22 @@ _PATTERN = re.compile(
 )
 
 
-class UnbalancedGroupsError(ValueError):
-    """The ``group`` attributes open and close different numbers of parentheses."""
+class BadGroupsError(ValueError):
+    """The ``group`` attributes cannot be read as parentheses; ``expected`` says what can."""
+
+    expected = ""
+
+
+class UnbalancedGroupsError(BadGroupsError):
+    """They open and close different numbers of parentheses."""
+
+    expected = "as many opened as closed"
+
+
+class GroupsTooDeepError(BadGroupsError):
+    """They nest more deeply than anybody means."""
+
+    expected = f"at most {MAX_PARENTHESES} inside each other"
 
 
 class NotExpandableError(ValueError):
@@ -82,6 +98,7 @@ def expression_of(properties: Sequence[Property], values: Sequence[Value] | None
 
     Raises:
         UnbalancedGroupsError: parentheses do not balance either way.
+        GroupsTooDeepError: more than :data:`MAX_PARENTHESES` are open at once.
     """
     given = [one.value for one in properties] if values is None else list(values)
     groups = [int(one.attributes.get("group", "0")) for one in properties]
@@ -89,6 +106,9 @@ def expression_of(properties: Sequence[Property], values: Sequence[Value] | None
         groups = [-group for group in groups]
         if not _balanced(groups):
             raise UnbalancedGroupsError("group attributes do not balance under either sign convention")
+    depth = max(accumulate(groups), default=0)
+    if depth > MAX_PARENTHESES:
+        raise GroupsTooDeepError(f"group attributes open {depth} parentheses inside each other")
     tokens: list[_Token] = []
     for position, (one, value, group) in enumerate(zip(properties, given, groups, strict=True)):
         if position:
@@ -189,13 +209,13 @@ def _compare(quantity: float, operator: str, value: float) -> bool:
     }.get(operator, False)
 
 
-def told(expression: Expression) -> str:
+def reported(expression: Expression) -> str:
     """The expression in words, with all its parentheses."""
     match expression:
         case Denied(part):
-            return f"NOT {told(part)}"
+            return f"NOT {reported(part)}"
         case Joined(conjunction, parts):
-            return "(" + f" {conjunction} ".join(told(part) for part in parts) + ")"
+            return "(" + f" {conjunction} ".join(reported(part) for part in parts) + ")"
         case Condition(name, operator, value, _):
             return f"{name} {operator} {value}"
 

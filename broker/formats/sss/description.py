@@ -5,11 +5,12 @@ Source: Scalable Systems Software Job Object Specification 3.0.3.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from broker.domain.alternatives import WayToRun
-from broker.formats.sss import conditions, values, vocabulary
+from broker.formats.sss import conditions, listing, values, vocabulary
 from broker.formats.sss.conditions import Condition, Denied, Expression, Joined
 from broker.formats.sss.inheritance import WholeJob, whole_jobs
 from broker.formats.sss.job_columns import MappedJob, MappingRules, map_job
@@ -22,18 +23,24 @@ def describe(document: Document, rules: MappingRules | None = None) -> dict[str,
     """The whole document; absent parts are left out, sizes are in bytes under ``<name>_bytes``."""
     wholes = whole_jobs(document)
     mapped = [map_job(one, rules) for one in wholes]
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     task = map_task(document, mapped, rules)
     if document.group is not None and task is not None:
-        told["group"] = {
+        reported["group"] = {
             **_identity(document.group),
+            "values": _values(document.group),
             "panda_task": task.columns,
             "unmapped": list(task.unmapped),
             "notes": list(task.notes),
         }
-    told["jobs"] = [_job(whole, one, document) for whole, one in zip(wholes, mapped, strict=True)]
-    told["warnings"] = list(document.warnings)
-    return told
+    reported["jobs"] = [_job(whole, one, document) for whole, one in zip(wholes, mapped, strict=True)]
+    reported["warnings"] = list(document.warnings)
+    return reported
+
+
+def _values(level: JobLevel) -> list[dict[str, str]]:
+    """Every value with its unit and attributes."""
+    return [dataclasses.asdict(one) for one in listing.listed(level)]
 
 
 def _identity(level: JobLevel) -> dict[str, Any]:
@@ -42,30 +49,32 @@ def _identity(level: JobLevel) -> dict[str, Any]:
 
 def _job(whole: WholeJob, mapped: MappedJob, document: Document) -> dict[str, Any]:
     job = whole.job
-    told: dict[str, Any] = {**_identity(job)}
+    reported: dict[str, Any] = {**_identity(job)}
     if job.policy is not None:
-        told["awarenessPolicy"] = job.policy
+        reported["awarenessPolicy"] = job.policy
     if document.group is not None:
-        told["inherited"] = list(whole.inherited)
-    told["requested"] = _requested(job, plain=whole.bare)
-    told["delivered"] = _delivered(job.delivered)
+        reported["inherited"] = list(whole.inherited)
+    reported["requested"] = _requested(job, plain=whole.bare)
+    reported["delivered"] = _delivered(job.delivered)
     if job.environment:
-        told["environment"] = dict(job.environment)
+        reported["environment"] = dict(job.environment)
     if holds := [one.value for one in job.all_of("Hold")]:
-        told["hold"] = holds
+        reported["hold"] = holds
     if extensions := job.all_of("Extension"):
-        told["extensions"] = {one.attributes.get("name", ""): _extension(one) for one in extensions}
+        reported["extensions"] = {one.attributes.get("name", ""): _extension(one) for one in extensions}
     if resources := _resources(job):
-        told["resources"] = resources
+        reported["resources"] = resources
     groups = job.of_level("TaskGroup")
     if groups:
-        told["task_groups"] = [_task_group(group) for group in groups]
+        reported["task_groups"] = [_task_group(group) for group in groups]
     if len(groups) == 1 and groups[0].of_level("Task"):
-        told["tasks"] = [_identity(task) for task in groups[0].of_level("Task")]
+        reported["tasks"] = [_identity(task) for task in groups[0].of_level("Task")]
     return {
-        **told,
+        **reported,
         "panda_job": mapped.columns,
         "refused": mapped.refused or None,
+        **({"panda_jobs": [part.columns for part in mapped.parts]} if mapped.parts else {}),
+        "values": _values(job),
         "alternatives": [_way(one.way) for one in mapped.request.alternatives] if mapped.request.is_fuzzy else [],
         "unmapped": list(mapped.unmapped),
         "notes": list(mapped.notes),
@@ -73,29 +82,35 @@ def _job(whole: WholeJob, mapped: MappedJob, document: Document) -> dict[str, An
 
 
 def _way(way: WayToRun) -> dict[str, Any]:
-    return {"cores": way.accepted_cores, "memory_mb": way.memory_mb, "disk_mb": way.disk_mb, "wall_s": way.wall_s}
+    cores = None if way.accepted_cores is None else str(way.accepted_cores)
+    return {
+        "cores": cores,
+        "memory_mb": way.memory_mb,
+        "disk_mb": way.disk_mb,
+        "wall_s": way.wall_s,
+    }
 
 
 def _task_group(group: JobLevel) -> dict[str, Any]:
     distribution = next(iter(group.all_of("TaskDistribution")), None)
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "TaskGroupName": group.text("TaskGroupName"),
         "TaskCount": group.integer("TaskCount"),
         "Executable": group.text("Executable"),
         "requested": _requested(group, plain=False),
     }
     if group.has("NodeCount"):
-        told["NodeCount"] = group.integer("NodeCount")
+        reported["NodeCount"] = group.integer("NodeCount")
     if distribution is not None:
-        told["distribution"] = [distribution.attributes.get("type"), distribution.value]
+        reported["distribution"] = [distribution.attributes.get("type"), distribution.value]
     if resources := _resources(group):
-        told["resources"] = resources
+        reported["resources"] = resources
     features = [one.value for one in _nodes(group) if one.name == "Feature"]
     if features:
-        told["features"] = features
+        reported["features"] = features
     if tasks := group.of_level("Task"):
-        told["tasks"] = [_identity(task) for task in tasks]
-    return told
+        reported["tasks"] = [_identity(task) for task in tasks]
+    return reported
 
 
 def _nodes(level: JobLevel) -> Sequence[Property]:
@@ -122,7 +137,7 @@ def _named(name: str) -> str:
 
 def _requested(level: JobLevel, *, plain: bool) -> dict[str, Any]:
     """Conditions by quantity: ``[[operator, value], ...]``, the whole expression where there is a choice."""
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     block = level.requested or Block()
     for name in dict.fromkeys(one.name for one in block.properties):
         if name not in vocabulary.RESOURCES:
@@ -132,15 +147,15 @@ def _requested(level: JobLevel, *, plain: bool) -> dict[str, Any]:
             continue
         joined = _conjuncts(expression)
         if joined is None:
-            told[f"{_named(name)}_expression"] = conditions.told(expression)
+            reported[f"{_named(name)}_expression"] = conditions.reported(expression)
         elif plain and len(joined) == 1 and joined[0].operator == "EQ":
-            told[_named(name)] = joined[0].value
+            reported[_named(name)] = joined[0].value
         else:
-            told[_named(name)] = [[one.operator, one.value] for one in joined]
+            reported[_named(name)] = [[one.operator, one.value] for one in joined]
     for one in _nodes(level):
         if one.name == "Name":
-            told["NodeName_pattern" if one.attributes.get("op") == "Match" else "NodeName"] = one.value
-    return told
+            reported["NodeName_pattern" if one.attributes.get("op") == "Match" else "NodeName"] = one.value
+    return reported
 
 
 def _conjuncts(expression: Expression) -> list[Condition] | None:
@@ -158,15 +173,15 @@ def _conjuncts(expression: Expression) -> list[Condition] | None:
 
 
 def _delivered(block: Block | None) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     for one in () if block is None else block.properties:
         value: Any = one.value
         if one.name in vocabulary.SIZED and isinstance(value, int | float):
             value = values.size_bytes(value, one.attributes.get("units"))
         metric = one.attributes.get("metric")
-        before = told.get(_named(one.name))
+        before = reported.get(_named(one.name))
         if metric is None:
-            told[_named(one.name)] = value
+            reported[_named(one.name)] = value
         else:
-            told[_named(one.name)] = {**(before if isinstance(before, Mapping) else {}), metric: value}
-    return told
+            reported[_named(one.name)] = {**(before if isinstance(before, Mapping) else {}), metric: value}
+    return reported

@@ -7,6 +7,7 @@ the same row back. Source: Scalable Systems Software Job Object Specification 3.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -43,7 +44,7 @@ def job_document(row: Row, kept: Sequence[KeptRow] = (), instance: str = "") -> 
         kept: what was kept of the document that it was imported from.
         instance: name of this installation, for the global identifier.
     """
-    return document_of(_job(row, kept, instance))
+    return document_of(job_element(row, kept, instance))
 
 
 def task_document(task: Row, jobs: Sequence[tuple[Row, Sequence[KeptRow]]], instance: str = "") -> Document:
@@ -54,6 +55,14 @@ def task_document(task: Row, jobs: Sequence[tuple[Row, Sequence[KeptRow]]], inst
     """
     if not jobs:
         raise ValueError("a task without jobs is no job group")
+    group = task_element(task)
+    return document_of(
+        replace(group, children=(*group.children, *(job_element(row, kept, instance) for row, kept in jobs)))
+    )
+
+
+def task_element(task: Row) -> Element:
+    """A task as a job group without its jobs."""
     parts = [_leaf("JobGroupId", task["jeditaskid"]), _leaf("JobGroupState", group_state_of(task.get("status")))]
     parts += _leaves({"JobGroupName": task.get("taskname"), "StatusMessage": task.get("errordialog")})
     parts += [_leaf("Extension", task["status"], name="PandaTaskStatus")] if task.get("status") else []
@@ -64,8 +73,7 @@ def task_document(task: Row, jobs: Sequence[tuple[Row, Sequence[KeptRow]]], inst
     defaults += list(_times(task, {"DeadlineTime": TIMES["DeadlineTime"]}))
     if defaults:
         parts.append(Element("JobDefaults", 0, children=tuple(defaults)))
-    parts += [_job(row, kept, instance) for row, kept in jobs]
-    return document_of(Element("JobGroup", 0, children=tuple(parts)))
+    return Element("JobGroup", 0, children=tuple(parts))
 
 
 def _leaf(name: str, value: object, /, **attributes: str) -> Element:
@@ -78,27 +86,33 @@ def _leaves(values: Mapping[str, object]) -> Iterator[Element]:
             yield _leaf(name, value)
 
 
-def _job(row: Row, kept: Sequence[KeptRow], instance: str) -> Element:
+def job_element(row: Row, kept: Sequence[KeptRow] = (), instance: str = "") -> Element:
+    """A job as an element, with what was kept of the document that it came from.
+
+    What was kept stands in place of what the columns would say under the same name.
+    """
     extras = elements_of(kept)
+    said = {one.name for one in extras if one.name != "Extension"}
     parts = [_leaf("JobId", row["pandaid"])]
     if instance:
         parts.append(_leaf("GlobalJobId", f"panda://{instance}/{row['pandaid']}"))
     parts.append(_leaf("JobState", job_state_of(row.get("jobstatus"))))
-    skipped = {"QualityOfService"} if row.get("gshare") else set()
-    columns = {name: column for name, (column, _) in TEXT_COLUMNS.items() if name not in skipped}
+    columns = {name: column for name, (column, _) in TEXT_COLUMNS.items()}
     columns["SubmitHost"] = "creatorhost"
     parts += _leaves({name: row.get(column.lower()) for name, column in columns.items()})
     parts += _leaves({"Priority": row.get("currentpriority"), "StatusMessage": _diagnostic(row)})
     parts += _times(row, TIME_COLUMNS)
+    if row.get("attemptnr"):
+        parts.append(_leaf("StartCount", row["attemptnr"]))
+    if row.get("maxattempt"):
+        parts.append(_leaf("Restartable", "true" if row["maxattempt"] > 1 else "false"))
     code = str(row.get("transexitcode") or row.get("exeerrorcode") or "").strip()
     if job_state_of(row.get("jobstatus")) == "Completed" and code.lstrip("-").isdigit():
         parts.append(_leaf("ExitCode", int(code)))
-    if not any(one.name == "Requested" for one in extras):
-        parts += _block("Requested", _requested(row))
-    if not any(one.name == "Delivered" for one in extras):
-        parts += _block("Delivered", _delivered(row))
+    parts += _block("Requested", _requested(row))
+    parts += _block("Delivered", _delivered(row))
     parts += _extensions(row)
-    return Element("Job", 0, children=(*parts, *extras))
+    return Element("Job", 0, children=(*(part for part in parts if part.name not in said), *extras))
 
 
 def _diagnostic(row: Row) -> str | None:

@@ -15,6 +15,8 @@ from broker.formats.sss import vocabulary
 from broker.formats.sss.model import Block, Document, JobLevel, Property
 
 STARTED_STATES = frozenset({"Running", "Suspended", "Completed"})
+MAX_INHERITED = 500_000
+"""Values that the jobs of a document inherit, all together: some seconds of work."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,12 +28,14 @@ class WholeJob:
         inherited: names of what came from the defaults, in their order.
         bare: whether all it requests stands outside a ``Requested`` block.
         notes: what was decided in reading it.
+        own: the level as it stands in the document.
     """
 
     job: JobLevel
     inherited: tuple[str, ...]
     bare: bool
     notes: tuple[str, ...] = ()
+    own: JobLevel | None = None
 
 
 def whole_jobs(document: Document) -> tuple[WholeJob, ...]:
@@ -50,7 +54,7 @@ def _whole(job: JobLevel, defaults: JobLevel | None) -> WholeJob:
     group_defaults = next(iter(merged.of_level("TaskGroupDefaults")), None)
     groups = [_whole_group(placed, group_defaults, group, state, notes) for group in merged.of_level("TaskGroup")]
     children = tuple(child for child in merged.children if child.level not in ("TaskGroup", "TaskGroupDefaults"))
-    return WholeJob(dataclasses.replace(placed, children=(*children, *groups)), inherited, bare, tuple(notes))
+    return WholeJob(dataclasses.replace(placed, children=(*children, *groups)), inherited, bare, tuple(notes), job)
 
 
 def _whole_group(
@@ -67,6 +71,41 @@ def _whole_group(
     task_defaults = next(iter(merged.of_level("TaskDefaults")), None)
     tasks = tuple(task if task_defaults is None else merge(task_defaults, task) for task in merged.of_level("Task"))
     return dataclasses.replace(merged, children=tasks)
+
+
+def inherited_values(document: Document) -> int:
+    """How many values are inherited, over all jobs, task groups and tasks: what it costs to read the document."""
+    if document.group is None:
+        return sum(_cost(job, None) for job in document.jobs)
+    defaults = next(iter(document.root.of_level("JobDefaults")), None)
+    if defaults is None:
+        return sum(_cost(job, None) for job in document.jobs)
+    like_defaults = _cost(defaults, None) + _size(defaults)
+    groups = len(defaults.of_level("TaskGroup"))
+    return sum(_cost(job, defaults) if job.children else like_defaults + groups * _size(job) for job in document.jobs)
+
+
+def _cost(job: JobLevel, defaults: JobLevel | None) -> int:
+    """What a job and its task groups inherit."""
+    own = 0 if defaults is None else _size(defaults)
+    group_defaults = [
+        one for level in (job, defaults) if level is not None for one in level.of_level("TaskGroupDefaults")
+    ]
+    groups = job.of_level("TaskGroup") or (() if defaults is None else defaults.of_level("TaskGroup"))
+    from_job = own + _size(job) + sum(_size(one) for one in group_defaults[:1])
+    of_tasks = 0
+    for group in groups:
+        levels = (group, *group_defaults[:1])
+        task_defaults = next((one for level in levels for one in level.of_level("TaskDefaults")), None)
+        of_tasks += len(group.of_level("Task")) * (1 + (0 if task_defaults is None else _size(task_defaults)))
+    return own + len(groups) * (1 + from_job) + of_tasks
+
+
+def _size(level: JobLevel) -> int:
+    """The values that stand directly in a level, and its blocks and variables."""
+    blocks = [block for block in (level.requested, level.delivered) if block is not None]
+    inside = sum(len(block.properties) + len(block.nodes) + len(block.unknown) for block in blocks)
+    return len(level.properties) + len(level.nodes) + len(level.unknown) + len(level.environment or {}) + inside
 
 
 def merge(far: JobLevel, near: JobLevel) -> JobLevel:
@@ -121,7 +160,8 @@ def _place_bare(level: JobLevel, state: str | None, notes: list[str]) -> JobLeve
     bare = tuple(one for one in level.properties if one.name in vocabulary.RESOURCES - {"NodeCount"})
     if not bare:
         return level
-    rest = tuple(one for one in level.properties if one not in bare)
+    taken = {id(one) for one in bare}
+    rest = tuple(one for one in level.properties if id(one) not in taken)
     if state == "Completed" and level.delivered is None:
         notes.append("no Delivered block and state Completed: bare resources were delivered")
         return dataclasses.replace(level, properties=rest, delivered=Block(bare))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeAlias
 
@@ -55,9 +55,11 @@ EXTENSION_COLUMNS: dict[str, tuple[str, int]] = {
 
 STATUS_EXTENSION = "PandaJobStatus"
 _PLACED_ELSEWHERE = frozenset(
-    {"JobId", "JobState", "StatusMessage", "Priority", "ExitCode", "CompletionCode", "Extension", "StartCount",
-     "Restartable", *TEXT_COLUMNS, *TIME_COLUMNS}
+    {"JobId", "JobState", "Priority", "ExitCode", "CompletionCode", "Extension", *TEXT_COLUMNS, *TIME_COLUMNS}
 )  # fmt: skip
+_READ_ATTRIBUTES = frozenset(
+    {"units", "metric", "op", "conj", "group", "preference", "name", "type", "consumptionRate"}
+)
 REQUESTED_COLUMNS = frozenset({(name, "") for name in QUANTITIES})
 DELIVERED_COLUMNS = frozenset(
     {("Processors", ""), ("WallDuration", ""), ("CpuDuration", ""), ("Memory", "Maximum"), ("Memory", "Average"),
@@ -85,6 +87,7 @@ class MappedJob:
         job_id: identifier in the document.
         columns: values by column; ``None`` when the job cannot be one of PanDA's.
         refused: why it cannot, as a code; empty when it can.
+        parts: for a job of several task groups, each of these as a job of its own; then ``columns`` is ``None``.
         request: what it asks for, with its alternatives.
         unmapped: elements that have no column; they are kept beside the row.
         notes: what was assumed or is odd.
@@ -96,6 +99,7 @@ class MappedJob:
     request: Request
     unmapped: tuple[str, ...]
     notes: tuple[str, ...]
+    parts: tuple[MappedJob, ...] = ()
 
 
 class _RefusedError(Exception):
@@ -111,6 +115,7 @@ def map_job(whole: WholeJob, rules: MappingRules | None = None) -> MappedJob:
     job_id = job.text("JobId") or ""
     notes = [*whole.notes, *checks.remarks_on(whole)]
     request, columns, refused = Request(), None, ""
+    parts = tuple(map_job(part, rules) for part in parts_of(whole))
     try:
         _one_task_group(job)
         request = request_of(requested_of(job))
@@ -120,7 +125,30 @@ def map_job(whole: WholeJob, rules: MappingRules | None = None) -> MappedJob:
         notes.append(f"{error.reason}: {error.detail}")
     if columns is None or "PandaID" not in columns:
         notes.append("JobId is foreign: kept in the side table, PandaID is assigned")
-    return MappedJob(job_id, columns, refused, request, _unmapped(job), tuple(notes))
+    if parts:
+        notes.append(
+            f"an import makes {len(parts)} jobs of it, one for each task group, and nothing starts them together"
+        )
+    return MappedJob(job_id, columns, refused, request, _unmapped(job), tuple(notes), parts)
+
+
+def parts_of(whole: WholeJob) -> tuple[WholeJob, ...]:
+    """A job of several task groups as one job for each of them; nothing for any other job.
+
+    What the job as a whole was given is told of the first part only, so that it is not counted twice.
+    """
+    groups = whole.job.of_level("TaskGroup")
+    if len(groups) < 2:
+        return ()
+    others = tuple(child for child in whole.job.children if child.level != "TaskGroup")
+    return tuple(
+        replace(
+            whole,
+            job=replace(whole.job, children=(*others, group), delivered=whole.job.delivered if number == 0 else None),
+            notes=(),
+        )
+        for number, group in enumerate(groups)
+    )
 
 
 def epoch_text(seconds: int) -> str:
@@ -132,6 +160,12 @@ def requested_of(job: JobLevel) -> Block | None:
     """The block of requests of a job: of its only task group, if it has one, with what the job asks for."""
     groups = job.of_level("TaskGroup")
     return groups[0].requested or job.requested if len(groups) == 1 else job.requested
+
+
+def delivered_of(job: JobLevel) -> Block | None:
+    """The block of what a job was given: its own, else that of its only task group."""
+    groups = job.of_level("TaskGroup")
+    return groups[0].delivered if job.delivered is None and len(groups) == 1 else job.delivered
 
 
 def _one_task_group(job: JobLevel) -> None:
@@ -226,26 +260,27 @@ def _requested(request: Request, notes: list[str]) -> Iterator[tuple[str, Column
 
 
 def _delivered(job: JobLevel, notes: list[str]) -> Iterator[tuple[str, ColumnValue]]:
-    if job.delivered is None:
+    delivered = delivered_of(job)
+    if delivered is None:
         return
     for name, columns in (("Memory", ("maxRSS", "avgRSS")), ("Swap", ("maxSWAP", "avgSWAP"))):
-        for one in job.delivered.all_of(name):
+        for one in delivered.all_of(name):
             column = {"Maximum": columns[0], "Average": columns[1]}.get(one.attributes.get("metric", ""))
             if column is not None and isinstance(one.value, int | float):
                 yield column, values.size_bytes(one.value, one.attributes.get("units")) // 1024
-    processors = next(iter(job.delivered.all_of("Processors")), None)
+    processors = next(iter(delivered.all_of("Processors")), None)
     if processors is not None and isinstance(processors.value, int):
         yield "actualCoreCount", processors.value
-    spent = next((one.value for one in job.delivered.all_of("CpuDuration")), None)
+    spent = next((one.value for one in delivered.all_of("CpuDuration")), None)
     if isinstance(spent, int):
         yield "cpuConsumptionTime", spent
-    elif (estimate := _estimated_cpu_s(job, processors)) is not None:
+    elif (estimate := _estimated_cpu_s(delivered, processors)) is not None:
         yield "cpuConsumptionTime", estimate
         notes.append("cpuConsumptionTime estimated as consumptionRate x processors x wall time")
 
 
-def _estimated_cpu_s(job: JobLevel, processors: Property | None) -> int | None:
-    wall_s = checks.delivered_wall_s(job)
+def _estimated_cpu_s(delivered: Block, processors: Property | None) -> int | None:
+    wall_s = checks.wall_s_in(delivered)
     rate = None if processors is None else processors.attributes.get("consumptionRate")
     if processors is None or rate is None or wall_s is None or not isinstance(processors.value, int):
         return None
@@ -299,8 +334,10 @@ def unplaced_in(block: Block | None, columns: AbstractSet[tuple[str, str]]) -> t
 
 
 def _unmapped(job: JobLevel) -> tuple[str, ...]:
-    """Elements without a column, in the order of the document."""
-    names = [one.name for one in job.properties if one.name not in _PLACED_ELSEWHERE]
+    """Elements and attributes without a column, in the order of the document."""
+    placed = _PLACED_ELSEWHERE | ({"StatusMessage"} if exit_code_of(job) else set())
+    names = ["awarenessPolicy"] if job.policy is not None else []
+    names += [one.name for one in job.properties if one.name not in placed]
     names += [
         f"Extension {one.attributes.get('name', '')}"
         for one in job.all_of("Extension")
@@ -309,9 +346,19 @@ def _unmapped(job: JobLevel) -> tuple[str, ...]:
     names += ["NodeProperties"] if job.nodes else []
     names += ["Environment"] if job.environment else []
     names += [element.name for element in job.unknown]
-    names += [*unplaced_in(requested_of(job), REQUESTED_COLUMNS), *unplaced_in(job.delivered, DELIVERED_COLUMNS)]
+    names += [*unplaced_in(requested_of(job), REQUESTED_COLUMNS), *unplaced_in(delivered_of(job), DELIVERED_COLUMNS)]
     for group in job.of_level("TaskGroup"):
         names += [one.name for one in group.properties if one.name not in TEXT_COLUMNS]
         names += ["NodeProperties"] if group.nodes or (group.requested is not None and group.requested.nodes) else []
+        names += ["Delivered"] if group.delivered is not None and delivered_of(job) is not group.delivered else []
+        names += [element.name for element in group.unknown]
         names += ["Task"] if group.of_level("Task") else []
-    return tuple(dict.fromkeys(names))
+    return (*dict.fromkeys(names), *dict.fromkeys(_unread_attributes(job)))
+
+
+def _unread_attributes(job: JobLevel) -> Iterator[str]:
+    """Attributes that nothing here looks at, as ``Element@attribute``."""
+    for level in job.walk():
+        blocks = [block.properties for block in (level.requested, level.delivered) if block is not None]
+        for one in (one for properties in (level.properties, *blocks) for one in properties):
+            yield from (f"{one.name}@{name}" for name in one.attributes if name not in _READ_ATTRIBUTES)

@@ -52,6 +52,27 @@ def kept_rows(job: JobLevel, unmapped: Sequence[str], request: Request) -> tuple
     return tuple(_flat([child for child in root.children if child.name in names and not _has_column(child)], ""))
 
 
+def rows_of(element: Element) -> tuple[KeptRow, ...]:
+    """An element with all that stands in it, as rows."""
+    return tuple(_flat([element], ""))
+
+
+def without_jobs(group: Element) -> Element:
+    """A job group without its jobs, which are kept with their rows; references to jobs stay."""
+    return dataclasses.replace(group, children=tuple(one for one in group.children if not _is_job(one)))
+
+
+def with_task_group(job: Element, number: int) -> Element:
+    """A job with the one of its task groups that is counted so, from 0."""
+    groups = [child for child in job.children if child.name == "TaskGroup"]
+    kept = tuple(child for child in job.children if child.name != "TaskGroup" or child is groups[number])
+    return dataclasses.replace(job, children=kept)
+
+
+def _is_job(element: Element) -> bool:
+    return element.name == "Job" and bool(element.children)
+
+
 def _has_column(element: Element) -> bool:
     """Whether an extension is one of those that travel in columns."""
     return element.name == "Extension" and element.attributes.get("name") in {*EXTENSION_COLUMNS, STATUS_EXTENSION}

@@ -18,12 +18,13 @@ Value: TypeAlias = int | float | str | bool | None
 
 @dataclass(frozen=True)
 class Property:
-    """An element with a value: its attributes in canonical spelling, the line it stands on."""
+    """An element with a value: its attributes in canonical spelling, the line it stands on, its text as it came."""
 
     name: str
     value: Value
     attributes: Mapping[str, str] = field(default_factory=dict)
     line: int = 0
+    raw: str = field(default="", compare=False, repr=False)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -62,6 +63,7 @@ class JobLevel:
         policy: what to do about what is not known, ``None`` where it is not said.
         unknown: elements that are not known, kept as they are.
         children: levels inside, in order.
+        source: the element that it was read from, with all that stands in it; ``None`` for a level made otherwise.
     """
 
     level: vocabulary.Level
@@ -75,6 +77,7 @@ class JobLevel:
     policy: str | None = None
     unknown: tuple[Element, ...] = ()
     children: tuple[JobLevel, ...] = ()
+    source: Element | None = field(default=None, compare=False, repr=False)
 
     def get(self, name: str) -> Value:
         """The value of the first property of this name; ``None`` without one."""

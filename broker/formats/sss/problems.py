@@ -32,7 +32,7 @@ class Problem:
         """Element and finding."""
         return f"{self.element}: {self.found}" if self.element else self.found
 
-    def told(self, file: str) -> str:
+    def reported(self, file: str) -> str:
         """The finding as compilers tell them: file, line, what is wrong, what was expected."""
         expected = f"; expected {self.expected}" if self.expected else ""
         return f"{file}:{self.line}: {self}{expected}"

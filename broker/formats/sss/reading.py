@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from broker.formats.sss import conditions, values, vocabulary
+from broker.formats.sss import conditions, inheritance, values, vocabulary
 from broker.formats.sss.model import Block, Document, JobLevel, Property
 from broker.formats.sss.problems import BadDocumentError, Problem
 from broker.formats.sss.values import BadValueError
@@ -44,7 +44,19 @@ def document_of(root: Element) -> Document:
     if reader.problems:
         found = tuple(sorted(reader.problems, key=lambda problem: problem.line))
         raise BadDocumentError("invalid-values" if any(one.is_value for one in found) else "invalid-structure", found)
-    return Document(level, tuple(reader.warnings))
+    document = Document(level, tuple(reader.warnings))
+    _check_inherited(document)
+    return document
+
+
+def _check_inherited(document: Document) -> None:
+    """Refuse a document that is small only because its jobs have most of their values in common."""
+    count = inheritance.inherited_values(document)
+    if count > inheritance.MAX_INHERITED:
+        problem = Problem(
+            document.root.line, "", f"{count} inherited values", f"at most {inheritance.MAX_INHERITED} over all jobs"
+        )
+        raise BadDocumentError("forbidden", (problem,))
 
 
 @dataclass
@@ -75,7 +87,7 @@ class _Reader:
         own = self._policy_of(element)
         policy = own or inherited_policy
         if not element.children and element.text.strip():
-            return JobLevel(name, element.line, reference=element.text.strip(), policy=own)
+            return JobLevel(name, element.line, reference=element.text.strip(), policy=own, source=element)
         parts = _Parts()
         for child in element.children:
             self._child(name, child, parts, policy)
@@ -92,6 +104,7 @@ class _Reader:
             own,
             tuple(parts.unknown),
             tuple(parts.children),
+            element,
         )
 
     def _policy_of(self, element: Element) -> str | None:
@@ -190,7 +203,7 @@ class _Reader:
         if attributes.get("op") == "Match" and isinstance(value, str) and not conditions.is_pattern(value):
             self.wrong(element, f"unusable pattern {value[:40]}", conditions.PATTERN_FORM, is_value=True)
             return None
-        return Property(element.name, value, attributes, element.line)
+        return Property(element.name, value, attributes, element.line, element.text.strip())
 
     @staticmethod
     def _kind_here(kind: ElementKind, attributes: dict[str, str]) -> ElementKind:
@@ -213,8 +226,8 @@ class _Reader:
         try:
             if not KINDS[same[0].name].many:
                 conditions.expression_of(same)
-        except conditions.UnbalancedGroupsError as error:
-            self.problems.append(Problem(same[0].line, "", str(error), "as many opened as closed"))
+        except conditions.BadGroupsError as error:
+            self.problems.append(Problem(same[0].line, "", str(error), error.expected))
 
     def _check_once(self, same: list[Property], *, by_metric: bool) -> None:
         seen: set[str] = set()

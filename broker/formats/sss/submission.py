@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from broker.domain.alternatives import WayToRun
 from broker.formats.sss.inheritance import WholeJob, whole_jobs
@@ -77,8 +77,20 @@ class PlannedFile:
 
 
 @dataclass(frozen=True)
+class PlannedOutput:
+    """A file that each job of a task writes: output or log, its name with ``${PANDAID}``, and its scope."""
+
+    type: Literal["output", "log"]
+    lfn: str
+    scope: str
+
+
+@dataclass(frozen=True)
 class TaskPlan:
-    """A task to be made: columns of ``jedi_tasks``, its parameters, its jobs, and the ways in which it may be run."""
+    """A task to be made.
+
+    ``columns`` of ``jedi_tasks``, its parameters, its jobs, the ways in which it may be run, and what its jobs write.
+    """
 
     columns: Mapping[str, Any]
     parameters: Mapping[str, Any]
@@ -86,6 +98,7 @@ class TaskPlan:
     files: tuple[PlannedFile, ...]
     alternatives: tuple[WayToRun, ...]
     notes: tuple[str, ...]
+    outputs: tuple[PlannedOutput, ...] = ()
 
 
 def plan(document: Document, rules: SubmissionRules) -> tuple[TaskPlan, ...]:

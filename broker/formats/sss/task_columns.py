@@ -68,7 +68,8 @@ def _columns(
     group: JobLevel, defaults: JobLevel | None, jobs: Sequence[MappedJob], rules: MappingRules, notes: list[str]
 ) -> Iterator[tuple[str, ColumnValue]]:
     yield from _texts(group, GROUP_COLUMNS, rules, notes)
-    statuses = [str(job.columns["jobStatus"]) for job in jobs if job.columns is not None]
+    rows = [part.columns for job in jobs for part in (job.parts or (job,))]
+    statuses = [str(columns["jobStatus"]) for columns in rows if columns is not None]
     yield "status", task_status_of(group.text("JobGroupState"), statuses)
     if defaults is not None:
         yield from _texts(defaults, DEFAULT_COLUMNS, rules, notes)
@@ -118,7 +119,11 @@ def _requested(defaults: JobLevel) -> Iterator[tuple[str, ColumnValue]]:
 
 def _unmapped(group: JobLevel, defaults: JobLevel | None) -> tuple[str, ...]:
     placed = {"JobGroupId", "JobGroupState", "CreationTime", "Priority", *GROUP_COLUMNS, *TIMES}
-    names = [one.name for one in group.properties if one.name not in placed]
+    names = ["awarenessPolicy"] if group.policy is not None else []
+    names += [one.name for one in group.properties if one.name not in placed]
+    names += ["NodeProperties"] if group.nodes else []
+    names += ["Environment"] if group.environment else []
+    names += ["Job (a reference)"] if any(job.reference is not None for job in group.of_level("Job")) else []
     if defaults is not None and defaults.requested is not None and defaults.requested.all_of("CpuDuration"):
         names.append("CpuDuration")  # the task's CPU time is HS06 s of an event, which is something else
     names += [element.name for element in group.unknown]

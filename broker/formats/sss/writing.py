@@ -26,6 +26,13 @@ def write_document(document: Document) -> bytes:
     return bytes(etree.tostring(root, xml_declaration=True, encoding="UTF-8", pretty_print=True))
 
 
+def write_element(root: Element) -> bytes:
+    """A tree of elements as it is, in the same form."""
+    made = _kept(root)
+    etree.indent(made, "  ")
+    return bytes(etree.tostring(made, xml_declaration=True, encoding="UTF-8", pretty_print=True))
+
+
 def _level(level: JobLevel) -> etree._Element:
     made = etree.Element(level.level)
     if level.policy is not None:
@@ -66,7 +73,8 @@ def _add_nodes(parent: etree._Element, nodes: Sequence[Property]) -> None:
 def _add_all(parent: etree._Element, properties: Sequence[Property]) -> None:
     for one in properties:
         made = etree.SubElement(parent, one.name, {name: clean(text) for name, text in one.attributes.items()})
-        text = clean(values.text_of(one.value))
+        # a number of more digits than the specification's 32 bits hold is written as it came
+        text = clean(one.raw if one.raw and isinstance(one.value, float) else values.text_of(one.value))
         made.text = text or None
 
 

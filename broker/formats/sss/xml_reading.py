@@ -108,8 +108,8 @@ def _not_well_formed(data: bytes, error: etree.XMLSyntaxError) -> BadDocumentErr
         checker.Parse(data.removeprefix(_BOM), True)
     except expat.ExpatError as bad:
         # the kind says already that it is not well-formed
-        told = (expat.ErrorString(bad.code) or "not XML").removeprefix("not well-formed (").removesuffix(")")
-        problem = Problem(bad.lineno, "", told, "well-formed XML", column=bad.offset)
+        reported = (expat.ErrorString(bad.code) or "not XML").removeprefix("not well-formed (").removesuffix(")")
+        problem = Problem(bad.lineno, "", reported, "well-formed XML", column=bad.offset)
         return BadDocumentError("not-well-formed", (problem,))
     line, column = error.position
     text = (error.msg or "not XML").split(", line")[0]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 from broker.formats.sss.inheritance import WholeJob, whole_jobs
 from broker.formats.sss.model import Document
 from broker.formats.sss.problems import BadDocumentError
 from broker.formats.sss.reading import read_document
+from broker.formats.sss.xml_reading import Element
 
 FOLDER = Path(__file__).parents[2] / "contract" / "sss"
 
@@ -34,3 +36,15 @@ def problems_of(text: str | bytes) -> list[str]:
     except BadDocumentError as error:
         return [f"{problem.line}: {problem}" for problem in error.problems]
     return []
+
+
+def content(element: Element, without: Collection[tuple[str, str]] = ()) -> object:
+    """What an element says, whatever the order of the elements in it: for comparing two documents.
+
+    Args:
+        element: of a document.
+        without: names, and the attribute ``name``, of elements that do not count.
+    """
+    children = [child for child in element.children if (child.name, child.attributes.get("name", "")) not in without]
+    inside = sorted((content(child, without) for child in children), key=repr)
+    return element.name, element.text.strip(), sorted(element.attributes.items()), inside

@@ -13,7 +13,7 @@ from broker.formats.sss.conditions import (
     alternatives_of,
     expression_of,
     holds,
-    told,
+    reported,
 )
 from broker.formats.sss.model import Property
 
@@ -50,7 +50,7 @@ def read(*given: tuple[Any, ...]) -> Expression:
     ],
 )
 def test_what_conditions_mean(given: list[tuple[Any, ...]], words: str) -> None:
-    assert told(read(*given)) == words
+    assert reported(read(*given)) == words
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import pytest
 
 from broker.formats.sss.inheritance import whole_jobs
 from broker.formats.sss.job_columns import MappedJob, MappingRules, map_job
+from broker.formats.sss.reading import read_document
 from broker.formats.sss.states import JOB_STATE_OF, group_state_of, job_state_of, job_status_of, task_status_of
 from broker.formats.sss.task_columns import map_task
 from tests.formats.sss.documents import document, job_with
@@ -76,15 +77,66 @@ def test_our_own_export_has_its_number_and_exact_status() -> None:
     assert job.columns is not None
     assert (job.columns["PandaID"], job.columns["jobStatus"], job.columns["jediTaskID"]) == (7001, "holding", 12)
     assert job.columns["gshare"] == "User Analysis"
-    assert job.unmapped == ("Extension Weather",)
+    assert job.unmapped == ("awarenessPolicy", "Extension Weather")
 
 
-def test_a_job_of_several_task_groups_is_refused() -> None:
+def test_a_job_of_several_task_groups_is_one_job_for_each() -> None:
     first, second = mapped("group")
     assert first.columns is not None
     assert first.columns["jobStatus"] == "failed"
     assert (first.columns["transExitCode"], first.columns["supErrorDiag"]) == ("3", "out of disk")
     assert (second.columns, second.refused) == (None, "multi-task-group")
+    assert [part.columns for part in second.parts] == [
+        {"jobStatus": "pending", "workingGroup": "survey", "prodUserName": "asta", "prodUserID": "C=XX,CN=Asta Berg",
+         "transformation": "/opt/stage", "creationHost": "login.example.org", **asks}
+        for asks in (
+            {"minRamCount": 4096, "minRamUnit": "MB", "maxWalltime": 3600},
+            {"coreCount": 12, "minRamCount": 1000, "minRamUnit": "MB", "maxWalltime": 3600},
+        )
+    ]  # fmt: skip
+    assert "an import makes 2 jobs of it, one for each task group, and nothing starts them together" in second.notes
+
+
+def test_what_a_job_was_given_is_told_of_one_part_only() -> None:
+    inside = (
+        "<Delivered><Processors>6</Processors></Delivered><TaskGroup/><TaskGroup/>"
+        "<TaskGroup><Delivered><Processors>4</Processors></Delivered></TaskGroup>"
+    )
+    parts = map_job(job_with(inside, "Completed")).parts
+    assert [(part.columns or {}).get("actualCoreCount") for part in parts] == [6, None, 4]
+
+
+@pytest.mark.parametrize(
+    ("inside", "unmapped"),
+    [
+        ("<StatusMessage>no funds</StatusMessage>", ("StatusMessage",)),
+        ("<StatusMessage>fine</StatusMessage><ExitCode>0</ExitCode>", ("StatusMessage",)),
+        ("<StatusMessage>out of disk</StatusMessage><ExitCode>3</ExitCode>", ()),
+        ("<Restartable>true</Restartable><StartCount>2</StartCount>", ("Restartable", "StartCount")),
+        ("<QualityOfService>gold</QualityOfService>", ()),
+        ("<Requested><Processors dynamic='true'>2</Processors></Requested>", ("Processors@dynamic",)),
+        ("<Processors shade='dark' op='ge'>2</Processors>", ("Processors@shade",)),
+        ("<TaskGroup><Odd/><Delivered><Disk units='B'>1</Disk></Delivered></TaskGroup>", ("Disk", "Odd")),
+        (
+            "<Delivered><Processors>1</Processors></Delivered>"
+            "<TaskGroup><Delivered><Processors>1</Processors></Delivered></TaskGroup>",
+            ("Delivered",),
+        ),
+    ],
+)
+def test_what_has_no_column_is_reported(inside: str, unmapped: tuple[str, ...]) -> None:
+    assert map_job(job_with(inside, "Completed")).unmapped == unmapped
+
+
+def test_what_a_group_has_and_a_task_has_not_is_reported() -> None:
+    text = b"""<JobGroup awarenessPolicy="Ignore"><JobGroupId>g</JobGroupId><Description>why</Description><Colour/>
+    <NodeProperties><Feature>f</Feature></NodeProperties><Environment><Variable name="A">1</Variable></Environment>
+    <Job><JobId>j</JobId></Job><Job>elsewhere</Job></JobGroup>"""
+    task = map_task(read_document(text), [])
+    assert task is not None
+    assert task.unmapped == (
+        "awarenessPolicy", "Description", "NodeProperties", "Environment", "Job (a reference)", "Colour",
+    )  # fmt: skip
 
 
 def test_the_group_is_a_task() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,7 +39,8 @@ def test_a_problem_is_told_as_compilers_do() -> None:
     with pytest.raises(BadDocumentError) as caught:
         read_document(b"<Job>\n<JobId>a</JobId><Interactive>yes</Interactive></Job>")
     assert caught.value.kind == "invalid-values"
-    assert caught.value.problems[0].told("f.xml") == ("f.xml:2: Interactive: not true or false; expected true or false")
+    shown = caught.value.problems[0].reported("f.xml")
+    assert shown == ("f.xml:2: Interactive: not true or false; expected true or false")
 
 
 def job(inside: str) -> str:
@@ -143,3 +146,62 @@ def test_no_value_raises_anything_but_problems(properties: list[tuple[str, str]]
     inside = "".join(f"<{name}><![CDATA[{text.replace(']]>', '')}]]></{name}>" for name, text in properties)
     for problem in problems_of(job(inside).encode("utf-8", "replace")):
         assert ": " in problem
+
+
+def conditions_of(groups: list[int]) -> str:
+    inside = "".join(
+        f'<Processors conj="Or" group="{group}">{number}</Processors>' for number, group in enumerate(groups)
+    )
+    return job(f"<Requested>{inside}</Requested>")
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("opened", "depth"), [([20, 20, 20, 4], 0), ([20, 20, 20, 5], 65), ([20] * 20, 400)])
+def test_parentheses_nest_as_deeply_as_anybody_means(opened: list[int], depth: int, sign: int) -> None:
+    found = problems_of(conditions_of([sign * group for group in (*opened, *(-group for group in opened))]))
+    assert found == ([f"1: group attributes open {depth} parentheses inside each other"] if depth else [])
+
+
+def many(defaults: str, jobs: int, inside: str = "") -> str:
+    members = "".join(f"<Job><JobId>j{number}</JobId>{inside}</Job>" for number in range(jobs))
+    return f"<JobGroup><JobGroupId>g</JobGroupId><JobDefaults>{defaults}</JobDefaults>{members}</JobGroup>"
+
+
+def extensions(count: int) -> str:
+    return "".join(f'<Extension name="e{number}"/>' for number in range(count))
+
+
+def variables(count: int) -> str:
+    return "".join(f'<Variable name="v{number}">1</Variable>' for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("text", "inherited"),
+    [
+        (many(extensions(250), 2000), 500_000),
+        (many(extensions(250), 2001), 500_250),
+        (many(extensions(3000), 3400), 10_200_000),
+        (many(f"<Environment>{variables(600)}</Environment>", 900), 540_000),
+        (many("<Requested>" + "<Feature>f</Feature>" * 600 + "</Requested>", 900), 540_000),
+        (many("<TaskGroup>" + "<Task/>" * 600 + "</TaskGroup>", 900), 541_800),
+        (many("<TaskGroup>" + "<Task/>" * 600 + "</TaskGroup>", 900, "<Hold>User</Hold>"), 542_700),
+        (many("<TaskGroup/>" * 3000, 3400), 20_400_000),
+        (many("<TaskGroup/>" * 300, 900, "<TaskGroupDefaults><Queue>q</Queue></TaskGroupDefaults>"), 810_000),
+    ],
+)  # fmt: skip
+def test_a_document_that_is_large_by_what_its_jobs_inherit_is_refused(text: str, inherited: int) -> None:
+    found = problems_of(text)
+    assert found == ([] if inherited <= 500_000 else [f"1: {inherited} inherited values"])
+
+
+def test_3000_defaults_of_3400_jobs_are_refused_at_once() -> None:
+    text = many(extensions(3000), 3400)
+    began = time.process_time()
+    assert problems_of(text)
+    assert time.process_time() - began < 2.0
+
+
+def test_20_levels_inside_each_other_are_a_problem_like_any_other() -> None:
+    for name in ("JobGroup", "Job", "TaskGroup", "Requested", "Odd"):
+        text = f"<JobGroup>{f'<{name}>' * 20}{f'</{name}>' * 20}</JobGroup>"
+        assert problems_of(text) == ["1: elements 13 deep"]

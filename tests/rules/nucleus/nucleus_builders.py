@@ -14,9 +14,9 @@ from broker.domain.grid import NucleusTable
 from broker.domain.task_facts import TaskFacts
 from broker.domain.task_work import AssigningTable
 from broker.gdpconfig.tuning import Tuning
-from broker.rules.contract import NucleusFilter, NucleusGroupFilter, NucleusWeight, Rule
+from broker.rules.contract import Filter, GroupFilter, Rule, TaskPairs, Weight
 
-AnyFilter = NucleusFilter | NucleusGroupFilter
+AnyFilter = Filter[TaskPairs] | GroupFilter[TaskPairs]
 NOW_S = 1_800_000_000.0
 GB = 1024.0**3
 DAY_S = 86_400.0
@@ -128,17 +128,17 @@ def tuning_for(rule: Rule, values: Mapping[str, Any]) -> Tuning:
 
 
 def passes(
-    rule: NucleusFilter | NucleusGroupFilter, given: Mapping[str, Any], tasks: int = 1, nuclei: int = 1
+    rule: Filter[TaskPairs] | GroupFilter[TaskPairs], given: Mapping[str, Any], tasks: int = 1, nuclei: int = 1
 ) -> Bools:
     """(tasks, nuclei): what passes the rule, as the engine would have it."""
     (table, candidates, facts), values = tables(given, tasks, nuclei)
     tuning = tuning_for(rule, values)
-    applies = rule.applies(table, facts, tuning)
-    if isinstance(rule, NucleusGroupFilter):
-        keep = rule.keep_among(facts.initial, table, candidates, facts, tuning)
+    applies = rule.applies(TaskPairs(table, candidates, facts, tuning))
+    if isinstance(rule, GroupFilter):
+        keep = rule.keep_among(facts.initial, TaskPairs(table, candidates, facts, tuning))
     else:
-        keep = rule.keep(table, candidates, facts, tuning)
-        unknown = rule.unknown(table, candidates, facts, tuning)
+        keep = rule.keep(TaskPairs(table, candidates, facts, tuning))
+        unknown = rule.unknown(TaskPairs(table, candidates, facts, tuning))
         if unknown is not None:
             keep = keep & ~unknown if rule.unknown_policy == "reject" else keep | unknown
     assert np.asarray(keep).dtype == np.bool_
@@ -152,27 +152,29 @@ def holds(seen: Observation) -> bool:
     limit: Any = seen.limit
     if value is None:
         return False
-    operators = {">": value > limit, ">=": value >= limit, "<=": value <= limit} if not isinstance(value, str) else {}
+    if isinstance(value, str):
+        return bool({"==": value == limit}[seen.operator])
+    operators = {">": value > limit, ">=": value >= limit, "<=": value <= limit, "<": value < limit}
     return bool({**operators, "==": value == limit}[seen.operator])
 
 
-def observed(rule: NucleusFilter | NucleusGroupFilter, given: Mapping[str, Any]) -> Observation:
+def observed(rule: Filter[TaskPairs] | GroupFilter[TaskPairs], given: Mapping[str, Any]) -> Observation:
     """What the rule saw of one task and one nucleus."""
     (table, candidates, facts), values = tables(given)
-    return rule.observe(table, candidates, facts, tuning_for(rule, values))
+    return rule.observe(TaskPairs(table, candidates, facts, tuning_for(rule, values)))
 
 
-def check(rule: NucleusFilter, keep: bool, given: Mapping[str, Any]) -> None:
+def check(rule: Filter[TaskPairs], keep: bool, given: Mapping[str, Any]) -> None:
     """One task and one nucleus: the mask says ``keep``, and where the rule looks, the observation says the same."""
     assert bool(passes(rule, given).item()) is keep
-    (table, _, facts), values = tables(given)
-    applies = rule.applies(table, facts, tuning_for(rule, values))
+    (table, candidates, facts), values = tables(given)
+    applies = rule.applies(TaskPairs(table, candidates, facts, tuning_for(rule, values)))
     if applies is None or bool(applies.item()):
         assert holds(observed(rule, given)) is keep, observed(rule, given)
 
 
-def factor(rule: NucleusWeight, **given: Any) -> float:
+def factor(rule: Weight[TaskPairs], **given: Any) -> float:
     """The factor of one task and one nucleus."""
     (table, candidates, facts), values = tables(given)
-    found = rule.factor(table, candidates, facts, tuning_for(rule, values))
+    found = rule.factor(TaskPairs(table, candidates, facts, tuning_for(rule, values)))
     return float(np.asarray(found).item())

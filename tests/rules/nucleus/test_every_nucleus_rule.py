@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from broker.brokerages.production_job import chain as job_chain
-from broker.brokerages.production_task import FILTERS, LOAD_WEIGHTS, NAME, NOT_ASKED, WEIGHTS, asked_filters, chain
+from broker.brokerages.production_job.rules import chain as job_chain
+from broker.brokerages.production_task.rules import (
+    FILTERS,
+    LOAD_WEIGHTS,
+    NAME,
+    NOT_ASKED,
+    WEIGHTS,
+    asked_filters,
+    chain,
+)
 from broker.rules.contract import Rule
 
 RULES = [*FILTERS, *WEIGHTS, *LOAD_WEIGHTS]

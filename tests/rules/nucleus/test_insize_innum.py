@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.rules.nucleus.innum import Innum
-from broker.rules.nucleus.insize import Insize
+from broker.rules.production_task.filters.innum import Innum
+from broker.rules.production_task.filters.insize import Insize
 from tests.rules.nucleus.nucleus_builders import DAY_S, GB, NOW_S, observed, passes
 
 # a task that cannot be waived: high IO intensity, low priority

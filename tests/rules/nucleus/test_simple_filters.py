@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from broker.rules.contract import NucleusFilter
-from broker.rules.nucleus.destination_blacklist import DestinationBlacklist
-from broker.rules.nucleus.job import Job
-from broker.rules.nucleus.match import Match
-from broker.rules.nucleus.source_blacklist import SourceBlacklist
-from broker.rules.nucleus.space import Space
-from broker.rules.nucleus.status import Status
-from broker.rules.nucleus.transfer_backlog import TransferBacklog
+from broker.rules.contract import Filter
+from broker.rules.production_task.filters.destination_blacklist import DestinationBlacklist
+from broker.rules.production_task.filters.job import Job
+from broker.rules.production_task.filters.match import Match
+from broker.rules.production_task.filters.source_blacklist import SourceBlacklist
+from broker.rules.production_task.filters.space import Space
+from broker.rules.production_task.filters.status import Status
+from broker.rules.production_task.filters.transfer_backlog import TransferBacklog
 from tests.rules.nucleus.nucleus_builders import check, observed, passes
 
 TB = 1024.0
-CASES: list[tuple[NucleusFilter, bool, dict[str, Any]]] = [
+CASES: list[tuple[Filter, bool, dict[str, Any]]] = [
     (Status(), True, {}),
     (Status(), False, {"state": "INACTIVE"}),
     (Status(), False, {"state": "active"}),
@@ -29,6 +29,10 @@ CASES: list[tuple[NucleusFilter, bool, dict[str, Any]]] = [
     (TransferBacklog(), True, {"backlog_files": 2001, "t1weight": -7}),
     (TransferBacklog(), False, {"backlog_files": 2001, "t1weight": 3}),
     (TransferBacklog(), False, {"backlog_files": 11, "NQUEUED_NUC_CAP": 10}),
+    (TransferBacklog(), True, {"backlog_files": None, "NQUEUED_NUC_CAP": 1}),
+    (TransferBacklog(), False, {"backlog_files": 0, "NQUEUED_NUC_CAP": 0}),
+    (TransferBacklog(), False, {"backlog_files": None, "NQUEUED_NUC_CAP": 0}),
+    (TransferBacklog(), True, {"backlog_files": None, "NQUEUED_NUC_CAP": 0, "t1weight": -1}),
     (Match(), True, {}),
     (Match(), False, {"has_storages": False}),
     (SourceBlacklist(), True, {}),
@@ -53,7 +57,7 @@ CASES: list[tuple[NucleusFilter, bool, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("rule", "keep", "given"), CASES, ids=lambda value: str(getattr(value, "name", value)))
-def test_filter(rule: NucleusFilter, keep: bool, given: dict[str, Any]) -> None:
+def test_filter(rule: Filter[Any], keep: bool, given: dict[str, Any]) -> None:
     check(rule, keep, given)
 
 

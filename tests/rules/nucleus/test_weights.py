@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.rules.nucleus.free_fraction import FreeFraction
-from broker.rules.nucleus.free_space import FreeSpace
-from broker.rules.nucleus.locality import Locality
-from broker.rules.nucleus.remaining_work import RemainingWork
-from broker.rules.nucleus.tape import Tape
+from broker.rules.production_task.weights.free_fraction import FreeFraction
+from broker.rules.production_task.weights.free_space import FreeSpace
+from broker.rules.production_task.weights.locality import Locality
+from broker.rules.production_task.weights.remaining_work import RemainingWork
+from broker.rules.production_task.weights.tape import Tape
 from tests.rules.nucleus.nucleus_builders import DAY_S, GB, NOW_S, factor
 
 TB = 1024.0

@@ -5,15 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.arrays import Floats
-from broker.domain.facts import JobFacts
-from broker.domain.queues import QueueTable
-from broker.domain.work import WorkTable
-from broker.rules.contract import TuningView, Weight
+from broker.rules.contract import JobPairs, Weight
 
 USUAL_COREPOWER_HS06 = 10.0
 
 
-class FastCores(Weight):
+class FastCores(Weight[JobPairs]):
     """Core power / 10 HS06 for urgent chunks, 1 for others and where the core power is not known.
 
     Source: agreement of the example collaboration with its sites.
@@ -25,7 +22,7 @@ class FastCores(Weight):
     sources = ("queues",)
     provenance = "Example collaboration"
 
-    def factor(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Floats:
+    def factor(self, pairs: JobPairs) -> Floats:
         """(T, Q)."""
-        speed = np.where(candidates.corepower > 0, candidates.corepower / USUAL_COREPOWER_HS06, 1.0)
-        return np.where(facts.express, speed, 1.0)
+        speed = np.where(pairs.candidates.corepower > 0, pairs.candidates.corepower / USUAL_COREPOWER_HS06, 1.0)
+        return np.where(pairs.facts.urgent, speed, 1.0)

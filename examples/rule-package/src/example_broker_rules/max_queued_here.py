@@ -6,15 +6,12 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.domain.facts import JobFacts
-from broker.domain.queues import QueueTable
-from broker.domain.work import WorkTable
-from broker.rules.contract import Filter, TuningView
+from broker.rules.contract import Filter, JobPairs
 
 LIMIT_JOBS = 5000.0
 
 
-class MaxQueuedHere(Filter):
+class MaxQueuedHere(Filter[JobPairs]):
     """Rejects queues with more than 5000 activated jobs, for all but urgent chunks.
 
     Source: agreement of the example collaboration with its sites.
@@ -28,14 +25,14 @@ class MaxQueuedHere(Filter):
     unknown_policy = "keep"
     provenance = "Example collaboration"
 
-    def applies(self, tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Bools:
+    def applies(self, pairs: JobPairs) -> Bools:
         """Chunks that are not urgent."""
-        return np.asarray(~facts.express)
+        return np.asarray(~pairs.facts.urgent)
 
-    def keep(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Bools:
+    def keep(self, pairs: JobPairs) -> Bools:
         """(1, Q)."""
-        return np.asarray(facts.all_activated <= LIMIT_JOBS)
+        return np.asarray(pairs.facts.all_activated <= LIMIT_JOBS)
 
-    def observe(self, tasks: WorkTable, candidates: QueueTable, facts: JobFacts, tuning: TuningView) -> Observation:
+    def observe(self, pairs: JobPairs) -> Observation:
         """Activated jobs."""
-        return Observation(float(facts.all_activated.item()), "<=", LIMIT_JOBS, "jobs", "rule")
+        return Observation(float(pairs.facts.all_activated.item()), "<=", LIMIT_JOBS, "jobs", "rule")

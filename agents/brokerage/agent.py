@@ -1,0 +1,218 @@
+"""The agent of every brokerage: read the grid and the work, decide, write.
+
+The decision itself is pure and lies in :mod:`broker.brokerages`; here it is given its inputs and its outcome is
+written. What is read and written is the matter of the brokerage's tables.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from agents.brokerage.batch_writing import Batch, BatchWriter, batches, records_of, wake
+from agents.brokerage.canary import canary_of
+from agents.brokerage.cycle_inputs import refuse_without, tuning_of
+from agents.brokerage.grid_reading import GridReader, GridReading
+from agents.brokerage.tables import BrokerageOptions, BrokerageTables, Reading
+from agents.service import fault_points
+from agents.service.base import Agent, CycleContext, CycleReport
+from agents.service.configuration import config_file
+from agents.service.process import ProcessSettings
+from agents.service.profile_file import load_profile
+from broker import __version__
+from broker.brokerages.base import Assigned, Cycle, Rules, StageTimes
+from broker.brokerages.decision_object import decision_object
+from broker.brokerages.profile import BrokerageProfile, rules_of
+from broker.brokerages.registry import AnyBrokerage, BrokerageError
+from broker.domain.decision_records import DecisionRecord, Origin
+from broker.domain.decisions import Decision
+from broker.gdpconfig import Tuning
+from broker.gdpconfig.publish import Published
+from broker.snapshot.source import SourceError, outside_sources
+from broker.store.connection.tables import TableCatalogue
+from broker.store.schema import migrate
+
+STAGES = ("load_s", "decide_s", "cut_s", "write_s")
+
+
+def tables_class(brokerage: AnyBrokerage) -> type[BrokerageTables[Any, Any]]:
+    """The class of the tables that a brokerage names.
+
+    Raises:
+        BrokerageError: it cannot be loaded, or is none.
+    """
+    module, _, name = brokerage.tables.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise BrokerageError(f"brokerage {brokerage.name}: no tables {brokerage.tables}: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, BrokerageTables)):
+        raise BrokerageError(f"brokerage {brokerage.name}: {brokerage.tables} is no class of BrokerageTables")
+    return found
+
+
+@dataclass
+class Tally:
+    """What a cycle adds up while it runs."""
+
+    counts: dict[str, int]
+    timings: dict[str, float] = field(default_factory=lambda: dict.fromkeys(STAGES, 0.0))
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Add to the counts of these names."""
+        for name, count in counts.items():
+            self.counts[name] = self.counts.get(name, 0) + count
+
+
+class BrokerageAgent(Agent[BrokerageOptions]):
+    """Brokers the work of one brokerage and writes what was decided."""
+
+    def __init__(self, brokerage: AnyBrokerage, options: BrokerageOptions, process: ProcessSettings) -> None:
+        """Read the profile and build the rules.
+
+        Raises:
+            ProfileError: the profile or one of its rules cannot be used.
+            BrokerageError: the tables of the brokerage cannot be loaded.
+        """
+        super().__init__(options, process)
+        self.brokerage = brokerage
+        self.name, self.title = brokerage.name, brokerage.title  # type: ignore[misc]  # of this one object
+        profile = load_profile(process.profile, process.folder)
+        self._entry: BrokerageProfile = profile.of(brokerage.name)
+        self._rules: Rules = rules_of(profile, brokerage.name, options.model_dump())
+        self._tables = tables_class(brokerage)(options)
+        limits = config_file("sources.yaml", process.folder)
+        steps = self._rules.chain.named_steps.values()
+        named = {name for rule in self._rules.chain for name in rule.sources}
+        named |= {name for step in steps for name in step.needed_sources()}
+        try:
+            outside = outside_sources(named)
+        except SourceError as error:
+            raise BrokerageError(str(error)) from error
+        self._grid = GridReader(process.job_statistics, limits, analysis=self._tables.for_analysis, outside=outside)
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Broker once all work that is due."""
+        tally = Tally(dict.fromkeys(self._tables.counts, 0))
+        writes_rows = self._tables.writes_rows(self.process.makes_jobs(migrate.check(context.database)))
+        published = tuning_of(context)
+        if writes_rows and context.lease is not None and context.request.writes:
+            tally.add(wake(context.database, context.lease, self._tables, context.now))
+        started = perf_counter()
+        fault_points.reach("before_snapshot")
+        grid, works = self._load(context, published)
+        fault_points.reach("after_snapshot")
+        tally.timings["load_s"] = perf_counter() - started
+        tally.notes += [*grid.notes, *(f"gdpconfig: {row}" for row in published.bad_rows)]
+        refuse_without(grid)
+        origin = Origin(context.run_id, context.now, grid.snapshot.id, published.version, context.seed, __version__)
+        canary, warnings = canary_of(context, published)
+        tally.notes += warnings
+        for vo, work in works.items():
+            made = perf_counter()
+            cycle, own = self._cycle_over(grid, work, context, published.tuning(vo)), origin
+            if canary is not None:
+                cycle, own = canary.split(cycle, vo, origin, partial(self._cycle_over, grid, cycle.work, context))
+            tally.timings["decide_s"] += perf_counter() - made
+            self._assign(cycle, Sink(self.brokerage, self._tables, context, grid, own, writes_rows, tally))
+            tally.notes += [f"rule {fault.rule} left out: {fault.error}" for fault in cycle.faults]
+            tally.notes += self._tables.warnings(work)
+        return CycleReport(tally.counts, tally.timings, tuple(tally.notes), grid.snapshot.id, published.version)
+
+    def _cycle_over(self, grid: GridReading, work: Any, context: CycleContext, tuning: Tuning) -> Cycle[Any]:
+        independent = context.request.independent
+        return self.brokerage.cycle(grid.snapshot, work, tuning, self._rules, independent=independent)
+
+    def _load(self, context: CycleContext, published: Published) -> tuple[GridReading, dict[str, Any]]:
+        with context.database.read_snapshot() as connection:
+            catalogue = TableCatalogue.read(connection, context.database.names)
+            grid = self._grid.read(connection, catalogue, context.now, context.check)
+            reading = Reading(connection, catalogue, context, self._entry, published)
+            works = self._tables.load(reading)
+            self._report_skipped(reading, works, published)
+        return grid, works
+
+    def _report_skipped(self, reading: Reading, works: Mapping[str, Any], published: Published) -> None:
+        """Say of each task that was asked for by name, but is not brokered, why."""
+        context = reading.context
+        request = context.request
+        if request.emit is None or request.task_ids is None:
+            return
+        brokered = {task for work in works.values() for task in self._tables.tasks_of(work)}
+        others = [task for task in request.task_ids if task not in brokered]
+        origin = Origin(None, context.now, None, 0, context.seed, __version__)
+        for one in self._tables.skipped(reading, others):
+            decision = Decision(one.jeditaskid, None, None, self.name, "skipped", one.reason, (), {}, ())
+            request.emit(decision_object(origin, DecisionRecord(decision, {}, one.until)))
+
+    def _assign(self, cycle: Cycle[Any], sink: Sink) -> None:
+        times = StageTimes()
+        assigned = cycle.assign(sink.origin.seed, times)
+        # one batch is written while the next is decided: the server and this process work at the same time
+        with ThreadPoolExecutor(1, thread_name_prefix="writer") as writer:
+            under_way: Future[None] | None = None
+            for together in batches(assigned, self.options.pieces_of_a_batch):
+                batch = sink.prepare(cycle, together)
+                if under_way is not None:
+                    under_way.result()
+                sink.context.check()
+                under_way = writer.submit(sink.take, batch)
+            if under_way is not None:
+                under_way.result()
+        sink.tally.timings["decide_s"] += times.decide_s
+        sink.tally.timings["cut_s"] += times.cut_s
+        sink.tally.add(cycle.counts)
+
+
+class Sink:
+    """Where the batches of a cycle go: into the database, and to whoever listens."""
+
+    def __init__(
+        self,
+        brokerage: AnyBrokerage,
+        tables: BrokerageTables[Any, Any],
+        context: CycleContext,
+        grid: GridReading,
+        origin: Origin,
+        writes_rows: bool,
+        tally: Tally,
+    ) -> None:
+        self.brokerage, self.context, self.origin, self.tally = brokerage, context, origin, tally
+        self.grid = grid
+        self._writer: BatchWriter | None = None
+        if context.lease is not None and context.request.writes:
+            self._writer = BatchWriter(brokerage, tables, context.database, context.lease, writes_rows, origin, grid)
+
+    def prepare(self, cycle: Cycle[Any], assigned: Sequence[Assigned]) -> Batch:
+        """The pieces of work as a batch."""
+        if self._writer is None:
+            return Batch(cycle, assigned, None, ())
+        return self._writer.prepare(cycle, assigned)
+
+    def take(self, batch: Batch) -> None:
+        """Write a batch, or show what would have been written."""
+        started = perf_counter()
+        if self._writer is None:
+            records = records_of(self.brokerage, batch.cycle, batch.assigned, None, self.origin.decided_at)
+            if "jobs" in self.tally.counts:
+                self.tally.add({"jobs": sum(sum(one.assigned.values()) for one in records)})
+        else:
+            before = dict(self._writer.counts)
+            records = self._writer.write(batch)
+            self.tally.add({name: count - before.get(name, 0) for name, count in self._writer.counts.items()})
+        self.tally.timings["write_s"] += perf_counter() - started
+        self.tally.add(
+            {
+                "candidates": sum(len(record.decision.candidates) for record in records),
+                "brokered": sum(record.decision.outcome == "brokered" for record in records),
+            }
+        )
+        if self.context.request.emit is not None:
+            for record in records:
+                self.context.request.emit(decision_object(self.origin, record))

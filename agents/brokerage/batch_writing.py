@@ -1,0 +1,137 @@
+"""Writing a batch of brokered work: one fenced transaction with rows, decisions and the snapshot they refer to."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from agents.brokerage.grid_reading import GridReading
+from agents.brokerage.tables import BrokerageTables
+from agents.service import fault_points
+from broker.brokerages.base import Assigned, Cycle
+from broker.brokerages.registry import AnyBrokerage
+from broker.domain.decision_records import DecisionRecord, Origin
+from broker.domain.written import Written
+from broker.store.connection.database import Database
+from broker.store.decisions import decision_writing as decisions
+from broker.store.service import leases
+from broker.store.service.leases import Lease
+from broker.store.snapshots import stored_snapshots as snapshots
+
+# A process that is paused in the middle of its transaction must not keep the next leader waiting: between the closing
+# fence and the commit a take-over waits for it.
+LIMITS = sa.text("SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '5s'")
+
+
+def batches(assigned: Iterable[Assigned], size: int) -> Iterator[list[Assigned]]:
+    """The pieces of work, as they come, in batches of ``size`` or a little more: chunks of one task stay together."""
+    batch: list[Assigned] = []
+    for one in assigned:
+        if len(batch) >= size and one.decision.jeditaskid != batch[-1].decision.jeditaskid:
+            yield batch
+            batch = []
+        batch.append(one)
+    if batch:
+        yield batch
+
+
+def records_of(
+    brokerage: AnyBrokerage, cycle: Cycle[Any], assigned: Sequence[Assigned], written: Written | None, now: datetime
+) -> list[DecisionRecord]:
+    """The decisions with what became of them and until when their tasks wait.
+
+    ``written`` None: everything would have been written.
+    """
+    return [
+        dataclasses.replace(record, pending_until=brokerage.waits_until(record.decision, now))
+        for record in cycle.records(assigned, written, now)
+    ]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Work of one transaction: with the rows to be written (None: only decisions), and each piece as bytes."""
+
+    cycle: Cycle[Any]
+    assigned: Sequence[Assigned]
+    rows: Any
+    packed: Sequence[bytes]
+
+
+@dataclass
+class BatchWriter:
+    """Writes the batches of one cycle.
+
+    Attributes:
+        brokerage: that decided.
+        tables: of the brokerage.
+        database: where to.
+        lease: under which every batch is written.
+        writes_rows: False where decisions are recorded and nothing else is touched.
+        origin: of the decisions.
+        grid: the snapshot, stored with the first batch.
+        counts: what has been written so far.
+    """
+
+    brokerage: AnyBrokerage
+    tables: BrokerageTables[Any, Any]
+    database: Database
+    lease: Lease
+    writes_rows: bool
+    origin: Origin
+    grid: GridReading
+    counts: dict[str, int] = field(default_factory=dict)
+    _snapshot_stored: bool = False
+
+    def prepare(self, cycle: Cycle[Any], assigned: Sequence[Assigned]) -> Batch:
+        """What of a batch can be worked out without the database."""
+        rows = cycle.rows(assigned) if self.writes_rows else None
+        return Batch(cycle, assigned, rows, [cycle.encode(one) for one in assigned])
+
+    def write(self, batch: Batch) -> list[DecisionRecord]:
+        """Write one batch, all of it or nothing.
+
+        Raises:
+            StaleLeaseError: the lease is not in force any more; nothing was written.
+        """
+        now = self.origin.decided_at
+        fault_points.reach("before_write")
+        with self.database.begin() as connection:
+            connection.execute(LIMITS)
+            leases.fence(connection, self.lease)
+            raw = Database.raw(connection)
+            written: Written | None = None
+            if batch.rows is not None:
+                written = self.tables.write(raw, self.database.names, now, batch.rows)
+            records = records_of(self.brokerage, batch.cycle, batch.assigned, written, now)
+            self._store_snapshot(connection)
+            kept = [dataclasses.replace(one, work=data) for one, data in zip(records, batch.packed, strict=True)]
+            decisions.save(raw, self.origin, kept)
+            fault_points.reach("after_write_before_commit")
+            leases.fence(connection, self.lease, closing=True)
+        fault_points.reach("after_commit")
+        self._snapshot_stored = True
+        for name, count in (written.counts if written is not None else {}).items():
+            self.counts[name] = self.counts.get(name, 0) + count
+        return records
+
+    def _store_snapshot(self, connection: sa.Connection) -> None:
+        if self._snapshot_stored:
+            return
+        snapshot = self.grid.snapshot
+        snapshots.save(connection, snapshot.id, snapshot.taken_at, self.origin.engine, self.grid.parts, self.grid.about)
+
+
+def wake(database: Database, lease: Lease, tables: BrokerageTables[Any, Any], now: datetime) -> Mapping[str, int]:
+    """Give tasks that have waited long enough their status back, in a fenced transaction; how many there were."""
+    with database.begin() as connection:
+        connection.execute(LIMITS)
+        leases.fence(connection, lease)
+        counts = tables.wake(Database.raw(connection), database.names, now)
+        leases.fence(connection, lease, closing=True)
+    return counts

@@ -1,0 +1,130 @@
+"""Reading the grid: raw sources in one transaction, judged, and built into the snapshot of a cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+import yaml
+
+from broker.snapshot import raw
+from broker.snapshot.build import build_snapshot
+from broker.snapshot.raw import RawSource
+from broker.snapshot.snapshot import Snapshot, snapshot_id
+from broker.snapshot.source import Source, SourceLimit
+from broker.snapshot.sources import ANALYSIS_SOURCES, SOURCES, SourceState, assess, limits_of
+from broker.store.connection.tables import TableCatalogue
+from broker.store.snapshots import stored_snapshots as snapshots
+from broker.store.snapshots.analysis_source_reads import read_analysis_sources
+from broker.store.snapshots.source_reads import JobStatistics, read_outside_source, read_sources
+
+REMEMBERED_FOR = timedelta(days=1)
+"""A stored snapshot older than this says nothing about how large a source should be."""
+
+
+@dataclass(frozen=True)
+class GridReading:
+    """A snapshot with what is kept of it.
+
+    Attributes:
+        snapshot: the grid.
+        parts: its sources as digest and encoded form, by name.
+    """
+
+    snapshot: Snapshot
+    parts: Mapping[str, tuple[str, bytes]]
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What is stored with the snapshot: how each source was found, and how many rows were left out."""
+        states = self.snapshot.states
+        return {
+            "states": [state.as_json() for state in states],
+            "left_out": len(self.snapshot.dropped_rows),
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks on sources that are not as they should be, and on rows that were left out."""
+        notes = [_note(state) for state in self.snapshot.states if state.state != "ok"]
+        codes: dict[str, int] = {}
+        for row in self.snapshot.dropped_rows:
+            codes[f"{row.source}: {row.code}"] = codes.get(f"{row.source}: {row.code}", 0) + 1
+        return (*notes, *(f"left out {count} x {code}" for code, count in sorted(codes.items())))
+
+
+def _note(state: SourceState) -> str:
+    age = "" if state.age_s is None else f", {state.age_s:.0f} s old"
+    limit = "" if state.limit_s is None else f" (limit {state.limit_s:.0f} s)"
+    detail = f": {state.detail}" if state.detail else ""
+    return f"source {state.name} is {state.state}{age}{limit}{detail}"
+
+
+class GridReader:
+    """Reads the grid cycle after cycle and remembers the last good reading of each source."""
+
+    def __init__(
+        self, job_statistics: JobStatistics, limits: Path, *, analysis: bool = False, outside: Sequence[Source] = ()
+    ) -> None:
+        """Count jobs as ``job_statistics`` says; ``limits`` is the file ``sources.yaml``.
+
+        ``analysis``: read the sources that only the analysis brokerage needs as well.
+        ``outside``: the sources of other distributions that rules name.
+        """
+        self._analysis, self._outside = analysis, tuple(outside)
+        self._limits: dict[str, SourceLimit] = limits_of(
+            yaml.safe_load(limits.read_text(encoding="utf-8")), self._outside
+        )
+        self._job_statistics = job_statistics
+        self._last_good: dict[str, RawSource] = {}
+
+    def read(
+        self, connection: sa.Connection, catalogue: TableCatalogue, now: datetime, tick: Callable[[], None]
+    ) -> GridReading:
+        """The grid at ``now``, in the caller's read-only transaction."""
+        if not self._last_good:
+            self._recall(connection, now)
+        sources = read_sources(connection, catalogue, self._job_statistics, tick)
+        failures: dict[str, str] = {}
+        if self._analysis:
+            of_analysis, failures = read_analysis_sources(connection, catalogue, now)
+            sources |= of_analysis
+            tick()
+        for outside in self._outside:
+            sources[outside.name], fault = read_outside_source(connection, catalogue, outside)
+            failures |= {outside.name: fault} if fault else {}
+            tick()
+        used: dict[str, RawSource] = {}
+        states: list[SourceState] = []
+        for name in self._names:
+            source = sources.get(name, RawSource(name, {}))
+            if name in failures:
+                used[name], state = source, SourceState(name, "failed", 0, None, None, detail=failures[name])
+            else:
+                used[name], state = assess(source, now, self._limits[name], self._last_good.get(name))
+            states.append(state)
+            if state.usable:
+                self._last_good[name] = used[name]
+        parts = {name: raw.encode(source) for name, source in used.items()}
+        identifier = snapshot_id(now, [(name, digest) for name, (digest, _) in parts.items()])
+        tick()
+        return GridReading(build_snapshot(identifier, now, used, tuple(states)), parts)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The sources of a snapshot, in their order."""
+        own = tuple(name for name in SOURCES if self._analysis or name not in ANALYSIS_SOURCES)
+        return (*own, *(source.name for source in self._outside))
+
+    def _recall(self, connection: sa.Connection, now: datetime) -> None:
+        """After a start: the sources of the last stored snapshot that have a limit on how much they may shrink."""
+        identifier = snapshots.latest_id(connection, now - REMEMBERED_FOR, now)
+        if identifier is None:
+            return
+        for name, (digest, data) in snapshots.read(connection, identifier).items():
+            if name in self._limits and self._limits[name].max_shrink < 1.0:
+                self._last_good[name] = raw.decode(digest, data)

@@ -1,0 +1,107 @@
+"""The tables of the production job brokerage: input chunks, jobs, files and waiting tasks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, ClassVar
+
+import psycopg
+from pydantic import Field
+
+from agents.brokerage.tables import BrokerageOptions, BrokerageTables, Reading, Skipped
+from broker.domain.placements import Placement
+from broker.store.connection.names import Names
+from broker.store.reads import task_alternatives
+from broker.store.reads.chunk_loading import load_work
+from broker.store.reads.chunk_reads import FILES_OF_A_CYCLE, WorkSelection
+from broker.store.reads.task_states import TaskState, distinct_vos, states_of
+from broker.store.writes.job_rows import AssignmentWriter, Written
+from broker.work.assemble import CycleWork
+from broker.work.chunks import FILES_OF_A_DATASET
+
+
+class ProductionJobOptions(BrokerageOptions):
+    """Options of the agent.
+
+    Attributes:
+        files_of_a_cycle: ready files read in one cycle.
+        files_of_a_dataset: ready files read of one master dataset in one cycle.
+        chunks_of_a_batch: input chunks written in one transaction.
+    """
+
+    files_of_a_cycle: int = Field(default=FILES_OF_A_CYCLE, ge=1)
+    files_of_a_dataset: int = Field(default=FILES_OF_A_DATASET, ge=1)
+    chunks_of_a_batch: int = Field(default=250, ge=1)
+
+    @property
+    def pieces_of_a_batch(self) -> int:
+        """Input chunks written in one transaction."""
+        return self.chunks_of_a_batch
+
+
+class ProductionJobTables(BrokerageTables[CycleWork, ProductionJobOptions]):
+    """Reads the input chunks of tasks that have a nucleus, and writes their jobs."""
+
+    options_type = ProductionJobOptions
+    counts = ("tasks", "chunks", "candidates", "brokered", "jobs")
+    #: Whether the tasks are analysis tasks, which have no nucleus.
+    for_analysis: ClassVar[bool] = False
+
+    def load(self, reading: Reading) -> dict[str, CycleWork]:
+        """The input chunks of each VO, with the ways in which tasks may be run."""
+        vos = reading.brokered(distinct_vos(reading.connection, reading.catalogue, WorkSelection().statuses))
+        works = {vo: self.read(reading, vo) for vo in vos}
+        tasks = {task for work in works.values() for task in self.tasks_of(work)}
+        ways = task_alternatives.read(reading.connection, sorted(tasks))
+        return {vo: dataclasses.replace(work, ways=ways) for vo, work in works.items()}
+
+    def read(self, reading: Reading, vo: str) -> CycleWork:
+        """The input chunks of one VO."""
+        labels, excluded = reading.labels
+        selection = WorkSelection(
+            vo=vo,
+            labels=labels,
+            labels_excluded=excluded,
+            task_ids=reading.context.request.task_ids,
+            with_nucleus=not self.for_analysis,
+            whole_constituents=self.for_analysis,
+            files_of_a_dataset=self.options.files_of_a_dataset,
+            files_of_a_cycle=self.options.files_of_a_cycle,
+        )
+        work = load_work(reading.connection, reading.catalogue, selection)
+        reading.context.check()
+        return work
+
+    def tasks_of(self, work: CycleWork) -> Sequence[int]:
+        """The task of each chunk."""
+        tasks: list[int] = work.work.chunks.jeditaskid.tolist()
+        return tasks
+
+    def skipped(self, reading: Reading, task_ids: Sequence[int]) -> list[Skipped]:
+        """Why these tasks have nothing to broker."""
+        states = states_of(reading.connection, reading.catalogue, task_ids)
+        return [Skipped(task, self._why_nothing(states.get(task))) for task in task_ids]
+
+    def _why_nothing(self, state: TaskState | None) -> str:
+        if state is None:
+            return "no_such_task"
+        if state.status not in WorkSelection().statuses:
+            return f"task_status_{state.status}"
+        if state.nucleus is None and not self.for_analysis:
+            return "no_nucleus"
+        return "no_ready_input"
+
+    def writes_rows(self, makes_jobs: bool) -> bool:
+        """Alongside JEDI decisions are recorded, and nothing else is touched."""
+        return makes_jobs
+
+    def wake(self, connection: psycopg.Connection[Any], names: Names, now: datetime) -> Mapping[str, int]:
+        """Give pending tasks that have waited for long enough their status back."""
+        writer = AssignmentWriter(connection, names, now)
+        return {"tasks_reactivated": writer.reactivate(for_users=self.for_analysis)}
+
+    def write(self, connection: psycopg.Connection[Any], names: Names, now: datetime, rows: Placement) -> Written:
+        """Write jobs, files, counters, and tasks that wait."""
+        return AssignmentWriter(connection, names, now).write(rows)

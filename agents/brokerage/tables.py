@@ -1,0 +1,130 @@
+"""The tables of a brokerage: where its work is read and what its decisions are written to. All I/O of a brokerage."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, Generic, TypeVar
+
+import psycopg
+import sqlalchemy as sa
+
+from agents.service.base import AgentOptions, CycleContext
+from broker.brokerages.profile import BrokerageProfile
+from broker.domain.written import Written
+from broker.gdpconfig import Tuning
+from broker.gdpconfig.publish import Published
+from broker.store.connection.names import Names
+from broker.store.connection.tables import TableCatalogue
+
+WorkT = TypeVar("WorkT")
+OptionsT = TypeVar("OptionsT", bound="BrokerageOptions")
+
+
+class BrokerageOptions(AgentOptions):
+    """Options of the agent of a brokerage.
+
+    Attributes:
+        pieces_of_a_batch: chunks or tasks written in one transaction.
+    """
+
+    @property
+    def pieces_of_a_batch(self) -> int:
+        """Chunks or tasks written in one transaction; each brokerage names the option in its own words."""
+        return 250
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A task that was asked for by name and is not brokered.
+
+    Attributes:
+        jeditaskid: the task.
+        reason: why.
+        until: when it will be, aware; None if nobody knows.
+    """
+
+    jeditaskid: int
+    reason: str
+    until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the reading of the work of one VO may use.
+
+    Attributes:
+        connection: in the read-only transaction of the cycle.
+        catalogue: the tables that are there.
+        context: of the cycle.
+        entry: the brokerage in the profile: VOs and labels.
+        published: the gdpconfig values of the cycle.
+    """
+
+    connection: sa.Connection
+    catalogue: TableCatalogue
+    context: CycleContext
+    entry: BrokerageProfile
+    published: Published
+
+    @property
+    def labels(self) -> tuple[tuple[str, ...], bool]:
+        """The production source labels of the profile, and whether they are those to be left to others."""
+        excluded = not self.entry.labels
+        return (self.entry.exclude_labels if excluded else self.entry.labels), excluded
+
+    def brokered(self, vos: Iterable[str]) -> list[str]:
+        """Those of the VOs whose tasks are brokered, one after the other, as each has its own tuning."""
+        return [vo for vo in vos if "*" in self.entry.vo or vo in self.entry.vo]
+
+    def tuning(self, vo: str) -> Tuning:
+        """The gdpconfig values for a VO."""
+        return self.published.tuning(vo)
+
+
+class BrokerageTables(ABC, Generic[WorkT, OptionsT]):
+    """The tables of one brokerage.
+
+    Attributes:
+        options_type: the options of its agent.
+        counts: names that every report of a cycle has, also when they are 0.
+        for_analysis: whether the snapshot needs the sources of the analysis brokerage.
+    """
+
+    options_type: ClassVar[type[BrokerageOptions]]
+    counts: ClassVar[tuple[str, ...]]
+    for_analysis: ClassVar[bool] = False
+
+    def __init__(self, options: OptionsT) -> None:
+        """Read and write with these options."""
+        self.options = options
+
+    @abstractmethod
+    def load(self, reading: Reading) -> dict[str, WorkT]:
+        """The work of each VO, in the read-only transaction of the cycle."""
+
+    @abstractmethod
+    def tasks_of(self, work: WorkT) -> Sequence[int]:
+        """The task (jeditaskid) of each piece of work."""
+
+    @abstractmethod
+    def skipped(self, reading: Reading, task_ids: Sequence[int]) -> list[Skipped]:
+        """Why these tasks, which were asked for by name, have nothing to broker."""
+
+    @abstractmethod
+    def write(self, connection: psycopg.Connection[Any], names: Names, now: datetime, rows: Any) -> Written:
+        """Write the rows of a batch, where what the decisions saw still holds, in the caller's transaction."""
+
+    def writes_rows(self, makes_jobs: bool) -> bool:
+        """Whether decisions become rows, or are only recorded. ``makes_jobs``: False alongside JEDI."""
+        return True
+
+    def wake(self, connection: psycopg.Connection[Any], names: Names, now: datetime) -> Mapping[str, int]:
+        """Give tasks that have waited for long enough back to the brokerage, in a fenced transaction; counts."""
+        return {}
+
+    def warnings(self, work: WorkT) -> Sequence[str]:
+        """What an operator should know about the work that was read."""
+        return ()

@@ -1,0 +1,1 @@
+"""The agents that keep the classes of queues, users, tasks and shares current."""

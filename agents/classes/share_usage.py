@@ -1,0 +1,58 @@
+"""The agent that tells how much of its target each share uses."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import sqlalchemy as sa
+import yaml
+
+from agents.classes.classification import ClassificationAgent, Evaluation, queues_on_record
+from agents.service.base import CycleContext
+from agents.service.configuration import config_file
+from broker.classes.share_preference import ShareNode, leaves_of, preferences, share_loads
+from broker.errors import Refused
+from broker.snapshot.build_classes import share_values
+from broker.snapshot.sources import limits_of
+from broker.store.classes.share_hs06 import read_share_counts, read_share_rows
+from broker.store.connection.tables import TableCatalogue
+
+
+class ShareUsageAgent(ClassificationAgent):
+    """Writes ``gshare_preference`` of each share of jobs, and of each top-level share."""
+
+    name = "share_usage"
+    title = "usage of shares against their targets"
+
+    def evaluate(self, connection: sa.Connection, catalogue: TableCatalogue, context: CycleContext) -> Evaluation:
+        """Compare what runs with what is due.
+
+        Raises:
+            Refused: PanDA's statistics of jobs are too old, or no queue is on record.
+        """
+        found = Evaluation()
+        values = share_values(read_share_rows(connection, catalogue), found.dropped_rows)
+        leaves = leaves_of((ShareNode(*value) for value in values), found.dropped_rows)
+        queues = queues_on_record(connection, catalogue, found.dropped_rows)
+        counts, made_at = read_share_counts(connection, catalogue, self.process.job_statistics)
+        if self.process.job_statistics == "panda":
+            self._refuse_old(made_at, context.now)
+        shares = preferences(leaves, share_loads(counts, queues), found.dropped_rows)
+        found.metrics = tuple(one.row() for one in shares)
+        found.output = [dict(row.document) for row in found.metrics]
+        found.counts = {"shares": len(shares), "leaves": len(leaves)}
+        if not shares:
+            found.notes.append("no share is on record (global_shares): nothing can be told of their usage")
+        return found
+
+    def _refuse_old(self, made_at: datetime | None, now: datetime) -> None:
+        file = config_file("sources.yaml", self.process.folder)
+        limit_s = limits_of(yaml.safe_load(file.read_text(encoding="utf-8")))["jobs"].max_age_s
+        if made_at is not None and (limit_s is None or (now - made_at).total_seconds() <= limit_s):
+            return
+        found = "there are none" if made_at is None else f"they are of {made_at:%Y-%m-%d %H:%M:%S}, limit {limit_s:g} s"
+        raise Refused(
+            f"PanDA's statistics of jobs cannot be used: {found}",
+            "jobs_share_stats",
+            "nothing was written; see what refreshes this table, and config/sources.yaml for the limit",
+        )

@@ -1,0 +1,1 @@
+"""Agents that feed the tables from CRIC, Rucio, network metrics and Harvester."""

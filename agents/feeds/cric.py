@@ -1,0 +1,195 @@
+"""The agent that feeds queues, software tags, sites, endpoints, relations and closeness from CRIC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from time import perf_counter
+from urllib.parse import urljoin
+
+import sqlalchemy as sa
+from pydantic import Field
+
+from agents.feeds.importing import Limits, Plan, Planned, require_standalone, run_import
+from agents.feeds.obtaining import Obtained, obtain
+from agents.feeds.options import FeedOptions
+from agents.service.base import Agent, CycleContext, CycleReport
+from broker.errors import Refused
+from broker.feeds.changes import RowChange, TableChanges
+from broker.feeds.cric import catalogue
+from broker.feeds.cric.catalogue import (
+    CLOSED_READ,
+    CLOSED_WRITE,
+    CLOSENESS,
+    DOCUMENTS,
+    ENDPOINTS,
+    QUEUES,
+    SITES,
+    STATES,
+    TAGS,
+)
+from broker.feeds.cric.closeness import CLOSENESS_KEY, closeness_table
+from broker.feeds.cric.endpoints import closed, endpoint_table
+from broker.feeds.cric.queues import queue_table, tag_table
+from broker.feeds.cric.relations import relation_table
+from broker.feeds.cric.sites import panda_site_table, site_table
+from broker.feeds.documents import Document
+from broker.feeds.rows import Key, MappedTable
+from broker.store.feeds import table_writing
+
+FORGOTTEN_AFTER = timedelta(days=7)
+"""A queue that CRIC has not listed for so long is removed, and so is a value of the network."""
+_NEEDED = {
+    "site": (SITES,),
+    "panda_site": (SITES,),
+    "ddm_endpoint": (ENDPOINTS, SITES, CLOSED_WRITE, CLOSED_READ, STATES),
+    "schedconfig_json": (QUEUES,),
+    "panda_ddm_relation": (QUEUES,),
+    "sw_tags": (TAGS,),
+    "network_matrix_kv": (CLOSENESS,),
+}
+
+
+class CricOptions(FeedOptions):
+    """Options of the agent.
+
+    Attributes:
+        address: of CRIC's server; its documents have their usual paths there.
+        documents: addresses or paths of single documents by name, in place of the usual ones.
+        allow_shrink: accept documents and tables that are much smaller than before; for imports by hand.
+    """
+
+    address: str | None = None
+    documents: dict[str, str] = Field(default_factory=dict)
+    allow_shrink: bool = False
+
+
+class CricAgent(Agent[CricOptions]):
+    """Writes PanDA's tables of the grid as PanDA's configurator does."""
+
+    name = "cric"
+    title = "queues, sites, endpoints and closeness from CRIC"
+    options_type = CricOptions
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Fetch, check, map and write all documents once.
+
+        Raises:
+            Refused: PanDA's own tables would be written, or there is nothing to read.
+            FeedAlarm: a document was refused; the others were used.
+        """
+        require_standalone(context, self.name)
+        started = perf_counter()
+        obtained = obtain(
+            context, self.name, self._wanted(), self.options, records_of, allow_shrink=self.options.allow_shrink
+        )
+        context.check()
+        fetched_s = perf_counter() - started
+        limits = Limits(1.0 if self.options.allow_shrink else self.options.max_shrink, self.options.max_left_out)
+        report = run_import(context, self.name, obtained, _Planner(context, obtained).plan, limits)
+        timings = {"fetch_s": fetched_s, "write_s": perf_counter() - started - fetched_s}
+        return CycleReport(report.counts, timings, report.notes)
+
+    def _wanted(self) -> dict[str, str]:
+        unknown = sorted(set(self.options.documents) - set(DOCUMENTS))
+        if unknown:
+            known = ", ".join(DOCUMENTS)
+            raise Refused(f"CRIC has no document {unknown[0]}", "options of cric: documents", f"known are {known}")
+        base = self.options.address
+        usual = {} if base is None else {name: urljoin(base, one.path) for name, one in DOCUMENTS.items()}
+        wanted = usual | self.options.documents
+        if not wanted:
+            raise Refused("there is nothing to read", "options of cric", "set address in config/agents.yaml")
+        return wanted
+
+
+def records_of(document: Document) -> int:
+    """How many records a document of CRIC has.
+
+    Raises:
+        DocumentRefused: it has not the shape that its name promises, or is empty and must not be.
+    """
+    if document.name == CLOSENESS:
+        return len(document.items())
+    if document.name in (CLOSED_READ, CLOSED_WRITE):
+        # an empty list says that nothing is closed, so it has no size that could shrink
+        closed(document)
+        return 0
+    if catalogue.DOCUMENTS[document.name].may_be_empty and not document.content:
+        return 0
+    return len(document.records())
+
+
+class _Planner:
+    """Makes tables of what documents there are."""
+
+    def __init__(self, context: CycleContext, obtained: Mapping[str, Obtained]) -> None:
+        self._context = context
+        self._documents = {name: one.document for name, one in obtained.items() if one.document is not None}
+        self._looked_for = {name for name, one in obtained.items() if one.good is not None or one.refused is not None}
+        self._site_of: dict[str, str] = {}
+        self._links: list[Key] = []
+        self._kept_queues: list[str] = []
+
+    def plan(self, connection: sa.Connection) -> Plan:
+        """The tables of which all documents are there and one was looked for."""
+        tables: list[Planned] = []
+        missing: dict[str, str] = {}
+        sites = table_writing.site_names(connection, self._context.database.names)
+        self._site_of = table_writing.endpoint_sites(connection, self._context.database.names)
+        for table, needed in _NEEDED.items():
+            lacking = [name for name in needed if name not in self._documents]
+            if not lacking and self._looked_for.intersection(needed) | self._needs_relations(table):
+                planned = self._table(table, sites)
+                tables.append(planned)
+                if table == "site":
+                    sites = frozenset(key[0] for key in planned.table.rows)
+            elif lacking and self._looked_for.intersection(needed):
+                missing[table] = f"{', '.join(lacking)} never imported"
+        return Plan(tables, self._forget, missing)
+
+    def _needs_relations(self, table: str) -> set[str]:
+        """Relations are made anew when endpoints may have changed."""
+        return self._looked_for & {ENDPOINTS, SITES} if table == "panda_ddm_relation" else set()
+
+    def _table(self, table: str, sites: frozenset[str]) -> Planned:
+        documents = self._documents
+        if table == "site":
+            return Planned(site_table(documents[SITES]))
+        if table == "panda_site":
+            return Planned(panda_site_table(documents[SITES]))
+        if table == "ddm_endpoint":
+            found = endpoint_table(*(documents[name] for name in _NEEDED["ddm_endpoint"]))
+            self._site_of = {key[0]: values[0] for key, values in found.rows.items()} | {
+                name: self._site_of[name] for (name,) in found.kept if name in self._site_of
+            }
+            return Planned(found)
+        if table == "schedconfig_json":
+            queues = queue_table(documents[QUEUES])
+            self._kept_queues = [key[0] for key in queues.kept]
+            return _touched(queues, removes=False)
+        if table == "panda_ddm_relation":
+            return Planned(relation_table(documents[QUEUES], self._site_of))
+        if table == "sw_tags":
+            return _touched(tag_table(documents[TAGS]), removes=True)
+        found = closeness_table(documents[CLOSENESS], sites)
+        self._links = list(found.rows)
+        return Planned(found, removes=False)
+
+    def _forget(self, connection: sa.Connection, writes: bool) -> Iterator[TableChanges]:
+        """Remove queues and values of the network that were not listed for too long."""
+        if not writes:
+            return
+        names, before = self._context.database.names, self._context.now - FORGOTTEN_AFTER
+        if QUEUES in self._looked_for and QUEUES in self._documents:
+            kept = self._kept_queues
+            gone = table_writing.remove_older(connection, names, "schedconfig_json", "last_update", before, kept)
+            yield TableChanges("schedconfig_json", tuple(RowChange((name,), "gone", {}) for name in gone), 0)
+        if CLOSENESS in self._looked_for:
+            table_writing.touch_links(connection, names, CLOSENESS_KEY, self._links, self._context.now)
+            gone = table_writing.remove_older(connection, names, "network_matrix_kv", "ts", before)
+            yield TableChanges("network_matrix_kv", tuple(RowChange((name,), "gone", {}) for name in gone), 0)
+
+
+def _touched(table: MappedTable, *, removes: bool) -> Planned:
+    return Planned(table, removes, touched=[key[0] for key in table.rows])

@@ -1,0 +1,245 @@
+"""Writing what a feed brings: all tables in one transaction under the lease, with what changed, or nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+
+from agents.feeds.obtaining import Obtained
+from agents.service import fault_points
+from agents.service.base import CycleContext, CycleReport
+from broker.domain.work import DroppedRow
+from broker.errors import Refused
+from broker.feeds.changes import TableChanges, compare
+from broker.feeds.documents import DocumentRefused
+from broker.feeds.rows import MappedTable, check_dropped_rows, reasons
+from broker.store.feeds import feed_documents, feed_runs, table_writing
+from broker.store.feeds.feed_runs import FeedRun
+from broker.store.schema import migrate
+from broker.store.service import leases
+
+_log = logging.getLogger(__name__)
+_FEWEST_GUARDED = 10
+"""A table with fewer rows than this may lose any number of them."""
+
+
+class FeedAlarm(Refused):
+    """Something of a feed was refused; what is on record of it stays."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A table to be written.
+
+    Attributes:
+        table: the rows it is to have.
+        removes: whether rows that the document does not give go.
+        touched: keys of the rows that get the time of the cycle in ``last_update``.
+        firsts: first key columns of the rows that are looked at; None for all rows.
+    """
+
+    table: MappedTable
+    removes: bool = True
+    touched: Sequence[str] | None = None
+    firsts: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a feed wants to write.
+
+    Attributes:
+        tables: in the order of writing.
+        afterwards: what follows, such as the removal of what is too old; told whether it may write, it gives changes.
+        not_written: tables that cannot be made, and why.
+        dropped_rows: what was left out beside that of the tables.
+    """
+
+    tables: Sequence[Planned]
+    afterwards: Callable[[sa.Connection, bool], Iterable[TableChanges]] = lambda connection, writes: ()
+    not_written: Mapping[str, str] = field(default_factory=dict)
+    dropped_rows: Sequence[DroppedRow] = ()
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much may be gone or unusable.
+
+    Attributes:
+        max_shrink: share of the rows of a table that one run may remove.
+        max_left_out: share of the records of a document that may be unusable.
+    """
+
+    max_shrink: float
+    max_left_out: float
+
+
+def require_standalone(context: CycleContext, feed: str) -> None:
+    """Refuse to write PanDA's own tables.
+
+    Raises:
+        Refused: the tables belong to a PanDA installation, which has feeds of its own.
+    """
+    if migrate.check(context.database) != migrate.STANDALONE:
+        raise Refused(
+            f"the feed {feed} would write PanDA's own tables",
+            repr(context.database),
+            "alongside PanDA its configurator fills them; only replicas and quotas are fed here",
+        )
+
+
+def run_import(
+    context: CycleContext,
+    feed: str,
+    obtained: Mapping[str, Obtained],
+    plan: Callable[[sa.Connection], Plan],
+    limits: Limits,
+) -> CycleReport:
+    """Write what ``plan`` makes of the documents, and keep what changed.
+
+    Raises:
+        FeedAlarm: a document was refused, or so was everything; what could be used was written.
+    """
+    refused = [one.refused for one in obtained.values() if one.refused is not None]
+    done = _Import(context, feed, obtained)
+    try:
+        with done.transaction() as connection:
+            fault_points.reach("before_write")
+            changes = done.write(connection, plan(connection), limits)
+            run = done.run("partial" if refused else "done", changes)
+            done.close(connection, run, changes)
+    except DocumentRefused as fault:
+        refused.append(fault)
+        run = done.refused(fault)
+    done.emit(run)
+    if refused:
+        _log.error("ALARM: feed %s", feed, extra={"fields": {"refused": [str(one) for one in refused]}})
+        first = refused[0]
+        more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+        raise FeedAlarm(f"ALARM: feed {feed}: {first.code}: {first.what}{more}", first.where, first.remedy)
+    return CycleReport(_counts(run), notes=done.notes)
+
+
+class _Import:
+    """One import: its transaction, and what is told of it."""
+
+    def __init__(self, context: CycleContext, feed: str, obtained: Mapping[str, Obtained]) -> None:
+        self._context, self._feed, self._obtained = context, feed, obtained
+        self._left_out: dict[str, dict[str, int]] = {}
+        self._not_written: Mapping[str, str] = {}
+
+    @property
+    def writes(self) -> bool:
+        return self._context.lease is not None and self._context.request.writes
+
+    def transaction(self) -> AbstractContextManager[sa.Connection]:
+        database = self._context.database
+        return database.begin() if self.writes else database.read_snapshot()
+
+    def write(self, connection: sa.Connection, plan: Plan, limits: Limits) -> list[TableChanges]:
+        if self.writes and self._context.lease is not None:
+            leases.fence(connection, self._context.lease)
+        self._not_written = plan.not_written
+        self._note_dropped_rows(plan, limits)
+        names = self._context.database.names
+        found: list[TableChanges] = []
+        for one in plan.tables:
+            before = table_writing.read_rows(connection, names, one.table, one.firsts)
+            changes = compare(before, one.table, removes=one.removes)
+            _guard(changes, len(before), limits.max_shrink)
+            if self.writes:
+                table_writing.write_changes(connection, names, one.table, changes)
+                if one.touched is not None:
+                    table_writing.touch(connection, names, one.table.table, one.touched, self._context.now)
+            found.append(changes)
+            self._context.check()
+        return found + list(plan.afterwards(connection, self.writes))
+
+    def close(self, connection: sa.Connection, run: FeedRun, changes: Sequence[TableChanges]) -> None:
+        if not self.writes or self._context.lease is None:
+            return
+        for one in self._obtained.values():
+            if one.good is not None:
+                feed_documents.keep_document(connection, self._feed, one.good, self._context.now)
+        feed_runs.write_run(connection, run, changes)
+        fault_points.reach("after_write_before_commit")
+        leases.fence(connection, self._context.lease, closing=True)
+
+    def refused(self, fault: DocumentRefused) -> FeedRun:
+        """Note that everything was refused."""
+        about = {"document": fault.where, "outcome": "refused", "code": fault.code, "detail": fault.what}
+        run = self.run("refused", [], about)
+        if self.writes and self._context.lease is not None:
+            with self._context.database.begin() as connection:
+                leases.fence(connection, self._context.lease)
+                feed_runs.write_run(connection, run)
+                leases.fence(connection, self._context.lease, closing=True)
+        return run
+
+    def run(self, outcome: str, changes: Sequence[TableChanges], *more: Mapping[str, Any]) -> FeedRun:
+        documents = [*(one.output() for one in self._obtained.values()), *more]
+        counted: dict[str, dict[str, Any]] = {}
+        for one in changes:
+            counted[one.table] = _sum(counted.get(one.table), one.counts())
+        by_hand = self._context.request.by_hand
+        return FeedRun(self._feed, by_hand, self._context.now, outcome, documents, counted, self._left_out)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks for operators: what was left out, and tables that could not be made."""
+        left = (
+            f"left out {n} x {code} of {name}" for name, codes in self._left_out.items() for code, n in codes.items()
+        )
+        return (*left, *(f"{table} was not written: {why}" for table, why in self._not_written.items()))
+
+    def emit(self, run: FeedRun) -> None:
+        emit = self._context.request.emit
+        if emit is None:
+            return
+        for document in run.documents:
+            if document["outcome"] != "kept":
+                emit({"feed": self._feed, **document})
+        for table, numbers in run.changes.items():
+            emit({"feed": self._feed, "table": table, "dry_run": not self.writes, **numbers})
+
+    def _note_dropped_rows(self, plan: Plan, limits: Limits) -> None:
+        listed = [*plan.dropped_rows, *(one for table in plan.tables for one in table.table.dropped_rows)]
+        found = {(one.source, one.identifier, one.code): one for one in listed}
+        for name in sorted({one.source for one in found.values()}):
+            of_document = [one for one in found.values() if one.source == name]
+            self._left_out[name] = reasons(of_document)
+            about = self._obtained.get(name)
+            if about is not None and about.good is not None:
+                check_dropped_rows(name, of_document, about.good.records, limits.max_left_out)
+
+
+def _guard(changes: TableChanges, before: int, max_shrink: float) -> None:
+    gone = len(changes.keys("gone"))
+    if before >= _FEWEST_GUARDED and gone > max_shrink * before:
+        raise DocumentRefused(
+            "shrunk",
+            f"{gone} of {before} rows would go, more than {max_shrink:.0%}",
+            changes.table,
+            "see the documents; if they are right, import them once with --allow-shrink",
+        )
+
+
+def _sum(one: dict[str, Any] | None, other: dict[str, Any]) -> dict[str, Any]:
+    if one is None:
+        return other
+    fields = {
+        name: one["fields"].get(name, 0) + other["fields"].get(name, 0) for name in one["fields"] | other["fields"]
+    }
+    return {key: one[key] + other[key] for key in other if key != "fields"} | {"fields": fields}
+
+
+def _counts(run: FeedRun) -> dict[str, int]:
+    kinds = ("added", "changed", "gone", "unchanged")
+    counts = {kind: sum(int(numbers[kind]) for numbers in run.changes.values()) for kind in kinds}
+    dropped_rows = sum(number for codes in run.dropped_rows.values() for number in codes.values())
+    return counts | {"left_out": dropped_rows, "documents": len(run.documents)}

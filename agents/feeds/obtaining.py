@@ -1,0 +1,122 @@
+"""Getting the documents of a feed: the new version of each that is good, else the last good one and why."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from agents.feeds.options import FeedOptions, surroundings_of
+from agents.service.base import CycleContext
+from broker.feeds.documents import Document, DocumentRefused, parse
+from broker.feeds.fetching.terms import Fetched, NotFetched, Validators
+from broker.feeds.fetching.web import fetch, shown
+from broker.feeds.rows import check_shrunk
+from broker.store.feeds.feed_documents import KeptDocument, kept_documents
+
+_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Obtained:
+    """What became of one document.
+
+    Attributes:
+        name: of the document.
+        source: where it was looked for.
+        document: the version to work with: the new one, or the last good one; None when there is neither.
+        good: the new good version, to be kept; None when it was refused, or was not looked for.
+        refused: why there is no new version.
+        unchanged: the server says that it is the one that is on record.
+        tries: how many it took.
+    """
+
+    name: str
+    source: str = ""
+    document: Document | None = None
+    good: KeptDocument | None = None
+    refused: DocumentRefused | None = None
+    unchanged: bool = False
+    tries: int = 0
+
+    def output(self) -> dict[str, Any]:
+        """As an object for logs and programs."""
+        code = "" if self.refused is None else self.refused.code
+        outcome = "refused" if code else "unchanged" if self.unchanged else "good" if self.good else "kept"
+        return {
+            "document": self.name,
+            "source": self.source,
+            "outcome": outcome,
+            "code": code,
+            "detail": "" if self.refused is None else self.refused.what,
+            "records": None if self.good is None else self.good.records,
+            "tries": self.tries,
+        }
+
+
+def obtain(
+    context: CycleContext,
+    feed: str,
+    wanted: Mapping[str, str],
+    options: FeedOptions,
+    check: Callable[[Document], int],
+    *,
+    allow_shrink: bool = False,
+) -> dict[str, Obtained]:
+    """The documents of a feed by name: those ``wanted``, and the last good versions of others.
+
+    Args:
+        context: of the cycle.
+        feed: its name.
+        wanted: address by name.
+        options: limits and credentials.
+        check: the number of records of a document; it raises :class:`DocumentRefused` when its shape is not right.
+        allow_shrink: accept documents that are much smaller than the last good ones.
+    """
+    with context.database.read_snapshot() as connection:
+        kept = kept_documents(connection, feed)
+    work = _Work(context, options, check, 1.0 if allow_shrink else options.max_shrink)
+    with ThreadPoolExecutor(min(_AT_ONCE, max(1, len(wanted)))) as pool:
+        found = pool.map(lambda name: work.one(name, wanted[name], kept.get(name)), wanted)
+    others = {name: Obtained(name, one.source, _last_good(one)) for name, one in kept.items() if name not in wanted}
+    return others | {one.name: one for one in found}
+
+
+class _Work:
+    """Gets one document after the other on the terms of a cycle."""
+
+    def __init__(
+        self, context: CycleContext, options: FeedOptions, check: Callable[[Document], int], max_shrink: float
+    ) -> None:
+        self._terms, self._check, self._max_shrink = options.terms(), check, max_shrink
+        self._surroundings = surroundings_of(context, random.Random(context.seed).random())  # noqa: S311 - no secret
+
+    def one(self, name: str, address: str, kept: KeptDocument | None) -> Obtained:
+        source = shown(address)
+        try:
+            fetched = self._fetched(address, source, kept)
+            if fetched.data is None and kept is not None and kept.body is not None:
+                return Obtained(name, source, _last_good(kept), kept, None, True, fetched.tries)
+            document = parse(fetched.data or b"", name, self._terms.max_bytes)
+            records = self._check(document)
+            check_shrunk(name, records, None if kept is None else kept.records, self._max_shrink)
+        except DocumentRefused as refused:
+            last = None if kept is None else _last_good(kept)
+            return Obtained(name, source, last, refused=refused)
+        good = KeptDocument(name, source, records, fetched.validators, fetched.data)
+        unchanged = kept is not None and kept.body == fetched.data
+        return Obtained(name, source, document, good, None, unchanged, fetched.tries)
+
+    def _fetched(self, address: str, source: str, kept: KeptDocument | None) -> Fetched:
+        same = kept is not None and kept.body is not None and kept.source == source
+        known = kept.validators if kept is not None and same else Validators()
+        fetched = fetch(address, self._terms, self._surroundings, known)
+        if fetched.data is None and not same:
+            raise NotFetched("status", "the server says that nothing has changed, but nothing is on record", source)
+        return fetched
+
+
+def _last_good(kept: KeptDocument) -> Document | None:
+    return None if kept.body is None else parse(kept.body, kept.name)

@@ -1,0 +1,129 @@
+"""Replicas by hand: answers of Rucio from a file, put into the replica catalogue as the agent would."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from agents.feeds.importing import Limits, Plan, run_import
+from agents.feeds.obtaining import obtain
+from agents.feeds.options import FeedOptions
+from agents.service.base import Agent, CycleContext, CycleReport
+from broker.domain.work import DroppedRow
+from broker.feeds.changes import RowChange, TableChanges
+from broker.feeds.documents import Document, DocumentRefused
+from broker.feeds.rucio import schedule
+from broker.feeds.rucio.answers import Answer, RawAnswer, read_answer
+from broker.feeds.rucio.asking import digest_of
+from broker.store.feeds import feed_documents, replica_requests
+
+DATASETS = "datasets"
+
+
+class ReplicaFileOptions(FeedOptions):
+    """Options of the import: the ``address`` or path of the file."""
+
+    address: str = ""
+    max_shrink: float = 1.0
+
+
+class ReplicaImport(Agent[ReplicaFileOptions]):
+    """Writes what a file says of datasets; what is on record of others stays."""
+
+    name = "rucio_replicas"
+    title = "replicas, from a file"
+    options_type = ReplicaFileOptions
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Read, check and write the answers once.
+
+        Raises:
+            FeedAlarm: the file was refused.
+        """
+        obtained = obtain(
+            context, self.name, {DATASETS: self.options.address}, self.options, records_of, allow_shrink=True
+        )
+        found = {DATASETS: obtained[DATASETS]}
+        one = found[DATASETS]
+        document = one.document if one.good is not None else None
+        bad_ones: list[DroppedRow] = []
+        answers = [] if document is None else [_answer(raw, bad_ones) for raw in raw_answers(document)]
+
+        def write(connection: sa.Connection, writes: bool) -> tuple[TableChanges, ...]:
+            if writes and answers:
+                feed_documents.note_checked(connection, self.name, "replicas", one.source, context.now)
+            return (_write_answers(connection, answers, context.now, writes=writes),)
+
+        limits = Limits(1.0, self.options.max_left_out)
+        return run_import(context, self.name, found, lambda _: Plan((), write, {}, bad_ones), limits)
+
+
+def _write_answers(
+    connection: sa.Connection, answers: list[tuple[Answer, str]], now: datetime, *, writes: bool
+) -> TableChanges:
+    """Put answers, each with the digest of its replicas, into the catalogue; what changes by it."""
+    known = replica_requests.requests_of(connection, (answer.did for answer, _ in answers))
+    changed: list[RowChange] = []
+    for answer, replicas in answers:
+        before = known[answer.did].asked if answer.did in known else None
+        digest = answer.digest()
+        is_new = before is None or before.digest != digest
+        if is_new:
+            changed.append(RowChange(answer.did, "added" if before is None else "changed", {}))
+        if writes:
+            asked = schedule.after_answer(answer.did, before, digest, now, schedule.Pace())
+            replica_requests.write_answer(connection, answer, asked, replicas, now, changed=is_new)
+    return TableChanges("dataset_replicas", tuple(changed), len(answers) - len(changed))
+
+
+def records_of(document: Document) -> int:
+    """How many datasets the file is about.
+
+    Raises:
+        DocumentRefused: it has not the shape that it must have.
+    """
+    return len(raw_answers(document))
+
+
+def raw_answers(document: Document) -> list[RawAnswer]:
+    """The answers in the file.
+
+    Raises:
+        DocumentRefused: it has not the shape that it must have.
+    """
+    listed = document.records().get(DATASETS)
+    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+        raise DocumentRefused("wrong_type", f"no list under {DATASETS}", document.name)
+    return [_raw(one, document) for one in listed]
+
+
+def _raw(record: dict[str, Any], document: Document) -> RawAnswer:
+    scope, name = record.get("scope"), record.get("name")
+    if not (isinstance(scope, str) and scope and isinstance(name, str) and name) or document.fault_of(record):
+        raise DocumentRefused("wrong_type", f"a dataset without scope and name: {str(name)[:80]}", document.name)
+    metadata = record.get("metadata")
+    rows: dict[str, tuple[Mapping[str, Any], ...]] = {}
+    for key in ("replicas", "contents", "virtual", "files"):
+        value = record.get(key) or []
+        if not isinstance(value, list) or not all(isinstance(row, dict) for row in value):
+            raise DocumentRefused("wrong_type", f"{name[:80]}: {key} is no list of objects", document.name)
+        rows[key] = tuple(value)
+    rules = record.get("rules")
+    return RawAnswer(
+        (scope, name),
+        metadata if isinstance(metadata, dict) else None,
+        rows["replicas"],
+        rows["contents"],
+        rows["virtual"],
+        rows["files"] if "files" in record else None,
+        tuple(str(rule) for rule in rules) if isinstance(rules, list) else None,
+    )
+
+
+def _answer(raw: RawAnswer, bad_ones: list[DroppedRow]) -> tuple[Answer, str]:
+    answer = read_answer(raw, {})
+    bad_ones += [DroppedRow(DATASETS, one.identifier, one.code, one.detail) for one in answer.dropped_rows]
+    return answer, digest_of(list(raw.replicas))

@@ -1,0 +1,145 @@
+"""What all feeds from Rucio have: options, a connection that keeps to a pace, and questions asked side by side."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from pydantic import Field
+
+from agents.service.base import AgentOptions, CycleContext
+from broker.feeds.rucio.client import Rucio, RucioClient, RucioUnavailable
+
+QuestionT = TypeVar("QuestionT")
+AnswerT = TypeVar("AnswerT")
+Connect = Callable[["RucioOptions"], Rucio]
+
+USE_OF_BUDGET = 0.7
+"""Part of the cycle's time after which nothing more is asked."""
+FAILURES_IN_A_ROW = 10
+"""So many questions without an answer end the asking of a cycle: the server is not there."""
+
+
+class RucioOptions(AgentOptions):
+    """How Rucio is asked.
+
+    Attributes:
+        rucio_config: ``rucio.cfg`` with the server and the credentials; else where Rucio's client looks for it.
+        time_limit_s: of the wait for an answer.
+        requests_in_flight: questions that wait for an answer at the same time.
+        requests_per_s: questions asked.
+    """
+
+    rucio_config: Path | None = None
+    time_limit_s: float = Field(default=30.0, gt=0, le=600)
+    requests_in_flight: int = Field(default=8, ge=1, le=100)
+    requests_per_s: float = Field(default=20.0, gt=0, le=10_000)
+
+
+def connect(options: RucioOptions) -> Rucio:
+    """Rucio as ``rucio.cfg`` names it.
+
+    Raises:
+        BrokerError: the package ``rucio-clients`` is not installed.
+    """
+    if options.rucio_config is not None:
+        os.environ["RUCIO_CONFIG"] = str(options.rucio_config)
+    return RucioClient(options.time_limit_s)
+
+
+class Pace:
+    """Lets so many questions through in a second, whoever asks."""
+
+    def __init__(self, context: CycleContext, per_s: float) -> None:
+        """Nothing has been asked yet."""
+        self._context, self._step_s = context, 1.0 / per_s
+        self._next = context.monotonic()
+        self._lock = threading.Lock()
+        self.asked = 0
+
+    def wait(self) -> None:
+        """Wait for the next place; a service that is ending does not wait."""
+        with self._lock:
+            now = self._context.monotonic()
+            start = max(now, self._next)
+            self._next = start + self._step_s
+            self.asked += 1
+        if start > now:
+            self._context.ending.wait(start - now)
+
+
+class _Paced:
+    """Passes every question on when its place has come."""
+
+    def __init__(self, rucio: Rucio, pace: Pace) -> None:
+        self._rucio, self._pace = rucio, pace
+
+    def __getattr__(self, name: str) -> Any:
+        question = getattr(self._rucio, name)
+
+        def ask_in_turn(*arguments: Any, **options: Any) -> Any:
+            self._pace.wait()
+            return question(*arguments, **options)
+
+        return ask_in_turn
+
+
+def paced(rucio: Rucio, pace: Pace) -> Rucio:
+    """The same Rucio, asked no faster than ``pace`` allows."""
+    return cast("Rucio", _Paced(rucio, pace))
+
+
+def ask_side_by_side(
+    context: CycleContext,
+    questions: Iterable[QuestionT],
+    ask: Callable[[QuestionT], AnswerT],
+    in_flight: int,
+) -> Iterator[tuple[QuestionT, AnswerT | RucioUnavailable]]:
+    """Each question with its answer, or with why there is none, as they come.
+
+    Nothing more is asked when the time of the cycle is nearly used up, the service is ending, or the server is gone;
+    an answer that is still missing at the end of the time is not waited for.
+    """
+    remaining = iter(questions)
+    pool = ThreadPoolExecutor(in_flight, thread_name_prefix="rucio")
+    waiting: dict[Future[AnswerT], QuestionT] = {}
+    failures = 0
+    try:
+        while True:
+            going_on = failures < FAILURES_IN_A_ROW and not _used_up(context)
+            while going_on and len(waiting) < in_flight:
+                question = next(remaining, None)
+                if question is None:
+                    break
+                waiting[pool.submit(ask, question)] = question
+            if not waiting:
+                return
+            done, _ = wait(waiting, timeout=max(0.0, _left_s(context)), return_when=FIRST_COMPLETED)
+            if not done:
+                return
+            for future in done:
+                question, answer = waiting.pop(future), _result(future)
+                failures = failures + 1 if isinstance(answer, RucioUnavailable) else 0
+                yield question, answer
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _result(future: Future[AnswerT]) -> AnswerT | RucioUnavailable:
+    try:
+        return future.result()
+    except RucioUnavailable as error:
+        return error
+
+
+def _used_up(context: CycleContext) -> bool:
+    return context.ending.is_set() or context.monotonic() - context.started > USE_OF_BUDGET * context.budget_s
+
+
+def _left_s(context: CycleContext) -> float:
+    """Seconds until no answer is waited for any more."""
+    return (1.0 + USE_OF_BUDGET) / 2 * context.budget_s - (context.monotonic() - context.started)

@@ -1,0 +1,122 @@
+"""The agent that feeds usage and limits of accounts that want to run analysis, from Rucio or from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from agents.feeds.importing import FeedAlarm, Limits, Plan, Planned, run_import
+from agents.feeds.obtaining import Obtained, obtain
+from agents.feeds.options import FeedOptions
+from agents.feeds.rucio_connection import Connect, Pace, RucioOptions, ask_side_by_side, connect, paced
+from agents.service.base import Agent, CycleContext, CycleReport
+from agents.service.process import ProcessSettings
+from broker.feeds.documents import Document, DocumentRefused
+from broker.feeds.fetching.terms import Validators
+from broker.feeds.rucio.client import NotAtRucio, RucioUnavailable
+from broker.feeds.rucio.quotas import GLOBAL, LOCAL, Usage, quota_table
+from broker.store.connection.tables import TableCatalogue
+from broker.store.feeds.feed_documents import KeptDocument
+from broker.store.feeds.quota_accounts import accounts
+from broker.store.snapshots.analysis_source_reads import QUOTA_REFRESH
+
+QUOTAS = "quotas"
+_NOTE = sa.text("""
+    INSERT INTO broker.summary_refreshes (summary, refreshed_for) VALUES (:summary, :now)
+    ON CONFLICT (summary) DO UPDATE SET refreshed_for = excluded.refreshed_for""")
+
+
+class QuotaOptions(FeedOptions, RucioOptions):
+    """Options of the agent.
+
+    Attributes:
+        address: path of a file with the answers; without it Rucio is asked for each account.
+        accounts: to ask for beside those of users and groups with analysis tasks.
+    """
+
+    address: str | None = None
+    accounts: tuple[str, ...] = ()
+    max_shrink: float = 1.0
+
+
+class RucioQuotaAgent(Agent[QuotaOptions]):
+    """Writes the usage of accounts; what is on record of other accounts stays."""
+
+    name = "rucio_quota"
+    title = "quotas of users and groups, from Rucio"
+    options_type = QuotaOptions
+
+    def __init__(self, options: QuotaOptions, process: ProcessSettings, connect: Connect = connect) -> None:
+        """``connect``: makes the connection to Rucio."""
+        super().__init__(options, process)
+        self._connect = connect
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Ask for each account and write what it has used and may use.
+
+        Raises:
+            FeedAlarm: Rucio gave no answer, or the file was refused.
+        """
+        obtained = self._asked(context) if self.options.address is None else self._file(context, self.options.address)
+        one = obtained[QUOTAS]
+        content = one.document.content if one.document is not None and one.good is not None else {}
+
+        def plan(connection: sa.Connection) -> Plan:
+            usages: dict[str, Usage] = {kind: content.get(kind, {}) for kind in (LOCAL, GLOBAL) if kind in content}
+            tables = [
+                Planned(quota_table(kind, usage), firsts=sorted(usage)) for kind, usage in usages.items() if usage
+            ]
+            return Plan(tables, note)
+
+        def note(connection: sa.Connection, writes: bool) -> tuple[()]:
+            if writes and one.good is not None:
+                connection.execute(_NOTE, {"summary": QUOTA_REFRESH, "now": context.now})
+            return ()
+
+        # an account may give back whatever it used
+        return run_import(context, self.name, obtained, plan, Limits(1.0, self.options.max_left_out))
+
+    def _file(self, context: CycleContext, address: str) -> Mapping[str, Obtained]:
+        return obtain(context, self.name, {QUOTAS: address}, self.options, _accounts_in, allow_shrink=True)
+
+    def _asked(self, context: CycleContext) -> Mapping[str, Obtained]:
+        with context.database.read_snapshot() as connection:
+            found = accounts(connection, TableCatalogue.read(connection, context.database.names))
+        rucio = paced(self._connect(self.options), Pace(context, self.options.requests_per_s))
+        usage: dict[str, dict[str, Any]] = {LOCAL: {}, GLOBAL: {}}
+        failure: RucioUnavailable | None = None
+
+        def of_account(account: str) -> tuple[list[Any], list[Any]]:
+            try:
+                return list(rucio.local_usage(account)), list(rucio.global_usage(account))
+            except NotAtRucio:
+                return [], []
+
+        wanted = dict.fromkeys((*self.options.accounts, *found))
+        for account, answer in ask_side_by_side(context, wanted, of_account, self.options.requests_in_flight):
+            if isinstance(answer, RucioUnavailable):
+                failure = answer
+            else:
+                usage[LOCAL][account], usage[GLOBAL][account] = answer
+        if failure is not None:
+            missing = len(wanted) - len(usage[LOCAL])
+            if not usage[LOCAL]:
+                raise FeedAlarm(f"ALARM: feed {self.name}: unreachable: {failure.what}", failure.where, failure.remedy)
+            refused = DocumentRefused("unreachable", f"no answer for {missing} accounts: {failure.what}", "Rucio")
+        else:
+            refused = None
+        good = KeptDocument(QUOTAS, "rucio", len(usage[LOCAL]), Validators(), None)
+        return {QUOTAS: Obtained(QUOTAS, "rucio", Document(usage, QUOTAS, suspicious=True), good, refused)}
+
+
+def _accounts_in(document: Document) -> int:
+    records = document.records()
+    for kind, usage in records.items():
+        if kind not in (LOCAL, GLOBAL) or not isinstance(usage, dict):
+            raise DocumentRefused("wrong_type", f"an object by account under {LOCAL} or {GLOBAL}", document.name)
+        for account, rows in usage.items():
+            if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+                raise DocumentRefused("wrong_type", f"no list of usages: {account[:80]}", document.name)
+    return sum(len(usage) for usage in records.values())

@@ -1,0 +1,1 @@
+"""The agents that end jobs: timeouts and rebrokerages."""

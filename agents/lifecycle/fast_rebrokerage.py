@@ -1,0 +1,199 @@
+"""The agent that takes waiting jobs back from queues that have far more of them than they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from pydantic import Field
+
+from agents.lifecycle import job_actions as job_moving
+from agents.lifecycle.job_actions import Moved
+from agents.lifecycle.rebrokerage import Findings, RebrokerageAgent
+from agents.service.base import CycleContext
+from agents.service.brake import BrakedOptions
+from broker.gdpconfig.tuning import Tuning
+from broker.lifecycle.codes import FAST_REBROKERAGE
+from broker.lifecycle.fast_rebrokerage import (
+    RULE,
+    SLOTS,
+    UNKNOWN_QUEUE,
+    FastLimits,
+    FastVerdict,
+    ShareLoad,
+    check_shares,
+)
+from broker.lifecycle.waiting_jobs import WaitingJob
+from broker.store.connection.tables import TableCatalogue
+from broker.store.lifecycle import rebrokerage_reads
+from broker.store.lifecycle.actions import JobAction
+
+RATIO = "FAST_REBRO_THRESHOLD_NQNR_RATIO"
+FRACTION = "FAST_REBRO_THRESHOLD_NQUEUE_FRAC"
+THRESHOLD = "FAST_REBRO_THRESHOLD_NQUEUE"
+MAX_MOVES = "FAST_REBRO_MAX_MOVES"
+
+
+@dataclass(frozen=True)
+class _Picks:
+    """A share at a queue, the jobs picked there in order, and those left out because they were moved too often."""
+
+    verdict: FastVerdict
+    jobs: tuple[WaitingJob, ...] = ()
+    moved_often: int = 0
+
+
+@dataclass(frozen=True)
+class _Found(Findings):
+    """What was picked at each queue, of each share, and the tuning it was picked by."""
+
+    picks: list[_Picks]
+    tuning: Tuning
+
+    def moves(self) -> list[JobAction]:
+        """The jobs of the shares that have a threshold of their own."""
+        return [_move(job, one.verdict) for one in self.picks if one.verdict.triggers for job in one.jobs]
+
+    def output(self, moved: Moved, *, writes: bool) -> Iterator[dict[str, Any]]:
+        """One object a queue and share."""
+        return (_message(one, self.tuning, moved, writes=writes) for one in self.picks)
+
+    def counts(self, moves: Sequence[JobAction], moved: Moved) -> Mapping[str, int]:
+        """Queues, shares at queues, and jobs."""
+        overloaded = [one for one in self.picks if one.verdict.excess > 0]
+        return {
+            "queues": len({one.verdict.load.queue for one in self.picks}),
+            "shares_at_queues": len(self.picks),
+            "overloaded": len(overloaded),
+            "only_reported": sum(not one.verdict.triggers for one in overloaded),
+            "moved_often": sum(one.moved_often for one in overloaded),
+            "picked": len(moves),
+            "moved": len(moved.acted),
+            "skipped": len(moved.skipped),
+        }
+
+
+class FastRebrokerageOptions(BrakedOptions):
+    """Options of the agent.
+
+    Attributes:
+        settle_s: a share of which jobs were taken back is left alone for so long, until they wait somewhere again.
+    """
+
+    settle_s: float = Field(default=1800.0, ge=0, le=86_400)
+
+
+class FastRebrokerageAgent(RebrokerageAgent[FastRebrokerageOptions]):
+    """Closes the excess of waiting jobs of a share at a queue, so that their input is brokered again."""
+
+    name = "fast_rebrokerage"
+    title = "fast rebrokerage: waiting jobs are taken back from queues that have far more of them than they run"
+    options_type = FastRebrokerageOptions
+
+    def look(self, connection: sa.Connection, context: CycleContext, tuning: Tuning) -> _Found:
+        """Look at every queue and share once; the excess goes where the share has a threshold."""
+        catalogue, inputs = self.inputs_of(connection, context, tuning)
+        queues = {name: queue for name, queue in inputs.timeout_context.queues.items() if queue.known}
+        loads = rebrokerage_reads.read_loads(connection, catalogue, self.process.job_statistics)
+        unknown = {load.queue for load in loads} - set(queues)
+        exempt = dict.fromkeys(unknown, UNKNOWN_QUEUE)
+        exempt |= {name: queue.exceptions[0] for name, queue in queues.items() if queue.exceptions}
+        exempt |= dict.fromkeys(rebrokerage_reads.read_slots(connection, catalogue, context.now), SLOTS)
+        context.check()
+        settling = rebrokerage_reads.settling_shares(connection, context.now, self.options.settle_s)
+        verdicts = check_shares(loads, limits_of(tuning, loads), exempt, settling)
+        picks = self._pick(connection, catalogue, context, verdicts, int(tuning.number(MAX_MOVES)))
+        notes = inputs.notes_on(("queues",))
+        if unknown:
+            notes.append(f"jobs at {len(unknown)} queues that are not on record were left alone, but counted")
+        return _Found(notes, catalogue, picks, tuning)
+
+    def _pick(
+        self,
+        connection: sa.Connection,
+        catalogue: TableCatalogue,
+        context: CycleContext,
+        verdicts: Sequence[FastVerdict],
+        most_moves: int,
+    ) -> list[_Picks]:
+        """The jobs that go from each overloaded queue: those that lose least.
+
+        Where nothing will be moved they are looked for only when somebody is told of them.
+        """
+        output = context.request.emit is not None
+        overloaded = [
+            (one.load.queue, one.load.gshare) for one in verdicts if one.excess > 0 and (one.triggers or output)
+        ]
+        jobs = rebrokerage_reads.read_waiting_of_shares(connection, catalogue, overloaded) if overloaded else []
+        if context.request.task_ids is not None:
+            jobs = [job for job in jobs if job.jeditaskid in context.request.task_ids]
+        context.check()
+        often = rebrokerage_reads.moved_often(connection, catalogue, [j.pandaid for j in jobs], most_moves, context.now)
+        at: dict[tuple[str, str | None], list[WaitingJob]] = {}
+        for job in jobs:
+            at.setdefault((job.queue, job.gshare), []).append(job)
+        picks = []
+        for verdict in verdicts:
+            here = at.get((verdict.load.queue, verdict.load.gshare), []) if verdict.excess > 0 else []
+            free = {job.pandaid: job for job in here if job.pandaid not in often}
+            order = job_moving.least_loss_first(connection, list(free.values()), context.now) if free else []
+            chosen = tuple(free[pandaid] for pandaid in order[: verdict.excess])
+            picks.append(_Picks(verdict, chosen, len(here) - len(free)))
+        return picks
+
+
+def limits_of(tuning: Tuning, loads: Sequence[ShareLoad]) -> FastLimits:
+    """The limits in force for the shares of ``loads``; a share has a threshold only if a row sets it."""
+    thresholds: dict[str | None, float] = {}
+    for share in {load.gshare for load in loads if load.gshare is not None}:
+        source = tuning.source_of(THRESHOLD, share)
+        if source.origin == "config" and isinstance(source.value, int | float):
+            thresholds[share] = source.value
+    return FastLimits(tuning.number(RATIO), tuning.number(FRACTION), thresholds)
+
+
+def _move(job: WaitingJob, verdict: FastVerdict) -> JobAction:
+    detail = {
+        "gshare": verdict.load.gshare,
+        "nqueue": verdict.load.nqueue,
+        "nrunning": verdict.load.nrunning,
+        "nqueue_total": verdict.nqueue_total,
+        "threshold": verdict.threshold,
+        "excess": verdict.excess,
+    }
+    return JobAction(
+        job.pandaid, job.table, job.jobstatus, job.modificationtime, job.queue, job.jeditaskid, RULE,
+        "reassigned", FAST_REBROKERAGE, detail=detail,
+    )  # fmt: skip
+
+
+def _message(one: _Picks, tuning: Tuning, moved: Moved, *, writes: bool) -> dict[str, object]:
+    verdict, load = one.verdict, one.verdict.load
+    picked = [job.pandaid for job in one.jobs]
+    acted, skipped = moved.counts_of(picked)
+    return {
+        "queue": load.queue,
+        "gshare": load.gshare,
+        "nqueue": load.nqueue,
+        "nrunning": load.nrunning,
+        "nqueue_total": verdict.nqueue_total,
+        "limits": {
+            "ratio": tuning.number(RATIO),
+            "fraction": tuning.number(FRACTION),
+            "threshold": verdict.threshold,
+            "moves": int(tuning.number(MAX_MOVES)),
+        },
+        "keys": [RATIO, FRACTION, f"{THRESHOLD}_{load.gshare}" if verdict.triggers else None, MAX_MOVES],
+        "over_ratio": verdict.over_ratio,
+        "over_threshold": verdict.over_threshold,
+        "over_fraction": verdict.over_fraction,
+        "exempt": verdict.exempt,
+        "excess": verdict.excess,
+        "picked": picked,
+        "moved_often": one.moved_often,
+        "dry_run": not (writes and verdict.triggers),
+        "moved": acted,
+        "skipped": skipped,
+    }

@@ -1,0 +1,34 @@
+"""The agent that counts the requests of pilots into ``sitedata``: what the brokerage knows of pilots at queues."""
+
+from __future__ import annotations
+
+from agents.brokerage.batch_writing import LIMITS
+from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
+from broker.store.pilots.pilot_activity import count_requests
+from broker.store.schema import migrate
+from broker.store.service import leases
+
+
+class PilotActivityOptions(AgentOptions):
+    """No options."""
+
+
+class PilotActivityAgent(Agent[PilotActivityOptions]):
+    """Counts nodes and requests of the last 1 and 3 hours by queue, where pilots ask this broker."""
+
+    name = "pilot_activity"
+    title = "requests of pilots, by queue"
+    options_type = PilotActivityOptions
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Count once."""
+        if migrate.check(context.database) != migrate.STANDALONE:
+            return CycleReport(notes=("PanDA counts the requests of its pilots itself",))
+        if context.lease is None or not context.request.writes:
+            return CycleReport()
+        with context.database.begin() as connection:
+            connection.execute(LIMITS)
+            leases.fence(connection, context.lease)
+            counts = count_requests(connection, context.database.names, context.now)
+            leases.fence(connection, context.lease, closing=True)
+        return CycleReport(counts)

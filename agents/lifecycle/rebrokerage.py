@@ -1,0 +1,122 @@
+"""What the agents that end jobs have in common, and the cycle of those that take jobs back for another brokerage."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+
+from agents.brokerage.cycle_inputs import tuning_of
+from agents.lifecycle import job_actions as job_moving
+from agents.lifecycle.job_actions import Moved
+from agents.lifecycle.timeout_inputs import TimeoutInputReader, TimeoutInputs, refuse_without_queues
+from agents.service.base import Agent, CycleContext, CycleReport
+from agents.service.brake import Brake, BrakedOptions
+from agents.service.configuration import config_file
+from agents.service.process import ProcessSettings
+from broker.gdpconfig.tuning import Tuning
+from broker.store.connection.tables import TableCatalogue
+from broker.store.lifecycle.actions import ActionContext, JobAction
+from broker.store.lifecycle.scan import count_live
+from broker.store.schema import migrate
+
+BrakedT = TypeVar("BrakedT", bound=BrakedOptions)
+
+
+class JobEndingAgent(Agent[BrakedT]):
+    """Ends jobs: it knows the exceptions of queues, and does nothing without."""
+
+    removes = True
+
+    def __init__(self, options: BrakedT, process: ProcessSettings) -> None:
+        """Remember nothing of the queues yet."""
+        super().__init__(options, process)
+        self._inputs = TimeoutInputReader(config_file("sources.yaml", process.folder))
+
+    def inputs_of(
+        self, connection: sa.Connection, context: CycleContext, tuning: Tuning
+    ) -> tuple[TableCatalogue, TimeoutInputs]:
+        """The tables there are, and what jobs are judged by.
+
+        Raises:
+            Refused: the queues are missing or too old.
+        """
+        catalogue = TableCatalogue.read(connection, context.database.names)
+        inputs = self._inputs.read(connection, catalogue, tuning, context.now)
+        refuse_without_queues(inputs)
+        return catalogue, inputs
+
+    def braked(
+        self, context: CycleContext, due: Sequence[JobAction], live: int
+    ) -> tuple[Sequence[JobAction], list[str]]:
+        """Those of the ``due`` jobs that one cycle may end, when ``live`` have not ended, and a remark on the others.
+
+        A dry run ends nothing, so it is shown all of them, with the remark.
+        """
+        brake = Brake.of(self.name, self.options, context.request)
+        note = brake.report("jobs", len(due), live, writes=context.request.writes)
+        moves = due[: brake.allows(live)] if context.request.writes else due
+        return moves, [] if note is None else [note]
+
+
+def held_back_of(due: Sequence[JobAction], moves: Sequence[JobAction]) -> dict[str, int]:
+    """The count of the jobs that wait because of the brake, if any do."""
+    return {"held_back": len(due) - len(moves)} if len(due) > len(moves) else {}
+
+
+@dataclass(frozen=True)
+class Findings(ABC):
+    """What a cycle read and decided.
+
+    Attributes:
+        notes: remarks for operators.
+        catalogue: the tables there are.
+    """
+
+    notes: list[str]
+    catalogue: TableCatalogue
+
+    @abstractmethod
+    def moves(self) -> list[JobAction]:
+        """The jobs that are to be taken back, in order."""
+
+    @abstractmethod
+    def output(self, moved: Moved, *, writes: bool) -> Iterator[dict[str, Any]]:
+        """One object for each thing that was looked at."""
+
+    @abstractmethod
+    def counts(self, moves: Sequence[JobAction], moved: Moved) -> Mapping[str, int]:
+        """Numbers by name, for the report."""
+
+
+class RebrokerageAgent(JobEndingAgent[BrakedT]):
+    """Takes waiting jobs back from queues."""
+
+    @abstractmethod
+    def look(self, connection: sa.Connection, context: CycleContext, tuning: Tuning) -> Findings:
+        """Read and decide, in a read-only transaction."""
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Look at all that waits, once, and take back what is to go."""
+        standalone = self.process.makes_jobs(migrate.check(context.database))
+        started = perf_counter()
+        published = tuning_of(context)
+        with context.database.read_snapshot() as connection:
+            found = self.look(connection, context, published.tuning(None))
+            live = count_live(connection, found.catalogue)
+        context.check()
+        loaded_s = perf_counter() - started
+        due = found.moves()
+        moves, held_back = self.braked(context, due, live)
+        by = ActionContext(found.catalogue, self.name, context.run_id, context.now, standalone)
+        moved = job_moving.carry_out(context, moves, by)
+        if context.request.emit is not None:
+            for one in found.output(moved, writes=context.request.writes):
+                context.request.emit(one)
+        timings = {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s}
+        counts = {**found.counts(due, moved), **held_back_of(due, moves)}
+        return CycleReport(counts, timings, (*held_back, *found.notes), tuning=published.version)

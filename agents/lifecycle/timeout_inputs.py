@@ -1,0 +1,115 @@
+"""What the timeouts judge by: the queues with their exceptions, and the limits in force."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+import yaml
+
+from broker.errors import Refused
+from broker.gdpconfig import Tuning
+from broker.lifecycle.jobs import UNREADABLE
+from broker.lifecycle.limits import TimeoutLimits, read_limits
+from broker.snapshot.raw import RawSource
+from broker.snapshot.source import SourceLimit
+from broker.snapshot.sources import SourceState, assess, limits_of
+from broker.store.connection.tables import TableCatalogue
+from broker.store.lifecycle.queues import queues_of
+from broker.store.lifecycle.scan import TimeoutContext
+from broker.store.snapshots.source_reads import read_source
+
+SOURCES = ("queues", "pilots")
+
+
+@dataclass(frozen=True)
+class TimeoutInputs:
+    """What jobs are judged by, and how its sources were found.
+
+    Attributes:
+        timeout_context: queues, limits and the instant.
+        states: of the sources.
+    """
+
+    timeout_context: TimeoutContext
+    states: Sequence[SourceState]
+
+    @property
+    def queues(self) -> SourceState:
+        """The state of the source without which nobody knows which queues are excepted."""
+        return next(state for state in self.states if state.name == "queues")
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks on sources and queues that are not as they should be."""
+        return self.notes_on(SOURCES)
+
+    def notes_on(self, sources: Sequence[str]) -> list[str]:
+        """As :attr:`notes`, of some sources only."""
+        found = [
+            f"source {state.name} is {state.state}"
+            + ("" if state.age_s is None else f", {state.age_s:.0f} s old (limit {state.limit_s or 0:.0f} s)")
+            for state in self.states
+            if state.state != "ok" and state.name in sources
+        ]
+        queues = self.timeout_context.queues.values()
+        unreadable = sorted(queue.name for queue in queues if UNREADABLE in queue.exceptions)
+        if unreadable:
+            listed = f"{len(unreadable)}, first {unreadable[0]}"
+            found.append(f"queues that cannot be read, where no timeout acts: {listed}")
+        return found
+
+
+class TimeoutInputReader:
+    """Reads queues cycle after cycle and remembers the last good reading of each source."""
+
+    def __init__(self, limits: Path) -> None:
+        """``limits`` is the file ``sources.yaml``."""
+        self._limits: dict[str, SourceLimit] = limits_of(yaml.safe_load(limits.read_text(encoding="utf-8")))
+        self._last_good: dict[str, RawSource] = {}
+
+    def read(
+        self, connection: sa.Connection, catalogue: TableCatalogue, tuning: Tuning, now: datetime
+    ) -> TimeoutInputs:
+        """Queues and limits at ``now``, in the caller's read-only transaction.
+
+        Pilots that cannot be believed make no queue inactive: by their silence all queues would be.
+        """
+        states, used = [], {}
+        for name in SOURCES:
+            source = read_source(connection, catalogue, name)
+            used[name], state = assess(source, now, self._limits[name], self._last_good.get(name))
+            states.append(state)
+            if state.usable:
+                self._last_good[name] = used[name]
+        queues = queues_of(used["queues"], used["pilots"] if states[1].usable else None)
+        limits = limits_in_force(tuning, {queue.workflow for queue in queues.values() if queue.workflow})
+        return TimeoutInputs(TimeoutContext.at(now, queues, limits), states)
+
+
+def refuse_without_queues(inputs: TimeoutInputs) -> None:
+    """Go on only if it is known which queues are excepted.
+
+    Raises:
+        Refused: the source cannot be used.
+    """
+    state = inputs.queues
+    if not state.usable:
+        raise Refused(
+            f"the source queues is {state.state}",
+            "schedconfig_json",
+            "no job was touched, as paused queues cannot be told; see what fills the table, and config/sources.yaml",
+        )
+
+
+def limits_in_force(tuning: Tuning, workflows: set[str]) -> TimeoutLimits:
+    """The limits that a version of the tuning gives for these workflows."""
+
+    def own(family: str, suffix: str) -> float | None:
+        source = tuning.source_of(family, suffix)
+        return float(source.value) if source.origin == "config" and isinstance(source.value, int | float) else None
+
+    return read_limits(tuning, own, workflows)

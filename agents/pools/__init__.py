@@ -1,0 +1,1 @@
+"""The agents that keep SubmitPools current and activate jobs."""

@@ -1,0 +1,55 @@
+"""The agent that removes SubmitPools that nobody uses any more, and what tasks asked for that are gone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pydantic import Field
+
+from agents.brokerage.batch_writing import LIMITS
+from agents.service.base import Agent, CycleContext, CycleReport
+from agents.service.brake import Brake, BrakedOptions
+from broker.store.pools.pool_cleanup import count_kept, forget_requirements, remove_unused, unused
+from broker.store.service import leases
+
+
+class SubmitPoolCleanupOptions(BrakedOptions):
+    """Options of the agent.
+
+    Attributes:
+        grace_s: a pool is kept for this long after its last use; longer than any job waits before it comes back.
+    """
+
+    grace_s: float = Field(default=3600.0, gt=600, le=31_536_000)
+
+
+class SubmitPoolCleanupAgent(Agent[SubmitPoolCleanupOptions]):
+    """Removes pools that are out of use for long enough."""
+
+    name = "submit_pool_cleanup"
+    title = "removal of SubmitPools that nobody uses"
+    options_type = SubmitPoolCleanupOptions
+    removes = True
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Remove them once."""
+        forgotten = 0
+        grace, names = timedelta(seconds=self.options.grace_s), context.database.names
+        with context.database.read_snapshot() as connection:
+            gone = unused(connection, names, context.now, grace)
+            kept = count_kept(connection, names)
+        brake = Brake.of(self.name, self.options, context.request)
+        due = {"pools": (len(gone), kept.pools), "requirements": (kept.requirements_gone, kept.requirements)}
+        notes = [brake.report(kind, *numbers, writes=context.request.writes) for kind, numbers in due.items()]
+        if context.lease is not None and context.request.writes:
+            with context.database.begin() as connection:
+                connection.execute(LIMITS)
+                leases.fence(connection, context.lease)
+                forgotten = forget_requirements(connection, names, brake.allows(kept.requirements))
+                gone = remove_unused(connection, names, context.now, grace, brake.allows(kept.pools))
+                leases.fence(connection, context.lease, closing=True)
+        if context.request.emit is not None:
+            for pool in gone:
+                context.request.emit({"pool": pool, "removed": context.request.writes})
+        counts = {"removed": len(gone), "forgotten": forgotten}
+        return CycleReport(counts, notes=tuple(note for note in notes if note is not None))

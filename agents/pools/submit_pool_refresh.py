@@ -1,0 +1,163 @@
+"""The agent that keeps the mapping of SubmitPools to queues current."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from agents.brokerage.batch_writing import LIMITS
+from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
+from broker.errors import Refused
+from broker.pools.resource_text import KINDS
+from broker.store.connection.tables import TableCatalogue
+from broker.store.pools.pool_refresh import Mapping, RefreshState, new_mapping, refresh_state, write_mapping
+from broker.store.pools.pool_registration import restore_missing
+from broker.store.pools.resource_versions import (
+    BadResources,
+    ResourceText,
+    ResourceVersion,
+    current,
+    from_panda,
+    publish,
+)
+from broker.store.service import leases
+
+MISSED_PERIODS = 3
+"""So many periods without a refresh raise the alarm. Source: DIRAC RFC 7, refresh of the mapping."""
+
+
+class SubmitPoolRefreshOptions(AgentOptions):
+    """Options of the agent.
+
+    Attributes:
+        refresh_every_s: the mapping is refreshed after this time, and at once when the resources have changed.
+        resources: where they come from: ``published`` with ``broker pool resources``, from a ``file`` that is read
+            again every cycle, or from ``panda``, the queues in the database.
+        file: the file.
+    """
+
+    refresh_every_s: float = Field(default=900.0, gt=0, le=86_400)
+    resources: Literal["published", "file", "panda"] = "published"
+    file: Path | None = None
+
+    @model_validator(mode="after")
+    def _file_where_needed(self) -> SubmitPoolRefreshOptions:
+        if (self.resources == "file") != (self.file is not None):
+            raise ValueError("file: needed with resources: file, and only there")
+        return self
+
+
+class NotRefreshedError(Refused):
+    """The mapping stays as it is, as the resources cannot be read."""
+
+
+class SubmitPoolRefreshAgent(Agent[SubmitPoolRefreshOptions]):
+    """Evaluates all pools on the resources in force when that is due."""
+
+    name = "submit_pool_refresh"
+    title = "which queues meet the requirements of SubmitPools"
+    options_type = SubmitPoolRefreshOptions
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Take over resources that have changed, and refresh the mapping when it is due or asked for by hand."""
+        started = perf_counter()
+        version = self._version(context)
+        restored = self._restore(context)
+        with context.database.read_snapshot() as connection:
+            state = refresh_state(connection)
+            due = context.request.by_hand or state.is_due(context.now, self.options.refresh_every_s)
+            if version is None or not due:
+                counts = {"pools": 0, "restored": restored, "refreshed": 0}
+                return CycleReport(counts, {"load_s": perf_counter() - started})
+            mapping = new_mapping(connection, version.said.resources)
+        context.check()
+        loaded_s = perf_counter() - started
+        counts = self._write(context, mapping, version) | {"restored": restored, "refreshed": 1}
+        self._emit(context, mapping)
+        notes = (
+            *(f"resources: {finding}" for finding in version.findings[:20]),
+            *(f"the definition of {pool} cannot be read; it keeps its queues" for pool in mapping.unreadable),
+        )
+        return CycleReport(counts, {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s}, notes)
+
+    def _version(self, context: CycleContext) -> ResourceVersion | None:
+        """The resources in force, with what was found at their source; None when there is nothing to evaluate on.
+
+        Raises:
+            NotRefreshedError: they cannot be read.
+        """
+        try:
+            text = self._found(context)
+            if text is not None and context.lease is not None and context.request.writes:
+                with context.database.begin() as connection:
+                    connection.execute(LIMITS)
+                    leases.fence(connection, context.lease)
+                    publish(connection, text, context.now)
+                    leases.fence(connection, context.lease, closing=True)
+            with context.database.read_snapshot() as connection:
+                version, state = current(connection), refresh_state(connection)
+        except BadResources as error:
+            with context.database.read_snapshot() as connection:
+                raise self._not_refreshed(refresh_state(connection), context, str(error)) from error
+        if version is None and state.oldest is not None:
+            raise self._not_refreshed(state, context, "no resources were ever published; broker pool resources FILE")
+        return version
+
+    def _found(self, context: CycleContext) -> ResourceText | None:
+        if self.options.resources == "panda":
+            with context.database.read_snapshot() as connection:
+                return from_panda(connection, TableCatalogue.read(connection, context.database.names))
+        if self.options.file is not None:
+            return read_file(self.options.file)
+        return None
+
+    def _not_refreshed(self, state: RefreshState, context: CycleContext, why: str) -> NotRefreshedError:
+        lasting_s = state.unrefreshed_s(context.now)
+        what = "the mapping of SubmitPools is not refreshed and stays as it is"
+        if lasting_s is not None and lasting_s >= MISSED_PERIODS * self.options.refresh_every_s:
+            what = f"ALARM: {what}, for {lasting_s:.0f} s now ({MISSED_PERIODS} periods were missed)"
+        return NotRefreshedError(what, why)
+
+    def _restore(self, context: CycleContext) -> int:
+        if context.lease is None or not context.request.writes:
+            return 0
+        with context.database.begin() as connection:
+            connection.execute(LIMITS)
+            leases.fence(connection, context.lease)
+            restored = restore_missing(connection, context.database.names, context.now)
+            leases.fence(connection, context.lease, closing=True)
+        return restored
+
+    def _write(self, context: CycleContext, mapping: Mapping, version: ResourceVersion) -> dict[str, int]:
+        if context.lease is None or not context.request.writes:
+            return {"pools": len(mapping.pools), "queues": mapping.eligible.shape[1]}
+        with context.database.begin() as connection:
+            connection.execute(LIMITS)
+            leases.fence(connection, context.lease)
+            counts = write_mapping(connection, mapping, version.said.resources, version.id, context.now)
+            leases.fence(connection, context.lease, closing=True)
+        return counts
+
+    def _emit(self, context: CycleContext, mapping: Mapping) -> None:
+        if context.request.emit is None:
+            return
+        for name, before, count in zip(mapping.names, mapping.before.tolist(), mapping.counts.tolist(), strict=True):
+            context.request.emit({"pool": name, "queues": count, "queues_before": before})
+
+
+def read_file(path: Path) -> ResourceText:
+    """The resources in a file, whose name tells the kind.
+
+    Raises:
+        BadResources: it cannot be read, or its name tells no kind.
+    """
+    kind = KINDS.get(path.suffix.lower())
+    if kind is None:
+        raise BadResources("the name of the file does not tell its kind", str(path), f"known are {', '.join(KINDS)}")
+    try:
+        return ResourceText(str(path), kind, path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadResources(f"the file cannot be read: {error}", str(path), "correct it") from error

@@ -1,0 +1,1 @@
+"""The service around the agents: base class, cycle, leases, schedule, configuration, log."""

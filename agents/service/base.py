@@ -1,0 +1,171 @@
+"""What an agent is, and what one cycle of it gets and gives back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from agents.service.clock import ClockFault
+from agents.service.process import ProcessSettings
+from broker.store.connection.database import Database
+from broker.store.connection.open_connections import OpenConnections
+from broker.store.service.leases import Lease, StaleLeaseError
+
+
+class AgentOptions(BaseModel):
+    """Base of the options of an agent in ``config/agents.yaml``: unknown names are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+OptionsT = TypeVar("OptionsT", bound=AgentOptions)
+
+
+class CycleEndedError(Exception):
+    """Base of the reasons to end a cycle early. What was committed stays; the rest waits for the next cycle."""
+
+
+class BudgetExceededError(CycleEndedError):
+    """The cycle has used up its time."""
+
+
+class CycleAbandonedError(CycleEndedError):
+    """The service is stopping."""
+
+
+@dataclass(frozen=True)
+class CycleReport:
+    """What a cycle did.
+
+    Attributes:
+        counts: numbers by name.
+        timings: seconds of each stage by name.
+        notes: typed remarks for operators.
+        snapshot: id of the snapshot it decided on.
+        tuning: version of the gdpconfig values it used.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    snapshot: str | None = None
+    tuning: int | None = None
+
+
+@dataclass(frozen=True)
+class CycleRequest:
+    """What somebody who starts a cycle by hand may ask for.
+
+    Attributes:
+        task_ids: look at these tasks only; all without it.
+        dry_run: write nothing.
+        independent: let every task meet the same grid; nothing is written.
+        emit: called with one object for each thing that was decided; None when nobody listens.
+        by_hand: somebody asked for this very cycle; work that is only due from time to time is done now.
+        force: let this cycle through, whatever the brake and the clocks say.
+    """
+
+    task_ids: tuple[int, ...] | None = None
+    dry_run: bool = False
+    independent: bool = False
+    emit: Callable[[dict[str, Any]], None] | None = None
+    by_hand: bool = False
+    force: bool = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether the cycle may write."""
+        return not (self.dry_run or self.independent)
+
+
+@dataclass(frozen=True)
+class CycleContext:
+    """What one cycle may use.
+
+    Attributes:
+        database: where the work is.
+        now: the instant for which it decides (aware, UTC), by the database's clock unless somebody chose another.
+        seed: of everything random in it.
+        budget_s: seconds it may take.
+        request: what was asked for by hand.
+        lease: the lease under which it writes; None when it may not write at all.
+        run_id: its row in ``agent_runs``; None when it may not write.
+        believes: whether the lease may still be believed in.
+        ending: set when the service is stopping.
+        monotonic: the clock for the budget.
+        started: when the cycle started, by that clock.
+        connections: those of the cycle, by which another thread can end it.
+        clock_faults: contradictions between the clocks.
+        when_overdue: called when the cycle still runs some time after its budget; must not block.
+    """
+
+    database: Database
+    now: datetime
+    seed: int
+    budget_s: float
+    request: CycleRequest = CycleRequest()
+    lease: Lease | None = None
+    run_id: int | None = None
+    believes: Callable[[Lease], bool] = lambda lease: True
+    ending: threading.Event = field(default_factory=threading.Event)
+    monotonic: Callable[[], float] = time.monotonic
+    started: float = field(default_factory=time.monotonic)
+    connections: OpenConnections = field(default_factory=OpenConnections)
+    clock_faults: tuple[ClockFault, ...] = ()
+    when_overdue: Callable[[], None] = lambda: None
+
+    @property
+    def left_s(self) -> float:
+        """Seconds of the budget that are left; negative when it is used up."""
+        return self.budget_s - (self.monotonic() - self.started)
+
+    def check(self) -> None:
+        """Go on only if there is time left, nobody is stopping the service, and the lease is still to be believed in.
+
+        Raises:
+            BudgetExceededError: the time is used up.
+            CycleAbandonedError: the service is stopping.
+            StaleLeaseError: the lease is not to be believed in any more.
+        """
+        if self.ending.is_set():
+            raise CycleAbandonedError("the service is stopping; what was not written is left to the next cycle")
+        if self.lease is not None and not self.believes(self.lease):
+            raise StaleLeaseError(self.lease)
+        used_s = self.monotonic() - self.started
+        if used_s > self.budget_s:
+            raise BudgetExceededError(
+                f"the cycle has taken {used_s:.1f} s of the {self.budget_s:g} s allowed; raise cycle_budget_s in "
+                "config/agents.yaml or lower its work per cycle"
+            )
+
+
+class Agent(ABC, Generic[OptionsT]):
+    """A piece of periodic work under a lease of its own name.
+
+    Attributes:
+        name: of the agent, its lease, and its entry in ``config/agents.yaml``.
+        title: one line for operators.
+        options_type: the options that the configuration file may set.
+        removes: whether it ends, takes back or removes; then it does nothing while the clocks contradict one another.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    options_type: type[OptionsT]
+    removes: ClassVar[bool] = False
+
+    def __init__(self, options: OptionsT, process: ProcessSettings) -> None:
+        """Make an agent with its options and the settings of the process."""
+        self.options = options
+        self.process = process
+
+    @abstractmethod
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Do the work once. Every write goes into a transaction that is fenced with ``context.lease``."""

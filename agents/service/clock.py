@@ -1,0 +1,123 @@
+"""Whether the clocks may be believed by those that end, take back or remove.
+
+A host's clock that is wrong makes everything look old. So each cycle compares it with the database's; and since both
+may be one clock, both are compared with a steady clock that nobody can set, since the last cycle at which all agreed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+import sqlalchemy as sa
+
+from broker.store.connection.database import Database
+
+ClockFaultCode = Literal["host_differs_from_database", "host_jumped", "database_jumped"]
+READ_WITHIN_S = 5.0
+
+
+def host_now() -> datetime:
+    """The host's clock, UTC."""
+    return datetime.now(UTC)
+
+
+def steady_s() -> float:
+    """Seconds by a clock that nobody sets and that goes on while the machine sleeps."""
+    # On Linux CLOCK_MONOTONIC stops during sleep and CLOCK_BOOTTIME does not; on macOS CLOCK_MONOTONIC does not stop.
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+@dataclass(frozen=True)
+class ClockReading:
+    """The database's clock, and the two of the host before and after it was asked: the answer may take a while.
+
+    Attributes:
+        database: time of the database.
+        host: wall clock of the host, before and after.
+        steady: seconds by the steady clock, before and after.
+    """
+
+    database: datetime
+    host: tuple[datetime, datetime]
+    steady: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class ClockFault:
+    """Clocks that contradict one another.
+
+    Attributes:
+        code: which.
+        seconds: by how much; positive when the first one of them is ahead, or jumped forward.
+        limit_s: that it exceeds.
+    """
+
+    code: ClockFaultCode
+    seconds: float
+    limit_s: float
+
+
+def read_clocks(
+    database: Database, host: Callable[[], datetime] = host_now, steady: Callable[[], float] = steady_s
+) -> ClockReading:
+    """Read all clocks."""
+    with database.within(READ_WITHIN_S) as limited, limited.begin() as connection:
+        steady_before, host_before = steady(), host()
+        answer: datetime = connection.execute(sa.text("SELECT clock_timestamp()")).scalar_one()
+        host_after, steady_after = host(), steady()
+    return ClockReading(answer.astimezone(UTC), (host_before, host_after), (steady_before, steady_after))
+
+
+def beyond_s(value_s: float, interval: tuple[float, float]) -> float:
+    """By how much ``value_s`` lies above (positive) or below (negative) an interval; 0 within it."""
+    low_s, high_s = min(interval), max(interval)
+    return value_s - min(max(value_s, low_s), high_s)
+
+
+class ClockWatch:
+    """Judges the readings of one process, one after another."""
+
+    def __init__(self, limit_s: float) -> None:
+        """Contradictions up to ``limit_s`` are none."""
+        self._limit_s = limit_s
+        self._agreed: ClockReading | None = None
+        self._lock = threading.Lock()
+
+    def check(self, reading: ClockReading) -> tuple[ClockFault, ...]:
+        """The contradictions of this reading: in itself, and with the last one that had none.
+
+        A clock that was set stays in contradiction until it is set back: only a restart of the process takes the new
+        time for right. So one jump stops what it would end in all cycles to come.
+        """
+        with self._lock:
+            found: dict[ClockFaultCode, float] = {
+                "host_differs_from_database": -_since_s(reading.database, reading.host)
+            }
+            if self._agreed is not None:
+                found |= _jumps_s(self._agreed, reading)
+            faults = tuple(
+                ClockFault(code, seconds, self._limit_s)
+                for code, seconds in found.items()
+                if abs(seconds) > self._limit_s
+            )
+            if not faults:
+                self._agreed = reading
+            return faults
+
+
+def _since_s(moment: datetime, interval: tuple[datetime, datetime]) -> float:
+    first = interval[0]
+    return beyond_s((moment - first).total_seconds(), (0.0, (interval[1] - first).total_seconds()))
+
+
+def _jumps_s(earlier: ClockReading, later: ClockReading) -> dict[ClockFaultCode, float]:
+    """By how much each clock went faster than the steady one between two readings."""
+    passed_s = (later.steady[0] - earlier.steady[1], later.steady[1] - earlier.steady[0])
+    host_s = (later.host[1] - earlier.host[1]).total_seconds()
+    database_s = (later.database - earlier.database).total_seconds()
+    return {"host_jumped": beyond_s(host_s, passed_s), "database_jumped": beyond_s(database_s, passed_s)}

@@ -1,0 +1,129 @@
+"""Structured logs: one JSON object a line, whatever is in the message."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from typing import Any, TextIO
+
+from broker.redaction import redact
+
+TEXT_LIMIT = 4000
+"""Characters of any one text in a line."""
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one line of ASCII JSON.
+
+    Control characters, quotes and everything outside ASCII are escaped by JSON itself, so that no name can forge a
+    line or steer a terminal. The fields of ``extra={"fields": {...}}`` become fields of the object.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without its end."""
+        return as_json(line_of(record))
+
+
+def line_of(record: logging.LogRecord) -> dict[str, Any]:
+    """What a line says: bounded in length, without passwords."""
+    line: dict[str, Any] = {
+        "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "event": _bounded(record.getMessage()),
+    }
+    for name, value in getattr(record, "fields", {}).items():
+        line.setdefault(str(name), _bounded(value))
+    if record.exc_info is not None and record.exc_info[0] is not None:
+        line["traceback"] = redact(logging.Formatter().formatException(record.exc_info))[-TEXT_LIMIT:]
+    return line
+
+
+def as_json(line: dict[str, Any]) -> str:
+    """A line as ASCII JSON."""
+    return json.dumps(line, ensure_ascii=True, default=str).replace("\x7f", "\\u007f")
+
+
+def _redacted(value: object) -> object:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {name: _redacted(one) for name, one in value.items()}
+    return [_redacted(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _bounded(value: object) -> object:
+    value = _redacted(value)
+    if isinstance(value, str) and len(value) > TEXT_LIMIT:
+        return f"{value[:TEXT_LIMIT]}... ({len(value)} characters)"
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    return value if len(rendered := json.dumps(value, default=str)) <= TEXT_LIMIT else _bounded(rendered)
+
+
+class RateLimit(logging.Filter):
+    """Lets an event through once in a while and counts what it held back.
+
+    A database that is away for an hour must not fill the disk. Errors and warnings of the same logger, event and agent
+    pass once in ``period_s``; the next to pass carries ``held_back``.
+    """
+
+    def __init__(self, period_s: float = 10.0, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """Limit each event to one in ``period_s`` seconds of the clock ``monotonic``."""
+        super().__init__()
+        self._period_s = period_s
+        self._monotonic = monotonic
+        self._seen: dict[tuple[str, str, str], tuple[float, int]] = {}
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """True when the record may be written."""
+        if record.levelno < logging.WARNING:
+            return True
+        fields = getattr(record, "fields", {})
+        # the lease of an agent has the agent's name
+        key = (record.name, str(record.msg)[:200], str(fields.get("agent") or fields.get("lease") or ""))
+        now = self._monotonic()
+        with self._lock:
+            last, held_back = self._seen.get(key, (now - self._period_s, 0))
+            if now - last < self._period_s:
+                self._seen[key] = (last, held_back + 1)
+                return False
+            self._seen[key] = (now, 0)
+        if held_back:
+            record.__dict__["fields"] = {**fields, "held_back": held_back}
+        return True
+
+
+def _formatter(terminal: bool) -> logging.Formatter:
+    if find_spec("structlog") is None:
+        return JsonFormatter()
+    from agents.service.structured_log import StructuredFormatter
+
+    return StructuredFormatter(terminal)
+
+
+def configure(stream: TextIO | None = None, level: int = logging.INFO) -> None:
+    """Send the logs of the service to ``stream`` (default: stderr), rate limited.
+
+    They are JSON; on a terminal they are for people where structlog is installed (extra ``api``).
+    """
+    target = stream or sys.stderr
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(_formatter(target.isatty()))
+    handler.addFilter(RateLimit())
+    for name in ("agents", "broker"):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(level)
+        logger.propagate = False
+    scheduler = logging.getLogger("apscheduler")
+    scheduler.handlers = [handler]
+    scheduler.setLevel(logging.WARNING)
+    scheduler.propagate = False

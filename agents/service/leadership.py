@@ -1,0 +1,217 @@
+"""Holding leases: a thread that renews what is held and asks for what is wanted.
+
+A holder believes in a lease for a little less time than the database grants it, on its own monotonic clock, counted
+from the moment it *sent* the request. So it stops acting before anybody else can start, however slow the answer
+was, whatever happens to wall clocks, and even when the database cannot be reached any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agents.service import fault_points
+from broker.store.connection.database import Database
+from broker.store.connection.transient import TRANSIENT_ERRORS
+from broker.store.service import leases
+from broker.store.service.leases import Lease, LeaseTerms
+
+_log = logging.getLogger(__name__)
+
+STEP_S = 0.5
+"""Seconds between two looks at the leases: a lease given up cleanly is taken within about this time."""
+ANSWER_WITHIN_S = 3.0
+"""Seconds that one question about leases may take; several fit between a renewal that is due and the end of trust."""
+STOP_WITHIN_S = 1.0
+"""Seconds for giving leases up at the end, or 2 where a connection has to be made first."""
+
+
+def holder_name() -> str:
+    """A name for this process that no other has, with host and process id for operators."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+@dataclass
+class _Held:
+    lease: Lease
+    asked_at: float
+
+
+class LeaseKeeper:
+    """The leases of one process.
+
+    Attributes:
+        holder: the name under which it holds them.
+        terms: how long they last.
+        database: where they are kept.
+    """
+
+    def __init__(
+        self, database: Database, holder: str, terms: LeaseTerms, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Keep leases in ``database`` as ``holder``; ``monotonic`` is the clock for self-distrust.
+
+        Where cycles run as well, ``database`` should be a sibling of theirs: a renewal must not wait for a connection.
+        """
+        self.holder = holder
+        self.terms = terms
+        self.database = database
+        self._monotonic = monotonic
+        self._wanted: dict[str, Callable[[], None]] = {}
+        self._held: dict[str, _Held] = {}
+        self._given_up: list[Lease] = []
+        self._unwanted: set[str] = set()
+        self._lock = threading.Lock()
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def want(self, name: str, when_elected: Callable[[], None] = lambda: None) -> None:
+        """Ask for the lease ``name`` again and again; each grant calls ``when_elected`` in the keeper's thread."""
+        self._wanted[name] = when_elected
+
+    def lease(self, name: str) -> Lease | None:
+        """The lease ``name`` if this process holds it and may still believe in it."""
+        with self._lock:
+            held = self._held.get(name)
+            return held.lease if held is not None and self._believes(held) else None
+
+    def trusts(self, lease: Lease) -> bool:
+        """Whether ``lease``, with this very epoch, is still to be believed in."""
+        return self.lease(lease.name) == lease
+
+    def acquire(self, name: str) -> Lease | None:
+        """Ask for the lease ``name`` once; None when somebody else has it."""
+        asked_at = self._monotonic()
+        with self.database.within(ANSWER_WITHIN_S) as database, database.begin() as connection:
+            answer = leases.acquire(connection, name, self.holder, self.terms)
+        if answer.absurd_expiry and answer.row is not None:
+            fields = {"lease": name, "holder": answer.row.holder, "expires_in_s": answer.row.expires_in_s}
+            _log.error("lease expired too far ahead, taken over; see who wrote the row", extra={"fields": fields})
+        if answer.lease is None:
+            return None
+        with self._lock:
+            self._held[name] = _Held(answer.lease, asked_at)
+        _log.info("lease taken", extra={"fields": {"lease": name, "epoch": answer.lease.epoch}})
+        return answer.lease
+
+    def give_up(self, name: str) -> None:
+        """Lead ``name`` no more, from this moment, and do not ask for it again before :meth:`ask_again`; never blocks.
+
+        The database learns of it at the next look.
+        """
+        with self._lock:
+            self._unwanted.add(name)
+            held = self._held.pop(name, None)
+            if held is not None:
+                self._given_up.append(held.lease)
+
+    def ask_again(self, name: str) -> None:
+        """End what :meth:`give_up` began."""
+        with self._lock:
+            self._unwanted.discard(name)
+
+    def tick(self) -> None:
+        """One look: drop what is no longer to be believed in, renew what is due, ask for what is wanted."""
+        try:
+            self._renew()
+            self._release(ANSWER_WITHIN_S)
+            for name in self._free():
+                self._renew()
+                if self.acquire(name) is not None:
+                    self._wanted[name]()
+        except TRANSIENT_ERRORS as error:
+            _log.warning("lease not available: database", extra={"fields": {"error": str(error)}})
+
+    def start(self) -> None:
+        """Start the thread, unless it runs already."""
+        if self._thread is not None:
+            return
+        self._thread = threading.Thread(target=self._run, name="leases", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> bool:
+        """End the thread and give up every lease, so that a standby can act at once; False when the database is away.
+
+        Then the leases expire by themselves.
+        """
+        self._ending.set()
+        if self._thread is not None:
+            self._thread.join(STOP_WITHIN_S)
+        with self._lock:
+            self._given_up += [one.lease for one in self._held.values()]
+            self._held = {}
+        try:
+            self._release(STOP_WITHIN_S)
+        except TRANSIENT_ERRORS as error:
+            fields = {"leases": [lease.name for lease in self._given_up], "error": str(error)}
+            _log.warning("leases not given up; they expire by themselves", extra={"fields": fields})
+            return False
+        return True
+
+    def _run(self) -> None:
+        while not self._ending.wait(STEP_S):
+            try:
+                self.tick()
+            except Exception:
+                # Whatever it was, the thread must live: without it no lease is ever renewed or given up again.
+                _log.exception("looking after leases failed")
+
+    def _believes(self, held: _Held) -> bool:
+        return self._monotonic() < held.asked_at + self.terms.trusted_s
+
+    def _renew(self) -> None:
+        """Renew all that is held, in one statement, as soon as one of them is due."""
+        with self._lock:
+            held = list(self._held.values())
+        for one in [one for one in held if not self._believes(one)]:
+            held.remove(one)
+            self._drop(one, "lease no longer trusted: not renewed in time")
+        asked_at = self._monotonic()
+        if all(asked_at - one.asked_at < self.terms.renew_every_s for one in held):
+            return
+        fault_points.reach("during_renew")
+        try:
+            with self.database.within(ANSWER_WITHIN_S) as database, database.autocommit() as connection:
+                answer = leases.renew(connection, [one.lease for one in held], self.terms)
+        except TRANSIENT_ERRORS as error:
+            fields = {"leases": [one.lease.name for one in held], "error": str(error)}
+            _log.warning("leases not renewed: database", extra={"fields": fields})
+            return
+        for one in held:
+            if one.lease in answer.renewed:
+                one.asked_at = asked_at
+            elif one.lease in answer.lost:
+                self._drop(one, "lease lost: another epoch is in force")
+
+    def _free(self) -> list[str]:
+        """What is wanted, not held, and by the database's word to be had."""
+        with self._lock:
+            unwanted = frozenset(self._unwanted)
+        missing = [name for name in self._wanted if name not in unwanted and self.lease(name) is None]
+        if not missing:
+            return []
+        with self.database.within(ANSWER_WITHIN_S) as database, database.begin() as connection:
+            rows = {row.name: row for row in leases.find_all(connection)}
+        return [name for name in missing if name not in rows or leases.is_free(rows[name], self.terms)]
+
+    def _drop(self, held: _Held, because: str) -> None:
+        with self._lock:
+            if self._held.get(held.lease.name) is held:
+                del self._held[held.lease.name]
+        _log.error(because, extra={"fields": {"lease": held.lease.name, "epoch": held.lease.epoch}})
+
+    def _release(self, within_s: float) -> None:
+        with self._lock:
+            given_up = list(self._given_up)
+        if not given_up:
+            return
+        with self.database.within(within_s) as database, database.begin() as connection:
+            leases.release(connection, *given_up)
+        with self._lock:
+            self._given_up = [lease for lease in self._given_up if lease not in given_up]

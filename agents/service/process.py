@@ -1,0 +1,56 @@
+"""``config/broker.yaml`` as typed values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agents.service.configuration import ConfigurationError
+from broker.store.schema.migrate import STANDALONE
+
+JobGeneration = Literal["auto", "broker", "jedi"]
+
+
+class ProcessSettings(BaseModel):
+    """The file, and the folder that other configuration files are looked for in.
+
+    Attributes:
+        profile: name of the profile under ``config/profiles``.
+        job_generation: who makes the jobs.
+        job_statistics: where the job counts come from.
+        folder: with configuration files of the operator's own; not a word of the file.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    profile: str = Field(default="seed", pattern=r"^[A-Za-z0-9_-]+$")
+    job_generation: JobGeneration = "auto"
+    job_statistics: Literal["live", "panda"] = "live"
+    folder: Path | None = Field(default=None, exclude=True)
+
+    def makes_jobs(self, installation: str) -> bool:
+        """Whether the broker makes the jobs itself, in an ``installation`` that is standalone or alongside PanDA."""
+        if self.job_generation == "auto":
+            return installation == STANDALONE
+        return self.job_generation == "broker"
+
+
+def load_process(path: Path, folder: Path | None = None) -> ProcessSettings:
+    """Read and check the file; ``folder`` is that of the operator's own files.
+
+    Raises:
+        ConfigurationError: it is missing, no YAML, has unknown names, or wrong values.
+    """
+    remedy = "compare with the file that is shipped"
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        settings = ProcessSettings.model_validate({} if content is None else content)
+        return settings.model_copy(update={"folder": folder})
+    except ValidationError as error:
+        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise ConfigurationError(found, str(path), remedy) from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(str(error), str(path), remedy) from error

@@ -1,0 +1,44 @@
+"""The agents that this installation has, by name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from agents.service.configuration import ConfigurationError
+from agents.service.names import BROKERAGES, CLASSES, NAMES
+from agents.service.process import ProcessSettings
+
+if TYPE_CHECKING:
+    from agents.service.base import Agent
+
+__all__ = ["BROKERAGES", "CLASSES", "NAMES", "make"]
+
+
+def make(name: str, options: Mapping[str, Any], process: ProcessSettings) -> Agent[Any]:
+    """The agent ``name`` with ``options`` as they stand in the configuration, in a process with these settings.
+
+    Raises:
+        KeyError: there is no such agent.
+        ConfigurationError: an option is unknown or out of range.
+    """
+    try:
+        if name in BROKERAGES:
+            return _brokerage_agent(name, options, process)
+        module, _, class_name = CLASSES[name].partition(":")
+        agent_class: type[Agent[Any]] = getattr(importlib.import_module(module), class_name)
+        return agent_class(agent_class.options_type.model_validate(dict(options)), process)
+    except ValidationError as error:
+        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise ConfigurationError(found, f"config/agents.yaml, options of {name}", "correct or remove them") from error
+
+
+def _brokerage_agent(name: str, options: Mapping[str, Any], process: ProcessSettings) -> Agent[Any]:
+    from agents.brokerage.agent import BrokerageAgent, tables_class
+    from broker.brokerages.registry import brokerage
+
+    found = brokerage(name)
+    return BrokerageAgent(found, tables_class(found).options_type.model_validate(dict(options)), process)

@@ -1,0 +1,329 @@
+"""The service: every agent on its period, under its lease, until somebody asks it to stop.
+
+The schedule is kept in memory, so that two services never share one; which of them acts is decided by the leases. A
+service that is elected runs the agent at once, and then on its period.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import random
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.jobstores.memory import MemoryJobStore
+from apscheduler.schedulers.background import BackgroundScheduler
+
+from agents.service import clock, cycle
+from agents.service.base import Agent, CycleContext
+from agents.service.clock import ClockWatch
+from agents.service.configuration import AgentSection, ServiceSection
+from agents.service.leadership import STOP_WITHIN_S, LeaseKeeper
+from broker import __version__
+from broker.errors import Refused
+from broker.store.connection.database import Database
+from broker.store.connection.errors import SchemaTooNew
+from broker.store.connection.open_connections import OpenConnections
+from broker.store.connection.transient import TRANSIENT_ERRORS
+from broker.store.schema import migrate
+from broker.store.service import services
+from broker.store.service.agent_pauses import AgentPaused
+from broker.store.service.agent_runs import RunRecord
+
+_log = logging.getLogger(__name__)
+
+_SCHEMA_UNKNOWN: tuple[type[Exception], ...] = (Refused, *TRANSIENT_ERRORS)
+
+SEED_BITS = 31
+BEAT_WITHIN_S = 3.0
+"""Seconds for a heartbeat."""
+CUT_AFTER = 0.75
+"""Part of the time for stopping after which cycles that still run lose their connections: one may hang in them."""
+FAILING = ("failed", "overdue")
+"""Outcomes that make an agent count as failing when they come one after another; the others pass, or have a reason."""
+LOOK_EVERY_S = 1.0
+"""Seconds between two looks of a service at its own health."""
+TRIED_AGAIN = ("failed_transient", "overdue")
+"""Outcomes after which a cycle is tried again before its time."""
+
+
+@dataclass(frozen=True)
+class ScheduledAgent:
+    """An agent and when it runs."""
+
+    agent: Agent[Any]
+    section: AgentSection
+
+
+def retry_delay_s(failures: int, settings: ServiceSection, period_s: float, jitter: float) -> float:
+    """Seconds to wait after the ``failures``-th transient failure in a row; ``jitter`` in [0, 1) spreads the services.
+
+    The pause doubles from ``retry_first_s`` up to ``retry_longest_s`` or the period, and is between half and the
+    whole of it.
+    """
+    longest_s = min(settings.retry_longest_s, period_s)
+    whole_s = min(longest_s, settings.retry_first_s * 2.0 ** min(failures - 1, 30))
+    return whole_s * (0.5 + 0.5 * jitter)
+
+
+class Service:
+    """All agents of one process.
+
+    Attributes:
+        ending: set it to stop the service; a signal handler may do so.
+        ended_unhealthy: whether it ended because it was not healthy for too long.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        agents: list[ScheduledAgent],
+        keeper: LeaseKeeper,
+        settings: ServiceSection,
+        now: Callable[[], datetime] = clock.host_now,
+        steady: Callable[[], float] = clock.steady_s,
+    ) -> None:
+        """Prepare a service; nothing runs before :meth:`run`.
+
+        ``now`` and ``steady`` are the host's clocks; they are only compared with the database's, which decides.
+        """
+        self.ending = threading.Event()
+        self.ended_unhealthy = False
+        self._database = database
+        self._agents = {one.agent.name: one for one in agents}
+        self._keeper = keeper
+        self._settings = settings
+        self._read_clocks = functools.partial(clock.read_clocks, host=now, steady=steady)
+        self._clocks = ClockWatch(settings.clock_limit_s)
+        self._failures: dict[str, int] = dict.fromkeys(self._agents, 0)
+        self._failed: dict[str, int] = dict.fromkeys(self._agents, 0)
+        self._overdue: set[str] = set()
+        self._paused: set[str] = set()
+        self._running: dict[str, OpenConnections] = {}
+        self._idle = threading.Condition()
+        self._scheduler = BackgroundScheduler(
+            jobstores={"default": MemoryJobStore()},
+            executors={"default": ThreadPoolExecutor(len(agents) + 1)},
+            timezone=UTC,
+        )
+
+    def run(self, end_when_unhealthy_s: float = float("inf")) -> bool:
+        """Run until :attr:`ending` is set; True when every cycle ended in time, False when one had to be left behind.
+
+        A service whose cycles are overdue or fail ends by itself when that has lasted for ``end_when_unhealthy_s``: a
+        thread that hangs can only be got rid of with its process. In any case the leases have been given up: what an
+        abandoned cycle still tries to write is refused.
+        """
+        self._schedule()
+        self._scheduler.start()
+        self._keeper.start()
+        _log.info("service started", extra={"fields": {"holder": self._keeper.holder, "agents": sorted(self._agents)}})
+        unhealthy_since: float | None = None
+        while not self.ending.wait(LOOK_EVERY_S):
+            now_s = time.monotonic()
+            unhealthy_since = (unhealthy_since or now_s) if self._is_unhealthy() else None
+            if unhealthy_since is not None and now_s - unhealthy_since >= end_when_unhealthy_s:
+                _log.error("service ends: not healthy for too long", extra={"fields": self._state()})
+                self.ended_unhealthy = True
+                break
+        return self._stop()
+
+    def _state(self) -> dict[str, Any]:
+        """What the service says of itself with each heartbeat."""
+        limit = self._settings.failing_after
+        return {
+            "healthy_within_s": self._settings.healthy_within_s,
+            "overdue": sorted(self._overdue),
+            "failing": {name: cycles for name, cycles in self._failed.items() if cycles >= limit},
+        }
+
+    def _is_unhealthy(self) -> bool:
+        state = self._state()
+        return bool(state["overdue"] or state["failing"])
+
+    def run_each_once(self) -> dict[str, RunRecord | None]:
+        """Run every agent once, now; None for those that another service leads."""
+        try:
+            return {name: self._run_under_new_lease(one) for name, one in self._agents.items()}
+        finally:
+            self._keeper.stop()
+
+    def _run_under_new_lease(self, one: ScheduledAgent) -> RunRecord | None:
+        if self._keeper.acquire(one.agent.name) is None:
+            return None
+        self._keeper.start()
+        return self._cycle(one, OpenConnections())
+
+    def _schedule(self) -> None:
+        for name, one in self._agents.items():
+            self._scheduler.add_job(
+                self._fire,
+                "interval",
+                seconds=one.section.period_s,
+                args=[name],
+                id=name,
+                max_instances=1,
+                coalesce=True,
+                misfire_grace_time=max(1, int(one.section.misfire_grace_s)),
+            )
+            self._keeper.want(name, functools.partial(self._start_soon, name))
+        self._scheduler.add_job(
+            self._beat,
+            "interval",
+            seconds=self._settings.heartbeat_every_s,
+            id="heartbeat",
+            max_instances=1,
+            coalesce=True,
+            next_run_time=datetime.now(UTC),
+        )
+
+    def _start_soon(self, name: str) -> None:
+        """Somebody who has just been elected starts at once, or after a pause where the last cycles failed."""
+        self._bring_forward(name, self._pause_s(name))
+
+    def _bring_forward(self, name: str, delay_s: float) -> None:
+        if not self.ending.is_set():
+            self._scheduler.modify_job(name, next_run_time=datetime.now(UTC) + timedelta(seconds=delay_s))
+
+    def _fire(self, name: str) -> None:
+        """One start of an agent by the schedule; a service that does not lead it does nothing."""
+        connections = OpenConnections()
+        with self._idle:
+            if self.ending.is_set() or self._keeper.lease(name) is None:
+                return
+            self._running[name] = connections
+        try:
+            record = self._cycle(self._agents[name], connections)
+        finally:
+            self._overdue.discard(name)
+            self._keeper.ask_again(name)
+            with self._idle:
+                del self._running[name]
+                self._idle.notify_all()
+        self._step_aside(name, record)
+        self._plan_retry(name, record)
+
+    def _step_aside(self, name: str, record: RunRecord) -> None:
+        """Lead no more where a newer broker has upgraded the schema: it is the one that can do the work.
+
+        Every cycle here is refused from then on, and the newer one waits for the lease.
+        """
+        if record.outcome != "refused":
+            return
+        try:
+            migrate.check(self._database)
+        except SchemaTooNew as error:
+            self._keeper.give_up(name)
+            _log.error("agent left to a newer broker", extra={"fields": {"agent": name, "error": str(error)}})
+        except _SCHEMA_UNKNOWN as error:
+            _log.warning("schema not checked", extra={"fields": {"agent": name, "error": str(error)}})
+
+    def _cycle(self, one: ScheduledAgent, connections: OpenConnections) -> RunRecord:
+        name = one.agent.name
+        lease = self._keeper.lease(name)
+        if lease is None:
+            return RunRecord("lost_lease", error="the lease was lost before the cycle started")
+        try:
+            clocks = self._read_clocks(self._database)
+            run_id = cycle.open_run(self._database, name, lease, one.section.cycle_budget_s)
+        except AgentPaused as error:
+            if name not in self._paused:
+                _log.info("agent paused", extra={"fields": {"agent": name, "error": str(error)}})
+            self._paused.add(name)
+            return RunRecord("paused", error=str(error))
+        except TRANSIENT_ERRORS as error:
+            fields = {"agent": name, "error": str(error)}
+            _log.warning("cycle not started: database", extra={"fields": fields})
+            return RunRecord("failed_transient", error=str(error))
+        self._paused.discard(name)
+        context = CycleContext(
+            self._database,
+            clocks.database,
+            secrets.randbits(SEED_BITS),
+            one.section.cycle_budget_s,
+            lease=lease,
+            run_id=run_id,
+            believes=self._keeper.trusts,
+            ending=self.ending,
+            connections=connections,
+            clock_faults=self._clocks.check(clocks),
+            when_overdue=functools.partial(self._give_up, name),
+        )
+        return cycle.run_cycle(one.agent, context)
+
+    def _give_up(self, name: str) -> None:
+        """A cycle of ``name`` is overdue: until it comes back, it is led elsewhere."""
+        self._overdue.add(name)
+        self._keeper.give_up(name)
+
+    def _plan_retry(self, name: str, record: RunRecord) -> None:
+        self._failed[name] = self._failed[name] + 1 if record.outcome in FAILING else 0
+        if record.outcome not in TRIED_AGAIN:
+            self._failures[name] = 0
+            return
+        self._failures[name] += 1
+        self._bring_forward(name, self._pause_s(name))
+
+    def _pause_s(self, name: str) -> float:
+        """Seconds to wait after the transient failures of ``name`` in a row; 0 when the last cycle did not fail so."""
+        if self._failures[name] == 0:
+            return 0.0
+        jitter = random.random()  # noqa: S311 - spreads services in time, nothing secret
+        return retry_delay_s(self._failures[name], self._settings, self._agents[name].section.period_s, jitter)
+
+    def _beat(self) -> None:
+        try:
+            with self._keeper.database.within(BEAT_WITHIN_S) as database, database.begin() as connection:
+                host, agents = socket.gethostname(), sorted(self._agents)
+                services.beat(connection, self._keeper.holder, host, __version__, agents, self._state())
+        except TRANSIENT_ERRORS as error:
+            _log.warning("no heartbeat: database", extra={"fields": {"error": str(error)}})
+
+    def _stop(self) -> bool:
+        _log.info("service stopping", extra={"fields": {"holder": self._keeper.holder}})
+        self._scheduler.shutdown(wait=False)
+        if not self._all_ended(CUT_AFTER * self._settings.stop_within_s):
+            for connections in list(self._running.values()):
+                connections.cut("the service is stopping")
+        in_time = self._all_ended((1 - CUT_AFTER) * self._settings.stop_within_s)
+        left_behind = sorted(self._running)
+        if self._keeper.stop():
+            self._leave()
+        fields = {"holder": self._keeper.holder, "left_behind": left_behind}
+        _log.log(logging.INFO if in_time else logging.ERROR, "service stopped", extra={"fields": fields})
+        return in_time
+
+    def _leave(self) -> None:
+        with (
+            contextlib.suppress(*TRANSIENT_ERRORS),
+            self._keeper.database.within(STOP_WITHIN_S) as database,
+            database.begin() as connection,
+        ):
+            services.leave(connection, self._keeper.holder)
+
+    def _all_ended(self, within_s: float) -> bool:
+        """Wait for the cycles that run; whether all of them have ended."""
+        with self._idle:
+            return self._idle.wait_for(lambda: not self._running, within_s)
+
+
+def enabled_agents(
+    sections: Mapping[str, AgentSection],
+    make: Callable[[str, Mapping[str, Any]], Agent[Any]],
+    installation: str = migrate.STANDALONE,
+) -> list[ScheduledAgent]:
+    """The agents that the configuration enables in an installation, made with their options."""
+    return [
+        ScheduledAgent(make(name, section.options), section)
+        for name, section in sections.items()
+        if section.runs(installation)
+    ]

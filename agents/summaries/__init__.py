@@ -1,0 +1,1 @@
+"""The agents that keep summaries current: worker nodes, GPUs, queue features."""

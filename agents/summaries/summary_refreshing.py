@@ -1,0 +1,159 @@
+"""Keeping a summary of worker nodes current, whatever it is in this database.
+
+In an installation of its own it is a plain table, and the differences are written. Alongside PanDA it is a materialised
+view: refreshed where the role of the broker may do so, else left to PanDA and watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import ClassVar
+
+import sqlalchemy as sa
+from pydantic import Field
+
+from agents.brokerage.batch_writing import LIMITS
+from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
+from agents.service.process import ProcessSettings
+from broker.store.connection.tables import TableCatalogue, read_columns
+from broker.store.schema import migrate
+from broker.store.service import leases
+from broker.store.summaries.worker_node_summaries import (
+    Differences,
+    Reports,
+    WorkerNodeSummary,
+    count_differences,
+    forget_refresh,
+    note_refresh,
+    read_reports,
+    write_differences,
+)
+from broker.store.summaries.worker_node_views import Relation, refresh_view, relation_of
+
+
+class SummaryOptions(AgentOptions):
+    """Options of the agents that keep summaries.
+
+    Attributes:
+        remark_after_s: the run has a note when the newest report is older than this.
+    """
+
+    remark_after_s: float = Field(default=86_400.0, gt=0, allow_inf_nan=False)
+
+
+@dataclass
+class _Found:
+    """What a cycle finds, and what it has to say about it."""
+
+    relation: Relation
+    reports: Reports
+    columns: Sequence[str]
+    counts: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def changed(self, differences: Differences) -> None:
+        self.counts |= {"rows": differences.rows, "added": differences.added, "removed": differences.removed}
+
+
+class SummaryAgent(Agent[SummaryOptions]):
+    """Keeps one summary current.
+
+    Attributes:
+        summary: which one.
+    """
+
+    summary: ClassVar[WorkerNodeSummary]
+    options_type = SummaryOptions
+
+    def __init__(self, options: SummaryOptions, process: ProcessSettings) -> None:
+        """Nothing has been said about the view of somebody else yet."""
+        super().__init__(options, process)
+        self._left_to_others = ""
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        """Refresh the summary once."""
+        standalone = migrate.check(context.database) == migrate.STANDALONE
+        context.check()
+        started = perf_counter()
+        if context.lease is None or not context.request.writes:
+            with context.database.read_snapshot() as connection:
+                found = self._look(connection, context)
+                self._count(connection, context, found, standalone)
+        else:
+            with context.database.begin() as connection:
+                connection.execute(LIMITS)
+                leases.fence(connection, context.lease)
+                found = self._look(connection, context)
+                self._refresh(connection, context, found, standalone)
+                leases.fence(connection, context.lease, closing=True)
+        if context.request.emit is not None:
+            context.request.emit({"summary": self.summary.table, "kind": found.relation.kind, **found.counts})
+        return CycleReport(found.counts, {"refresh_s": perf_counter() - started}, tuple(found.notes))
+
+    def _look(self, connection: sa.Connection, context: CycleContext) -> _Found:
+        names = context.database.names
+        columns = read_columns(connection, names)
+        reports = read_reports(connection, TableCatalogue(names, columns), self.summary)
+        relation = relation_of(connection, names, self.summary.table)
+        found = _Found(relation, reports, tuple(columns.get(self.summary.table, ())))
+        age_s = reports.age_s(context.now)
+        if age_s is not None:
+            found.counts["newest_report_age_s"] = round(age_s)
+            if age_s > self.options.remark_after_s:
+                found.notes.append(
+                    f"the newest report in {self.summary.stamped} is {age_s:.0f} s old "
+                    f"(remark_after_s {self.options.remark_after_s:g})"
+                )
+        elif self.summary.stamped not in reports.absent:
+            found.notes.append(f"no row of {self.summary.stamped} says when it was last seen")
+        return found
+
+    def _count(self, connection: sa.Connection, context: CycleContext, found: _Found, standalone: bool) -> None:
+        if not self._writes_table(found, standalone):
+            return
+        names = context.database.names
+        found.changed(count_differences(connection, names, self.summary, found.columns, context.now))
+
+    def _refresh(self, connection: sa.Connection, context: CycleContext, found: _Found, standalone: bool) -> None:
+        names, table, relation = context.database.names, self.summary.table, found.relation
+        if self._writes_table(found, standalone):
+            found.changed(write_differences(connection, names, self.summary, found.columns, context.now))
+        elif relation.kind == "materialised view" and relation.refreshable and _can_be_refreshed(relation):
+            found.counts["rows"] = refresh_view(connection, names, table, first=not relation.populated)
+        else:
+            if not (standalone and relation.kind == "table"):
+                self._leave(found)
+                forget_refresh(connection, self.summary)
+            return
+        note_refresh(connection, self.summary, context.now)
+
+    def _writes_table(self, found: _Found, standalone: bool) -> bool:
+        """Whether the summary is a table of ours and there are reports; without any it stays as it is."""
+        if not standalone or found.relation.kind != "table":
+            return False
+        if found.reports.absent:
+            found.notes.append(
+                f"there are no rows in {', '.join(found.reports.absent)}: {self.summary.table} stays as it is"
+            )
+        return not found.reports.absent
+
+    def _leave(self, found: _Found) -> None:
+        """Say why the summary is left to PanDA, once as long as the reason is the same."""
+        relation = found.relation
+        if relation.kind == "missing":
+            why = "there is none in this database"
+        elif relation.kind != "materialised view":
+            why = f"it is a {'table' if relation.kind == 'table' else 'relation'} of PanDA's, which PanDA keeps current"
+        elif not relation.refreshable:
+            why = "the role of the broker does not own the materialised view, so PanDA refreshes it"
+        else:
+            why = "it has no unique index, so that a refresh would stop its readers: PanDA refreshes it"
+        if why != self._left_to_others:
+            self._left_to_others = why
+            found.notes.append(f"{self.summary.table} is left as it is: {why}")
+
+
+def _can_be_refreshed(relation: Relation) -> bool:
+    return relation.indexed or not relation.populated

@@ -1,0 +1,1 @@
+"""The agents that remove what has been kept for long enough."""

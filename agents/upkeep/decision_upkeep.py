@@ -1,0 +1,132 @@
+"""The upkeep of the store of decisions: days made ahead and dropped whole, old rows packed, buckets rolled up.
+
+Each step is a short fenced transaction of its own. A table that somebody holds is left to the next cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from functools import partial
+from typing import TypeVar
+
+import psycopg
+import sqlalchemy as sa
+
+from agents.brokerage.batch_writing import LIMITS
+from agents.service.base import CycleContext
+from broker.store.decisions import decision_days, decision_packing
+from broker.store.decisions.decision_packing import DecisionPacker
+from broker.store.service import leases
+from broker.store.summaries import rollup
+
+T = TypeVar("T")
+
+DAYS_AHEAD = 3
+_USE_OF_BUDGET = 0.6
+"""Part of the cycle's time after which no further batch of old rows is packed."""
+
+
+@dataclass
+class DecisionUpkeep:
+    """The upkeep in one cycle.
+
+    Attributes:
+        context: of the cycle; it has a lease, and writes.
+        lease: of the agent.
+        packer: of old rows; kept from cycle to cycle.
+        rows_of_a_batch: old rows that are packed in one transaction.
+        counts: what was done.
+        notes: what was not.
+    """
+
+    context: CycleContext
+    lease: leases.Lease
+    packer: DecisionPacker
+    rows_of_a_batch: int
+    counts: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def run(self, drop_before: datetime | None, *, every_day: bool) -> None:
+        """Do what is due.
+
+        Args:
+            drop_before: days that were over then are dropped; None: none.
+            every_day: all of them, whatever the clock says; else one a cycle, so that a wrong clock does not empty
+                the store at once.
+        """
+        self._make_days()
+        if drop_before is not None:
+            self._drop_days(drop_before, every_day=every_day)
+        rolled = self._in_transaction(lambda connection: rollup.roll_up(connection, self.context.now))
+        if rolled:
+            self.counts["buckets_rolled_up"] = rolled
+        self._pack()
+
+    def _make_days(self) -> None:
+        with self.context.database.read_snapshot() as connection:
+            if not decision_days.missing(connection, self.context.now, DAYS_AHEAD):
+                return
+        made = self._in_transaction(lambda connection: decision_days.make(connection, self.context.now, DAYS_AHEAD))
+        if made is not None and made.made:
+            self.counts["days_made"] = len(made.made)
+        if made is not None and not made.owned:
+            self.notes.append(
+                "days of broker.decisions are made and dropped by the owner of the table only: rows are removed one by "
+                "one; let the broker's role own schema broker"
+            )
+
+    def _drop_days(self, before: datetime, *, every_day: bool) -> None:
+        with self.context.database.read_snapshot() as connection:
+            due = decision_days.ended_before(decision_days.days(connection), before)
+            owned = decision_days.may_change(connection)
+        if not due or not owned:
+            return
+        for day in due if every_day else due[:1]:
+            self.context.check()
+            rows = self._in_transaction(partial(_dropped, day=day))
+            if rows is None:
+                return
+            self.counts["days_dropped"] = self.counts.get("days_dropped", 0) + 1
+            self.counts["decisions_dropped"] = self.counts.get("decisions_dropped", 0) + rows
+        if len(due) > 1 and not every_day:
+            self.notes.append(f"{len(due) - 1} more days of decisions are due; one goes in a cycle, --force drops all")
+
+    def _pack(self) -> None:
+        with self.context.database.read_snapshot() as connection:
+            if not decision_packing.kept(connection):
+                return
+        context = self.context
+        total, packed = 0, 1
+        while packed and context.monotonic() - context.started < _USE_OF_BUDGET * context.budget_s:
+            context.check()
+            done = self._in_transaction(
+                lambda connection: self.packer.pack(connection, self.rows_of_a_batch, context.now)
+            )
+            packed = done or 0
+            total += packed
+        self.counts["decisions_packed"] = total
+        if packed:
+            self.notes.append("there are more decisions of an older release to pack; the next cycle goes on")
+
+    def _in_transaction(self, step: Callable[[sa.Connection], T]) -> T | None:
+        """What the step gives, fenced; None where somebody held a table for too long."""
+        try:
+            with self.context.database.begin() as connection:
+                connection.execute(LIMITS)
+                leases.fence(connection, self.lease)
+                done = step(connection)
+                leases.fence(connection, self.lease, closing=True)
+        except sa.exc.OperationalError as error:
+            if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
+                raise
+            self.notes.append("a table of the store of decisions was in use for too long; the next cycle goes on")
+            return None
+        return done
+
+
+def _dropped(connection: sa.Connection, *, day: date) -> int:
+    rows = decision_days.rows_of(connection, day)
+    decision_days.drop(connection, day)
+    return rows

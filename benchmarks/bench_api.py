@@ -1,0 +1,200 @@
+"""The HTTP API against what it wraps, in one run: matches a second, and the decision of a task against a bare route.
+
+Jobs are matched by processes that call the matcher, then by as many that ask the API; one of these is killed, and no
+job is given twice. Usage: ``python -m benchmarks.bench_api [--jobs N] [--processes N] [--servers N] [--seconds S]``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import multiprocessing
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from time import monotonic, perf_counter
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from fastapi import FastAPI
+
+from benchmarks.bench_match import QUEUES, _check, _measure, _prepare
+from benchmarks.measuring import report
+from broker.api.listening import Listening
+from broker.api.process import serving
+from broker.api.state import ApiState
+from broker.store.connection.database import Database
+from broker.store.connection.embedded import EmbeddedServer
+from broker.store.schema.migrate import upgrade
+from tests.brokerages.small_grid import TASK
+from tests.brokerages.stored_grids import store_jobs
+
+REQUESTS = 400
+MATCH_RATIO, DECISION_RATIO = 0.7, 5.0
+
+
+def main() -> None:
+    """Measure and report."""
+    asked = _arguments()
+    with tempfile.TemporaryDirectory(prefix="gridbroker-bench-") as folder:
+        server = EmbeddedServer(Path(folder))
+        with Database(server.start(), on_close=server.stop) as database:
+            upgrade(database)
+            row = decisions(database, Path(folder)) | matches(
+                database, Path(folder), asked.jobs, asked.processes, asked.servers, asked.seconds
+            )
+    target = f"matches >= {MATCH_RATIO} x the direct call; decision p95 <= {DECISION_RATIO:g} x a bare route"
+    report("api", [row], target=target)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--jobs", type=int, default=1_000_000)
+    parser.add_argument("--processes", type=int, default=8)
+    parser.add_argument("--servers", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("folder", nargs="?", default=".")
+    asked = parser.parse_args()
+    sys.argv[1:] = [asked.folder]  # where the report goes
+    return asked
+
+
+def decisions(database: Database, folder: Path, requests: int = REQUESTS) -> dict[str, Any]:
+    """The time for the decision of a task, and for a route of the same server that does nothing."""
+    store_jobs(database)
+    with serving(database, Listening(), home=folder, folder=None) as running:
+        app: FastAPI = running.server.app
+
+        @app.get("/bare")
+        async def bare() -> dict[str, bool]:
+            return {"ok": True}
+
+        token = str(running.token)
+        _unlimited(app.state.api)
+        routes = {"bare": "/bare", "decision": f"/api/v1/tasks/{TASK}/decision"}
+        timings = {name: _timed(running.server.url, token, path, requests) for name, path in routes.items()}
+    p95 = {name: float(np.percentile(found, 95)) for name, found in timings.items()}
+    return {
+        "bare_p95_ms": p95["bare"],
+        "decision_p95_ms": p95["decision"],
+        "decision_ratio": p95["decision"] / p95["bare"],
+    }
+
+
+def matches(
+    database: Database, folder: Path, jobs: int, processes: int, servers: int, seconds: float
+) -> dict[str, Any]:
+    """Matches a second of the direct call, and through the API with one client killed half-way."""
+    with database.begin() as connection:
+        connection.execute(sa.text("TRUNCATE doma_panda.jobsactive4, doma_panda.jobsdefined4"))
+    row = _prepare(database, jobs)
+    direct = _measure(database, folder, processes, seconds)
+    with _served(database, folder, servers) as addresses:
+        found = _asked(addresses, folder, processes, seconds)
+    with database.begin() as connection:
+        sent = connection.scalar(sa.text("SELECT count(*) FROM broker.matched_requests"))
+        twice = connection.scalar(
+            sa.text("SELECT count(*) FROM (SELECT FROM broker.matched_requests GROUP BY pandaid HAVING count(*) > 1) d")
+        )
+    if twice or sent < found["api_matches"]:
+        raise SystemExit(f"{twice} jobs were given twice; {found['api_matches']} were told, {sent} are on record")
+    _check(database, direct["matches"] + int(sent or 0))
+    direct_per_s, api_per_s = direct["matches"] / direct["seconds"], found["api_matches"] / found["api_seconds"]
+    return {
+        "jobs": row["jobs"],
+        "direct_per_s": direct_per_s,
+        "api_per_s": api_per_s,
+        "match_ratio": api_per_s / direct_per_s,
+    }
+
+
+@contextmanager
+def _served(database: Database, folder: Path, servers: int) -> Iterator[list[tuple[str, str]]]:
+    """Address and token of so many processes of the API."""
+    context = multiprocessing.get_context("spawn")
+    queue, ending = context.Queue(), context.Event()
+    with ExitStack() as stack:
+        for _ in range(servers):
+            process = context.Process(target=_serve, args=(database.url, str(folder), queue, ending))
+            process.start()
+            stack.callback(process.join)
+        stack.callback(ending.set)
+        yield [queue.get(timeout=120) for _ in range(servers)]
+
+
+def _serve(url: str, folder: str, queue: Any, ending: Any) -> None:
+    with Database(url) as database, serving(database, Listening(), home=Path(folder), folder=None) as running:
+        _unlimited(running.server.app.state.api)
+        queue.put((running.server.url, running.token))
+        ending.wait()
+
+
+def _unlimited(state: ApiState) -> None:
+    """No rate limits: the client of a benchmark is many clients."""
+    state.limiter.wait_s = lambda identity, address: 0.0  # type: ignore[method-assign]
+
+
+def _asked(addresses: list[tuple[str, str]], folder: Path, processes: int, seconds: float) -> dict[str, Any]:
+    context = multiprocessing.get_context("spawn")
+    start = context.Barrier(processes + 1)
+    workers = [
+        context.Process(
+            target=_ask, args=(*addresses[number % len(addresses)], number, seconds, folder / f"a{number}.json", start)
+        )
+        for number in range(processes)
+    ]
+    for worker in workers:
+        worker.start()
+    start.wait()
+    workers[0].join(seconds / 2)
+    workers[0].kill()
+    for worker in workers:
+        worker.join()
+    found = [json.loads((folder / f"a{number}.json").read_text()) for number in range(1, processes)]
+    jobs = [job for one in found for job in one["jobs"]]
+    if len(jobs) != len(set(jobs)):
+        raise SystemExit(f"{len(jobs) - len(set(jobs))} jobs were given twice")
+    return {"api_matches": len(jobs), "api_seconds": max(one["seconds"] for one in found)}
+
+
+def _ask(url: str, token: str, number: int, seconds: float, file: Path, start: Any) -> None:
+    """One client: asks for pilots until its time is over, each request with a number."""
+    generator, jobs, asked = np.random.default_rng(number), [], 0
+    host = url.removeprefix("http://")
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    connection = http.client.HTTPConnection(host, timeout=30)
+    start.wait()
+    began = perf_counter()
+    while (elapsed := perf_counter() - began) < seconds:
+        asked += 1
+        site = f"SITE_{generator.integers(QUEUES)}"
+        body = {"site": site, "ce": "ce", "queue": "q", "vo": "atlas", "pilot": f"p{number}", "request_number": asked}
+        connection.request("POST", "/api/v1/jobs:match", json.dumps(body), headers)
+        found = json.loads(connection.getresponse().read())
+        if found.get("pandaid") is not None:
+            jobs.append(found["pandaid"])
+    file.write_text(json.dumps({"jobs": jobs, "seconds": elapsed}))
+
+
+def _timed(url: str, token: str, path: str, requests: int) -> list[float]:
+    """Milliseconds of each request, after a tenth as many to warm up."""
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
+    found = []
+    for _ in range(requests + requests // 10):
+        began = monotonic()
+        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        answer.read()
+        if answer.status != 200:
+            raise SystemExit(f"{path}: {answer.status}")
+        found.append(1000 * (monotonic() - began))
+    connection.close()
+    return found[requests // 10 :]
+
+
+if __name__ == "__main__":
+    main()

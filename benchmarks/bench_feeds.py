@@ -1,0 +1,168 @@
+"""How fast feeds are: CRIC's documents of 1,000 queues and 3,000 endpoints, and 10,000 datasets kept fresh from Rucio.
+
+The documents are imported into an empty database, then unchanged, then with every queue, site and endpoint changed.
+The datasets are asked for at 20 requests a second on a clock that goes on only when the agent waits: the age of the
+oldest answer is that of an installation that runs for two hours, the seconds are those that the agent itself takes.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import sqlalchemy as sa
+
+from agents.feeds.cric import CricAgent, CricOptions
+from agents.feeds.rucio_replicas import ReplicaOptions, RucioReplicasAgent
+from agents.service.base import CycleContext
+from agents.service.process import ProcessSettings
+from benchmarks.measuring import NOW, report
+from broker.demo.grid_documents import GridSize, cric_documents
+from broker.feeds.rucio.answers import Did
+from broker.store.connection.database import Database
+from broker.store.connection.embedded import EmbeddedServer
+from broker.store.schema.migrate import upgrade
+from broker.store.service import leases
+from broker.store.service.leases import LeaseTerms
+
+SIZE = GridSize(queues=1000, queues_of_a_site=1, endpoints_of_a_site=3)
+DATASETS, REQUESTS_PER_S = 10_000, 20.0
+WARM_UP_MIN, LASTS_MIN, PERIOD_S = 45, 120, 30.0
+LONG = LeaseTerms(length_s=3600.0, longest_s=3600.0)
+
+
+class VirtualClock(threading.Event):
+    """Time in seconds that goes on when somebody waits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.now_s += timeout or 0.0
+        return False
+
+
+class ManyDatasets:
+    """A Rucio with so many closed datasets, each on one disk."""
+
+    def metadata(self, did: Did) -> Mapping[str, Any]:
+        return {"did_type": "DATASET", "length": 5, "is_open": False}
+
+    def dataset_replicas(self, did: Did, *, deep: bool) -> list[Mapping[str, Any]]:
+        sizes = {"length": 5, "available_length": 5, "bytes": 500, "available_bytes": 500}
+        return [{"rse": "DISK", "state": "AVAILABLE", **sizes}]
+
+    def rule_groupings(self, did: Did) -> tuple[str, ...]:
+        return ("DATASET",)
+
+    def tape_endpoints(self) -> dict[str, bool]:
+        return {"DISK": False}
+
+
+def changed(documents: dict[str, Any]) -> dict[str, Any]:
+    """The documents with another value in every queue, site and endpoint."""
+    for queue in documents["queues"].values():
+        queue["corepower"] += 1
+    for site in documents["sites"].values():
+        site["tier_level"] = 3
+    for endpoint in documents["endpoints"].values():
+        endpoint["token"] = "OTHER"  # noqa: S105 - a space token
+    return documents
+
+
+def imports(database: Database, folder: Path) -> list[dict[str, Any]]:
+    """Seconds of the three imports."""
+    documents = cric_documents(SIZE, NOW)
+    rows = []
+    for hours, name in enumerate(("first", "unchanged", "all changed")):
+        if name == "all changed":
+            documents = changed(documents)
+        paths = {}
+        for document, content in documents.items():
+            (folder / document).write_text(json.dumps(content))
+            paths[document] = str(folder / document)
+        agent = CricAgent(CricOptions(documents=paths), ProcessSettings())
+        context = context_of(database, "cric", hours * 3600.0)
+        started = perf_counter()
+        done = agent.cycle(context)
+        rows.append({"import": name, **done.counts, "total_s": perf_counter() - started})
+    return rows
+
+
+def context_of(database: Database, name: str, at_s: float, **changes: Any) -> CycleContext:
+    """A cycle at so many seconds after the start, under a lease of its own."""
+    with database.begin() as connection:
+        connection.execute(sa.text("DELETE FROM broker.leases WHERE name = :name"), {"name": name})
+        lease = leases.acquire(connection, name, "benchmark", LONG).lease
+    return CycleContext(database, NOW + timedelta(seconds=at_s), 1, 120.0, lease=lease, **changes)
+
+
+def fill(database: Database) -> None:
+    """A task for each dataset."""
+    statements = (
+        "INSERT INTO {panda}.jedi_tasks (jeditaskid, status, currentpriority) SELECT n, 'ready', n FROM {numbers}",
+        "INSERT INTO {panda}.jedi_datasets (jeditaskid, datasetid, datasetname, type) "
+        "SELECT n, n, 'mc:mc.' || n, 'input' FROM {numbers}",
+        "INSERT INTO {panda}.jedi_dataset_contents (jeditaskid, datasetid, fileid, status) "
+        "SELECT n, n, n, 'ready' FROM {numbers}",
+    )
+    numbers = f"generate_series(1, {DATASETS}) AS n"
+    with database.begin() as connection:
+        for statement in statements:
+            connection.execute(sa.text(database.names.sql(statement).replace("{numbers}", numbers)))
+
+
+def freshness(database: Database) -> dict[str, Any]:
+    """The age of the oldest answer after the warm-up, and what it costs."""
+    fill(database)
+    clock = VirtualClock()
+    options = ReplicaOptions(requests_per_s=REQUESTS_PER_S, requests_in_flight=1)
+    agent = RucioReplicasAgent(options, ProcessSettings(), lambda _: ManyDatasets())  # type: ignore[arg-type,return-value]
+    oldest_s, busy_s, asked, cycles = 0.0, 0.0, 0, 0
+    while clock.now_s < LASTS_MIN * 60:
+        started_s, started = clock.now_s, perf_counter()
+        context = context_of(
+            database, agent.name, started_s, ending=clock, monotonic=lambda: clock.now_s, started=started_s
+        )
+        asked += agent.cycle(context).counts["requests"]
+        busy_s += perf_counter() - started
+        cycles += 1
+        clock.now_s = max(clock.now_s, started_s + PERIOD_S)
+        if clock.now_s >= WARM_UP_MIN * 60:
+            oldest_s = max(oldest_s, oldest_answer_s(database, clock.now_s))
+    return {
+        "datasets": DATASETS,
+        "requests_per_s": asked / clock.now_s,
+        "oldest_answer_min": oldest_s / 60,
+        "cycles": cycles,
+        "busy_s": busy_s,
+    }
+
+
+def oldest_answer_s(database: Database, at_s: float) -> float:
+    """How old the oldest answer is; without an answer as old as the benchmark."""
+    query = "SELECT count(*), min(answered_at) FROM broker.replica_requests HAVING count(answered_at) = :datasets"
+    with database.begin() as connection:
+        found = connection.execute(sa.text(query), {"datasets": DATASETS}).first()
+    return at_s if found is None else (NOW + timedelta(seconds=at_s) - found[1]).total_seconds()
+
+
+def main() -> None:
+    """Measure and report."""
+    with tempfile.TemporaryDirectory(prefix="gridbroker-bench-") as folder:
+        server = EmbeddedServer(Path(folder) / "home")
+        with Database(server.start(), on_close=server.stop) as database:
+            upgrade(database)
+            report("feeds_import", imports(database, Path(folder)), queues=SIZE.queues, endpoints=3 * SIZE.sites)
+            report("feeds_replicas", [freshness(database)])
+
+
+if __name__ == "__main__":
+    main()

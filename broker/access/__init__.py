@@ -1,0 +1,1 @@
+"""Who may do what: roles, scopes, claims of tokens, policies of routes. Pure; the clock is an argument."""

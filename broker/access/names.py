@@ -1,0 +1,60 @@
+"""Names of users, taken out of an answer for somebody who shows no token. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+FIELDS = frozenset(
+    {
+        "editor",
+        "dn",
+        "ended_by",
+        "owner",
+        "prodanalid",
+        "produserid",
+        "produsername",
+        "subject",
+        "user",
+        "username",
+    }
+)
+"""Fields that hold the name of a person."""
+HIDDEN = "***"
+_IN_TASK_NAME = re.compile(r"\b(user)\.[^.\s/\"']+(?=[.\s/\"']|$)")
+_SHORTEST = 2
+"""Names of one letter are not looked for in sentences, of which they would leave nothing."""
+
+
+def hidden(document: Any) -> Any:
+    """``document`` (plain JSON) with ``***`` for each name of a user, in sentences and names of tasks too."""
+    names: set[str] = set()
+    _collect(document, names)
+    pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if len(name) >= _SHORTEST)
+    return _without(document, re.compile(rf"(?<!\w)(?:{pattern})(?!\w)") if pattern else None)
+
+
+def _collect(document: Any, names: set[str]) -> None:
+    if isinstance(document, dict):
+        for name, value in document.items():
+            if name.lower() in FIELDS and isinstance(value, str):
+                names.add(value)
+            else:
+                _collect(value, names)
+    elif isinstance(document, list):
+        for one in document:
+            _collect(one, names)
+
+
+def _without(document: Any, pattern: re.Pattern[str] | None) -> Any:
+    if isinstance(document, dict):
+        return {
+            name: HIDDEN if name.lower() in FIELDS and isinstance(value, str) else _without(value, pattern)
+            for name, value in document.items()
+        }
+    if isinstance(document, list):
+        return [_without(one, pattern) for one in document]
+    if isinstance(document, str):
+        shown = pattern.sub(HIDDEN, document) if pattern is not None else document
+        return _IN_TASK_NAME.sub(rf"\1.{HIDDEN}", shown) if "user." in shown else shown
+    return document

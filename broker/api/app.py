@@ -1,0 +1,165 @@
+"""Making the application: state, routers, the envelope, problems, the description."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from broker import __version__
+from broker.api.bearer import IssuedBearer, LocalBearer
+from broker.api.configuration import ApiConfiguration
+from broker.api.description import describe
+from broker.api.envelope import Envelope, Observe
+from broker.api.guarded_route import refusal
+from broker.api.issuer_keys import IssuerKeys
+from broker.api.local_token import LocalToken
+from broker.api.metrics import BrokerMetrics
+from broker.api.rates import RateLimiter
+from broker.api.routers.registry import ROUTERS
+from broker.api.state import ApiState, Identify
+from broker.api.upkeep import upkeep
+from broker.store.connection.database import Database
+
+TITLE = "gridbroker"
+METRICS = "metrics"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What an application is made of besides its own routes.
+
+    Attributes:
+        local_token: of this machine; None where issuers count.
+        identify: further ways to find out who sends a request, such as the session of a page.
+        routers: further routers, such as that of the pages; each route has a policy.
+        mounts: applications of their own, by path, with manners of their own.
+        observe: takes method, route, status and seconds of each request.
+        refused: makes the answer to a request for what no route has; None: a problem.
+    """
+
+    local_token: str | None = None
+    identify: tuple[Identify, ...] = ()
+    routers: tuple[APIRouter, ...] = ()
+    mounts: tuple[tuple[str, ASGIApp], ...] = ()
+    observe: tuple[Observe, ...] = field(default=())
+    refused: Callable[[Request, Exception], Response] | None = None
+
+
+def create_app(
+    database: Database,
+    configuration: ApiConfiguration,
+    *,
+    home: Path,
+    folder: Path | None,
+    now: Callable[[], datetime],
+    steady_s: Callable[[], float],
+    parts: Parts | None = None,
+) -> FastAPI:
+    """The application.
+
+    Args:
+        database: a small pool with a limit for each statement.
+        configuration: ``config/api.yaml``.
+        home: of the broker.
+        folder: with configuration files of the operator's own.
+        now: the time on this host (aware).
+        steady_s: a clock that never goes back.
+        parts: what else it is made of.
+    """
+    parts = parts or Parts()
+    app = FastAPI(
+        title=TITLE,
+        version=__version__,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=_lifespan,
+        redirect_slashes=False,
+    )
+    limiter = RateLimiter(configuration.rate, steady_s)
+    state = ApiState(database, configuration, folder, home, now, steady_s, limiter)
+    state.identify = [*_bearers(state, parts.local_token), *parts.identify]
+    app.state.api = state
+    metrics = BrokerMetrics(database, configuration.metrics.queues, steady_s)
+    state.kept[METRICS] = metrics
+    app.state.running, app.state.refused = [], parts.refused or refusal
+    for module in ROUTERS:
+        app.router.routes.extend(importlib.import_module(module).router.routes)
+    for router in parts.routers:
+        app.router.routes.extend(router.routes)
+    for path, mounted in parts.mounts:
+        app.mount(path, mounted)
+    app.add_exception_handler(HTTPException, _refused)
+    app.openapi = lambda: describe(app)  # type: ignore[method-assign]
+    app.add_middleware(
+        Envelope, path_bytes=configuration.limits.path_bytes, observe=_observing((metrics.observe, *parts.observe))
+    )
+    return app
+
+
+def described() -> dict[str, Any]:
+    """The description of the API, which needs no database."""
+    nowhere = Path("nowhere")
+    with Database("postgresql://localhost/nowhere") as database:
+        app = create_app(
+            database,
+            ApiConfiguration(),
+            home=nowhere,
+            folder=None,
+            now=lambda: datetime.min.replace(tzinfo=UTC),
+            steady_s=lambda: 0.0,
+        )
+        return describe(app)
+
+
+def while_running(app: FastAPI, run: Callable[[], Any]) -> None:
+    """Have the asynchronous context manager that ``run`` makes entered while the application runs."""
+    app.state.running.append(run)
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(upkeep(app.state.api))
+        for run in app.state.running:
+            await stack.enter_async_context(run())
+        try:
+            yield
+        finally:
+            for end in app.state.api.at_end:
+                end()
+
+
+def _bearers(state: ApiState, local_token: str | None) -> Iterable[Identify]:
+    issuers = [
+        (section, IssuerKeys(section, state.database, state.now, state.steady_s))
+        for section in state.configuration.issuers
+    ]
+    if issuers:
+        yield IssuedBearer(issuers, state.now)
+    elif local_token is not None:
+        yield LocalBearer(LocalToken(local_token))
+
+
+def _observing(observers: tuple[Observe, ...]) -> Observe:
+    def observe(method: str, route: str, status: int, seconds: float) -> None:
+        for one in observers:
+            one(method, route, status, seconds)
+
+    return observe
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    response: Response = request.app.state.refused(request, error)
+    return response

@@ -1,0 +1,208 @@
+"""Bearer tokens: the header, the signature, the claims, and so who somebody is.
+
+Whatever is wrong with a token, the answer is the same; the log says which check failed, never the token.
+Sources: WLCG common JWT profile 1.3; SciTokens; RFC 8725 (algorithms are ours to choose, not the token's).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from joserfc import errors, jwt
+from starlette.requests import HTTPConnection
+
+from broker.access.claims import Expected, fault_of
+from broker.access.role_map import grants_of
+from broker.access.roles import Identity
+from broker.api.configuration import IssuerSection
+from broker.api.guarded_route import unauthenticated
+from broker.api.issuer_keys import IssuerKeys
+from broker.api.local_token import LocalToken
+
+_log = logging.getLogger(__name__)
+
+LONGEST_TOKEN = 16_384
+MOST_REMEMBERED = 4096
+_SCHEME = "bearer "
+_POINTERS = frozenset({"jku", "jwk", "x5u", "x5c", "crit", "b64", "enc", "zip"})
+"""Fields of a header that name a key of the token's own, or change what is signed: nobody honest sends them."""
+
+
+class BadToken(Exception):
+    """Why a token is refused; for the log only."""
+
+
+def token_in(connection: HTTPConnection) -> str | None:
+    """The bearer token of a request; None without one.
+
+    Raises:
+        BadToken: the header is there and holds none, or there are two.
+    """
+    headers = connection.headers.getlist("authorization")
+    if not headers:
+        return None
+    if len(headers) > 1 or headers[0][: len(_SCHEME)].lower() != _SCHEME:
+        raise BadToken("no single bearer token")
+    token = headers[0][len(_SCHEME) :].strip()
+    if not token or len(token) > LONGEST_TOKEN:
+        raise BadToken("empty or oversized")
+    return token
+
+
+class LocalBearer:
+    """Finds out who sends a request by the token of this machine."""
+
+    def __init__(self, local: LocalToken) -> None:
+        """``local`` knows the token."""
+        self._local = local
+
+    async def __call__(self, connection: HTTPConnection) -> Identity | None:
+        """Who sends a request; None without a token.
+
+        Raises:
+            Problem: the token is another one.
+        """
+        try:
+            token = token_in(connection)
+            identity = None if token is None else self._local.identify(token)
+            if token is not None and identity is None:
+                raise BadToken("not the token of this machine")
+        except BadToken as error:
+            raise _refused(error) from None
+        return identity
+
+
+@dataclass(frozen=True)
+class _Seen:
+    identity: Identity
+    keys_of: datetime
+
+
+@dataclass(frozen=True)
+class _Trusted:
+    section: IssuerSection
+    keys: IssuerKeys
+
+
+class IssuedBearer:
+    """Finds out who sends a request by a token of a trusted issuer.
+
+    Args:
+        issuers: those that are trusted, with their keys.
+        now: the time on this host (aware).
+    """
+
+    def __init__(self, issuers: Sequence[tuple[IssuerSection, IssuerKeys]], now: Callable[[], datetime]) -> None:
+        self._trusted = {section.issuer: _Trusted(section, keys) for section, keys in issuers}
+        self._now = now
+        self._seen: OrderedDict[bytes, _Seen] = OrderedDict()
+
+    async def __call__(self, connection: HTTPConnection) -> Identity | None:
+        """Who sends a request; None without a token.
+
+        Raises:
+            Problem: the token is bad.
+        """
+        try:
+            token = token_in(connection)
+            return None if token is None else await self.identify(token)
+        except BadToken as error:
+            raise _refused(error) from None
+
+    async def identify(self, token: str) -> Identity:
+        """Who shows ``token``.
+
+        Raises:
+            BadToken: it is bad.
+        """
+        name = hashlib.sha256(token.encode("utf-8", "replace")).digest()
+        seen = self._seen.get(name)
+        if seen is not None and self._still_good(seen):
+            self._seen.move_to_end(name)
+            return seen.identity
+        header, claims = _unverified(token)
+        trusted = self._trusted.get(str(claims.get("iss")))
+        if trusted is None:
+            raise BadToken("issuer not trusted")
+        found = await trusted.keys.find(_key_identifier(header, trusted.section))
+        if found is None:
+            raise BadToken("no such key")
+        key, fetched_at = found
+        try:
+            verified = jwt.decode(token, key, algorithms=list(trusted.section.algorithms)).claims
+        except (errors.JoseError, ValueError, TypeError, RecursionError) as error:
+            raise BadToken(f"signature: {type(error).__name__}") from None
+        identity = self._identity(verified, trusted.section)
+        self._seen[name] = _Seen(identity, fetched_at)
+        if len(self._seen) > MOST_REMEMBERED:
+            self._seen.popitem(last=False)
+        return identity
+
+    def _still_good(self, seen: _Seen) -> bool:
+        trusted = self._trusted[seen.identity.issuer]
+        now = self._now()
+        age_s = abs((now - seen.keys_of).total_seconds())
+        current = trusted.keys.fetched_at() == seen.keys_of and age_s < trusted.section.refresh_after_s
+        return current and now.timestamp() < seen.identity.expires_at_s
+
+    def _identity(self, claims: dict[str, Any], section: IssuerSection) -> Identity:
+        expected = Expected(section.issuer, section.audiences, section.identifier_required, section.longest_life_s)
+        fault = fault_of(claims, expected, self._now().timestamp())
+        if fault is not None:
+            raise BadToken(fault)
+        username, identifier = claims.get(section.username_claim), claims.get("jti")
+        return Identity(
+            str(claims["sub"]),
+            section.issuer,
+            grants_of(section.roles, claims),
+            identifier if isinstance(identifier, str) else None,
+            float(claims["exp"]),
+            username if isinstance(username, str) and username else None,
+            section.reusable,
+        )
+
+
+def _unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Header and claims as they are written, to see whose they want to be."""
+    parts = token.split(".")
+    if len(parts) != 3 or not all(parts):
+        raise BadToken("not three parts")
+    header, claims = (_object(part) for part in parts[:2])
+    if _POINTERS.intersection(header):
+        raise BadToken("the header names a key, or changes what is signed")
+    return header, claims
+
+
+def _object(part: str) -> dict[str, Any]:
+    try:
+        raw = base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
+        found = json.loads(raw)
+    except (binascii.Error, ValueError, RecursionError):
+        raise BadToken("not base64 of JSON") from None
+    if not isinstance(found, dict):
+        raise BadToken("no object")
+    return found
+
+
+def _key_identifier(header: dict[str, Any], section: IssuerSection) -> str | None:
+    """The identifier of the key: a name to be looked up, and nothing else."""
+    if header.get("alg") not in section.algorithms:
+        raise BadToken("algorithm")
+    identifier = header.get("kid")
+    if identifier is not None and not isinstance(identifier, str):
+        raise BadToken("key identifier")
+    return identifier
+
+
+def _refused(error: BadToken) -> Exception:
+    _log.warning("token refused", extra={"fields": {"fault": str(error)}})
+    return unauthenticated()

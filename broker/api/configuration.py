@@ -1,0 +1,190 @@
+"""``config/api.yaml`` as typed values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+from urllib.parse import urlsplit
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from agents.service.configuration import ConfigurationError
+from broker.access.claims import LONGEST_LIFE_S
+from broker.access.role_map import RoleRule
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1)]
+HOUR_S, DAY_S = 3600.0, 86400.0
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LimitSection(_Section):
+    """``limits``: what one client may ask of one process."""
+
+    body_bytes: Count = 1 << 20
+    document_bytes: Count = 100 << 20
+    path_bytes: Count = 2048
+    json_depth: Count = 100
+    header_within_s: Seconds = 10.0
+    body_within_s: Seconds = 30.0
+    idle_s: Seconds = 15.0
+    connections: Count = 2000
+    event_listeners: Count = 200
+    page: Count = 500
+
+
+class DatabaseSection(_Section):
+    """``database``: the pool of one process."""
+
+    connections: Count = 8
+    statement_timeout_s: Seconds = 5.0
+    wait_s: Seconds = 2.0
+
+
+class Rate(_Section):
+    """Requests a second that are refilled, and how many may come at once."""
+
+    per_s: Seconds
+    burst: Count
+
+
+class RateSection(_Section):
+    """``rate``: by role; somebody with several roles has the largest."""
+
+    anonymous: Rate = Rate(per_s=20, burst=100)
+    reader: Rate = Rate(per_s=50, burst=200)
+    submitter: Rate = Rate(per_s=20, burst=100)
+    pilot: Rate = Rate(per_s=1000, burst=2000)
+    operator: Rate = Rate(per_s=50, burst=200)
+    tuner: Rate = Rate(per_s=50, burst=200)
+
+
+class MetricSection(_Section):
+    """``metrics``: queues that are a label."""
+
+    queues: tuple[str, ...] = ()
+
+
+class RunSection(_Section):
+    """``runs``: what-ifs and sweeps."""
+
+    at_once: Count = 1
+    waiting: Count = 20
+
+
+class LoginSection(_Section):
+    """``web.login``: the client of the page at one of the issuers (OpenID Connect, code flow with PKCE).
+
+    Attributes:
+        issuer: one of ``issuers``.
+        client_id: of the page there; a public client needs no secret.
+        client_secret_file: with the secret of a confidential client.
+        scopes: that are asked for.
+        authorization_endpoint: where people log in; without it that of the discovery document.
+        token_endpoint: where the code is exchanged; likewise.
+    """
+
+    issuer: str
+    client_id: str
+    client_secret_file: Path | None = None
+    scopes: tuple[str, ...] = ("openid", "profile")
+    authorization_endpoint: str | None = None
+    token_endpoint: str | None = None
+
+
+class WebSection(_Section):
+    """``web``: the page.
+
+    Attributes:
+        bigpanda: address of the PanDA monitor, to which pages link.
+        session_s: how long somebody stays logged in.
+        login: how people log in where issuers are configured; without it only tokens count.
+    """
+
+    bigpanda: str | None = Field(default="https://bigpanda.cern.ch", pattern=r"^https?://[^\s\"'<>]+$")
+    session_s: Seconds = 12 * HOUR_S
+    login: LoginSection | None = None
+
+
+class IssuerSection(_Section):
+    """One issuer that is trusted, for what the map of roles says.
+
+    Attributes:
+        issuer: its name, as it stands in ``iss``.
+        audiences: of these a token names one.
+        algorithms: of signatures; no others count, whatever a token says.
+        roles: the map.
+        jwks_uri: address of the keys; without it that of the discovery document, which must be at the issuer's host.
+        username_claim: the claim that is the name of the user in PanDA.
+        identifier_required: whether ``jti`` must be there (WLCG); SciTokens may go without.
+        reusable: whether a token is good for several writes of people; see docs/how-to/serve-the-api.md.
+        longest_life_s: between issue and expiry.
+        refresh_after_s: age of the keys at which they are asked for again (WLCG profile: 6 h).
+        expire_after_s: age at which they count no longer (WLCG profile: 1 to 4 days).
+        ca_file: certificates that the issuer's is checked with, instead of the system's.
+    """
+
+    issuer: str
+    audiences: tuple[str, ...] = Field(min_length=1)
+    algorithms: tuple[Literal["RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256"], ...] = ("RS256", "ES256")
+    roles: tuple[RoleRule, ...] = ()
+    jwks_uri: str | None = None
+    username_claim: str = "preferred_username"
+    identifier_required: bool = True
+    reusable: bool = False
+    longest_life_s: Seconds = LONGEST_LIFE_S
+    refresh_after_s: Annotated[float, Field(ge=60, le=DAY_S)] = 6 * HOUR_S
+    expire_after_s: Annotated[float, Field(ge=DAY_S, le=4 * DAY_S)] = 2 * DAY_S
+    ca_file: Path | None = None
+
+    @model_validator(mode="after")
+    def _is_reached_safely(self) -> Self:
+        for address in (self.issuer, self.jwks_uri):
+            parts = urlsplit(address or self.issuer)
+            if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS):
+                raise ValueError(f"{address}: the address must begin with https://")
+        return self
+
+
+class ApiConfiguration(_Section):
+    """The whole file."""
+
+    anonymous_read: bool = True
+    limits: LimitSection = LimitSection()
+    database: DatabaseSection = DatabaseSection()
+    rate: RateSection = RateSection()
+    metrics: MetricSection = MetricSection()
+    runs: RunSection = RunSection()
+    web: WebSection = WebSection()
+    issuers: tuple[IssuerSection, ...] = ()
+
+    @model_validator(mode="after")
+    def _issuers_differ(self) -> Self:
+        names = [one.issuer for one in self.issuers]
+        if len(set(names)) < len(names):
+            raise ValueError("issuers: the same issuer stands there twice")
+        if self.web.login is not None and self.web.login.issuer not in names:
+            raise ValueError("web.login: its issuer is none of issuers")
+        return self
+
+
+def load(path: Path) -> ApiConfiguration:
+    """Read and check the file.
+
+    Raises:
+        ConfigurationError: it is missing, no YAML, has unknown names, or values out of range.
+    """
+    remedy = "compare with the file that is shipped"
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return ApiConfiguration.model_validate({} if content is None else content)
+    except ValidationError as error:
+        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise ConfigurationError(found, str(path), remedy) from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(str(error), str(path), remedy) from error

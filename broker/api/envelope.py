@@ -1,0 +1,121 @@
+"""Around every request, whatever it is for: its identifier, odd paths, headers of answers, the log, the last resort."""
+
+from __future__ import annotations
+
+import logging
+import re
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from broker.api.problems import Problem, problem_of, response_of
+
+_log = logging.getLogger(__name__)
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+#: Nothing of ours has these in its path, raw or escaped: up, empty components, backslashes, control characters.
+_ODD = re.compile(rb"%2f|%5c|%00|%0[0-9a-f]|%1[0-9a-f]|%7f|\\|//|[\x00-\x20\x7f-\xff]", re.IGNORECASE)
+_DOTS = re.compile(rb"(?:^|/)(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
+MOST_HEADERS = 100
+LONGEST_HEADERS_BYTES = 32 << 10
+
+Observe = Callable[[str, str, int, float], None]
+"""Takes method, route, status and seconds of each request."""
+
+
+def is_odd(raw_path: bytes, most_bytes: int) -> bool:
+    """Whether no route of ours can have such a path."""
+    return len(raw_path) > most_bytes or _ODD.search(raw_path) is not None or _DOTS.search(raw_path) is not None
+
+
+class Envelope:
+    """ASGI middleware.
+
+    Args:
+        app: what is inside.
+        path_bytes: longest path.
+        observe: takes what each request was and how long it took.
+    """
+
+    def __init__(self, app: ASGIApp, *, path_bytes: int, observe: Observe) -> None:
+        self._app, self._path_bytes, self._observe = app, path_bytes, observe
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        answering = _Answering(send, _request_id(scope))
+        scope.setdefault("state", {})["request_id"] = answering.request_id
+        started_s = time.perf_counter()
+        try:
+            problem = self._problem_with(scope)
+            if problem is not None:
+                await response_of(problem, answering.request_id)(scope, receive, answering.send)
+            else:
+                await self._app(scope, receive, answering.send)
+        except Exception as error:
+            _log.error("request failed", exc_info=error, extra={"fields": {"request_id": answering.request_id}})
+            if answering.status == 0:
+                await response_of(problem_of(error), answering.request_id)(scope, receive, answering.send)
+        finally:
+            self._note(scope, answering, time.perf_counter() - started_s)
+
+    def _problem_with(self, scope: Scope) -> Problem | None:
+        headers = scope["headers"]
+        if (
+            len(headers) > MOST_HEADERS
+            or sum(len(name) + len(value) for name, value in headers) > LONGEST_HEADERS_BYTES
+        ):
+            return Problem(431, "headers_too_large", "too many headers, or too long ones")
+        if is_odd(scope.get("raw_path") or scope["path"].encode(), self._path_bytes):
+            return Problem(400, "odd_path", "no route has such a path")
+        return None
+
+    def _note(self, scope: Scope, answering: _Answering, seconds: float) -> None:
+        route = scope.get("route")
+        path = str(getattr(route, "path", "")) or "other"
+        self._observe(scope["method"] if scope["method"].isalpha() else "OTHER", path, answering.status, seconds)
+        fields: dict[str, Any] = {
+            "request_id": answering.request_id,
+            "method": scope["method"],
+            "path": scope["path"],
+            "status": answering.status,
+            "seconds": round(seconds, 6),
+        }
+        identity = scope["state"].get("identity")
+        if identity is not None:
+            fields |= {"subject": identity.subject, "issuer": identity.issuer}
+        _log.info("request", extra={"fields": fields})
+
+
+class _Answering:
+    """Sends one answer with the headers that all answers have."""
+
+    def __init__(self, send: Send, request_id: str) -> None:
+        self._send, self.request_id, self.status = send, request_id, 0
+
+    async def send(self, message: Message) -> None:
+        """Pass on a message of the answer."""
+        if message["type"] == "http.response.start":
+            self.status = int(message["status"])
+            headers = MutableHeaders(scope=message)
+            headers["X-Request-Id"] = self.request_id
+            headers["X-Content-Type-Options"] = "nosniff"
+            headers.setdefault("Cache-Control", "no-store")
+        await self._send(message)
+
+
+def _request_id(scope: Scope) -> str:
+    """What the client calls its request, where that is a plain name; else a new one."""
+    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"").decode("latin-1")
+    return given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+
+
+def request_id_of(request: Request) -> str:
+    """The identifier of a request."""
+    return str(request.state.request_id)

@@ -1,0 +1,159 @@
+"""A route with a policy: who it is for is found out before its body is read, and its body is read within limits.
+
+A route without a policy cannot be made.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from fastapi import APIRouter
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from broker.access.policies import Policy, judge
+from broker.access.roles import Identity
+from broker.api.bodies import read_body
+from broker.api.idempotency import answered_once
+from broker.api.problems import FieldProblem, Problem, problem_of, response_of
+from broker.api.state import state_of
+
+_log = logging.getLogger(__name__)
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+
+
+class MissingPolicy(TypeError):
+    """A route says not who may use it."""
+
+
+def allow(policy: Policy, *, body_bytes: str = "body_bytes") -> Callable[[Endpoint], Endpoint]:
+    """Declares the policy of an endpoint.
+
+    Args:
+        policy: who may use it.
+        body_bytes: the limit in ``limits`` of ``config/api.yaml`` that its body has.
+    """
+
+    def declare(endpoint: Endpoint) -> Endpoint:
+        endpoint.__dict__["policy"], endpoint.__dict__["body_bytes"] = policy, body_bytes
+        return endpoint
+
+    return declare
+
+
+class GuardedRoute(APIRoute):
+    """A route with the policy that its endpoint declares with :func:`allow`.
+
+    Raises:
+        MissingPolicy: it declares none.
+    """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        policy = getattr(endpoint, "policy", None)
+        if not isinstance(policy, Policy):
+            raise MissingPolicy(f"{path}: {endpoint.__module__}.{endpoint.__name__} declares no policy")
+        self.policy = policy
+        self.body_limit = str(endpoint.__dict__["body_bytes"])
+        super().__init__(path, endpoint, **options)
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler: everything that is refused is a problem, whatever was raised."""
+        inner = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            try:
+                await admit(request, self.policy)
+                if request.method in _WITH_BODY:
+                    await _read(request, self.body_limit)
+                if self.policy.writes:
+                    return await answered_once(request, self.policy, inner)
+                return await inner(request)
+            except Exception as error:
+                return refusal(request, error)
+
+        return handle
+
+
+V1 = "/api/v1"
+
+
+def guarded_router(prefix: str = V1, *, tag: str) -> APIRouter:
+    """A router of which every route has a policy; ``prefix`` begins all its paths."""
+    return APIRouter(prefix=prefix, tags=[tag], route_class=GuardedRoute)
+
+
+async def admit(request: Request, policy: Policy) -> None:
+    """Let a request in, or not; afterwards ``request.state.identity`` is who sent it.
+
+    Raises:
+        Problem: 401, 403 or 429.
+    """
+    api = state_of(request)
+    identity = await _identified(request)
+    request.state.identity = identity
+    address = request.client.host if request.client is not None else ""
+    wait_s = api.limiter.wait_s(identity, address)
+    if wait_s > 0:
+        raise Problem(429, "too_many_requests", "slow down", headers={"Retry-After": str(math.ceil(wait_s))})
+    answer = judge(policy, identity, anonymous_read=api.configuration.anonymous_read)
+    if answer == "unauthenticated":
+        raise unauthenticated()
+    if answer == "forbidden":
+        raise Problem(403, "forbidden", "this needs another role")
+
+
+def unauthenticated() -> Problem:
+    """The refusal of somebody whose token is missing or bad: the same whatever is wrong with it."""
+    headers = {"WWW-Authenticate": 'Bearer realm="gridbroker"'}
+    return Problem(401, "unauthenticated", "a valid token is needed", headers=headers)
+
+
+async def _identified(request: Request) -> Identity | None:
+    for identify in state_of(request).identify:
+        identity = await identify(request)
+        if identity is not None:
+            return identity
+    return None
+
+
+async def _read(request: Request, limit: str) -> None:
+    limits = state_of(request).configuration.limits
+    await read_body(request, getattr(limits, limit), limits.body_within_s, limits.json_depth)
+
+
+def refusal(request: Request, error: Exception) -> Response:
+    """The answer to a request that ended with ``error``, which is logged when nobody expected it."""
+    request_id = getattr(request.state, "request_id", None)
+    if isinstance(error, RequestValidationError):
+        problem = _invalid(error)
+    elif isinstance(error, HTTPException):
+        problem = Problem(error.status_code, _http_code(error.status_code), "", headers=error.headers)
+    else:
+        problem = problem_of(error)
+    request.state.problem = problem
+    if problem.status == 500:
+        fields = {"request_id": request_id, "method": request.method, "path": request.url.path}
+        _log.error("request failed", exc_info=error, extra={"fields": fields})
+    return response_of(problem, request_id)
+
+
+def _http_code(status: int) -> str:
+    return {404: "no_such_route", 405: "method_not_allowed", 400: "bad_request"}.get(status, "http_error")
+
+
+def _invalid(error: RequestValidationError) -> Problem:
+    """What is wrong with the fields of a request; what they held is not repeated."""
+    found = [
+        FieldProblem(where=".".join(map(str, one["loc"]))[:200], what=str(one["msg"])[:200]) for one in error.errors()
+    ]
+    broken = any(one["type"] == "json_invalid" for one in error.errors())
+    code = "bad_json" if broken else "invalid_request"
+    detail = "; ".join(f"{one.where}: {one.what}" for one in found[:5])
+    return Problem(400 if broken else 422, code, detail, "see the description of the API", errors=found[:50])

@@ -1,0 +1,193 @@
+"""The public keys of one issuer: fetched from that issuer only, one fetch at a time, kept while it is down.
+
+Source: WLCG common JWT profile 1.3, caching of keys: refreshed every 6 h, used for 1 to 4 days at most. A key that the
+issuer publishes no more is gone with the next refresh.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from joserfc import errors
+from joserfc.jwk import ECKey, RSAKey, import_key
+from starlette.concurrency import run_in_threadpool
+
+from broker.api.configuration import IssuerSection
+from broker.errors import BrokerError
+from broker.feeds.fetching.terms import FetchTerms, Surroundings
+from broker.feeds.fetching.web import fetch
+from broker.store.connection.database import Database
+from broker.store.connection.transient import TRANSIENT_ERRORS
+from broker.store.http import tokens
+
+_log = logging.getLogger(__name__)
+
+PublicKey = RSAKey | ECKey
+TRY_AGAIN_AFTER_S = 60.0
+"""Between two fetches, whoever asks: a client with strange key identifiers makes no traffic."""
+TIME_LIMIT_S = 5.0
+MOST_BYTES = 256 << 10
+MOST_KEYS = 50
+_SMALLEST_RSA_BITS = 2048
+_NOT_READ: tuple[type[Exception], ...] = (ValueError, *TRANSIENT_ERRORS)
+_DISCOVERY = "/.well-known/openid-configuration"
+
+
+@dataclass(frozen=True)
+class KeySet:
+    """Keys by their identifiers, as they were published at ``fetched_at``."""
+
+    fetched_at: datetime
+    keys: dict[str, PublicKey]
+
+    def find(self, identifier: str | None) -> PublicKey | None:
+        """The key of an identifier; without one the only key that there is."""
+        if identifier is None:
+            return next(iter(self.keys.values())) if len(self.keys) == 1 else None
+        return self.keys.get(identifier)
+
+
+class IssuerKeys:
+    """Knows the keys of one issuer.
+
+    Args:
+        issuer: of ``config/api.yaml``.
+        database: where the keys are kept for other processes.
+        now: the time on this host (aware).
+        steady_s: a clock that never goes back.
+    """
+
+    def __init__(
+        self, issuer: IssuerSection, database: Database, now: Callable[[], datetime], steady_s: Callable[[], float]
+    ) -> None:
+        self._issuer, self._database, self._now, self._steady_s = issuer, database, now, steady_s
+        self._set: KeySet | None = None
+        self._tried_s: float | None = None
+        self._fetching = asyncio.Lock()
+
+    async def find(self, identifier: str | None) -> tuple[PublicKey, datetime] | None:
+        """The key of an identifier and when its set was fetched; None when there is none that counts now."""
+        if self._set is None or self._age_s(self._set) >= self._issuer.refresh_after_s:
+            await self._refresh(None if self._set is None else self._set.find(identifier))
+        found = None if self._set is None else self._set.find(identifier)
+        if found is None:
+            await self._refresh(None)
+        current = self._set
+        if current is None or self._age_s(current) >= self._issuer.expire_after_s:
+            return None
+        key = current.find(identifier)
+        return None if key is None else (key, current.fetched_at)
+
+    def fetched_at(self) -> datetime | None:
+        """When the keys that are in use were fetched."""
+        return None if self._set is None else self._set.fetched_at
+
+    def _age_s(self, found: KeySet) -> float:
+        return abs((self._now() - found.fetched_at).total_seconds())
+
+    async def _refresh(self, usable: PublicKey | None) -> None:
+        """Fetch the keys unless they were asked for a moment ago; who has a usable key does not wait for another's."""
+        if usable is not None and self._fetching.locked():
+            return
+        asked_s = self._steady_s()
+        async with self._fetching:
+            if self._tried_s is not None and asked_s - self._tried_s < TRY_AGAIN_AFTER_S:
+                return
+            self._tried_s = self._steady_s()
+            found = await run_in_threadpool(self._fetched)
+            if found is not None:
+                self._set = found
+
+    def _fetched(self) -> KeySet | None:
+        """The keys of the issuer; where it does not answer, those that some process kept."""
+        try:
+            document = _document(self._issuer, self._jwks_uri())
+            keys = usable_keys(document)
+        except (BrokerError, ValueError) as error:
+            fields = {"issuer": self._issuer.issuer, "error": str(error)}
+            _log.warning("keys of the issuer not fetched", extra={"fields": fields})
+            return self._kept()
+        fetched_at = self._now()
+        try:
+            with self._database.begin() as connection:
+                tokens.keep_keys(connection, self._issuer.issuer, fetched_at, document)
+        except TRANSIENT_ERRORS as error:
+            _log.warning("keys of the issuer not kept", extra={"fields": {"error": str(error)}})
+        return KeySet(fetched_at, keys)
+
+    def _kept(self) -> KeySet | None:
+        try:
+            with self._database.begin() as connection:
+                found = tokens.kept_keys(connection, self._issuer.issuer)
+            newer = found is not None and (self._set is None or found[0] > self._set.fetched_at)
+            return KeySet(found[0], usable_keys(found[1])) if found is not None and newer else None
+        except _NOT_READ as error:
+            _log.warning("kept keys of the issuer not read", extra={"fields": {"error": str(error)}})
+            return None
+
+    def _jwks_uri(self) -> str:
+        """The address of the keys: as configured, else as the issuer says, at its own host.
+
+        Raises:
+            ValueError: it names another host, or none.
+        """
+        if self._issuer.jwks_uri is not None:
+            return self._issuer.jwks_uri
+        about = _document(self._issuer, self._issuer.issuer.rstrip("/") + _DISCOVERY)
+        address = about.get("jwks_uri")
+        own, named = urlsplit(self._issuer.issuer), urlsplit(address if isinstance(address, str) else "")
+        if (own.scheme, own.netloc) != (named.scheme, named.netloc):
+            raise ValueError("jwks_uri is not at the host of the issuer; state it as jwks_uri in config/api.yaml")
+        return str(address)
+
+
+def _document(issuer: IssuerSection, address: str) -> dict[str, Any]:
+    terms = FetchTerms(time_limit_s=TIME_LIMIT_S, tries=1, max_bytes=MOST_BYTES, ca_file=issuer.ca_file)
+    pause = threading.Event()
+    fetched = fetch(address, terms, Surroundings(time.monotonic, random.random, pause.wait))
+    found = json.loads(fetched.data or b"")
+    if not isinstance(found, dict):
+        raise ValueError(f"{address} is no JSON object")
+    return found
+
+
+def usable_keys(document: object) -> dict[str, PublicKey]:
+    """The keys of a JWKS document that can check signatures; a key that cannot be read is left out.
+
+    Raises:
+        ValueError: the document is none, or holds no such key.
+    """
+    listed = document.get("keys") if isinstance(document, dict) else None
+    if not isinstance(listed, list) or len(listed) > MOST_KEYS:
+        raise ValueError("no JWKS document")
+    found: dict[str, PublicKey] = {}
+    for one in listed:
+        key = _key(one)
+        if key is not None:
+            found[str(one.get("kid", ""))] = key
+    if not found:
+        raise ValueError("the JWKS document holds no key for signatures")
+    return found
+
+
+def _key(entry: Any) -> PublicKey | None:
+    if not isinstance(entry, dict) or entry.get("kty") not in ("RSA", "EC") or entry.get("use", "sig") != "sig":
+        return None
+    public = {name: value for name, value in entry.items() if name in ("kty", "n", "e", "crv", "x", "y")}
+    try:
+        key = import_key(public)
+        if isinstance(key, RSAKey):
+            return key if key.public_key.key_size >= _SMALLEST_RSA_BITS else None
+        return key if isinstance(key, ECKey) else None
+    except (errors.JoseError, ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,109 @@
+"""Answers as bytes: chosen fields, names of users for those who may see them, ETag, JSON or NDJSON."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from broker.access.names import hidden
+from broker.api.pages import Page
+from broker.api.plain import plain
+from broker.api.problems import FieldProblem, Problem
+
+JSON, NDJSON = "application/json", "application/x-ndjson"
+LONGEST_FIELDS = 1000
+
+
+def answer(
+    request: Request,
+    content: BaseModel | Mapping[str, Any],
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    items: str | None = None,
+) -> Response:
+    """One answer; ``304 Not Modified`` where the client has it already.
+
+    ``?fields=a,b.c`` chooses fields: of the object, or of each item of a page. Somebody without a token gets
+    ``***`` where there is a name of a user. ``Accept: application/x-ndjson`` gets the items of a list one a line.
+
+    Args:
+        request: that is answered.
+        content: the answer.
+        status: of HTTP.
+        headers: further ones.
+        items: the field that holds a list, where the answer is one; of a page it is known.
+
+    Raises:
+        Problem: a field is chosen that is not there.
+    """
+    document = plain(content)
+    if request.state.identity is None:
+        document = hidden(document)
+    listed = "items" if isinstance(content, Page) else items
+    wanted = request.query_params.get("fields")
+    if wanted:
+        document = _chosen(document, wanted, listed)
+    given = dict(headers or {})
+    if listed is not None and NDJSON in request.headers.get("accept", ""):
+        following = document.get("next") or document.get("next_after")
+        given |= {} if following is None else {"X-Next": str(following)}
+        return Response(b"".join(lines(document[listed])), status, given, NDJSON)
+    body = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
+    return _with_tag(request, Response(body, status, given, JSON))
+
+
+def stream(request: Request, items: Iterable[BaseModel | Mapping[str, Any]]) -> Response:
+    """A long answer: one object a line, as they come."""
+    show = hidden if request.state.identity is None else (lambda document: document)
+    return StreamingResponse(lines(show(plain(one)) for one in items), media_type=NDJSON)
+
+
+def lines(documents: Iterable[Any]) -> Iterator[bytes]:
+    """Each document as a line of JSON."""
+    for one in documents:
+        yield json.dumps(one, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+
+
+def _with_tag(request: Request, response: Response) -> Response:
+    if request.method not in ("GET", "HEAD") or response.status_code != 200:
+        return response
+    tag = f'"{hashlib.blake2b(response.body, digest_size=12).hexdigest()}"'
+    response.headers.setdefault("ETag", tag)
+    response.headers["Cache-Control"] = "private, no-cache"
+    response.headers["Vary"] = "Accept, Authorization, Cookie"
+    held = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
+    if response.headers["ETag"] in held or "*" in held:
+        kept = {name: response.headers[name] for name in ("ETag", "Cache-Control", "Vary")}
+        return Response(status_code=304, headers=kept)
+    return response
+
+
+def _chosen(document: Any, wanted: str, listed: str | None) -> Any:
+    names = [name for name in wanted[:LONGEST_FIELDS].split(",") if name]
+    if listed is not None:
+        return {**document, listed: [_fields(one, names) for one in document[listed]]}
+    return _fields(document, names)
+
+
+def _fields(document: Any, names: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in names:
+        here, there = document, found
+        parts = name.split(".")
+        for position, part in enumerate(parts):
+            if not isinstance(here, dict) or part not in here:
+                problem = FieldProblem(where="query.fields", what=f"there is no field {name[:100]}")
+                raise Problem(400, "unknown_field", f"there is no field {name[:100]}", errors=[problem])
+            here = here[part]
+            if position < len(parts) - 1:
+                there = there.setdefault(part, {})
+            else:
+                there[part] = here
+    return found

@@ -1,0 +1,112 @@
+"""The API of one process: the pool, the token of the machine, the application and its server, put together."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+
+from agents.service.configuration import config_file
+from broker.api import local_token
+from broker.api.app import Parts, create_app
+from broker.api.configuration import ApiConfiguration, load
+from broker.api.listening import Listening, check
+from broker.api.problems import Problem
+from broker.api.server import ApiServer
+from broker.api.state import ApiState
+from broker.pilot_api.access import Identify, Identity, of_token
+from broker.pilot_api.app import beside, pilot_app
+from broker.store.connection.database import Database
+
+FILE = "api.yaml"
+MakeParts = Callable[[ApiConfiguration, str | None, Callable[[], float]], Parts]
+"""Takes the configuration, the token of this machine where that counts, and a clock that never goes back."""
+
+
+def without_page(configuration: ApiConfiguration, token: str | None, steady_s: Callable[[], float]) -> Parts:
+    """The API alone."""
+    return Parts(local_token=token)
+
+
+@dataclass(frozen=True)
+class Running:
+    """An API that serves.
+
+    Attributes:
+        server: of the application.
+        token_file: of this machine; None where issuers count.
+        token: in that file.
+    """
+
+    server: ApiServer
+    token_file: Path | None
+    token: str | None
+
+
+@contextmanager
+def serving(
+    database: Database, listening: Listening, *, home: Path, folder: Path | None, make: MakeParts = without_page
+) -> Iterator[Running]:
+    """Serve the API on ``database`` while the block runs.
+
+    Args:
+        database: another pool is made of it; its own is left to others.
+        listening: where.
+        home: of the broker, with the token file.
+        folder: with configuration files of the operator's own.
+        make: what the application is made of besides its own routes: the page.
+
+    Raises:
+        NotSafe: it would listen beyond this machine without protection.
+        NotListening: the address cannot be had.
+        ConfigurationError: ``api.yaml`` cannot be used.
+    """
+    check(listening)
+    configuration = load(config_file(FILE, folder))
+    token = None if configuration.issuers else local_token.read_or_make(home)
+    with pool(database, configuration) as own:
+        app = create_app(
+            own,
+            configuration,
+            home=home,
+            folder=folder,
+            now=lambda: datetime.now(UTC),
+            steady_s=time.monotonic,
+            parts=make(configuration, token, time.monotonic),
+        )
+        pilots = pilot_app(own, identify_pilot(app.state.api))
+        with ApiServer(app, listening, configuration.limits, beside(app, pilots)) as server:
+            yield Running(server, None if token is None else local_token.token_file(home), token)
+
+
+def identify_pilot(state: ApiState) -> Identify:
+    """Who calls the interface for pilots: whoever the API knows by the same token, with the role for it."""
+
+    async def identify(connection: HTTPConnection) -> Identity | None:
+        for one in state.identify:
+            try:
+                found = await one(connection)
+            except (HTTPException, Problem):
+                return None
+            if found is not None:
+                return of_token(found)
+        return None
+
+    return identify
+
+
+def pool(database: Database, configuration: ApiConfiguration) -> Database:
+    """A small pool of connections with a limit for each statement; a context manager that closes it."""
+    section = configuration.database
+    return database.sibling(
+        "gridbroker api",
+        section.connections,
+        statement_timeout_s=section.statement_timeout_s,
+        pool_timeout_s=section.wait_s,
+    )

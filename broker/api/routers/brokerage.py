@@ -1,0 +1,224 @@
+"""Deciding on request: decisions without writing, feasibility before submission, and submissions."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import Path, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from broker.access.policies import DECIDE, SUBMIT
+from broker.access.roles import Identity, Role
+from broker.api.asking import LARGEST_ID, moment
+from broker.api.deciding_slots import slot
+from broker.api.guarded_route import allow, guarded_router
+from broker.api.presenting import answer
+from broker.api.problems import Problem
+from broker.api.state import State, Who
+from broker.app import feasibility as feasible
+from broker.app.feasibility import FeasibilityAnswer, Question
+from broker.app.submit_options import SubmitOptions
+from broker.app.submitted_text import Kind, known_grid, planned
+from broker.app.trial_decisions import Asked, decide
+from broker.store.submissions import task_rows
+
+router = guarded_router(tag="brokerage")
+
+MOST_TASKS = 1000
+SEED_BITS = 31
+LONGEST_TEXT = 1 << 20
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\x00]*$")]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class DecideQuestion(_Body):
+    """What is to be decided; nothing is written.
+
+    Attributes:
+        jeditaskids: only these tasks; null: all that are due.
+        seed: of everything random; null: drawn.
+        at: the instant to decide for; null: now.
+        independent: every task meets the same grid.
+    """
+
+    jeditaskids: list[Annotated[int, Field(ge=1, le=LARGEST_ID)]] | None = Field(default=None, max_length=MOST_TASKS)
+    seed: Seed | None = None
+    at: datetime | None = None
+    independent: bool = False
+
+
+class DecideAnswer(BaseModel):
+    """What would be decided.
+
+    Attributes:
+        brokerage: that decided.
+        seed: of everything random.
+        now: the instant for which it decided.
+        snapshot: of the grid.
+        tuning: version of the values.
+        decisions: the objects of ``broker run --json``.
+        notes: what operators should know.
+    """
+
+    brokerage: str
+    seed: int
+    now: datetime
+    snapshot: str | None
+    tuning: int | None
+    decisions: list[dict[str, Any]]
+    notes: list[str]
+
+
+class Description(_Body):
+    """Jobs or a task, as text.
+
+    Attributes:
+        kind: ``jdl``, ``cfg``, ``sss`` (SSS Job Object, XML) or ``task`` (PanDA's task parameters, JSON).
+        text: the description.
+        vo: virtual organisation.
+        label: production source label.
+        nucleus: where the output goes; null: the task brokerage chooses.
+        shares: names of shares for SSS documents, as NAME=SHARE.
+        queue_names: names of queues for SSS documents, as NAME=QUEUE.
+        ignore_nodes: although it asks for nodes or licences, which nobody looks at.
+        user: who submits: only for those whose token does not say it.
+    """
+
+    kind: Kind
+    text: str = Field(min_length=1, max_length=LONGEST_TEXT)
+    vo: Annotated[str, Field(min_length=1, max_length=16, pattern=r"^[A-Za-z0-9._-]+$")] = "atlas"
+    label: Annotated[str, Field(min_length=1, max_length=20, pattern=r"^[A-Za-z0-9._-]+$")] = "managed"
+    nucleus: Name | None = None
+    shares: list[Name] = Field(default_factory=list, max_length=100)
+    queue_names: list[Name] = Field(default_factory=list, max_length=1000)
+    ignore_nodes: bool = False
+    user: Name | None = None
+
+
+class FeasibilityQuestion(Description):
+    """A description, and how it is to be judged.
+
+    Attributes:
+        seed: of the draws; null: drawn.
+        at: the instant to decide for; null: now.
+        evaluate: look for nearest misses and what would help, too.
+    """
+
+    seed: Seed | None = None
+    at: datetime | None = None
+    evaluate: bool = True
+
+
+class SubmittedTask(BaseModel):
+    """A task that was made.
+
+    Attributes:
+        jeditaskid: its number.
+        taskname: its name.
+        status: of the task.
+        jobs: names of its jobs.
+        alternatives: ways in which it may be run.
+        notes: what the submitter should know.
+        pool: SubmitPool of its jobs; null without requirements.
+    """
+
+    jeditaskid: int
+    taskname: str
+    status: str
+    jobs: list[str]
+    alternatives: int
+    notes: list[str]
+    pool: str | None
+
+
+class SubmittedTasks(BaseModel):
+    """The tasks that were made of one description."""
+
+    tasks: list[SubmittedTask]
+
+
+@router.post("/brokerage/{name}:decide", response_model=DecideAnswer)
+@allow(DECIDE)
+def decide_now(
+    request: Request,
+    api: State,
+    name: Annotated[str, Path(max_length=100, pattern=r"^[a-z0-9_]+$")],
+    body: DecideQuestion,
+) -> Response:
+    """What one brokerage would decide now; nothing is written."""
+    seed = secrets.randbits(SEED_BITS) if body.seed is None else body.seed
+    now = moment(api, body.at)
+    tasks = None if body.jeditaskids is None else tuple(dict.fromkeys(body.jeditaskids))
+    found: list[dict[str, Any]] = []
+    with slot(api):
+        report = decide(api.database, Asked(name, tasks, now, seed, body.independent, api.folder), found.append)
+    told = DecideAnswer(
+        brokerage=name,
+        seed=seed,
+        now=now,
+        snapshot=report.snapshot,
+        tuning=report.tuning,
+        decisions=found,
+        notes=list(report.notes),
+    )
+    return answer(request, told, items="decisions")
+
+
+@router.post("/feasibility", response_model=FeasibilityAnswer)
+@allow(DECIDE)
+def ask_feasibility(request: Request, api: State, who: Who, body: FeasibilityQuestion) -> Response:
+    """Where jobs would go, and why not elsewhere, before they are submitted: feasibility, no promise."""
+    seed = secrets.randbits(SEED_BITS) if body.seed is None else body.seed
+    submissions = planned(body.kind, body.text, _options(body, who), known_grid(api.database))
+    question = Question(moment(api, body.at), seed, api.folder, body.evaluate)
+    with slot(api):
+        found = feasible.feasibility(api.database, submissions, question)
+    return answer(request, found)
+
+
+@router.post("/submissions", response_model=SubmittedTasks, status_code=201)
+@allow(SUBMIT)
+def submit(request: Request, api: State, who: Who, body: Description) -> Response:
+    """Make tasks of a description; the brokerage finds queues for them as for any other."""
+    submissions = planned(body.kind, body.text, _options(body, who), known_grid(api.database))
+    made = task_rows.submit(api.database, submissions, api.now())
+    tasks = [
+        SubmittedTask(
+            jeditaskid=one.jeditaskid,
+            taskname=one.taskname,
+            status=one.status,
+            jobs=list(one.job_ids),
+            alternatives=one.alternatives,
+            notes=list(one.notes),
+            pool=one.pool_id,
+        )
+        for one in made
+    ]
+    return answer(request, SubmittedTasks(tasks=tasks), status=201)
+
+
+def _options(body: Description, who: Identity | None) -> SubmitOptions:
+    """The options of a submission: somebody whose token names a user submits as that user.
+
+    Raises:
+        Problem: another user is named.
+    """
+    own = None if who is None else who.username
+    if own is not None and body.user not in (None, own) and not (who is not None and who.has(Role.OPERATOR)):
+        raise Problem(403, "forbidden", "a submitter acts for the own user only")
+    return SubmitOptions(
+        body.user or own,
+        body.vo,
+        body.label,
+        body.nucleus,
+        body.shares or None,
+        body.queue_names or None,
+        body.ignore_nodes,
+    )

@@ -1,0 +1,161 @@
+"""The grid: queues, nuclei, links, shares, users, pools, single jobs and rules."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Query, Response
+from starlette.requests import Request
+
+from broker.access.policies import READ, READ_NAMES
+from broker.api.asking import LARGEST_ID, At, Name, asking
+from broker.api.guarded_route import allow, guarded_router
+from broker.api.presenting import answer
+from broker.api.state import State
+from broker.app.answers.grid_models import (
+    LinkFilters,
+    Links,
+    Nuclei,
+    NucleusAnswer,
+    QueueAnswer,
+    QueueFilters,
+    Queues,
+    Shares,
+)
+from broker.app.answers.job import job_answer
+from broker.app.answers.links import links
+from broker.app.answers.list_models import UserAnswer
+from broker.app.answers.nuclei import nuclei, nucleus_answer
+from broker.app.answers.pool import pool_answer
+from broker.app.answers.queue import queue_answer
+from broker.app.answers.queues import queues
+from broker.app.answers.rules import rules
+from broker.app.answers.service_models import JobAnswer, PoolAnswer, Rules
+from broker.app.answers.shares import shares
+from broker.app.answers.user import user_answer
+
+router = guarded_router(tag="grid")
+
+InPath = Annotated[str, Path(min_length=1, max_length=200)]
+
+
+@router.get("/queues", response_model=Queues)
+@allow(READ)
+def list_queues(
+    request: Request,
+    api: State,
+    status: Name | None = None,
+    site: Name | None = None,
+    idle: Annotated[bool, Query(description="Only those that got no jobs in the last cycle.")] = False,
+    at: At = None,
+) -> Response:
+    """All queues: what each got in the last cycle, and what rejected it most often."""
+    with asking(api, at) as asked:
+        found = queues(asked, QueueFilters(status=status, site=site, idle=idle))
+    return answer(request, found, items="queues")
+
+
+@router.get("/queues/{queue}", response_model=QueueAnswer)
+@allow(READ)
+def get_queue(
+    request: Request,
+    api: State,
+    queue: InPath,
+    evaluate: Annotated[bool, Query(description="Decide again for nearest misses: takes seconds.")] = False,
+    at: At = None,
+) -> Response:
+    """Why a queue gets what it gets, and why not more."""
+    with asking(api, at) as asked:
+        found = queue_answer(asked, queue, evaluate=evaluate)
+    return answer(request, found)
+
+
+@router.get("/queues/{queue}/summary", response_model=QueueAnswer)
+@allow(READ)
+def summarise_queue(request: Request, api: State, queue: InPath, at: At = None) -> Response:
+    """As the queue itself, without deciding anything again."""
+    with asking(api, at) as asked:
+        found = queue_answer(asked, queue, evaluate=False)
+    return answer(request, found)
+
+
+@router.get("/nuclei", response_model=Nuclei)
+@allow(READ)
+def list_nuclei(request: Request, api: State, at: At = None) -> Response:
+    """All nuclei and satellites, with their space and what they collected."""
+    with asking(api, at) as asked:
+        found = nuclei(asked)
+    return answer(request, found, items="nuclei")
+
+
+@router.get("/nuclei/{nucleus}", response_model=NucleusAnswer)
+@allow(READ)
+def get_nucleus(request: Request, api: State, nucleus: InPath, at: At = None) -> Response:
+    """A nucleus: its space, what was drawn there, and what rejected it."""
+    with asking(api, at) as asked:
+        found = nucleus_answer(asked, nucleus)
+    return answer(request, found)
+
+
+@router.get("/links", response_model=Links)
+@allow(READ)
+def list_links(
+    request: Request,
+    api: State,
+    source: Name | None = None,
+    nucleus: Name | None = None,
+    full: Annotated[bool, Query(description="Only those at their cap.")] = False,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
+    at: At = None,
+) -> Response:
+    """Links with anything known about them, those with most files against their cap first."""
+    with asking(api, at) as asked:
+        found = links(asked, LinkFilters(source=source, nucleus=nucleus, full=full, limit=limit))
+    return answer(request, found, items="links")
+
+
+@router.get("/shares", response_model=Shares)
+@allow(READ)
+def list_shares(request: Request, api: State, at: At = None) -> Response:
+    """Global shares: their targets and what they have."""
+    with asking(api, at) as asked:
+        found = shares(asked)
+    return answer(request, found, items="shares")
+
+
+@router.get("/users/{user}", response_model=UserAnswer)
+@allow(READ_NAMES)
+def get_user(request: Request, api: State, user: InPath, at: At = None) -> Response:
+    """A user: tasks, what throttles them, and quota."""
+    with asking(api, at) as asked:
+        found = user_answer(asked, user)
+    return answer(request, found)
+
+
+@router.get("/pools/{pool}", response_model=PoolAnswer)
+@allow(READ)
+def get_pool(request: Request, api: State, pool: InPath, at: At = None) -> Response:
+    """A SubmitPool with the queues that meet it."""
+    with asking(api, at) as asked:
+        found = pool_answer(asked, pool)
+    return answer(request, found)
+
+
+@router.get("/jobs/{pandaid}", response_model=JobAnswer)
+@allow(READ)
+def get_job(
+    request: Request, api: State, pandaid: Annotated[int, Path(ge=1, le=LARGEST_ID)], at: At = None
+) -> Response:
+    """A job: where it is, and what happened to it."""
+    with asking(api, at) as asked:
+        found = job_answer(asked, pandaid)
+    return answer(request, found)
+
+
+@router.get("/rules/{brokerage}", response_model=Rules)
+@allow(READ)
+def list_rules(request: Request, api: State, brokerage: InPath, at: At = None) -> Response:
+    """The rules of a brokerage in their order, with what they rejected in 24 h."""
+    with asking(api, at) as asked:
+        found = rules(asked, brokerage)
+    return answer(request, found, items="rules")

@@ -1,0 +1,160 @@
+"""Operators: fields of queues that are held, values tried on a share of the tasks."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import Path, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from broker.access.policies import OPERATE, READ
+from broker.api.asking import moment
+from broker.api.guarded_route import allow, guarded_router
+from broker.api.pages import After, Limit, Page, slice_of
+from broker.api.presenting import answer
+from broker.api.problems import Problem
+from broker.api.state import State, Who, editor
+from broker.app import canary_trials
+from broker.app.canary_trials import CanaryAnswer
+from broker.domain.queue_fields import BadFieldValue, field_value
+from broker.store.feeds.queue_pins import Pin, end_pin, held_pins, pins_of_queue, set_pin
+from broker.store.feeds.table_writing import queue_is_known
+
+router = guarded_router(tag="operations")
+
+LONGEST_REASON = 500
+LONGEST_S = 3650 * 86400.0
+Reason = Annotated[str, Field(min_length=1, max_length=LONGEST_REASON, pattern=r"^[^\x00]*\S[^\x00]*$")]
+Vo = Annotated[str, Field(min_length=1, max_length=16)]
+QueueName = Annotated[str, Path(max_length=200, description="PanDA queue.")]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class PinLine(BaseModel):
+    """A field of a queue that an operator holds, whatever CRIC says."""
+
+    queue: str
+    field: str
+    value: bool | int | float | str
+    reason: str
+    editor: str
+    set_at: datetime
+    until: datetime
+    ended_at: datetime | None
+    ended_by: str | None
+    holds: bool
+
+
+class NewPin(_Body):
+    """A value that a field is to be held at, why, and for how many seconds."""
+
+    value: bool | int | float | str
+    reason: Reason
+    for_s: float = Field(gt=0, le=LONGEST_S)
+
+
+class EndedPin(BaseModel):
+    """Whether the field was held."""
+
+    queue: str
+    field: str
+    ended: bool
+
+
+class NewCanary(_Body):
+    """Values to be tried on a share of the tasks, why, and for how many seconds."""
+
+    values: dict[str, Any] = Field(min_length=1, max_length=50)
+    share: float = Field(gt=0, lt=1)
+    for_s: float = Field(gt=0, le=LONGEST_S)
+    reason: Reason
+    vo: Vo = "atlas"
+
+
+@router.get("/pins", response_model=Page[PinLine])
+@allow(READ)
+def list_pins(
+    request: Request,
+    api: State,
+    queue: Annotated[str | None, Query(max_length=200, description="Of this queue, those that ended too.")] = None,
+    after: After = None,
+    limit: Limit = 100,
+) -> Response:
+    """The fields of queues that operators hold now."""
+    now = moment(api)
+    with api.database.begin() as connection:
+        found = held_pins(connection, now) if queue is None else pins_of_queue(connection, queue)
+    return answer(request, slice_of([_pin(one, now) for one in found], after, limit))
+
+
+@router.put("/queues/{queue}/pins/{field}", response_model=PinLine)
+@allow(OPERATE)
+def put_pin(
+    request: Request,
+    api: State,
+    who: Who,
+    queue: QueueName,
+    field: Annotated[str, Path(max_length=100)],
+    body: NewPin,
+) -> Response:
+    """Hold a field of a queue until some time; ``status`` at ``brokeroff`` closes it."""
+    try:
+        text = str(body.value).lower() if isinstance(body.value, bool) else str(body.value)
+        value = field_value(field, text)
+    except BadFieldValue as error:
+        raise Problem(422, "bad_field_value", str(error), error.accepts) from None
+    now = moment(api)
+    with api.database.begin() as connection:
+        if not queue_is_known(connection, api.database.names, queue):
+            raise Problem(404, "no_such_queue", f"there is no queue {queue[:100]}")
+        until = now + timedelta(seconds=body.for_s)
+        set_pin(connection, queue, field, value, reason=body.reason, editor=editor(who), now=now, until=until)
+        held = [one for one in held_pins(connection, now, queue) if one.field == field]
+    return answer(request, _pin(held[0], now))
+
+
+@router.delete("/queues/{queue}/pins/{field}", response_model=EndedPin)
+@allow(OPERATE)
+def delete_pin(
+    request: Request, api: State, who: Who, queue: QueueName, field: Annotated[str, Path(max_length=100)]
+) -> Response:
+    """Hold a field no longer; what CRIC says counts again."""
+    now = moment(api)
+    with api.database.begin() as connection:
+        ended = end_pin(connection, queue, field, editor=editor(who), now=now)
+    return answer(request, EndedPin(queue=queue, field=field, ended=ended))
+
+
+@router.get("/canaries", response_model=Page[CanaryAnswer])
+@allow(READ)
+def list_canaries(request: Request, api: State, after: After = None, limit: Limit = 10) -> Response:
+    """What was tried on a share of the tasks, and what came of it; the newest first."""
+    return answer(request, slice_of(canary_trials.tried(api.database, moment(api)), after, limit))
+
+
+@router.post("/canaries", response_model=CanaryAnswer, status_code=201)
+@allow(OPERATE)
+def start_canary(request: Request, api: State, who: Who, body: NewCanary) -> Response:
+    """Try values on a share of the tasks; it ends by itself."""
+    now = moment(api)
+    span = (now, now + timedelta(seconds=body.for_s))
+    proposals = canary_trials.proposals_of(body.values, body.vo)
+    found = canary_trials.start(api.database, proposals, body.share, span, editor=editor(who), reason=body.reason)
+    return answer(request, found, status=201)
+
+
+@router.post("/canaries:stop", response_model=CanaryAnswer)
+@allow(OPERATE)
+def stop_canary(request: Request, api: State) -> Response:
+    """Stop the canary that runs."""
+    return answer(request, canary_trials.stop(api.database, moment(api)))
+
+
+def _pin(one: Pin, now: datetime) -> PinLine:
+    told = {name: value for name, value in vars(one).items() if name != "id"}
+    return PinLine(**told, holds=one.holds(now))

@@ -1,0 +1,20 @@
+"""The routers of the application, in the order of the description. A new one is added here and nowhere else."""
+
+from __future__ import annotations
+
+ROUTERS: tuple[str, ...] = (
+    "broker.api.routers.health",
+    "broker.api.routers.who",
+    "broker.api.routers.tasks",
+    "broker.api.routers.grid",
+    "broker.api.routers.service",
+    "broker.api.routers.brokerage",
+    "broker.api.routers.factories",
+    "broker.api.routers.pilots",
+    "broker.api.routers.sources",
+    "broker.api.routers.tuning",
+    "broker.api.routers.operations",
+    "broker.api.routers.runs",
+    "broker.api.routers.events",
+)
+"""Modules; each has ``router``."""

@@ -1,0 +1,162 @@
+"""Runs: what-ifs, sweeps, previews and replays, which take minutes; their progress, results and end."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import Path, Response
+from pydantic import BaseModel
+from starlette.requests import Request
+
+from broker.access.policies import READ, TRY
+from broker.api.asking import LARGEST_ID
+from broker.api.guarded_route import V1, allow, guarded_router
+from broker.api.pages import After, Limit, Page, key_of, page_of
+from broker.api.presenting import answer
+from broker.api.problems import Problem
+from broker.api.run_queue import RunQueue
+from broker.api.state import ApiState, State, Who, editor
+from broker.app import long_runs
+from broker.store.http import runs
+from broker.store.http.runs import Run
+
+router = guarded_router(tag="runs")
+
+RunId = Annotated[int, Path(ge=1, le=LARGEST_ID)]
+_NAME = "runs"
+_making = threading.Lock()
+
+
+class RunLine(BaseModel):
+    """A run in short.
+
+    Attributes:
+        id: its number.
+        kind: ``what_if``, ``sweep``, ``preview`` or ``replay``.
+        subject: who asked for it.
+        state: ``waiting``, ``running``, ``done``, ``failed`` or ``cancelled``.
+        done: how much of ``total`` is done; null before it is known.
+        created_at: when it was asked for.
+        started_at: when it began.
+        ended_at: when it ended.
+    """
+
+    id: int
+    kind: str
+    subject: str
+    state: runs.State
+    done: int
+    total: int | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+class RunDetail(RunLine):
+    """A run with what was asked and what came of it.
+
+    Attributes:
+        asked: as it was asked for.
+        result: null until it is done.
+        problem: why it failed; null otherwise.
+    """
+
+    asked: dict[str, Any]
+    result: dict[str, Any] | None
+    problem: dict[str, Any] | None
+
+
+@router.post("/what-if", response_model=RunLine, status_code=202)
+@allow(TRY)
+def start_what_if(request: Request, api: State, who: Who, body: long_runs.WhatIf) -> Response:
+    """What stored cycles would have decided with other values or rules."""
+    return _asked(request, api, "what_if", body, editor(who))
+
+
+@router.post("/sweep", response_model=RunLine, status_code=202)
+@allow(TRY)
+def start_sweep(request: Request, api: State, who: Who, body: long_runs.Sweep) -> Response:
+    """What stored cycles would have decided with each value of a range."""
+    return _asked(request, api, "sweep", body, editor(who))
+
+
+@router.post("/config:preview", response_model=RunLine, status_code=202)
+@allow(TRY)
+def start_preview(request: Request, api: State, who: Who, body: long_runs.Preview) -> Response:
+    """What the newest cycles would have decided with a value, before it is set; nothing is changed."""
+    return _asked(request, api, "preview", body, editor(who))
+
+
+@router.post("/replay", response_model=RunLine, status_code=202)
+@allow(TRY)
+def start_replay(request: Request, api: State, who: Who, body: long_runs.Replay) -> Response:
+    """Make stored decisions again and compare them to the byte."""
+    return _asked(request, api, "replay", body, editor(who))
+
+
+@router.get("/runs", response_model=Page[RunLine])
+@allow(READ)
+def list_runs(request: Request, api: State, after: After = None, limit: Limit = 50) -> Response:
+    """Runs, the newest first."""
+    before = key_of(after, (int,))
+    with api.database.begin() as connection:
+        found = runs.newest(connection, limit + 1, None if before is None else before[0])
+    page = page_of([_line(one) for one in found], limit, lambda line: [line.id])
+    return answer(request, page)
+
+
+@router.get("/runs/{run}", response_model=RunDetail)
+@allow(READ)
+def get_run(request: Request, api: State, run: RunId) -> Response:
+    """One run: how far it is, and what came of it."""
+    return answer(request, _detail(_found(api, run)))
+
+
+@router.post("/runs/{run}:cancel", response_model=RunDetail)
+@allow(TRY)
+def cancel_run(request: Request, api: State, run: RunId) -> Response:
+    """End a run that waits or is under way."""
+    _found(api, run)
+    with api.database.begin() as connection:
+        runs.cancel(connection, run)
+    queue_of(api).wake()
+    return answer(request, _detail(_found(api, run)))
+
+
+def queue_of(api: ApiState) -> RunQueue:
+    """The queue of an application, started at the first request."""
+    with _making:
+        found = api.kept.get(_NAME)
+        if not isinstance(found, RunQueue):
+            found = api.kept[_NAME] = RunQueue(api)
+            api.at_end.append(found.stop)
+            found.start()
+        return found
+
+
+def _asked(request: Request, api: ApiState, kind: str, body: BaseModel, subject: str) -> Response:
+    long_runs.check(body)
+    with api.database.begin() as connection:
+        if runs.waiting(connection) >= api.configuration.runs.waiting:
+            raise Problem(503, "too_many_runs", "too many runs wait already", headers={"Retry-After": "60"})
+        number = runs.add(connection, kind, body.model_dump(mode="json"), subject)
+    queue_of(api).wake()
+    return answer(request, _line(_found(api, number)), status=202, headers={"Location": f"{V1}/runs/{number}"})
+
+
+def _found(api: ApiState, run: int) -> Run:
+    with api.database.begin() as connection:
+        found = runs.find(connection, run)
+    if found is None:
+        raise Problem(404, "no_such_run", f"there is no run {run}")
+    return found
+
+
+def _line(one: Run) -> RunLine:
+    return RunLine(**{name: getattr(one, name) for name in RunLine.model_fields})
+
+
+def _detail(one: Run) -> RunDetail:
+    return RunDetail(**{name: getattr(one, name) for name in RunDetail.model_fields})

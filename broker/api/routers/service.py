@@ -1,0 +1,112 @@
+"""The service: what runs, what is paused, and what somebody should look at."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated
+
+from fastapi import Path, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from agents.service import registry
+from broker.access.policies import OPERATE, READ
+from broker.api.asking import asking
+from broker.api.guarded_route import allow, guarded_router
+from broker.api.presenting import answer
+from broker.api.state import State, Who, editor
+from broker.app.answers.alarms import alarms
+from broker.app.answers.asking import NothingFound
+from broker.app.answers.service import service_answer
+from broker.app.answers.service_models import Alarms, ServiceAnswer
+from broker.store.answers.agent_cycles import database_clock
+from broker.store.schema import migrate
+from broker.store.service import agent_pauses
+
+router = guarded_router(tag="service")
+
+LONGEST_REASON = 500
+LONGEST_S = 365 * 86400.0
+Agent = Annotated[str, Path(max_length=100, description="An agent, or `all`.")]
+
+
+class NewPause(BaseModel):
+    """Why an agent is to start no cycle, and for how many seconds."""
+
+    model_config = ConfigDict(extra="forbid")
+    reason: str = Field(min_length=1, max_length=LONGEST_REASON, pattern=r"^[^\x00]*\S[^\x00]*$")
+    for_s: float = Field(gt=0, le=LONGEST_S)
+
+
+class Paused(BaseModel):
+    """An agent that is paused."""
+
+    agent: str
+    until: datetime
+    editor: str
+    reason: str
+
+
+class Resumed(BaseModel):
+    """Whether an agent was paused by itself, and what still pauses it."""
+
+    agent: str
+    resumed: bool
+    still_paused_by: list[str]
+
+
+@router.get("/service", response_model=ServiceAnswer)
+@allow(READ)
+def get_service(request: Request, api: State) -> Response:
+    """What runs: agents, processes, sources."""
+    installation = migrate.check(api.database)
+    with asking(api, api.now()) as asked:
+        found = service_answer(asked, installation)
+    return answer(request, found)
+
+
+@router.get("/agents", response_model=ServiceAnswer)
+@allow(READ)
+def list_agents(request: Request, api: State) -> Response:
+    """As the service; its agents one a line with NDJSON."""
+    installation = migrate.check(api.database)
+    with asking(api, api.now()) as asked:
+        found = service_answer(asked, installation)
+    return answer(request, found, items="agents")
+
+
+@router.post("/agents/{agent}:pause", response_model=Paused)
+@allow(OPERATE)
+def pause_agent(request: Request, api: State, who: Who, agent: Agent, body: NewPause) -> Response:
+    """Let an agent, or all, start no cycle for a while. A cycle under way ends; leases are kept."""
+    _check(agent)
+    with api.database.begin() as connection:
+        until = database_clock(connection) + timedelta(seconds=body.for_s)
+        agent_pauses.pause(connection, agent, until=until, reason=body.reason.strip(), editor=editor(who))
+    return answer(request, Paused(agent=agent, until=until, editor=editor(who), reason=body.reason.strip()))
+
+
+@router.post("/agents/{agent}:resume", response_model=Resumed)
+@allow(OPERATE)
+def resume_agent(request: Request, api: State, who: Who, agent: Agent) -> Response:
+    """End a pause: the agent, or all, start cycles again."""
+    _check(agent)
+    with api.database.begin() as connection:
+        was_paused = agent_pauses.resume(connection, agent, editor=editor(who))
+        others = agent_pauses.held_pauses(connection, agent)
+    told = Resumed(agent=agent, resumed=was_paused, still_paused_by=[one.agent for one in others])
+    return answer(request, told)
+
+
+@router.get("/alarms", response_model=Alarms)
+@allow(READ)
+def list_alarms(request: Request, api: State) -> Response:
+    """What is stale, overdue, refused, paused, starving, flapping or failing, the gravest first."""
+    with asking(api) as asked:
+        found = alarms(asked)
+    return answer(request, found, items="alarms")
+
+
+def _check(agent: str) -> None:
+    if agent != agent_pauses.ALL and agent not in registry.NAMES:
+        raise NothingFound("agent", agent, "agents", (*registry.NAMES, agent_pauses.ALL))

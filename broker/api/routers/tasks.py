@@ -1,0 +1,162 @@
+"""Tasks: which wait and why, what was decided about each, and what happened to it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import Path, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from broker.access.policies import READ
+from broker.access.roles import Identity
+from broker.api.asking import LARGEST_ID, At, Name, TaskId, asking, aware
+from broker.api.guarded_route import allow, guarded_router, unauthenticated
+from broker.api.presenting import answer
+from broker.api.state import State, Who
+from broker.app.answers.asking import NothingFound
+from broker.app.answers.decision import task_decision
+from broker.app.answers.decision_model import TaskDecision, WhyNot
+from broker.app.answers.history import History, history
+from broker.app.answers.list_models import ReasonFilters, Reasons, TaskFilters, TaskList
+from broker.app.answers.reasons import reasons
+from broker.app.answers.tasks import task_list
+from broker.app.answers.why_not import why_not
+
+router = guarded_router(tag="tasks")
+
+MOST_TASKS = 1000
+Evaluate = Annotated[
+    bool, Query(description="Decide what waits again with one thing changed, to say what would help: takes seconds.")
+]
+
+
+class AskedTasks(BaseModel):
+    """Tasks to be asked about at once."""
+
+    model_config = ConfigDict(extra="forbid")
+    jeditaskids: list[Annotated[int, Field(ge=1, le=LARGEST_ID)]] = Field(min_length=1, max_length=MOST_TASKS)
+
+
+class TaskDecisions(BaseModel):
+    """The answers in bulk.
+
+    Attributes:
+        tasks: of those that some cycle has looked at, in the order in which they were asked for.
+        unknown: those that none has.
+    """
+
+    tasks: list[TaskDecision]
+    unknown: list[int]
+
+
+@router.get("/tasks", response_model=TaskList)
+@allow(READ)
+def list_tasks(
+    request: Request,
+    api: State,
+    who: Who,
+    user: Name | None = None,
+    status: Name | None = None,
+    reason: Name | None = None,
+    queue: Name | None = None,
+    nucleus: Name | None = None,
+    gshare: Name | None = None,
+    since: datetime | None = None,
+    after: Annotated[int | None, Query(ge=0, le=LARGEST_ID, description="`next_after` of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
+    at: At = None,
+) -> Response:
+    """Tasks with what was last decided about them: those that wait come first. Filters for a user need a token."""
+    refuse_names(who, user)
+    filters = TaskFilters(
+        user=user, status=status, reason=reason, queue=queue, nucleus=nucleus, gshare=gshare,
+        since=None if since is None else aware(since),
+        after=after, limit=limit,
+    )  # fmt: skip
+    with asking(api, at) as asked:
+        found = task_list(asked, filters)
+    return answer(request, found, items="tasks")
+
+
+@router.get("/tasks/{jeditaskid}/decision", response_model=TaskDecision)
+@allow(READ)
+def get_decision(
+    request: Request,
+    api: State,
+    jeditaskid: TaskId,
+    brokerage: Name | None = None,
+    evaluate: Evaluate = False,
+    at: At = None,
+) -> Response:
+    """The decisions of the last cycle that looked at a task, with reasons and weights."""
+    with asking(api, at) as asked:
+        found = task_decision(asked, jeditaskid, at=at and asked.now, brokerage=brokerage, evaluate=evaluate)
+    return answer(request, found)
+
+
+@router.get("/tasks/{jeditaskid}/history", response_model=History)
+@allow(READ)
+def get_history(
+    request: Request, api: State, jeditaskid: TaskId, since: datetime | None = None, at: At = None
+) -> Response:
+    """What happened to a task and beside it: decisions, the tuning, its jobs, queues, pins."""
+    begin = None if since is None else aware(since)
+    with asking(api, at) as asked:
+        found = history(asked, jeditaskid, begin)
+    return answer(request, found, items="events")
+
+
+@router.get("/tasks/{jeditaskid}/why-not/{queue:path}", response_model=WhyNot)
+@allow(READ)
+def get_why_not(
+    request: Request,
+    api: State,
+    jeditaskid: TaskId,
+    queue: Annotated[str, Path(min_length=1, max_length=200, description="Queue, pseudo-queue or nucleus.")],
+    at: At = None,
+) -> Response:
+    """The rule that rejected a queue or nucleus, the value it saw, the limit, and the key that set it."""
+    with asking(api, at) as asked:
+        found = why_not(asked, api.database, jeditaskid, queue, at and asked.now)
+    return answer(request, found, items="answers")
+
+
+@router.post("/tasks:decisions", response_model=TaskDecisions)
+@allow(READ)
+def get_decisions(request: Request, api: State, body: AskedTasks) -> Response:
+    """The decisions about many tasks at once."""
+    found, unknown = [], []
+    for jeditaskid in dict.fromkeys(body.jeditaskids):
+        with asking(api) as asked:
+            try:
+                found.append(task_decision(asked, jeditaskid, evaluate=False))
+            except NothingFound:
+                unknown.append(jeditaskid)
+    return answer(request, TaskDecisions(tasks=found, unknown=unknown), items="tasks")
+
+
+@router.get("/reasons", response_model=Reasons)
+@allow(READ)
+def list_reasons(
+    request: Request,
+    api: State,
+    window: Annotated[float, Query(gt=0, le=90 * 86400, description="Seconds ago to compare with.")] = 3600.0,
+    brokerage: Name | None = None,
+    at: At = None,
+) -> Response:
+    """What waits, by reason, most frequent first, against some time ago."""
+    with asking(api, at) as asked:
+        found = reasons(asked, ReasonFilters(brokerage=brokerage, compare_s=window))
+    return answer(request, found, items="lines")
+
+
+def refuse_names(who: Identity | None, *names: Any) -> None:
+    """Questions about users by name are answered to those with a token only.
+
+    Raises:
+        Problem: somebody without one asks for a name.
+    """
+    if who is None and any(name is not None for name in names):
+        raise unauthenticated()

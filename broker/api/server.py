@@ -1,0 +1,141 @@
+"""The server of the application: uvicorn in a thread, started and stopped from outside."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import ssl
+import threading
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from broker.api.configuration import LimitSection
+from broker.api.listening import Listening
+from broker.api.patience import patient
+from broker.errors import BrokerError, Refused
+
+_log = logging.getLogger(__name__)
+HEAD_BYTES = 64 << 10
+STOP_WITHIN_S = 5
+START_WITHIN_S = 60.0
+BACKLOG = 1024
+
+
+class NotListening(BrokerError):
+    """The address cannot be had, or the application did not start."""
+
+
+class ApiServer:
+    """Serves one application, ``app``.
+
+    Args:
+        app: the application.
+        listening: where, checked.
+        limits: of connections.
+        front: answers some requests itself and passes the others on to ``app``; None: the application answers all.
+
+    Raises:
+        NotListening: the address is in use, or not of this machine.
+        Refused: the certificate cannot be used.
+    """
+
+    def __init__(self, app: FastAPI, listening: Listening, limits: LimitSection, front: ASGIApp | None = None) -> None:
+        self.app = app
+        self._listening = listening
+        config = uvicorn.Config(
+            app if front is None else front,
+            http=patient(limits.header_within_s),
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=listening.behind_proxy,
+            timeout_keep_alive=int(limits.idle_s),
+            timeout_graceful_shutdown=STOP_WITHIN_S,
+            limit_concurrency=limits.connections,
+            h11_max_incomplete_event_size=HEAD_BYTES,
+            ssl_certfile=listening.certificate,
+            ssl_keyfile=listening.key,
+        )
+        _load(config, listening.certificate)
+        self._server = uvicorn.Server(config)
+        self._socket = _bound(listening)
+        self._thread = threading.Thread(target=self._run, name="broker api", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """The address of the application."""
+        host = self._listening.host
+        shown = f"[{host}]" if ":" in host else host
+        return f"{self._listening.scheme}://{shown}:{self._socket.getsockname()[1]}"
+
+    @property
+    def alive(self) -> bool:
+        """Whether it serves."""
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        """Serve, in a thread of its own.
+
+        Raises:
+            NotListening: it ended while it started.
+        """
+        self._thread.start()
+        while not self._server.started:
+            self._thread.join(0.01)
+            if not self._thread.is_alive():
+                raise NotListening("the application did not start", self.url, "see the log")
+        _log.info("api listens", extra={"fields": {"url": self.url}})
+
+    def stop(self) -> bool:
+        """Answer what has been asked, then end; False when that took too long."""
+        self.app.state.api.ending.set()
+        self._server.should_exit = True
+        if self._thread.ident is not None:
+            self._thread.join(STOP_WITHIN_S * 2)
+        self._socket.close()
+        return not self._thread.is_alive()
+
+    def __enter__(self) -> ApiServer:
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._socket])
+
+
+def _load(config: uvicorn.Config, certificate: Path | None) -> None:
+    try:
+        config.load()
+    except (ssl.SSLError, OSError) as error:
+        raise Refused(f"the certificate cannot be used: {error}", str(certificate), "see the two files") from error
+
+
+def _bound(listening: Listening) -> socket.socket:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            listening.host, listening.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        found = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise _not_listening(listening, error) from error
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+        found.listen(BACKLOG)
+    except OSError as error:
+        found.close()
+        raise _not_listening(listening, error) from error
+    return found
+
+
+def _not_listening(listening: Listening, error: OSError) -> NotListening:
+    where = f"{listening.host}, port {listening.port}"
+    return NotListening(f"cannot listen: {error.strerror or error}", where, "choose another with --host and --port")

@@ -1,0 +1,76 @@
+"""One cycle of an agent on a database of ours, as ``broker serve`` would run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from agents.service import configuration, cycle, process, registry
+from agents.service.base import CycleContext, CycleRequest
+from agents.service.configuration import AgentsConfiguration, AgentSection
+from agents.service.leadership import LeaseKeeper, holder_name
+from agents.service.sections import section_of
+from broker.errors import BrokerError, Refused
+from broker.store.connection.database import Database
+from broker.store.service.agent_runs import RunRecord
+
+TASK_AGENT, JOB_AGENT, USER_AGENT = "production_task", "production_job", "analysis_job"
+
+
+def broker_once(
+    agent_name: str,
+    database: Database,
+    now: datetime,
+    seed: int,
+    emit: Callable[[dict[str, Any]], None],
+    config: Path | None = None,
+) -> RunRecord:
+    """Run one cycle that writes, under the agent's lease.
+
+    Args:
+        agent_name: of the agent.
+        database: with the work.
+        now: the instant for which it decides, aware.
+        seed: of everything random.
+        emit: called with the object of each decision.
+        config: folder with configuration files of the operator's own.
+
+    Raises:
+        Refused: another process holds the lease.
+        BrokerError: the cycle did not end well; the message names how.
+    """
+    agents = configuration.load(configuration.config_file("agents.yaml", config), registry.NAMES)
+    section = _section(agents, agent_name)
+    agent = registry.make(
+        agent_name, section.options, process.load_process(configuration.config_file("broker.yaml", config), config)
+    )
+    keeper = LeaseKeeper(database, holder_name(), agents.lease_terms)
+    keeper.start()
+    try:
+        lease = keeper.acquire(agent_name)
+        if lease is None:
+            raise Refused(
+                "another broker works on this database, or one was killed just now",
+                repr(database),
+                f"try again in {agents.leases.length_s:g} s",
+            )
+        run_id, request = cycle.open_run(database, agent_name, lease), CycleRequest(emit=emit)
+        context = CycleContext(
+            database, now, seed, section.cycle_budget_s, request, lease=lease, run_id=run_id, believes=keeper.trusts
+        )
+        record = cycle.run_cycle(agent, context)
+    finally:
+        keeper.stop()
+    if record.outcome != "done":
+        ended = f"the cycle ended as {record.outcome}: {record.error_line}"
+        raise BrokerError(ended, f"agent {agent_name}", "see error in broker.agent_runs")
+    return record
+
+
+def _section(agents: AgentsConfiguration, name: str) -> AgentSection:
+    section = section_of(agents, name)
+    if section is None:
+        raise BrokerError(f"there is no agent {name}", "agents.yaml", "give it an entry")
+    return section

@@ -1,0 +1,197 @@
+"""What somebody should look at: stale sources, agents that do not work, tasks that starve, queues that fail."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from agents.service.configuration import ConfigurationError, config_file
+from broker.app.answers.alarm_limits import AlarmLimits
+from broker.app.answers.asking import Asking
+from broker.app.answers.failing_queues import QueueOutcomes, failing_queues
+from broker.app.answers.service import agent_lines, source_lines
+from broker.app.answers.service_models import AgentLine, Alarm, Alarms, SourceLine
+from broker.app.answers.stored_states import Change, ChunkState, chunk_states, outcome_changes
+from broker.store.answers.agent_cycles import EndedCycle, database_clock, last_ended
+from broker.store.answers.task_facts import TaskSelection, read_task_facts
+
+FILE = "alarms.yaml"
+GRAVITY = {"critical": 0, "warning": 1, "info": 2}
+FAILED = ("failed", "overdue", "failed_transient", "over_budget")
+USABLE = ("ok", "shrunk")
+
+
+def load_limits(folder: Path | None) -> AlarmLimits:
+    """The limits of ``alarms.yaml``: that in ``folder`` if it is there, else the shipped one.
+
+    Raises:
+        ConfigurationError: it has unknown names or values out of range, or cannot be read.
+    """
+    path = config_file(FILE, folder)
+    try:
+        return AlarmLimits.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+    except ValidationError as error:
+        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        raise ConfigurationError(found, str(path), "compare with the file that is shipped") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(str(error), str(path), "compare with the file that is shipped") from error
+
+
+def alarms(asking: Asking, limits: AlarmLimits | None = None) -> Alarms:
+    """All alarms, the gravest first, then those that last longest."""
+    used = limits or load_limits(asking.config)
+    states = chunk_states(asking.connection, asking.now)
+    facts = read_task_facts(
+        asking.connection, asking.catalogue, TaskSelection(tasks=sorted({one.jeditaskid for one in states}))
+    )
+    since = asking.now - timedelta(hours=used.flapping_hours)
+    ended = last_ended(asking.connection, database_clock(asking.connection), used.refused_cycles)
+    found = [
+        *stale_sources(source_lines(asking)),
+        *agent_alarms(list(agent_lines(asking)), ended, used),
+        *starving(states, facts, used, asking.now),
+        *flapping(outcome_changes(asking.connection, since, asking.now), used),
+        *failing(failing_queues(asking, used).values(), used),
+    ]
+    found.sort(key=lambda one: (GRAVITY[one.severity], one.code, one.since or asking.now, one.about))
+    return Alarms(now=asking.now, alarms=tuple(found))
+
+
+def stale_sources(sources: Iterable[SourceLine]) -> Iterator[Alarm]:
+    """Sources by which no rule can judge, or of which the last good reading stands in. Pure."""
+    for one in sources:
+        if one.state != "ok":
+            yield Alarm(
+                code="source_stale",
+                severity="warning" if one.state in USABLE else "critical",
+                about=one.source,
+                value=one.age_s,
+                limit=one.limit_s,
+                unit="s",
+                key="config/sources.yaml",
+                details={"state": one.state, "rows": one.rows},
+            )
+
+
+def agent_alarms(agents: Sequence[AgentLine], ended: Iterable[EndedCycle], limits: AlarmLimits) -> Iterator[Alarm]:
+    """Agents that are overdue, fail, refuse, have no leader, or are paused. Pure."""
+    last: defaultdict[str, list[EndedCycle]] = defaultdict(list)
+    for cycle in ended:
+        last[cycle.agent].append(cycle)
+    led = any(one.holder for one in agents)
+    for one in agents:
+        if one.pause is not None:
+            yield _agent(one, "agent_paused", "info", one.pause.set_at, reason=one.pause.reason, by=one.pause.editor)
+            continue
+        if one.last_outcome == "overdue":
+            yield _agent(one, "agent_overdue", "critical", one.started_at)
+        if one.enabled and led and one.holder is None and one.started_at is not None:
+            yield _agent(one, "no_leader", "critical", one.started_at)
+        yield from _in_a_row(one, last[one.agent], limits)
+
+
+def _in_a_row(agent: AgentLine, ended: Sequence[EndedCycle], limits: AlarmLimits) -> Iterator[Alarm]:
+    some = ended[: limits.refused_cycles]
+    if len(some) < limits.refused_cycles:
+        return
+    error = (some[0].error or "").strip().splitlines()
+    details = {"error": error[-1][:200] if error else None}
+    for code, outcomes in (("agent_refused", ("refused",)), ("agent_failing", FAILED)):
+        if all(one.outcome in outcomes for one in some):
+            yield Alarm(
+                code="agent_refused" if code == "agent_refused" else "agent_failing",
+                severity="critical",
+                about=agent.agent,
+                value=len(some),
+                limit=limits.refused_cycles,
+                unit="cycles",
+                key="alarms.refused_cycles",
+                since=some[-1].started_at,
+                details=dict(details),
+            )
+
+
+def _agent(agent: AgentLine, code: Any, severity: Any, since: datetime | None, **details: str) -> Alarm:
+    return Alarm(
+        code=code,
+        severity=severity,
+        about=agent.agent,
+        value=agent.age_s,
+        limit=agent.period_s,
+        unit="s",
+        key=f"agents.{agent.agent}.period_s",
+        since=since,
+        details=dict(details),
+    )
+
+
+def starving(
+    states: Sequence[ChunkState], facts: Mapping[int, Mapping[str, Any]], limits: AlarmLimits, now: datetime
+) -> Iterator[Alarm]:
+    """Tasks that wait for longer than the limit, while tasks that came later in the same share were brokered. Pure."""
+    brokered: defaultdict[tuple[str, str | None], list[tuple[int, datetime]]] = defaultdict(list)
+    for state in states:
+        if state.outcome == "brokered" and state.assigned:
+            share = facts.get(state.jeditaskid, {}).get("gshare")
+            brokered[state.brokerage, share].append((state.jeditaskid, state.decided_at))
+    seen: set[int] = set()
+    for state in sorted(states, key=lambda one: one.waiting_since or now):
+        since = state.waiting_since
+        if since is None or state.jeditaskid in seen:
+            continue
+        hours = (now - since).total_seconds() / 3600.0
+        share = facts.get(state.jeditaskid, {}).get("gshare")
+        later = {task for task, at in brokered[state.brokerage, share] if task > state.jeditaskid and at >= since}
+        if hours > limits.starving_hours and later:
+            seen.add(state.jeditaskid)
+            yield Alarm(
+                code="task_starving",
+                severity="warning",
+                about=str(state.jeditaskid),
+                value=round(hours, 2),
+                limit=limits.starving_hours,
+                unit="h",
+                key="alarms.starving_hours",
+                since=since,
+                details={"reason": state.main_code, "gshare": share, "later_tasks_brokered": len(later)},
+            )
+
+
+def flapping(changes: Iterable[Change], limits: AlarmLimits) -> Iterator[Alarm]:
+    """Tasks with a chunk whose outcome or reason keeps changing. Pure."""
+    for one in changes:
+        if one.changes >= limits.flapping_changes:
+            yield Alarm(
+                code="task_flapping",
+                severity="warning",
+                about=str(one.jeditaskid),
+                value=one.changes,
+                limit=limits.flapping_changes,
+                unit="changes",
+                key="alarms.flapping_changes",
+                since=one.first_at,
+                details={"brokerage": one.brokerage, "datasetid": one.datasetid, "hours": limits.flapping_hours},
+            )
+
+
+def failing(queues: Iterable[QueueOutcomes], limits: AlarmLimits) -> Iterator[Alarm]:
+    """Queues at which jobs of many tasks fail. Pure."""
+    for one in queues:
+        if one.is_failing:
+            yield Alarm(
+                code="queue_failing",
+                severity="warning",
+                about=one.queue,
+                value=round(one.failed_percent, 1),
+                limit=limits.failing_percent,
+                unit="%",
+                key="alarms.failing_percent",
+                since=one.since,
+                details={"failed": one.failed, "finished": one.finished, "tasks": one.tasks_failed},
+            )

@@ -1,0 +1,75 @@
+"""What every question needs: the database, the instant for which it is asked, and the operator's configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+
+import sqlalchemy as sa
+from pydantic import BaseModel, ConfigDict
+
+from broker.errors import NotFound, nearest
+from broker.store.connection.names import Names
+from broker.store.connection.tables import TableCatalogue
+
+
+class Answer(BaseModel):
+    """An answer, or a part of one. Times are aware UTC; units are in the names of the fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Who is asked, and for when.
+
+    Attributes:
+        connection: to the database, in a transaction that only reads.
+        names: of its schemas.
+        now: the instant for which answers hold (aware).
+        config: folder with configuration files of the operator's own; None for the shipped ones.
+    """
+
+    connection: sa.Connection
+    names: Names
+    now: datetime
+    config: Path | None = None
+
+    @cached_property
+    def catalogue(self) -> TableCatalogue:
+        """The tables that the database has."""
+        return TableCatalogue.read(self.connection, self.names)
+
+
+class NothingFound(NotFound):
+    """There is nothing of the name or number that was asked for.
+
+    Attributes:
+        kind: what was asked for: ``task``, ``queue``, ``nucleus``, ``user``, ``pool``, ``job`` and so on.
+        name: as it was asked for.
+        nearest: names that are like it.
+    """
+
+    def __init__(self, kind: str, name: object, where: str, known: Iterable[str] = (), remedy: str = "") -> None:
+        self.kind, self.name = kind, str(name)
+        self.nearest = nearest(str(name), known)
+        hint = f"did you mean {' or '.join(self.nearest)}?" if self.nearest else remedy
+        super().__init__(f"there is no {kind} {str(name)[:80]}", where, hint)
+
+
+def known_name(kind: str, name: str, known: Iterable[str], where: str) -> str:
+    """The name among ``known`` that is meant, whatever its case.
+
+    Raises:
+        NothingFound: there is none; it says which are near.
+    """
+    names = list(known)
+    if name in names:
+        return name
+    for one in names:
+        if one.casefold() == name.casefold():
+            return one
+    raise NothingFound(kind, name, where, names)

@@ -1,0 +1,252 @@
+"""The answer to explain: the task, its last decisions, and what became of each in one code with its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Literal
+
+from broker.app.answers.asking import Asking, NothingFound
+from broker.app.answers.decision_model import CandidateLine, ExplainedDecision, Remedies, TaskDecision, Verdict
+from broker.app.answers.line import position_of
+from broker.app.answers.parts import Counts, FilterSummary, HeldField, RejectedCandidate, Rejection, TaskFacts
+from broker.app.answers.remedies import Evaluated, evaluated
+from broker.app.answers.stored_states import ChunkState, chunk_states, most_rejecting
+from broker.app.answers.throttles import throttle_in
+from broker.app.pins_in_decision import pins_in
+from broker.brokerages.registry import brokerage as brokerage_of
+from broker.domain.decision_records import StoredDecision
+from broker.domain.decisions import Decision
+from broker.domain.main_reasons import NO_CANDIDATES
+from broker.domain.rejection_counts import Number, RejectionCounts, rejection_counts, unified_of
+from broker.store.answers.task_facts import TaskSelection, read_task_facts
+from broker.store.decisions import decision_rows
+from broker.store.decisions.history_reads import read_record
+from broker.store.feeds.queue_pins import Pin
+
+NUCLEUS = "nucleus"
+PRESET = "preset_nucleus"
+INPUT_REASONS = ("no_complete_replica", "no_input", "unknown_nucleus", "missing_input")
+
+
+def task_decision(
+    asking: Asking,
+    jeditaskid: int,
+    *,
+    at: datetime | None = None,
+    brokerage: str | None = None,
+    evaluate: bool = True,
+) -> TaskDecision:
+    """The decisions of the last cycle that looked at a task.
+
+    Args:
+        asking: who is asked.
+        jeditaskid: the task.
+        at: the last cycle up to this instant (aware); None for the last of all.
+        brokerage: only its cycles.
+        evaluate: whether to evaluate pending decisions again for near misses and what would help.
+
+    Raises:
+        NothingFound: no cycle has looked at the task.
+    """
+    found = decision_rows.latest(asking.connection, jeditaskid, at, brokerage)
+    facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=[jeditaskid]))
+    if not found:
+        first = None if at is None else first_decided_at(asking, jeditaskid, brokerage)
+        raise no_decision(jeditaskid, bool(facts), brokerage, first)
+    waits = any(stored.record.decision.outcome != "brokered" for stored in found)
+    states = chunk_states(asking.connection, asking.now) if waits else []
+    explained = tuple(_explained(asking, stored, states, evaluate) for stored in found)
+    waiting = [one for one in explained if one.outcome != "brokered"]
+    since = [one.waiting_since for one in states if one.jeditaskid == jeditaskid and one.waiting_since is not None]
+    task = TaskFacts(
+        **facts.get(jeditaskid, {"jeditaskid": jeditaskid}),
+        waiting_since=min((*since, *(one.decided_at for one in waiting)), default=None) if waiting else None,
+        next_try_at=min((one.pending_until for one in waiting if one.pending_until), default=None),
+    )
+    return TaskDecision(now=asking.now, task=task, decisions=explained)
+
+
+def first_decided_at(asking: Asking, jeditaskid: int, brokerage: str | None) -> datetime | None:
+    """When a task was first decided about; None for never."""
+    record = read_record(asking.connection, asking.names, jeditaskid)
+    return min((one.decided_at for one in record.decisions if brokerage in (None, one.brokerage)), default=None)
+
+
+def no_decision(jeditaskid: int, is_known: bool, brokerage: str | None, first: datetime | None = None) -> NothingFound:
+    """The error for a task that no cycle has looked at, or none until an instant; ``first``: when one did."""
+    if first is not None:
+        remedy = f"the first is of {first.isoformat(timespec='seconds')}"
+        return NothingFound("decision that early about task", jeditaskid, "broker.decisions", remedy=remedy)
+    if not is_known:
+        return NothingFound("task", jeditaskid, "jedi_tasks", remedy="see broker tasks")
+    remedy = f"run: broker run {brokerage or 'production_job'} --task {jeditaskid} --dry-run"
+    return NothingFound("decision about task", jeditaskid, "broker.decisions", remedy=remedy)
+
+
+def _explained(
+    asking: Asking, stored: StoredDecision, states: Sequence[ChunkState], evaluate: bool
+) -> ExplainedDecision:
+    record, origin = stored.record, stored.origin
+    decision = record.decision
+    pins = pins_in(asking.connection, decision, origin.decided_at)
+    again = evaluated(asking, stored) if evaluate and decision.outcome != "brokered" else None
+    position = position_of(asking, decision, states) if decision.outcome != "brokered" else None
+    return explained(stored, pins, again).model_copy(update={"position": position})
+
+
+def explained(stored: StoredDecision, pins: Sequence[Pin], again: Evaluated | None) -> ExplainedDecision:
+    """One decision as an answer. Pure.
+
+    Args:
+        stored: the decision.
+        pins: fields that operators held when it was made.
+        again: near misses and what would help; None: not evaluated again.
+    """
+    record, origin = stored.record, stored.origin
+    decision = record.decision
+    kind = brokerage_of(decision.brokerage)
+    counts = counts_of(decision)
+    misses = () if again is None else again.near_misses
+    return ExplainedDecision(
+        id=stored.id,
+        jeditaskid=decision.jeditaskid,
+        datasetid=decision.datasetid,
+        ramcount=decision.ramcount,
+        brokerage=decision.brokerage,
+        outcome=decision.outcome,
+        reason=decision.reason,
+        decided_at=origin.decided_at,
+        seen_at=stored.last_seen_at or origin.decided_at,
+        times_seen=1 + stored.seen_again,
+        pending_until=record.pending_until,
+        snapshot=origin.snapshot,
+        tuning=origin.tuning_for(decision.jeditaskid),
+        seed=origin.seed,
+        engine=origin.engine,
+        verdict=verdict_of(decision, record.assigned, counts, misses),
+        throttle=throttle_in(decision.notes),
+        draw=_draw(decision, kind.candidate),
+        candidate_kind=kind.candidate,
+        assigned_kind=kind.assigned,
+        summary=filter_summary(counts, with_pseudo_queues=kind.candidate != NUCLEUS),
+        candidates=candidate_lines(decision, record.assigned),
+        assigned=dict(record.assigned),
+        rejected=dict(decision.rejected),
+        funnel=tuple((step.code, step.before, step.after) for step in decision.funnel),
+        near_misses=misses,
+        remedies=Remedies(evaluated=False, why_not="not_asked") if again is None else again.remedies,
+        position=None,
+        notes=tuple(decision.notes),
+        pins=tuple(held_field(pin) for pin in pins),
+    )
+
+
+def counts_of(decision: Decision) -> RejectionCounts:
+    """The candidates of a decision by reason, in numbers that add up."""
+    funnel = [(step.code, step.before, step.after) for step in decision.funnel]
+    return rejection_counts(decision.rejected, funnel, [one.name for one in decision.candidates])
+
+
+def filter_summary(counts: RejectionCounts, *, with_pseudo_queues: bool) -> FilterSummary:
+    """The numbers as a part of an answer."""
+
+    def shown(number: Number) -> Counts:
+        return Counts(queues=number.queues, pseudo_queues=number.pseudo_queues if with_pseudo_queues else None)
+
+    return FilterSummary(
+        start=shown(counts.start),
+        rejections=tuple(
+            Rejection(
+                code=line.code,
+                rejected=shown(line.rejected),
+                remaining=shown(line.remaining),
+                such_as=line.such_as,
+            )
+            for line in counts.rejected
+        ),
+        chosen=shown(counts.chosen),
+        not_candidates=dict(counts.not_candidates),
+    )
+
+
+def candidate_lines(decision: Decision, assigned: Mapping[str, int]) -> tuple[CandidateLine, ...]:
+    """The chosen candidates with the probability that each is drawn: its part of the weight of all."""
+    total = sum(one.weight for one in decision.candidates)
+    bootstrapping = any(one.bootstrap for one in decision.candidates)
+    drawn = total > 0 and not bootstrapping
+    return tuple(
+        CandidateLine(
+            name=one.name,
+            weight=one.weight,
+            probability=one.weight / total if drawn else None,
+            assigned=int(assigned.get(one.name, 0)),
+            bootstrap=one.bootstrap,
+            factors=one.factors,
+        )
+        for one in decision.candidates
+    )
+
+
+def verdict_of(
+    decision: Decision,
+    assigned: Mapping[str, int],
+    counts: RejectionCounts,
+    near_misses: Sequence[RejectedCandidate] = (),
+) -> Verdict:
+    """What became of the work, in one code. Pure."""
+    jobs, queues = sum(assigned.values()), {unified_of(name) for name in assigned}
+    first = decision.candidates[0].name if decision.candidates else None
+    if decision.outcome == "brokered":
+        if brokerage_of(decision.brokerage).candidate == NUCLEUS:
+            code: Literal["nucleus_preset", "nucleus_drawn"] = (
+                "nucleus_preset" if decision.reason == PRESET else "nucleus_drawn"
+            )
+            return Verdict(code=code, chosen=first, of_queues=len(decision.candidates))
+        kind: Literal["placed", "not_placed"] = "placed" if jobs else "not_placed"
+        return Verdict(code=kind, jobs=jobs, at_queues=len(queues), of_queues=counts.start.queues)
+    if decision.outcome == "throttled":
+        return Verdict(code="throttled", reason=decision.reason)
+    if decision.outcome == "skipped":
+        return Verdict(code="written_by_others", reason=decision.reason)
+    if decision.reason not in NO_CANDIDATES:
+        return Verdict(code="input_missing", reason=decision.reason, of_queues=counts.start.queues)
+    return _no_candidate(counts, near_misses)
+
+
+def _no_candidate(counts: RejectionCounts, near_misses: Sequence[RejectedCandidate]) -> Verdict:
+    code = most_rejecting(counts) or "no_candidates"
+    if not counts.start.queues:
+        return Verdict(code="no_candidate_at_all", reason=code)
+    line = next((one for one in counts.rejected if one.code == code), None)
+    nearest = next((one for one in near_misses if one.code == code and one.compared is not None), None)
+    kind: Literal["out_of_reach", "rejected_by_rules"] = (
+        "out_of_reach" if nearest is not None and nearest.gap_percent is not None else "rejected_by_rules"
+    )
+    return Verdict(
+        code=kind,
+        reason=code,
+        queues=0 if line is None else line.rejected.queues,
+        of_queues=counts.start.queues,
+        best=nearest or next(iter(near_misses), None),
+    )
+
+
+def _draw(decision: Decision, candidate_kind: str) -> Literal["weighted", "preset"] | None:
+    """Whether the candidate was drawn by weight, or was set already; None where many of them got jobs."""
+    if candidate_kind != NUCLEUS or decision.outcome != "brokered":
+        return None
+    return "preset" if decision.reason == PRESET else "weighted"
+
+
+def held_field(pin: Pin) -> HeldField:
+    """A pin as a part of an answer."""
+    return HeldField(
+        queue=pin.queue,
+        field=pin.field,
+        value=pin.value,
+        reason=pin.reason,
+        editor=pin.editor,
+        set_at=pin.set_at,
+        until=pin.until,
+    )

@@ -1,0 +1,80 @@
+"""What the answers about the grid share: the last snapshot of a brokerage, jobs by status, links against their cap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import sqlalchemy as sa
+
+from broker.app.answers.asking import Asking
+from broker.app.answers.grid_models import JobNumbers, LinkLine
+from broker.app.answers.snapshots import snapshot_of
+from broker.domain.grid import COUNTED_STATUSES
+from broker.gdpconfig import Tuning
+from broker.snapshot.snapshot import Snapshot
+from broker.store.snapshots.stored_snapshots import SnapshotLostError
+from broker.store.tuning.gdpconfig_rows import TuningStore
+
+LINK_CAP = "NQUEUED_SAT_CAP"
+_LAST = sa.text("""
+    SELECT brokerage, snapshot, tuning FROM (
+        SELECT agent AS brokerage, snapshot, tuning, started_at,
+               row_number() OVER (PARTITION BY agent ORDER BY started_at DESC, id DESC) AS place
+        FROM broker.agent_runs
+        WHERE snapshot IS NOT NULL
+    ) AS run WHERE place = 1 ORDER BY started_at DESC""")
+_NEWEST = sa.text("SELECT id FROM broker.snapshots WHERE taken_at <= :now ORDER BY taken_at DESC LIMIT 1")
+
+
+def last_snapshot(asking: Asking, brokerage: str | None = None) -> Snapshot | None:
+    """The last snapshot of a brokerage, or of any; None where none is kept."""
+    found = [row.snapshot for row in asking.connection.execute(_LAST) if brokerage in (None, row.brokerage)]
+    if not found and brokerage is None:
+        found = list(asking.connection.scalars(_NEWEST, {"now": asking.now}))
+    for identifier in found:
+        try:
+            return snapshot_of(asking.connection, identifier)
+        except SnapshotLostError:
+            continue
+    return None
+
+
+def tuning_in_force(asking: Asking, vo: str | None = "atlas") -> Tuning:
+    """The gdpconfig values of the newest published version."""
+    return TuningStore(asking.names).read_current(asking.connection).tuning(vo)
+
+
+def job_numbers(snapshot: Snapshot, unified: int) -> JobNumbers:
+    """Jobs of a unified queue by status."""
+    stats = dict(zip(COUNTED_STATUSES, snapshot.jobs.total[unified].tolist(), strict=True))
+    return JobNumbers(**{name: int(number) for name, number in stats.items()})
+
+
+def link_lines(snapshot: Snapshot, tuning: Tuning, source: str | None, nucleus: str | None) -> Iterator[LinkLine]:
+    """The links of which anything is known, from the site of a storage to a nucleus."""
+    links, nuclei = snapshot.links, snapshot.nuclei
+    cap = tuning.number(LINK_CAP)
+    known = ~(np.isnan(links.queued) & np.isnan(links.closeness) & np.isnan(links.mbps_1d))
+    for row, column in zip(*(at.tolist() for at in np.nonzero(known)), strict=True):
+        site, name = str(links.sites[row]), str(nuclei.name[column])
+        if source not in (None, site) or nucleus not in (None, name):
+            continue
+        queued = figure(links.queued[row, column])
+        yield LinkLine(
+            source=site,
+            nucleus=name,
+            queued_files=queued,
+            cap_files=cap,
+            full=None if queued is None else queued > cap,
+            closeness=figure(links.closeness[row, column]),
+            mbps_1h=figure(links.mbps_1h[row, column]),
+            mbps_1d=figure(links.mbps_1d[row, column]),
+            mbps_1w=figure(links.mbps_1w[row, column]),
+        )
+
+
+def figure(value: float) -> float | None:
+    """A number; None for NaN."""
+    return None if math.isnan(value) else float(value)

@@ -1,0 +1,206 @@
+"""The history of a task: its decisions folded, and beside them what changed of tuning, queues, sources and pins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from broker.app.answers.asking import Answer, Asking, NothingFound
+from broker.app.answers.decision import counts_of, no_decision
+from broker.app.answers.stored_states import main_code
+from broker.app.history import Event, story
+from broker.domain.decision_records import StoredDecision
+from broker.domain.rejection_counts import unified_of
+from broker.store.answers.task_facts import TaskSelection, read_task_facts
+from broker.store.decisions.history_reads import read_record
+from broker.store.decisions.stored_cycles import NoSuchDecision, one_decision
+from broker.store.feeds.feed_runs import KeptChange, changes_of_queue
+from broker.store.feeds.queue_pins import Pin, pins_of_queue
+
+#: Decisions that are looked into, and queues whose changes are read: the newest, and those gained or lost last.
+MOST_DECISIONS, MOST_QUEUES, MOST_CHANGES = 300, 40, 50
+#: Fields of queues whose changes count; measured ones change all the time.
+FIELDS = frozenset(
+    {
+        "status",
+        "maxrss",
+        "minrss",
+        "maxtime",
+        "mintime",
+        "maxwdir",
+        "corecount",
+        "corepower",
+        "fairsharepolicy",
+        "capability",
+        "type",
+        "workflow",
+        "jobseed",
+        "transferringlimit",
+        "wnconnectivity",
+        "catchall",
+    }
+)
+
+
+class HistoryEvent(Answer):
+    """Something that happened to the task or beside it.
+
+    Attributes:
+        at: when, or since when.
+        until: of folded decisions the instant of the last; None of what has no length.
+        event: ``decision``, ``tuning``, ``status``, ``job_action``, ``rebrokered_from``, ``queue``, ``pin`` or
+            ``source``.
+        about: what is known of it, by the kind of event.
+    """
+
+    at: datetime
+    until: datetime | None
+    event: str
+    about: dict[str, Any]
+
+    def flat(self) -> dict[str, Any]:
+        """As one object, as ``broker history --json`` prints it."""
+        until = {} if self.until is None else {"until": self.until.isoformat()}
+        return {"at": self.at.isoformat(), "event": self.event, **until, **self.about}
+
+
+class History(Answer):
+    """The history of a task, oldest first."""
+
+    now: datetime
+    jeditaskid: int
+    events: tuple[HistoryEvent, ...]
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What happened beside the decisions, as it is read: changes and pins of the queues that came and went."""
+
+    changes: Mapping[str, Sequence[KeptChange]]
+    pins: Mapping[str, Sequence[Pin]]
+
+
+def history(asking: Asking, jeditaskid: int, since: datetime | None = None) -> History:
+    """What is on record about a task.
+
+    Raises:
+        NothingFound: nothing is.
+    """
+    events = story(read_record(asking.connection, asking.names, jeditaskid, since))
+    if not events:
+        facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=[jeditaskid]))
+        if since is not None:
+            remedy = "take a longer --last"
+            raise NothingFound(
+                "record of task", jeditaskid, f"since {since.isoformat(timespec='seconds')}", remedy=remedy
+            )
+        raise no_decision(jeditaskid, bool(facts), None)
+    read = _decisions(asking, events)
+    folded = [_with_rules(event, read) for event in events]
+    queues = _queues(folded)
+    beside = Beside(
+        {name: changes_of_queue(asking.connection, name, MOST_CHANGES) for name in queues},
+        {name: pins_of_queue(asking.connection, name, MOST_CHANGES) for name in queues},
+    )
+    start = datetime.fromisoformat(events[0]["at"])
+    more = [*beside_events(beside, start, asking.now), *source_events(folded, read)]
+    every = sorted([*map(_event, folded), *more], key=lambda event: event.at)
+    return History(now=asking.now, jeditaskid=jeditaskid, events=tuple(every))
+
+
+def _decisions(asking: Asking, events: Iterable[Event]) -> dict[int, StoredDecision]:
+    """The first and the last decision of each folded event."""
+    wanted = [identifier for event in events if event["event"] == "decision" for identifier in event["decisions"]]
+    found = {}
+    for identifier in sorted(set(wanted), reverse=True)[:MOST_DECISIONS]:
+        try:
+            found[identifier] = one_decision(asking.connection, identifier)
+        except NoSuchDecision:
+            continue
+    return found
+
+
+def _with_rules(event: Event, read: Mapping[int, StoredDecision]) -> Event:
+    """A decision with the main reason, and the rule that took or released each queue. Pure."""
+    if event["event"] != "decision":
+        return event
+    first = read.get(event["decisions"][0])
+    if first is None:
+        return {**event, "main_code": event["reason"] or None, "taken_by": {}, "released_by": {}}
+    decision = first.record.decision
+    code = main_code(decision.outcome, decision.reason, counts_of(decision))
+    changed = event["changed"] or {"lost": [], "gained": []}
+    taken = {name: decision.rejected[name] for name in changed["lost"] if name in decision.rejected}
+    before = [one for number, one in read.items() if number < first.id and _same_chunk(one, first)]
+    earlier = max(before, key=lambda one: one.id, default=None)
+    rejected = {} if earlier is None else earlier.record.decision.rejected
+    released = {name: rejected[name] for name in changed["gained"] if name in rejected}
+    return {**event, "main_code": code, "taken_by": taken, "released_by": released}
+
+
+def _same_chunk(one: StoredDecision, other: StoredDecision) -> bool:
+    a, b = one.record.decision, other.record.decision
+    return (a.brokerage, a.datasetid, a.ramcount) == (b.brokerage, b.datasetid, b.ramcount)
+
+
+def _queues(events: Iterable[Event]) -> list[str]:
+    """The queues that the task gained or lost, the last of them first."""
+    names: dict[str, None] = {}
+    for event in reversed([one for one in events if one["event"] == "decision" and one["changed"]]):
+        for name in (*event["changed"]["lost"], *event["changed"]["gained"]):
+            names.setdefault(unified_of(name))
+    return list(names)[:MOST_QUEUES]
+
+
+def _event(event: Event) -> HistoryEvent:
+    about = {name: value for name, value in event.items() if name not in ("at", "until", "event")}
+    until = event.get("until")
+    return HistoryEvent(
+        at=datetime.fromisoformat(event["at"]).astimezone(UTC),
+        until=None if until is None else datetime.fromisoformat(until).astimezone(UTC),
+        event=event["event"],
+        about=about,
+    )
+
+
+def beside_events(beside: Beside, start: datetime, now: datetime) -> Iterator[HistoryEvent]:
+    """Changes and pins of queues from ``start`` to ``now`` (aware). Pure."""
+    for queue, changes in beside.changes.items():
+        for change in changes:
+            fields = {name: list(pair) for name, pair in change.fields.items() if name in FIELDS}
+            if fields and start <= change.changed_at <= now:
+                about = {"queue": queue, "fields": fields, "table": change.table}
+                yield HistoryEvent(at=change.changed_at, until=None, event="queue", about=about)
+    for queue, pins in beside.pins.items():
+        for pin in pins:
+            yield from _pin_events(queue, pin, start, now)
+
+
+def _pin_events(queue: str, pin: Pin, start: datetime, now: datetime) -> Iterator[HistoryEvent]:
+    about = {"queue": queue, "field": pin.field, "value": pin.value, "reason": pin.reason, "editor": pin.editor}
+    if start <= pin.set_at <= now:
+        yield HistoryEvent(at=pin.set_at, until=None, event="pin", about={**about, "held": True, "ends": pin.until})
+    ended = pin.until if pin.ended_at is None else min(pin.ended_at, pin.until)
+    if start <= ended <= now:
+        yield HistoryEvent(at=ended, until=None, event="pin", about={**about, "held": False, "ended_by": pin.ended_by})
+
+
+def source_events(events: Sequence[Event], read: Mapping[int, StoredDecision]) -> Iterator[HistoryEvent]:
+    """When sources became unusable for the decisions, and usable again; of folded ones the first and the last. Pure."""
+    seen = [number for event in events if event["event"] == "decision" for number in event["decisions"]]
+    unusable: set[str] = set()
+    for number in dict.fromkeys(seen):
+        if number not in read:
+            continue
+        stored = read[number]
+        notes = {note.removeprefix("source_") for note in stored.record.decision.notes if note.startswith("source_")}
+        at = stored.origin.decided_at
+        for note in sorted(notes - unusable):
+            state, _, name = note.partition(":")
+            yield HistoryEvent(at=at, until=None, event="source", about={"source": name, "state": state})
+        for note in sorted(unusable - notes):
+            about = {"source": note.partition(":")[2], "state": "ok"}
+            yield HistoryEvent(at=at, until=None, event="source", about=about)
+        unusable = notes

@@ -1,0 +1,116 @@
+"""What a queue would get if one of its limits were another: chunks that it was rejected for, evaluated again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from broker.app.answers.asking import Asking
+from broker.app.answers.grid_models import NearMiss
+from broker.app.answers.parts import Compared, compared
+from broker.app.answers.queue_fields import COLUMNS, needed_value, with_value
+from broker.app.answers.stored_chunks import Group, groups_of
+from broker.app.answers.stored_states import ChunkState
+from broker.app.rules_in_force import rules_in_force
+from broker.brokerages.job.brokerage import JobBrokerage
+from broker.brokerages.registry import brokerage as brokerage_of
+from broker.engine.job.why_not import why_not
+from broker.rules.contract import Filter
+
+#: At most so many chunks are evaluated for one code; those that wait come first.
+MOST_CHUNKS = 60
+MOST_VALUES = 3
+SUCH_AS = 4
+
+
+def misses_at_queue(
+    asking: Asking, brokerage: str, queue: str, rejected: Mapping[str, Sequence[ChunkState]]
+) -> tuple[NearMiss, ...]:
+    """For each limit of the queue that rejected chunks, what it would get with another value, the most jobs first."""
+    kind = brokerage_of(brokerage)
+    if not isinstance(kind, JobBrokerage):
+        return ()
+    rules = rules_in_force(brokerage, asking.config)
+    by_queue = {rule.code for rule in rules.chain if isinstance(rule, Filter)}
+    found: list[NearMiss] = []
+    for code, states in rejected.items():
+        if code not in by_queue:
+            continue
+        waiting_first = sorted(states, key=lambda state: (state.outcome == "brokered", -state.decision))
+        decisions = [state.decision for state in waiting_first[:MOST_CHUNKS]]
+        groups = list(groups_of(asking, kind, rules, decisions))
+        found += _misses(code, queue, groups)
+    return tuple(_best(found))
+
+
+def _misses(code: str, queue: str, groups: Sequence[Group]) -> Iterator[NearMiss]:
+    """The near misses for one code: for each pseudo-queue and field, the values that let chunks in."""
+    wanted: defaultdict[tuple[str, str, str], dict[float | str, Compared]] = defaultdict(dict)
+    for group in groups:
+        for name, seen in _seen(group, queue, code):
+            value = needed_value(seen)
+            if seen.key in COLUMNS and isinstance(value, float | str):
+                wanted[name, seen.key, seen.unit][value] = seen
+    for (name, field, unit), values in wanted.items():
+        for value in _some(list(values)):
+            chunks, jobs, tasks = _gained(groups, name, field, value)
+            if chunks:
+                yield NearMiss(
+                    code=code,
+                    field=field,
+                    pseudo_queue=name,
+                    now=values[value].limit,
+                    to=value,
+                    unit=unit,
+                    chunks=chunks,
+                    jobs=jobs,
+                    such_as=tuple(sorted(tasks)[:SUCH_AS]),
+                )
+
+
+def _best(found: Sequence[NearMiss]) -> list[NearMiss]:
+    """Of pseudo-queues with the same value the one that would gain most, of equals that with the nearest limit."""
+    best: dict[tuple[str, str, object], NearMiss] = {}
+    for miss in sorted(found, key=lambda one: (-one.jobs, -one.chunks, _distance(one), one.pseudo_queue)):
+        best.setdefault((miss.code, miss.field, miss.to), miss)
+    return list(best.values())
+
+
+def _distance(miss: NearMiss) -> float:
+    if isinstance(miss.to, str) or isinstance(miss.now, str) or miss.to is None or miss.now is None:
+        return 0.0
+    return abs(float(miss.to) - float(miss.now))
+
+
+def _some(values: list[float | str]) -> list[float | str]:
+    """The nearest value, the median and the farthest."""
+    ordered = sorted(values, key=lambda value: (isinstance(value, str), value if isinstance(value, float) else 0.0))
+    places = sorted({0, len(ordered) // 2, len(ordered) - 1})
+    return [ordered[place] for place in places][:MOST_VALUES]
+
+
+def _seen(group: Group, queue: str, code: str) -> Iterator[tuple[str, Compared]]:
+    """What the rule of this code saw at each pseudo-queue of the queue that it rejected."""
+    cycle = group.cycle(group.snapshot)
+    for result in cycle.results():
+        for answer in why_not(cycle, result, queue):
+            seen = compared(answer.observation)
+            if answer.code == code and seen is not None:
+                yield answer.queue, seen
+
+
+def _gained(groups: Sequence[Group], name: str, field: str, value: float | str) -> tuple[int, int, set[int]]:
+    """Chunks that would have the pseudo-queue among their candidates, the jobs that they make, and their tasks."""
+    chunks, jobs, tasks = 0, 0, set[int]()
+    for group in groups:
+        snapshot = with_value(group.snapshot, name, field, value)
+        if snapshot is None:
+            continue
+        position = int(np.flatnonzero(snapshot.queues.name == name)[0])
+        for result in group.cycle(snapshot).results():
+            if position in result.chosen:
+                chunks, jobs = chunks + 1, jobs + int(group.jobs[result.row])
+                tasks.add(int(group.batch.jeditaskid[result.row]))
+    return chunks, jobs, tasks

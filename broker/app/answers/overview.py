@@ -1,0 +1,147 @@
+"""What the overview shows besides service, reasons and alarms: outcomes over time, changes, rejections."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Literal
+
+from broker.app.answers.asking import Answer, Asking
+from broker.app.answers.stored_states import ChunkState, chunk_states
+from broker.store.answers import overview_reads
+from broker.store.answers.overview_reads import Found
+from broker.store.summaries.buckets import bucket_of
+from broker.store.summaries.reason_counts import reason_counts
+
+SHOWN = timedelta(hours=24)
+STEPS = 48
+
+
+class OutcomeStep(Answer):
+    """About how many chunks were decided, by outcome, in one step of time that begins at ``at``."""
+
+    at: datetime
+    outcomes: dict[str, int]
+
+
+class ChangeMark(Answer):
+    """Something that changed: of what kind, when, what, by whom."""
+
+    at: datetime
+    kind: Literal["tuning", "queue", "source", "canary", "pin"]
+    about: str
+    detail: str
+    editor: str | None = None
+    version: int | None = None
+
+
+class Activity(Answer):
+    """What was decided and what changed in the 24 hours before ``now``, on one axis of time."""
+
+    now: datetime
+    since: datetime
+    step_s: float
+    steps: tuple[OutcomeStep, ...]
+    changes: tuple[ChangeMark, ...]
+
+
+class CycleTimes(Answer):
+    """How long the cycles of each agent took in 24 h, in seconds, the newest first."""
+
+    now: datetime
+    seconds: dict[str, tuple[float, ...]]
+
+
+class QueueRejections(Answer):
+    """For how many chunks of the last cycles each rule rejected a queue, and for how many it was chosen."""
+
+    queue: str
+    chosen: int
+    rejected: dict[str, int]
+
+
+class RejectionMap(Answer):
+    """All queues against all codes that rejected any, the most frequent code first."""
+
+    now: datetime
+    codes: tuple[str, ...]
+    queues: tuple[QueueRejections, ...]
+
+
+def activity(asking: Asking) -> Activity:
+    """What was decided and what changed in the last 24 hours."""
+    since = asking.now - SHOWN
+    step_s = SHOWN.total_seconds() / STEPS
+    counted: defaultdict[datetime, Counter[str]] = defaultdict(Counter)
+    for one in reason_counts(asking.connection, since, asking.now):
+        counted[bucket_of(one.bucket_at, int(step_s))][one.outcome] += one.chunks
+    steps = tuple(OutcomeStep(at=at, outcomes=dict(found)) for at, found in sorted(counted.items()))
+    found = overview_reads.changes(asking.connection, since, asking.now)
+    marks = sorted(_marks(found), key=lambda mark: mark.at, reverse=True)
+    return Activity(now=asking.now, since=since, step_s=step_s, steps=steps, changes=tuple(marks))
+
+
+def cycle_times(asking: Asking) -> CycleTimes:
+    """How long cycles took in the last 24 hours."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for agent, seconds in overview_reads.cycle_seconds(asking.connection, asking.now - SHOWN, asking.now):
+        found[agent].append(seconds)
+    return CycleTimes(now=asking.now, seconds={agent: tuple(found[agent]) for agent in sorted(found)})
+
+
+def rejection_map(asking: Asking) -> RejectionMap:
+    """Which rule rejected which queue how often, by the last decisions about all chunks."""
+    states = chunk_states(asking.connection, asking.now)
+    total: Counter[str] = Counter()
+    rejected: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    chosen = chosen_counts(states)
+    for state in states:
+        for queue, code in state.counts.by_queue.items():
+            rejected[queue][code] += 1
+            total[code] += 1
+    names = sorted({*rejected, *chosen})
+    return RejectionMap(
+        now=asking.now,
+        codes=tuple(sorted(total, key=lambda code: (-total[code], code))),
+        queues=tuple(
+            QueueRejections(queue=name, chosen=chosen[name], rejected=dict(sorted(rejected[name].items())))
+            for name in names
+        ),
+    )
+
+
+def chosen_counts(states: list[ChunkState]) -> Counter[str]:
+    """For how many chunks each queue or nucleus was chosen. Pure."""
+    chosen: Counter[str] = Counter()
+    for state in states:
+        chosen.update({name.split("/")[0] for name in state.chosen})
+    return chosen
+
+
+def _marks(found: Found) -> Iterator[ChangeMark]:
+    for row in found.versions:
+        yield ChangeMark(
+            at=row["published_at"],
+            kind="tuning",
+            about=row["key"] or f"version {row['version']}",
+            detail=row["reason"] or "",
+            editor=row["editor"],
+            version=row["version"],
+        )
+    for row in found.queues:
+        before, after = (_short(value) for value in row["fields"]["status"])
+        yield ChangeMark(at=row["changed_at"], kind="queue", about=row["queue"], detail=f"status {before} -> {after}")
+    for row in found.feeds:
+        if row["outcome"] != "done":
+            yield ChangeMark(at=row["started_at"], kind="source", about=row["feed"], detail=row["outcome"])
+    for row in found.pins:
+        detail = f"{row['field']} held at {_short(row['value'])}: {row['reason']}"
+        yield ChangeMark(at=row["set_at"], kind="pin", about=row["queue"], detail=detail, editor=row["editor"])
+    for row in found.canaries:
+        about = f"canary {row['id']}"
+        yield ChangeMark(at=row["started_at"], kind="canary", about=about, detail=row["reason"], editor=row["editor"])
+
+
+def _short(value: object) -> str:
+    return "nothing" if value is None else str(value)[:100]

@@ -1,0 +1,182 @@
+"""Why a queue gets the jobs that it gets, and not more."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+
+from broker.app.answers.asking import Asking, NothingFound, known_name
+from broker.app.answers.decision import held_field
+from broker.app.answers.failing_queues import failing_queues
+from broker.app.answers.grid import figure, job_numbers, last_snapshot, link_lines, tuning_in_force
+from broker.app.answers.grid_models import (
+    BrokerageAtQueue,
+    LinkLine,
+    NotACandidate,
+    QueueAnswer,
+    RejectedThere,
+    RequestLimit,
+)
+from broker.app.answers.misses_at_queue import misses_at_queue
+from broker.app.answers.parts import Compared
+from broker.app.answers.request_limits import request_limits
+from broker.app.answers.stored_states import ChunkState, chunk_states
+from broker.brokerages.registry import brokerage as brokerage_of
+from broker.brokerages.registry import offered
+from broker.domain.rejection_counts import unified_of
+from broker.snapshot.snapshot import Snapshot
+from broker.store.feeds.feed_runs import changes_of_queue
+from broker.store.feeds.queue_pins import held_pins, pins_of_queue
+
+SUCH_AS = 5
+MOST_CHANGES = 200
+ONLINE = "online"
+
+
+def queue_answer(asking: Asking, name: str, *, evaluate: bool = True) -> QueueAnswer:
+    """What the queue got, what was rejected there, its limits against the requests, and what it would get.
+
+    Args:
+        asking: who is asked.
+        name: of a queue, or one of its pseudo-queues, whatever its case.
+        evaluate: whether to evaluate chunks again for near misses.
+
+    Raises:
+        NothingFound: there is no such queue; the nearest names are said.
+    """
+    snapshot = last_snapshot(asking)
+    if snapshot is None:
+        raise NothingFound("queue", name, "broker.snapshots", remedy="run a brokerage first: broker run production_job")
+    queue = known_name("queue", unified_of(name), [str(one) for one in snapshot.unified.name], "schedconfig_json")
+    states = chunk_states(asking.connection, asking.now)
+    brokerages = tuple(_at_brokerage(asking, kind, queue, states, evaluate) for kind in _job_brokerages(states))
+    limits = request_limits(asking, snapshot, queue, states) if evaluate else ()
+    return _answer(asking, snapshot, queue, brokerages, limits)
+
+
+def _answer(
+    asking: Asking,
+    snapshot: Snapshot,
+    queue: str,
+    brokerages: tuple[BrokerageAtQueue, ...],
+    limits: tuple[RequestLimit, ...],
+) -> QueueAnswer:
+    at = int(np.flatnonzero(snapshot.unified.name == queue)[0])
+    unified = snapshot.unified
+    failing = failing_queues(asking).get(queue)
+    return QueueAnswer(
+        now=asking.now,
+        snapshot=snapshot.id,
+        taken_at=snapshot.taken_at,
+        queue=queue,
+        site=str(unified.atlas_site[at] or ""),
+        cloud=unified.cloud[at],
+        status=str(unified.status[at] or ""),
+        type=str(unified.type[at] or ""),
+        pseudo_queues=tuple(str(one) for one in snapshot.queues.name[snapshot.queues.unified == at]),
+        jobs=job_numbers(snapshot, at),
+        pilots=float(unified.n_pilots[at]),
+        workers=float(unified.n_workers[at]),
+        last_start_at=_instant(float(unified.laststart_s[at])),
+        brokerages=brokerages,
+        not_a_candidate=tuple(_not_candidates(asking, snapshot, at, queue, brokerages)),
+        limits=limits,
+        links=_links_of(asking, snapshot, at),
+        pins=tuple(held_field(pin) for pin in held_pins(asking.connection, asking.now, queue)),
+        failing=failing is not None and failing.is_failing,
+        failed_jobs=0 if failing is None else failing.failed,
+        finished_jobs=0 if failing is None else failing.finished,
+    )
+
+
+def _job_brokerages(states: Sequence[ChunkState]) -> list[str]:
+    """The brokerages of queues that have decided lately, by name."""
+    return sorted({state.brokerage for state in states if brokerage_of(state.brokerage).candidate == "queue"})
+
+
+def _at_brokerage(
+    asking: Asking, brokerage: str, queue: str, states: Sequence[ChunkState], evaluate: bool
+) -> BrokerageAtQueue:
+    own = [state for state in states if state.brokerage == brokerage]
+    chosen = [state for state in own if any(unified_of(name) == queue for name in state.chosen)]
+    rejected: defaultdict[str, list[ChunkState]] = defaultdict(list)
+    for state in own:
+        code = state.counts.by_queue.get(queue)
+        if code is not None:
+            rejected[code].append(state)
+    placed = {
+        state.decision: sum(jobs for name, jobs in state.assigned.items() if unified_of(name) == queue) for state in own
+    }
+    misses = misses_at_queue(asking, brokerage, queue, rejected) if evaluate else ()
+    lines = [_rejected_there(code, found) for code, found in rejected.items()]
+    return BrokerageAtQueue(
+        brokerage=brokerage,
+        decided_at=max(state.decided_at for state in own),
+        chunks=len(own),
+        considered=len(chosen) + sum(map(len, rejected.values())),
+        chosen=len(chosen),
+        chunks_placed=sum(jobs > 0 for jobs in placed.values()),
+        jobs_placed=sum(placed.values()),
+        rejected=tuple(sorted(lines, key=lambda line: (-line.chunks, line.code))),
+        near_misses=misses,
+    )
+
+
+def _rejected_there(code: str, found: Sequence[ChunkState]) -> RejectedThere:
+    tasks = sorted({state.jeditaskid for state in found})
+    times = sum(state.times_seen for state in found)
+    return RejectedThere(
+        code=code, chunks=len(found), chunks_24h=times, tasks=len(tasks), such_as=tuple(tasks[:SUCH_AS])
+    )
+
+
+def _not_candidates(
+    asking: Asking, snapshot: Snapshot, at: int, queue: str, brokerages: Sequence[BrokerageAtQueue]
+) -> list[NotACandidate]:
+    """The brokerages of which the queue is no candidate, or only one that is rejected for its status."""
+    unified = snapshot.unified
+    found = []
+    for name in offered():
+        if brokerage_of(name).candidate != "queue":
+            continue
+        runs = unified.runs_analysis[at] if "analysis" in name else unified.runs_production[at]
+        here = next((one for one in brokerages if one.brokerage == name), None)
+        if not runs:
+            seen = Compared(
+                value=unified.type[at], operator="in", limit="its kind, unified", unit="-", key="queue.type"
+            )
+            found.append(
+                NotACandidate(brokerage=name, code="queue_type", compared=seen, since=_since(asking, queue, "type"))
+            )
+        elif unified.status[at] != ONLINE and (here is None or not here.chosen):
+            seen = Compared(value=unified.status[at], operator="==", limit=ONLINE, unit="-", key="queue.status")
+            since = _since(asking, queue, "status")
+            found.append(NotACandidate(brokerage=name, code="status", compared=seen, since=since))
+    return found
+
+
+def _since(asking: Asking, queue: str, field: str) -> datetime | None:
+    """Since when a field of the queue is as it is: by a pin, else by the last change that a feed made."""
+    pins = [pin for pin in pins_of_queue(asking.connection, queue) if pin.field == field and pin.holds(asking.now)]
+    if pins:
+        return pins[0].set_at
+    for change in changes_of_queue(asking.connection, queue, MOST_CHANGES):
+        if change.changed_at <= asking.now and field in change.fields:
+            return change.changed_at
+    return None
+
+
+def _links_of(asking: Asking, snapshot: Snapshot, at: int) -> tuple[LinkLine, ...]:
+    """The links from the storage of the queue to the nuclei, those with most files first."""
+    sites = {int(one) for one in snapshot.queues.storage_site[snapshot.queues.unified == at] if one >= 0}
+    tuning = tuning_in_force(asking)
+    lines = [line for one in sites for line in link_lines(snapshot, tuning, str(snapshot.links.sites[one]), None)]
+    return tuple(sorted(lines, key=lambda line: (-(line.queued_files or 0.0), line.source, line.nucleus)))
+
+
+def _instant(seconds: float) -> datetime | None:
+    known = figure(seconds)
+    return None if known is None or known <= 0 else datetime.fromtimestamp(known, UTC)

@@ -1,0 +1,272 @@
+"""Near misses and what would help: a stored decision evaluated again by the engine, one thing changed at a time."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from broker import __version__
+from broker.app.answers.asking import Asking
+from broker.app.answers.changed_work import TaskChange, lowered, task_changes
+from broker.app.answers.decision_model import Remedies, Remedy
+from broker.app.answers.parts import Counts, RejectedCandidate, rejected_candidate
+from broker.app.answers.queue_fields import with_field
+from broker.app.answers.snapshots import snapshot_of
+from broker.app.rules_in_force import rules_in_force
+from broker.brokerages.base import Brokerage, Rules
+from broker.brokerages.registry import brokerage as brokerage_of
+from broker.domain.decision_records import StoredDecision
+from broker.domain.decisions import Decision
+from broker.domain.rejection_counts import unified_of
+from broker.domain.work_codec import WorkCorruptError, unpacked
+from broker.engine.job.every_rule import RuleVerdict
+from broker.engine.shared.answer import Answer
+from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
+from broker.gdpconfig import Tuning
+from broker.gdpconfig.catalogue import UnknownKeyError, Value, ValueRefusedError
+from broker.rules.contract import Filter, GroupFilter, LoadCut, Rule
+from broker.snapshot.snapshot import Snapshot
+from broker.store.snapshots.stored_snapshots import SnapshotLostError
+from broker.store.tuning.gdpconfig_rows import TuningStore
+
+SHOWN_MISSES = 5
+SUCH_AS = 4
+#: A key is also tried at so many times its value, and at as small a part of it.
+FAR = 10.0
+#: Of so many candidates it is looked up what the rules saw.
+MOST_OBSERVED = 200
+PASSED_FILTERS = (LOW_WEIGHT, OTHERS_BOOTSTRAP)
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What came of evaluating a decision again."""
+
+    near_misses: tuple[RejectedCandidate, ...]
+    remedies: Remedies
+
+
+@dataclass(frozen=True)
+class Case:
+    """A stored decision with all that is needed to evaluate it again; each change is a copy with one part replaced."""
+
+    brokerage: Brokerage[Any, Any]
+    snapshot: Snapshot
+    tuning: Tuning
+    batch: Any
+    rules: Rules
+    decision: Decision
+
+    def answers(self, names: Collection[str]) -> list[Answer]:
+        """What became of these candidates."""
+        found = self.brokerage.why_not_each(
+            self.snapshot, self.tuning, self.batch, self.rules, self.decision, frozenset(names)
+        )
+        return [one for one in found if one.is_known]
+
+    def every_rule(self, name: str) -> list[RuleVerdict]:
+        """What every filter says of a candidate, in order."""
+        return self.brokerage.every_rule(self.snapshot, self.tuning, self.batch, self.rules, name)
+
+    def passing(self) -> list[str]:
+        """The candidates that pass all filters: those chosen, and those that are only outweighed."""
+        decided = self.brokerage.decide_again(self.snapshot, self.tuning, self.batch, self.rules)
+        outweighed = [name for name, code in decided.rejected.items() if code in PASSED_FILTERS]
+        chosen = [one.name for one in decided.candidates] if decided.outcome == "brokered" else []
+        names = set(self.brokerage.candidates(self.snapshot).tolist())
+        return [name for name in (*chosen, *outweighed) if name in names] if chosen else []
+
+    def without(self, rule: str) -> Case:
+        """The same without one rule."""
+        chain = self.rules.chain
+        lists: dict[str, Any] = {
+            name: tuple(one for one in getattr(chain, name) if one.name != rule) for name in chain.kinds
+        }
+        return dataclasses.replace(
+            self, rules=dataclasses.replace(self.rules, chain=dataclasses.replace(chain, **lists))
+        )
+
+    def with_key(self, key: str, value: Value) -> Case:
+        """The same with one gdpconfig key at another value."""
+        return dataclasses.replace(self, tuning=self.tuning.with_values({key: value}))
+
+
+def evaluated(asking: Asking, stored: StoredDecision) -> Evaluated:
+    """Near misses of a decision that placed nothing, and what would help."""
+    decision, origin = stored.record.decision, stored.origin
+    if decision.outcome == "throttled" or stored.record.work is None or origin.snapshot is None:
+        why = "throttled" if decision.outcome == "throttled" else "stored_without_work"
+        return Evaluated((), Remedies(evaluated=False, why_not=why))
+    try:
+        case = case_of(asking, stored)
+    except (SnapshotLostError, WorkCorruptError) as error:
+        return Evaluated((), Remedies(evaluated=False, why_not=str(error)))
+    return evaluated_case(case)
+
+
+def case_of(asking: Asking, stored: StoredDecision) -> Case:
+    """A stored decision, ready to be evaluated again.
+
+    Raises:
+        SnapshotLostError: its snapshot is not there any more.
+        WorkCorruptError: its work cannot be read.
+    """
+    decision, origin = stored.record.decision, stored.origin
+    assert stored.record.work is not None and origin.snapshot is not None  # noqa: S101 - the caller has asked
+    snapshot = snapshot_of(asking.connection, origin.snapshot)
+    published = TuningStore(asking.names).version(asking.connection, origin.tuning)
+    asked = brokerage_of(decision.brokerage)
+    batch = asked.batch(unpacked(stored.record.work), older=origin.engine != __version__)
+    rules = rules_in_force(decision.brokerage, asking.config)
+    return Case(asked, snapshot, published.tuning(batch.vo), batch, rules, decision)
+
+
+def evaluated_case(case: Case) -> Evaluated:
+    """Near misses, and every single change that would give the work a candidate. Pure."""
+    search = _Search(case)
+    by_rule = list(search.by_rule())
+    search.observe()
+    near = near_misses(search.answers, search.only_reason)
+    helpful = [*search.by_key(), *search.by_task(), *search.by_queue(near), *by_rule]
+    in_the_tuning = any(one.kind == "key" for one in helpful)
+    remedies = Remedies(evaluated=True, tried=search.tried, in_the_tuning=in_the_tuning, helpful=tuple(helpful))
+    return Evaluated(near, remedies)
+
+
+def near_misses(answers: Sequence[Answer], only_reason: frozenset[str]) -> tuple[RejectedCandidate, ...]:
+    """The candidates that are nearest: those that one rule alone rejects before others, each by its gap to the limit.
+
+    Of the pseudo-queues of a queue the nearest stands for all.
+    """
+    found = [rejected_candidate(one) for one in answers if one.observation is not None and one.rule != "candidates"]
+    found.sort(key=lambda one: (one.name not in only_reason, one.gap_percent is None, one.gap_percent or 0.0, one.name))
+    first: dict[str, RejectedCandidate] = {}
+    for one in found:
+        first.setdefault(unified_of(one.name), one)
+    return tuple(first.values())[:SHOWN_MISSES]
+
+
+class _Search:
+    """Changes one thing after the other and evaluates; counts how often."""
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self.answers: list[Answer] = []
+        self.tried = 0
+        self.only_reason: frozenset[str] = frozenset()
+        self._codes = set(case.decision.rejected.values())
+        filters = (Filter, GroupFilter, LoadCut)
+        self._rules: list[Rule] = [
+            rule
+            for rule in case.rules.chain
+            if isinstance(rule, filters) and not self._codes.isdisjoint((rule.code, f"unknown_{rule.name}"))
+        ]
+
+    def observe(self) -> None:
+        """See what the rules saw of those candidates that one rule alone keeps away; without such, of some of all."""
+        names = self.only_reason or self._case.decision.rejected
+        self.answers = self._case.answers(sorted(names)[:MOST_OBSERVED])
+
+    def by_rule(self) -> Iterator[Remedy]:
+        """Each rule that rejects a candidate, switched off."""
+        for rule in self._rules:
+            names = self._passing(self._case.without(rule.name))
+            self.only_reason |= frozenset(names)
+            if names:
+                yield self._remedy("rule", rule.name, names)
+
+    def by_key(self) -> Iterator[Remedy]:
+        """Each numeric key, or switch, that one of these rules reads, at the value nearest to the one in force."""
+        for key in dict.fromkeys(key for rule in self._rules for key in self._keys_of(rule)):
+            for value in self._values_of(key):
+                try:
+                    changed = self._case.with_key(key, value)
+                except (ValueRefusedError, UnknownKeyError):
+                    continue
+                names = self._passing(changed)
+                if names:
+                    unit = self._case.tuning.catalogue.require(key).unit
+                    yield self._remedy("key", key, names, now=_figure(self._now(key)), to=_figure(value), unit=unit)
+                    break
+
+    def by_task(self) -> Iterator[Remedy]:
+        """Each figure that the task asks for and one of these rules compares, as much lower as it has to be."""
+        for change in task_changes(self._case.batch, self._codes):
+            found = lowered(change, lambda one: self._passing(self._with_task(one)))
+            if found is not None:
+                value, names = found
+                name, unit = f"task.{change.name}", change.unit
+                yield self._remedy("task", name, names, now=change.value, to=value, unit=unit)
+
+    def by_queue(self, near: Sequence[RejectedCandidate]) -> Iterator[Remedy]:
+        """The field of each near miss, at the value that the work needs."""
+        for miss in near:
+            seen = miss.compared
+            if seen is None or not seen.key.startswith("queue."):
+                continue
+            snapshot = with_field(self._case.snapshot, miss.name, seen.key, seen)
+            if snapshot is None:
+                continue
+            changed, value = snapshot
+            names = self._passing(dataclasses.replace(self._case, snapshot=changed))
+            if names:
+                found = self._remedy("queue", seen.key, names, now=seen.limit, to=value, unit=seen.unit)
+                yield found.model_copy(update={"where": miss.name})
+
+    def _with_task(self, change: TaskChange) -> Case:
+        return dataclasses.replace(self._case, batch=change.batch)
+
+    def _passing(self, case: Case) -> list[str]:
+        self.tried += 1
+        return case.passing()
+
+    def _keys_of(self, rule: Rule) -> list[str]:
+        seen = [one.observation.key for one in self.answers if one.rule == rule.name and one.observation is not None]
+        known = [key for key in dict.fromkeys(seen) if self._is_key(key)]
+        families = tuple(f"{key}_" for key in rule.keys)
+        others = [key for key in rule.keys if self._is_key(key) and not any(one.startswith(f"{key}_") for one in known)]
+        return list(dict.fromkeys([*(key for key in known if key in rule.keys or key.startswith(families)), *others]))
+
+    def _is_key(self, key: str) -> bool:
+        try:
+            entry = self._case.tuning.catalogue.require(key)
+        except (UnknownKeyError, ValueRefusedError):
+            return False
+        return entry.type.is_numeric or entry.type.value == "bool"
+
+    def _now(self, key: str) -> Value | None:
+        if key in self._case.tuning.settings:
+            return self._case.tuning.settings[key]
+        return self._case.tuning.catalogue.require(key).default
+
+    def _values_of(self, key: str) -> list[Value]:
+        """Values to try, the nearest first: what the candidates show, then much more and much less, then the bounds."""
+        entry, now = self._case.tuning.catalogue.require(key), self._now(key)
+        if isinstance(now, bool):
+            return [not now]
+        shown = [
+            float(one.observation.value)
+            for one in self.answers
+            if one.observation is not None and one.observation.key == key and _is_number(one.observation.value)
+        ]
+        start = float(now) if _is_number(now) else 0.0
+        near = sorted(set(shown), key=lambda value: abs(value - start))
+        some = [*near[:1], *near[-1:], start * FAR, start / FAR, entry.minimum, entry.maximum]
+        whole = entry.type.value == "int"
+        values = [round(value) if whole else value for value in some if value is not None and value != start]
+        return list(dict.fromkeys(values))
+
+    def _remedy(self, kind: Any, name: str, names: Sequence[str], **stats: Any) -> Remedy:
+        queues = list(dict.fromkeys(unified_of(one) for one in names))
+        count = Counts(queues=len(queues), pseudo_queues=len(names))
+        return Remedy(kind=kind, name=name, candidates=count, such_as=tuple(queues[:SUCH_AS]), **stats)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _figure(value: Value | None) -> float | int | str | bool | None:
+    return value if isinstance(value, int | float | str | bool) else None

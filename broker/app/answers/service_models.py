@@ -1,0 +1,203 @@
+"""The answers about the broker itself: agents, services, alarms, rules; and single pools and jobs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import Field
+
+from broker.app.answers.asking import Answer
+from broker.app.answers.parts import Figure
+
+
+class PauseLine(Answer):
+    """An agent that an operator has paused."""
+
+    agent: str
+    reason: str
+    editor: str
+    set_at: datetime
+    until: datetime
+
+
+class AgentLine(Answer):
+    """An agent: when it runs, what came of its last cycle, who leads it, whether it is paused."""
+
+    agent: str
+    enabled: bool
+    period_s: float | None
+    last_outcome: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    age_s: float | None
+    next_run_at: datetime | None
+    counts: dict[str, Any]
+    error: str | None
+    holder: str | None
+    epoch: int | None
+    expires_in_s: float | None
+    mean_s: float | None
+    largest_s: float | None
+    cycles_24h: int
+    failed_24h: int
+    pause: PauseLine | None
+
+
+class ServiceLine(Answer):
+    """A process of ``broker serve``."""
+
+    holder: str
+    host: str
+    version: str
+    started_at: datetime
+    seen_at: datetime
+    alive: bool
+    agents: tuple[str, ...]
+    overdue: tuple[str, ...]
+    failing: dict[str, int]
+    tuning: int | None
+
+
+class SourceLine(Answer):
+    """A source of the last snapshot of any brokerage: its state and age."""
+
+    source: str
+    state: str
+    age_s: float | None
+    limit_s: float | None
+    rows: int | None
+
+
+class ServiceAnswer(Answer):
+    """What runs: agents, processes, sources."""
+
+    now: datetime
+    agents: tuple[AgentLine, ...]
+    services: tuple[ServiceLine, ...]
+    sources: tuple[SourceLine, ...]
+
+
+AlarmCode = Literal[
+    "source_stale",
+    "agent_overdue",
+    "agent_failing",
+    "agent_refused",
+    "agent_paused",
+    "no_leader",
+    "task_starving",
+    "task_flapping",
+    "queue_failing",
+    "config_bad_row",
+]
+
+
+class Alarm(Answer):
+    """Something that somebody should look at: ``value`` is beyond ``limit``, which ``key`` sets.
+
+    Attributes:
+        about: the source, agent, task or queue.
+        since: when it began; None: not known.
+        details: figures beside value and limit.
+    """
+
+    code: AlarmCode
+    severity: Literal["critical", "warning", "info"]
+    about: str
+    value: Figure
+    limit: Figure
+    unit: str
+    key: str
+    since: datetime | None = None
+    details: dict[str, Figure] = Field(default_factory=dict)
+
+
+class Alarms(Answer):
+    """All alarms, the gravest first."""
+
+    now: datetime
+    alarms: tuple[Alarm, ...]
+
+
+class RuleInForce(Answer):
+    """A rule of a brokerage in the order in which it judges."""
+
+    position: int
+    rule: str
+    code: str
+    list: str
+    kind: str | None
+    on_missing_data: str | None
+    title: str
+    keys: tuple[str, ...]
+    sources: tuple[str, ...]
+    provenance: str
+    rejections_24h: int
+    decides_24h: int
+
+
+class Rules(Answer):
+    """The rules of a brokerage."""
+
+    now: datetime
+    brokerage: str
+    rules: tuple[RuleInForce, ...]
+
+
+class PoolQueue(Answer):
+    """A queue that meets what a pool requires."""
+
+    site: str
+    ce: str
+    queue: str
+    panda_queue: str
+    first_seen_at: datetime
+    confirmed_at: datetime
+
+
+class PoolAnswer(Answer):
+    """A SubmitPool with the queues that match."""
+
+    now: datetime
+    pool_id: str
+    vo: str
+    canonical: str
+    created_at: datetime
+    last_used_at: datetime
+    refreshed_at: datetime | None
+    waiting_jobs: int
+    tasks: int
+    queues: tuple[PoolQueue, ...]
+
+
+class JobStep(Answer):
+    """Something that happened to a job."""
+
+    at: datetime
+    event: Literal["status", "action"]
+    status: str | None
+    queue: str | None
+    rule: str | None = None
+    value_s: float | None = None
+    limit_s: float | None = None
+
+
+class JobAnswer(Answer):
+    """A job: where it is, and what happened to it, oldest first."""
+
+    now: datetime
+    pandaid: int
+    jeditaskid: int | None
+    table: str
+    jobstatus: str
+    computingsite: str | None
+    gshare: str | None
+    currentpriority: int | None
+    corecount: int | None
+    minramcount: int | None
+    resource_type: str | None
+    created_at: datetime | None
+    modified_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    steps: tuple[JobStep, ...]

@@ -1,0 +1,135 @@
+"""Global shares: their targets, and what runs and waits of each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from agents.classes.classification import queues_on_record
+from agents.service.configuration import config_file
+from agents.service.process import load_process
+from broker.app.answers.asking import Asking
+from broker.app.answers.grid import last_snapshot
+from broker.app.answers.grid_models import ShareLine, Shares
+from broker.classes.share_preference import ShareLoad, ShareNode, share_loads
+from broker.domain.grid import COUNTED_STATUSES
+from broker.domain.work import DroppedRow
+from broker.snapshot.build_classes import share_values
+from broker.snapshot.snapshot import Snapshot
+from broker.store.classes.share_hs06 import read_share_counts, read_share_rows
+
+RUNNING = ("running",)
+QUEUED = ("defined", "assigned", "activated", "starting")
+
+
+@dataclass
+class _Totals:
+    """What a share has, with all shares below it."""
+
+    running_hs06: float = 0.0
+    queued_hs06: float = 0.0
+    running_jobs: int = 0
+    queued_jobs: int = 0
+    children: list[str] = field(default_factory=list)
+
+
+def shares(asking: Asking) -> Shares:
+    """The tree of shares, parents first. HS06 are PanDA's own statistics, or counted now, as ``broker.yaml`` says."""
+    dropped: list[DroppedRow] = []
+    rows = read_share_rows(asking.connection, asking.catalogue)
+    nodes = [ShareNode(*value) for value in share_values(rows, dropped)]
+    process = load_process(config_file("broker.yaml", asking.config), asking.config)
+    queues = queues_on_record(asking.connection, asking.catalogue, dropped)
+    counts, made_at = read_share_counts(asking.connection, asking.catalogue, process.job_statistics)
+    jobs = jobs_by_share(last_snapshot(asking))
+    lines = share_lines(nodes, share_loads(counts, queues), jobs)
+    counted_at = made_at if process.job_statistics == "panda" else asking.now
+    return Shares(now=asking.now, counted_at=counted_at, shares=tuple(lines))
+
+
+def jobs_by_share(snapshot: Snapshot | None) -> dict[str, tuple[int, int]]:
+    """Jobs that run and that wait, by share, over all queues; none without a snapshot."""
+    if snapshot is None:
+        return {}
+    totals = snapshot.jobs.by_accounting_key.sum(axis=0)
+    running = [COUNTED_STATUSES.index(status) for status in RUNNING]
+    queued = [COUNTED_STATUSES.index(status) for status in QUEUED]
+    return {
+        tag: (int(totals[at, running].sum()), int(totals[at, queued].sum()))
+        for at, tag in enumerate(snapshot.jobs.accounting_keys)
+        if not tag.startswith("#")
+    }
+
+
+def share_lines(
+    nodes: Sequence[ShareNode], loads: Mapping[str, ShareLoad], jobs: Mapping[str, tuple[int, int]]
+) -> list[ShareLine]:
+    """The lines of the tree; the children of a share add up to it, with what it has itself. Pure.
+
+    The target of a share is its part among its siblings of its parent's target; that of all top-level shares is 100.
+    """
+    children: defaultdict[str | None, list[ShareNode]] = defaultdict(list)
+    for node in nodes:
+        children[node.parent].append(node)
+    totals: dict[str, _Totals] = {}
+    for node in children[None]:
+        _total(node, children, loads, jobs, totals)
+    all_running = sum(totals[node.name].running_hs06 for node in children[None])
+    lines: list[ShareLine] = []
+    _add_lines(children[None], 100.0, 0, children, totals, all_running, lines)
+    return lines
+
+
+def _total(
+    node: ShareNode,
+    children: Mapping[str | None, Sequence[ShareNode]],
+    loads: Mapping[str, ShareLoad],
+    jobs: Mapping[str, tuple[int, int]],
+    totals: dict[str, _Totals],
+) -> _Totals:
+    load, (running, queued) = loads.get(node.name, ShareLoad()), jobs.get(node.name, (0, 0))
+    total = totals[node.name] = _Totals(load.running_hs, load.queuing_hs, running, queued)
+    for child in children.get(node.name, ()):
+        if child.name in totals:
+            continue  # a circle in the table
+        below = _total(child, children, loads, jobs, totals)
+        total.running_hs06 += below.running_hs06
+        total.queued_hs06 += below.queued_hs06
+        total.running_jobs += below.running_jobs
+        total.queued_jobs += below.queued_jobs
+        total.children.append(child.name)
+    return total
+
+
+def _add_lines(
+    siblings: Iterable[ShareNode],
+    target: float,
+    depth: int,
+    children: Mapping[str | None, Sequence[ShareNode]],
+    totals: Mapping[str, _Totals],
+    all_running: float,
+    lines: list[ShareLine],
+) -> None:
+    listed = sorted(siblings, key=lambda node: (-node.value, node.name))
+    whole = sum(node.value for node in listed)
+    for node in listed:
+        own, total = target * node.value / whole if whole > 0 else 0.0, totals[node.name]
+        running = 100.0 * total.running_hs06 / all_running if all_running > 0 else None
+        lines.append(
+            ShareLine(
+                gshare=node.name,
+                parent=node.parent,
+                depth=depth,
+                value=node.value,
+                target_percent=own,
+                running_percent=running,
+                running_hs06=total.running_hs06,
+                queued_hs06=total.queued_hs06,
+                running_jobs=total.running_jobs,
+                queued_jobs=total.queued_jobs,
+                usage_of_target_percent=None if running is None or own <= 0 else 100.0 * running / own,
+            )
+        )
+        below = [child for child in children.get(node.name, ()) if child.name in total.children]
+        _add_lines(below, own, depth + 1, children, totals, all_running, lines)

@@ -1,0 +1,75 @@
+"""Stored chunks, evaluated together again: those of one VO on one snapshot by one version of the tuning."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from broker import __version__
+from broker.app.answers.asking import Asking
+from broker.app.answers.snapshots import snapshot_of
+from broker.brokerages.base import Rules
+from broker.brokerages.job.brokerage import JobBrokerage, StoredChunks
+from broker.brokerages.job.estimated_jobs import estimated_jobs
+from broker.domain.arrays import Floats
+from broker.domain.decision_records import StoredDecision
+from broker.domain.work_codec import Body, WorkCorruptError, unpacked
+from broker.engine.job.cycle import JobCycle
+from broker.gdpconfig import Tuning
+from broker.snapshot.snapshot import Snapshot
+from broker.store.decisions.stored_cycles import NoSuchDecision, one_decision
+from broker.store.snapshots.stored_snapshots import SnapshotLostError
+from broker.store.tuning.gdpconfig_rows import TuningStore
+
+
+@dataclass(frozen=True)
+class Group:
+    """Chunks of one VO that were decided on one snapshot by one version of the tuning."""
+
+    brokerage: JobBrokerage
+    snapshot: Snapshot
+    tuning: Tuning
+    rules: Rules
+    batch: StoredChunks
+
+    @cached_property
+    def jobs(self) -> Floats:
+        """(T,) about how many jobs each chunk makes; 0 where it was not stored how it is cut."""
+        work = self.batch.work
+        return np.zeros(len(self.batch.jeditaskid)) if work is None else estimated_jobs(work)
+
+    def cycle(self, snapshot: Snapshot) -> JobCycle:
+        """A cycle in which every chunk meets the same grid."""
+        return self.brokerage.engine_cycle(snapshot, self.batch.stored.work, self.tuning, self.rules, independent=True)
+
+
+def groups_of(asking: Asking, brokerage: JobBrokerage, rules: Rules, decisions: Iterable[int]) -> Iterator[Group]:
+    """The chunks of these decisions, by their numbers; those that cannot be evaluated any more are left out."""
+    grouped: defaultdict[tuple[str, int, bool, str | None], list[Body]] = defaultdict(list)
+    for one in _stored(asking, decisions):
+        if one.record.work is None or one.origin.snapshot is None:
+            continue
+        body = unpacked(one.record.work)
+        key = (one.origin.snapshot, one.origin.tuning, one.origin.engine != __version__, brokerage.read_vo(body))
+        grouped[key].append(body)
+    for (identifier, version, older, vo), bodies in grouped.items():
+        try:
+            batch = brokerage.decode(vo, bodies, older=older)
+            batch.check()
+            snapshot = snapshot_of(asking.connection, identifier)
+        except (WorkCorruptError, SnapshotLostError):
+            continue
+        published = TuningStore(asking.names).version(asking.connection, version)
+        yield Group(brokerage, snapshot, published.tuning(vo), rules, batch)
+
+
+def _stored(asking: Asking, decisions: Iterable[int]) -> Iterator[StoredDecision]:
+    for identifier in decisions:
+        try:
+            yield one_decision(asking.connection, identifier)
+        except NoSuchDecision:
+            continue

@@ -1,0 +1,187 @@
+"""The last decision of each brokerage about each task and chunk, for lists; and how it was some time ago."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cached_property
+
+import sqlalchemy as sa
+
+from broker.domain.decision_records import StoredDecision
+from broker.domain.main_reasons import NO_CANDIDATES, main_reasons
+from broker.domain.rejection_counts import RejectionCounts, rejection_counts
+from broker.store.decisions.decision_rows import by_id
+from broker.store.summaries import chunk_states as states
+from broker.store.summaries.states_until import StateUntil, states_until
+
+LOOKED_BACK = timedelta(hours=24)
+
+
+class Decided:
+    """The decisions behind the states of a list, read together when the first of them is asked for."""
+
+    def __init__(self, connection: sa.Connection, moments: Mapping[int, datetime]) -> None:
+        """``moments``: when each decision was made, by its number."""
+        self._connection, self._moments = connection, moments
+
+    @cached_property
+    def _found(self) -> Mapping[int, StoredDecision]:
+        if not self._moments:
+            return {}
+        first, last = min(self._moments.values()), max(self._moments.values())
+        return {one.id: one for one in by_id(self._connection, list(self._moments), first, last)}
+
+    def of(self, number: int) -> StoredDecision | None:
+        """The decision of this number; None if it was cleared away meanwhile."""
+        return self._found.get(number)
+
+
+@dataclass(frozen=True)
+class ChunkState:
+    """The last decision about a task or chunk, and since when it is like this.
+
+    Attributes:
+        waiting_since: first of the decisions, without a break, that did not broker it; None where it is brokered.
+        times_seen: so many cycles in a row came to this outcome and reason.
+        main_code: why it waits, see :func:`main_code`; None where it is brokered.
+        decided: reads the decision.
+    """
+
+    decision: int
+    brokerage: str
+    jeditaskid: int
+    datasetid: int | None
+    ramcount: float | None
+    decided_at: datetime
+    outcome: str
+    reason: str
+    waiting_since: datetime | None
+    times_seen: int
+    pending_until: datetime | None
+    assigned: Mapping[str, int]
+    main_code: str | None
+    decided: Decided = field(repr=False, compare=False)
+
+    @cached_property
+    def counts(self) -> RejectionCounts:
+        """The candidates by reason; none where the decision was cleared away."""
+        stored = self.decided.of(self.decision)
+        return rejection_counts({}, (), ()) if stored is None else counts_of(stored)
+
+    @cached_property
+    def chosen(self) -> tuple[str, ...]:
+        """Names of the chosen candidates."""
+        stored = self.decided.of(self.decision)
+        return () if stored is None else tuple(one.name for one in stored.record.decision.candidates)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """The notes of the decision."""
+        stored = self.decided.of(self.decision)
+        return () if stored is None else tuple(stored.record.decision.notes)
+
+
+def counts_of(stored: StoredDecision) -> RejectionCounts:
+    """The candidates of a stored decision by reason."""
+    decision = stored.record.decision
+    funnel = [(step.code, step.before, step.after) for step in decision.funnel]
+    return rejection_counts(decision.rejected, funnel, [one.name for one in decision.candidates])
+
+
+def chunk_states(connection: sa.Connection, now: datetime) -> list[ChunkState]:
+    """The states at ``now`` of all tasks and chunks that were brokered in the day before it."""
+    if states.decided_after(connection, now):
+        return _until(connection, states_until(connection, now - LOOKED_BACK, now))
+    found = states.read_states(connection, seen_since=now - LOOKED_BACK)
+    decided = Decided(connection, {one.decision: one.decided_at for one in found})
+    return [
+        _state(one, decided, one.last_seen_at, one.decisions, one.main_reason or None)
+        for one in sorted(found, key=_order)
+    ]
+
+
+def _state(
+    one: states.ChunkState | StateUntil, decided: Decided, decided_at: datetime, times_seen: int, main_code: str | None
+) -> ChunkState:
+    return ChunkState(
+        decision=one.decision,
+        brokerage=one.brokerage,
+        jeditaskid=one.jeditaskid,
+        datasetid=one.datasetid,
+        ramcount=one.ramcount,
+        decided_at=decided_at,
+        outcome=one.outcome,
+        reason=one.reason,
+        waiting_since=one.waiting_since,
+        times_seen=times_seen,
+        pending_until=one.pending_until,
+        assigned=one.assigned,
+        main_code=main_code,
+        decided=decided,
+    )
+
+
+def _order(one: states.ChunkState) -> tuple[str, int, int, float]:
+    return one.brokerage, one.jeditaskid, one.datasetid or -1, -1.0 if one.ramcount is None else one.ramcount
+
+
+def _until(connection: sa.Connection, found: Sequence[StateUntil]) -> list[ChunkState]:
+    """States of the past, from the decisions themselves."""
+    decided = Decided(connection, {one.decision: one.decided_at for one in found})
+    return [_state(one, decided, one.decided_at, one.times_seen, _main_code(decided, one)) for one in found]
+
+
+def _main_code(decided: Decided, one: StateUntil) -> str | None:
+    if one.outcome == "brokered" or one.reason not in NO_CANDIDATES:
+        return one.reason or None
+    stored = decided.of(one.decision)
+    return one.reason if stored is None else main_reasons([stored.record])[0]
+
+
+def main_code(outcome: str, reason: str, counts: RejectionCounts) -> str | None:
+    """Why work waits: the code that rejected most queues where rules left none, else the reason of the decision."""
+    if outcome == "brokered":
+        return None
+    if reason not in NO_CANDIDATES:
+        return reason or None
+    return most_rejecting(counts) or reason
+
+
+def most_rejecting(counts: RejectionCounts) -> str | None:
+    """The code that rejected most queues, of equals the later one; else that of a name that stood for no queue."""
+    best = max(enumerate(counts.rejected), key=lambda line: (line[1].rejected.queues, line[0]), default=None)
+    if best is not None:
+        return best[1].code
+    return next(iter(counts.not_candidates.values()), None)
+
+
+@dataclass(frozen=True)
+class Change:
+    """How often outcome or reason of a chunk changed since ``first_at``."""
+
+    brokerage: str
+    jeditaskid: int
+    datasetid: int | None
+    changes: int
+    first_at: datetime
+
+
+_CHANGES = sa.text("""
+    SELECT brokerage, jeditaskid, datasetid, count(*)::int AS changes, min(decided_at) AS first_at
+    FROM (
+        SELECT brokerage, jeditaskid, datasetid, ramcount, decided_at,
+               (outcome, coalesce(reason, '')) AS now, lag((outcome, coalesce(reason, ''))) OVER chunk AS before
+        FROM broker.stored_decisions WHERE decided_at > :since AND decided_at <= :until
+        WINDOW chunk AS (PARTITION BY brokerage, jeditaskid, datasetid, ramcount ORDER BY decided_at, id)
+    ) AS decided
+    WHERE before IS NOT NULL AND now <> before
+    GROUP BY brokerage, jeditaskid, datasetid, ramcount
+    ORDER BY changes DESC, jeditaskid""")
+
+
+def outcome_changes(connection: sa.Connection, since: datetime, until: datetime) -> list[Change]:
+    """The chunks whose outcome or reason changed between two instants (aware), the most often changed first."""
+    rows = connection.execute(_CHANGES, {"since": since, "until": until})
+    return [Change(**row._mapping) for row in rows]

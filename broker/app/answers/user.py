@@ -1,0 +1,137 @@
+"""What a user asks for: his tasks, what throttles them, what he uses, and who can do something about what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from broker.app.answers.asking import Asking, NothingFound, known_name
+from broker.app.answers.grid import last_snapshot, tuning_in_force
+from broker.app.answers.list_models import QuotaUse, TaskFilters, UserAnswer
+from broker.app.answers.parts import ThrottleState
+from broker.app.answers.tasks import task_list
+from broker.domain.analysis import AnalysisGrid, OwnerJobs
+from broker.domain.classification import TASK_CLASS_NAMES
+from broker.engine.analysis.throttle import QUEUED_TIMES, USER_CORES, USER_JOBS
+from broker.gdpconfig import Tuning
+from broker.snapshot.build_classes import MAX_METRIC_CHARACTERS
+from broker.snapshot.readings import BadValueError, json_object
+from broker.store.answers.task_facts import read_user_names
+from broker.store.classes.class_rows import read_task_rows
+
+ANALYSIS = "analysis_job"
+Who = Literal["you", "wait", "ask"]
+
+#: Who can do something about work that waits for a reason: the user himself, time, or whoever runs the queues.
+CURES: Mapping[str, Who] = {
+    "lowmemory": "you",
+    "highmemory": "you",
+    "shortwalltime": "you",
+    "longwalltime": "you",
+    "disk": "you",
+    "io": "you",
+    "max_io_intensity": "you",
+    "cpucore": "you",
+    "max_cpucore": "you",
+    "requested_cores": "you",
+    "cache": "you",
+    "regexpcmtconfig": "you",
+    "cloudmismatch": "you",
+    "notincluded": "you",
+    "asked_site": "you",
+    "unknown_queue": "you",
+    "no_pseudo_queue": "you",
+    "unknown_dataset": "you",
+    "avoid_vp": "you",
+    "throttled_global_quota": "you",
+    "throttled_near_global_quota": "you",
+    "local_quota": "you",
+    "throttled_running_jobs": "wait",
+    "throttled_queued_jobs": "wait",
+    "throttled_running_cores": "wait",
+    "throttled_queued_cores": "wait",
+    "throttled_share_usage": "wait",
+    "user_queue_length": "wait",
+    "queue_cap": "wait",
+    "cap": "wait",
+    "below_min_weight": "wait",
+    "low_weight": "wait",
+    "links_full": "wait",
+    "link_unusable": "wait",
+    "transferring": "wait",
+    "transfer_backlog": "wait",
+    "rebrokered": "wait",
+    "no_complete_replica": "wait",
+    "dataset_not_asked": "wait",
+    "bad_jobs": "wait",
+}
+
+
+def who_can_cure(code: str) -> Who:
+    """Who can do something about work that waits for a reason; for those not named here, the operators."""
+    return CURES.get(code, "ask")
+
+
+def user_answer(asking: Asking, name: str) -> UserAnswer:
+    """A user's tasks, throttles, caps and quota.
+
+    Raises:
+        NothingFound: nobody of this name has tasks; the nearest names are said.
+    """
+    names = read_user_names(asking.connection, asking.catalogue)
+    if not names:
+        raise NothingFound("user", name, "jedi_tasks", remedy="no task is on record")
+    user = known_name("user", name, names, "jedi_tasks")
+    tasks = task_list(asking, TaskFilters(user=user)).tasks
+    snapshot, tuning = last_snapshot(asking, ANALYSIS), tuning_in_force(asking)
+    grid = AnalysisGrid() if snapshot is None else snapshot.analysis
+    seen = grid.of_user.get(user)
+    throttles = {one.throttle.condition: one.throttle for one in tasks if one.throttle is not None}
+    codes = sorted({line.main_code for line in tasks if line.main_code is not None})
+    classes = _task_classes(asking)
+    return UserAnswer(
+        now=asking.now,
+        user=user,
+        tasks=tasks,
+        throttles=tuple(throttles.values()),
+        caps=tuple(caps_of(seen or OwnerJobs(), tuning)),
+        running_jobs=None if seen is None else seen.running_jobs,
+        queued_jobs=None if seen is None else seen.queued_jobs,
+        running_cores=None if seen is None else seen.running_cores,
+        queued_cores=None if seen is None else seen.queued_cores,
+        task_classes={
+            line.task.jeditaskid: classes[line.task.jeditaskid] for line in tasks if line.task.jeditaskid in classes
+        },
+        quotas=tuple(_quotas(grid, user)),
+        advice={code: who_can_cure(code) for code in codes},
+    )
+
+
+def caps_of(seen: OwnerJobs, tuning: Tuning) -> Iterator[ThrottleState]:
+    """Each figure of a user against its cap; twice as much as may run may wait. Pure."""
+    stats = (
+        ("running_jobs", seen.running_jobs, 1.0, USER_JOBS, "jobs"),
+        ("queued_jobs", seen.queued_jobs, QUEUED_TIMES, USER_JOBS, "jobs"),
+        ("running_cores", seen.running_cores, 1.0, USER_CORES, "cores"),
+        ("queued_cores", seen.queued_cores, QUEUED_TIMES, USER_CORES, "cores"),
+    )
+    for condition, value, times, key, unit in stats:
+        yield ThrottleState(condition=condition, figure=value, cap=times * tuning.number(key), unit=unit, key=key)
+
+
+def _quotas(grid: AnalysisGrid, user: str) -> Iterator[QuotaUse]:
+    for line in grid.quotas.get(user, ()):
+        limit = line.limit_bytes if line.limit_bytes > 0 else None
+        yield QuotaUse(place=line.place, used_bytes=line.used_bytes, limit_bytes=limit)
+
+
+def _task_classes(asking: Asking) -> dict[int, str]:
+    found = {}
+    for row in read_task_rows(asking.connection, asking.catalogue):
+        try:
+            number = json_object(row["value_json"], "value_json", MAX_METRIC_CHARACTERS).get("class")
+        except BadValueError:
+            continue  # a document that cannot be read has no class; `broker classes` says so
+        if isinstance(number, int | float) and number in TASK_CLASS_NAMES:
+            found[int(row["jeditaskid"])] = TASK_CLASS_NAMES[int(number)]
+    return found

@@ -1,0 +1,161 @@
+"""What stands in the way of running on a database: rights, columns, ages, clocks, and who does the same work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from broker.store.connection.database import Database
+from broker.store.connection.tables import TableCatalogue
+from broker.store.schema import migrate, rights
+from broker.store.service import plugin_calls, source_ages
+
+Level = Literal["ok", "note", "problem"]
+STALE = timedelta(minutes=30)
+DAEMON_AT_WORK = timedelta(hours=2)
+CLOCK_LIMIT_S = 30.0
+
+#: What of ours PanDA does as well: its daemon (component of its lock), and how to turn that off.
+SAME_WORK: Mapping[str, tuple[str, str]] = {
+    "production_task": (
+        "JEDI's task brokerage",
+        "name gridbroker_jedi.task:GridTaskBroker in [taskbroker] modConfig of panda_jedi.cfg for the label, "
+        "or leave this agent off",
+    ),
+    "production_job": (
+        "JEDI's job brokerage",
+        "name gridbroker_jedi.job:GridJobBroker in [jobbroker] modConfig of panda_jedi.cfg for the label",
+    ),
+    "analysis_job": (
+        "JEDI's job brokerage",
+        "name gridbroker_jedi.job:GridAnalysisJobBroker in [jobbroker] modConfig of panda_jedi.cfg for label user",
+    ),
+    "timeouts": (
+        "pandaD.copyArchive",
+        "it cannot be switched off by itself: raise TIMEOUT_defined, TIMEOUT_holding (component job_timeout) and "
+        "HEARTBEAT_TIMEOUT_<workflow> (component watcher) in config above the limits of the broker",
+    ),
+    "fast_rebrokerage": (
+        "pandaD.copyArchive",
+        "remove FAST_REBRO_THRESHOLD_NQUEUE_<share> (component rebroker) from config: without it PanDA only logs",
+    ),
+    "analysis_rebrokerage": (
+        "pandaD.copyArchive",
+        "raise ANALY_TIMEOUT (component rebroker, hours) in config above the limit of the broker",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report.
+
+    Attributes:
+        topic: ``installation``, ``right``, ``missing``, ``age``, ``clock``, ``same_work`` or ``plugin``.
+        level: whether something has to be done.
+        what: the finding.
+        remedy: what to do; empty when there is nothing.
+    """
+
+    topic: str
+    level: Level
+    what: str
+    remedy: str = ""
+
+
+def examine(database: Database, enabled: Mapping[str, bool], host_now: datetime) -> list[Finding]:
+    """All findings about a database.
+
+    Args:
+        database: with a current schema.
+        enabled: for each agent whether it runs in this installation.
+        host_now: the time on this host (aware), to be compared with the database's.
+    """
+    mode = migrate.check(database)
+    alongside = mode == migrate.BESIDE
+    with database.read_snapshot() as connection:
+        catalogue = TableCatalogue.read(connection, database.names)
+        now = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+        found = [Finding("installation", "ok", "alongside PanDA" if alongside else "standalone: all tables are ours")]
+        found += _clock((host_now - now).total_seconds())
+        if not alongside:
+            return found
+        found += _rights(rights.read_rights(connection, database.names), rights.current_role(connection), enabled)
+        found += _missing(catalogue)
+        found += _ages(source_ages.newest_rows(connection, catalogue), now)
+        found += _same_work(source_ages.daemon_locks(connection, catalogue), enabled, now)
+        found += _plugin(plugin_calls.since(connection, now - timedelta(hours=24)))
+    return found
+
+
+def _clock(difference_s: float) -> list[Finding]:
+    level: Level = "problem" if abs(difference_s) > CLOCK_LIMIT_S else "ok"
+    remedy = "set the clocks by NTP" if level == "problem" else ""
+    return [Finding("clock", level, f"this host is {difference_s:+.1f} s from the database's clock", remedy)]
+
+
+def _rights(found: list[rights.Right], role: str, enabled: Mapping[str, bool]) -> list[Finding]:
+    lines = []
+    for who in dict.fromkeys(right.who for right in found):
+        lacking = [right for right in found if right.who == who and not right.held]
+        if not lacking:
+            lines.append(Finding("right", "ok", f"{who}: role {role} has all rights"))
+        needed = who == rights.READING or enabled.get(who, False)
+        for right in lacking:
+            on = f" on {right.table}" if right.table else f" on schema {right.schema}"
+            level: Level = "problem" if needed else "note"
+            lines.append(Finding("right", level, f"{who}: {right.privilege}{on} is missing", right.grant(role)))
+    return lines
+
+
+def _missing(catalogue: TableCatalogue) -> list[Finding]:
+    missing = catalogue.missing
+    lines = [Finding("missing", "note", f"table {table}", "it is read as an empty one") for table in missing.tables]
+    for table, columns in missing.columns.items():
+        lines.append(Finding("missing", "note", f"{table}: {', '.join(columns)}", "read as NULL"))
+    return lines
+
+
+def _ages(newest: list[source_ages.Newest], now: datetime) -> list[Finding]:
+    lines = []
+    for one in newest:
+        if one.at is None:
+            lines.append(Finding("age", "note", f"{one.table} has no rows", "see what fills it"))
+            continue
+        age = now - one.at
+        level: Level = "note" if age > STALE else "ok"
+        remedy = "see what fills it, and config/sources.yaml for the limits" if level == "note" else ""
+        lines.append(Finding("age", level, f"{one.table}: newest row {age.total_seconds() / 60:.0f} min old", remedy))
+    return lines
+
+
+def _same_work(locks: Mapping[str, datetime], enabled: Mapping[str, bool], now: datetime) -> list[Finding]:
+    lines = []
+    for agent, (daemon, remedy) in SAME_WORK.items():
+        last = locks.get(daemon)
+        seen = "" if last is None else f", last at work {(now - last).total_seconds() / 60:.0f} min ago"
+        at_work = last is not None and now - last <= DAEMON_AT_WORK
+        writes = agent in rights.WRITERS and enabled.get(agent, False)
+        level: Level = "problem" if writes and (at_work or agent == "production_task") else "note"
+        state = "on" if enabled.get(agent, False) else "off"
+        lines.append(Finding("same_work", level, f"{agent} ({state}): {daemon} does the same{seen}", remedy))
+    return lines
+
+
+def _plugin(calls: list[plugin_calls.CallCount]) -> list[Finding]:
+    counted: dict[tuple[str, str, str], int] = {}
+    for one in calls:
+        key = (one.call.brokerage, one.call.outcome, one.call.reason)
+        counted[key] = counted.get(key, 0) + one.calls
+    if not counted:
+        return [Finding("plugin", "note", "JEDI's plug-in was not called in the last 24 h")]
+    return [
+        Finding(
+            "plugin",
+            "ok" if outcome == "decided" else "note",
+            f"{brokerage}: {outcome} {count} times in 24 h ({reason})",
+        )
+        for (brokerage, outcome, reason), count in sorted(counted.items())
+    ]

@@ -1,0 +1,116 @@
+"""The last decisions about a task, and why they did not choose a candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from broker import __version__
+from broker.app.rules_in_force import rules_in_force
+from broker.brokerages.registry import brokerage as brokerage_of
+from broker.domain.decision_records import StoredDecision
+from broker.domain.work_codec import WorkCorruptError, unpacked
+from broker.engine.shared.answer import Answer
+from broker.errors import NotFound, Refused
+from broker.store.connection.database import Database
+from broker.store.decisions import decision_rows as decisions
+from broker.store.snapshots.snapshot_loading import stored_snapshot
+from broker.store.tuning.gdpconfig_rows import TuningStore
+
+Warn = Callable[[str], None]
+
+
+class NothingDecided(NotFound):
+    """No cycle has looked at the task."""
+
+
+class NotReproducible(Refused):
+    """The decision was stored without what is needed to ask it again."""
+
+
+def answers_about(database: Database, task: int, queue: str, config: Path | None = None) -> list[Answer]:
+    """Why the last decisions about a task did not choose a queue: one answer for each chunk and pseudo-queue.
+
+    With the name of a nucleus it is the decision of the task brokerage that answers.
+
+    Raises:
+        NothingDecided: no cycle has looked at the task.
+        NotReproducible: the decision was stored without what is needed to ask it again.
+    """
+    with database.begin() as connection:
+        found = answers_of(database, connection, task, queue, None, config, lambda warning: None)
+    return [answer for _, answer in found]
+
+
+def answers_of(
+    database: Database,
+    connection: sa.Connection,
+    task: int,
+    name: str,
+    at: datetime | None,
+    config: Path | None,
+    warn: Warn,
+) -> list[tuple[StoredDecision, Answer]]:
+    """The answers of the last decision of each brokerage; those that do not know the name only if nobody does.
+
+    Args:
+        database: with the decisions.
+        connection: to it.
+        task: jeditaskid.
+        name: of the candidate.
+        at: the last decisions up to this instant; None for the last of all.
+        config: folder with configuration files of the operator's own.
+        warn: takes what somebody who reads the answers should know.
+
+    Raises:
+        NothingDecided: no cycle has looked at the task.
+        NotReproducible: a decision was stored without what is needed to ask it again.
+    """
+    last = decisions.latest_of_each(connection, task, at) or latest(connection, task, at)
+    found = [
+        (stored, answer) for stored in last for answer in _answers(database, connection, stored, name, config, warn)
+    ]
+    return [(stored, answer) for stored, answer in found if answer.is_known] or found
+
+
+def latest(
+    connection: sa.Connection, task: int, at: datetime | None, brokerage: str | None = None
+) -> Sequence[StoredDecision]:
+    """The decisions of the last cycle that looked at a task.
+
+    Raises:
+        NothingDecided: there is none.
+    """
+    found = decisions.latest(connection, task, at, brokerage)
+    if not found:
+        agent = brokerage or "AGENT"
+        remedy = f"see broker run {agent} --task {task} --dry-run"
+        raise NothingDecided(f"no decision about task {task}", "broker.decisions", remedy)
+    return found
+
+
+def _answers(
+    database: Database, connection: sa.Connection, stored: StoredDecision, queue: str, config: Path | None, warn: Warn
+) -> list[Answer]:
+    decision, origin = stored.record.decision, stored.origin
+    if stored.record.work is None or origin.snapshot is None:
+        code = decision.rejected.get(queue)
+        if code is None:
+            raise NotReproducible(
+                f"decision {stored.id} was stored without its work", "broker.decisions", "run the agent again, then ask"
+            )
+        return [Answer(queue, code, "", "", "the decision was stored without its work", None)]
+    if origin.engine != __version__:
+        warn(f"decided by version {origin.engine}; asked again with the rules of {__version__}")
+    snapshot = stored_snapshot(connection, origin.snapshot)
+    published = TuningStore(database.names).version(connection, origin.tuning)
+    rules = rules_in_force(decision.brokerage, config)
+    try:
+        asked = brokerage_of(decision.brokerage)
+        batch = asked.batch(unpacked(stored.record.work), older=origin.engine != __version__)
+        return asked.why_not(snapshot, published.tuning(batch.vo), batch, rules, decision, queue)
+    except WorkCorruptError as error:
+        raise NotReproducible(str(error), f"decision {stored.id}", "run the agent again, then ask") from error

@@ -1,0 +1,216 @@
+"""What takes minutes: what-if, sweep, preview and replay over stored cycles, with progress, as plain documents."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from broker.app.canary_trials import proposals_of
+from broker.app.replay import Replayed
+from broker.app.replay_inputs import Replayer
+from broker.app.rules_in_force import rule_set
+from broker.app.stored_cases import NothingStored, Selection, stored_cases
+from broker.app.tuning_values import Json
+from broker.gdpconfig.proposals import Proposal, grid, read_ranges
+from broker.gdpconfig.shipped import shipped_catalogue
+from broker.store.connection.database import Database
+from broker.store.decisions.stored_cycles import cycle_keys, read_cycle, whole
+from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.whatif.cases import Change, ProfileRules
+from broker.whatif.executor import Answers, Comparing, answer
+from broker.whatif.json_output import task_documents, total_documents
+from broker.whatif.rule_switches import Switch, with_switches
+
+Progress = Callable[[int, int], None]
+"""Told how much is done, and of how much."""
+DAY_S = 86400.0
+MOST_TASKS = 5000
+MOST_DIFFERENCES = 1000
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
+
+
+class _Asked(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Cycles(_Asked):
+    """Which stored cycles.
+
+    Attributes:
+        last_s: of this time up to now, in seconds.
+        snapshot: those on this snapshot instead.
+        brokerages: only these; null: all.
+        until: the last instant; null: now.
+    """
+
+    last_s: float = Field(default=DAY_S, gt=0, le=90 * DAY_S)
+    snapshot: Name | None = None
+    brokerages: list[Name] | None = Field(default=None, max_length=20)
+    until: datetime | None = None
+
+
+class WhatIf(Cycles):
+    """Values and rules to be compared with those in force.
+
+    Attributes:
+        set: values by key.
+        rules: rules that are switched on or off, by name.
+        vo: of the tasks that the values are for.
+    """
+
+    set: dict[Name, Json] = Field(default_factory=dict, max_length=50)
+    rules: dict[Name, bool] = Field(default_factory=dict, max_length=50)
+    vo: str = Field(default="atlas", min_length=1, max_length=16)
+
+
+class Sweep(Cycles):
+    """Ranges of values, as ``KEY=FROM:TO:STEP``; every combination is tried."""
+
+    ranges: list[Name] = Field(min_length=1, max_length=3)
+    rules: dict[Name, bool] = Field(default_factory=dict, max_length=50)
+    vo: str = Field(default="atlas", min_length=1, max_length=16)
+
+
+class Preview(_Asked):
+    """A change of a value, looked at on the newest cycles before it is made."""
+
+    set: dict[Name, Json] = Field(min_length=1, max_length=50)
+    vo: str = Field(default="atlas", min_length=1, max_length=16)
+    cycles: int = Field(default=3, ge=1, le=1000)
+
+
+class Replay(Cycles):
+    """Stored decisions, made again and compared to the byte."""
+
+
+Kind = Literal["what_if", "sweep", "preview", "replay"]
+KINDS: Mapping[str, type[BaseModel]] = {"what_if": WhatIf, "sweep": Sweep, "preview": Preview, "replay": Replay}
+
+
+def check(asked: BaseModel) -> None:
+    """Refuse what cannot be tried, before it waits for its turn.
+
+    Raises:
+        BrokerError: a key, value, range or rule is none.
+    """
+    if isinstance(asked, WhatIf | Preview):
+        proposals_of(asked.set, asked.vo)
+    if isinstance(asked, Sweep):
+        grid(read_ranges(shipped_catalogue(), asked.ranges, asked.vo))
+
+
+def run(database: Database, asked: BaseModel, now: datetime, config: Path | None, tell: Progress) -> dict[str, Any]:
+    """Do what was asked; the result as a plain document.
+
+    Raises:
+        BrokerError: there is nothing to decide again, or it cannot be.
+    """
+    if isinstance(asked, Replay):
+        return _replayed(database, asked, now, config, tell)
+    if isinstance(asked, Sweep):
+        return _swept(database, asked, now, config, tell)
+    if isinstance(asked, Preview):
+        proposals = proposals_of(asked.set, asked.vo)
+        return _compared(database, proposals, (), Selection(newest=asked.cycles), config, tell)
+    if isinstance(asked, WhatIf):
+        switches = [Switch(name, on) for name, on in asked.rules.items()]
+        return _compared(database, proposals_of(asked.set, asked.vo), switches, _selection(asked, now), config, tell)
+    raise TypeError(f"no run is {type(asked).__name__}")
+
+
+def _selection(asked: Cycles, now: datetime) -> Selection:
+    only = None if asked.brokerages is None else tuple(asked.brokerages)
+    if asked.snapshot is not None:
+        return Selection(snapshot=asked.snapshot, brokerages=only)
+    until = asked.until or now
+    return Selection(until - timedelta(seconds=asked.last_s), until, brokerages=only)
+
+
+def _compared(
+    database: Database,
+    proposals: Sequence[Proposal],
+    switches: Sequence[Switch],
+    selection: Selection,
+    config: Path | None,
+    tell: Progress,
+) -> dict[str, Any]:
+    before = rule_set(config)
+    change = Change(tuple(proposals), ProfileRules(with_switches(before.profile, switches), before.options))
+    answers, dropped_rows = _answered(database, selection, Comparing(before, (change,)), tell)
+    tasks = task_documents(answers.differences[0])
+    return {
+        "totals": total_documents(answers.differences[0]),
+        "tasks": tasks[:MOST_TASKS],
+        "tasks_in_all": len(tasks),
+        **_shortcomings(answers, dropped_rows),
+    }
+
+
+def _swept(database: Database, asked: Sweep, now: datetime, config: Path | None, tell: Progress) -> dict[str, Any]:
+    points = grid(read_ranges(shipped_catalogue(), asked.ranges, asked.vo))
+    before = rule_set(config)
+    switches = [Switch(name, on) for name, on in asked.rules.items()]
+    after = ProfileRules(with_switches(before.profile, switches), before.options)
+    what = Comparing(before, tuple(Change(point, after) for point in points), by_task=False)
+    answers, dropped_rows = _answered(database, _selection(asked, now), what, tell)
+    shown = [
+        {"set": {one.key: one.value for one in point}, "totals": total_documents(found)}
+        for point, found in zip(points, answers.differences, strict=True)
+    ]
+    return {"points": shown, **_shortcomings(answers, dropped_rows)}
+
+
+def _answered(
+    database: Database, selection: Selection, what: Comparing, tell: Progress
+) -> tuple[Answers, Sequence[str]]:
+    cases = stored_cases(database, selection)
+    total = len(cases) * len(what.changes)
+    tell(0, total)
+    return answer(cases, len(cases), what, 1, lambda done: tell(done, total)), cases.dropped_rows
+
+
+def _shortcomings(answers: Answers, dropped_rows: Sequence[str]) -> dict[str, Any]:
+    return {"engines": sorted(answers.engines), "failed": answers.failed, "dropped_rows": list(dropped_rows)}
+
+
+def _replayed(database: Database, asked: Replay, now: datetime, config: Path | None, tell: Progress) -> dict[str, Any]:
+    counts: Counter[str] = Counter()
+    differences: list[dict[str, Any]] = []
+    until = asked.until or now
+    with database.read_snapshot() as connection:
+        keys = cycle_keys(connection, since=until - timedelta(seconds=asked.last_s), until=asked.until)
+    if asked.brokerages is not None:
+        keys = [key for key in keys if key.brokerage in asked.brokerages]
+    if not keys:
+        raise NothingStored("no decision of that time")
+    for done, (key, is_whole) in enumerate(zip(keys, whole(keys), strict=True)):
+        tell(done, len(keys))
+        with database.read_snapshot() as connection:
+            replayer = Replayer(connection, TuningStore(database.names), lambda warning: None, config)
+            for one in replayer.replay(read_cycle(connection, key), whole=is_whole):
+                counts[_state(one)] += 1
+                differences += _differences(one)
+    return {
+        **{state: counts[state] for state in ("identical", "different", "unreadable")},
+        "cycles": len(keys),
+        "differences": differences[:MOST_DIFFERENCES],
+    }
+
+
+def _state(one: Replayed) -> str:
+    return "identical" if one.identical else "unreadable" if one.fault else "different"
+
+
+def _differences(one: Replayed) -> list[dict[str, Any]]:
+    about = {"decision": one.stored.id, "jeditaskid": one.stored.record.decision.jeditaskid}
+    if one.fault:
+        return [{**about, "fault": one.fault}]
+    return [
+        {**about, "field": found.field, "stored": str(found.stored), "again": str(found.again)}
+        for found in one.differences
+    ]

@@ -1,0 +1,215 @@
+"""A decision that was made again, against the one that is stored: identical to the byte, or what differs.
+
+What is compared is the canonical form: the object of the command line's contract with the notes of the decision, as
+JSON with sorted names and numbers of full precision. What became of a decision while it was written (a task or file had
+changed meanwhile) is no matter of deciding, and is taken over from the stored one. Rules that rejected nothing are not
+compared: funnels of older versions list them, and a rule that is added later does not make older decisions differ.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from broker import __version__
+from broker.brokerages.base import ReplayedDecision, Rules, StoredBatch, TuningOf
+from broker.brokerages.decision_object import decision_object
+from broker.brokerages.registry import AnyBrokerage, brokerage
+from broker.brokerages.replay import decode_batches, replay_decisions
+from broker.domain.decision_records import DecisionRecord, Origin, StoredDecision
+from broker.domain.decisions import FILES_CHANGED, TASK_CHANGED, Decision
+from broker.domain.work_codec import WorkCorruptError
+from broker.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One field that differs; None where one side does not have it."""
+
+    field: str
+    stored: Any
+    again: Any
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What came of deciding again.
+
+    Attributes:
+        stored: the stored decision.
+        differences: none if the two are identical to the byte.
+        fault: why it could not be decided again; empty if it was.
+    """
+
+    stored: StoredDecision
+    differences: tuple[Difference, ...] = ()
+    fault: str = ""
+
+    @property
+    def identical(self) -> bool:
+        """Whether the decision came out as it is stored."""
+        return not self.differences and not self.fault
+
+
+def compare(stored: StoredDecision, again: ReplayedDecision) -> Replayed:
+    """The stored decision against the one made again."""
+    origin = stored.origin
+    before, after = _form(origin, stored.record), _form(origin, _as_written(stored, again))
+    if _bytes(before) == _bytes(after):
+        return Replayed(stored)
+    found = tuple(_differences("", _by_name(before), _by_name(after)))
+    return Replayed(stored, found or (Difference("the whole", before, after),))
+
+
+def replay(
+    decisions: Sequence[StoredDecision],
+    snapshot: Snapshot,
+    tuning_of: TuningOf,
+    rules: Rules,
+    *,
+    whole: bool = True,
+) -> list[Replayed]:
+    """Decide stored decisions of one cycle again, and compare; one that cannot be decided again says why.
+
+    Args:
+        decisions: in the order in which they were made.
+        snapshot: the grid that they were made for.
+        tuning_of: the tuning in force then.
+        rules: of the brokerage.
+        whole: they are all of their cycle, so that what they place must add up to what is stored as placed before each.
+
+    Returns:
+        For each decision its own differences: with what is stored as placed before it. If no decision has any, but what
+        the cycle places does not add up, then those that differ by that.
+    """
+    faults = _faults(decisions)
+    readable = [one for one in decisions if one.id not in faults]
+    found = {one.id: Replayed(one, fault=faults[one.id]) for one in decisions if one.id in faults}
+    try:
+        again = _replay(readable, snapshot, tuning_of, rules, whole and not faults) if readable else []
+    except WorkCorruptError as error:
+        again = [Replayed(one, fault=str(error)) for one in readable]
+    found |= {one.stored.id: one for one in again}
+    return [found[one.id] for one in decisions]
+
+
+def _faults(decisions: Sequence[StoredDecision]) -> dict[int, str]:
+    """Why the work of decisions cannot be read, of those of which it cannot."""
+    without = {one.id: "it was stored without its work" for one in decisions if one.record.work is None}
+    stored = [one for one in decisions if one.record.work is not None]
+    if not _fault(stored):  # mostly; only where something is damaged one looks at each
+        return without
+    return without | {one.id: fault for one in stored if (fault := _fault([one]))}
+
+
+def _fault(decisions: Sequence[StoredDecision]) -> str:
+    try:
+        for batch in _batches(decisions):
+            batch.check()
+    except WorkCorruptError as error:
+        return str(error)
+    return ""
+
+
+def _batches(decisions: Sequence[StoredDecision]) -> tuple[StoredBatch, ...]:
+    older = any(one.origin.engine != __version__ for one in decisions)
+    return decode_batches(_brokerage(decisions), [one.record.work or b"" for one in decisions], older=older)
+
+
+def _brokerage(decisions: Sequence[StoredDecision]) -> AnyBrokerage:
+    return brokerage(decisions[0].record.decision.brokerage)
+
+
+def _replay(
+    decisions: Sequence[StoredDecision], snapshot: Snapshot, tuning_of: TuningOf, rules: Rules, whole: bool
+) -> list[Replayed]:
+    batches, asked = _batches(decisions), _brokerage(decisions)
+    seed, given = decisions[0].origin.seed, [dict(one) for batch in batches for one in batch.load_before]
+    placed = given
+    if whole:
+        within = replay_decisions(asked, snapshot, tuning_of, batches, seed, rules)
+        placed = [dict(one.before) for one in within]
+        found = [compare(one, again) for one, again in zip(decisions, within, strict=True)]
+        if placed == given and all(one.identical for one in found):
+            return found
+    alone = replay_decisions(asked, snapshot, tuning_of, batches, seed, rules, as_stored=True)
+    own = [compare(one, again) for one, again in zip(decisions, alone, strict=True)]
+    if not all(one.identical for one in own):
+        return own
+    return [
+        dataclasses.replace(one, differences=tuple(_differences("placed_before", before, after)))
+        for one, before, after in zip(own, given, placed, strict=True)
+    ]
+
+
+def _as_written(stored: StoredDecision, again: ReplayedDecision) -> DecisionRecord:
+    """The new decision with what became of the stored one while it was written."""
+    kept, decision = stored.record, again.decision
+    if kept.decision.outcome == "skipped" and kept.decision.reason in (TASK_CHANGED, FILES_CHANGED):
+        late = dataclasses.replace(decision, outcome="skipped", reason=kept.decision.reason)
+        return DecisionRecord(late, kept.assigned, kept.pending_until)
+    assigned = kept.assigned if again.assigned is None or _fewer(kept, again.assigned) else again.assigned
+    return DecisionRecord(
+        decision, assigned, brokerage(decision.brokerage).waits_until(decision, stored.origin.decided_at)
+    )
+
+
+def _fewer(kept: DecisionRecord, assigned: Mapping[str, int]) -> bool:
+    """Whether just the jobs are missing that the stored decision says were not written."""
+    lost = Counter(assigned)
+    lost.subtract(kept.assigned)
+    return min(lost.values(), default=0) >= 0 and sum(lost.values()) == _not_written(kept.decision) > 0
+
+
+def _not_written(decision: Decision) -> int:
+    found = (note.partition(":") for note in decision.notes)
+    return sum(int(count) for name, _, count in found if name == FILES_CHANGED and count.isdecimal())
+
+
+def _form(origin: Origin, record: DecisionRecord) -> dict[str, Any]:
+    decision = record.decision
+    output = decision_object(origin, record)
+    output["candidates"] = [
+        {
+            "name": one.name,
+            "weight": _number(one.weight),
+            "factors": {name: _number(factor) for name, factor in one.factors.items()},
+            "bootstrap": one.bootstrap,
+        }
+        for one in decision.candidates
+    ]
+    output["funnel"] = [step for step in output["funnel"] if step[1] != step[2]]
+    output["notes"] = [note for note in decision.notes if not note.startswith(f"{FILES_CHANGED}:")]
+    return output
+
+
+def _number(value: float) -> float:
+    # the database gives 1e22 back as a whole number, and -0.0 as 0
+    return float(value) + 0.0
+
+
+def _bytes(form: dict[str, Any]) -> bytes:
+    return json.dumps(form, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _by_name(form: dict[str, Any]) -> dict[str, Any]:
+    """The form with lists of named things as objects, so that one more or less does not shift all others."""
+    output = dict(form)
+    output["order"] = [one["name"] for one in form["candidates"]]
+    output["candidates"] = {one["name"]: {**one, "name": one["name"]} for one in form["candidates"]}
+    if len({step[0] for step in form["funnel"]}) == len(form["funnel"]):
+        output["funnel"] = {code: [before, after] for code, before, after in form["funnel"]}
+    return output
+
+
+def _differences(field: str, stored: Any, again: Any) -> Iterator[Difference]:
+    if isinstance(stored, dict) and isinstance(again, dict):
+        for name in sorted(stored.keys() | again.keys()):
+            inner = f"{field}.{name}" if field else str(name)
+            yield from _differences(inner, stored.get(name), again.get(name))
+    elif stored != again or type(stored) is not type(again):
+        yield Difference(field, stored, again)

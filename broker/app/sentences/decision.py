@@ -1,0 +1,120 @@
+"""The answer to explain in words: the verdict, the task's facts, what would help, the place in the line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.app.answers.decision_model import ExplainedDecision, Position, Remedy, Verdict
+from broker.app.answers.parts import RejectedCandidate, TaskFacts
+from broker.app.sentences.reasons import about_input, no_queue_that
+from broker.app.sentences.stats import comparison, many, moment, number, throttle, with_unit
+
+
+def verdict_sentence(decision: ExplainedDecision) -> str:
+    """What became of the work, what is missing, and how far the best candidate is from it."""
+    verdict, kind = decision.verdict, decision.candidate_kind
+    if verdict.code == "placed":
+        what = many(verdict.jobs, "job") if decision.assigned_kind == "jobs" else many(verdict.jobs, "task")
+        return f"Brokered: {what} at {many(verdict.at_queues, kind)}."
+    if verdict.code == "not_placed":
+        return f"Brokered, but none of the {kind}s took a job."
+    if verdict.code == "nucleus_drawn":
+        return _drawn(decision)
+    if verdict.code == "nucleus_preset":
+        return f"The task had its nucleus already: {verdict.chosen}."
+    if verdict.code == "throttled":
+        return f"Throttled: {throttle(decision.throttle)}." if decision.throttle else f"Throttled: {verdict.reason}."
+    if verdict.code == "written_by_others":
+        return f"Decided too late: another program changed the task or its files meanwhile ({verdict.reason})."
+    if verdict.code == "input_missing":
+        return about_input(verdict.reason)
+    if verdict.code == "no_candidate_at_all":
+        return f"Nothing was a candidate: {_not_candidates(decision)}."
+    return _rejected(verdict, kind)
+
+
+def _drawn(decision: ExplainedDecision) -> str:
+    chosen = decision.candidates[0]
+    chance = "" if chosen.probability is None else f" with probability {100 * chosen.probability:.1f} %"
+    return (
+        f"{chosen.name} was drawn{chance}: a weighted random draw among {many(len(decision.candidates), 'candidate')},"
+        " not always the one of the largest weight."
+    )
+
+
+def _not_candidates(decision: ExplainedDecision) -> str:
+    named = decision.summary.not_candidates
+    if not named:
+        return decision.verdict.reason.replace("_", " ")
+    return ", ".join(f"{name} ({code.replace('_', ' ')})" for name, code in sorted(named.items()))
+
+
+def _rejected(verdict: Verdict, kind: str) -> str:
+    head = no_queue_that(verdict.reason, kind)
+    share = f"{verdict.reason} rejected {number(verdict.queues)} of {many(verdict.of_queues, kind)}"
+    best = verdict.best
+    if best is None or best.compared is None:
+        return f"{head}: {share}."
+    return f"{head}: {share}. The nearest is {best.name}: {comparison(best.compared)}."
+
+
+def task_sentence(task: TaskFacts) -> str:
+    """The task in one line: name, status, who asks, what for."""
+    cores = None if task.corecount is None else many(max(1, task.corecount), "core")
+    memory = None if not task.ramcount else f"{number(task.ramcount)} {task.ramunit or 'MB'}"
+    parts = (
+        task.taskname,
+        task.status,
+        task.username,
+        task.gshare,
+        None if task.currentpriority is None else f"priority {task.currentpriority}",
+        cores,
+        memory,
+        None if task.nucleus is None else f"nucleus {task.nucleus}",
+        None if task.site is None else f"site {task.site}",
+    )
+    return ", ".join(part for part in parts if part)
+
+
+def remedy_sentences(decision: ExplainedDecision) -> Iterator[str]:
+    """What would help, one change a line; whether anything in the tuning would."""
+    remedies = decision.remedies
+    if not remedies.evaluated:
+        return
+    kind = decision.candidate_kind
+    for one in remedies.helpful:
+        yield remedy_sentence(one, kind)
+    if not remedies.helpful:
+        yield f"No single change of a rule, a key, the task or a {kind} would give it a {kind}."
+    elif not remedies.in_the_tuning:
+        yield "Nothing in the tuning would help."
+
+
+def remedy_sentence(one: Remedy, kind: str) -> str:
+    """``ramcount 6,200 MBPerCore instead of 40,000: 1 queue (BNL_VHIMEM)``."""
+    such = f" ({', '.join(one.such_as)}{', ...' if one.candidates.queues > len(one.such_as) else ''})"
+    gain = f"{many(one.candidates.queues, kind, 'nuclei' if kind == 'nucleus' else '')}{such}"
+    if one.kind == "rule":
+        return f"with the rule {one.name} switched off: {gain}"
+    where = "" if one.where is None else f" of {one.where}"
+    return f"{one.name}{where} {with_unit(one.to, one.unit)} instead of {with_unit(one.now, one.unit)}: {gain}"
+
+
+def position_sentence(position: Position) -> str:
+    """The place among what waits in the share."""
+    share = "its share" if position.gshare is None else f"share {position.gshare}"
+    return f"Place {position.place} of {position.of} that wait in {share} (priority {number(position.priority)})."
+
+
+def waiting_sentence(decision: ExplainedDecision) -> str:
+    """When it is tried again."""
+    if decision.pending_until is None:
+        return ""
+    return f"Next try {moment(decision.pending_until)}."
+
+
+def candidate_sentence(candidate: RejectedCandidate) -> str:
+    """One candidate with the rule that decided: ``BNL/MCORE: lowmemory, requires ...``."""
+    if candidate.compared is None:
+        return f"{candidate.name}: {candidate.code}. {candidate.title}."
+    return f"{candidate.name}: {candidate.code}, {comparison(candidate.compared)}"

@@ -1,0 +1,112 @@
+"""Values with their units, lengths of time and counted things, in words."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+
+from broker.app.answers.parts import Compared, Figure, ThrottleState
+
+_OPERATORS = {
+    "<": "below",
+    "<=": "at most",
+    ">": "above",
+    ">=": "at least",
+    "==": "equal to",
+    "!=": "other than",
+    "in": "one of",
+    "not in": "none of",
+    "matches": "matching",
+}
+_KIB = 1024.0
+_PREFIXES = ("B", "kB", "MB", "GB", "TB", "PB")
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
+
+
+def number(value: Figure) -> str:
+    """A value as people write it: thousands apart, few digits behind the point, ``nothing`` for None."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return "no limit" if value > 0 else str(value)
+        return f"{value:,.0f}" if abs(value) >= 100 or value == round(value) else f"{value:.3g}"
+    return str(value)
+
+
+def with_unit(value: Figure, unit: str) -> str:
+    """A value with its unit: seconds as hours or days, bytes as what they are many of."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return number(value)
+    if unit == "s":
+        return seconds(float(value))
+    if unit == "B":
+        return size(float(value))
+    return number(value) if unit in ("", "-") else f"{number(value)} {unit}"
+
+
+def seconds(value: float) -> str:
+    """A length of time in its largest fitting unit; never negative."""
+    value = max(0.0, value)
+    if value < 2 * _MINUTE:
+        return f"{value:.0f} s"
+    if value < 2 * _HOUR:
+        return f"{value / _MINUTE:.0f} min"
+    if value < 2 * _DAY:
+        return f"{value / _HOUR:.1f} h".replace(".0 h", " h")
+    return f"{value / _DAY:.1f} d".replace(".0 d", " d")
+
+
+def size(value: float) -> str:
+    """Bytes in binary multiples, as PanDA counts them."""
+    for prefix in _PREFIXES[:-1]:
+        if abs(value) < _KIB:
+            return f"{value:.3g} {prefix}"
+        value /= _KIB
+    return f"{value:.3g} {_PREFIXES[-1]}"
+
+
+def many(count: int, one: str, several: str = "") -> str:
+    """``1 queue``, ``3 queues``."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
+def moment(at: datetime) -> str:
+    """``05:20 UTC``; with the date where a list of events needs it, use :func:`day_and_moment`."""
+    return f"{at:%H:%M} UTC"
+
+
+def day_and_moment(at: datetime) -> str:
+    """``2026-11-22 05:20 UTC``."""
+    return f"{at:%Y-%m-%d %H:%M} UTC"
+
+
+def comparison(seen: Compared) -> str:
+    """``requires 288,900 MB; limit: at most 48,000 MB (queue.maxrss)``."""
+    must = _OPERATORS.get(seen.operator, seen.operator)
+    return f"{with_unit(seen.value, seen.unit)}; must be {must} {with_unit(seen.limit, seen.unit)} ({seen.key})"
+
+
+_THROTTLES = {
+    "running_jobs": "jobs that run",
+    "queued_jobs": "jobs that wait",
+    "running_cores": "cores in use",
+    "queued_cores": "cores waited for",
+    "share_usage": "usage of the share",
+    "global_quota": "disk space used",
+    "near_global_quota": "disk space used",
+}
+
+
+def throttle(state: ThrottleState) -> str:
+    """``225 jobs that run, cap 150 (CAP_RUNNING_USER_JOBS)``."""
+    if state.condition == "quota_unknown":
+        return "the quota cannot be read, and until it can no jobs are made"
+    what = _THROTTLES.get(state.condition, state.condition.replace("_", " "))
+    if state.unit in ("jobs", "cores"):
+        return f"{number(state.figure)} {what}, cap {number(state.cap)} ({state.key})"
+    return f"{what} {with_unit(state.figure, state.unit)}, cap {with_unit(state.cap, state.unit)} ({state.key})"

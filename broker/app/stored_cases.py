@@ -1,0 +1,162 @@
+"""Stored cycles as cases for a comparison, read from a database one after the other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from broker.errors import NotFound
+from broker.gdpconfig.publish import Published, UnknownVersionError
+from broker.snapshot.sources import SourceState
+from broker.store.connection.database import Database
+from broker.store.decisions.cycle_work import decided_works
+from broker.store.decisions.stored_cycles import CycleKey, cycle_keys
+from broker.store.snapshots import stored_snapshots as snapshots
+from broker.store.snapshots.stored_snapshots import SnapshotLostError
+from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.whatif.cases import Case, SnapshotParts, StoredOutcome
+
+
+class NothingStored(NotFound):
+    """No stored cycle is what was asked for."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which cycles: those of the time up to an instant, or those on one snapshot.
+
+    Attributes:
+        since: first instant, None with a snapshot.
+        until: last instant, None with a snapshot.
+        snapshot: id of the snapshot.
+        brokerages: only those; None for all.
+        newest: of each brokerage only so many, the newest; None for all.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    snapshot: str | None = None
+    brokerages: tuple[str, ...] | None = None
+    newest: int | None = None
+
+
+@dataclass
+class StoredCases:
+    """The cases of a selection, and what had to be left out.
+
+    Attributes:
+        database: where they are.
+        keys: of the cycles, oldest first.
+        dropped_rows: cycles that cannot be decided again, each with the reason; filled while the cases are read.
+    """
+
+    database: Database
+    keys: Sequence[CycleKey]
+    dropped_rows: list[str] = field(default_factory=list)
+    _published: dict[int, Published] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def __iter__(self) -> Iterator[Case]:
+        for key in self.keys:
+            try:
+                with self.database.read_snapshot() as connection:
+                    case = self._case(connection, key)
+            except (SnapshotLostError, UnknownVersionError, NothingStored) as error:
+                self.dropped_rows.append(f"{key.brokerage} at {key.origin.decided_at.isoformat()}: {error}")
+                continue
+            yield case
+
+    def _case(self, connection: sa.Connection, key: CycleKey) -> Case:
+        origin = key.origin
+        if origin.snapshot is None:
+            raise NothingStored("it was stored without its snapshot")
+        works = decided_works(connection, key)
+        packed = [
+            StoredOutcome(one.outcome, one.reason, one.assigned, one.work) for one in works if one.work is not None
+        ]
+        if not packed or len(packed) < len(works):
+            raise NothingStored(
+                f"{len(works) - len(packed)} of its {len(works)} decisions are stored without their work"
+            )
+        published = self._tuning(connection, origin.tuning)
+        return Case(
+            id=_digest(key, published.fingerprint, packed),
+            brokerage=key.brokerage,
+            decided_at=origin.decided_at,
+            engine=origin.engine,
+            seed=origin.seed,
+            published=published,
+            snapshot=_parts(connection, origin.snapshot),
+            decisions=tuple(packed),
+        )
+
+    def _tuning(self, connection: sa.Connection, version: int) -> Published:
+        if version not in self._published:
+            self._published[version] = TuningStore(self.database.names).version(connection, version)
+        return self._published[version]
+
+
+def stored_cases(database: Database, selection: Selection) -> StoredCases:
+    """The cases of a selection.
+
+    Raises:
+        NothingStored: there is none.
+        SnapshotLostError: the snapshot that is asked for is not there.
+    """
+    with database.read_snapshot() as connection:
+        if selection.snapshot is not None:
+            snapshots.about(connection, selection.snapshot)
+        keys = cycle_keys(
+            connection,
+            since=selection.since,
+            until=selection.until,
+            snapshot=selection.snapshot,
+            brokerages=selection.brokerages,
+        )
+    if selection.newest is not None:
+        keys = _newest(keys, selection.newest)
+    if not keys:
+        asked = f"on snapshot {selection.snapshot}"
+        if selection.snapshot is None:
+            asked = f"from {selection.since or 'the beginning'} to {selection.until or 'now'}"
+        remedy = "run a brokerage first, or take a longer time"
+        raise NothingStored(f"there is no stored cycle {asked}", "broker.decisions", remedy)
+    return StoredCases(database, keys)
+
+
+def _newest(keys: Sequence[CycleKey], count: int) -> list[CycleKey]:
+    """The last ``count`` of each brokerage, in the same order."""
+    kept: list[CycleKey] = []
+    seen: Counter[str] = Counter()
+    for key in reversed(keys):
+        seen[key.brokerage] += 1
+        if seen[key.brokerage] <= count:
+            kept.append(key)
+    return kept[::-1]
+
+
+def _digest(key: CycleKey, tuning: str, decisions: Sequence[StoredOutcome]) -> str:
+    """Equal for equal cycles, of whatever database."""
+    whole = hashlib.sha256(repr((key.brokerage, key.origin, tuning)).encode())
+    for one in decisions:
+        whole.update(repr((one.outcome, one.reason, sorted(one.assigned.items()))).encode())
+        whole.update(one.work)
+    return whole.hexdigest()
+
+
+def _parts(connection: sa.Connection, identifier: str) -> SnapshotParts:
+    taken_at, about = snapshots.about(connection, identifier)
+    try:
+        states = tuple(SourceState.from_json(state) for state in about.get("states", []))
+    except TypeError as error:
+        raise SnapshotLostError(
+            f"snapshot {identifier} cannot be read: {error}", "broker.snapshots", "ask about a newer one"
+        ) from error
+    return SnapshotParts(identifier, taken_at, snapshots.read(connection, identifier), states)

@@ -1,0 +1,136 @@
+"""Jobs described in JDL or CFG as tasks: one job is one task, with a pseudo-input of one file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from broker.app.pool_files import pool_in, read_job_file, refused_in
+from broker.app.submit_options import Grid, NotSubmitted, SubmitOptions
+from broker.formats.sss.submission import DEFAULT_PRIORITY, PlannedFile, PlannedOutput, TaskPlan
+from broker.pools.eligibility import match_pools
+from broker.pools.job_request import JobRequest, job_request, plain_value
+from broker.pools.problems import RequirementRefused
+from broker.pools.requirement import SubmitPool, vo_name
+from broker.store.pools.pool_registration import Asked
+from broker.store.submissions.task_rows import Submission
+
+#: DIRAC's priorities go from 0 to 10, and 1 is the usual one: that is the usual one here.
+PRIORITY_STEP, USUAL_PRIORITY = 100, 1
+_SHOWN_QUEUES = 5
+
+
+def plan_description(file: Path, options: SubmitOptions, grid: Grid) -> tuple[Submission, ...]:
+    """The task of a job description.
+
+    Raises:
+        RefusedInput: the description is not understood.
+        NotSubmitted: it is, and the job may not be run like this.
+    """
+    job = read_job_file(file)
+    try:
+        request = job_request(job.description)
+    except RequirementRefused as refused:
+        raise refused_in(file, refused) from refused
+    pool = pool_in(file, job, options.vo, grid.declarations)
+    options = replace(options, vo=vo_name(options.vo))
+    _check_options(file, request, options)
+    written = {name: plain_value(value) for name, value in (job.requirements or {}).items()}
+    asked = Asked(
+        written if job.requirements else None,
+        request.sites,
+        request.banned_sites,
+        request.platforms,
+        request.cpu_time_s,
+    )
+    notes = (*_places(request, pool, grid), *(f"{name} is kept and decides nothing" for name in request.kept))
+    return (Submission(_plan(request, options, notes), pool, asked),)
+
+
+def _check_options(file: Path, request: JobRequest, options: SubmitOptions) -> None:
+    remedy = "nothing was submitted; change the description or the command"
+    if options.share or options.queue_name or options.ignore_nodes:
+        raise NotSubmitted("--share, --queue-name and --ignore-nodes are for .xml files", str(file), remedy)
+    if request.vo is not None and request.vo != options.vo:
+        raise NotSubmitted(f"wrong-vo: it is for {request.vo}, submitted with --vo {options.vo}", str(file), remedy)
+    if options.user is not None and request.owner is not None and options.user != request.owner:
+        raise NotSubmitted(f"wrong-user: Owner is {request.owner}, submitted by {options.user}", str(file), remedy)
+
+
+def _plan(request: JobRequest, options: SubmitOptions, notes: tuple[str, ...]) -> TaskPlan:
+    name = request.name or Path(request.executable).name or request.executable
+    is_production = options.label == "managed"
+    priority = DEFAULT_PRIORITY
+    if request.priority is not None:
+        priority += (request.priority - USUAL_PRIORITY) * PRIORITY_STEP
+    columns: dict[str, Any] = {
+        "taskname": name,
+        # Only production tasks get a nucleus from the task brokerage.
+        "status": "assigning" if is_production and options.nucleus is None else "ready",
+        "superstatus": "submitted",
+        "prodsourcelabel": options.label,
+        "vo": options.vo,
+        "cloud": "WORLD",
+        "nucleus": options.nucleus,
+        "tasktype": "prod" if is_production else "anal",
+        "splitrule": "NF=1",
+        "processingtype": request.job_type or "jdl",
+        "currentpriority": priority,
+        "taskpriority": priority,
+        "username": options.user or request.owner,
+        "workinggroup": request.owner_group,
+        "transpath": request.executable,
+        "corecount": request.cores or 1,
+    }
+    if request.cpu_time_s is not None:
+        # The pseudo-input has one event, and the job was told in normalised seconds what it needs in all.
+        columns |= {"cputime": request.cpu_time_s, "cputimeunit": "HS06sPerEvent", "cpuefficiency": 100}
+    parameters = {
+        "taskName": name,
+        "transPath": request.executable,
+        "noInput": True,
+        "nFiles": 1,
+        "vo": options.vo,
+        "userName": columns["username"],
+        "prodSourceLabel": options.label,
+        "arguments": request.arguments,
+        "description": dict(request.kept),
+    }
+    set_columns = {column: value for column, value in columns.items() if value is not None}
+    file = PlannedFile(name, None, request.arguments, ())
+    return TaskPlan(set_columns, parameters, None, (file,), (), notes, _outputs(request, options))
+
+
+def _outputs(request: JobRequest, options: SubmitOptions) -> tuple[PlannedOutput, ...]:
+    """What the job writes: its output under the names that it says, and a log with what it prints, if it wants one."""
+    user = options.user or request.owner
+    scope = (f"user.{user}" if options.label == "user" and user else options.vo)[:30]
+    outputs = [PlannedOutput("output", name, scope) for name in request.outputs]
+    log = [PlannedOutput("log", "job.${PANDAID}.log.tgz", scope)] if request.keeps_log else []
+    return (*outputs, *log)
+
+
+def _places(request: JobRequest, pool: SubmitPool | None, grid: Grid) -> list[str]:
+    """What the submitter should know about where the job can run now; a refresh of the resources may change it."""
+    if grid.resources is None:
+        return ["no resources are published: the job waits until some are"] if pool is not None else []
+    sites = {queue.site for queue in grid.resources.queues}
+    notes = [
+        f"no resource is at a site {site}" for site in (*request.sites, *request.banned_sites) if site not in sites
+    ]
+    if pool is None:
+        return notes
+    notes += [
+        f"no resource defines {one.name}" for one in pool.requirements if one.name not in grid.resources.parameter_names
+    ]
+    answer = match_pools([pool], grid.resources)
+    eligible = answer.eligible_queues(0)
+    wanted = [queue for queue in eligible if queue.site not in request.banned_sites]
+    wanted = [queue for queue in wanted if not request.sites or queue.site in request.sites]
+    if not eligible:
+        shown = [f"{queue} {reason}" for queue, reason in list(answer.reasons(0).items())[:_SHOWN_QUEUES]]
+        notes.append(f"no queue meets the requirements now, and the job waits: {', '.join(shown) or 'there is none'}")
+    elif not wanted:
+        notes.append("no queue that meets the requirements is at a site that is asked for, and the job waits")
+    return notes

@@ -1,0 +1,113 @@
+"""What somebody wants to submit, as text: JDL, CFG, an SSS Job Object, or PanDA's task parameters."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from broker.app.pool_files import shipped_declarations
+from broker.app.submit import plan_description
+from broker.app.submit_options import Grid, NotSubmitted, SubmitOptions
+from broker.app.task_parameters import plan_parameters
+from broker.errors import WRONG_USAGE, BrokerError
+from broker.formats.sss.job_columns import MappingRules
+from broker.formats.sss.problems import BadDocumentError
+from broker.formats.sss.reading import read_document
+from broker.formats.sss.submission import CannotSubmitError, SubmissionRules, plan
+from broker.store.connection.database import Database
+from broker.store.pools import resource_versions
+from broker.store.submissions import task_rows
+from broker.store.submissions.task_rows import Submission
+
+Kind = Literal["jdl", "cfg", "sss", "task"]
+
+
+class RefusedText(BrokerError):
+    """A text that is not understood."""
+
+    exit_status = WRONG_USAGE
+
+
+def planned(kind: Kind, text: str, options: SubmitOptions, grid: Grid) -> tuple[Submission, ...]:
+    """The tasks that a text asks for.
+
+    Args:
+        kind: of the text.
+        text: as it came.
+        options: of the submission.
+        grid: what submitting looks at.
+
+    Raises:
+        BrokerError: it is not understood, or may not be submitted.
+    """
+    return _PLANNERS[kind](text, options, grid)
+
+
+def known_grid(database: Database) -> Grid:
+    """What submitting looks at."""
+    with database.begin() as connection:
+        queues = task_rows.known_queues(connection, database.names)
+        version = resource_versions.current(connection)
+    declared = None if version is None else version.said.declarations
+    return Grid(queues, declared or shipped_declarations(), None if version is None else version.said.resources)
+
+
+def _described(suffix: str) -> Callable[[str, SubmitOptions, Grid], tuple[Submission, ...]]:
+    """The planner of descriptions, which reads files: the end of the name tells the kind."""
+
+    def plan_text(text: str, options: SubmitOptions, grid: Grid) -> tuple[Submission, ...]:
+        with tempfile.TemporaryDirectory(prefix="gridbroker-") as folder:
+            file = Path(folder) / f"description{suffix}"
+            file.write_text(text, encoding="utf-8", errors="surrogatepass")
+            try:
+                return plan_description(file, options, grid)
+            except BrokerError as error:
+                error.where = error.where.replace(str(file), "the text")
+                raise
+
+    return plan_text
+
+
+def _plan_sss(text: str, options: SubmitOptions, grid: Grid) -> tuple[Submission, ...]:
+    mapping = MappingRules(_pairs(options.share), _pairs(options.queue_name))
+    rules = SubmissionRules(
+        mapping, options.user, options.vo, options.label, options.nucleus, grid.queues, options.ignore_nodes
+    )
+    try:
+        document = read_document(text.encode("utf-8", "surrogatepass"))
+        return tuple(Submission(one) for one in plan(document, rules))
+    except BadDocumentError as error:
+        raise RefusedText(str(error), "the SSS document", "correct it") from error
+    except CannotSubmitError as error:
+        raise NotSubmitted(str(error), "the SSS document", "nothing was submitted; change it") from error
+
+
+def _plan_task(text: str, options: SubmitOptions, grid: Grid) -> tuple[Submission, ...]:
+    try:
+        given: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise RefusedText("the task parameters are no JSON", "the text", "send a JSON object") from error
+    if not isinstance(given, Mapping):
+        raise RefusedText("the task parameters are no JSON object", "the text", "send a JSON object")
+    return (Submission(plan_parameters(given, options)),)
+
+
+def _pairs(words: list[str] | None) -> dict[str, str]:
+    found = {}
+    for word in words or []:
+        name, equals, value = word.partition("=")
+        if not (name and equals and value):
+            raise RefusedText(f"not usable: {word[:80]}", "names of shares and queues", "write NAME=VALUE")
+        found[name] = value
+    return found
+
+
+_PLANNERS: Mapping[Kind, Callable[[str, SubmitOptions, Grid], tuple[Submission, ...]]] = {
+    "jdl": _described(".jdl"),
+    "cfg": _described(".cfg"),
+    "sss": _plan_sss,
+    "task": _plan_task,
+}

@@ -1,0 +1,232 @@
+"""Values of the tuning as typed answers, and changes of them: what ``broker config`` does, for other interfaces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from pydantic import BaseModel
+
+from broker.gdpconfig.catalogue import KeyEntry, Value, ValueRefusedError
+from broker.gdpconfig.inspection import KeyState, all_states, entry_named, state_of
+from broker.gdpconfig.publish import Published, RowChange, differences
+from broker.gdpconfig.shipped import shipped_catalogue
+from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
+from broker.gdpconfig.values import ConfigRow, from_text
+from broker.store.connection.database import Database
+from broker.store.tuning.gdpconfig_rows import HistoryItem, TuningStore
+
+Json = bool | int | float | str | list[Any] | dict[str, Any] | None
+
+
+class KeyValue(BaseModel):
+    """One key as it is in force for the tasks of a VO.
+
+    Attributes:
+        key: full name.
+        value: in force; null for no limit, or none.
+        default: of the catalogue, likewise.
+        unit: of both.
+        source: ``config`` when a row of the table gave the value, else ``default``.
+        set_by: full name of the key whose row gave it; null for the default.
+        vo: of that row; null for the default.
+        bad_row: why the row of the key cannot be used; null when it can, or there is none.
+        version: of the tuning; 0 when the table is not published as a version.
+    """
+
+    key: str
+    value: Json
+    default: Json
+    unit: str
+    source: str
+    set_by: str | None
+    vo: str | None
+    bad_row: str | None
+    version: int
+
+
+class KeyDetail(KeyValue):
+    """One key with what it means.
+
+    Attributes:
+        type: of its values.
+        range: that is accepted; null without one.
+        app: of its row.
+        component: of its row.
+        scope: the VO that it is read for, ``any`` or of each.
+        zero_means_default: whether 0 is the default.
+        meaning: in a sentence.
+        read_by: rules and agents, by where they stand.
+    """
+
+    type: str
+    range: str | None
+    app: str
+    component: str
+    scope: str
+    zero_means_default: bool
+    meaning: str
+    read_by: dict[str, list[str]]
+
+
+class ValueChange(BaseModel):
+    """One row that became another; null for the default."""
+
+    component: str
+    key: str
+    vo: str
+    action: str
+    old: str | None
+    new: str | None
+
+
+class TuningChange(BaseModel):
+    """What a change did: the version in force afterwards, and the rows that became others."""
+
+    version: int
+    changed: list[ValueChange]
+
+
+class TuningEvent(BaseModel):
+    """One row that a version changed, for the history; a version that changed none of ours has no key."""
+
+    version: int
+    published_at: datetime
+    editor: str
+    reason: str
+    component: str | None
+    key: str | None
+    vo: str | None
+    action: str | None
+    old: Json
+    new: Json
+
+
+def values(database: Database, vo: str) -> list[KeyValue]:
+    """Every key, with the value that the next cycle will use for the tasks of ``vo``."""
+    current = _live(database)
+    return [KeyValue(**key_summary(state, current)) for state in all_states(current, vo)]
+
+
+def value(database: Database, key: str, vo: str) -> KeyDetail:
+    """One key.
+
+    Raises:
+        UnknownKeyError: no such key.
+    """
+    entry_named(shipped_catalogue(), key)
+    current = _live(database)
+    state = state_of(current, key, vo)
+    entry = state.entry
+    return KeyDetail(
+        **key_summary(state, current),
+        type=entry.type.value,
+        range=entry.accepted_range or None,
+        app=entry.app,
+        component=entry.component,
+        scope=entry.scope,
+        zero_means_default=entry.zero_means_default,
+        meaning=entry.meaning,
+        read_by={where: list(codes) for where, codes in entry.read_by.items()},
+    )
+
+
+def typed_value(key: str, given: Json) -> tuple[KeyEntry, Value]:
+    """The value that a client gave for a key; a text is read as on the command line.
+
+    Raises:
+        UnknownKeyError: no such key.
+        ValueRefusedError: the value is not acceptable.
+    """
+    entry = shipped_catalogue().require(key)
+    if given is None:
+        raise ValueRefusedError(f"{key}: null is no value", "", "remove the value to have the default")
+    return entry, from_text(entry, given) if isinstance(given, str) else entry.check(given)
+
+
+def change(database: Database, make: Callable[[TuningStore, sa.Connection], Published]) -> TuningChange:
+    """Publish what other programs wrote, then make a change, and say what became different.
+
+    What others wrote is committed first, so that the version which a refusal names can be looked at.
+    """
+    store = TuningStore(database.names)
+    with database.begin() as connection:
+        if store.read_current(connection).version != UNPUBLISHED_VERSION:
+            store.sync_outside_changes(connection)
+    with database.begin() as connection:
+        before = store.read_current(connection, live=True)
+        after = make(store, connection)
+    changed = [value_change(one) for one in differences(before.rows, after.rows)]
+    return TuningChange(version=after.version, changed=changed)
+
+
+def version(database: Database) -> int:
+    """The version that the next cycle will use; 0 when the table is not published as one."""
+    return _live(database).version
+
+
+def history(connection: sa.Connection, database: Database, key: str | None, most: int) -> list[TuningEvent]:
+    """Who changed what, when and why; newest first.
+
+    Raises:
+        UnknownKeyError: no such key.
+    """
+    if key is not None:
+        shipped_catalogue().require(key)
+    return [_event(item) for item in TuningStore(database.names).history(connection, key, most)]
+
+
+def difference(database: Database, first: int, second: int) -> list[ValueChange]:
+    """What is different between two versions.
+
+    Raises:
+        UnknownVersionError: one of them was never published.
+    """
+    store = TuningStore(database.names)
+    with database.read_snapshot() as connection:
+        old, new = store.version(connection, first), store.version(connection, second)
+    return [value_change(one) for one in differences(old.rows, new.rows)]
+
+
+def _live(database: Database) -> Published:
+    with database.read_snapshot() as connection:
+        return TuningStore(database.names).read_current(connection, live=True)
+
+
+def key_summary(state: KeyState, current: Published) -> dict[str, Any]:
+    """What is in force for a key, as every interface gives it; no limit is null."""
+    return {
+        "key": state.name,
+        "value": _finite(state.value),
+        "default": _finite(state.default),
+        "unit": state.entry.unit,
+        "source": state.origin,
+        "set_by": state.set_by,
+        "vo": state.vo,
+        "bad_row": state.bad.why if state.bad else None,
+        "version": current.version,
+    }
+
+
+def _finite(found: Value | None) -> Json:
+    """A value for JSON, which has no infinity: no limit is null."""
+    return None if isinstance(found, float) and math.isinf(found) else found
+
+
+def _event(item: HistoryItem) -> TuningEvent:
+    return TuningEvent.model_validate(vars(item))
+
+
+def value_change(one: RowChange) -> ValueChange:
+    """A changed row as every interface gives it; None where the default holds."""
+    component, key, vo = one.row_id
+    return ValueChange(component=component, key=key, vo=vo, action=one.action, old=_cell(one.old), new=_cell(one.new))
+
+
+def _cell(row: ConfigRow | None) -> str | None:
+    if row is None:
+        return None
+    return str(row.value_json if row.type == "json" else row.value)

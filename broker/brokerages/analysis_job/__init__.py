@@ -1,0 +1,1 @@
+"""The analysis job brokerage: its rules in order, and its cycle."""

@@ -1,0 +1,43 @@
+"""A decision as the one object that every interface shows."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime
+from typing import Any
+
+from broker.domain.decision_records import DecisionRecord, Origin
+from broker.engine.analysis.throttle import Throttle
+
+
+def decision_object(origin: Origin, record: DecisionRecord) -> dict[str, Any]:
+    """The object of the command line's contract, in its order; numbers have full precision."""
+    decision = record.decision
+    reported: dict[str, Any] = {
+        "jeditaskid": decision.jeditaskid,
+        "datasetid": decision.datasetid,
+        "ramcount": None if decision.ramcount is None else int(decision.ramcount),  # whole MB, as in the table
+        "brokerage": decision.brokerage,
+        "outcome": decision.outcome,
+        "reason": decision.reason,
+        "candidates": [{"name": one.name, "weight": one.weight, "factors": one.factors} for one in decision.candidates],
+        "rejected": dict(decision.rejected),
+        "funnel": [[step.code, step.before, step.after] for step in decision.funnel],
+        "assigned": dict(record.assigned),
+        "pending_until": _moment(record.pending_until),
+        "snapshot": origin.snapshot,
+        "tuning": origin.tuning_for(decision.jeditaskid),
+    }
+    if decision.outcome == "throttled":
+        reported["throttle"] = next((_throttle(note) for note in decision.notes if note.startswith("throttle:")), None)
+    return reported
+
+
+def _throttle(note: str) -> dict[str, Any] | None:
+    """The condition, the figure that was seen and the cap that it exceeds."""
+    found = Throttle.read(note)
+    return None if found is None else dataclasses.asdict(found)
+
+
+def _moment(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).isoformat()

@@ -1,0 +1,1 @@
+"""What the job brokerages share: from chunks to jobs, stored chunks, and their replay."""

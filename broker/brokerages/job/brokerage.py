@@ -1,0 +1,266 @@
+"""What the two job brokerages have in common: a cycle from chunks to jobs, stored chunks, and their replay."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from broker.brokerages.base import Brokerage, Cycle, ReplayedDecision, Rules, StageTimes
+from broker.brokerages.job.alternatives import with_chosen_ways
+from broker.brokerages.job.assign import AssignedChunk, assign_chunks
+from broker.brokerages.job.job_rows import job_rows
+from broker.domain.arrays import Bools, Ints, Texts
+from broker.domain.decision_records import DecisionRecord
+from broker.domain.decisions import FILES_CHANGED, TASK_CHANGED, Decision
+from broker.domain.placements import Placement
+from broker.domain.work import Work
+from broker.domain.work_codec import (
+    Body,
+    StoredWork,
+    WorkCorruptError,
+    chunk_of,
+    encode_work,
+    joined_work,
+    missing_columns,
+)
+from broker.domain.written import Written
+from broker.engine.job.cycle import JobCycle
+from broker.engine.job.decision import decision_of
+from broker.engine.job.every_rule import RuleVerdict, every_rule
+from broker.engine.job.why_not import why_not, why_not_each
+from broker.engine.shared.answer import Answer
+from broker.engine.shared.evaluate import RuleFault
+from broker.engine.shared.split_cycle import SplitCycle
+from broker.gdpconfig import Tuning
+from broker.snapshot.snapshot import Snapshot
+from broker.work.assemble import CycleWork
+from broker.work.cut_codec import cycle_work, encode_cut
+
+
+@dataclass(frozen=True)
+class StoredChunks:
+    """Stored chunks of one VO, which a job brokerage decided one after the other."""
+
+    vo: str | None
+    stored: StoredWork
+
+    @property
+    def jeditaskid(self) -> Ints:
+        """(T,) the task of each chunk."""
+        return self.stored.work.chunks.jeditaskid
+
+    @property
+    def load_before(self) -> Sequence[Mapping[str, Any]]:
+        """For each chunk the load that was counted before it, as it is stored."""
+        return [load.stored() for load in self.stored.load]
+
+    def check(self) -> None:
+        """Read how the chunks are cut.
+
+        Raises:
+            WorkCorruptError: it is damaged.
+        """
+        _ = self.work
+
+    @cached_property
+    def work(self) -> CycleWork | None:
+        """The chunks with what cuts them into jobs; None where it was not stored how each of them is cut.
+
+        Raises:
+            WorkCorruptError: it is damaged.
+        """
+        return None if None in self.stored.cuts else cycle_work(self.stored)
+
+
+class JobsCycle(Cycle[AssignedChunk]):
+    """A cycle of a job brokerage with all that is needed to cut its chunks into jobs."""
+
+    def __init__(self, cycle: JobCycle, work: CycleWork) -> None:
+        """Broker ``work`` by ``cycle``, which is over the same chunks."""
+        self.engine, self._work, self.snapshot = cycle, work, cycle.snapshot
+
+    @property
+    def faults(self) -> Sequence[RuleFault]:
+        """The rules that could not be run."""
+        return self.engine.faults
+
+    @property
+    def jeditaskid(self) -> Ints:
+        """(T,) the task of each chunk."""
+        return self._work.work.chunks.jeditaskid
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Tasks and chunks."""
+        return {"tasks": len(np.unique(self.jeditaskid)), "chunks": len(self.jeditaskid)}
+
+    @property
+    def work(self) -> CycleWork:
+        """The chunks, each in the way in which it is run."""
+        return self._work
+
+    def assign(self, seed: int, times: StageTimes | None = None) -> Iterator[AssignedChunk]:
+        """Broker and cut the chunks in order; each finds the jobs of those before it."""
+        return assign_chunks(self.engine, self._work, seed, times)
+
+    def split(self, other: JobsCycle, rows: Bools) -> JobsCycle:
+        """This cycle with the chunks ``rows``, shape (T,), decided by ``other``."""
+        return JobsCycle(SplitCycle(self.engine, other.engine, rows), self._work)
+
+    def encode(self, assigned: AssignedChunk) -> bytes:
+        """The chunk, the load before it, and how it is cut, as they are stored."""
+        row = assigned.row
+        return encode_work(chunk_of(self._work.work, row), assigned.before, encode_cut(self._work, row))
+
+    def rows(self, assigned: Sequence[AssignedChunk]) -> Placement:
+        """The jobs, their files, and the tasks that wait."""
+        return job_rows(assigned, self._work, self.snapshot)
+
+    def records(
+        self, assigned: Sequence[AssignedChunk], written: Written | None, now: datetime
+    ) -> list[DecisionRecord]:
+        """The decisions with the jobs that were written for them."""
+        lengths = np.array([len(chunk.candidate) for chunk in assigned], dtype=np.int64)
+        kept = None if written is None else written.kept
+        if kept is None:
+            kept = np.ones(int(lengths.sum()), dtype=np.bool_)
+        ends = np.cumsum(lengths)
+        skipped = frozenset[int]() if written is None else written.tasks_skipped
+        return [
+            self._record(chunk, kept[start:end], chunk.decision.jeditaskid in skipped)
+            for chunk, start, end in zip(assigned, ends - lengths, ends, strict=True)
+        ]
+
+    def _record(self, chunk: AssignedChunk, kept: Bools, task_skipped: bool) -> DecisionRecord:
+        decision = chunk.decision
+        assigned = dataclasses.replace(chunk, candidate=chunk.candidate[kept]).assigned(self.snapshot.queues.name)
+        if task_skipped:
+            decision = dataclasses.replace(decision, outcome="skipped", reason=TASK_CHANGED)
+        elif decision.outcome == "brokered" and not assigned:
+            decision = dataclasses.replace(decision, outcome="skipped", reason=FILES_CHANGED)
+        elif not kept.all():
+            lost = len(kept) - int(kept.sum())
+            decision = dataclasses.replace(decision, notes=(*decision.notes, f"{FILES_CHANGED}:{lost}"))
+        return DecisionRecord(decision, assigned)
+
+
+class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
+    """A brokerage of input chunks: which queues run their jobs.
+
+    Attributes:
+        pending_minutes: how long a task waits of which no queue is left.
+    """
+
+    pending_minutes: ClassVar[int]
+
+    @abstractmethod
+    def engine_cycle(
+        self, snapshot: Snapshot, work: Work, tuning: Tuning, rules: Rules, *, independent: bool = False
+    ) -> JobCycle:
+        """The engine over chunks.
+
+        Raises:
+            WorkCorruptError: the chunks, or the rules, are not those of this brokerage.
+        """
+
+    def complete(self, work: CycleWork, tuning: Tuning, rules: Rules) -> CycleWork:
+        """The work with what the brokerage estimates of all its chunks beforehand; as it is without such."""
+        return work
+
+    def candidates(self, snapshot: Snapshot) -> Texts:
+        """(Q,) the names of the pseudo-queues."""
+        return snapshot.queues.name
+
+    def cycle(
+        self, snapshot: Snapshot, work: CycleWork, tuning: Tuning, rules: Rules, *, independent: bool = False
+    ) -> JobsCycle:
+        """A cycle over chunks, each in the first of its ways that some queue satisfies."""
+
+        def alone(one: Work) -> JobCycle:
+            return self.engine_cycle(snapshot, one, tuning, rules, independent=True)
+
+        chosen = self.complete(with_chosen_ways(work, alone), tuning, rules)
+        return JobsCycle(self.engine_cycle(snapshot, chosen.work, tuning, rules, independent=independent), chosen)
+
+    def retry_after(self, decision: Decision) -> timedelta | None:
+        """How long a task waits that is pending or throttled."""
+        return timedelta(minutes=self.pending_minutes) if decision.outcome in ("pending", "throttled") else None
+
+    def decode(self, vo: str | None, bodies: list[Body], *, older: bool) -> StoredChunks:
+        """Stored chunks of one VO."""
+        if any("c" not in body for body in bodies):
+            raise WorkCorruptError(f"the stored work is not that of chunks, which {self.name} decides about")
+        return StoredChunks(vo, joined_work(bodies, fill=older))
+
+    def columns_not_stored(self, body: Body) -> tuple[str, ...]:
+        """The columns of this version that stored work does not have."""
+        return missing_columns(body)
+
+    def vo_of(self, body: Body) -> Any:
+        """The VO in the unpacked work of a decision."""
+        return body["c"]["vo"][0]
+
+    def replayed_cycle(self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules) -> JobCycle:
+        """A cycle over stored chunks of one VO."""
+        work = batch.stored.work if batch.work is None else self.complete(batch.work, tuning, rules).work
+        return self.engine_cycle(snapshot, work, tuning, rules)
+
+    def replay(
+        self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, seed: int, rules: Rules, *, as_stored: bool
+    ) -> Iterator[ReplayedDecision]:
+        """Decide stored chunks again. Where it was not stored how one is cut, all go as stored, and give no jobs."""
+        cycle = self.replayed_cycle(snapshot, tuning, batch, rules)
+        if batch.work is None:
+            results = cycle.results()
+            for row, before in enumerate(batch.stored.load):
+                cycle.set_load(row, before)
+                yield ReplayedDecision(decision_of(cycle, next(results)), None, before.stored())
+            return
+        names = cycle.snapshot.queues.name
+        for chunk in assign_chunks(cycle, batch.work, seed, before=batch.stored.load if as_stored else None):
+            yield ReplayedDecision(chunk.decision, chunk.assigned(names), chunk.before.stored())
+
+    def why_not(
+        self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules, decision: Decision, name: str
+    ) -> list[Answer]:
+        """Why a stored decision did not choose a queue: an answer for each of its pseudo-queues."""
+        cycle = self.engine_cycle(snapshot, batch.stored.work, tuning, rules)
+        cycle.set_load(0, batch.stored.load[0])
+        return why_not(cycle, next(cycle.results()), name)
+
+    def why_not_each(
+        self,
+        snapshot: Snapshot,
+        tuning: Tuning,
+        batch: StoredChunks,
+        rules: Rules,
+        decision: Decision,
+        names: Collection[str] | None = None,
+    ) -> list[Answer]:
+        """What became of each pseudo-queue in a stored decision, or of those of these names."""
+        cycle = self._one_chunk(snapshot, tuning, batch, rules)
+        return why_not_each(cycle, next(cycle.results()), names)
+
+    def every_rule(
+        self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules, name: str
+    ) -> list[RuleVerdict]:
+        """What every filter says of a pseudo-queue for a stored chunk, in order."""
+        cycle = self._one_chunk(snapshot, tuning, batch, rules)
+        return every_rule(cycle, next(cycle.results()), name)
+
+    def decide_again(self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules) -> Decision:
+        """The decision about a stored chunk, which is not cut into jobs."""
+        cycle = self._one_chunk(snapshot, tuning, batch, rules)
+        return decision_of(cycle, next(cycle.results()))
+
+    def _one_chunk(self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules) -> JobCycle:
+        cycle = self.engine_cycle(snapshot, batch.stored.work, tuning, rules)
+        cycle.set_load(0, batch.stored.load[0])
+        return cycle

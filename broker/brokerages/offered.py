@@ -1,0 +1,12 @@
+"""The names of the brokerages that installed distributions offer, known without loading any of them."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+
+GROUP = "broker.brokerages"
+
+
+def offered() -> dict[str, EntryPoint]:
+    """The entry points of the brokerages, by name."""
+    return {point.name: point for point in entry_points(group=GROUP)}

@@ -1,0 +1,1 @@
+"""The production job brokerage: its rules in order, and its cycle."""

@@ -1,0 +1,254 @@
+"""The production task brokerage."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from broker.brokerages.base import Brokerage, Cycle, ReplayedDecision, Rules, StageTimes
+from broker.brokerages.production_job.rules import NAME as JOB_BROKERAGE
+from broker.brokerages.production_task import rules as shipped
+from broker.brokerages.production_task.assign import AssignedTask, assign_tasks
+from broker.brokerages.production_task.nucleus_rows import nucleus_rows
+from broker.brokerages.production_task.output_endpoints import output_endpoints
+from broker.brokerages.production_task.rules import asked_filters
+from broker.domain.arrays import Bools, Floats, Ints, Texts
+from broker.domain.decision_records import DecisionRecord
+from broker.domain.decisions import TASK_CHANGED, Decision
+from broker.domain.retry import RETRY_AFTER
+from broker.domain.task_placements import TaskPlacement
+from broker.domain.task_work import TaskWork
+from broker.domain.task_work_codec import StoredTasks, encode_task_work, joined_tasks, missing_task_columns, task_of
+from broker.domain.work_codec import Body, WorkCorruptError
+from broker.domain.written import Written
+from broker.engine.shared.answer import Answer
+from broker.engine.shared.chain import NucleusChain, QueueChain
+from broker.engine.shared.evaluate import RuleFault
+from broker.engine.task.cycle import TaskCycle
+from broker.engine.task.nucleus_feasibility import STEP_KEYS
+from broker.engine.task.why_not import why_not_nucleus
+from broker.gdpconfig import Tuning
+from broker.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class StoredTaskBatch:
+    """Stored tasks of one VO, which the task brokerage decided one after the other."""
+
+    vo: str | None
+    stored: StoredTasks
+
+    @property
+    def jeditaskid(self) -> Ints:
+        """(T,) the tasks."""
+        return self.stored.work.tasks.jeditaskid
+
+    @property
+    def load_before(self) -> Sequence[Mapping[str, float]]:
+        """For each task the work in HS06 s that was placed before it, by nucleus."""
+        return self.stored.placed
+
+    def check(self) -> None:
+        """Nothing is left to be read."""
+
+
+class TasksCycle(Cycle[AssignedTask]):
+    """A cycle of the task brokerage."""
+
+    def __init__(self, cycle: TaskCycle) -> None:
+        """Broker the tasks of ``cycle``."""
+        self.engine, self.snapshot = cycle, cycle.snapshot
+
+    @property
+    def faults(self) -> Sequence[RuleFault]:
+        """The rules that could not be run."""
+        return self.engine.faults
+
+    @property
+    def jeditaskid(self) -> Ints:
+        """(T,) the tasks."""
+        return self.engine.work.tasks.jeditaskid
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Tasks."""
+        return {"tasks": len(self.jeditaskid)}
+
+    @property
+    def work(self) -> TaskWork:
+        """The tasks."""
+        return self.engine.work
+
+    def assign(self, seed: int, times: StageTimes | None = None) -> Iterator[AssignedTask]:
+        """Broker the tasks in order; each finds the work of those before it at their nuclei."""
+        spent = times if times is not None else StageTimes()
+        assigned = assign_tasks(self.engine, seed)
+        while True:
+            started = perf_counter()
+            task = next(assigned, None)
+            spent.decide_s += perf_counter() - started
+            if task is None:
+                return
+            yield task
+
+    def split(self, other: TasksCycle, rows: Bools) -> TasksCycle:
+        """This cycle with the tasks ``rows``, shape (T,), decided by ``other``."""
+        self.engine.take_rows_of(other.engine, rows)
+        return self
+
+    def encode(self, assigned: AssignedTask) -> bytes:
+        """The task, and the work at the nuclei before it, as they are stored."""
+        return encode_task_work(
+            task_of(self.engine.work, assigned.row),
+            self.snapshot.nuclei.name,
+            self.engine.all_work_hs06s,
+            assigned.share_work_hs06s,
+            assigned.placed_hs06s,
+        )
+
+    def rows(self, assigned: Sequence[AssignedTask]) -> TaskPlacement:
+        """The nuclei, the endpoints of the output, and the tasks that wait."""
+        return nucleus_rows(assigned, self.engine)
+
+    def records(self, assigned: Sequence[AssignedTask], written: Written | None, now: datetime) -> list[DecisionRecord]:
+        """The decisions; ``assigned`` of each has the nucleus with the one task that it got."""
+        records = []
+        for task in assigned:
+            decision = task.decision
+            if written is not None and decision.jeditaskid in written.tasks_skipped:
+                decision = dataclasses.replace(decision, outcome="skipped", reason=TASK_CHANGED)
+            records.append(DecisionRecord(decision, _nucleus_of(decision)))
+        return records
+
+
+class ProductionTask(Brokerage[TaskWork, StoredTaskBatch]):
+    """Chooses the nucleus of production tasks. Source: ATLAS Production Task Brokerage."""
+
+    name = shipped.NAME
+    title = "production task brokerage"
+    candidate, assigned = "nucleus", "tasks"
+    needs = (JOB_BROKERAGE,)
+    step_keys = STEP_KEYS
+    tables = "agents.brokerage.production_task:ProductionTaskTables"
+
+    def chain(self) -> NucleusChain:
+        """The ordered rules as shipped."""
+        return shipped.chain()
+
+    def candidates(self, snapshot: Snapshot) -> Texts:
+        """(N,) the names of the nuclei."""
+        return snapshot.nuclei.name
+
+    def cycle(
+        self, snapshot: Snapshot, work: TaskWork, tuning: Tuning, rules: Rules, *, independent: bool = False
+    ) -> TasksCycle:
+        """A cycle over tasks that wait for a nucleus."""
+        return TasksCycle(engine_cycle(snapshot, work, tuning, rules, independent=independent))
+
+    def retry_after(self, decision: Decision) -> timedelta | None:
+        """How long a task waits for which there is no nucleus."""
+        return RETRY_AFTER if decision.outcome == "pending" else None
+
+    def decode(self, vo: str | None, bodies: list[Body], *, older: bool) -> StoredTaskBatch:
+        """Stored tasks of one VO."""
+        if any("tasks" not in body for body in bodies):
+            raise WorkCorruptError(f"the stored work is not that of tasks, which {self.name} decides about")
+        return StoredTaskBatch(vo, joined_tasks(bodies, fill=older))
+
+    def columns_not_stored(self, body: Body) -> tuple[str, ...]:
+        """The columns of this version that stored work does not have."""
+        return missing_task_columns(body)
+
+    def vo_of(self, body: Body) -> Any:
+        """The VO in the unpacked work of a decision."""
+        return body["tasks"]["vo"][0]
+
+    def replay(
+        self, snapshot: Snapshot, tuning: Tuning, batch: StoredTaskBatch, seed: int, rules: Rules, *, as_stored: bool
+    ) -> Iterator[ReplayedDecision]:
+        """Decide stored tasks again."""
+        stored = batch.stored
+        cycle = engine_cycle(snapshot, stored.work, tuning, rules)
+        names = [str(name) for name in snapshot.nuclei.name]
+        cycle.count_from(_by_nucleus(stored.share_work, names))
+        before = _by_nucleus(stored.placed, names) if as_stored else None
+        for task in assign_tasks(cycle, seed, before):
+            placed = {names[at]: float(task.placed_hs06s[at]) for at in np.flatnonzero(task.placed_hs06s).tolist()}
+            yield ReplayedDecision(task.decision, _nucleus_of(task.decision), placed)
+
+    def why_not(
+        self, snapshot: Snapshot, tuning: Tuning, batch: StoredTaskBatch, rules: Rules, decision: Decision, name: str
+    ) -> list[Answer]:
+        """Why a stored decision did not choose a nucleus, or that it did."""
+        cycle = engine_cycle(snapshot, batch.stored.work, tuning, rules, with_codes=True)
+        chosen = decision.candidates[0].name if decision.outcome == "brokered" else None
+        return [why_not_nucleus(cycle, cycle.result(0), name, chosen)]
+
+    def why_not_each(
+        self,
+        snapshot: Snapshot,
+        tuning: Tuning,
+        batch: StoredTaskBatch,
+        rules: Rules,
+        decision: Decision,
+        names: Collection[str] | None = None,
+    ) -> list[Answer]:
+        """What became of each nucleus in a stored decision, or of those of these names."""
+        cycle = engine_cycle(snapshot, batch.stored.work, tuning, rules, with_codes=True)
+        chosen = decision.candidates[0].name if decision.outcome == "brokered" else None
+        result = cycle.result(0)
+        wanted = [str(name) for name in snapshot.nuclei.name if names is None or name in names]
+        return [why_not_nucleus(cycle, result, name, chosen) for name in wanted]
+
+
+def engine_cycle(
+    snapshot: Snapshot,
+    work: TaskWork,
+    tuning: Tuning,
+    rules: Rules,
+    *,
+    independent: bool = False,
+    with_codes: bool = False,
+) -> TaskCycle:
+    """The engine over tasks of one VO.
+
+    Args:
+        snapshot: the grid.
+        work: the tasks.
+        tuning: for their VO.
+        rules: of this brokerage, and those of the job brokerage.
+        independent: every task meets the same grid.
+        with_codes: count what rejected the queues of each nucleus, for an explanation.
+
+    Raises:
+        WorkCorruptError: the rules are not those of this brokerage.
+    """
+    jobs = rules.needed.get(JOB_BROKERAGE)
+    if not isinstance(rules.chain, NucleusChain) or not isinstance(jobs, QueueChain):
+        raise WorkCorruptError(f"the work is that of tasks, and {rules.chain.brokerage} is no brokerage of tasks")
+    return TaskCycle(
+        snapshot,
+        work,
+        tuning,
+        rules.chain,
+        output_endpoints(work.outputs, snapshot),
+        asked_filters(jobs),
+        jobs.steps,
+        independent=independent,
+        with_codes=with_codes,
+    )
+
+
+def _nucleus_of(decision: Decision) -> dict[str, int]:
+    return {decision.candidates[0].name: 1} if decision.outcome == "brokered" else {}
+
+
+def _by_nucleus(stored: Sequence[Mapping[str, float]], names: list[str]) -> Floats:
+    """(T, N) figures by nucleus."""
+    return np.array([[one.get(name, 0.0) for name in names] for one in stored]).reshape(len(stored), len(names))

@@ -1,0 +1,82 @@
+"""Options of rules and steps as a profile chooses them, each with its reason; and steps of other distributions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import ValidationError
+
+from broker.brokerages.profile_errors import ProfileError
+from broker.engine.shared.chain import RuleChain
+from broker.rules.contract import Configurable, Step
+
+if TYPE_CHECKING:
+    from broker.brokerages.profile import BrokerageProfile
+
+#: The entry point group of steps that installed distributions offer.
+GROUP = "broker.steps"
+BECAUSE, USE = "because", "use"
+
+ConfigurableT = TypeVar("ConfigurableT", bound=Configurable)
+
+
+def configured(brokerage: str, one: ConfigurableT, given: Mapping[str, Any] | None) -> ConfigurableT:
+    """A rule or step with the options that a profile gives; as it is without any.
+
+    Raises:
+        ProfileError: an option that there is not, or a value of another type.
+    """
+    if given is None:
+        return one
+    options = {name: value for name, value in given.items() if name != BECAUSE}
+    name = getattr(one, "name", type(one).__name__)
+    try:
+        return one.configured(options, str(given.get(BECAUSE) or ""))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        known = ", ".join(type(one.options).model_fields) or "none"
+        raise ProfileError(
+            f"brokerage {brokerage}: {name}: option {place}: {first['msg']}; the options are {known}"
+        ) from error
+
+
+def configured_step(chain: RuleChain, entry: BrokerageProfile, name: str) -> Step:
+    """A step of a brokerage as its profile wants it.
+
+    Raises:
+        ProfileError: the brokerage has no such step, no distribution offers what it is to be replaced by, or that does
+            not fit.
+    """
+    steps = chain.named_steps
+    if name not in steps:
+        known = ", ".join(steps) or "none"
+        raise ProfileError(f"brokerage {entry.brokerage}: steps: there is no step {name}; there are {known}")
+    given = dict(entry.steps[name])
+    step = steps[name]
+    if USE in given:
+        step = _offered(entry.brokerage, str(given.pop(USE)), step)
+    return configured(entry.brokerage, step, given)
+
+
+def _offered(brokerage: str, name: str, replaced: Step) -> Step:
+    points = {point.name: point for point in entry_points(group=GROUP)}
+    if name not in points:
+        known = ", ".join(sorted(points)) or "none"
+        raise ProfileError(
+            f"brokerage {brokerage}: step {replaced.name}: no installed distribution offers {name} (offered: {known})"
+        )
+    try:
+        step = points[name].load()()
+    except Exception as error:  # whatever an outside module raises on import is a fault of that distribution
+        raise ProfileError(
+            f"brokerage {brokerage}: step {replaced.name}: {points[name].value} cannot be loaded: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(step, type(replaced)):
+        raise ProfileError(
+            f"brokerage {brokerage}: step {replaced.name}: {points[name].value} is no {type(replaced).__name__}"
+        )
+    return step

@@ -1,0 +1,1 @@
+"""Classes of queues, users and tasks, and the usage of shares. Pure."""

@@ -1,0 +1,209 @@
+"""Classes of queues by how long users' jobs wait there: hi, mid and lo.
+
+What merge jobs and test jobs waited lately, newer ones counting more, gives an upper limit of the wait; merge jobs that
+wait now for longer than that may only make it worse. Pure; times in seconds.
+Source: PanDA analysis brokerage, site class.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+import numpy as np
+
+from broker.classes.student_t import upper_point
+from broker.domain.analysis import SITE_HI, SITE_LO, SITE_MID
+from broker.domain.arrays import Floats, Ints, Texts
+from broker.domain.classification import (
+    GRID,
+    SITE_METRIC,
+    WAIT_METRIC,
+    MetricRow,
+    QueueAbout,
+    QueuedSamples,
+    SlotStarts,
+    WaitSamples,
+    known_or_none,
+)
+
+#: A sample counts half as much after this time.
+HALF_LIFE_S = 12 * 3600.0
+#: The upper limit is that below which a wait lies with this probability.
+CONFIDENCE = 0.95
+LONGEST_S = 999_999.0
+QUANTILES = (0.333, 0.667)
+#: Never below: the limit of class hi, that of class lo.
+LEAST_HI_S, LEAST_LO_S = 3600.0, 10800.0
+#: So many merge jobs may wait for long at a queue of class hi.
+LONG_QUEUED_ALLOWED = 3
+QUEUED_STATUSES = frozenset({"activated", "sent"})
+#: Starts of this last time are not counted: not all of them are known yet.
+NOT_THE_LAST = timedelta(seconds=300)
+#: Only at queues to which jobs are pushed a starting job still waits.
+PUSHED_STATUS, PUSH_WORKFLOW = "starting", "push"
+
+
+@dataclass(frozen=True)
+class WaitTime:
+    """What is known of the waits at a queue; NaN where nothing can be said."""
+
+    n: int
+    mean: float
+    stdev: float
+    med: float
+    cl95upp: float
+    sum_of_weights: float
+    w_mean: float
+    w_stdev: float
+    w_cl95upp: float
+    long_q_n: int = 0
+    long_q_mean: float = math.nan
+
+    @property
+    def ranked_s(self) -> float:
+        """The wait by which queues are ranked; NaN when it cannot be told."""
+        return float(np.maximum(self.w_cl95upp, self.long_q_mean))
+
+    def row(self, queue: str) -> MetricRow:
+        """As PanDA keeps it."""
+        document = {
+            name: value if isinstance(value, int) else known_or_none(value) for name, value in vars(self).items()
+        }
+        return MetricRow(WAIT_METRIC, document, computingsite=queue)
+
+
+@dataclass(frozen=True)
+class SiteClass:
+    """The class of a queue, and the slots that got their job there in an hour, over 6 hours and over a day."""
+
+    resource_type: str
+    strr_6h: float
+    strr_1d: float
+    site_class: int
+
+    def row(self, queue: str) -> MetricRow:
+        """As PanDA keeps it."""
+        document = {"resource_type": self.resource_type, "strr_6h": self.strr_6h, "strr_1d": self.strr_1d}
+        return MetricRow(SITE_METRIC, document | {"class": self.site_class}, computingsite=queue)
+
+
+@dataclass(frozen=True)
+class ClassLimits:
+    """Up to ``hi_s`` a wait is of class hi, above ``lo_s`` of class lo."""
+
+    hi_s: float
+    lo_s: float
+
+
+def wait_times(samples: WaitSamples, queued: QueuedSamples, queues: Mapping[str, QueueAbout]) -> dict[str, WaitTime]:
+    """The waits by queue, for queues with samples, by name. Queues that are not on record are left out."""
+    weight = np.exp2(-samples.age_s / HALF_LIFE_S)
+    good = (samples.wait_s >= 0) & (samples.age_s >= 0) & (weight > 0)
+    of_queue = {name: rows[good[rows]] for name, rows in rows_by_name(samples.queue).items() if name in queues}
+    found = {name: (samples.wait_s[rows], weight[rows]) for name, rows in sorted(of_queue.items()) if len(rows)}
+    plain = [_moments(wait, np.ones(len(wait))) for wait, _ in found.values()]
+    weighted = [_moments(wait, weights) for wait, weights in found.values()]
+    plain_limits = _upper_limits(plain, [len(wait) - 1.0 for wait, _ in found.values()])
+    weighted_limits = _upper_limits(weighted, [float(weights.sum()) for _, weights in found.values()])
+    waits = {}
+    for place, (name, (wait, weights)) in enumerate(found.items()):
+        waits[name] = WaitTime(
+            len(wait),
+            *plain[place],
+            float(np.median(wait)),
+            float(plain_limits[place]),
+            float(weights.sum()),
+            *weighted[place],
+            # one wait tells nothing of how much waits differ
+            float(weighted_limits[place]) if len(wait) > 1 else math.nan,
+        )
+    return _with_long_queued(waits, queued, queues)
+
+
+def _moments(wait: Floats, weights: Floats) -> tuple[float, float]:
+    """Mean and standard deviation of the population."""
+    mean = float(np.average(wait, weights=weights))
+    return mean, math.sqrt(float(np.average((wait - mean) ** 2, weights=weights)))
+
+
+def _upper_limits(moments: list[tuple[float, float]], freedom: list[float]) -> Floats:
+    """(N,): below which a wait stays with CONFIDENCE; NaN without a degree of freedom."""
+    mean, spread = np.array(moments, dtype=np.float64).reshape(-1, 2).T
+    points = upper_point(CONFIDENCE, np.array(freedom, dtype=np.float64))
+    # without spread the limit is the mean, however far out the point is
+    added = np.multiply(points, spread, out=np.where(np.isnan(points), np.nan, 0.0), where=spread > 0)
+    return np.minimum(mean + added, LONGEST_S)
+
+
+def _with_long_queued(
+    waits: Mapping[str, WaitTime], queued: QueuedSamples, queues: Mapping[str, QueueAbout]
+) -> dict[str, WaitTime]:
+    """With the merge jobs that wait for longer than the mean; where none does, their mean is that mean."""
+    rows = rows_by_name(queued.queue)
+    nothing = np.zeros(0, dtype=np.int64)
+    found = {}
+    for name, wait in waits.items():
+        pushed = (queues[name].workflow or "").startswith(PUSH_WORKFLOW)
+        statuses = QUEUED_STATUSES | {PUSHED_STATUS} if pushed else QUEUED_STATUSES
+        of_queue = rows.get(name, nothing)
+        waiting = [row for row in of_queue.tolist() if queued.status[row] in statuses]
+        long = [float(queued.queued_s[row]) for row in waiting if queued.queued_s[row] > wait.w_mean]
+        mean = sum(long) / len(long) if long else wait.w_mean
+        found[name] = replace(wait, long_q_n=len(long), long_q_mean=mean)
+    return found
+
+
+def starts_window(now: datetime, hours: float) -> tuple[datetime, datetime]:
+    """In which starts are counted: the last ``hours`` without the last 5 minutes, both ends cut to 10 minutes."""
+    return _cut(now - timedelta(hours=hours)), _cut(now - NOT_THE_LAST)
+
+
+def _cut(moment: datetime) -> datetime:
+    return moment - timedelta(minutes=moment.minute % 10, seconds=moment.second, microseconds=moment.microsecond)
+
+
+def rows_by_name(column: Texts) -> dict[str, Ints]:
+    """The rows of each name in a column; those of NULL are left out."""
+    found: dict[str, list[int]] = {}
+    for row, name in enumerate(column.tolist()):
+        if name is not None:
+            found.setdefault(name, []).append(row)
+    return {name: np.array(rows, dtype=np.int64) for name, rows in found.items()}
+
+
+def class_limits(waits: Mapping[str, WaitTime], queues: Mapping[str, QueueAbout]) -> ClassLimits:
+    """The limits between classes: quantiles over the queues of the grid, and never below fixed times."""
+    ranked = [wait.ranked_s for name, wait in waits.items() if queues[name].resource_type == GRID]
+    known = [value for value in ranked if not math.isnan(value)]
+    low, high = np.quantile(known, QUANTILES).tolist() if known else (0.0, 0.0)
+    return ClassLimits(max(low, LEAST_HI_S), max(high, LEAST_LO_S))
+
+
+def site_classes(
+    waits: Mapping[str, WaitTime],
+    queues: Mapping[str, QueueAbout],
+    limits: ClassLimits,
+    starts_6h: SlotStarts,
+    starts_1d: SlotStarts,
+) -> dict[str, SiteClass]:
+    """The class of each queue whose wait can be told; the others have none."""
+    return {
+        name: SiteClass(
+            queues[name].resource_type,
+            starts_6h.rate(name),
+            starts_1d.rate(name),
+            _class_of(wait, limits, starts_1d.rate(name)),
+        )
+        for name, wait in waits.items()
+        if not math.isnan(wait.ranked_s)
+    }
+
+
+def _class_of(wait: WaitTime, limits: ClassLimits, slots_an_hour: float) -> int:
+    few_wait = wait.w_cl95upp <= limits.hi_s and wait.long_q_n <= LONG_QUEUED_ALLOWED
+    if slots_an_hour > 0 and (wait.ranked_s <= limits.hi_s or few_wait):
+        return SITE_HI
+    return SITE_LO if wait.ranked_s > limits.lo_s else SITE_MID

@@ -1,0 +1,38 @@
+"""``broker alarms``: what somebody should look at."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from broker.app.answers.alarms import alarms as all_alarms
+from broker.app.sentences.alarms import alarm_sentence
+from broker.cli.answers.asked import asked
+from broker.cli.rendering.cells import Since
+from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.tables import Column, print_table
+
+
+def alarms(
+    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="One object an alarm.")] = False
+) -> None:
+    """What is stale, overdue, refused, paused, starving, flapping or failing, the gravest first.
+
+    The limits are in config/alarms.yaml.
+    """
+    with asked(context) as asking:
+        found = all_alarms(asking)
+    if as_json:
+        for alarm in found.alarms:
+            print_json(alarm.model_dump(mode="json"))
+        return
+    rows = [(one.severity, one.code, alarm_sentence(one), Since(one.since, found.now), one.key) for one in found.alarms]
+    columns = (
+        Column("severity"),
+        Column("alarm"),
+        Column("what"),
+        Column("since", give_up=2),
+        Column("limit", give_up=1),
+    )
+    print_table(columns, rows, title="Alarms")

@@ -1,0 +1,58 @@
+"""``broker links``: links from storages to nuclei, with the files queued on them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from broker.app.answers.grid_models import LinkFilters
+from broker.app.answers.links import links as all_links
+from broker.cli.answers.asked import asked
+from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.tables import Column, print_table, say
+
+
+def links(
+    context: typer.Context,
+    source: Annotated[str | None, typer.Option("--from", help="Only from this site.")] = None,
+    nucleus: Annotated[str | None, typer.Option("--nucleus", help="Only to this nucleus.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Only links with more files than the cap.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="So many links.")] = 50,
+    as_json: Annotated[bool, typer.Option("--json", help="One object a link.")] = False,
+) -> None:
+    """The links to nuclei: files queued against the cap, closeness, throughput. Those with most files come first."""
+    with asked(context) as asking:
+        found = all_links(asking, LinkFilters(source=source, nucleus=nucleus, full=full, limit=limit))
+    if as_json:
+        for line in found.links:
+            print_json(line.model_dump(mode="json"))
+        return
+    columns = (
+        "from",
+        "nucleus",
+        "files queued",
+        "cap",
+        "full",
+        Column("closeness", give_up=3),
+        Column("MB/s 1 h", give_up=4),
+        Column("MB/s 1 d", give_up=1),
+        Column("MB/s 1 w", give_up=2),
+    )
+    rows = [
+        (
+            one.source,
+            one.nucleus,
+            one.queued_files,
+            one.cap_files,
+            one.full,
+            one.closeness,
+            one.mbps_1h,
+            one.mbps_1d,
+            one.mbps_1w,
+        )
+        for one in found.links
+    ]
+    print_table(columns, rows, title=f"Links: {found.total}; cap {found.cap_key}")
+    if found.total > len(found.links):
+        say(f"{found.total - len(found.links)} more; --limit shows more of them")

@@ -1,0 +1,89 @@
+"""``broker nucleus``: a nucleus, or all of them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from broker.app.answers.grid_models import NucleusAnswer, NucleusLine
+from broker.app.answers.nuclei import nuclei, nucleus_answer
+from broker.cli.answers.asked import Json, asked
+from broker.cli.rendering.cells import Percent
+from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.tables import Column, print_table, say
+
+MOST_LINKS = 10
+
+
+def nucleus(
+    context: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(help="The nucleus, whatever its case; all without it.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """What a nucleus collects, with which probability tasks were drawn, what rejected it, its space and links."""
+    with asked(context) as asking:
+        if name is None:
+            every = nuclei(asking)
+            if as_json:
+                print_json(every.model_dump(mode="json"))
+            else:
+                _show_all(every.nuclei)
+            return
+        found = nucleus_answer(asking, name)
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    _show(found)
+
+
+def _show_all(lines: tuple[NucleusLine, ...]) -> None:
+    columns = (
+        "nucleus",
+        "role",
+        "state",
+        Column("free GB", give_up=1),
+        Column("of GB", give_up=2),
+        "drawn",
+        "candidate",
+        Column("considered", give_up=3),
+        Column("output endpoint", give_up=4),
+    )
+    rows = [
+        (
+            one.nucleus,
+            one.role,
+            one.state,
+            one.free_gb,
+            one.total_gb,
+            one.collected,
+            one.candidate,
+            one.considered,
+            one.output_endpoint or "",
+        )
+        for one in lines
+    ]
+    print_table(columns, rows, title=f"Nuclei and satellites: {len(lines)}")
+
+
+def _show(found: NucleusAnswer) -> None:
+    line = found.line
+    free = (
+        ""
+        if line.free_gb is None or line.total_gb is None
+        else f", {line.free_gb:,.0f} of {line.total_gb:,.0f} GB free"
+    )
+    say(f"{line.nucleus}: {line.role}, {line.state}{free}. Output goes to {line.output_endpoint or 'no endpoint'}.")
+    say(
+        f"Considered for {line.considered} tasks lately, a candidate of {line.candidate}, drawn for {line.collected}. "
+        "A nucleus is drawn at random, each with the probability of its weight."
+    )
+    tasks = [(one.jeditaskid, one.drawn, Percent(one.probability), one.weight, one.decided_at) for one in found.tasks]
+    print_table(("task", "drawn", "probability", "weight", Column("at", give_up=1)), tasks, title="Tasks")
+    rejected = [(one.code, one.tasks, one.such_as) for one in found.rejected]
+    print_table(("rule's code", "tasks", "such as"), rejected, title="Rejected by")
+    links = [(one.source, one.queued_files, one.cap_files, one.full) for one in found.links[:MOST_LINKS]]
+    print_table(("from", "files queued", "cap", "full"), links, title="Links with most files queued")
+    say(f"Queues of the site: {', '.join(found.queues) or 'none'}")

@@ -1,0 +1,78 @@
+"""``broker pause`` and ``broker resume``: agents that start no cycle for a while."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from agents.service import registry
+from broker.app.answers.asking import NothingFound
+from broker.app.editors import Editor, editor_name
+from broker.cli.context import open_store
+from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.moments import utc
+from broker.cli.rendering.visible_text import remark
+from broker.cli.time_arguments import end_of
+from broker.errors import REFUSED, WRONG_USAGE, BrokerError
+from broker.store.answers.agent_cycles import database_clock
+from broker.store.service import agent_pauses
+
+Agent = Annotated[str, typer.Argument(metavar="AGENT|all", help="An agent, or all of them.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="One object on one line.")]
+LONGEST_REASON = 500
+
+
+class WrongPause(BrokerError):
+    """An argument that is no pause."""
+
+    exit_status = WRONG_USAGE
+
+
+def pause(
+    context: typer.Context,
+    agent: Agent,
+    ends: Annotated[
+        str,
+        typer.Option(
+            "--until", metavar="TIME|SPAN", help="When it ends by itself: a time (UTC), 30m, 8h.", show_default=False
+        ),
+    ],
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the history.", show_default=False)],
+    editor: Editor = None,
+    as_json: Json = False,
+) -> None:
+    """Let an agent, or all, start no cycle until some time. A cycle under way ends; leases are kept."""
+    _check(agent)
+    if not 0 < len(reason.strip()) <= LONGEST_REASON:
+        raise WrongPause("no reason, or too long a one", "--reason", f"give 1 to {LONGEST_REASON} characters")
+    whose = editor_name(editor)
+    with open_store(context) as database, database.begin() as connection:
+        end = end_of(ends, database_clock(connection))
+        agent_pauses.pause(connection, agent, until=end, reason=reason.strip(), editor=whose)
+    if as_json:
+        print_json({"agent": agent, "until": end, "editor": whose, "reason": reason.strip()})
+        return
+    remark(f"{agent}: paused until {utc(end)}; broker resume {agent} ends it")
+
+
+def resume(context: typer.Context, agent: Agent, editor: Editor = None, as_json: Json = False) -> None:
+    """End a pause: the agent, or all, start cycles again."""
+    _check(agent)
+    whose = editor_name(editor)
+    with open_store(context) as database, database.begin() as connection:
+        was_paused = agent_pauses.resume(connection, agent, editor=whose)
+        others = agent_pauses.held_pauses(connection, agent)
+    if as_json:
+        print_json({"agent": agent, "resumed": was_paused, "still_paused_by": [one.agent for one in others]})
+    else:
+        remark(f"{agent}: resumed" if was_paused else f"{agent}: was not paused by itself")
+        for one in others:
+            remark(f"still paused: {one.agent}, until {utc(one.until)} by {one.editor}: {one.reason}")
+    if not was_paused:
+        raise typer.Exit(REFUSED)
+
+
+def _check(agent: str) -> None:
+    if agent != agent_pauses.ALL and agent not in registry.NAMES:
+        raise NothingFound("agent", agent, "broker agents", (*registry.NAMES, agent_pauses.ALL))

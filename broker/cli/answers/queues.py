@@ -1,0 +1,161 @@
+"""``broker queues`` and ``broker queue show``: what queues get, and why not more."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from broker.app.answers.grid_models import BrokerageAtQueue, QueueAnswer, QueueFilters
+from broker.app.answers.queue import queue_answer
+from broker.app.answers.queues import queues as all_queues
+from broker.app.sentences.queue import near_miss_sentence, queue_sentences
+from broker.app.sentences.stats import with_unit
+from broker.cli.answers.asked import Json, asked
+from broker.cli.rendering.cells import Since
+from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.tables import Column, print_facts, print_table, say
+
+MOST_MISSES = 8
+MOST_LINKS = 10
+
+
+def queues(
+    context: typer.Context,
+    status: Annotated[str | None, typer.Option("--status", help="Only queues in this status.")] = None,
+    site: Annotated[str | None, typer.Option("--site", help="Only queues of this site.")] = None,
+    idle: Annotated[bool, typer.Option("--idle", help="Only queues that got no jobs lately.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One object a queue.")] = False,
+) -> None:
+    """All queues: jobs, pilots, for how many chunks each was considered and chosen, what rejected it most often."""
+    with asked(context) as asking:
+        found = all_queues(asking, QueueFilters(status=status, site=site, idle=idle))
+    if as_json:
+        for line in found.queues:
+            print_json(line.model_dump(mode="json"))
+        return
+    columns = (
+        Column("queue"),
+        Column("status"),
+        Column("got"),
+        Column("chosen", give_up=3),
+        Column("considered", give_up=2),
+        Column("mostly rejected by"),
+        Column("running", give_up=4),
+        Column("waiting", give_up=5),
+        Column("pilots", give_up=6),
+        Column("site", give_up=7),
+        Column("pseudo-queues", only_wide=True),
+        Column("type", only_wide=True),
+    )
+    rows = [
+        (
+            one.queue,
+            one.status,
+            one.placed,
+            one.chosen,
+            one.considered,
+            one.main_code or "",
+            one.jobs.running,
+            one.jobs.defined + one.jobs.assigned + one.jobs.activated + one.jobs.starting,
+            one.pilots,
+            one.site,
+            one.pseudo_queues,
+            one.type,
+        )
+        for one in found.queues
+    ]
+    print_table(columns, rows, title=f"Queues: {len(found.queues)}")
+
+
+def show_queue(
+    context: typer.Context,
+    queue: Annotated[str, typer.Argument(help="The queue, whatever its case.", show_default=False)],
+    as_json: Json = False,
+) -> None:
+    """What a queue got, what was rejected there by which rule, what it would get with other limits, and its links."""
+    with asked(context) as asking:
+        found = queue_answer(asking, queue)
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    for sentence in queue_sentences(found):
+        say(sentence)
+    _show_misses(found)
+    _show_facts(found)
+    for line in found.brokerages:
+        _show_rejected(line)
+    _show_limits(found)
+    _show_links(found)
+    _show_pins(found)
+
+
+def _show_misses(found: QueueAnswer) -> None:
+    misses = sorted((miss for line in found.brokerages for miss in line.near_misses), key=lambda one: -one.jobs)
+    for miss in misses[:MOST_MISSES]:
+        say(near_miss_sentence(miss))
+    if not misses and found.brokerages and not found.not_a_candidate:
+        say("No other value of a single limit of the queue would bring more.")
+
+
+def _show_facts(found: QueueAnswer) -> None:
+    jobs = found.jobs
+    facts = [
+        ("status", found.status),
+        ("type", found.type),
+        ("site", found.site),
+        ("cloud", found.cloud),
+        ("pseudo-queues", found.pseudo_queues),
+        ("running", jobs.running),
+        ("waiting", jobs.defined + jobs.assigned + jobs.activated + jobs.starting),
+        ("transferring", jobs.transferring),
+        ("pilots in 3 h", found.pilots),
+        ("workers", found.workers),
+        ("last start of a job", Since(found.last_start_at, found.now)),
+        ("as of", Since(found.taken_at, found.now)),
+    ]
+    print_facts(facts, title=found.queue)
+
+
+def _show_rejected(line: BrokerageAtQueue) -> None:
+    rows = [(one.code, one.chunks, one.chunks_24h, one.tasks, one.such_as) for one in line.rejected]
+    columns = ("rule's code", "chunks", "times in 24 h", "tasks", Column("such as", give_up=1))
+    print_table(columns, rows, title=f"Rejected here by {line.brokerage}: {line.considered - line.chosen} chunks")
+
+
+def _show_limits(found: QueueAnswer) -> None:
+    rows = [
+        (
+            one.pseudo_queue,
+            one.field,
+            with_unit(one.limit, one.unit),
+            f"{one.chunks_beyond} of {one.chunks}",
+            with_unit(one.median, one.unit),
+            with_unit(one.largest, one.unit),
+        )
+        for one in found.limits
+    ]
+    columns = (
+        "pseudo-queue",
+        "field",
+        "limit",
+        "chunks beyond",
+        Column("median", give_up=2),
+        Column("largest", give_up=1),
+    )
+    print_table(columns, rows, title="Limits against what chunks ask for")
+
+
+def _show_links(found: QueueAnswer) -> None:
+    rows = [
+        (one.source, one.nucleus, one.queued_files, one.cap_files, one.full, one.mbps_1d)
+        for one in found.links[:MOST_LINKS]
+    ]
+    columns = ("from", "nucleus", "files queued", "cap", "full", Column("MB/s in a day", give_up=1))
+    print_table(columns, rows, title="Links with most files queued")
+
+
+def _show_pins(found: QueueAnswer) -> None:
+    if found.pins:
+        rows = [(one.field, str(one.value), one.until, one.editor, one.reason) for one in found.pins]
+        print_table(("field", "held at", "until", "by", "reason"), rows, title="Held by operators")

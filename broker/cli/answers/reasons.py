@@ -1,0 +1,68 @@
+"""``broker reasons``: what waits, by reason, most frequent first."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from broker.app.answers.list_models import ReasonFilters, ReasonLine
+from broker.app.answers.reasons import reasons as reasons_now
+from broker.cli.answers.asked import Json, asked
+from broker.cli.rendering.cells import Since
+from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.moments import length, utc
+from broker.cli.rendering.tables import Column, print_table, say
+from broker.cli.time_arguments import duration
+
+
+def reasons(
+    context: typer.Context,
+    brokerage: Annotated[str | None, typer.Option("--brokerage", help="Only of this brokerage.")] = None,
+    compare: Annotated[
+        str, typer.Option("--compare", metavar="SPAN", help="Show the change against so long ago.")
+    ] = "1h",
+    rules: Annotated[bool, typer.Option("--rules", help="Also how often each rule rejected queues.")] = False,
+    as_json: Json = False,
+) -> None:
+    """What waits, by reason, most frequent first, with the change against an hour ago."""
+    span = duration(compare, "--compare")
+    with asked(context) as asking:
+        found = reasons_now(
+            asking, ReasonFilters(brokerage=brokerage, compare_s=span.total_seconds(), with_rules=rules)
+        )
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    columns = (
+        Column("brokerage", give_up=3),
+        Column("reason"),
+        Column("chunks"),
+        Column("change"),
+        Column("tasks", give_up=1),
+        Column("oldest", give_up=2),
+        Column("such as", give_up=4),
+    )
+    rows = [
+        (
+            line.brokerage,
+            line.main_code or line.reason,
+            line.chunks,
+            _change(line),
+            line.tasks,
+            Since(line.oldest_since, found.now),
+            line.such_as,
+        )
+        for line in found.lines
+    ]
+    waiting, considered = sum(found.waiting.values()), sum(found.considered.values())
+    print_table(columns, rows, title=f"{waiting:,} of {considered:,} chunks and tasks wait")
+    if rules:
+        lines = [(one.brokerage, one.code, one.queues, one.pseudo_queues, one.decides) for one in found.rules]
+        heads = ("brokerage", "rule's code", "queues rejected", "pseudo-queues", "decides for")
+        print_table(heads, lines, title="Queues rejected, over all chunks by their last decision")
+    say(f"now {utc(found.now)}; change against {length(span)} ago")
+
+
+def _change(line: ReasonLine) -> str:
+    return "" if line.chunks_before is None else f"{line.chunks - line.chunks_before:+d}"

@@ -1,0 +1,54 @@
+"""``broker shares``: global shares, their targets and what they use."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from broker.app.answers.grid_models import ShareLine
+from broker.app.answers.shares import shares as all_shares
+from broker.cli.answers.asked import asked
+from broker.cli.rendering.cells import Percent
+from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.tables import Column, print_table
+
+
+def shares(
+    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="One object a share.")] = False
+) -> None:
+    """The tree of global shares: target, what runs, what waits. Children add up to their parent."""
+    with asked(context) as asking:
+        found = all_shares(asking)
+    if as_json:
+        for line in found.shares:
+            print_json(line.model_dump(mode="json"))
+        return
+    columns = (
+        "share",
+        "target",
+        "running",
+        Column("of target", give_up=1),
+        Column("HS06 running", give_up=4),
+        Column("HS06 waiting", give_up=5),
+        Column("jobs running", give_up=2),
+        Column("jobs waiting", give_up=3),
+    )
+    print_table(columns, [_row(line) for line in found.shares], title=f"Global shares: {len(found.shares)}")
+
+
+def _row(line: ShareLine) -> tuple[object, ...]:
+    return (
+        f"{'. ' * line.depth}{line.gshare}",
+        _share(line.target_percent),
+        _share(line.running_percent),
+        _share(line.usage_of_target_percent),
+        line.running_hs06,
+        line.queued_hs06,
+        line.running_jobs,
+        line.queued_jobs,
+    )
+
+
+def _share(percent: float | None) -> Percent:
+    return Percent(None if percent is None else percent / 100.0)

@@ -1,0 +1,103 @@
+"""``broker tasks``: the tasks, those that wait first, with why."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from broker.app.answers.list_models import MOST_LINES, TaskFilters, TaskLine, TaskList
+from broker.app.answers.tasks import task_list
+from broker.app.sentences.stats import throttle
+from broker.cli.answers.asked import asked
+from broker.cli.rendering.cells import Since
+from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.tables import Column, print_table, say
+from broker.cli.time_arguments import duration
+
+COLUMNS = (
+    Column("task"),
+    Column("status"),
+    Column("outcome"),
+    Column("why"),
+    Column("waiting since", give_up=2),
+    Column("chunks", give_up=5),
+    Column("waiting", give_up=6),
+    Column("jobs", give_up=4),
+    Column("user", give_up=3),
+    Column("share", give_up=7),
+    Column("priority", give_up=8),
+    Column("next try", give_up=9),
+    Column("name", give_up=10),
+    Column("queues", only_wide=True),
+)
+
+
+def tasks(
+    context: typer.Context,
+    user: Annotated[str | None, typer.Option("--user", help="Only tasks of this user.")] = None,
+    status: Annotated[
+        str | None,
+        typer.Option("--status", help="Only tasks in this status, or with this outcome (pending, throttled)."),
+    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="Only tasks that wait for this reason.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", help="Only tasks with jobs placed at this queue.")] = None,
+    nucleus: Annotated[str | None, typer.Option("--nucleus", help="Only tasks of this nucleus.")] = None,
+    gshare: Annotated[str | None, typer.Option("--gshare", help="Only tasks of this global share.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="SPAN", help="Only tasks looked at within this time: 30m, 24h, 7d.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=MOST_LINES, help="So many tasks.")] = 1000,
+    as_json: Annotated[bool, typer.Option("--json", help="One object a task.")] = False,
+) -> None:
+    """The tasks: what the brokerage last decided, why they wait, since when. The longest wait comes first."""
+    span = None if since is None else duration(since, "--since")
+    with asked(context) as asking:
+        filters = TaskFilters(
+            user=user,
+            status=status,
+            reason=reason,
+            queue=queue,
+            nucleus=nucleus,
+            gshare=gshare,
+            since=None if span is None else asking.now - span,
+            limit=limit,
+        )
+        found = task_list(asking, filters)
+    if as_json:
+        for line in found.tasks:
+            print_json(line.model_dump(mode="json"))
+        return
+    show_tasks(found, found.tasks, f"Tasks: {found.total}")
+
+
+def show_tasks(found: TaskList, lines: tuple[TaskLine, ...], title: str) -> None:
+    """Print tasks as a table."""
+    print_table(COLUMNS, [_row(line, found) for line in lines], title=title)
+    if found.total > len(lines):
+        say(f"{found.total - len(lines)} more; --limit shows more of them")
+
+
+def why(line: TaskLine) -> str:
+    """Why a task waits, in a few words."""
+    return throttle(line.throttle) if line.throttle is not None else line.main_code or ""
+
+
+def _row(line: TaskLine, found: TaskList) -> tuple[object, ...]:
+    task = line.task
+    return (
+        task.jeditaskid,
+        task.status or "",
+        line.outcome or "not brokered yet",
+        why(line),
+        Since(task.waiting_since, found.now),
+        line.chunks,
+        line.chunks_waiting,
+        line.jobs,
+        task.username or "",
+        task.gshare or "",
+        task.currentpriority,
+        task.next_try_at,
+        task.taskname or "",
+        line.queues,
+    )

@@ -1,0 +1,66 @@
+"""``broker user``: a user's tasks, what throttles them, what he uses."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from broker.app.answers.list_models import TaskFilters, TaskList, UserAnswer
+from broker.app.answers.user import user_answer
+from broker.app.sentences.stats import many, number, size, throttle
+from broker.cli.answers.asked import Json, asked
+from broker.cli.answers.tasks import show_tasks
+from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.tables import print_table, say
+
+ADVICE = {
+    "you": "You can do something about",
+    "wait": "It goes away by itself: wait for",
+    "ask": "Ask whoever runs the queues about",
+}
+
+
+def user(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="The user, whatever the case.", show_default=False)],
+    as_json: Json = False,
+) -> None:
+    """A user's tasks, what throttles them in words, who can do something about what waits, and his quota."""
+    with asked(context) as asking:
+        found = user_answer(asking, name)
+    if as_json:
+        print_json(found.model_dump(mode="json"))
+        return
+    waiting = sum(line.chunks_waiting > 0 for line in found.tasks)
+    say(f"{found.user}: {many(len(found.tasks), 'task')}; waiting: {waiting}.")
+    for one in found.throttles:
+        say(f"Throttled: {throttle(one)}.")
+    for who, text in ADVICE.items():
+        codes = [code for code, whose in found.advice.items() if whose == who]
+        if codes:
+            say(f"{text} {', '.join(codes)}.")
+    filters = TaskFilters(user=found.user)
+    show_tasks(
+        TaskList(now=found.now, filters=filters, total=len(found.tasks), tasks=found.tasks), found.tasks, "Tasks"
+    )
+    _show_use(found)
+
+
+def _show_use(found: UserAnswer) -> None:
+    rows = [
+        (
+            one.condition.replace("_", " "),
+            number(one.figure),
+            number(one.cap) if one.cap > 0 else "none",
+            one.unit,
+            one.key,
+        )
+        for one in found.caps
+    ]
+    print_table(("what", "now", "cap", "unit", "set by"), rows, title="Caps")
+    quotas = [
+        (one.place, size(one.used_bytes), "none" if one.limit_bytes is None else size(one.limit_bytes))
+        for one in found.quotas
+    ]
+    print_table(("place", "used", "limit"), quotas, title="Quota")

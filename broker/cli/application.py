@@ -1,0 +1,143 @@
+"""The commands as one Typer application. Only the module of the command that is wanted is imported."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from broker.cli import commands
+from broker.cli.completion import with_completion
+from broker.cli.rendering.options import with_rendering
+from broker.cli.signatures import AnyFunction, with_metavars
+from broker.errors import BrokerError
+
+if TYPE_CHECKING:
+    from broker.settings import Settings
+
+NONE = ""
+"""Instead of a command: none of them is imported, their names and help are there."""
+
+
+class LazySettings:
+    """The settings of this invocation, read when first asked for."""
+
+    def __init__(self, database_url: str | None) -> None:
+        self._database_url = database_url
+        self._read: Settings | None = None
+
+    def read(self) -> Settings:
+        """The settings."""
+        if self._read is None:
+            from broker.settings import read_settings
+
+            self._read = read_settings(self._database_url)
+        return self._read
+
+
+def build_app(only: str | None = None) -> typer.Typer:
+    """The application.
+
+    Args:
+        only: the command to import; ``NONE`` for none, None for all of them.
+    """
+    app = typer.Typer(
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        help="Workload brokerage for grids of batch queues: which nucleus, which queue, and why.",
+    )
+    app.callback()(_global_options)
+    for name, target, text in commands.COMMANDS:
+        if only is None or name == only:
+            _register(app, name, target, text)
+        elif _is_there(target):
+            app.command(name, help=text, short_help=text)(_not_imported)
+    return app
+
+
+def _not_imported() -> None:
+    """Stands for a command that is not wanted now."""
+
+
+def _is_there(target: str) -> bool:
+    try:
+        return importlib.util.find_spec(target.split(":")[0]) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _register(app: typer.Typer, name: str, target: str, text: str) -> None:
+    module, attribute = target.split(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if error.name == module:
+            return
+        found = _unavailable(name, error.name)
+    if isinstance(found, typer.Typer):
+        app.add_typer(_equipped_group(found, name), name=name, help=text, short_help=text)
+    else:
+        app.command(name, help=text, short_help=text)(_equipped(found, name))
+
+
+def _unavailable(name: str, package: str | None) -> Callable[[], None]:
+    def unavailable() -> None:
+        raise BrokerError(f"the package {package} is not installed", f"command {name}", f"pip install {package}")
+
+    return unavailable
+
+
+def _equipped_group(group: typer.Typer, path: str) -> typer.Typer:
+    """The group with the options that every command has."""
+    made = copy.copy(group)
+    made.registered_commands = [copy.copy(one) for one in group.registered_commands]
+    for one in made.registered_commands:
+        function: AnyFunction | None = one.callback
+        if function is not None:
+            name = one.name or function.__name__.replace("_", "-")
+            one.name, one.callback = name, _equipped(function, f"{path} {name}")
+    made.registered_groups = [copy.copy(one) for one in group.registered_groups]
+    for inner in made.registered_groups:
+        if inner.typer_instance is not None:
+            inner.typer_instance = _equipped_group(inner.typer_instance, f"{path} {inner.name}")
+    return made
+
+
+def _equipped(function: AnyFunction, path: str) -> AnyFunction:
+    return with_completion(with_metavars(with_rendering(function, path in commands.WATCHED)))
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from broker import __version__
+
+        typer.echo(f"gridbroker {__version__}")
+        raise typer.Exit
+
+
+def _global_options(
+    context: typer.Context,
+    db: Annotated[
+        str | None,
+        typer.Option(
+            "--db",
+            metavar="URL",
+            help="Address of the database, else BROKER_DATABASE_URL, else the embedded one; PGPASSWORD its password.",
+        ),
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    context.obj = LazySettings(db)
+
+
+def click_command(only: str | None) -> Any:
+    """The application as the command of Click that Typer makes of it."""
+    return typer.main.get_command(build_app(only))

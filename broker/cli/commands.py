@@ -1,0 +1,77 @@
+"""The commands of ``broker`` by name. None is imported before it is wanted: a shell completes and helps at once."""
+
+from __future__ import annotations
+
+COMMANDS: tuple[tuple[str, str, str], ...] = (
+    ("demo", "broker.cli.service.demo:demo", "Broker a whole example grid, from start to finish."),
+    ("serve", "broker.cli.service.serve:serve", "Run all agents on their schedules, until stopped."),
+    ("api", "broker.cli.service.api:api", "Serve the HTTP API in a process of its own."),
+    ("run", "broker.cli.service.run:run", "Run one cycle of one agent."),
+    ("agents", "broker.cli.service.agents:agents", "What runs, when, the last outcome, and who holds the lease."),
+    (
+        "doctor",
+        "broker.cli.service.doctor:doctor",
+        "Rights, missing columns, ages, clocks, and who does the same work.",
+    ),
+    ("pause", "broker.cli.answers.pause:pause", "Let an agent, or all, start no cycle until some time."),
+    ("resume", "broker.cli.answers.pause:resume", "End a pause."),
+    ("alarms", "broker.cli.answers.alarms:alarms", "What is stale, overdue, refused, starving, flapping or failing."),
+    ("tasks", "broker.cli.answers.tasks:tasks", "The tasks, those that wait first, with why."),
+    ("reasons", "broker.cli.answers.reasons:reasons", "What waits, by reason, most frequent first."),
+    ("queues", "broker.cli.answers.queues:queues", "All queues: what they got, and what rejected them."),
+    ("nucleus", "broker.cli.answers.nucleus:nucleus", "What a nucleus collects, or all of them."),
+    ("links", "broker.cli.answers.links:links", "Links to nuclei, with the files queued on them."),
+    ("shares", "broker.cli.answers.shares:shares", "Global shares: target, running, waiting."),
+    ("user", "broker.cli.answers.user:user", "A user's tasks, throttles and quota."),
+    ("explain", "broker.cli.decisions.explain:explain", "The last decision about a task, with reasons and weights."),
+    ("why-not", "broker.cli.decisions.explain:why_not", "Why a queue was not chosen for a task."),
+    ("history", "broker.cli.decisions.history:history", "What happened to one task, and what changed beside it."),
+    ("story", "broker.cli.decisions.history:history", "The same as history."),
+    ("replay", "broker.cli.decisions.replay:replay", "Decide again what was decided, and compare to the byte."),
+    ("snapshot", "broker.cli.data.snapshot:app", "What is kept of the grid: list, show, export to a file, import."),
+    ("timeouts", "broker.cli.service.timeouts:timeouts", "Which jobs have waited or run for too long, by rule."),
+    ("why-timeout", "broker.cli.service.timeouts:why_timeout", "When each timeout rule fires for a job, and why not."),
+    ("match", "broker.cli.pools.match:match", "Which queues take a requirement, which refuse it, and why."),
+    (
+        "classes",
+        "broker.cli.service.classes:classes",
+        "Classes of queues, users and tasks; usage of shares; their age.",
+    ),
+    ("rules", "broker.cli.decisions.rules:rules", "The ordered rules of a brokerage."),
+    ("what-if", "broker.cli.tuning.what_if:what_if", "What would have been decided with other values or rules."),
+    ("sweep", "broker.cli.tuning.sweep:sweep", "What would have been decided with each value of a grid."),
+    ("simulate", "broker.cli.simulation.simulate:simulate", "Policies compared on a simulated grid, over seeds."),
+    ("config", "broker.cli.tuning.config:app", "List, read and set tuning values."),
+    (
+        "features",
+        "broker.cli.formats.features:app",
+        "Machine/Job Features: read, report, publish, announce a shutdown.",
+    ),
+    (
+        "job-status",
+        "broker.cli.formats.job_status:app",
+        "Job status (J2M): write, read, and rank jobs to vacate.",
+    ),
+    ("sss", "broker.cli.formats.sss:app", "Jobs as SSS Job Objects: validate, show, import, export."),
+    ("pool", "broker.cli.pools.pool_store:app", "SubmitPools: what jobs require, and which queues meet it."),
+    ("match-job", "broker.cli.pools.match_job:match_job", "One job for a pilot, or why there is none."),
+    ("submit", "broker.cli.pools.submit:submit", "Submit jobs from a file, by its kind."),
+    (
+        "import",
+        "broker.cli.feeds.imports:app",
+        "Import facts of the grid by hand: CRIC, Rucio, network, workers; their log.",
+    ),
+    ("queue", "broker.cli.feeds.queue:app", "What a queue gets and why not more, its history, and fields held."),
+    ("completion", "broker.cli.completion:completion", "Print the completion script for bash, zsh or fish."),
+    ("db", "broker.cli.data.db:app", "Install, upgrade, load, dump and reach the database."),
+)
+"""Name, ``module:attribute``, help. The attribute is a function (one command) or a ``typer.Typer`` (a group)."""
+
+WATCHED = frozenset(
+    {
+        "agents", "alarms", "classes", "config history", "config list", "doctor", "history", "import log", "links",
+        "nucleus", "pool list", "queue history", "queue show", "queues", "reasons", "shares", "snapshot list", "story",
+        "tasks", "timeouts", "user",
+    }
+)  # fmt: skip
+"""Commands that list things and change nothing: they have ``--watch``."""

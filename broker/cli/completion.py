@@ -1,0 +1,169 @@
+"""Shell completion: commands and options by Typer, and the names of agents, brokerages, keys, rules and queues.
+
+A shell asks with every Tab, so nothing here starts a server, and whatever cannot be had quickly is not offered.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from typer.models import ParameterInfo
+
+from broker.cli.signatures import AnyFunction, with_annotations
+
+VARIABLE = "_BROKER_COMPLETE"
+WORDS = ("COMP_WORDS", "_TYPER_COMPLETE_ARGS")
+PATIENCE_S = 1
+
+
+def completing() -> bool:
+    """Whether a shell asks for completions instead of running a command."""
+    return VARIABLE in os.environ
+
+
+def words_to_complete() -> list[str]:
+    """What has been typed behind ``broker``."""
+    line = next((os.environ[name] for name in WORDS if os.environ.get(name)), "")
+    return line.split()[1:]
+
+
+def get_ready() -> None:
+    """Teach Click the three shells, as Typer does it."""
+    from typer._completion_classes import completion_init
+
+    completion_init()
+
+
+def completion(
+    shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="The shell that is to complete.")],
+) -> None:
+    """Print the completion script of a shell; for bash: eval "$(broker completion bash)"."""
+    from typer._completion_shared import get_completion_script
+
+    from broker.errors import WRONG_USAGE, BrokerError
+
+    if shell not in ("bash", "zsh", "fish"):
+        error = BrokerError(f"no completion for {shell[:40]}", "broker completion", "known are bash, zsh, fish")
+        error.exit_status = WRONG_USAGE
+        raise error
+    typer.echo(get_completion_script(prog_name="broker", complete_var=VARIABLE, shell=shell))
+
+
+def with_completion(function: AnyFunction) -> AnyFunction:
+    """``function`` whose parameters complete by their names; as it is when nothing is to be completed."""
+    if not completing():
+        return function
+    hints = get_type_hints(function, include_extras=True)
+    completed = {name: _completed(hint, COMPLETERS[name]) for name, hint in hints.items() if name in COMPLETERS}
+
+    @with_annotations(function, completed)
+    def command(*arguments: Any, **named: Any) -> Any:
+        return function(*arguments, **named)
+
+    return command
+
+
+def _completed(hint: Any, names: Callable[[], Iterable[str]]) -> Any:
+    about = [copy(one) for one in getattr(hint, "__metadata__", ())]
+    for one in about:
+        if isinstance(one, ParameterInfo) and one.autocompletion is None and one.shell_complete is None:
+            one.autocompletion = _offering(names)
+    return Annotated[(hint.__origin__, *about)] if about else hint
+
+
+def _offering(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    def offer(incomplete: str) -> list[str]:
+        try:
+            found = list(names())
+        except Exception:  # a shell that completes is no place for an error
+            return []
+        folded = incomplete.casefold()
+        return sorted(one for one in found if one.casefold().startswith(folded))
+
+    return offer
+
+
+def _agents() -> Sequence[str]:
+    from agents.service.names import NAMES
+
+    return NAMES
+
+
+def _brokerages() -> Iterable[str]:
+    from broker.brokerages.offered import offered
+
+    return offered()
+
+
+def _keys() -> Iterable[str]:
+    import yaml
+
+    from broker import resources
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    text = resources.path("config/gdpconfig.yaml").read_text(encoding="utf-8")
+    return [str(one["key"]) for one in yaml.load(text, loader)["keys"]]  # noqa: S506 - both loaders are safe ones
+
+
+def _keys_to_set() -> Iterable[str]:
+    return [f"{key}=" for key in _keys()]
+
+
+def _rules() -> Iterable[str]:
+    from broker.app.rules_in_force import chain_of
+
+    chains = [chain_of(brokerage, None) for brokerage in _brokerages()]
+    return {word for chain in chains for rule in chain for word in (rule.name, rule.code)}
+
+
+def _rule_switches() -> Iterable[str]:
+    return [f"{rule}={state}" for rule in _rules() for state in ("on", "off")]
+
+
+def _queues() -> Iterable[str]:
+    url = os.environ.get("BROKER_DATABASE_URL") or _running_server()
+    if not url:
+        return ()
+    import psycopg
+
+    plain = url.replace("postgresql+psycopg://", "postgresql://", 1)
+    with psycopg.connect(plain, connect_timeout=PATIENCE_S, options="-c statement_timeout=1000") as connection:
+        schema = os.environ.get("BROKER_PANDA_SCHEMA") or _panda_schema(connection)
+        query = psycopg.sql.SQL("SELECT panda_queue FROM {}.schedconfig_json").format(psycopg.sql.Identifier(schema))
+        return [str(row[0]) for row in connection.execute(query)]
+
+
+def _panda_schema(connection: Any) -> str:
+    row = connection.execute(
+        "SELECT schemaname FROM pg_tables WHERE tablename = 'schedconfig_json' ORDER BY 1 LIMIT 1"
+    ).fetchone()
+    return str(row[0])
+
+
+def _running_server() -> str | None:
+    from broker.store.connection.embedded import EmbeddedServer
+
+    home = os.environ.get("BROKER_HOME")
+    if not home:
+        import platformdirs
+
+        home = platformdirs.user_data_dir("gridbroker", appauthor=False)
+    server = EmbeddedServer(Path(home))
+    return server.url() if server.is_made and server.running else None
+
+
+COMPLETERS: dict[str, Callable[[], Iterable[str]]] = {
+    "agent": _agents,
+    "brokerage": _brokerages,
+    "key": _keys,
+    "queue": _queues,
+    "ranges": _keys_to_set,
+    "rule": _rule_switches,
+    "values": _keys_to_set,
+}
+"""What completes a parameter, by its name in the command's function."""

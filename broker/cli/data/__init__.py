@@ -1,0 +1,1 @@
+"""Commands about the database and stored snapshots."""

@@ -1,0 +1,193 @@
+"""``broker db``: install, upgrade, load, dump and reach the database."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import sqlalchemy as sa
+import typer
+
+from broker.cli.context import connect_store, open_store, require_database, settings_of
+from broker.cli.output import print_json, print_table, remark
+from broker.errors import FAILED
+from broker.store.connection import embedded_binaries
+from broker.store.connection.address import without_password
+from broker.store.connection.database import Database
+from broker.store.connection.embedded import EmbeddedServer
+from broker.store.connection.errors import EmbeddedServerError, SchemaOutdated
+from broker.store.connection.names import Names, quoted
+from broker.store.connection.tables import MissingParts
+from broker.store.scenarios.load_dump import dump as dump_scenario
+from broker.store.scenarios.load_dump import load as load_scenario
+from broker.store.scenarios.scenario_file import read_scenario, write_scenario
+from broker.store.schema import migrate, rights
+
+app = typer.Typer(no_args_is_help=True)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
+_SHOWN_COLUMNS = 8
+
+
+@app.command()
+def init(context: typer.Context, json: Json = False) -> None:
+    """Install the schema: all of it, or only our own beside a PanDA database."""
+    with connect_store(context) as database:
+        _show_installed(migrate.upgrade(database), database, json)
+
+
+@app.command()
+def upgrade(context: typer.Context, json: Json = False) -> None:
+    """Bring an installed schema to this version."""
+    require_database(context)
+    with connect_store(context) as database:
+        try:
+            migrate.check(database)
+        except SchemaOutdated as pending:
+            remark(f"upgrading: {pending.what}")
+        _show_installed(migrate.upgrade(database), database, json)
+
+
+@app.command()
+def load(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="Scenario: .json or .json.gz", show_default=False)],
+    replace: Annotated[bool, typer.Option("--replace", help="Empty the scenario tables and decisions first.")] = False,
+    json: Json = False,
+) -> None:
+    """Load a scenario file, in one transaction."""
+    scenario = read_scenario(file)
+    with open_store(context, make=True) as database:
+        counts = load_scenario(database, scenario, replace=replace)
+    if json:
+        print_json({"now": scenario.now, "tables": counts})
+    else:
+        print_table(("table", "rows"), counts.items(), title=f"Loaded {file.name}, now = {scenario.now.isoformat()}")
+
+
+@app.command()
+def dump(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="Scenario: .json or .json.gz", show_default=False)],
+    json: Json = False,
+) -> None:
+    """Write the scenario tables to a file."""
+    with open_store(context) as database:
+        scenario = dump_scenario(database, datetime.now(UTC).replace(microsecond=0))
+    write_scenario(file, scenario)
+    counts = {name: len(rows) for name, rows in scenario.tables.items()}
+    if json:
+        print_json({"now": scenario.now, "tables": counts})
+    else:
+        print_table(("table", "rows"), counts.items(), title=f"Wrote {file.name}, now = {scenario.now.isoformat()}")
+
+
+@app.command()
+def url(context: typer.Context, json: Json = False) -> None:
+    """Print the address of the database; the embedded server then stays up until `broker db stop`."""
+    settings = settings_of(context)
+    embedded = None if settings.database_url is not None else EmbeddedServer(settings.home)
+    require_database(context)
+    with connect_store(context) as database:
+        if embedded is not None:
+            embedded.keep()
+            remark("the embedded server stays up until `broker db stop`")
+        if json:
+            print_json({"url": database.url})
+        else:
+            typer.echo(database.url)
+
+
+@app.command()
+def stop(context: typer.Context) -> None:
+    """Stop the embedded server that `broker db url` left running."""
+    home = settings_of(context).home
+    if not EmbeddedServer(home).shut_down():
+        remark("another broker command uses the embedded server; it stops with the last of them")
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def psql(
+    context: typer.Context,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="-- [PSQL ARGUMENTS]...", show_default=False, help="Passed to psql.")
+    ] = None,
+) -> None:
+    """Run psql on the database, for example: broker db psql -- -Atc "select 1"."""
+    require_database(context)
+    with connect_store(context) as database:
+        address, secret = without_password(sa.make_url(database.url))
+        done = subprocess.run(  # noqa: S603 - the program is ours, its arguments are the operator's
+            [str(_client()), "--no-password", *(arguments or ()), "--dbname", address.render_as_string()],
+            check=False,
+            env=_client_environment({**os.environ, **secret}, database.names),
+        )
+    if done.returncode != 0:
+        raise typer.Exit(FAILED)
+
+
+def _client() -> Path:
+    """The bundled psql, or the system's where the extra is not installed."""
+    try:
+        return embedded_binaries.program("psql")
+    except EmbeddedServerError:
+        found = shutil.which("psql")
+        if found is None:
+            raise
+        return Path(found)
+
+
+def _client_environment(variables: Mapping[str, str], names: Names) -> dict[str, str]:
+    """The variables for psql, with a search path over all three schemas."""
+    path = ",".join(quoted(name) for name in (names.panda, names.meta, names.broker, "public"))
+    option = "-c search_path=" + path.replace(" ", "\\ ")
+    return {**variables, "PGOPTIONS": f"{variables.get('PGOPTIONS', '')} {option}".strip()}
+
+
+def _show_installed(installed: migrate.Installed, database: Database, json: bool) -> None:
+    needed = _rights(installed, database)
+    if json:
+        missing = {"tables": installed.missing.tables, "columns": dict(installed.missing.columns)}
+        print_json({"mode": installed.mode, "applied": installed.applied, "missing": missing, "rights": needed})
+        return
+    for step in installed.applied:
+        typer.echo(f"applied {step}")
+    if not installed.applied:
+        typer.echo("the schema is current")
+    if installed.mode == migrate.BESIDE:
+        typer.echo(f"alongside PanDA: schema {database.names.panda} was left as it is")
+        off = ", ".join(rights.WRITERS)
+        typer.echo(f"agents that write PanDA's tables are off until agents.yaml says enabled: true: {off}")
+    for one in needed:
+        if not one["held"]:
+            typer.echo(f"missing right, {one['who']}: {one['grant']}")
+    if needed and all(one["held"] for one in needed):
+        typer.echo("the role has every right that any agent needs")
+    _show_missing(installed.missing)
+
+
+def _rights(installed: migrate.Installed, database: Database) -> list[dict[str, Any]]:
+    """The rights that each agent needs alongside PanDA, with the GRANT for each; none standalone."""
+    if installed.mode != migrate.BESIDE:
+        return []
+    with database.read_snapshot() as connection:
+        role = rights.current_role(connection)
+        found = rights.read_rights(connection, database.names)
+    return [
+        {"who": one.who, "privilege": one.privilege, "table": one.table, "held": one.held, "grant": one.grant(role)}
+        for one in found
+    ]
+
+
+def _show_missing(missing: MissingParts) -> None:
+    for table in missing.tables:
+        remark(f"missing in PanDA's database: table {table}; it is read as an empty one")
+    for table, columns in missing.columns.items():
+        listed = ", ".join(columns[:_SHOWN_COLUMNS])
+        more = f" and {len(columns) - _SHOWN_COLUMNS} more" if len(columns) > _SHOWN_COLUMNS else ""
+        remark(f"missing in PanDA's table {table}: {listed}{more}; read as NULL")

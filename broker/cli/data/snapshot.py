@@ -1,0 +1,197 @@
+"""``broker snapshot``: what is kept of the grid, how large it is, and files of it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import sqlalchemy as sa
+import typer
+
+from broker.app.scenario_snapshots import snapshot_of_scenario
+from broker.cli.context import open_store, settings_of
+from broker.cli.output import print_json, print_table, remark
+from broker.cli.time_arguments import duration, moment_of
+from broker.errors import WRONG_USAGE, BrokerError
+from broker.gdpconfig.shipped import shipped_catalogue
+from broker.snapshot.raw import SnapshotCorruptError
+from broker.store.connection.database import Database
+from broker.store.decisions.stored_cycles import stored_cycles
+from broker.store.scenarios.scenario_file import Scenario, read_document, write_scenario, write_text
+from broker.store.snapshots import stored_snapshots as snapshots
+from broker.store.snapshots.snapshot_file import MARK, SnapshotFile, from_document, to_document
+from broker.store.snapshots.snapshot_loading import KeptSnapshot, kept_snapshot
+from broker.store.snapshots.snapshot_overview import SourceLine, newest_id, sources_of, stored_snapshots, total_bytes
+from broker.store.snapshots.snapshot_scenario import scenario_of
+from broker.store.snapshots.stored_snapshots import NoSuchSnapshot, SnapshotLostError
+from broker.store.tuning.gdpconfig_rows import TuningStore
+
+app = typer.Typer(no_args_is_help=True)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
+SCENARIO_NAMES = (".scenario.json", ".scenario.json.gz")
+
+
+class WrongArguments(BrokerError):
+    """Arguments that do not go together."""
+
+    exit_status = WRONG_USAGE
+
+
+@app.command("list")
+def list_(
+    context: typer.Context,
+    last: Annotated[str | None, typer.Option("--last", metavar="SPAN", help="Such as 24h or 7d [all].")] = None,
+    as_json: Json = False,
+) -> None:
+    """The stored snapshots: bytes of their sources, bytes that no other snapshot shares, and decisions on them."""
+    span = None if last is None else duration(last, "--last")
+    with open_store(context) as database:
+        since = None if span is None else moment_of("now", database, of_scenario=True) - span
+        with database.read_snapshot() as connection:
+            found, total = stored_snapshots(connection, since), total_bytes(connection)
+    if as_json:
+        for one in found:
+            print_json(asdict(one))
+        return
+    columns = ("snapshot", "taken at", "engine", "sources", "bytes", "own bytes", "decisions", "not ok")
+    rows = [
+        (one.id, one.taken_at, one.engine, one.sources, one.bytes, one.own_bytes, one.decisions, _message(one.not_ok))
+        for one in found
+    ]
+    print_table(columns, rows, title=f"{len(rows)} snapshots, {total} bytes in all")
+
+
+def _message(states: Any) -> str:
+    return ", ".join(f"{name} {state}" for name, state in states.items())
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    snapshot: Annotated[str | None, typer.Argument(help="Its name [the newest].")] = None,
+    as_json: Json = False,
+) -> None:
+    """One snapshot: each source with its state, rows, bytes, and the number of snapshots that share it."""
+    with open_store(context) as database, database.read_snapshot() as connection:
+        name = _named(connection, snapshot)
+        found, header = sources_of(connection, name), snapshots.header(connection, name)
+        corrupt = _corrupt(connection, name)
+    states = {str(one.get("name")): one for one in header.about.get("states", [])}
+    described = [_described(one, states.get(one.name, {})) for one in found]
+    if as_json:
+        fault = {"corrupt": corrupt or None}
+        print_json({"id": name, "taken_at": header.taken_at, "engine": header.engine, "sources": described, **fault})
+    else:
+        columns = ("source", "state", "rows", "age (s)", "left out", "bytes", "in snapshots", "sha256")
+        print_table(columns, [_line(one) for one in described], title=f"Snapshot {name} of {header.taken_at}")
+    if corrupt:
+        raise SnapshotLostError(f"snapshot {name} cannot be read: {corrupt}", "broker.snapshots", "use another one")
+
+
+def _corrupt(connection: sa.Connection, name: str) -> str:
+    """What is wrong with a snapshot, empty if it can be used."""
+    try:
+        kept_snapshot(connection, name).build()
+    except (SnapshotCorruptError, SnapshotLostError) as error:
+        return str(error)
+    return ""
+
+
+def _described(one: SourceLine, state: Any) -> dict[str, Any]:
+    output = {name: state.get(name) for name in ("state", "rows", "age_s", "left_out", "detail")}
+    return {"name": one.name, **output, "bytes": one.bytes, "snapshots": one.snapshots, "sha256": one.sha256}
+
+
+def _line(one: dict[str, Any]) -> tuple[object, ...]:
+    state = f"{one['state'] or '-'} {one['detail'] or ''}".strip()
+    size = "lost" if one["bytes"] is None else one["bytes"]
+    return (
+        one["name"],
+        state,
+        one["rows"],
+        one["age_s"],
+        one["left_out"],
+        size,
+        one["snapshots"],
+        one["sha256"][:16],
+    )
+
+
+@app.command()
+def export(
+    context: typer.Context,
+    words: Annotated[list[str], typer.Argument(metavar="[SNAPSHOT] FILE", help="The newest snapshot without a name.")],
+    decisions: Annotated[bool, typer.Option("--decisions", help="With what was decided on it.")] = False,
+    scenario: Annotated[
+        bool, typer.Option("--scenario", help="As a scenario, as for FILE.scenario.json: for broker db load.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a snapshot to a file (.json or .json.gz), its sources with their digests."""
+    *names, file = words
+    wanted = scenario or file.endswith(SCENARIO_NAMES)
+    if len(names) > 1 or (wanted and decisions):
+        what = "a scenario holds no decisions" if len(names) <= 1 else "more than a snapshot and a file"
+        raise WrongArguments(what, "broker snapshot export", "write: broker snapshot export [SNAPSHOT] FILE")
+    with open_store(context) as database, database.read_snapshot() as connection:
+        name = _named(connection, names[0] if names else None)
+        kept = kept_snapshot(connection, name)
+        try:
+            if wanted:
+                found = scenario_of(kept.taken_at, kept.sources())
+                write_scenario(Path(file), found.scenario)
+                for lost in found.lost:
+                    remark(f"not in the scenario: {lost}")
+            else:
+                whole = _with_decisions(database, connection, kept) if decisions else SnapshotFile(kept)
+                write_text(Path(file), json.dumps(to_document(whole), indent=None, separators=(",", ":")) + "\n")
+        except SnapshotCorruptError as error:
+            raise SnapshotLostError(f"snapshot {name}: {error}", "broker.snapshots", "export another one") from error
+    output = {"id": name, "taken_at": kept.taken_at, "file": file, "bytes": Path(file).stat().st_size}
+    _say(output, as_json, "Wrote")
+
+
+def _with_decisions(database: Database, connection: sa.Connection, kept: KeptSnapshot) -> SnapshotFile:
+    found = [one for cycle in stored_cycles(connection, snapshot=kept.id) for one in cycle.decisions]
+    store = TuningStore(database.names)
+    versions = {one.origin.tuning for one in found}
+    return SnapshotFile(kept, found, {version: store.version(connection, version) for version in versions})
+
+
+@app.command("import")
+def import_(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="A snapshot, or a scenario: .json or .json.gz", show_default=False)],
+    as_json: Json = False,
+) -> None:
+    """Store the snapshot in a file, or the one that a cycle would take of a scenario; its digests are checked."""
+    document = read_document(file)
+    if isinstance(document, dict) and MARK in document:
+        whole = from_document(document, shipped_catalogue(), str(file))
+        kept = whole.snapshot
+        if whole.decisions:
+            remark(f"its {len(whole.decisions)} decisions are not stored; broker replay --file {file} looks at them")
+    else:
+        kept = snapshot_of_scenario(Scenario.of(document, str(file)), settings_of(context).config)
+    with open_store(context, make=True) as database, database.begin() as connection:
+        snapshots.save(connection, kept.id, kept.taken_at, kept.engine, kept.parts, kept.about, repair=True)
+    _say({"id": kept.id, "taken_at": kept.taken_at, "file": str(file), "sources": len(kept.parts)}, as_json, "Stored")
+
+
+def _named(connection: sa.Connection, snapshot: str | None) -> str:
+    """The name of a snapshot: as given, or of the newest."""
+    name = snapshot or newest_id(connection)
+    if name is None:
+        raise NoSuchSnapshot("no snapshot is stored", "broker.snapshots", "run a brokerage first")
+    snapshots.header(connection, name)
+    return name
+
+
+def _say(output: dict[str, Any], as_json: bool, title: str) -> None:
+    if as_json:
+        print_json(output)
+    else:
+        print_table(("", ""), list(output.items()), title=f"{title} snapshot {output['id']}")

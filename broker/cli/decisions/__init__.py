@@ -1,0 +1,1 @@
+"""Commands about decisions: explain, why-not, history, replay, rules."""

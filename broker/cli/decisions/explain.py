@@ -1,0 +1,156 @@
+"""``broker explain`` and ``broker why-not``: the last decision about a task, and why a queue was not chosen."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from broker.app.answers.asking import Asking
+from broker.app.answers.decision import task_decision
+from broker.app.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot, WhyNotLine
+from broker.app.answers.parts import HeldField
+from broker.app.answers.why_not import why_not as why_not_answer
+from broker.app.sentences.decision import candidate_sentence
+from broker.app.sentences.stats import comparison
+from broker.cli.context import open_store, settings_of
+from broker.cli.decisions.explain_text import show_answer, show_decision, show_pins
+from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.tables import Column, print_table, say
+from broker.cli.rendering.visible_text import remark
+from broker.cli.time_arguments import NOW, moment_of, until
+from broker.errors import NOT_PLACED
+
+Task = Annotated[int, typer.Argument(help="The task (jeditaskid).")]
+Json = Annotated[bool, typer.Option("--json", help="One object a line.")]
+Name = Annotated[str, typer.Argument(metavar="QUEUE|NUCLEUS", help="A queue, or a nucleus for the task brokerage.")]
+Brokerage = Annotated[str | None, typer.Option("--brokerage", help="The last decision of this brokerage; else of any.")]
+At = Annotated[str, typer.Option("--at", metavar="TIME|now", help="The last decision up to this time (UTC).")]
+
+
+def explain(
+    context: typer.Context,
+    task: Task,
+    at: At = "now",
+    brokerage: Brokerage = None,
+    as_json: Json = False,
+    evaluate: Annotated[
+        bool, typer.Option("--evaluate/--no-evaluate", help="Evaluate again for near misses and what would help.")
+    ] = True,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="End with 5 if something of the task was not placed.")
+    ] = False,
+) -> None:
+    """Why a task waits, or where it went: the answer in a sentence, what would help, then reasons and candidates."""
+    wanted = until(at)
+    with open_store(context) as database:
+        now = moment_of(NOW, database, of_scenario=True)
+        with database.begin() as connection:
+            asking = Asking(connection, database.names, now, settings_of(context).config)
+            found = task_decision(asking, task, at=wanted, brokerage=brokerage, evaluate=evaluate)
+    if as_json:
+        for one in found.decisions:
+            print_json(_object(found, one))
+    else:
+        show_answer(found)
+        for one in found.decisions:
+            show_decision(found, one)
+    if exit_code and any(one.outcome != "brokered" for one in found.decisions):
+        raise typer.Exit(NOT_PLACED)
+
+
+def why_not(
+    context: typer.Context,
+    task: Task,
+    queue: Name,
+    at: At = "now",
+    every_rule: Annotated[
+        bool, typer.Option("--every-rule", help="What every rule says, not only the one that decided.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """The rule that rejected a queue or nucleus for a task, the value it saw, the limit, and the key that set it."""
+    wanted = until(at)
+    with open_store(context) as database:
+        now = moment_of(NOW, database, of_scenario=True)
+        with database.begin() as connection:
+            asking = Asking(connection, database.names, now, settings_of(context).config)
+            found = why_not_answer(asking, database, task, queue, wanted, every_rule, remark)
+    if as_json:
+        for line in found.answers:
+            print_json(_line_object(found, line))
+        return
+    _show_why_not(found)
+
+
+def _show_why_not(found: WhyNot) -> None:
+    rows = []
+    for line in found.answers:
+        one, seen = line.candidate, line.candidate.compared
+        compared = ("",) * 5 if seen is None else (seen.value, seen.operator, seen.limit, seen.unit, seen.key)
+        rows.append((f"{line.datasetid or ''}/{line.ramcount or 0:g}", one.name, one.code, one.rule, *compared))
+    columns = (
+        Column("chunk", give_up=4),
+        "queue",
+        "code",
+        Column("rule", give_up=3),
+        "value",
+        "must be",
+        "limit",
+        Column("unit", give_up=1),
+        Column("set by", give_up=2),
+    )
+    print_table(columns, rows, title=f"Task {found.jeditaskid} and {found.name}")
+    for line in found.answers:
+        say(candidate_sentence(line.candidate))
+    for line in found.answers:
+        if line.every_rule:
+            _show_every_rule(line)
+    show_pins(found.pins)
+
+
+def _show_every_rule(line: WhyNotLine) -> None:
+    rows = [
+        (one.rule, one.code, one.verdict.replace("_", " "), "" if one.compared is None else comparison(one.compared))
+        for one in line.every_rule
+    ]
+    print_table(("rule", Column("code", give_up=1), "says", "saw"), rows, title=line.candidate.name)
+
+
+def _line_object(found: WhyNot, line: WhyNotLine) -> dict[str, Any]:
+    """An answer to why-not as an object, in the order of the command line's contract."""
+    one = line.candidate.model_dump(mode="json")
+    seen = one.pop("compared") or dict.fromkeys(("value", "operator", "limit", "unit", "key"))
+    return {
+        "jeditaskid": found.jeditaskid,
+        "datasetid": line.datasetid,
+        "ramcount": line.ramcount,
+        "queue": one["name"],
+        **{name: one[name] for name in ("code", "rule", "kind", "title")},
+        **{name: seen[name] for name in ("value", "operator", "limit", "unit", "key")},
+        "inputs": seen.get("inputs", {}),
+        "gap_percent": one["gap_percent"],
+        **({"every_rule": [each.model_dump(mode="json") for each in line.every_rule]} if line.every_rule else {}),
+        **_pinned(found.pins),
+    }
+
+
+def _object(found: TaskDecision, one: ExplainedDecision) -> dict[str, Any]:
+    """A decision as an object: the keys of ``broker run --json`` first, then what makes it an answer."""
+    whole = one.model_dump(mode="json")
+    names = ("jeditaskid", "datasetid", "ramcount", "brokerage", "outcome", "reason")
+    output = {name: whole[name] for name in names}
+    output["ramcount"] = None if one.ramcount is None else int(one.ramcount)
+    output["candidates"] = [
+        {name: line[name] for name in ("name", "weight", "factors", "probability")} for line in whole["candidates"]
+    ]
+    output |= {name: whole[name] for name in ("rejected", "funnel", "assigned", "pending_until", "snapshot", "tuning")}
+    if one.outcome == "throttled":
+        output["throttle"] = whole["throttle"]
+    more = ("id", "decided_at", "seen_at", "times_seen", "seed", "engine", "verdict", "draw", "summary", "near_misses")
+    output |= {name: whole[name] for name in (*more, "remedies", "position", "notes")}
+    return {**output, "task": found.task.model_dump(mode="json"), "now": found.now, **_pinned(one.pins)}
+
+
+def _pinned(pins: tuple[HeldField, ...]) -> dict[str, Any]:
+    return {"pins": [pin.model_dump(mode="json") for pin in pins]} if pins else {}

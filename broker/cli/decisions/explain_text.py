@@ -1,0 +1,139 @@
+"""A decision on the terminal: the answer, what would help, the place in the line, then the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from broker.app.answers.decision_model import ExplainedDecision, TaskDecision
+from broker.app.answers.parts import Counts, FilterSummary, HeldField
+from broker.app.sentences.decision import (
+    candidate_sentence,
+    position_sentence,
+    remedy_sentence,
+    remedy_sentences,
+    task_sentence,
+    verdict_sentence,
+    waiting_sentence,
+)
+from broker.app.sentences.stats import many
+from broker.cli.rendering.cells import Percent, Since
+from broker.cli.rendering.tables import Column, print_facts, print_table, say
+
+#: So many changes that would help are shown; the others are in --json.
+SHOWN_REMEDIES = 6
+
+
+def show_answer(found: TaskDecision) -> None:
+    """What became of each chunk in one sentence, then the task, and since when it waits."""
+    for one in found.decisions:
+        say(f"{_chunk(found, one)}{verdict_sentence(one)} {waiting_sentence(one)}".strip())
+    facts = [
+        ("task", task_sentence(found.task)),
+        ("waiting since", Since(found.task.waiting_since, found.now) if found.task.waiting_since else None),
+        ("next try", Since(found.task.next_try_at, found.now) if found.task.next_try_at else None),
+    ]
+    print_facts(facts, title=f"Task {found.task.jeditaskid}")
+
+
+def _chunk(found: TaskDecision, one: ExplainedDecision) -> str:
+    """Which chunk it is, where there are several."""
+    if len(found.decisions) == 1 or one.datasetid is None:
+        return ""
+    return f"Dataset {one.datasetid}, ramcount {one.ramcount or 0:g}: "
+
+
+def show_decision(found: TaskDecision, one: ExplainedDecision) -> None:
+    """What would help, the nearest candidates, and the tables of one decision."""
+    if len(found.decisions) > 1:
+        say(_chunk(found, one))
+    _show_help(one)
+    _show_near(one)
+    print_facts(
+        [
+            ("decision", one.id),
+            ("brokerage", one.brokerage),
+            ("chunk", None if one.datasetid is None else f"dataset {one.datasetid}, ramcount {one.ramcount or 0:g}"),
+            ("outcome", f"{one.outcome} {one.reason}".strip()),
+            ("decided at", Since(one.decided_at, found.now)),
+            ("seen again", f"{one.times_seen} times, last {one.seen_at:%H:%M:%S}" if one.times_seen > 1 else None),
+            ("snapshot, tuning, seed", f"{one.snapshot}, {one.tuning}, {one.seed}"),
+            ("notes", ", ".join(note for note in one.notes if not note.startswith("throttle:")) or None),
+        ],
+        title="Decision",
+    )
+    _show_summary(one.summary, one.candidate_kind)
+    _show_candidates(one)
+    show_pins(one.pins)
+
+
+def _show_help(one: ExplainedDecision) -> None:
+    if one.remedies.evaluated:
+        helpful = one.remedies.helpful[:SHOWN_REMEDIES]
+        for remedy in helpful:
+            say(f"Would help: {remedy_sentence(remedy, one.candidate_kind)}")
+        for sentence in list(remedy_sentences(one))[len(one.remedies.helpful) :]:
+            say(sentence)
+        more = len(one.remedies.helpful) - len(helpful)
+        if more:
+            say(f"{many(more, 'change')} more in --json")
+    if one.position is not None and one.position.decides:
+        say(position_sentence(one.position))
+
+
+def _show_near(one: ExplainedDecision) -> None:
+    if one.near_misses:
+        say("Nearest:")
+        for miss in one.near_misses:
+            say(f"  {candidate_sentence(miss)}")
+
+
+def _show_summary(summary: FilterSummary, kind: str) -> None:
+    """The reasons: what each rejected adds up, with what is chosen, to the start, in both columns."""
+    with_pseudo = summary.start.pseudo_queues is not None
+    plural = "nuclei" if kind == "nucleus" else f"{kind}s"
+    heads = ("reason", plural, "remaining", *(("pseudo-queues", "of them remaining") if with_pseudo else ()))
+    rows: list[tuple[object, ...]] = [("start", *_pairs(None, summary.start, with_pseudo), "")]
+    for line in summary.rejections:
+        rows.append((line.code, *_pairs(line.rejected, line.remaining, with_pseudo), ", ".join(line.such_as)))
+    rows.append(("chosen", *_pairs(summary.chosen, None, with_pseudo), ""))
+    print_table((*heads, Column("such as", give_up=1)), rows, title=f"Reasons: {plural} rejected and remaining")
+    if summary.not_candidates:
+        named = sorted(summary.not_candidates.items())
+        print_table(("name", "why"), named, title=f"Named by the task, but no {kind}")
+
+
+def _pairs(rejected: Counts | None, remaining: Counts | None, with_pseudo: bool) -> tuple[object, ...]:
+    numbers: list[object] = []
+    for name in ("queues", "pseudo_queues") if with_pseudo else ("queues",):
+        numbers += [None if counts is None else getattr(counts, name) for counts in (rejected, remaining)]
+    return tuple(numbers)
+
+
+def _show_candidates(one: ExplainedDecision) -> None:
+    factors = list(one.candidates[0].factors) if one.candidates else []
+    given = "drawn" if one.draw is not None else one.assigned_kind
+    columns: tuple[str | Column, ...] = (
+        "candidate",
+        "probability",
+        given,
+        "weight",
+        *(Column(name, give_up=place + 1) for place, name in enumerate(factors)),
+    )
+    rows = [
+        (
+            line.name,
+            Percent(line.probability),
+            bool(line.assigned) if one.draw is not None else line.assigned,
+            line.weight,
+            *(line.factors.get(name) for name in factors),
+        )
+        for line in one.candidates
+    ]
+    print_table(columns, rows, title="Candidates")
+
+
+def show_pins(pins: Iterable[HeldField]) -> None:
+    """The fields that operators held, which counted in place of what CRIC says."""
+    rows = [(one.queue, one.field, str(one.value), one.until, one.editor, one.reason) for one in pins]
+    if rows:
+        print_table(("queue", "field", "held at", "until", "by", "reason"), rows, title="Held by operators")

@@ -1,0 +1,39 @@
+"""``broker history`` (also ``broker story``): what happened to one task, and what changed beside it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from broker.app.answers.asking import Asking
+from broker.app.answers.history import history as history_of
+from broker.app.sentences.history import event_sentence
+from broker.cli.context import open_store, settings_of
+from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.tables import print_table
+from broker.cli.time_arguments import NOW, duration, moment_of
+
+
+def history(
+    context: typer.Context,
+    task: Annotated[int, typer.Argument(help="The task (jeditaskid).")],
+    last: Annotated[
+        str | None, typer.Option("--last", metavar="SPAN", help="Such as 24h or 7d; all without it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One object an event.")] = False,
+) -> None:
+    """What happened to one task: decisions with repeats folded, and changes of tuning, queues, sources and pins."""
+    span = None if last is None else duration(last, "--last")
+    with open_store(context) as database:
+        now = moment_of(NOW, database, of_scenario=True)
+        since = None if span is None else now - span
+        with database.read_snapshot() as connection:
+            asking = Asking(connection, database.names, now, settings_of(context).config)
+            found = history_of(asking, task, since)
+    if as_json:
+        for event in found.events:
+            print_json(event.flat())
+        return
+    rows = [(event.at, event.event, event_sentence(event)) for event in found.events]
+    print_table(("at", "event", ""), rows, title=f"Task {task}")

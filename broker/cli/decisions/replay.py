@@ -1,0 +1,176 @@
+"""``broker replay``: stored decisions, made again and compared to the byte."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import track
+
+from broker import __version__
+from broker.app.replay import Difference, Replayed
+from broker.app.replay_inputs import Replayer, replayed_file
+from broker.brokerages.registry import brokerage
+from broker.brokerages.replay import columns_not_stored
+from broker.cli.context import open_store, settings_of
+from broker.cli.output import console, print_json, print_table, remark
+from broker.cli.time_arguments import duration, moment_of, until
+from broker.errors import FAILED, WRONG_USAGE, BrokerError, NotFound
+from broker.store.decisions.stored_cycles import CycleKey, StoredCycle, cycle_keys, one_decision, read_cycle, whole
+from broker.store.tuning.gdpconfig_rows import TuningStore
+
+DEFAULT_SPAN = "24h"
+SHOWN_DIFFERENCES = 40
+
+
+class TooMuch(BrokerError):
+    """Several things were asked for at once."""
+
+    exit_status = WRONG_USAGE
+
+
+class NothingToReplay(NotFound):
+    """No decision is stored of the time asked for."""
+
+
+def replay(
+    context: typer.Context,
+    decision: Annotated[
+        int | None, typer.Argument(help="Number of a decision (see broker story) [all of the last 24 h].")
+    ] = None,
+    last: Annotated[str | None, typer.Option("--last", metavar="SPAN", help="Such as 24h, 30m or 7d.")] = None,
+    at: Annotated[str, typer.Option("--at", metavar="TIME|now", help="End of the span (UTC).")] = "now",
+    file: Annotated[
+        Path | None, typer.Option("--file", help="What broker snapshot export --decisions wrote; needs no database.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One object a decision.")] = False,
+) -> None:
+    """Decide again from the stored snapshot, tuning and seed: identical to the byte, or what differs (exit 1)."""
+    if sum(one is not None for one in (decision, last, file)) > 1:
+        raise TooMuch("more than one of DECISION, --last and --file", "broker replay", "name one of them")
+    span = duration(last or DEFAULT_SPAN, "--last")
+    until(at)  # a wrong time is told before anything is opened
+    config, report = settings_of(context).config, _Report(as_json)
+    if file is not None:
+        for results in replayed_file(file, config):
+            report.add(results)
+        report.finish()
+        return
+    with open_store(context) as database:
+        end = moment_of(at, database, of_scenario=True)
+        with database.read_snapshot() as connection:
+            replayer = Replayer(connection, TuningStore(database.names), remark, config)
+            if decision is not None:
+                stored = one_decision(connection, decision)
+                cycle = StoredCycle(stored.record.decision.brokerage, stored.origin, (stored,))
+                report.add(replayer.replay(cycle, whole=False))
+            else:
+                keys = cycle_keys(connection, since=end - span, until=None if at == "now" else end)
+                if not keys:
+                    raise NothingToReplay(f"no decision of the last {last or DEFAULT_SPAN}", "broker.decisions", "")
+                for key, is_whole in _shown_progress(list(zip(keys, whole(keys), strict=True))):
+                    report.add(replayer.replay(read_cycle(connection, key), whole=is_whole))
+    report.finish()
+
+
+def _shown_progress(keys: list[tuple[CycleKey, bool]]) -> Iterator[tuple[CycleKey, bool]]:
+    yield from track(keys, "replay", console=console(sys.stderr), transient=True, disable=not sys.stderr.isatty())
+
+
+class _Report:
+    """Tells what came of each cycle as it comes, and ends the command with its exit status."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self._counts: Counter[str] = Counter()
+        self._rows: list[tuple[object, ...]] = []
+        self._differences: list[tuple[object, ...]] = []
+        self._engines: set[str] = set()
+
+    def add(self, results: list[Replayed]) -> None:
+        """One cycle."""
+        if not results:
+            return
+        origin = results[0].stored.origin
+        if origin.engine != __version__ and origin.engine not in self._engines:
+            self._engines.add(origin.engine)
+            remark(f"decided by version {origin.engine or 'unknown'}; decided again with the rules of {__version__}")
+            _report_columns(results[0])
+        counted = Counter(_state(one) for one in results)
+        self._counts += counted
+        for fault in dict.fromkeys(one.fault for one in results if one.fault):
+            remark(f"error: {fault}; decision {next(one.stored.id for one in results if one.fault == fault)}")
+        if self._as_json:
+            for one in results:
+                print_json(_object(one))
+            return
+        states = (counted[state] for state in ("identical", "different", "unreadable"))
+        brokerage = results[0].stored.record.decision.brokerage
+        self._rows.append((brokerage, origin.decided_at, origin.snapshot, origin.tuning, *states))
+        self._differences += [_row(one, difference) for one in results for difference in one.differences]
+
+    def finish(self) -> None:
+        """The tables; exit status 1 unless every decision came out as it is stored."""
+        if not self._as_json:
+            columns = ("brokerage", "decided for", "snapshot", "tuning", "identical", "different", "unreadable")
+            print_table(columns, self._rows, title="Decided again")
+            if self._differences:
+                shown = self._differences[:SHOWN_DIFFERENCES]
+                print_table(("decision", "task", "dataset", "field", "stored", "again"), shown, title="Differences")
+                more = len(self._differences) - len(shown)
+                if more:
+                    remark(f"and {more} differences more; --json shows all")
+        output = ", ".join(f"{self._counts[state]} {state}" for state in ("identical", "different", "unreadable"))
+        remark(output)
+        if self._counts["different"] or self._counts["unreadable"]:
+            raise typer.Exit(FAILED)
+
+
+def _report_columns(one: Replayed) -> None:
+    """Which columns the other version did not store."""
+    if one.stored.record.work is not None and not one.fault:
+        missing = columns_not_stored(brokerage(one.stored.record.decision.brokerage), one.stored.record.work)
+        if missing:
+            remark(f"columns that it did not store count as NULL: {', '.join(missing)}")
+
+
+def _state(one: Replayed) -> str:
+    if one.fault:
+        return "unreadable"
+    return "identical" if one.identical else "different"
+
+
+def _row(one: Replayed, difference: Difference) -> tuple[object, ...]:
+    decision = one.stored.record.decision
+    values = (_short(difference.stored), _short(difference.again))
+    return (one.stored.id, decision.jeditaskid, decision.datasetid, difference.field, *values)
+
+
+def _short(value: object) -> str:
+    text = "-" if value is None else repr(value) if isinstance(value, float) else str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _object(one: Replayed) -> dict[str, Any]:
+    decision, origin = one.stored.record.decision, one.stored.origin
+    return {
+        "decision": one.stored.id,
+        "jeditaskid": decision.jeditaskid,
+        "datasetid": decision.datasetid,
+        "ramcount": decision.ramcount,
+        "brokerage": decision.brokerage,
+        "decided_at": origin.decided_at.astimezone(UTC),
+        "snapshot": origin.snapshot,
+        "tuning": origin.tuning,
+        "seed": origin.seed,
+        "engine": origin.engine,
+        "engine_now": __version__,
+        "identical": one.identical,
+        "differences": [{"field": each.field, "stored": each.stored, "again": each.again} for each in one.differences],
+        "fault": one.fault or None,
+    }

@@ -1,0 +1,1 @@
+"""Commands about exchange formats: Machine/Job Features, job status, SSS Job Objects."""

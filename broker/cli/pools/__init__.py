@@ -1,0 +1,1 @@
+"""Commands about requirements, SubmitPools, submission and matching."""

@@ -1,0 +1,134 @@
+"""``broker submit``: jobs from a file, by the kind of the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from broker.app.pool_files import shipped_declarations
+from broker.app.submit import plan_description
+from broker.app.submit_options import Grid, NotSubmitted, Planner, SubmitOptions
+from broker.cli.context import open_store, settings_of
+from broker.cli.formats import sss
+from broker.cli.output import print_json, print_table, remark
+from broker.cli.rendering.tables import Column
+from broker.cli.time_arguments import NOW, moment_of
+from broker.errors import DONE, NOT_PLACED, WRONG_USAGE, BrokerError
+from broker.formats.sss.submission import CannotSubmitError, SubmissionRules, plan
+from broker.store.connection.database import Database
+from broker.store.pools import resource_versions
+from broker.store.submissions import task_rows as sss_submissions
+from broker.store.submissions.task_rows import Submission, Submitted
+
+
+class UnknownKind(BrokerError):
+    """No planner for this kind of file."""
+
+    exit_status = WRONG_USAGE
+
+
+def plan_sss(file: Path, options: SubmitOptions, grid: Grid) -> tuple[Submission, ...]:
+    """The tasks of an SSS Job Object."""
+    document = sss.load_document(file)
+    rules = SubmissionRules(
+        sss.mapping_rules(options.share, options.queue_name),
+        options.user,
+        options.vo,
+        options.label,
+        options.nucleus,
+        grid.queues,
+        options.ignore_nodes,
+    )
+    try:
+        return tuple(Submission(one) for one in plan(document, rules))
+    except CannotSubmitError as error:
+        raise NotSubmitted(str(error), str(file), "nothing was submitted; change the document") from error
+
+
+PLANNERS: dict[str, Planner] = {".xml": plan_sss, ".jdl": plan_description, ".cfg": plan_description}
+"""How to plan a file, by the end of its name. Another kind is one more entry."""
+
+
+def submit(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Its name tells the kind: .jdl, .cfg, or .xml (SSS).")],
+    user: Annotated[str | None, typer.Option(help="Who submits; a document that names another is refused.")] = None,
+    vo: Annotated[str, typer.Option(help="Virtual organisation.")] = "atlas",
+    label: Annotated[str, typer.Option(help="Production source label of the tasks.")] = "managed",
+    nucleus: Annotated[str | None, typer.Option(help="Where the output goes [the task brokerage chooses].")] = None,
+    share: sss.Shares = None,
+    queue_name: sss.Queues = None,
+    ignore_nodes: Annotated[
+        bool, typer.Option("--ignore-nodes", help="Although it asks for nodes or licences, which nobody looks at.")
+    ] = False,
+    at: Annotated[int | None, typer.Option("--at", metavar="UNIX", help="Time of the submission [now].")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Submit nothing: show where the jobs would go now, or why nowhere (5).")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One object a task.")] = False,
+) -> None:
+    """Make tasks of the jobs in a file; the brokerage finds queues for them like for any other."""
+    planner = PLANNERS.get(file.suffix.lower())
+    if planner is None:
+        known = ", ".join(PLANNERS)
+        raise UnknownKind(f"unknown kind of file: {file.suffix or 'no suffix'}", str(file), f"known are {known}")
+    options = SubmitOptions(user, vo, label, nucleus, share, queue_name, ignore_nodes)
+    if dry_run:
+        raise typer.Exit(_try(context, file, planner, options, as_json))
+    with open_store(context) as database:
+        done = sss_submissions.submit(database, planner(file, options, _grid(database)), sss.instant(at))
+    _emit(done, as_json)
+
+
+def _try(context: typer.Context, file: Path, planner: Planner, options: SubmitOptions, as_json: bool) -> int:
+    """Show where the jobs would go; the exit status."""
+    from broker.app.feasibility import Question, feasibility
+
+    with open_store(context) as database:
+        now = moment_of(NOW, database, of_scenario=True)
+        question = Question(now, 0, settings_of(context).config, evaluate=False)
+        found = feasibility(database, planner(file, options, _grid(database)), question)
+    for task in found.tasks if as_json else ():
+        print_json(task)
+    rows = [
+        (task.taskname, one.brokerage, one.outcome, one.reason, one.assigned, one.verdict.code)
+        for task in found.tasks
+        for one in task.decisions
+    ]
+    if not as_json:
+        columns = ("task", Column("brokerage", 1), "outcome", "reason", "would go to", Column("verdict", 2))
+        print_table(columns, rows, title="Feasibility, no promise: nothing was submitted")
+    placed = all(task.decisions and task.decisions[-1].outcome == "brokered" for task in found.tasks)
+    return DONE if placed else NOT_PLACED
+
+
+def _grid(database: Database) -> Grid:
+    with database.begin() as connection:
+        queues = sss_submissions.known_queues(connection, database.names)
+        version = resource_versions.current(connection)
+    declared = None if version is None else version.said.declarations
+    return Grid(queues, declared or shipped_declarations(), None if version is None else version.said.resources)
+
+
+def _emit(done: tuple[Submitted, ...], as_json: bool) -> None:
+    if as_json:
+        for one in done:
+            output: dict[str, object] = {
+                "jeditaskid": one.jeditaskid,
+                "taskname": one.taskname,
+                "status": one.status,
+                "jobs": list(one.job_ids),
+                "alternatives": one.alternatives,
+                "notes": list(one.notes),
+            }
+            print_json(output | ({"pool": one.pool_id} if one.may_require else {}))
+        return
+    rows = [(one.jeditaskid, one.taskname, one.status, len(one.job_ids), one.alternatives) for one in done]
+    print_table(("task", "name", "status", "jobs", "alternatives"), rows)
+    for one in done:
+        if one.pool_id is not None:
+            remark(f"task {one.jeditaskid}: pool {one.pool_id}")
+        for note in one.notes:
+            remark(f"task {one.jeditaskid}: {note}")

@@ -1,0 +1,200 @@
+"""``broker --server URL ...``: the same commands against a broker elsewhere, with a token.
+
+The arguments are read by the commands themselves; what they would ask of the database is asked of the API.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+
+from broker.cli.application import build_app
+from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.tables import Column, print_table
+from broker.cli.rendering.visible_text import remark
+from broker.cli.time_arguments import duration
+from broker.errors import FAILED, WRONG_USAGE, BrokerError
+from broker.redaction import redact
+from broker.settings import read_settings
+from gridbroker_client import BrokerClient, BrokerProblem, BrokerUnreachable, find_token, token_from_file
+
+Arguments = Mapping[str, Any]
+Documents = Iterable[Mapping[str, Any]]
+LOOPBACK = ("://127.0.0.1", "://localhost", "://[::1]")
+SHOWN_COLUMNS = 8
+WRONG_ARGUMENTS: Any = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
+"""The base of what is raised for wrong arguments: of click, or of the copy of it that newer versions of Typer hold."""
+
+
+class NotRemote(BrokerError):
+    """The command needs the broker's own machine."""
+
+    exit_status = WRONG_USAGE
+
+
+def main(server: str, token_file: str | None, arguments: Sequence[str]) -> NoReturn:
+    """Run one command against the broker at ``server`` and end the process with its exit status."""
+    try:
+        path, given = _parsed(arguments)
+        with BrokerClient(server, _token(server, token_file)) as client:
+            _show(list(_handler(path)(client, given)), given)
+    except typer.Exit as ended:
+        raise SystemExit(ended.exit_code) from None
+    except WRONG_ARGUMENTS as error:
+        error.show()
+        raise SystemExit(error.exit_code) from None
+    except BrokerProblem as problem:
+        remark(f"error: {problem}")
+        raise SystemExit(problem.exit_status) from None
+    except (BrokerUnreachable, OSError) as error:
+        remark(f"error: {redact(str(error))}")
+        raise SystemExit(FAILED) from None
+    except BrokerError as error:
+        remark(f"error: {redact(str(error))}")
+        raise SystemExit(error.exit_status) from None
+    raise SystemExit(0)
+
+
+def _parsed(arguments: Sequence[str]) -> tuple[str, Arguments]:
+    """The command and its arguments, as the command itself reads them."""
+    first = next((word for word in arguments if not word.startswith("-")), None)
+    command: Any = typer.main.get_command(build_app(first))
+    context = command.make_context("broker", list(arguments))
+    names: list[str] = []
+    while hasattr(command, "resolve_command"):
+        rest = [*getattr(context, "_protected_args", []), *context.args]
+        name, command, rest = command.resolve_command(context, rest)
+        names.append(str(name))
+        context = command.make_context(name, rest, parent=context)
+    return " ".join(names), dict(context.params)
+
+
+def _token(server: str, token_file: str | None) -> Callable[[], str | None]:
+    if token_file is not None:
+        return token_from_file(Path(token_file))
+    own = read_settings().home / "api-token"
+    if any(mark in server for mark in LOOPBACK) and own.is_file() and "BEARER_TOKEN" not in os.environ:
+        return token_from_file(own)
+    return find_token(os.environ)
+
+
+def _handler(path: str) -> Callable[[BrokerClient, Arguments], Documents]:
+    found = HANDLERS.get(path)
+    if found is None:
+        known = ", ".join(HANDLERS)
+        raise NotRemote(f"broker {path} works on the broker's own machine", "--server", f"elsewhere: {known}")
+    return found
+
+
+def _show(documents: list[Mapping[str, Any]], given: Arguments) -> None:
+    as_json = given.get("as_json") or given.get("json") or given.get("format") == "json"
+    if as_json or len(documents) == 1:
+        for one in documents:
+            print_json(one)
+        return
+    names = list(dict.fromkeys(name for one in documents for name, value in one.items() if _is_plain(value)))
+    columns = [Column(name) for name in names[:SHOWN_COLUMNS]]
+    print_table(columns, [[one.get(column) for column in names[:SHOWN_COLUMNS]] for one in documents])
+
+
+def _is_plain(value: object) -> bool:
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def _seconds(text: str | None, default_s: float) -> float:
+    return default_s if text is None else duration(text, "SPAN").total_seconds()
+
+
+def _tasks(client: BrokerClient, given: Arguments) -> Documents:
+    filters = {name: given.get(name) for name in ("user", "status", "reason", "queue", "nucleus", "gshare")}
+    span = given.get("since")
+    since = None if span is None else datetime.now(UTC) - timedelta(seconds=_seconds(span, 0))
+    return client.tasks(**filters, since=since, limit=given.get("limit") or 1000)["tasks"]  # type: ignore[no-any-return]
+
+
+def _run(client: BrokerClient, given: Arguments) -> Documents:
+    if not (given.get("dry_run") or given.get("independent")):
+        raise NotRemote("a cycle that writes runs on the broker's own machine", "broker run", "give --dry-run")
+    tasks = given.get("task") or None
+    independent = bool(given.get("independent"))
+    found = client.run(given["agent"], tasks=tasks, seed=given.get("seed"), independent=independent)
+    return found["decisions"]  # type: ignore[no-any-return]
+
+
+def _submit(client: BrokerClient, given: Arguments) -> Documents:
+    file = Path(given["file"])
+    kinds: dict[str, Any] = {".jdl": "jdl", ".cfg": "cfg", ".xml": "sss"}
+    kind = kinds.get(file.suffix.lower())
+    if kind is None:
+        raise NotRemote(f"unknown kind of file: {file.suffix}", str(file), f"known are {', '.join(kinds)}")
+    options = {name: given[name] for name in ("user", "vo", "label", "nucleus", "ignore_nodes") if given.get(name)}
+    options |= {
+        new: list(given[old]) for old, new in (("share", "shares"), ("queue_name", "queue_names")) if given.get(old)
+    }
+    text = file.read_text(encoding="utf-8")
+    if given.get("dry_run"):
+        return [client.feasibility(kind, text, **options)]
+    return client.submit(kind, text, **options)["tasks"]  # type: ignore[no-any-return]
+
+
+def _match(client: BrokerClient, given: Arguments) -> Documents:
+    names = {"vo": "vo", "cpu_time": "cpu_time_s", "resource_type": "resource_type", "owner": "owner"}
+    fields = {new: given[old] for old, new in names.items() if given.get(old) is not None}
+    fields |= {"owner_group": given["owner_group"]} if given.get("owner_group") else {}
+    fields["platforms"] = list(given.get("platform") or ())
+    return [client.match_job(given["site"], given["ce"], given["queue"], **fields)]
+
+
+def _set(client: BrokerClient, given: Arguments) -> Documents:
+    expected = given.get("expect_version")
+    return [
+        client.config_set(given["key"], given["value"], reason=given["reason"], vo=given["vo"], expect_version=expected)
+    ]
+
+
+def _pins(client: BrokerClient, given: Arguments) -> Documents:
+    for text in given["values"]:
+        field, _, value = text.partition("=")
+        for_s = duration(given["ends"], "--until").total_seconds()
+        yield client.pin(given["queue"], field, value, reason=given["reason"], for_s=for_s)
+
+
+HANDLERS: Mapping[str, Callable[[BrokerClient, Arguments], Documents]] = {
+    "tasks": _tasks,
+    "reasons": lambda c, a: [c.reasons(brokerage=a.get("brokerage"), window_s=_seconds(a.get("compare"), 3600))],
+    "explain": lambda c, a: [c.explain(a["task"], brokerage=a.get("brokerage"))],
+    "why-not": lambda c, a: c.why_not(a["task"], a["queue"])["answers"],
+    "history": lambda c, a: c.history(a["task"])["events"],
+    "queues": lambda c, a: c.queues(status=a.get("status"), site=a.get("site"), idle=bool(a.get("idle")))["queues"],
+    "queue show": lambda c, a: [c.queue(a["queue"])],
+    "queue set": _pins,
+    "queue unset": lambda c, a: [c.unpin(a["queue"], field) for field in a["fields"]],
+    "nucleus": lambda c, a: [c.nucleus(a["name"])],
+    "links": lambda c, a: c.links(source=a.get("source"), nucleus=a.get("nucleus"), full=bool(a.get("full")))["links"],
+    "shares": lambda c, a: c.shares()["shares"],
+    "user": lambda c, a: [c.user(a["name"])],
+    "agents": lambda c, a: c.agents()["agents"],
+    "alarms": lambda c, a: c.alarms()["alarms"],
+    "pause": lambda c, a: [c.pause(a["agent"], reason=a["reason"], for_s=_seconds(a["ends"], 0))],
+    "resume": lambda c, a: [c.resume(a["agent"])],
+    "run": _run,
+    "submit": _submit,
+    "match-job": _match,
+    "config list": lambda c, a: c.config_list(vo=a["vo"], only_set=bool(a.get("only_set"))),
+    "config get": lambda c, a: [c.config_get(a["key"], vo=a["vo"])],
+    "config set": _set,
+    "config unset": lambda c, a: [
+        c.config_unset(a["key"], reason=a["reason"], vo=a["vo"], expect_version=a.get("expect_version"))
+    ],
+    "config history": lambda c, a: c.config_history(a.get("key")),
+    "config diff": lambda c, a: c.config_diff(a["first"], a["second"]),
+    "config rollback": lambda c, a: [
+        c.config_rollback(a["version"], reason=a.get("reason") or "", expect_version=a.get("expect_version"))
+    ],
+}
+"""What each command asks of a broker elsewhere. Another command is one more entry."""

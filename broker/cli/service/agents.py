@@ -1,0 +1,91 @@
+"""``broker agents``: what runs, when, the last outcome, who holds the lease, and what is paused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from broker.app.answers.asking import Asking
+from broker.app.answers.service import agent_lines
+from broker.app.answers.service_models import AgentLine
+from broker.cli.context import open_store, settings_of
+from broker.cli.rendering.cells import Since
+from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.moments import utc
+from broker.cli.rendering.tables import Column, print_table
+from broker.cli.service.health import check
+from broker.store.answers.agent_cycles import database_clock
+from broker.store.connection.embedded import EmbeddedServer
+from broker.store.schema import migrate
+
+COLUMNS = (
+    Column("agent"),
+    Column("enabled", give_up=3),
+    Column("period_s", give_up=5),
+    Column("last outcome"),
+    Column("started"),
+    Column("next run", give_up=2),
+    Column("paused"),
+    Column("error", give_up=1),
+    Column("holder", give_up=4),
+    Column("mean s", give_up=6),
+    Column("largest s", give_up=7),
+    Column("counts", only_wide=True),
+    Column("expires_in_s", only_wide=True),
+)
+
+
+def agents(
+    context: typer.Context,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object an agent on stdout.")] = False,
+    health: Annotated[
+        bool,
+        typer.Option("--health", help="Only say, by the exit status, whether this host's service is healthy."),
+    ] = False,
+) -> None:
+    """What runs, when, the last outcome, who holds the lease, and what is paused; times by the database's clock."""
+    if health:
+        settings = settings_of(context)
+        raise typer.Exit(check(settings.database_url or EmbeddedServer(settings.home).url()))
+    with open_store(context) as database:
+        installation = migrate.check(database)
+        with database.begin() as connection:
+            now = database_clock(connection)
+            asking = Asking(connection, database.names, now, settings_of(context).config)
+            lines = list(agent_lines(asking, installation))
+    if json:
+        for line in lines:
+            print_json(_object(line))
+        return
+    rows = [
+        (
+            line.agent,
+            line.enabled,
+            line.period_s,
+            line.last_outcome or "",
+            Since(line.started_at, now),
+            line.next_run_at,
+            _paused(line),
+            ((line.error or "").strip().splitlines() or [""])[-1][:200],
+            line.holder or "",
+            line.mean_s,
+            line.largest_s,
+            {name: value for name, value in line.counts.items() if name != "notes"},
+            line.expires_in_s,
+        )
+        for line in lines
+    ]
+    print_table(COLUMNS, rows)
+
+
+def _paused(line: AgentLine) -> str:
+    pause = line.pause
+    return "" if pause is None else f"until {utc(pause.until)} by {pause.editor}: {pause.reason}"
+
+
+def _object(line: AgentLine) -> dict[str, Any]:
+    """An agent as an object, in the order of the command line's contract."""
+    output = line.model_dump(mode="json")
+    output["started"], output["finished"] = output.pop("started_at"), output.pop("finished_at")
+    return output

@@ -1,0 +1,256 @@
+"""``broker run``: one cycle of one agent, now, by hand."""
+
+from __future__ import annotations
+
+import json as json_format
+import logging
+import os
+import secrets
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agents.service import cycle, fault_points, json_log, registry
+from agents.service.base import Agent, CycleContext, CycleRequest
+from agents.service.clock import ClockFault, ClockWatch, read_clocks
+from agents.service.configuration import AgentsConfiguration, config_file, load
+from agents.service.leadership import LeaseKeeper, holder_name
+from agents.service.process import ProcessSettings, load_process
+from agents.service.sections import section_of
+from broker.app.rules_in_force import by_profile
+from broker.cli.context import open_store, settings_of
+from broker.cli.output import escaped, print_json, print_table, remark
+from broker.cli.time_arguments import moment_of, until
+from broker.errors import (
+    DONE,
+    FAILED,
+    NOT_FOUND,
+    NOT_PLACED,
+    REFUSED,
+    WRONG_USAGE,
+    BrokerError,
+    NotFound,
+    Refused,
+    did_you_mean,
+)
+from broker.store.connection.database import Database
+from broker.store.reads.task_skips import NO_SUCH_TASK
+from broker.store.service import leases
+from broker.store.service.agent_runs import RunOutcome, RunRecord
+
+SEED_BITS = 31
+LONGEST_CELL = 4
+"""Elements of a list that a table shows."""
+EXIT_STATUS: dict[RunOutcome, int] = {"done": 0, "refused": REFUSED, "lost_lease": REFUSED}
+
+
+class WrongUsageError(BrokerError):
+    """An argument that cannot be used."""
+
+    exit_status = WRONG_USAGE
+
+
+class NoSuchAgent(NotFound):
+    """This installation has no agent of that name."""
+
+
+class NotLeaderError(Refused):
+    """Another process holds the agent's lease."""
+
+
+OtherProfile = Annotated[str | None, typer.Option("--profile", metavar="NAME", help="By this profile, for this cycle.")]
+Timings = Annotated[
+    Path | None, typer.Option("--timings", metavar="FILE", help="Write seconds of each stage and counts as JSON.")
+]
+
+
+def run(
+    context: typer.Context,
+    agent: Annotated[str, typer.Argument(help=f"One of: {', '.join(registry.NAMES)}.", show_default=False)],
+    at: Annotated[
+        str,
+        typer.Option(
+            "--at",
+            metavar="TIME|now|scenario",
+            help="Evaluate as of this time (UTC); now: of the loaded scenario, if any.",
+        ),
+    ] = "now",
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Of everything random [drawn].")] = None,
+    task: Annotated[list[int] | None, typer.Option("--task", help="Only this task; may be repeated.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Decide, but write nothing.")] = False,
+    independent: Annotated[
+        bool, typer.Option("--independent", help="Every task meets the same grid; nothing is written.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object a decision on stdout.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Let this cycle through, whatever the brake and the clocks say.")
+    ] = False,
+    profile: OtherProfile = None,
+    timings: Timings = None,
+) -> None:
+    """Run one cycle of one agent."""
+    fault_points.arm(os.environ)
+    json_log.configure(level=logging.WARNING)
+    until(at)  # a wrong time is told before anything is opened
+    shown: list[dict[str, Any]] = []
+    tasks = tuple(task) if task else None
+    fates = _Fates(print_json if json else shown.append)
+    request = CycleRequest(tasks, dry_run, independent, fates.emit, by_hand=True, force=force)
+    configuration = load(config_file("agents.yaml", settings_of(context).config), registry.NAMES)
+    folder = settings_of(context).config
+    process = load_process(config_file("broker.yaml", folder), folder)
+    if profile is not None:
+        process = by_profile(process, profile)
+    chosen = _agent(agent, configuration, process, force)
+    with open_store(context) as database:
+        now = moment_of(at, database, of_scenario=True)
+        drawn = secrets.randbits(SEED_BITS) if seed is None else seed
+        prepared = HandRun(database, now, drawn, request)
+        record = run_by_hand(chosen, prepared, configuration)
+    if timings is not None:
+        _write_timings(timings, record)
+    report(agent, record, None if json else shown)
+    if record.outcome != "done":
+        raise typer.Exit(EXIT_STATUS.get(record.outcome, FAILED))
+    if tasks:
+        raise typer.Exit(fates.exit_status())
+
+
+def _agent(name: str, configuration: AgentsConfiguration, process: ProcessSettings, force: bool) -> Agent[Any]:
+    """The agent of that name, as the configuration has it."""
+    if name not in registry.NAMES:
+        remedy = did_you_mean(name, registry.NAMES, f"known are {', '.join(registry.NAMES)}")
+        raise NoSuchAgent(f"no such agent: {name[:60]}", "broker run", remedy)
+    section = section_of(configuration, name)
+    found = registry.make(name, {} if section is None else section.options, process)
+    if force and not found.removes:
+        raise WrongUsageError(f"nothing holds {name} back", "--force", "it is for agents that end, take back or remove")
+    return found
+
+
+class _Fates:
+    """Passes on what a cycle tells, and remembers what became of the work."""
+
+    def __init__(self, passed_on: Callable[[dict[str, Any]], None]) -> None:
+        self._passed_on = passed_on
+        self._outcomes: list[tuple[str, str]] = []
+
+    def emit(self, one: dict[str, Any]) -> None:
+        """One decision, or another thing that an agent did."""
+        if "outcome" in one:
+            self._outcomes.append((str(one["outcome"]), str(one.get("reason", ""))))
+        self._passed_on(one)
+
+    def exit_status(self) -> int:
+        """Not found if none of the tasks exists; not placed if something of them was not."""
+        if self._outcomes and all(reason == NO_SUCH_TASK for _, reason in self._outcomes):
+            return NOT_FOUND
+        return DONE if all(outcome == "brokered" for outcome, _ in self._outcomes) else NOT_PLACED
+
+
+class HandRun:
+    """What a cycle by hand gets apart from its lease."""
+
+    def __init__(self, database: Database, now: datetime, seed: int, request: CycleRequest) -> None:
+        """``now``: the instant that is decided for, aware."""
+        self.database, self.now, self.seed, self.request = database, now, seed, request
+        self.clock_faults: tuple[ClockFault, ...] = ()
+
+    def context(self, budget_s: float, **changes: Any) -> CycleContext:
+        """The context of a cycle that may take ``budget_s``."""
+        return CycleContext(
+            self.database, self.now, self.seed, budget_s, self.request, clock_faults=self.clock_faults, **changes
+        )
+
+
+def run_by_hand(agent: Agent[Any], prepared: HandRun, configuration: AgentsConfiguration) -> RunRecord:
+    """Run one cycle of ``agent``, under its lease if it may write.
+
+    Raises:
+        NotLeaderError: another process holds the lease.
+    """
+    prepared.clock_faults = ClockWatch(configuration.service.clock_limit_s).check(read_clocks(prepared.database))
+    section = section_of(configuration, agent.name)
+    budget_s = section.cycle_budget_s if section is not None else float("inf")
+    if not prepared.request.writes:
+        return cycle.run_cycle(agent, prepared.context(budget_s))
+    with prepared.database.sibling("gridbroker lease", 1) as control:
+        keeper = LeaseKeeper(control, holder_name(), configuration.lease_terms)
+        return _run_as_leader(agent, prepared, keeper, budget_s)
+
+
+def _run_as_leader(agent: Agent[Any], prepared: HandRun, keeper: LeaseKeeper, budget_s: float) -> RunRecord:
+    lease = keeper.acquire(agent.name)
+    if lease is None:
+        raise _not_leader(prepared.database, agent.name)
+    keeper.start()
+    try:
+        run_id = cycle.open_run(prepared.database, agent.name, lease, budget_s)
+        give_up = partial(keeper.give_up, agent.name)
+        context = prepared.context(budget_s, lease=lease, run_id=run_id, believes=keeper.trusts, when_overdue=give_up)
+        return cycle.run_cycle(agent, context)
+    finally:
+        keeper.stop()
+
+
+def _not_leader(database: Database, name: str) -> NotLeaderError:
+    with database.begin() as connection:
+        row = leases.find(connection, name)
+    holder = "another process" if row is None else f"{row.holder}, for {max(row.expires_in_s, 0):.0f} s more"
+    return NotLeaderError(
+        f"not the leader: {holder}", f"lease {name}", "wait, stop the other process, or use --dry-run"
+    )
+
+
+def _write_timings(file: Path, record: RunRecord) -> None:
+    try:
+        file.write_text(json_format.dumps({**record.timings, **record.counts}) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise BrokerError(f"cannot write the timings: {error.strerror}", str(file), "choose another file") from error
+
+
+def report(agent: str, record: RunRecord, output: list[dict[str, Any]] | None) -> None:
+    """Print how a cycle ended; ``output`` are the objects for tables, None when they were printed as they came."""
+    for note in record.notes:
+        remark(f"note: {note}")
+    if record.error is not None:
+        remark(f"error: cycle of {agent}: {record.outcome}: {record.error_line}")
+    if output is None:
+        return
+    # an agent may tell of things of several kinds, and of other things than what it brokered
+    kinds: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for one in output:
+        kinds.setdefault(("brokerage",) if "brokerage" in one else tuple(one), []).append(one)
+    if not output:
+        typer.echo("there was nothing to do")
+    for columns, rows in kinds.items():
+        if columns == ("brokerage",):
+            print_table(list(_BROKERED), [[show(one) for show in _BROKERED.values()] for one in rows])
+        else:
+            print_table(columns, [[_cell(value) for value in one.values()] for one in rows])
+    counts = ", ".join(f"{name} {count}" for name, count in record.counts.items())
+    remark(f"cycle of {agent}: {record.outcome}; {counts}")
+
+
+_BROKERED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "task": lambda one: one["jeditaskid"],
+    "dataset": lambda one: one["datasetid"],
+    "ramcount": lambda one: one["ramcount"],
+    "outcome": lambda one: one["outcome"],
+    "reason": lambda one: one["reason"],
+    "candidates": lambda one: len(one["candidates"]),
+    "jobs": lambda one: sum(one["assigned"].values()),
+    "queues": lambda one: ", ".join(f"{escaped(name)} {jobs}" for name, jobs in one["assigned"].items()),
+}
+
+
+def _cell(value: object) -> object:
+    """A value of an object for the table: of a long list only how it begins."""
+    if isinstance(value, list):
+        more = f", ... ({len(value)})" if len(value) > LONGEST_CELL else ""
+        return ", ".join(map(str, value[:LONGEST_CELL])) + more
+    return ", ".join(f"{name} {inner}" for name, inner in value.items()) if isinstance(value, dict) else value

@@ -1,0 +1,133 @@
+"""``broker serve``: all agents on their schedules, until somebody stops the process."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from agents.service import fault_points, json_log, registry
+from agents.service.configuration import AgentsConfiguration, config_file, load
+from agents.service.leadership import LeaseKeeper, holder_name
+from agents.service.process import load_process
+from agents.service.profile_file import profile_in_force
+from agents.service.runtime import Service, enabled_agents
+from agents.service.sections import sections_to_run
+from broker.cli.context import open_store, settings_of
+from broker.cli.extras import require
+from broker.cli.rendering.moments import utc
+from broker.cli.rendering.visible_text import remark
+from broker.errors import FAILED, REFUSED
+from broker.settings import Settings
+from broker.store.connection.database import Database
+from broker.store.scenarios.load_dump import forget_clock
+from broker.store.schema import migrate
+
+CONTROL_CONNECTIONS = 2
+"""Connections for leases and heartbeats, which wait for none of the cycles'."""
+
+_log = logging.getLogger(__name__)
+
+
+def serve(
+    context: typer.Context,
+    once: Annotated[bool, typer.Option("--once", help="Run each agent once, now, and end.")] = False,
+    end_when_unhealthy: Annotated[
+        float | None,
+        typer.Option(
+            "--end-when-unhealthy",
+            metavar="SECONDS",
+            min=1,
+            help="End with status 1 when cycles were overdue or failed for so long, for a supervisor to restart it.",
+        ),
+    ] = None,
+    api: Annotated[
+        int | None,
+        typer.Option("--api", metavar="PORT", min=0, max=65535, help="Serve the HTTP API as well, on this machine."),
+    ] = None,
+) -> None:
+    """Run all agents on their schedules, until stopped."""
+    fault_points.arm(os.environ)
+    json_log.configure()
+    configuration = load(config_file("agents.yaml", settings_of(context).config), registry.NAMES)
+    with (
+        open_store(context, make=True) as database,
+        database.sibling("gridbroker leases", CONTROL_CONNECTIONS) as control,
+    ):
+        _free_clock(database)
+        service = _service(database, control, configuration, settings_of(context).config)
+        if once:
+            status = _run_once(service)
+        else:
+            _stop_on_signals(service)
+            with _api(database, api, settings_of(context)):
+                ended_in_time = service.run(float("inf") if end_when_unhealthy is None else end_when_unhealthy)
+            if not ended_in_time:
+                # A cycle did not end in time. Its lease is given up, so what it still tries to write is refused; its
+                # thread cannot be ended, and the interpreter would wait for it.
+                logging.shutdown()
+                os._exit(FAILED)
+            status = FAILED if service.ended_unhealthy else 0
+    raise typer.Exit(status)
+
+
+@contextlib.contextmanager
+def _api(database: Database, port: int | None, settings: Settings) -> Iterator[None]:
+    """Serve the HTTP API on this machine while the block runs; nothing without a port."""
+    if port is None:
+        yield
+        return
+    require("api")
+    from broker.api.listening import Listening
+    from broker.api.process import serving
+    from broker.cli.service.api import page, say_where
+
+    with serving(database, Listening(port=port), home=settings.home, folder=settings.config, make=page()) as running:
+        say_where(running)
+        yield
+
+
+def _service(database: Database, control: Database, configuration: AgentsConfiguration, folder: Path | None) -> Service:
+    process = load_process(config_file("broker.yaml", folder), folder)
+    make = partial(registry.make, process=process)
+    sections = sections_to_run(configuration, profile_in_force(process))
+    keeper = LeaseKeeper(control, holder_name(), configuration.lease_terms)
+    return Service(database, enabled_agents(sections, make, migrate.check(database)), keeper, configuration.service)
+
+
+def _free_clock(database: Database) -> None:
+    """From now on the wall clock holds, for the service and for everybody who asks."""
+    with database.begin() as connection:
+        loaded = forget_clock(connection)
+    if loaded is not None:
+        remark(f"the clock of the loaded scenario ({utc(loaded)}) holds no longer: the service goes by the wall clock")
+
+
+def _run_once(service: Service) -> int:
+    status = 0
+    for name, record in service.run_each_once().items():
+        if record is None:
+            remark(f"{name}: not the leader; another process holds the lease")
+            status = max(status, REFUSED)
+        else:
+            remark(f"{name}: {record.outcome}")
+            status = status if record.outcome == "done" else max(status, FAILED)
+    return status
+
+
+def _stop_on_signals(service: Service) -> None:
+    def stop(number: int, frame: FrameType | None) -> None:
+        if service.ending.is_set():
+            os._exit(128 + number)
+        service.ending.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)

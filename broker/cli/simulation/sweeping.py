@@ -1,0 +1,46 @@
+"""``broker sweep --simulate``: a tuning key judged by its consequences on a simulated grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker.cli.simulation.simulate import progress, show
+from broker.gdpconfig.proposals import Proposal
+from broker.simulation.comparing import Case, compare, simulate_all
+from broker.simulation.generated_grid import GridParameters
+from broker.simulation.scenario_file import GridChoice
+
+#: The grid on which values are compared: full enough that limits bind.
+GRID = GridChoice("full", GridParameters(days=1.0, queues=20, cores=4000, nuclei=5, warm_up_s=28_800.0))
+BASELINE = "baseline"
+
+
+def sweep_simulated(
+    points: Sequence[tuple[Proposal, ...]],
+    seeds: int,
+    processes: int,
+    dask: str | None,
+    json: bool,
+    grid: GridChoice = GRID,
+) -> None:
+    """Print the figures of the shipped tuning, and of each point against it, paired by seed.
+
+    Args:
+        points: the values of each point.
+        seeds: of each point, from 1 on.
+        processes: at once.
+        dask: address of a scheduler, None to work here.
+        json: one object a point instead of a table.
+        grid: that is simulated.
+
+    Raises:
+        SimulationError: the grid cannot be simulated.
+    """
+    sides: list[tuple[str, tuple[tuple[str, object], ...]]] = [(BASELINE, ())]
+    for point in points:
+        label = ", ".join(f"{one.key}={one.value}" for one in point)
+        sides.append((label, tuple((one.key, one.value) for one in point)))
+    cases = [Case(label, "seed", seed, grid, values) for seed in range(1, seeds + 1) for label, values in sides]
+    with progress(len(cases)) as emit:
+        results = simulate_all(cases, processes, emit, dask)
+    show(compare(results), results, json)

@@ -1,0 +1,1 @@
+"""Commands about tuning values: set, preview, canary, what-if, sweep."""

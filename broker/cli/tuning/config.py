@@ -1,0 +1,279 @@
+"""``broker config``: list, read and set tuning values, and look back at what was changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import sqlalchemy as sa
+import typer
+
+from broker.app.editors import Editor, editor_name
+from broker.app.tuning_values import key_summary, value_change
+from broker.cli.context import open_store
+from broker.cli.output import escaped, print_json, print_table, remark
+from broker.cli.tuning.canary import canary
+from broker.gdpconfig.inspection import all_states, entry_named, state_of
+from broker.gdpconfig.proposals import Proposal
+from broker.gdpconfig.publish import Published, differences, vo_to_edit
+from broker.gdpconfig.reference import default_in_words, render_reference, scope_in_words, shown
+from broker.gdpconfig.shipped import shipped_catalogue
+from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
+from broker.gdpconfig.values import ConfigRow, from_text
+from broker.store.tuning.gdpconfig_rows import TuningStore
+
+app = typer.Typer(no_args_is_help=True)
+app.command()(canary)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
+Vo = Annotated[str, typer.Option("--vo", help="VO of the tasks that the value is for.")]
+Key = Annotated[str, typer.Argument(help="Full name of the key, as NQUEUED_SAT_CAP.", show_default=False)]
+Reason = Annotated[str, typer.Option("--reason", help="Why, for the history.", show_default=False)]
+Expected = Annotated[
+    int | None, typer.Option("--expect-version", help="Change it only if this is still the version in force.")
+]
+
+
+@app.command(name="list")
+def list_keys(
+    context: typer.Context,
+    vo: Vo = "atlas",
+    only_set: Annotated[bool, typer.Option("--set", help="Only keys that a row of the table sets.")] = False,
+    json: Json = False,
+) -> None:
+    """Every key with its value, its default and where the value comes from."""
+    current = _read(context)
+    states = [state for state in all_states(current, vo) if not only_set or state.set_by or state.bad]
+    if json:
+        for state in states:
+            print_json(key_summary(state, current))
+    else:
+        columns = ("key", "value", "default", "unit", "source", "vo")
+        rows = [
+            (
+                state.name,
+                shown(state.value),
+                shown(state.default),
+                state.entry.unit,
+                f"{state.origin}, bad row" if state.bad else state.origin,
+                state.vo if state.set_by else scope_in_words(state.entry),
+            )
+            for state in states
+        ]
+        print_table(columns, rows, title=_title(current))
+    _report(current, vo)
+
+
+@app.command()
+def get(context: typer.Context, key: Key, vo: Vo = "atlas", json: Json = False) -> None:
+    """One key: its value, what it means, its range, and which rule reads it."""
+    entry_named(shipped_catalogue(), key)
+    current = _read(context)
+    state = state_of(current, key, vo)
+    entry = state.entry
+    if json:
+        print_json(
+            {
+                **key_summary(state, current),
+                "type": entry.type.value,
+                "range": entry.accepted_range or None,
+                "app": entry.app,
+                "component": entry.component,
+                "scope": entry.scope,
+                "zero_means_default": entry.zero_means_default,
+                "meaning": entry.meaning,
+                "read_by": {where: list(codes) for where, codes in entry.read_by.items()},
+            }
+        )
+    else:
+        readers = "; ".join(f"{where}: {', '.join(codes)}" for where, codes in entry.read_by.items())
+        source = f"{state.set_by}, VO {state.vo or 'any'}" if state.set_by else "default"
+        rows = [
+            ("value", shown(state.value)),
+            ("source", source),
+            ("unit", entry.unit),
+            ("default", default_in_words(entry)),
+            ("accepts", entry.accepts),
+            ("scope", scope_in_words(entry)),
+            ("row", f"app {entry.app}, component {entry.component}"),
+            ("meaning", entry.meaning),
+            ("read by", readers),
+        ]
+        print_table((state.name, ""), rows)
+    _report(current, vo)
+
+
+@app.command(name="set", context_settings={"ignore_unknown_options": True})
+def set_key(
+    context: typer.Context,
+    key: Key,
+    value: Annotated[str, typer.Argument(help="The new value.", show_default=False)],
+    reason: Reason,
+    vo: Vo = "atlas",
+    editor: Editor = None,
+    expect_version: Expected = None,
+    preview: Annotated[
+        bool, typer.Option("--preview", help="First show what the newest cycles would do with it, then ask.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what the preview shows; set nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Make the change whatever the preview shows.")] = False,
+    json: Json = False,
+) -> None:
+    """Set a key; running services use the value from their next cycle on."""
+    entry = shipped_catalogue().require(key)
+    typed = from_text(entry, value)
+    who = editor_name(editor)
+    if preview or dry_run:
+        from broker.cli.tuning.preview import (
+            preview as show_preview,  # it loads the brokerages, which no other command needs
+        )
+
+        show_preview(context, (Proposal(key, typed, vo_to_edit(entry, vo)),), yes=yes, look_only=dry_run, json=json)
+        if dry_run:
+            return
+
+    def change(store: TuningStore, connection: sa.Connection) -> Published:
+        return store.set_value(
+            connection, key, typed, editor=who, reason=reason, vo=vo, expected_version=expect_version
+        )
+
+    _change(context, change, json)
+
+
+@app.command()
+def unset(
+    context: typer.Context,
+    key: Key,
+    reason: Reason,
+    vo: Vo = "atlas",
+    editor: Editor = None,
+    expect_version: Expected = None,
+    json: Json = False,
+) -> None:
+    """Remove a value, so that the default is in force again."""
+    shipped_catalogue().require(key)
+    who = editor_name(editor)
+
+    def change(store: TuningStore, connection: sa.Connection) -> Published:
+        return store.unset(connection, key, editor=who, reason=reason, vo=vo, expected_version=expect_version)
+
+    _change(context, change, json)
+
+
+@app.command()
+def rollback(
+    context: typer.Context,
+    version: Annotated[int, typer.Argument(help="The version to go back to.", min=1, show_default=False)],
+    reason: Annotated[str | None, typer.Option("--reason", help="Why [back to version VERSION].")] = None,
+    editor: Editor = None,
+    expect_version: Expected = None,
+    json: Json = False,
+) -> None:
+    """Make every value what it was in an older version, as a new version."""
+    who = editor_name(editor)
+
+    def change(store: TuningStore, connection: sa.Connection) -> Published:
+        why = f"back to version {version}" if reason is None else reason
+        return store.rollback(connection, version, editor=who, reason=why, expected_version=expect_version)
+
+    _change(context, change, json)
+
+
+@app.command()
+def diff(
+    context: typer.Context,
+    first: Annotated[int, typer.Argument(help="A version.", min=1, show_default=False)],
+    second: Annotated[int, typer.Argument(help="Another one.", min=1, show_default=False)],
+    json: Json = False,
+) -> None:
+    """What is different between two versions."""
+    with open_store(context) as database, database.read_snapshot() as connection:
+        store = TuningStore(database.names)
+        old, new = store.version(connection, first), store.version(connection, second)
+    changes = differences(old.rows, new.rows)
+    if json:
+        for change in changes:
+            print_json(value_change(change).model_dump())
+        return
+    print_table(
+        ("key", "vo", f"version {first}", f"version {second}"),
+        [(change.row_id[1], change.row_id[2], _cell(change.old), _cell(change.new)) for change in changes],
+        title=f"{len(changes)} difference(s)",
+    )
+
+
+@app.command()
+def history(
+    context: typer.Context,
+    key: Annotated[str | None, typer.Argument(help="Full name of a key; all keys without.", show_default=False)] = None,
+    limit: Annotated[int, typer.Option("--limit", help="Largest number of lines.", min=1)] = 100,
+    json: Json = False,
+) -> None:
+    """Who changed what, when and why; newest first."""
+    if key is not None:
+        shipped_catalogue().require(key)
+    with open_store(context) as database, database.read_snapshot() as connection:
+        items = TuningStore(database.names).history(connection, key, limit)
+    if json:
+        for item in items:
+            print_json(vars(item))
+        return
+    columns = ("version", "at (UTC)", "editor", "key", "vo", "old", "new", "reason")
+    rows = [
+        (item.version, item.published_at, item.editor, item.key, item.vo, item.old, item.new, item.reason)
+        for item in items
+    ]
+    print_table(columns, rows)
+
+
+@app.command()
+def doc() -> None:
+    """Print the catalogue of keys as Markdown, as it stands in the reference."""
+    typer.echo(render_reference(shipped_catalogue()), nl=False)
+
+
+def _read(context: typer.Context) -> Published:
+    """What the next cycle will use."""
+    with open_store(context) as database, database.read_snapshot() as connection:
+        return TuningStore(database.names).read_current(connection, live=True)
+
+
+def _change(context: typer.Context, change: Callable[[TuningStore, sa.Connection], Published], json: bool) -> None:
+    """Publish what other programs wrote, then the operator's change, and show what became different.
+
+    What others wrote is committed first, so that the version which a refusal names can be looked at. Before the first
+    version there is nothing to name: an operator who saw version 0 has seen the table as it is.
+    """
+    with open_store(context) as database:
+        store = TuningStore(database.names)
+        with database.begin() as connection:
+            if store.read_current(connection).version != UNPUBLISHED_VERSION:
+                store.sync_outside_changes(connection)
+        with database.begin() as connection:
+            before = store.read_current(connection, live=True)
+            after = change(store, connection)
+    changes = differences(before.rows, after.rows)
+    if json:
+        print_json({"version": after.version, "changed": [value_change(one).model_dump() for one in changes]})
+        return
+    for one in changes:
+        key, vo = one.row_id[1:]
+        typer.echo(escaped(f"{key} (VO {vo or 'any'}): {_cell(one.old)} -> {_cell(one.new)}"))
+    typer.echo(f"version {after.version}" if changes else f"nothing to change, it is so in version {after.version}")
+
+
+def _title(current: Published) -> str:
+    return f"gdpconfig version {current.version}" if current.version else "gdpconfig, not yet published as a version"
+
+
+def _report(current: Published, vo: str) -> None:
+    for bad in current.bad_rows:
+        remark(f"warning: {bad}")
+    for sentence in current.contradictions(vo):
+        remark(f"warning: {sentence}")
+
+
+def _cell(row: ConfigRow | None) -> str:
+    if row is None:
+        return "(default)"
+    return str(row.value_json if row.type == "json" else row.value)

@@ -1,0 +1,207 @@
+"""``broker sweep``: what stored cycles, or a scenario, would have decided with each value of a grid."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from broker.app.rules_in_force import rule_set
+from broker.app.stored_cases import StoredCases
+from broker.brokerages.profile import Profile
+from broker.cli.context import settings_of
+from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.tables import Column, print_table, say
+from broker.cli.tuning.what_if import (
+    At,
+    Last,
+    Only,
+    Processes,
+    Rule,
+    ScenarioFile,
+    Seed,
+    SnapshotId,
+    Vo,
+    Wanted,
+    affected,
+    cases_of,
+    cores,
+    progress,
+    report,
+    report_skipped_tasks,
+)
+from broker.cli.tuning.what_if_report import baseline_words
+from broker.errors import FAILED
+from broker.gdpconfig.proposals import Proposal, grid, read_ranges
+from broker.gdpconfig.shipped import shipped_catalogue
+from broker.whatif.cases import Case, Change, ProfileRules
+from broker.whatif.comparison import Difference, Totals
+from broker.whatif.executor import Answers, Comparing, answer, answer_on_cluster
+from broker.whatif.json_output import mean_of, total_documents
+from broker.whatif.plot import check_plot, plot_sweep
+from broker.whatif.rule_switches import read_switches, with_switches
+
+BASELINE = "baseline"
+_OUTCOMES = ("brokered", "pending", "throttled")
+
+
+def sweep(
+    context: typer.Context,
+    ranges: Annotated[
+        list[str], typer.Argument(metavar="KEY=FROM:TO:STEP", help="A key and its values.", show_default=False)
+    ],
+    rule: Rule = None,
+    last: Last = None,
+    snapshot: SnapshotId = None,
+    scenario: ScenarioFile = None,
+    at: At = "now",
+    brokerage: Only = None,
+    vo: Vo = "atlas",
+    processes: Processes = None,
+    dask: Annotated[
+        str | None, typer.Option("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster, as tcp://host:8786.")
+    ] = None,
+    seed: Seed = 0,
+    simulated: Annotated[
+        bool, typer.Option("--simulate", help="Judge by the consequences on a simulated grid, not by decisions.")
+    ] = False,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="With --simulate: seeds of each value.")] = 10,
+    json: Annotated[bool, typer.Option("--json", help="One object a point and brokerage.")] = False,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg|png", help="Draw figures by value.")] = None,
+) -> None:
+    """What would have been decided with each value of a grid; nothing is changed."""
+    points = grid(read_ranges(shipped_catalogue(), ranges, vo))
+    if simulated:
+        from broker.cli.simulation.sweeping import sweep_simulated
+
+        sweep_simulated(points, seeds, processes or cores(), dask, json)
+        return
+    switches = read_switches(rule or [])
+    report_skipped_tasks(points[0])
+    if plot is not None:
+        check_plot(plot)
+    before = rule_set(settings_of(context).config)
+    what = _comparing(before, with_switches(before.profile, switches), points)
+    wanted = Wanted(last, snapshot, scenario, at, tuple(brokerage or ()) or affected(before, what.changes[0]), seed)
+    with cases_of(context, wanted, before) as cases, progress(len(cases) * len(points)) as emit:
+        answers = _answered(cases, what, processes or cores(), dask, emit)
+        dropped_rows = cases.dropped_rows if isinstance(cases, StoredCases) else []
+    report(answers, dropped_rows)
+    if json:
+        _print_points(points, answers, {one.rule: one.on for one in switches})
+    else:
+        _show(points, answers)
+    if plot is not None:
+        _plot(points, answers, " ".join(ranges), plot)
+    if dropped_rows or answers.failed:
+        raise typer.Exit(FAILED)
+
+
+def _plot(points: Sequence[tuple[Proposal, ...]], answers: Answers, ranges: str, file: Path) -> None:
+    title = f"{ranges}. {baseline_words(answers.baseline)}"
+    labels = [_label(point) for point in points]
+    plot_sweep(labels, _series(answers.differences), title, file, _place_in_force(points, answers))
+
+
+def _comparing(before: ProfileRules, profile: Profile, points: Sequence[tuple[Proposal, ...]]) -> Comparing:
+    """What is in force against each point, with the rules of a profile."""
+    after = ProfileRules(profile, before.options)
+    return Comparing(before, tuple(Change(point, after) for point in points), by_task=False)
+
+
+def _answered(
+    cases: Sequence[Case] | StoredCases, what: Comparing, processes: int, dask: str | None, emit: Callable[[int], None]
+) -> Answers:
+    """The answers of processes here, or of a Dask cluster."""
+    if dask is None:
+        return answer(cases, len(cases), what, processes, emit)
+    return answer_on_cluster(cases, what, dask, emit)
+
+
+def _print_points(points: Sequence[tuple[Proposal, ...]], answers: Answers, rules: dict[str, bool]) -> None:
+    baseline = answers.baseline.document()
+    for point, one in zip(points, answers.differences, strict=True):
+        for document in total_documents(one):
+            values = {value.key: value.value for value in point}
+            print_json({**document, "kind": "point", "set": values, "rules": rules, "baseline": baseline})
+
+
+def _show(points: Sequence[tuple[Proposal, ...]], answers: Answers) -> None:
+    """One table: a row for each brokerage of the baseline, then one for each value."""
+    say(baseline_words(answers.baseline))
+    found = answers.differences
+    keys = [value.key for value in points[0]]
+    rows: list[tuple[object, ...]] = []
+    for brokerage in sorted(found[0].totals):
+        rows.append((*(BASELINE for _ in keys), brokerage, *_stats(found[0].totals[brokerage], 0)))
+        rows += [
+            (*(value.value for value in point), brokerage, *_stats(one.totals[brokerage], 1))
+            for point, one in zip(points, found, strict=True)
+        ]
+    columns: tuple[str | Column, ...] = (
+        *keys,
+        Column("brokerage", 1 if len(found[0].totals) == 1 else 0),
+        "changed",
+        *_OUTCOMES,
+        Column("candidates", 3),
+        Column("lose last queue", 4),
+        Column("get first queue", 5),
+        Column("jobs", 2),
+        Column("jobs moved", 6),
+    )
+    print_table(columns, rows, title=f"{found[0].total('decisions')} decisions of {found[0].total('cycles')} cycle(s)")
+
+
+def _stats(totals: Totals, side: int) -> tuple[object, ...]:
+    outcomes = [sum(n for pair, n in totals.outcomes.items() if pair[side] == outcome) for outcome in _OUTCOMES]
+    if side == 0:
+        return (0, *outcomes, mean_of(totals.candidates_before), 0, 0, totals.jobs_before.total(), 0)
+    jobs = (totals.jobs_after.total(), totals.jobs_moved)
+    return (
+        totals.changed,
+        *outcomes,
+        mean_of(totals.candidates_after),
+        totals.losing_last,
+        totals.gaining_first,
+        *jobs,
+    )
+
+
+def _place_in_force(points: Sequence[tuple[Proposal, ...]], answers: Answers) -> float | None:
+    """Where the value in force lies among the points of one key; None if it lies beyond them, or is no number."""
+    if len(points[0]) != 1 or len(answers.baseline.in_force) != 1:
+        return None
+    (force,) = next(iter(answers.baseline.in_force))
+    values = [one[0].value for one in points]
+    stats = [float(one) for one in values if isinstance(one, int | float) and not isinstance(one, bool)]
+    if len(stats) != len(values) or not isinstance(force, int | float) or isinstance(force, bool):
+        return None
+    if not min(stats) <= force <= max(stats):
+        return None
+    order = sorted(range(len(stats)), key=stats.__getitem__)
+    return float(np.interp(force, [stats[n] for n in order], order))
+
+
+def _label(point: tuple[Proposal, ...]) -> str:
+    return ", ".join(f"{value.value}" for value in point)
+
+
+def _series(found: Sequence[Difference]) -> dict[str, Sequence[float]]:
+    def stats(name: str) -> list[float]:
+        return [one.total(name) for one in found]
+
+    nothing: Counter[int] = Counter()
+    candidates = [sum((totals.candidates_after for totals in one.totals.values()), nothing) for one in found]
+    return {
+        "decisions that change": stats("changed"),
+        "candidates of a decision": [mean_of(counts) for counts in candidates],
+        "tasks that become unschedulable": stats("losing_last"),
+        "jobs placed differently (%)": [
+            100 * one.total("jobs_moved") / max(1, sum(totals.jobs_before.total() for totals in one.totals.values()))
+            for one in found
+        ],
+    }

@@ -1,0 +1,243 @@
+"""``broker what-if``: what stored cycles, or a scenario, would have decided with other values or rules."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from broker import __version__
+from broker.app.rules_in_force import NoSuchBrokerage, rule_set
+from broker.app.scenario_cases import scenario_cases
+from broker.app.stored_cases import Selection, StoredCases, stored_cases
+from broker.brokerages.registry import offered
+from broker.cli.context import open_store, settings_of
+from broker.cli.output import print_json, remark
+from broker.cli.time_arguments import duration, moment_of
+from broker.cli.tuning.what_if_report import show
+from broker.errors import FAILED, WRONG_USAGE, BrokerError, did_you_mean
+from broker.gdpconfig.proposals import Proposal, read_proposals, readers_beside_brokerages
+from broker.gdpconfig.shipped import shipped_catalogue
+from broker.whatif.cases import Case, Change, ProfileRules, QueueField
+from broker.whatif.executor import Answers, Comparing, answer
+from broker.whatif.json_output import task_documents, total_documents
+from broker.whatif.plot import check_plot, plot_difference
+from broker.whatif.queue_changes import read_fields
+from broker.whatif.rule_switches import Switch, read_switches, with_switches
+
+Vo = Annotated[str, typer.Option("--vo", help="VO of the tasks that the values are for.")]
+Last = Annotated[str | None, typer.Option("--last", metavar="24h", help="Cycles of this time [24h].")]
+SnapshotId = Annotated[str | None, typer.Option("--snapshot", metavar="ID", help="Cycles on this snapshot.")]
+ScenarioFile = Annotated[
+    Path | None, typer.Option("--scenario", metavar="FILE", help="A scenario file; needs no database.")
+]
+At = Annotated[str, typer.Option("--at", metavar="TIME|now", help="Where the time of --last ends (UTC).")]
+Only = Annotated[list[str] | None, typer.Option("--brokerage", help="Only this brokerage; may be repeated.")]
+Rule = Annotated[
+    list[str] | None, typer.Option("--rule", metavar="NAME=on|off", help="Switch a rule; may be repeated.")
+]
+OtherProfile = Annotated[
+    str | None, typer.Option("--profile", metavar="NAME", help="Decide by the rules of another profile.")
+]
+Processes = Annotated[int | None, typer.Option("--processes", min=1, max=1024, help="Processes [one for each core].")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the cycles on a scenario.")]
+Json = Annotated[bool, typer.Option("--json", help="One object a line: changed tasks, then the totals.")]
+Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg|png", help="Draw the two distributions.")]
+
+
+class NothingToTry(BrokerError):
+    """A comparison of a thing with itself."""
+
+    exit_status = WRONG_USAGE
+
+
+class TwoSources(BrokerError):
+    """Cycles of two kinds at once."""
+
+    exit_status = WRONG_USAGE
+
+
+def cores() -> int:
+    """The processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def what_if(
+    context: typer.Context,
+    changes: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY|FIELD]=VALUE", help="With --queue a field of it, else a key.", show_default=False),
+    ] = None,
+    queue: Annotated[
+        str | None, typer.Option("--queue", help="The queue whose fields are changed: any of CRIC, or its status.")
+    ] = None,
+    values: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set a key; may be repeated.")
+    ] = None,
+    rule: Rule = None,
+    profile: OtherProfile = None,
+    last: Last = None,
+    snapshot: SnapshotId = None,
+    scenario: ScenarioFile = None,
+    at: At = "now",
+    brokerage: Only = None,
+    vo: Vo = "atlas",
+    processes: Processes = None,
+    seed: Seed = 0,
+    json: Json = False,
+    plot: Plot = None,
+) -> None:
+    """What would have been decided with other values, rules, profile, or fields of a queue; nothing is changed."""
+    asked = _read(changes or [], queue, values or [], rule or [], profile, vo)
+    if plot is not None:
+        check_plot(plot)
+    report_skipped_tasks(asked.proposals)
+    before = rule_set(settings_of(context).config)
+    other = before if profile is None else rule_set(settings_of(context).config, profile)
+    rules = ProfileRules(with_switches(other.profile, asked.switches), before.options)
+    change = Change(asked.proposals, rules, asked.fields)
+    chosen = tuple(brokerage) if brokerage else (None if asked.fields or profile else affected(before, change))
+    wanted = Wanted(last, snapshot, scenario, at, chosen, seed)
+    with cases_of(context, wanted, before) as cases, progress(len(cases)) as emit:
+        answers = answer(cases, len(cases), Comparing(before, (change,)), processes or cores(), emit)
+        dropped_rows = cases.dropped_rows if isinstance(cases, StoredCases) else []
+    report(answers, dropped_rows)
+    _show(asked, answers, json)
+    if plot is not None:
+        plot_difference(answers.differences[0], plot)
+    if dropped_rows or answers.failed:
+        raise typer.Exit(FAILED)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be compared with what was in force."""
+
+    proposals: tuple[Proposal, ...]
+    switches: tuple[Switch, ...]
+    fields: tuple[QueueField, ...]
+    profile: str | None
+
+    def words(self) -> str:
+        """As it was typed."""
+        by_profile = () if self.profile is None else (f"profile {self.profile}",)
+        return ", ".join(map(str, (*by_profile, *self.proposals, *self.switches, *self.fields)))
+
+    def document(self) -> dict[str, object]:
+        """The same as an object."""
+        held = {one.queue: {each.field: each.value for each in self.fields} for one in self.fields}
+        return {
+            "set": {one.key: one.value for one in self.proposals},
+            "rules": {one.rule: one.on for one in self.switches},
+            **({"queues_changed": held} if held else {}),
+            **({} if self.profile is None else {"profile": self.profile}),
+        }
+
+
+def _read(
+    changes: Sequence[str], queue: str | None, values: Sequence[str], rule: Sequence[str], profile: str | None, vo: str
+) -> Asked:
+    fields = () if queue is None else read_fields(queue, changes)
+    keys = [*values, *(changes if queue is None else ())]
+    found = Asked(read_proposals(shipped_catalogue(), keys, vo), read_switches(rule), fields, profile)
+    if not found.words():
+        remedy = "name values as KEY=VALUE, rules with --rule, a --profile, or --queue QUEUE FIELD=VALUE"
+        raise NothingToTry("nothing to compare with", "broker what-if", remedy)
+    return found
+
+
+def _show(asked: Asked, answers: Answers, json: bool) -> None:
+    found = answers.differences[0]
+    if not json:
+        show(found, asked.words(), answers.baseline)
+        return
+    for document in task_documents(found):
+        print_json(document)
+    for document in total_documents(found):
+        print_json({**document, **asked.document(), "baseline": answers.baseline.document()})
+
+
+def affected(before: ProfileRules, change: Change) -> tuple[str, ...] | None:
+    """The brokerages that read a key of the change or have a rule that it switches; None, all, if there are none."""
+    catalogue = shipped_catalogue()
+    readers = {name for one in change.proposals for name in catalogue.require(one.key).read_by}
+    entries = {one.brokerage: one for one in change.rules.profile.brokerages}
+    switched = {one.brokerage for one in before.profile.brokerages if entries.get(one.brokerage) != one}
+    return tuple(one for one in entries if one in readers | switched) or None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which cycles are to be decided again, as it was typed."""
+
+    last: str | None = None
+    snapshot: str | None = None
+    scenario: Path | None = None
+    at: str = "now"
+    brokerages: tuple[str, ...] | None = None
+    seed: int = 0
+
+
+@contextmanager
+def cases_of(context: typer.Context, wanted: Wanted, rules: ProfileRules) -> Iterator[Sequence[Case] | StoredCases]:
+    """The cycles that are wanted.
+
+    Raises:
+        TwoSources: more than one of ``--last``, ``--snapshot`` and ``--scenario``.
+        NoSuchBrokerage: there is no brokerage of a name.
+        NothingStored: there is no such cycle.
+    """
+    given = [name for name in ("last", "snapshot", "scenario") if getattr(wanted, name) is not None]
+    if len(given) > 1:
+        raise TwoSources(" and ".join(f"--{name}" for name in given), "broker what-if", "give one of them")
+    known = [entry.brokerage for entry in rules.profile.brokerages]
+    for name in wanted.brokerages or ():
+        if name not in known:
+            remedy = did_you_mean(name, known, f"known are {', '.join(known)}")
+            raise NoSuchBrokerage(f"no such brokerage: {name[:60]}", "--brokerage", remedy)
+    if wanted.scenario is not None:
+        chosen = wanted.brokerages or tuple(known)
+        yield scenario_cases(wanted.scenario, chosen, wanted.seed, settings_of(context).config)
+        return
+    length = duration(wanted.last or "24h", "--last")
+    with open_store(context) as database:
+        if wanted.snapshot is not None:
+            yield stored_cases(database, Selection(snapshot=wanted.snapshot, brokerages=wanted.brokerages))
+            return
+        until = moment_of(wanted.at, database, of_scenario=True)
+        yield stored_cases(database, Selection(until - length, until, brokerages=wanted.brokerages))
+
+
+@contextmanager
+def progress(pairs: int) -> Iterator[Callable[[int], None]]:
+    """A bar on stderr over so many (cycle, value) pairs; nothing where stderr is no terminal."""
+    columns = (TextColumn("deciding again"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=pairs)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def report_skipped_tasks(proposals: Sequence[Proposal]) -> None:
+    """Say on stderr of which keys no decision can show the effect."""
+    for one in proposals:
+        readers = readers_beside_brokerages(shipped_catalogue(), one, offered())
+        if readers:
+            remark(f"note: {one.key} is read by {readers}, not by a brokerage: no decision differs by it")
+
+
+def report(answers: Answers, dropped_rows: Sequence[str]) -> None:
+    """Say on stderr what is not as it should be."""
+    for version in sorted(answers.engines - {__version__}):
+        remark(
+            f"note: some cycles were decided by version {version}; both sides are decided by the rules of {__version__}"
+        )
+    for one in (*dropped_rows, *answers.failed):
+        remark(f"error: left out: {one}")

@@ -1,0 +1,53 @@
+"""The load that a job brokerage had counted before a chunk: what the cycle itself assigned, as the chunk saw it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+#: What stood behind the name of a queue in work of older engines, for each part of the load but that of the share.
+_MARKS = {"\tuser": "of_user", "\ttype": "of_type", "\tusers": "new_users"}
+
+
+@dataclass(frozen=True)
+class CountedLoad:
+    """Numbers by unified queue; queues without any are not there.
+
+    Attributes:
+        of_share: jobs of the chunk's share.
+        of_user: analysis: jobs of the chunk's user.
+        of_type: analysis: jobs of the chunk's resource type.
+        new_users: analysis: users of the share that had nothing there before.
+    """
+
+    of_share: Mapping[str, int] = field(default_factory=dict)
+    of_user: Mapping[str, int] = field(default_factory=dict)
+    of_type: Mapping[str, int] = field(default_factory=dict)
+    new_users: Mapping[str, int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Whether anything was counted."""
+        return any(getattr(self, part.name) for part in fields(self))
+
+    def stored(self) -> dict[str, dict[str, int]]:
+        """As JSON keeps it with a decision: the parts that are not empty."""
+        return {part.name: dict(counts) for part in fields(self) if (counts := getattr(self, part.name))}
+
+    @classmethod
+    def of_stored(cls, value: Any) -> CountedLoad:
+        """What :meth:`stored` gave, or the flat names with marks in work of older engines.
+
+        Raises:
+            ValueError: it is nothing of the kind.
+            TypeError: it is nothing of the kind.
+            AttributeError: it is nothing of the kind.
+        """
+        parts: dict[str, dict[str, int]] = {}
+        for name, counts in value.items():
+            if isinstance(counts, dict):
+                parts[name] = {str(queue): int(count) for queue, count in counts.items()}
+                continue
+            queue, tab, mark = name.partition("\t")
+            parts.setdefault(_MARKS[tab + mark] if tab else "of_share", {})[queue] = int(counts)
+        return cls(**parts)

@@ -1,0 +1,248 @@
+"""The reasons of a decision as one small number a candidate, and the names and funnel that they stand for.
+
+A cycle makes nothing but the numbers; names and funnel are made when somebody asks for them.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+
+from broker.domain.arrays import AnyArray, Ints
+from broker.domain.decisions import FunnelStep
+from broker.domain.legend import Legend
+
+
+class Standing(IntEnum):
+    """What stands for a pair where no index of a rule does: nothing rejected it, or it never was a pair."""
+
+    FEASIBLE = -1
+    NOT_A_CANDIDATE = -2
+
+
+FEASIBLE, NOT_A_CANDIDATE = Standing.FEASIBLE, Standing.NOT_A_CANDIDATE
+_VERSION = 1
+_WIDE, _PACKED, _EXTRA, _NAMED = 1, 2, 4, 8
+#: Codes are stored from here on; below it stand what is left and what never was a candidate.
+_FIRST = 2
+_MOST_NARROW = 255 - _FIRST
+_MAX_BYTES = 64 * 1024 * 1024
+
+
+class ReasonsCorruptError(Exception):
+    """Packed reasons that cannot be read."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reasons:
+    """What became of each candidate.
+
+    Attributes:
+        legend: names and codes.
+        position: (Q,) index into the codes of what rejected it; FEASIBLE, or NOT_A_CANDIDATE.
+        blocked: why those that are left went all the same; empty if they did not.
+        refused: names that stand for no candidate, each with its code.
+        steps: the funnel, where it does not follow from the positions.
+    """
+
+    legend: Legend
+    position: AnyArray
+    blocked: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    steps: tuple[FunnelStep, ...] | None = None
+
+    @cached_property
+    def rejected(self) -> dict[str, str]:
+        """Code by candidate, and by unified queue where none of its candidates is left: that of the last to go."""
+        legend, found = self.legend, {}
+        gone = np.flatnonzero(self.position >= 0).tolist()
+        for at, step in zip(gone, self.position[gone].tolist(), strict=True):
+            found[legend.names[at]] = legend.codes[step]
+        if legend.groups:
+            last = group_steps(legend, self.position[None, :])[0].tolist()
+            for name, step in zip(legend.group_names, last, strict=True):
+                if step >= 0:
+                    found.setdefault(name, legend.codes[step])
+        if self.blocked:
+            found.update((legend.names[at], self.blocked) for at in np.flatnonzero(self.position == FEASIBLE).tolist())
+        found.update(self.refused)
+        return found
+
+    @cached_property
+    def funnel(self) -> tuple[FunnelStep, ...]:
+        """Every rule that rejected any, with the candidates before and after: first minus all cuts is what is left."""
+        if self.steps is not None:
+            return self.steps
+        current = int((self.position >= FEASIBLE).sum())
+        counts = np.bincount(self.position[self.position >= 0], minlength=len(self.legend.codes)).tolist()
+        funnel = []
+        for step in self.legend.order:
+            if counts[step]:
+                funnel.append(FunnelStep(self.legend.codes[step], current, current - counts[step]))
+                current -= counts[step]
+        if self.blocked and current:
+            funnel.append(FunnelStep(self.blocked, current, 0))
+        return tuple(funnel)
+
+
+def group_steps(legend: Legend, position: AnyArray) -> Ints:
+    """(B, G): for each group of candidates the index of the code by which it went.
+
+    That is the code of the last to go, ties to the later name; FEASIBLE where a candidate is left, NOT_A_CANDIDATE
+    where there never was one.
+
+    Args:
+        legend: of the positions, with groups.
+        position: (B, Q), as in :class:`Reasons`.
+    """
+    size = position.shape[1]
+    departure = np.append(np.array(legend.departure, dtype=np.int64), (0, 0))
+    gone = position >= 0
+    key = np.where(gone, departure[position] * size + np.arange(size), -1)
+    order = np.argsort(legend.group_of, kind="stable")
+    starts = np.searchsorted(legend.group_of[order], np.arange(len(legend.group_names)))
+    last = np.maximum.reduceat(key[:, order], starts, axis=1)
+    alive = np.logical_or.reduceat((position == FEASIBLE)[:, order], starts, axis=1)
+    steps = np.take_along_axis(position, np.maximum(last, 0) % size, axis=1)
+    return np.where(alive, FEASIBLE, np.where(last < 0, NOT_A_CANDIDATE, steps)).astype(np.int64)
+
+
+class RejectedNames(Mapping[str, str]):
+    """The rejected names of packed reasons as a mapping; made when something is asked of it."""
+
+    def __init__(self, reasons: Reasons) -> None:
+        self.reasons = reasons
+
+    def __getitem__(self, name: str) -> str:
+        return self.reasons.rejected[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.reasons.rejected)
+
+    def __len__(self) -> int:
+        return len(self.reasons.rejected)
+
+    def __repr__(self) -> str:
+        return repr(self.reasons.rejected)
+
+
+class FunnelSteps(Sequence[FunnelStep]):
+    """The funnel of packed reasons as a sequence; made when something is asked of it."""
+
+    def __init__(self, reasons: Reasons) -> None:
+        self.reasons = reasons
+
+    @overload
+    def __getitem__(self, index: int) -> FunnelStep: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[FunnelStep, ...]: ...
+    def __getitem__(self, index: int | slice) -> FunnelStep | tuple[FunnelStep, ...]:
+        return self.reasons.funnel[index]
+
+    def __len__(self) -> int:
+        return len(self.reasons.funnel)
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # as unhashable as what it stands for
+
+    def __repr__(self) -> str:
+        return repr(self.reasons.funnel)
+
+
+def pack_reasons(reasons: Reasons) -> bytes:
+    """As bytes: a version, flags, one or two bytes a candidate, and what does not follow from them as JSON."""
+    wide = len(reasons.legend.codes) > _MOST_NARROW
+    body = _numbers(reasons.position, wide).tobytes()
+    flags = _WIDE if wide else 0
+    extra = _extra(reasons)
+    if extra:
+        flags |= _EXTRA
+        body += json.dumps(extra, separators=(",", ":")).encode("utf-8", "replace")
+    return _sealed(flags, body)
+
+
+def pack_named(rejected: Mapping[str, str], funnel: Sequence[FunnelStep]) -> bytes:
+    """Reasons that are known by name alone, with no legend: each code with its names."""
+    by_code: dict[str, list[str]] = {}
+    for name, code in rejected.items():
+        by_code.setdefault(code, []).append(name)
+    reported = [by_code, [[one.code, one.before, one.after] for one in funnel]]
+    return _sealed(_NAMED, json.dumps(reported, separators=(",", ":")).encode())
+
+
+def unpack_reasons(legend: Legend | None, data: bytes) -> Reasons:
+    """The inverse of :func:`pack_reasons`, and of :func:`pack_named`, which needs no legend.
+
+    Raises:
+        ReasonsCorruptError: damaged, of a newer version, or of another legend.
+    """
+    if len(data) < 2 or data[0] != _VERSION:
+        raise ReasonsCorruptError(f"reasons of version {data[0] if data else None}; this broker knows {_VERSION}")
+    try:
+        flags, body = data[1], _opened(data)
+        if flags & _NAMED:
+            return _named(json.loads(body))
+        if legend is None:
+            raise ValueError("they have no legend")
+        kind = np.dtype("<u2") if flags & _WIDE else np.dtype("u1")
+        size = len(legend.names) * kind.itemsize
+        if len(body) < size or (len(body) > size) != bool(flags & _EXTRA):
+            raise ValueError(f"{len(body)} bytes for {len(legend.names)} candidates")
+        position = np.frombuffer(body[:size], dtype=kind).astype(np.int16) - np.int16(_FIRST)
+        if position.size and position.max() >= len(legend.codes):
+            raise ValueError(f"code {position.max()} of {len(legend.codes)}")
+        extra = json.loads(body[size:]) if flags & _EXTRA else {}
+        steps = extra.get("funnel")
+        funnel = None if steps is None else tuple(FunnelStep(*step) for step in steps)
+        return Reasons(legend, position, extra.get("blocked", ""), extra.get("refused", {}), funnel)
+    except (zlib.error, ValueError, TypeError, AttributeError) as error:
+        raise ReasonsCorruptError(f"damaged reasons: {error}") from error
+
+
+def _numbers(position: AnyArray, wide: bool) -> AnyArray:
+    # FEASIBLE comes out as 1, NOT_A_CANDIDATE as 0
+    return (position + _FIRST).astype("<u2" if wide else "u1")
+
+
+def _extra(reasons: Reasons) -> dict[str, Any]:
+    extra: dict[str, Any] = {}
+    if reasons.blocked:
+        extra["blocked"] = reasons.blocked
+    if reasons.refused:
+        extra["refused"] = dict(reasons.refused)
+    if reasons.steps is not None:
+        extra["funnel"] = [[one.code, one.before, one.after] for one in reasons.steps]
+    return extra
+
+
+def _sealed(flags: int, body: bytes) -> bytes:
+    packed = zlib.compress(body, 6)
+    if len(packed) < len(body):
+        flags, body = flags | _PACKED, packed
+    return bytes((_VERSION, flags)) + body
+
+
+def _opened(data: bytes) -> bytes:
+    if not data[1] & _PACKED:
+        return data[2:]
+    opener = zlib.decompressobj()
+    body = opener.decompress(data[2:], _MAX_BYTES)
+    if not opener.eof:
+        raise ValueError("they end too early")
+    return body
+
+
+def _named(reported: Any) -> Reasons:
+    by_code, funnel = reported
+    refused = {name: code for code, names in by_code.items() for name in names}
+    steps = tuple(FunnelStep(*step) for step in funnel)
+    return Reasons(Legend(()), np.zeros(0, dtype=np.int16), "", refused, steps)

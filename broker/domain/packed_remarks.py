@@ -1,0 +1,122 @@
+"""Remarks of a decision that are figures at candidates, kept as such; words are made when somebody reads them."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+
+from broker.domain.arrays import Floats, Ints
+from broker.domain.legend import Legend
+
+_VERSION = 1
+_HEAD = 5
+_MAX_BYTES = 64 * 1024 * 1024
+
+
+class RemarksCorruptError(Exception):
+    """Packed remarks that cannot be read."""
+
+
+@dataclass(frozen=True, eq=False)
+class Remarks:
+    """Figures at some candidates.
+
+    Attributes:
+        legend: names of candidates and figures.
+        place: (K,) the candidates.
+        stats: (F, K), in the order of the legend's figures.
+    """
+
+    legend: Legend
+    place: Ints
+    stats: Floats
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """A note for each candidate: ``stabilizer:QUEUE nQ=10 nR=5``."""
+        names, keys = self.legend.names, self.legend.stats
+        return tuple(
+            f"{self.legend.remark}:{names[at]} "
+            + " ".join(f"{key}={value:g}" for key, value in zip(keys, values, strict=True))
+            for at, values in zip(self.place.tolist(), self.stats.T.tolist(), strict=True)
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Notes(Sequence[str]):
+    """The notes of a decision: codes, and behind them those that are made of figures.
+
+    Attributes:
+        codes: notes as they are.
+        remarks: figures.
+    """
+
+    codes: tuple[str, ...]
+    remarks: Remarks
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """All notes."""
+        return (*self.codes, *self.remarks.notes)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        return self.texts[index]
+
+    def __len__(self) -> int:
+        return len(self.codes) + len(self.remarks.place)
+
+    def __eq__(self, other: object) -> bool:
+        return self.texts == tuple(other) if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # as unhashable as what it stands for
+
+    def __repr__(self) -> str:
+        return repr(self.texts)
+
+
+def pack_remarks(remarks: Remarks) -> bytes | None:
+    """As bytes: a version, the numbers of candidates and figures, then the compressed arrays; None for none."""
+    stats, size = remarks.stats.shape
+    if not size:
+        return None
+    # byte by byte: the leading ones of neighbours are mostly the same
+    octets: bytes = np.ascontiguousarray(remarks.stats, dtype="<f8").view("u1").reshape(-1, 8).T.tobytes()
+    head = bytes((_VERSION,)) + size.to_bytes(2, "little") + stats.to_bytes(2, "little")
+    places: bytes = remarks.place.astype("<u2").tobytes()
+    packed: bytes = head + zlib.compress(places + octets, 6)
+    return packed
+
+
+def unpack_remarks(legend: Legend | None, data: bytes) -> Remarks:
+    """The inverse of :func:`pack_remarks`.
+
+    Raises:
+        RemarksCorruptError: damaged, of a newer version, or of another legend.
+    """
+    if len(data) < _HEAD or data[0] != _VERSION:
+        raise RemarksCorruptError(f"remarks of version {data[0] if data else None}; this broker knows {_VERSION}")
+    size, stats = int.from_bytes(data[1:3], "little"), int.from_bytes(data[3:5], "little")
+    try:
+        opener = zlib.decompressobj()
+        body = opener.decompress(data[_HEAD:], _MAX_BYTES)
+        if not opener.eof:
+            raise ValueError("they end too early")
+        if legend is None or stats != len(legend.stats):
+            raise ValueError(f"{stats} figures of {0 if legend is None else len(legend.stats)}")
+        place = np.frombuffer(body[: 2 * size], dtype="<u2").astype(np.int64)
+        octets = np.frombuffer(body[2 * size :], dtype="u1").reshape(8, -1)
+        table = np.ascontiguousarray(octets.T).view("<f8").reshape(stats, size).astype(np.float64)
+        if place.size and place.max() >= len(legend.names):
+            raise ValueError(f"candidate {place.max()} of {len(legend.names)}")
+    except (zlib.error, ValueError) as error:
+        raise RemarksCorruptError(f"damaged remarks: {error}") from error
+    return Remarks(legend, place, table)

@@ -1,0 +1,102 @@
+"""The fields of a queue that an operator may hold, and their values as text.
+
+Source: PanDA data model, schedconfig_json.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+#: States of queues, in PanDA's words.
+STATUSES = ("online", "offline", "test", "brokeroff", "paused", "standby")
+_DAY_S = 86_400
+_MB = 1e9
+
+
+class BadFieldValue(ValueError):
+    """A field that cannot be held, or not at this value; ``accepts`` says what can."""
+
+    def __init__(self, what: str, accepts: str) -> None:
+        super().__init__(what)
+        self.accepts = accepts
+
+
+@dataclass(frozen=True)
+class NumberRange:
+    """A number between two bounds, both included, in a unit."""
+
+    lowest: float
+    highest: float
+    unit: str
+    whole: bool = True
+
+
+#: What each field takes: words, a range, or truth values.
+FIELDS: Mapping[str, tuple[str, ...] | NumberRange | type[bool] | type[str]] = {
+    "status": STATUSES,
+    "type": ("production", "analysis", "unified", "special"),
+    "capability": ("score", "mcore", "ucore", "himem"),
+    "workflow": ("pull", "pull_ops", "pull_ups", "push"),
+    "jobseed": ("std", "es", "eshigh", "all"),
+    "corecount": NumberRange(0, 100_000, "cores"),
+    "corepower": NumberRange(0, 10_000, "HS06 per core", whole=False),
+    "maxtime": NumberRange(0, 3650 * _DAY_S, "s"),
+    "mintime": NumberRange(0, 3650 * _DAY_S, "s"),
+    "maxrss": NumberRange(0, _MB, "MB"),
+    "minrss": NumberRange(0, _MB, "MB"),
+    "maxwdir": NumberRange(0, _MB, "MB"),
+    "maxinputsize": NumberRange(-1, _MB, "MB"),
+    "maxdiskio": NumberRange(0, _MB, "kB/s per core"),
+    "transferringlimit": NumberRange(0, _MB, "jobs"),
+    "pledgedcpu": NumberRange(-1, _MB, "cores"),
+    "direct_access_lan": bool,
+    "direct_access_wan": bool,
+    "is_cvmfs": bool,
+    "wnconnectivity": str,
+    "fairsharepolicy": str,
+    "cloud": str,
+    "catchall": str,
+}
+_LONGEST_TEXT = 4000
+
+
+def field_value(field: str, text: str) -> str | int | float | bool:
+    """The value that ``text`` names for ``field``, as it would stand in CRIC.
+
+    Raises:
+        BadFieldValue: there is no such field, or it does not take this.
+    """
+    accepted = FIELDS.get(field)
+    if accepted is None:
+        raise BadFieldValue(f"{field[:80]} is not a field that can be held", f"fields are {', '.join(FIELDS)}")
+    if accepted is bool:
+        return _truth(text)
+    if accepted is str:
+        if not 0 < len(text) <= _LONGEST_TEXT or not text.isprintable():
+            raise BadFieldValue("not a text", f"1 to {_LONGEST_TEXT} printable characters")
+        return text
+    if isinstance(accepted, tuple):
+        if text not in accepted:
+            raise BadFieldValue(f"no value of {field}", f"values are {', '.join(accepted)}")
+        return text
+    return _number(text, accepted) if isinstance(accepted, NumberRange) else text
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise BadFieldValue("neither true nor false", "true or false")
+    return text.lower() == "true"
+
+
+def _number(text: str, accepted: NumberRange) -> int | float:
+    wanted = f"{'a whole' if accepted.whole else 'a'} number of {accepted.unit}"
+    accepts = f"{wanted} from {accepted.lowest:g} to {accepted.highest:g}"
+    try:
+        found = int(text) if accepted.whole else float(text)
+    except ValueError as error:
+        raise BadFieldValue("not a number", accepts) from error
+    if "_" in text or not (math.isfinite(found) and accepted.lowest <= found <= accepted.highest):
+        raise BadFieldValue("out of range", accepts)
+    return found

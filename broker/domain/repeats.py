@@ -1,0 +1,164 @@
+"""Decisions that a cycle made as before: which ones, in which order, and where their work was not the same to the byte.
+
+The pattern of a batch names each of its decisions in order: one that was seen again by the id of its row, a new one by
+0; the rows of the new ones follow in the order of their ids.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Ints
+from broker.domain.work_bytes import pack_work, unpack_work
+
+NEW = 0
+_VERSION = 1
+_MAX_BYTES = 256 * 1024 * 1024
+_WINDOW = 32 * 1024
+_NONE = 0xFFFFFFFF
+
+
+class RepeatsCorruptError(Exception):
+    """A pattern or change that cannot be read."""
+
+
+@dataclass(frozen=True)
+class Body:
+    """What is kept of a decision to decide it again, and its remarks; two decisions may differ in nothing else.
+
+    Attributes:
+        notes: as JSON.
+        remarks: packed.
+        work: packed.
+    """
+
+    notes: bytes | None
+    remarks: bytes | None
+    work: bytes | None
+
+    def joined(self) -> bytes:
+        """As one text in which the work is not compressed, so that two of them can be compared byte by byte."""
+        work, plain = self.work, _inflated(self.work)
+        parts = (self.notes, self.remarks, work if plain is None else plain)
+        head = b"\0" if plain is None else b"\1"
+        sizes = b"".join((_NONE if part is None else len(part)).to_bytes(4, "little") for part in parts)
+        return head + sizes + b"".join(part or b"" for part in parts)
+
+    @classmethod
+    def split(cls, data: bytes) -> Body:
+        """The inverse of :meth:`joined`; the work is compressed again."""
+        sizes = [int.from_bytes(data[at : at + 4], "little") for at in (1, 5, 9)]
+        parts: list[bytes | None] = []
+        start = 13
+        for size in sizes:
+            parts.append(None if size == _NONE else data[start : start + size])
+            start += 0 if size == _NONE else size
+        if len(data) != start:
+            raise RepeatsCorruptError(f"damaged change: {len(data)} bytes instead of {start}")
+        notes, remarks, work = parts
+        return cls(notes, remarks, pack_work(work) if data[0] and work is not None else work)
+
+
+def pack_pattern(pattern: Sequence[int]) -> bytes:
+    """As bytes: a version, then the differences of neighbouring ids, compressed; those of a quiet cycle are all 1."""
+    ids = np.array(pattern, dtype=np.int64)
+    kept = ids != NEW
+    steps = np.diff(ids[kept], prepend=0).astype("<i8")
+    body = len(ids).to_bytes(4, "little") + np.packbits(kept).tobytes() + steps.view("u1").reshape(-1, 8).T.tobytes()
+    return bytes((_VERSION,)) + zlib.compress(body, 6)
+
+
+def unpack_pattern(data: bytes) -> Ints:
+    """The inverse of :func:`pack_pattern`.
+
+    Raises:
+        RepeatsCorruptError: damaged, or of a newer version.
+    """
+    body = _opened(data)
+    size = int.from_bytes(body[:4], "little")
+    start = 4 + (size + 7) // 8
+    kept = np.unpackbits(np.frombuffer(body[4:start], dtype="u1"), count=size).astype(np.bool_)
+    octets = np.frombuffer(body[start:], dtype="u1")
+    if len(octets) != 8 * int(kept.sum()):
+        raise RepeatsCorruptError(f"damaged pattern: {len(octets)} bytes for {int(kept.sum())} decisions")
+    ids = np.zeros(size, dtype=np.int64)
+    ids[kept] = np.cumsum(np.ascontiguousarray(octets.reshape(8, -1).T).view("<i8").ravel())
+    return ids
+
+
+def pack_changes(changes: Mapping[int, tuple[Body, Body]]) -> bytes | None:
+    """What was otherwise in decisions that were seen again; None for nothing.
+
+    Args:
+        changes: by place in the pattern, what the row has and what it was in this cycle.
+    """
+    if not changes:
+        return None
+    parts = [bytes((_VERSION,))]
+    for place, (before, now) in changes.items():
+        packer = zlib.compressobj(6, zdict=before.joined()[-_WINDOW:])
+        difference = packer.compress(now.joined()) + packer.flush()
+        parts += [place.to_bytes(4, "little"), len(difference).to_bytes(4, "little"), difference]
+    return b"".join(parts)
+
+
+def changes_by_place(data: bytes | None) -> dict[int, bytes]:
+    """The differences by place in the pattern, to be read by :func:`changed`.
+
+    Raises:
+        RepeatsCorruptError: damaged, or of a newer version.
+    """
+    found: dict[int, bytes] = {}
+    if data is None:
+        return found
+    if not data or data[0] != _VERSION:
+        raise RepeatsCorruptError(f"changes of version {data[0] if data else None}; this broker knows {_VERSION}")
+    at = 1
+    while at < len(data):
+        place, size = (int.from_bytes(data[start : start + 4], "little") for start in (at, at + 4))
+        at += 8 + size
+        if at > len(data):
+            raise RepeatsCorruptError("damaged changes: they end too early")
+        found[place] = data[at - size : at]
+    return found
+
+
+def changed(before: Body, difference: bytes) -> Body:
+    """What a decision was in a later cycle.
+
+    Raises:
+        RepeatsCorruptError: damaged.
+    """
+    opener = zlib.decompressobj(zdict=before.joined()[-_WINDOW:])
+    try:
+        return Body.split(opener.decompress(difference, _MAX_BYTES))
+    except zlib.error as error:
+        raise RepeatsCorruptError(f"damaged change: {error}") from error
+
+
+def _inflated(work: bytes | None) -> bytes | None:
+    """The work without its compression; None where compressing it again would not give the same."""
+    if work is None:
+        return None
+    try:
+        plain = unpack_work(work, _MAX_BYTES)
+    except zlib.error:
+        return None
+    return plain if pack_work(plain) == work else None
+
+
+def _opened(data: bytes) -> bytes:
+    if not data or data[0] != _VERSION:
+        raise RepeatsCorruptError(f"pattern of version {data[0] if data else None}; this broker knows {_VERSION}")
+    try:
+        opener = zlib.decompressobj()
+        body = opener.decompress(data[1:], _MAX_BYTES)
+    except zlib.error as error:
+        raise RepeatsCorruptError(f"damaged pattern: {error}") from error
+    if not opener.eof or len(body) < 4:
+        raise RepeatsCorruptError("damaged pattern: it ends too early")
+    return body

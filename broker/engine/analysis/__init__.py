@@ -1,0 +1,1 @@
+"""What the analysis brokerage adds: throttle, locality, load by user, weights by class."""

@@ -1,0 +1,54 @@
+"""The figures of the stabilizer as a profile may read them: active jobs of users, and recent starts."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from broker.domain.analysis import AnalysisFacts
+from broker.domain.work import WorkTable
+from broker.engine.analysis.job_counts import RUNNING
+from broker.engine.analysis.steps import UserFigures
+from broker.snapshot.own_sources import ACTIVE_USER_JOBS, RECENT_STARTS, UserCounts
+from broker.snapshot.snapshot import Snapshot
+
+
+class ActiveUsers:
+    """What the step ``user_figures`` makes of the facts."""
+
+    def __init__(self, snapshot: Snapshot, chunks: WorkTable, step: UserFigures) -> None:
+        self._snapshot, self._chunks, self._step = snapshot, chunks, step
+
+    def stats(self, rows: slice, facts: AnalysisFacts) -> dict[str, Any]:
+        """The facts that differ; none by default."""
+        options, queues = self._step.options, self._snapshot.queues.unified
+        found: dict[str, Any] = {}
+        if options.starts == "until_five_minutes_ago":
+            found["to_running_rate"] = self._rate(facts)
+        if options.jobs == "active":
+            names = [str(name) for name in self._snapshot.unified.name]
+            counts = cast(UserCounts, self._snapshot.offered[ACTIVE_USER_JOBS])
+            columns = (self._chunks.prodsourcelabel, self._chunks.gshare, self._chunks.username)
+            keys = zip(*(column[rows].tolist() for column in columns), strict=True)
+            asked = [(label or "", share or "", user or "") for label, share, user in keys]
+            known = {key: counts.of_user(*key, names)[:, queues] for key in dict.fromkeys(asked)}
+            table = np.stack([known[key] for key in asked])
+            users = np.nan_to_num(table[:, 3])
+            if options.users == "and_total":
+                users = np.where(np.isnan(table[:, 3]), 1.0, users + 1.0)
+            running = np.where(np.isnan(table[:, 4]), facts.running, table[:, 4])
+            found |= {"user_queued": table[:, 0], "user_running": table[:, 1]}
+            found |= {"users": users, "users_running": running}
+            if options.absent == "not_looked_at":
+                found["user_ignored"] = table[:, 2] == 0
+        return found
+
+    def _rate(self, facts: AnalysisFacts) -> Any:
+        """(T, Q): the queue's starts in an hour, in proportion to the running jobs of the share."""
+        starts: dict[str, float] = self._snapshot.offered[RECENT_STARTS]
+        rate = np.array([starts.get(str(name), 0.0) for name in self._snapshot.unified.name])
+        at = self._snapshot.queues.unified
+        everybody = self._snapshot.jobs.total[:, RUNNING][at]
+        part = np.divide(facts.running, everybody[None, :], out=np.zeros(facts.running.shape), where=everybody > 0)
+        return rate[at][None, :] * part

@@ -1,0 +1,170 @@
+"""Which queues are candidates for a chunk of analysis: those of analysis, without what the user excludes.
+
+Source: ATLAS Analysis Job Brokerage, preliminary candidates; PanDA analysis brokerage, candidate generation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from broker.domain.analysis import AnalysisWork
+from broker.domain.arrays import Bools
+from broker.domain.work import WorkTable
+from broker.engine.analysis.steps import Wishes
+from broker.snapshot.snapshot import Snapshot
+
+AUTO = "AUTO"
+
+
+@dataclass(frozen=True)
+class AnalysisCandidates:
+    """Candidates (T, Q), and how the queues of a chunk were named.
+
+    ``named`` (T, Q): by ``site`` or the list of included ones, so that they need not be online;
+    ``one_preassigned`` (T,): by ``site``; ``reserve`` (T, Q): only ``AUTO`` in the list of included ones makes it a
+    candidate; ``wanted`` (T, Q): where the lists are asked by a rule, what they leave.
+    """
+
+    initial: Bools
+    one_preassigned: Bools
+    named: Bools
+    reserve: Bools
+    wanted: Bools
+
+
+@lru_cache(maxsize=4096)
+def matcher(items: str) -> re.Pattern[str] | None:
+    """What matches any item of a comma-separated list, None for an empty list.
+
+    ``*`` stands for any characters, everything else for itself; the whole name has to match, case-sensitive. ``AUTO``
+    is no name.
+    """
+    names = [item.strip() for item in items.split(",")]
+    patterns = [".*".join(map(re.escape, name.split("*"))) for name in names if name and name != AUTO]
+    return re.compile("|".join(patterns), re.DOTALL) if patterns else None
+
+
+def has_auto(items: str) -> bool:
+    """Whether queues that the list does not name may be used when none that it names is there."""
+    return any(item.strip() == AUTO for item in items.split(","))
+
+
+def matched(items: str, names: list[str]) -> Bools:
+    """(U,): the unified queues that the list names."""
+    pattern = matcher(items)
+    found = [pattern is not None and pattern.fullmatch(name) is not None for name in names]
+    return np.array(found, dtype=np.bool_)
+
+
+def found_anywhere(items: str, names: list[str]) -> Bools:
+    """(U,): the queues that an item of the list names; one with ``*`` is searched for as a regular expression."""
+    found = np.zeros(len(names), dtype=np.bool_)
+    for item in filter(None, items.split(",")):
+        if "*" in item:
+            with contextlib.suppress(re.error):
+                pattern = re.compile(item.replace("*", ".*"))
+                found |= np.array([pattern.search(name) is not None for name in names], dtype=np.bool_)
+        else:
+            found |= np.array([name == item for name in names], dtype=np.bool_)
+    return found
+
+
+def analysis_candidates(
+    work: WorkTable, analysis_request: AnalysisWork, snapshot: Snapshot, wishes: Wishes | None = None
+) -> AnalysisCandidates:
+    """The candidates of all chunks; equal wishes are looked up once."""
+    wishes = wishes or Wishes()
+    unified = snapshot.unified
+    names = [str(name) for name in unified.name]
+    rows = len(work)
+    initial = np.zeros((rows, len(snapshot.queues)), dtype=np.bool_)
+    one_preassigned, named = np.zeros(rows, dtype=np.bool_), np.zeros_like(initial)
+    reserve, wanted = np.zeros_like(initial), np.ones_like(initial)
+    known: dict[tuple[str | None, str | None, str | None], tuple[Bools, bool, Bools, Bools, Bools]] = {}
+    unified_of = snapshot.queues.unified
+    keys = zip(
+        work.site.tolist(),
+        analysis_request.included_sites.tolist(),
+        analysis_request.excluded_sites.tolist(),
+        strict=True,
+    )
+    for row, key in enumerate(keys):
+        if key not in known:
+            if wishes.options.asked == "first":
+                queues, one, given, spare = _of_analysis_request(*key, names, snapshot, wishes)
+                last = np.ones_like(queues)
+            else:
+                queues, one, given, spare, last = _asked_last(*key, names, snapshot, wishes)
+            known[key] = queues[unified_of], one, given[unified_of], spare[unified_of], last[unified_of]
+        initial[row], one_preassigned[row], named[row], reserve[row], wanted[row] = known[key]
+    return AnalysisCandidates(initial, one_preassigned, named, reserve, wanted)
+
+
+def _of_analysis_request(
+    site: str | None, included: str | None, excluded: str | None, names: list[str], snapshot: Snapshot, wishes: Wishes
+) -> tuple[Bools, bool, Bools, Bools]:
+    """(U,) candidates, whether ``site`` is one queue, (U,) the queues that the task names, and (U,) the reserve."""
+    is_site = np.array([name == site for name in names], dtype=np.bool_)
+    one_preassigned = bool(site) and bool(is_site.any())
+    nobody = np.zeros(len(names), dtype=np.bool_)
+    # a queue that the task names need not be one of analysis
+    able: Bools = snapshot.unified.runs_analysis | (is_site if one_preassigned else nobody)
+    if excluded:
+        able = able & ~_matched(excluded, names, wishes)
+    if not one_preassigned:
+        at_endpoint = _reading(snapshot, site) if site else nobody
+        if at_endpoint.any():
+            return able & at_endpoint, False, nobody, nobody
+    named, reserve = is_site if one_preassigned else nobody, nobody
+    if included:
+        listed = able & _matched(included, names, wishes)
+        if has_auto(included) and not one_preassigned:
+            reserve = able & ~listed
+            named = listed
+        elif listed.any() or not has_auto(included):
+            able = listed
+            named = named | listed
+    return (able & is_site if one_preassigned else able), one_preassigned, named, reserve
+
+
+def _matched(items: str, names: list[str], wishes: Wishes) -> Bools:
+    return matched(items, names) if wishes.options.star == "whole_name" else found_anywhere(items, names)
+
+
+def _asked_last(
+    site: str | None, included: str | None, excluded: str | None, names: list[str], snapshot: Snapshot, wishes: Wishes
+) -> tuple[Bools, bool, Bools, Bools, Bools]:
+    """As for :func:`_of_analysis_request`, and (U,) the queues that the user wants: a rule asks for them later."""
+    is_site = np.array([name == site for name in names], dtype=np.bool_)
+    one_preassigned = bool(site) and bool(is_site.any())
+    able: Bools = snapshot.unified.runs_analysis.copy()
+    nobody, wanted = np.zeros_like(able), np.ones_like(able)
+    named = wanted if included else is_site if one_preassigned else nobody
+    listed = _matched(included, names, wishes) if included else wanted
+    auto = bool(included) and AUTO in str(included).split(",")
+    if one_preassigned:
+        able |= is_site
+    elif site:
+        at_endpoint = _reading(snapshot, site)
+        # the queues of an endpoint take the place of the list
+        listed, auto = (at_endpoint if at_endpoint.any() else wanted), False
+    if excluded:
+        wanted = wanted & ~_matched(excluded, names, wishes)
+    reserve = wanted & ~listed if auto else nobody
+    wanted = wanted & (listed | reserve)
+    return able, one_preassigned, named, reserve, (wanted & is_site if one_preassigned else wanted)
+
+
+def _reading(snapshot: Snapshot, endpoint: str) -> Bools:
+    """(U,): analysis queues that read the endpoint in the scope of analysis."""
+    relations, storages = snapshot.relations, snapshot.storages
+    at = np.flatnonzero(storages.name == endpoint)
+    wanted = relations.is_input & (relations.scope == "analysis") & np.isin(relations.storage, at)
+    found = np.zeros(len(snapshot.unified), dtype=np.bool_)
+    found[relations.unified[wanted]] = True
+    return np.asarray(found & snapshot.unified.runs_analysis)

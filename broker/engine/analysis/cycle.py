@@ -1,0 +1,399 @@
+"""One cycle of the analysis brokerage: throttle, a pass with and one without the locality check, weights.
+
+Pure, as the cycle that it extends. Source: ATLAS Analysis Job Brokerage.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from broker.domain.analysis import SITE_MID, AnalysisFacts
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, as_column, taken
+from broker.domain.decisions import Outcome
+from broker.domain.facts import JobFacts
+from broker.domain.stabilizer import FIGURES, load_of, stabilize, stats_of_all
+from broker.domain.stabilizer import KEYS as STABILIZER_KEYS
+from broker.domain.work import Work, WorkTable
+from broker.engine.analysis.active_users import ActiveUsers
+from broker.engine.analysis.candidates import AnalysisCandidates, analysis_candidates
+from broker.engine.analysis.chain import AnalysisChain
+from broker.engine.analysis.class_weights import CLASSED_SHARES, Competition, new_basic_weight, weight_by_room
+from broker.engine.analysis.data_facts import (
+    GB_OF_WEIGHT,
+    NO_COMPLETE_REPLICA,
+    AnalysisData,
+    gather_analysis_data,
+    scope_in_use,
+)
+from broker.engine.analysis.job_counts import closed_of_task, of_share, of_task, of_type, of_user
+from broker.engine.analysis.load_tracking import STABILIZER, LoadTrackingCycle
+from broker.engine.analysis.passes import Judging, passing, second_pass, too_few, with_problems
+from broker.engine.analysis.queue_attributes import AnalysisQueues, analysis_queues
+from broker.engine.analysis.throttle import KEYS as THROTTLE_KEYS
+from broker.engine.analysis.throttle import Requester, Throttle, throttle_of
+from broker.engine.job.count_facts import accounting_keys_of, counts_by_status
+from broker.engine.job.cycle import Block, ChunkResult
+from broker.engine.job.data_facts import InputLimits
+from broker.engine.job.facts import CycleFacts, job_facts
+from broker.engine.job.snapshot_reading import SnapshotReading
+from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, Evaluation, evaluate, rows_of
+from broker.gdpconfig import Tuning
+from broker.rules.contract import AnalysisPairs, Load
+from broker.snapshot.snapshot import Snapshot
+
+#: Source: ATLAS Analysis Job Brokerage, input data locality.
+PRIORITY_WITHOUT_CHECK = 2000.0
+CUTOFF, TIMEOUT, NEW_WEIGHT = "IO_INTENSITY_CUTOFF_USER", "DATA_CHECK_TIMEOUT_USER", "NEW_BASIC_WEIGHT"
+MISSING_FILES, COMPLETENESS = "MAX_MISSING_INPUT_FILES_USER", "MIN_INPUT_COMPLETENESS_USER"
+STEP_KEYS = (CUTOFF, TIMEOUT, NEW_WEIGHT, MISSING_FILES, COMPLETENESS)
+THROTTLED = "throttled_"
+
+
+class AnalysisCycle(LoadTrackingCycle):
+    """The analysis brokerage over one snapshot.
+
+    Args:
+        snapshot: the grid, made with the sources of analysis.
+        work: the chunks, in the order in which they are brokered, with the columns of analysis.
+        tuning: one version of the gdpconfig values, for the VO of the work.
+        chain: the rules.
+        independent: every chunk meets the grid as the snapshot shows it, whatever was placed before.
+        quota_closed: nothing goes while the quotas cannot be read.
+    """
+
+    pairs_type = AnalysisPairs
+    remark, figure_names = "stabilizer", FIGURES
+    chain: AnalysisChain
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        work: Work,
+        tuning: Tuning,
+        chain: AnalysisChain,
+        *,
+        independent: bool = False,
+        quota_closed: bool = True,
+    ) -> None:
+        if work.analysis_request is None:
+            raise ValueError("work of analysis has no columns of its own")
+        analysis_request = self.analysis_request = work.analysis_request
+        self._quota_closed = quota_closed
+        self._own = tuning.only((*STEP_KEYS, *THROTTLE_KEYS, *STABILIZER_KEYS))
+        steps = chain.steps
+        self._new = steps.basic_weight.is_new(self._own.flag(NEW_WEIGHT))
+        # the two basic weights take each other's place
+        own_chain = dataclasses.replace(chain, load_weights=()) if self._new else chain
+        # the snapshot is read before anything is made of it, and once
+        snapshot = steps.snapshot_reading.read(snapshot)
+        own_chain = dataclasses.replace(own_chain, steps=dataclasses.replace(steps, snapshot_reading=SnapshotReading()))
+        self._named: AnalysisCandidates = analysis_candidates(work.chunks, analysis_request, snapshot, steps.wishes)
+        self._at: AnalysisQueues = analysis_queues(snapshot)
+        self._used = steps.candidate_number.used_queues(work.chunks.jeditaskid, snapshot)
+        self._with_input: Ints = np.zeros(len(work.chunks), dtype=np.int64)
+        initial = np.zeros((len(work.chunks), len(snapshot.unified)), dtype=np.bool_)
+        for candidate, queue in enumerate(snapshot.queues.unified.tolist()):
+            initial[:, queue] |= self._named.initial[:, candidate]
+        limits = InputLimits(self._own.number(MISSING_FILES), self._own.number(COMPLETENESS), np.inf)
+        named = self._named.one_preassigned[:, None] & (snapshot.unified.name[None, :] == work.chunks.site[:, None])
+        self._input: AnalysisData = gather_analysis_data(
+            work, analysis_request, initial, snapshot, limits, (steps.locality, np.asarray(named, dtype=np.bool_))
+        )
+        self._suppressed = self._suppresses_check(work.chunks, snapshot.now_s)
+        self._checked = steps.passes.checked(self._input.real, self._suppressed, self._input.remote_source)
+        self._users = ActiveUsers(snapshot, work.chunks, steps.user_figures)
+        self._throttles: dict[Requester, Throttle | None] = {}
+        self._throttled_rows: dict[int, Throttle | None] = {}
+        super().__init__(
+            snapshot, work, tuning, own_chain, independent=independent, own=self._own, new_weight=self._new
+        )
+
+    def _suppresses_check(self, chunks: WorkTable, now_s: float) -> Bools:
+        """(T,): the input need not be local, if it has a source that is read over WAN."""
+        cutoff, timeout_h = self._own.number(CUTOFF), self._own.number(TIMEOUT)
+        quiet = (cutoff > 0) & (chunks.iointensity > 0) & (chunks.iointensity <= cutoff)
+        late = (timeout_h > 0) & (now_s - chunks.frozentime_s > 3600.0 * timeout_h)
+        return np.asarray((chunks.taskpriority >= PRIORITY_WITHOUT_CHECK) | quiet | late)
+
+    def _cycle_facts(self, chunks: WorkTable) -> CycleFacts:
+        count = len(chunks)
+        nobody = np.zeros(count, dtype=np.bool_)
+        return CycleFacts(
+            initial=self._named.initial,
+            one_preassigned=nobody,
+            listed=nobody,
+            refused_names=[()] * count,
+            # analysis is counted by share, whatever its work queue
+            accounting_key=accounting_keys_of(chunks, frozenset()),
+            nucleus=np.full(count, -1, dtype=np.int64),
+        )
+
+    def _limits_of(self, chunks: WorkTable) -> tuple[Floats, Floats, Bools]:
+        queue_limit, min_weight, may_bootstrap = super()._limits_of(chunks)
+        return queue_limit, min_weight, np.zeros_like(may_bootstrap)
+
+    def evaluate_block(self, rows: slice) -> Block:
+        """Judge and weigh the chunks ``rows``."""
+        tasks = as_column(taken(self.work.chunks, rows))
+        counts = counts_by_status(self.snapshot, self._facts.accounting_key[rows])
+        facts = self._facts_of(rows, counts)
+        every = np.arange(rows.start, rows.stop)
+        pairs = AnalysisPairs(tasks, self._candidates, facts, UNDECLARED, every, self._every)
+        evaluation = evaluate(self.chain.filters, pairs, self._views, self._unusable)
+        wanted = self.analysis_request.sites_per_job[rows]
+        looks_further = self._checked[rows] & self._input.remote_source[rows]
+        found = passing(self.chain, evaluation)
+        if not self.chain.steps.passes.counts_problems:
+            # a first pass of which only queues with problems of the user are left has found nothing
+            fine = (found & ~with_problems(self.chain, evaluation)).any(axis=1)
+            found &= (fine | ~self._suppressed[rows])[:, None]
+        self._with_input[rows] = found.sum(axis=1)
+        again = np.flatnonzero(too_few(found, wanted) & looks_further)
+        if len(again):
+            facts = dataclasses.replace(facts, **self._of_pass(rows, self._without(facts.local_pass, again)))
+            judging = self._judging(dataclasses.replace(pairs, facts=facts), again)
+            evaluation = second_pass(self.chain, evaluation, again, wanted, judging, found)
+            first_empty = again[self._with_input[rows][again] == 0]
+            self._with_input[rows][first_empty] = passing(self.chain, evaluation)[first_empty].sum(axis=1)
+        self.faults.extend(evaluation.faults)
+        if self._new:
+            facts = dataclasses.replace(
+                facts, new_weight=self._new_weight(rows, tasks, facts, self._competing(evaluation))
+            )
+        pairs = dataclasses.replace(pairs, facts=facts)
+        factors = [self._factor(rule, pairs) for rule in self.chain.weights]
+        weight = np.ones(facts.initial.shape)
+        for factor in factors:
+            weight *= factor
+        ranking = self._ranked(rows, facts, (weight,), evaluation.feasible)
+        return Block(rows, facts, evaluation, tuple(factors), (weight,), counts[:4], ranking)
+
+    def _best(self, rows: slice) -> Ints:
+        """A job that is cloned needs as many candidates as it has copies."""
+        return self.chain.steps.candidate_number.best(
+            super()._best(rows),
+            self.analysis_request.sites_per_job[rows],
+            self._input.distributed[rows] & self._checked[rows],
+            self._with_input[rows],
+            len(self.snapshot.queues),
+        )
+
+    def _loads(self, facts: JobFacts, rows: slice) -> Load:
+        """As in production; queues that the task uses may go first."""
+        found = super()._loads(facts, rows)
+        return found if self._used is None else dataclasses.replace(found, preferred=self._used[rows])
+
+    def load(self, block: Block, row: int, feasible: AnyArray) -> Load:
+        """As in production; queues that the task uses may go first."""
+        found = super().load(block, row, feasible)
+        return found if self._used is None else dataclasses.replace(found, preferred=self._used[row, feasible])
+
+    def _competing(self, evaluation: Evaluation) -> Bools:
+        """(T, Q): the candidates among which the new basic weight shares jobs out."""
+        if self.chain.steps.basic_weight.options.over == "left":
+            return evaluation.feasible
+        return passing(self.chain, evaluation)
+
+    @staticmethod
+    def _without(flags: Bools, rows: Ints) -> Bools:
+        result = flags.copy()
+        result[rows] = False
+        return result
+
+    def _judging(self, pairs: AnalysisPairs, again: Ints) -> Judging:
+        """Judges the chunks ``again`` of a block without the locality check."""
+        chunks, rows = rows_of(pairs.chunks, again), pairs.rows[again]
+
+        def judging(filters: tuple[AnyFilter, ...], candidates: Bools | None) -> Evaluation:
+            own = rows_of(pairs.facts, again)
+            if candidates is not None:
+                own.__dict__["initial"] = candidates
+            part = AnalysisPairs(chunks, self._candidates, own, UNDECLARED, rows, self._every)
+            return evaluate(filters, part, self._views, self._unusable)
+
+        return judging
+
+    def _facts_of(self, rows: slice, counts: Floats) -> AnalysisFacts:
+        queues, chunks, at = self.snapshot.queues.unified, self.work.chunks, self._at
+        low = self._steps.number("MAX_PRIO_TO_BOOTSTRAP")
+        base = job_facts(chunks, rows, self._facts, counts, self._grid, self._data, self.chain.steps, low)
+        shared = {field.name: getattr(base, field.name) for field in dataclasses.fields(base)}
+        size = rows.stop - rows.start
+        shared.update(
+            remote_source=self._input.remote_source[rows, None],
+            # no cap of production holds while jobs are given out
+            urgent=np.ones((size, 1), dtype=np.bool_),
+            # the estimate of the walltime has no parts of an event service here
+            event_service=np.zeros((size, 1), dtype=np.bool_),
+            all_local=np.zeros((1, 1), dtype=np.bool_).repeat(size, axis=0).repeat(len(queues), axis=1),
+        )
+        found = AnalysisFacts(
+            **shared,
+            **self._of_pass(rows, self._checked[rows, None]),
+            site_named=self._named.one_preassigned[rows, None],
+            named=self._named.named[rows],
+            reserve=self._named.reserve[rows],
+            wanted=self._named.wanted[rows],
+            transuses=self.analysis_request.transuses[rows, None],
+            gb_per_job=self.analysis_request.gb_per_job[rows, None],
+            cloud_of_queue=at.cloud[None, queues],
+            is_vp=at.is_vp[None, queues],
+            has_output=at.has_output[None, queues],
+            has_input_storage=at.has_input[None, queues],
+            output_usable_gb=at.output_usable_gb[None, queues],
+            input_usable_gb=at.input_usable_gb[None, queues],
+            reads_lan=at.reads_lan[None, queues],
+            writes_lan=at.writes_lan[None, queues],
+            receives=at.receives[None, queues],
+            sends=at.sends[None, queues],
+            over_local_quota=self._over_quota(rows)[:, queues],
+            **self._load_facts(rows),
+            user_ignored=np.zeros((size, 1), dtype=np.bool_),
+            can_be_throttled=np.ones((size, 1), dtype=np.bool_),
+            new_weight=np.ones((size, 1)),
+        )
+        found = dataclasses.replace(found, **self._users.stats(rows, found))
+        return dataclasses.replace(found, can_be_throttled=stabilize(load_of(found), self._own.number).can_be_throttled)
+
+    def _load_facts(self, rows: slice) -> dict[str, Any]:
+        """Jobs of the share, its users, the user and the task, by candidate."""
+        snapshot, chunks, at, queues = self.snapshot, self.work.chunks, self._at, self.snapshot.queues.unified
+        typed = of_type(snapshot, chunks, rows)[:, :, queues]
+        user = of_user(snapshot, chunks, rows)[:, :, queues]
+        share = of_share(snapshot, at, chunks, rows)[:, :, queues]
+        earlier = of_task(snapshot, self.analysis_request.bad_jobs[rows])[:, :, queues]
+        return {
+            "queued_of_type": typed[:, 0],
+            "running_of_type": typed[:, 1],
+            "users": share[:, 0],
+            "users_running": share[:, 1],
+            "to_running_rate": share[:, 2],
+            "share_queued": share[:, 3, :1],
+            "share_running": share[:, 4, :1],
+            "user_queued": user[:, 0],
+            "user_running": user[:, 1],
+            "jobs_finished": earlier[:, 0],
+            "jobs_bad": earlier[:, 1],
+            "jobs_closed": closed_of_task(snapshot, self.analysis_request.bad_jobs[rows])[:, queues],
+        }
+
+    def _of_pass(self, rows: slice, local_pass: Bools) -> dict[str, Any]:
+        """The facts that differ between a pass with and one without the locality check."""
+        data, queues = self._input, self.snapshot.queues.unified
+        distance = np.where(data.big[rows, None], 1.0 + data.disk_gb[rows] / GB_OF_WEIGHT, 1.0)
+        by_datasets = local_pass & ~data.union[rows, None]
+        weight = np.where(by_datasets, data.datasets_weight[rows], distance)
+        merging, avoids = self.work.chunks.merging[rows], self.analysis_request.avoid_vp[rows]
+        elsewhere = data.distributed[rows] | (data.union[rows] & local_pass[:, 0])
+        second = ~local_pass[:, 0] & data.real[rows]
+        lacking = data.lacks_files[rows] | (data.lacks_parts[rows] & ~local_pass)
+        return {
+            "local_pass": local_pass,
+            "lacks_files": lacking[:, queues],
+            "has_input": data.has_input[rows][:, queues],
+            "without_vp": (data.without_vp[rows] | ~local_pass)[:, queues],
+            "needs_wan": ~local_pass,
+            "avoids_vp": (merging | avoids | elsewhere | second)[:, None],
+            "locality_weight": np.where(data.real[rows, None], weight, 1.0)[:, queues],
+        }
+
+    def _over_quota(self, rows: slice) -> Bools:
+        """(T, U): the owner has no quota left at the default output endpoint."""
+        full = self.snapshot.analysis.full_endpoints
+        owners = [self._requester(row).group or self._requester(row).user for row in range(rows.start, rows.stop)]
+        result = np.zeros((len(owners), len(self.snapshot.unified)), dtype=np.bool_)
+        names = np.append(self.snapshot.storages.name, "")[self._at.output_storage]
+        for owner in full.keys() & set(owners):
+            chunks = [index for index, one in enumerate(owners) if one == owner]
+            result[chunks] = np.isin(names.astype(np.str_), sorted(full[owner]))
+        return result
+
+    def _new_weight(self, rows: slice, tasks: WorkTable, facts: AnalysisFacts, feasible: Bools) -> Floats:
+        found = stabilize(load_of(facts), self._own.number)
+        classed = np.isin(self.work.chunks.gshare[rows].astype(np.str_), CLASSED_SHARES)[:, None]
+        queue_class = self._at.site_class[None, self.snapshot.queues.unified]
+        if self.chain.steps.basic_weight.by_room:
+            return self._weight_by_room(rows, np.maximum(found.max_q_len - facts.user_queued, 0.0), classed, feasible)
+        return new_basic_weight(
+            found.max_q_len - facts.user_queued,
+            self.analysis_request.jobs_estimate[rows, None],
+            (self.analysis_request.task_class[rows, None], queue_class, classed),
+            feasible,
+            tasks.merging,
+        )
+
+    def _weight_by_room(self, rows: slice, room: Floats, classed: Bools, competing: Bools) -> Floats:
+        """(T, Q), 1 where a queue does not compete; pseudo-queues of one queue compete as one."""
+        unified, request = self.snapshot.queues.unified, self.analysis_request
+        result = np.ones(competing.shape)
+        for inside in np.flatnonzero(competing.any(axis=1)).tolist():
+            row, here = rows.start + inside, np.flatnonzero(competing[inside])
+            _, first, back = np.unique(unified[here], return_index=True, return_inverse=True)
+            own = np.nan_to_num(self._at.site_class[unified[here[first]]], nan=SITE_MID)
+            seen = Competition(
+                np.broadcast_to(room, competing.shape)[inside, here[first]],
+                own.astype(np.int64),
+                float(request.jobs_estimate[row]),
+                float(request.task_class[row]),
+                bool(classed[inside, 0]),
+                bool(self.work.chunks.merging[row]),
+            )
+            result[inside, here] = weight_by_room(seen)[back]
+        return result
+
+    def _requester(self, row: int) -> Requester:
+        chunks, task_class = self.work.chunks, float(self.analysis_request.task_class[row])
+        return Requester(
+            user=chunks.username[row] or "",
+            group=chunks.workinggroup[row] or None,
+            share=chunks.gshare[row],
+            merging=bool(chunks.merging[row]),
+            task_class=None if np.isnan(task_class) else task_class,
+        )
+
+    def throttle(self, row: int) -> Throttle | None:
+        """Why the chunk gets no jobs now, whatever the queues are; None if it may go on."""
+        if row not in self._throttled_rows:
+            requester = self._requester(row)
+            if requester not in self._throttles:
+                grid, usable = self.snapshot.analysis, "quota" not in self._unusable
+                self._throttles[requester] = throttle_of(
+                    requester, grid, self._own, usable, self._quota_closed, self.chain.steps.throttles
+                )
+            self._throttled_rows[row] = self._throttles[requester]
+        return self._throttled_rows[row]
+
+    def blocked(self, row: int) -> str:
+        """Why the chunk cannot go: its owner is throttled, or its input is nowhere."""
+        throttle = self.throttle(row)
+        if throttle is not None:
+            return THROTTLED + throttle.condition
+        return NO_COMPLETE_REPLICA if self._input.lost[row] else ""
+
+    def outcome(self, result: ChunkResult) -> Outcome:
+        """Throttled, or as in production."""
+        return "throttled" if self.throttle(result.row) is not None else super().outcome(result)
+
+    def remarks(self, result: ChunkResult) -> tuple[str, ...]:
+        """The throttle, if there is one."""
+        throttle = self.throttle(result.row)
+        return () if throttle is None else (throttle.note,)
+
+    def figures_of(self, result: ChunkResult) -> tuple[Ints, Floats] | None:
+        """The figures of the stabilizer at the candidates and where it rejected; none of a chunk that is throttled."""
+        if self.throttle(result.row) is not None:
+            return None
+        names = [rule.name for rule in self.chain.filters]
+        reason = result.block.evaluation.reason[result.row - result.block.rows.start]
+        rejected = np.flatnonzero(reason == names.index(STABILIZER)) if STABILIZER in names else result.feasible[:0]
+        shown = np.concatenate([result.chosen, rejected])
+        load = load_of(self._facts_now(result.block, result.row))
+        seen = stats_of_all(load, stabilize(load, self._own.number))
+        return shown, np.array([seen[name][0, shown] for name in FIGURES], dtype=np.float64)
+
+    def reading(self) -> Bools:
+        """(L,): relations of the scope in use."""
+        return scope_in_use(self.snapshot, True)

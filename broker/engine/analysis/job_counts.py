@@ -1,0 +1,125 @@
+"""What is counted for chunks of analysis at each unified queue: jobs of the share, of its type, and of the user."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from broker.domain.arrays import Floats, Texts
+from broker.domain.grid import COUNTED_STATUSES
+from broker.domain.work import WorkTable
+from broker.engine.analysis.queue_attributes import AnalysisQueues
+from broker.snapshot.snapshot import Snapshot
+
+STARTS_HOURS = 6.0
+RUNNING = COUNTED_STATUSES.index("running")
+QUEUED = [COUNTED_STATUSES.index(status) for status in ("defined", "assigned", "activated", "starting")]
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+def _gathered(keys: Sequence[KeyT], stats: Callable[[KeyT], Any]) -> Floats:
+    """``stats`` of each distinct key, once, stacked for all keys along the first axis."""
+    position = {key: index for index, key in enumerate(dict.fromkeys(keys))}
+    table = np.stack([stats(key) for key in position])
+    return np.asarray(table[[position[key] for key in keys]])
+
+
+def of_type(snapshot: Snapshot, work: WorkTable, rows: slice) -> Floats:
+    """(T, 2, U): queued and running jobs of the share and resource type; of all types for a task without one."""
+    by_type, size = snapshot.analysis.by_type, len(snapshot.unified)
+
+    def stats(key: tuple[str, str | None]) -> Floats:
+        share, kind = key
+        found = [table for (name, of), table in by_type.items() if name == share and kind in (None, of)]
+        return np.sum(found, axis=0) if found else np.zeros((2, size))
+
+    shares = [share or "" for share in work.gshare[rows].tolist()]
+    return _gathered(list(zip(shares, work.resource_type[rows].tolist(), strict=True)), stats)
+
+
+def of_user(snapshot: Snapshot, work: WorkTable, rows: slice) -> Floats:
+    """(T, 2, U): queued and running jobs of the user in the share, of the label of the task."""
+    by_user, size = snapshot.analysis.by_user, len(snapshot.unified)
+
+    def stats(key: tuple[str, str, str]) -> Floats:
+        table = np.zeros((2, size))
+        found = by_user.get(key)
+        if found is not None:
+            table[0, found.unified], table[1, found.unified] = found.queued, found.running
+        return table
+
+    names = [[name or "" for name in column[rows].tolist()] for column in (work.username, *_share_columns(work))]
+    return _gathered(list(zip(*names, strict=True)), stats)
+
+
+def _share_columns(work: WorkTable) -> tuple[Texts, Texts]:
+    return work.gshare, work.prodsourcelabel
+
+
+def of_share(snapshot: Snapshot, queues: AnalysisQueues, work: WorkTable, rows: slice) -> Floats:
+    """(T, 5, U): users with jobs, running jobs of all users, to-running rate, and the share's totals over all queues.
+
+    Running jobs are those of the label of the task, without merge jobs; where there is no job of that kind at all,
+    those of the share. The rate counts the jobs of all shares that started, scaled by the part of the running ones that
+    are of the share.
+    The totals (queued, running) are the same for every queue.
+    """
+    grid, jobs, size = snapshot.analysis, snapshot.jobs, len(snapshot.unified)
+    position = {accounting_key: index for index, accounting_key in enumerate(jobs.accounting_keys)}
+    everybody = jobs.total[:, RUNNING]
+    nothing = np.zeros(size)
+
+    def stats(key: tuple[str, str]) -> Floats:
+        share = key[0]
+        counts = (
+            jobs.by_accounting_key[:, position[share]] if share in position else np.zeros((size, len(COUNTED_STATUSES)))
+        )
+        part = np.divide(counts[:, RUNNING], everybody, out=np.zeros(size), where=everybody > 0)
+        totals = counts[:, QUEUED].sum(), counts[:, RUNNING].sum()
+        return np.stack(
+            [
+                grid.users.get(share, nothing),
+                _known_else(grid.users_running.get(key), counts[:, RUNNING]),
+                queues.starts / STARTS_HOURS * part,
+                *(np.full(size, total) for total in totals),
+            ]
+        )
+
+    names = [[name or "" for name in column[rows].tolist()] for column in _share_columns(work)]
+    return _gathered(list(zip(*names, strict=True)), stats)
+
+
+def _known_else(values: Floats | None, otherwise: Floats) -> Floats:
+    return otherwise if values is None else np.where(np.isnan(values), otherwise, values)
+
+
+def of_task(snapshot: Snapshot, bad_jobs: Texts) -> Floats:
+    """(T, 2, U): finished jobs of the task, and those that failed or were closed; see ``AnalysisWork.bad_jobs``."""
+    position = {str(name): index for index, name in enumerate(snapshot.unified.name)}
+
+    def stats(text: str | None) -> Floats:
+        table = np.zeros((2, len(position)))
+        for queue, (finished, failed, closed) in (json.loads(text) if text else {}).items():
+            if queue in position:
+                table[:, position[queue]] = finished, failed + closed
+        return table
+
+    return _gathered(bad_jobs.tolist(), stats)
+
+
+def closed_of_task(snapshot: Snapshot, bad_jobs: Texts) -> Floats:
+    """(T, U): closed jobs of the task."""
+    position = {str(name): index for index, name in enumerate(snapshot.unified.name)}
+
+    def stats(text: str | None) -> Floats:
+        closed_at = np.zeros(len(position))
+        for queue, (_, _, closed) in (json.loads(text) if text else {}).items():
+            if queue in position:
+                closed_at[position[queue]] = closed
+        return closed_at
+
+    return _gathered(bad_jobs.tolist(), stats)

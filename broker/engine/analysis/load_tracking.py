@@ -1,0 +1,146 @@
+"""A cycle of analysis that sees what it has placed: the queue, the user's jobs there, and the room that is left.
+
+Jobs that were placed can only make queues drop out of what the snapshot alone would leave.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from typing import Any, cast
+
+import numpy as np
+
+from broker.domain.analysis import LEAST_RUNNING, WAITING_TIMES, AnalysisFacts
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, as_column
+from broker.domain.counted_load import CountedLoad
+from broker.domain.facts import JobFacts
+from broker.domain.stabilizer import USER_LENGTH
+from broker.domain.work import Work, WorkTable
+from broker.engine.analysis.user_load import UserLoad, with_placed
+from broker.engine.job.cycle import Block, ChunkResult, JobCycle
+from broker.engine.shared.chain import QueueChain
+from broker.engine.shared.evaluate import UNDECLARED, Evaluation, evaluate, rows_of
+from broker.gdpconfig import Tuning
+from broker.rules.contract import AnalysisPairs
+from broker.snapshot.snapshot import Snapshot
+
+NEW_WEIGHT_RULE, STABILIZER = "new_basic_weight", "user_queue_length"
+#: Filters whose answer moves with the jobs that the cycle places, and the facts that do.
+MOVING = ("queue_cap", STABILIZER)
+MOVING_FACTS = ("defined", "user_queued", "queued_of_type", "users")
+
+
+class LoadTrackingCycle(JobCycle):
+    """What of a cycle of analysis moves with the jobs that it places.
+
+    Args:
+        snapshot, work, tuning, chain, independent: as in production.
+        own: the values of the keys that the steps of analysis read.
+        new_weight: the new basic weight is in use.
+    """
+
+    moves_by_accounting_key = False
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        work: Work,
+        tuning: Tuning,
+        chain: QueueChain,
+        *,
+        independent: bool,
+        own: Tuning,
+        new_weight: bool,
+    ) -> None:
+        self._own, self._new = own, new_weight
+        self._user_load = UserLoad(snapshot, work.chunks)
+        self._columns = as_column(work.chunks)
+        super().__init__(snapshot, work, tuning, chain, independent=independent)
+
+    @abstractmethod
+    def _new_weight(self, rows: slice, tasks: WorkTable, facts: AnalysisFacts, feasible: Bools) -> Floats:
+        """The new basic weight of the chunks ``rows``."""
+
+    @abstractmethod
+    def _competing(self, evaluation: Evaluation) -> Bools:
+        """(T, Q): the candidates among which the new basic weight shares jobs out."""
+
+    def add_load(self, row: int, candidates: AnyArray, jobs: AnyArray) -> None:
+        """As in production; the user's own jobs and those of the resource type are counted as well."""
+        super().add_load(row, candidates, jobs)
+        self._user_load.add(row, candidates, jobs)
+
+    def load_before(self, row: int) -> CountedLoad:
+        """As in production, with what the rules for users look at."""
+        return self._user_load.counted(row, super().load_before(row))
+
+    def set_load(self, row: int, load: CountedLoad) -> None:
+        """As in production, with what the rules for users look at."""
+        super().set_load(row, load)
+        self._user_load.set(row, load)
+
+    def facts_at(self, result: ChunkResult, candidate: Ints) -> JobFacts:
+        """As in production, with the jobs that the cycle has placed."""
+        found = super().facts_at(result, candidate)
+        now = self._facts_now(result.block, result.row)
+        moved = {name: getattr(now, name)[:, candidate] for name in MOVING_FACTS}
+        return dataclasses.replace(found, **moved)
+
+    def _facts_now(self, block: Block, row: int) -> Any:
+        """The facts of one chunk, (1, Q), with the jobs that the cycle has placed."""
+        facts, inside = cast(AnalysisFacts, block.facts), row - block.rows.start
+        if not self._has_moved(row):
+            return rows_of(facts, np.array([inside]))
+        queues = self.snapshot.queues.unified
+        placed = {part: counts[queues] for part, counts in self._user_load.of_row(row).items()}
+        return with_placed(facts, inside, self._placed[self._accounting_codes[row]][queues], placed)
+
+    def _has_moved(self, row: int) -> bool:
+        return not self._independent and bool(self._moved[self._accounting_codes[row]])
+
+    def result(self, block: Block, row: int) -> ChunkResult:
+        """As in production; what moves for users is judged again first."""
+        if self._has_moved(row) and not self.blocked(row):
+            self._bring_up_to_date(block, row)
+        return super().result(block, row)
+
+    def _bring_up_to_date(self, block: Block, row: int) -> None:
+        """Judge and weigh a chunk again by what moves: jobs placed since can only make queues drop out."""
+        facts = self._facts_now(block, row)
+        if self._may_drop(row, facts, block.evaluation.feasible[row - block.rows.start]):
+            self._judge_again(block, row, facts)
+        if self._new:
+            self._weigh_again(block, row, rows_of(self._columns, np.array([row])), facts)
+
+    def _may_drop(self, row: int, facts: AnalysisFacts, feasible: Bools) -> bool:
+        """Whether any queue that is left got jobs and has so many that a filter might reject it: mostly none has."""
+        touched = feasible & (self._placed[self._accounting_codes[row]] > 0)[self.snapshot.queues.unified]
+        many = facts.queued_of_type > WAITING_TIMES * LEAST_RUNNING
+        return bool((touched & (many | (facts.user_queued > self._own.number(USER_LENGTH)))[0]).any())
+
+    def _judge_again(self, block: Block, row: int, facts: AnalysisFacts) -> None:
+        inside, evaluation, filters = row - block.rows.start, block.evaluation, self.chain.filters
+        moving = [index for index, rule in enumerate(filters) if rule.name in MOVING]
+        alone = np.array([row])
+        facts.__dict__["initial"] = evaluation.feasible[[inside]]
+        rules = [filters[index] for index in moving]
+        tasks = rows_of(self._columns, alone)
+        pairs = AnalysisPairs(tasks, self._candidates, facts, UNDECLARED, alone, self._every)
+        again = evaluate(rules, pairs, self._views, self._unusable)
+        self.faults.extend(again.faults)
+        # the indices are those of the few rules; behind them are those of rules that could not judge
+        codes = np.array([*moving, *(index + len(filters) for index in moving)], dtype=evaluation.reason.dtype)
+        dropped = np.flatnonzero(again.reason[0] >= 0)
+        evaluation.reason[inside, dropped] = codes[again.reason[0, dropped]]
+        evaluation.feasible[inside] = again.feasible[0]
+
+    def _weigh_again(self, block: Block, row: int, tasks: WorkTable, facts: AnalysisFacts) -> None:
+        inside = row - block.rows.start
+        feasible, (fixed,) = self._competing(block.evaluation)[[inside]], block.fixed
+        weight = np.ones(feasible.shape[1])
+        for rule, factor in zip(self.chain.weights, block.factors, strict=True):
+            if rule.name == NEW_WEIGHT_RULE and factor.shape == fixed.shape:
+                factor[inside] = self._new_weight(slice(row, row + 1), tasks, facts, feasible)[0]
+            weight *= np.broadcast_to(factor, fixed.shape)[inside]
+        fixed[inside] = weight

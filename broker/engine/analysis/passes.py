@@ -1,0 +1,79 @@
+"""The passes of the analysis brokerage: for which chunks there is a second one, and what both leave together.
+
+Source: PanDA analysis brokerage, locality passes and job cloning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Ints
+from broker.engine.analysis.chain import USER_PROBLEMS, AnalysisChain
+from broker.engine.shared.evaluate import FEASIBLE, NOT_A_CANDIDATE, AnyFilter, Evaluation
+
+#: Judges the chunks of a second pass by these filters; their candidates are those of the mask, or all without one.
+Judging = Callable[[tuple[AnyFilter, ...], Bools | None], Evaluation]
+
+
+def passing(chain: AnalysisChain, evaluation: Evaluation) -> Bools:
+    """(T, Q): the queues that no rule rejected for good; those skipped for now are among them."""
+    lasting = [chain.is_persistent(index) for index in range(2 * len(chain.filters))]
+    # LEFT and NOT_A_CANDIDATE are negative: they index the two entries behind the rules
+    lookup = np.array([*(not one for one in lasting), False, True], dtype=np.bool_)
+    return np.asarray(lookup[evaluation.reason])
+
+
+def with_problems(chain: AnalysisChain, evaluation: Evaluation) -> Bools:
+    """(T, Q): the queues that a rule skipped for a problem of the user."""
+    names = [rule.name in USER_PROBLEMS for rule in chain.filters]
+    # two entries for LEFT and NOT_A_CANDIDATE, which index from behind
+    lookup = np.array([*names, *names, False, False], dtype=np.bool_)
+    return np.asarray(lookup[evaluation.reason])
+
+
+def too_few(found: Bools, wanted: Ints) -> Bools:
+    """(T,): fewer queues are ``found`` (T, Q) than each job of the chunk is ``wanted`` (T,) to run at."""
+    return np.asarray(found.sum(axis=1) < wanted)
+
+
+def second_pass(
+    chain: AnalysisChain,
+    first: Evaluation,
+    again: Ints,
+    wanted: Ints,
+    judging: Judging,
+    found_first: Bools | None = None,
+) -> Evaluation:
+    """What is left after the second pass of the chunks ``again`` (positions in the block).
+
+    A chunk for which the first pass left no queue has what the second leaves, if that is enough. One that had some, but
+    fewer than its jobs are to run at, has the queues of both passes, if the second finds any at all.
+
+    Args:
+        chain: the rules.
+        first: of the first pass, (T, Q).
+        again: positions of the chunks.
+        wanted: (T,) at how many queues each job is to run.
+        judging: judges these chunks without the locality check.
+        found_first: (T, Q) what counts as found by the first pass; without it what no rule rejected for good.
+    """
+    second = judging(chain.filters, None)
+    faults = (*first.faults, *second.faults)
+    earlier = (passing(chain, first) if found_first is None else found_first)[again]
+    found = passing(chain, second)
+    enough = np.where(earlier.any(axis=1), found.any(axis=1), ~too_few(found, wanted[again]))
+    own_left, own_reason = second.feasible & enough[:, None], second.reason
+    both = (enough & earlier.any(axis=1))[:, None]
+    if both.any():
+        temporary = [index for index in range(len(chain.filters)) if not chain.is_persistent(index)]
+        third = judging(tuple(chain.filters[index] for index in temporary), earlier | found)
+        # the indices are those of the few rules; behind them are those of rules that could not judge
+        codes = [*temporary, *(index + len(chain.filters) for index in temporary), NOT_A_CANDIDATE, FEASIBLE]
+        reason = np.where(earlier | found, np.array(codes, dtype=own_reason.dtype)[third.reason], own_reason)
+        own_left, own_reason = np.where(both, third.feasible, own_left), np.where(both, reason, own_reason)
+        faults = (*faults, *third.faults)
+    feasible, reason = first.feasible.copy(), first.reason.copy()
+    feasible[again], reason[again] = own_left, own_reason
+    return Evaluation(feasible, reason, faults)

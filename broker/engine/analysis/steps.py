@@ -1,0 +1,230 @@
+"""The steps of the analysis brokerage that are no rules, each replaceable by a profile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Ints
+from broker.engine.job.steps import JobSteps
+from broker.rules.contract import Options, Step
+from broker.snapshot.own_sources import ACTIVE_USER_JOBS, RECENT_STARTS, TASK_QUEUES
+from broker.snapshot.snapshot import Snapshot
+
+
+class WishesOptions(Options):
+    """The queues that a task includes, excludes or names.
+
+    Attributes:
+        asked: when candidates are made, so that other queues count nowhere; or by the rule ``excluded``, after the
+            input was looked for at all queues of analysis.
+        star: ``*`` in a list stands for any characters of a whole name, or the item is searched for anywhere in it as a
+            regular expression.
+    """
+
+    asked: Literal["first", "by_rule"] = "first"
+    star: Literal["whole_name", "anywhere"] = "whole_name"
+
+
+class Wishes(Step):
+    """Which queues the user wants."""
+
+    name = "wishes"
+    title = "When and how the lists of included and excluded queues are read"
+    options: WishesOptions = WishesOptions()
+
+
+class PassesOptions(Options):
+    """The passes with and without the locality check.
+
+    Attributes:
+        suppressed: of a task for which the check is suppressed, it is not made, or only dropped in the second pass.
+        problems: queues with problems of the user are enough to end after the first pass, or not where the check is
+            suppressed.
+    """
+
+    suppressed: Literal["not_checked", "second_pass"] = "not_checked"
+    problems: Literal["count", "count_unless_suppressed"] = "count"
+
+
+class Passes(Step):
+    """The passes with and without the locality check of the input."""
+
+    name = "passes"
+    title = "For which chunks the input must be local, and when that is dropped"
+    options: PassesOptions = PassesOptions()
+
+    def checked(self, real: Bools, suppressed: Bools, remote_source: Bools) -> Bools:
+        """(T,): the first pass makes the check."""
+        if self.options.suppressed == "second_pass":
+            return real
+        return np.asarray(real & ~(suppressed & remote_source))
+
+    @property
+    def counts_problems(self) -> bool:
+        """Whether queues with problems always end the passes."""
+        return self.options.problems == "count"
+
+
+class BasicWeightOptions(Options):
+    """The basic weight.
+
+    Attributes:
+        choice: by NEW_BASIC_WEIGHT, or always the new one.
+        jobs: of the new weight, by the table of classes; or spread over the classes by the room that is left in each,
+            the rest spilling over into the class below.
+        over: the candidates that compete for the room: those that are left, or also those that are skipped for now.
+    """
+
+    choice: Literal["by_key", "new"] = "by_key"
+    jobs: Literal["by_table", "by_room_of_class"] = "by_table"
+    over: Literal["left", "skipped_too"] = "left"
+
+
+class BasicWeight(Step):
+    """The basic weight that is used, and how the new one is made."""
+
+    name = "basic_weight"
+    title = "Which basic weight is used, and how the new one shares jobs out over classes"
+    options: BasicWeightOptions = BasicWeightOptions()
+
+    def is_new(self, by_key: bool) -> bool:
+        """Whether the new one is used."""
+        return by_key or self.options.choice == "new"
+
+    @property
+    def by_room(self) -> bool:
+        """Whether jobs are spread over the classes by their room."""
+        return self.options.jobs == "by_room_of_class"
+
+
+class CandidateNumberOptions(Options):
+    """How many candidates remain.
+
+    Attributes:
+        distributed: chunks with distributed input keep the ten best, or all.
+        cloned: of jobs that run at several queues, as many as copies where that is more than ten; or as many as queues
+            that have the input, and at least as many as copies.
+        used: queues at which the task has output already go by weight, or before all others.
+    """
+
+    distributed: Literal["ten", "all"] = "ten"
+    cloned: Literal["at_least_ten", "with_input"] = "at_least_ten"
+    used: Literal["by_weight", "first"] = "by_weight"
+
+
+class CandidateNumber(Step):
+    """How many of the heaviest candidates remain."""
+
+    name = "candidate_number"
+    title = "How many of the heaviest candidates remain"
+    options: CandidateNumberOptions = CandidateNumberOptions()
+
+    def needed_sources(self) -> tuple[str, ...]:
+        """The queues at which tasks have output, where they go first."""
+        return (TASK_QUEUES,) if self.options.used == "first" else ()
+
+    def used_queues(self, tasks: Ints, snapshot: Snapshot) -> Bools | None:
+        """(T, Q): the queues that go first; None where all go by weight."""
+        used = snapshot.offered.get(TASK_QUEUES)
+        if self.options.used == "by_weight" or used is None:
+            return None
+        names = snapshot.unified.name[snapshot.queues.unified].astype(np.str_)
+        nothing: frozenset[str] = frozenset()
+        return np.array([np.isin(names, sorted(used.get(int(task), nothing))) for task in tasks], dtype=np.bool_)
+
+    def best(self, ten: Ints, copies: Ints, distributed: Bools, with_input: Ints, every: int) -> Ints:
+        """(T,): at most so many."""
+        found = np.maximum(ten, copies)
+        if self.options.cloned == "with_input":
+            found = np.where(copies > 1, np.maximum(with_input, copies), ten)
+        if self.options.distributed == "all":
+            found = np.where(distributed, max(every, 1), found)
+        return np.asarray(found, dtype=np.int64)
+
+
+class UserFiguresOptions(Options):
+    """The figures of the stabilizer.
+
+    Attributes:
+        jobs: defined and active ones, or only those in the table of active jobs.
+        users: those with jobs, or all of them together count as one more.
+        absent: a user without jobs at a queue has none, or is not looked at there, neither for queued nor for bad jobs.
+        starts: jobs that started in the last 6 hours, archived ones too; or those of the tables of jobs that are not
+            archived, until 5 minutes ago, both ends at whole 10 minutes.
+    """
+
+    jobs: Literal["defined_too", "active"] = "defined_too"
+    users: Literal["people", "and_total"] = "people"
+    absent: Literal["no_jobs", "not_looked_at"] = "no_jobs"
+    starts: Literal["six_hours", "until_five_minutes_ago"] = "six_hours"
+
+
+class UserFigures(Step):
+    """Which jobs and users the stabilizer counts."""
+
+    name = "user_figures"
+    title = "Which jobs and users the stabilizer counts"
+    options: UserFiguresOptions = UserFiguresOptions()
+
+    def needed_sources(self) -> tuple[str, ...]:
+        """Counts of active jobs by user and of recent starts, where they are asked for."""
+        users = (ACTIVE_USER_JOBS,) if self.options.jobs == "active" else ()
+        return users + ((RECENT_STARTS,) if self.options.starts == "until_five_minutes_ago" else ())
+
+
+class ThrottlesOptions(Options):
+    """The throttle stage.
+
+    Attributes:
+        share_usage: the usage of the share, the L1 share's as well with USE_L1_SHARE_USAGE; or the smaller always.
+        quota: any line over the limit counts before one near it, or the first line of either kind.
+    """
+
+    share_usage: Literal["by_key", "smaller"] = "by_key"
+    quota: Literal["over_first", "in_order"] = "over_first"
+
+
+class Throttles(Step):
+    """What throttles a whole chunk."""
+
+    name = "throttles"
+    title = "Which usage of shares and which lines of quotas throttle"
+    options: ThrottlesOptions = ThrottlesOptions()
+
+
+class LocalityOptions(Options):
+    """Where the input counts as being.
+
+    Attributes:
+        named: for a task that names its queue, it must be in the best list of queues; or any part there is enough.
+        distributed: virtual placement is no place for distributed datasets, or for no dataset of such a chunk.
+        twice: a queue with a complete and an incomplete replica that both count has the dataset once, or twice.
+    """
+
+    named: Literal["best_list", "any_part"] = "best_list"
+    distributed: Literal["dataset", "chunk"] = "dataset"
+    twice: bool = False
+
+
+class Locality(Step):
+    """Where the input counts as being."""
+
+    name = "locality"
+    title = "Where the input counts as being"
+    options: LocalityOptions = LocalityOptions()
+
+
+@dataclass(frozen=True)
+class AnalysisSteps(JobSteps):
+    """The steps of the analysis brokerage, with those that it shares with production."""
+
+    wishes: Wishes = field(default_factory=Wishes)
+    throttles: Throttles = field(default_factory=Throttles)
+    locality: Locality = field(default_factory=Locality)
+    passes: Passes = field(default_factory=Passes)
+    user_figures: UserFigures = field(default_factory=UserFigures)
+    basic_weight: BasicWeight = field(default_factory=BasicWeight)
+    candidate_number: CandidateNumber = field(default_factory=CandidateNumber)

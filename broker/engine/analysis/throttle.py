@@ -1,0 +1,160 @@
+"""The throttle stage: for which chunks no jobs are made now, whatever the queues are.
+
+Source: ATLAS Analysis Job Brokerage, throttle; PanDA analysis brokerage, caps, quota and share usage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from broker.domain.analysis import CLASS_A, CLASS_B, CLASS_C, AnalysisGrid, OwnerJobs, QuotaLine
+from broker.engine.analysis.steps import Throttles
+from broker.gdpconfig import Tuning
+
+USER_JOBS, GROUP_JOBS = "CAP_RUNNING_USER_JOBS", "CAP_RUNNING_GROUP_JOBS"
+USER_CORES, GROUP_CORES = "CAP_RUNNING_USER_CORES", "CAP_RUNNING_GROUP_CORES"
+THRESHOLD_A = "USER_USAGE_THRESHOLD_A"
+USE_L1 = "USE_L1_SHARE_USAGE"
+KEYS = (USER_JOBS, GROUP_JOBS, USER_CORES, GROUP_CORES, THRESHOLD_A, USE_L1)
+
+#: Twice as much as may run may wait.
+QUEUED_TIMES = 2.0
+#: Above this part of the quota only merging goes on.
+NEAR_QUOTA = 0.9
+#: The only share whose usage throttles.
+THROTTLED_SHARE = "User Analysis"
+USAGE_LIMITS_PERCENT = {CLASS_C: 90.0, CLASS_B: 95.0}
+#: Part of the target that counts for a task of class A whose user has not been evaluated.
+UNKNOWN_USER_RATIO = 0.5
+NO_JOBS = OwnerJobs()
+
+
+@dataclass(frozen=True)
+class Throttle:
+    """Why a chunk gets no jobs now: the condition, the figure that was seen, and the cap that it exceeds."""
+
+    condition: str
+    figure: float
+    cap: float
+    unit: str
+    key: str
+
+    @property
+    def note(self) -> str:
+        """As it is kept with the decision."""
+        return f"throttle:{self.condition}:{self.figure:.17g}:{self.cap:.17g}:{self.unit}:{self.key}"
+
+    @classmethod
+    def read(cls, note: str) -> Throttle | None:
+        """From :attr:`note`; None for a note on something else."""
+        parts = note.split(":")
+        if len(parts) != 6 or parts[0] != "throttle":
+            return None
+        return cls(parts[1], float(parts[2]), float(parts[3]), parts[4], parts[5])
+
+
+@dataclass(frozen=True)
+class Requester:
+    """What of a chunk the throttle looks at; ``task_class`` None: not evaluated, or too long ago."""
+
+    user: str
+    group: str | None
+    share: str | None
+    merging: bool
+    task_class: float | None
+
+
+def throttle_of(
+    requester: Requester,
+    grid: AnalysisGrid,
+    tuning: Tuning,
+    quota_usable: bool,
+    quota_closed: bool,
+    throttles: Throttles = Throttles(),  # noqa: B008 - immutable
+) -> Throttle | None:
+    """The first condition that holds, None if the chunk may go on.
+
+    Args:
+        requester: the chunk.
+        grid: figures of users, shares and accounts.
+        tuning: with the caps.
+        quota_usable: the source of quotas can be used.
+        quota_closed: nothing goes while it cannot; otherwise no quota is asked for.
+        throttles: how shares and quotas are read.
+    """
+    found = None if requester.merging else _by_caps(requester, grid, tuning)
+    if found is None:
+        found = _by_share(requester, grid, tuning, throttles)
+    if found is not None:
+        return found
+    if not quota_usable:
+        return Throttle("quota_unknown", 0.0, 0.0, "-", "config") if quota_closed else None
+    lines = grid.quotas.get(requester.group or requester.user, ())
+    if throttles.options.quota == "in_order":
+        return quota_in_order(lines, requester.merging)
+    return by_quota(lines, requester.merging)
+
+
+def _by_caps(requester: Requester, grid: AnalysisGrid, tuning: Tuning) -> Throttle | None:
+    of_group = bool(requester.group)
+    owners: Mapping[str, OwnerJobs] = grid.of_group if of_group else grid.of_user
+    seen = owners.get(requester.group or requester.user, NO_JOBS)
+    jobs, cores = (GROUP_JOBS, GROUP_CORES) if of_group else (USER_JOBS, USER_CORES)
+    conditions = (
+        ("running_jobs", seen.running_jobs, 1.0, jobs, "jobs"),
+        ("queued_jobs", seen.queued_jobs, QUEUED_TIMES, jobs, "jobs"),
+        ("running_cores", seen.running_cores, 1.0, cores, "cores"),
+        ("queued_cores", seen.queued_cores, QUEUED_TIMES, cores, "cores"),
+    )
+    for condition, figure, times, key, unit in conditions:
+        cap = times * tuning.number(key)
+        # a key of 0 is a cap that is not applied, as one that is not set
+        if cap > 0 and figure > cap:
+            return Throttle(condition, figure, cap, unit, key)
+    return None
+
+
+def _by_share(requester: Requester, grid: AnalysisGrid, tuning: Tuning, throttles: Throttles) -> Throttle | None:
+    if requester.share != THROTTLED_SHARE or requester.task_class is None or requester.share not in grid.share_usage:
+        return None
+    usage = grid.share_usage[requester.share]
+    smaller = throttles.options.share_usage == "smaller" or tuning.flag(USE_L1)
+    if smaller and requester.share in grid.share_usage_l1:
+        usage = min(usage, grid.share_usage_l1[requester.share])
+    percent = 100.0 * usage
+    limit = USAGE_LIMITS_PERCENT.get(int(requester.task_class))
+    if requester.task_class == CLASS_A:
+        limit = _limit_of_class_a(requester, grid, tuning)
+    if limit is None or not percent > limit:
+        return None
+    key = THRESHOLD_A if requester.task_class == CLASS_A else "rule"
+    return Throttle("share_usage", percent, limit, "%", key)
+
+
+def _limit_of_class_a(requester: Requester, grid: AnalysisGrid, tuning: Tuning) -> float | None:
+    """Percent of the target; None without a limit: the user runs nothing at queues of class hi."""
+    threshold = tuning.number(THRESHOLD_A)
+    feasible = grid.user_slots_left.get(requester.user)
+    ratio = UNKNOWN_USER_RATIO if feasible is None else 1.0 - feasible / threshold if threshold > 0 else 1.0
+    return 100.0 / min(ratio, 1.0) if ratio > 0 else None
+
+
+def by_quota(lines: tuple[QuotaLine, ...], merging: bool) -> Throttle | None:
+    """The first line that is used up, else, unless it merges, the first that nearly is; 0 and less are no limit."""
+    limited = [line for line in lines if line.limit_bytes > 0]
+    for line in limited:
+        if line.used_bytes > line.limit_bytes:
+            return Throttle("global_quota", line.used_bytes, line.limit_bytes, "B", "quota")
+    for line in limited:
+        if not merging and line.used_bytes > NEAR_QUOTA * line.limit_bytes:
+            return Throttle("near_global_quota", line.used_bytes, NEAR_QUOTA * line.limit_bytes, "B", "quota")
+    return None
+
+
+def quota_in_order(lines: tuple[QuotaLine, ...], merging: bool) -> Throttle | None:
+    """The first line that is used up or nearly is; no line behind it is looked at."""
+    for line in lines:
+        if line.limit_bytes > 0 and line.used_bytes > NEAR_QUOTA * line.limit_bytes:
+            return by_quota((line,), merging)
+    return None

@@ -1,0 +1,382 @@
+"""One cycle of a job brokerage: chunks in order against one snapshot, with what the cycle places taken into account.
+
+Pure: snapshot, work, tuning and chain come in; evaluations and rankings come out. Filters and fixed weights are
+worked out for blocks of chunks at once; only what moves with the jobs that were placed is done chunk by chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, as_column, as_row, codes_of, distinct, taken
+from broker.domain.counted_load import CountedLoad
+from broker.domain.decisions import Outcome
+from broker.domain.facts import JobFacts
+from broker.domain.feature_table import TIGHTENING_KEYS
+from broker.domain.legend import Legend
+from broker.domain.queues import QueueTable
+from broker.domain.work import Work, WorkTable
+from broker.engine.job.count_facts import accounting_keys_of
+from broker.engine.job.data_facts import INPUT_FAULTS, DataFacts, InputLimits, gather_data
+from broker.engine.job.facts import CycleFacts, grid_facts, job_facts
+from broker.engine.job.initial_list import RefusedNames
+from broker.engine.job.legend import job_legend
+from broker.engine.job.load_details import LoadDetailFacts
+from broker.engine.shared.chain import QueueChain
+from broker.engine.shared.evaluate import UNDECLARED, Evaluation, RuleFault, evaluate, fault_of, prepare
+from broker.engine.shared.rank import BEST, BlockRanking, Ranking, rank, rank_block
+from broker.gdpconfig import Tuning
+from broker.rules.contract import JobPairs, Load, Rule, Weight
+from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.tighten import tightened
+
+#: Cells (chunks x candidates) judged at once, and the fewest chunks: large enough for the arrays to pay, small enough
+#: for the processor's caches.
+BLOCK_CELLS = 128 * 1024
+LEAST_BLOCK = 64
+NO_CANDIDATES = "no_candidates"
+#: The gdpconfig keys that the steps which are no rules read.
+STEP_KEYS = (
+    "MAX_MISSING_INPUT_FILES",
+    "MIN_INPUT_COMPLETENESS",
+    "IO_INTENSITY_CUTOFF",
+    "MAX_PRIO_TO_BOOTSTRAP",
+    "NQUEUELIMITSITE",
+    "MIN_WEIGHT",
+    *TIGHTENING_KEYS,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """What was worked out for the chunks ``rows``: facts, evaluation, and each fixed factor."""
+
+    rows: slice
+    facts: JobFacts
+    evaluation: Evaluation
+    factors: tuple[Floats, ...]
+    fixed: tuple[Floats, ...]  # each (T, Q), in the order in which they multiply what moves
+    counts: Floats  # (4, T, Q) the jobs of the chunk's tag that are defined, assigned, activated and starting
+    ranking: BlockRanking  # with the jobs as the snapshot shows them
+
+
+@dataclass(frozen=True)
+class ChunkResult:
+    """The outcome for one chunk.
+
+    ``reason`` says why it has no candidates, empty if it has. ``ranked_alone`` is its ranking where the jobs that the
+    cycle has placed made it differ from that of the block.
+    """
+
+    row: int
+    block: Block
+    reason: str
+    blocked: bool = False  # whatever the queues are, the chunk cannot be brokered
+    ranked_alone: Ranking | None = None
+
+    @cached_property
+    def feasible(self) -> Ints:
+        """Positions of the candidates that passed the filters, none for a chunk that is blocked."""
+        feasible = np.flatnonzero(self.block.evaluation.feasible[self.row - self.block.rows.start])
+        return feasible[:0] if self.blocked else feasible
+
+    @cached_property
+    def ranking(self) -> Ranking | None:
+        """The ranking over ``feasible``; None if there is nothing to rank."""
+        if not len(self.feasible):
+            return None
+        return self.ranked_alone or self.block.ranking.of(self.row - self.block.rows.start, self.feasible)
+
+    @property
+    def chosen(self) -> Ints:
+        """Positions of the candidates in the snapshot's queue table, best first."""
+        return self.feasible[self.ranking.chosen] if self.ranking is not None else self.feasible[:0]
+
+
+class JobCycle:
+    """A job brokerage over one snapshot.
+
+    Args:
+        snapshot: the grid.
+        work: the chunks, in the order in which they are brokered.
+        tuning: one version of the gdpconfig values, for the VO of the work.
+        chain: the rules.
+        independent: every chunk meets the grid as the snapshot shows it, whatever was placed before.
+
+    Attributes:
+        snapshot: the grid, with limits of queues tightened by what pilots report where the tuning says so.
+        published: the queues without that.
+        moves_by_accounting_key: whether what is placed changes nothing but the load of the chunks of the same tag.
+        pairs_type: what its rules see.
+        remark: what a remark with figures begins with.
+        figure_names: the names of these figures.
+    """
+
+    moves_by_accounting_key: ClassVar[bool] = True
+    pairs_type: ClassVar[type[JobPairs]] = JobPairs
+    remark: ClassVar[str] = ""
+    figure_names: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self, snapshot: Snapshot, work: Work, tuning: Tuning, chain: QueueChain, *, independent: bool = False
+    ) -> None:
+        self._independent = independent
+        self._steps = tuning.only(STEP_KEYS)
+        snapshot = chain.steps.snapshot_reading.read(snapshot)
+        self.published: QueueTable = snapshot.queues
+        snapshot = tightened(snapshot, [column for key, column in TIGHTENING_KEYS.items() if self._steps.flag(key)])
+        self.snapshot, self.work, self.tuning, self.chain = snapshot, work, tuning, chain
+        self._grid = grid_facts(snapshot)
+        self._candidates: QueueTable = as_row(snapshot.queues)
+        self._unusable = frozenset(state.name for state in snapshot.states if not state.usable)
+        self._every: Ints = np.arange(len(snapshot.queues))
+        self._data: DataFacts = gather_data(
+            work,
+            snapshot,
+            InputLimits(
+                self._steps.number("MAX_MISSING_INPUT_FILES"),
+                self._steps.number("MIN_INPUT_COMPLETENESS"),
+                self._steps.number("IO_INTENSITY_CUTOFF"),
+            ),
+            lookup=chain.steps.input_lookup,
+        )
+        self._facts = self._cycle_facts(work.chunks)
+        self._accounting_names, self._accounting_codes = distinct(self._facts.accounting_key)
+        self._placed = np.zeros((max(1, len(self._accounting_names)), len(snapshot.unified)))
+        self._moved = np.zeros(max(1, len(self._accounting_names)), dtype=np.bool_)
+        self._limits = self._limits_of(work.chunks)
+        self._vetoes = chain.steps.veto.reasons(work.chunks, self._facts.initial, snapshot)
+        self._details = (
+            LoadDetailFacts(snapshot, self._facts.accounting_key, work.chunks)
+            if any(rule.reads_details for rule in chain.cuts)
+            else None
+        )
+        self._views, faults = prepare(chain, snapshot, work, chain.tunings(tuning))
+        self.faults: list[RuleFault] = list(faults)
+
+    def _cycle_facts(self, chunks: WorkTable) -> CycleFacts:
+        first = self.chain.steps.initial_list.candidates(chunks, self.snapshot)
+        return CycleFacts(
+            initial=first.initial,
+            one_preassigned=first.one_preassigned,
+            listed=first.listed,
+            refused_names=first.refused,
+            accounting_key=accounting_keys_of(chunks, self.snapshot.jobs.resource_work_queues),
+            nucleus=codes_of(chunks.nucleus, list(self.snapshot.nuclei.name)),
+        )
+
+    def _limits_of(self, chunks: WorkTable) -> tuple[Floats, Floats, Bools]:
+        shares, labels = list(chunks.gshare), list(chunks.prodsourcelabel)
+        urgent = self.chain.steps.urgency.urgent(chunks.processingtype, chunks.currentpriority)
+        may_bootstrap = (
+            (chunks.currentpriority <= self._steps.number("MAX_PRIO_TO_BOOTSTRAP")) & ~chunks.merging & ~urgent
+        )
+        return (
+            self._steps.by_suffix("NQUEUELIMITSITE", shares),
+            self._steps.by_two_suffixes("MIN_WEIGHT", labels, shares),
+            np.asarray(may_bootstrap, dtype=np.bool_),
+        )
+
+    def blocks(self) -> Iterator[Block]:
+        """The chunks block by block, judged by all filters and weighed by all fixed weights."""
+        size = max(LEAST_BLOCK, BLOCK_CELLS // max(1, len(self.snapshot.queues)))
+        for start in range(0, len(self.work.chunks), size):
+            yield self.evaluate_block(slice(start, min(start + size, len(self.work.chunks))))
+
+    def evaluate_block(self, rows: slice) -> Block:
+        """Judge and weigh the chunks ``rows``."""
+        tasks = as_column(taken(self.work.chunks, rows))
+        labels = self.work.chunks.prodsourcelabel[rows]
+        counts = self.chain.steps.job_count_reading.counts(self.snapshot, self._facts.accounting_key[rows], labels)
+        low = self._steps.number("MAX_PRIO_TO_BOOTSTRAP")
+        facts = job_facts(self.work.chunks, rows, self._facts, counts, self._grid, self._data, self.chain.steps, low)
+        pairs = JobPairs(tasks, self._candidates, facts, UNDECLARED, np.arange(rows.start, rows.stop), self._every)
+        evaluation = evaluate(self.chain.filters, pairs, self._views, self._unusable)
+        self.faults.extend(evaluation.faults)
+        factors = tuple(self._factor(rule, pairs) for rule in self.chain.weights)
+        fixed = tuple(np.broadcast_to(factor, facts.initial.shape) for factor in factors)
+        ranking = self._ranked(rows, facts, fixed, evaluation.feasible)
+        return Block(rows, facts, evaluation, factors, fixed, counts[:4], ranking)
+
+    def _ranked(self, rows: slice, facts: JobFacts, fixed: tuple[Floats, ...], feasible: Bools) -> BlockRanking:
+        """The ranking of the chunks ``rows`` with the jobs as the snapshot shows them."""
+        load, chain = self._loads(facts, rows), self.chain
+        return rank_block(fixed, feasible, load, chain.load_weights, chain.cuts, self.faults, self._best(rows))
+
+    def _best(self, rows: slice) -> Ints:
+        """(T,): how many candidates each of the chunks ``rows`` gets at most."""
+        return np.full(rows.stop - rows.start, BEST, dtype=np.int64)
+
+    def _factor(self, rule: Weight[Any], pairs: JobPairs) -> Floats:
+        """The factor of a fixed weight, 1 where it cannot be known: its source is unusable, or the rule is broken."""
+        if rule.name in self._views.broken or not self._unusable.isdisjoint(rule.sources):
+            return np.ones((1, 1))
+        try:
+            factor = np.asarray(rule.factor(self._views.of(rule, pairs)), dtype=np.float64)
+            np.broadcast_to(factor, pairs.facts.initial.shape)
+        except Exception as error:  # a broken rule must not stop the broker: it is counted and weighs nothing
+            self.faults.append(fault_of(rule, error))
+            return np.ones((1, 1))
+        return factor
+
+    def _loads(self, facts: JobFacts, rows: slice) -> Load:
+        """The jobs at all candidates for the chunks ``rows``, as the snapshot shows them."""
+        queue_limit, min_weight, may_bootstrap = self._limits
+        return Load(
+            running=facts.running_equivalent,
+            defined=facts.defined,
+            assigned=facts.assigned,
+            activated=facts.activated,
+            starting=facts.starting,
+            all_local=facts.all_local,
+            queue_limit=queue_limit[rows, None],
+            min_weight=min_weight[rows, None],
+            urgent=facts.urgent,
+            bootstrap_allowed=may_bootstrap[rows, None],
+            details=None if self._details is None else self._details.of(rows, facts),
+        )
+
+    def results(self) -> Iterator[ChunkResult]:
+        """The outcome chunk by chunk, in order; what :meth:`add_load` is given counts for the chunks that follow."""
+        for block in self.blocks():
+            for row in range(block.rows.start, block.rows.stop):
+                yield self.result(block, row)
+
+    def result(self, block: Block, row: int) -> ChunkResult:
+        """The outcome of one chunk of a block, with what was placed before."""
+        reason = self.blocked(row)
+        if reason:
+            return ChunkResult(row, block, reason, blocked=True)
+        inside = row - block.rows.start
+        if self._independent or not self._moved[self._accounting_codes[row]]:
+            return ChunkResult(row, block, "" if block.ranking.count[inside] else NO_CANDIDATES)
+        feasible = np.flatnonzero(block.evaluation.feasible[inside])
+        if not len(feasible):
+            return ChunkResult(row, block, NO_CANDIDATES)
+        ranking = rank(
+            tuple(factor[inside, feasible] for factor in block.fixed),
+            self.load(block, row, feasible),
+            self.chain.load_weights,
+            self.chain.cuts,
+            best=int(self._best(slice(row, row + 1))[0]),
+        )
+        return ChunkResult(row, block, "" if len(ranking.chosen) else NO_CANDIDATES, ranked_alone=ranking)
+
+    def outcome(self, result: ChunkResult) -> Outcome:
+        """A chunk with candidates is brokered, any other pending."""
+        return "pending" if result.reason else "brokered"
+
+    @cached_property
+    def legend(self) -> Legend:
+        """What the positions of its packed decisions stand for."""
+        return job_legend(self.snapshot.queues, self.chain, self.figure_names, self.remark)
+
+    def remarks(self, result: ChunkResult) -> tuple[str, ...]:
+        """What is kept with the decision beside the reasons of rules."""
+        return ()
+
+    def figures_of(self, result: ChunkResult) -> tuple[Ints, Floats] | None:
+        """The candidates (K,) for which figures are kept with the decision, and these, shape (F, K); None for none."""
+        return None
+
+    def blocked(self, row: int) -> str:
+        """Why the chunk cannot be brokered whatever the queues are, empty if it can."""
+        nucleus = self.work.chunks.nucleus[row]
+        if nucleus is not None and self._facts.nucleus[row] < 0:
+            return "unknown_nucleus"
+        return self._vetoes[row] or INPUT_FAULTS[int(self._data.fault[row])]
+
+    def load(self, block: Block, row: int, feasible: AnyArray) -> Load:
+        """The jobs at the candidates ``feasible`` for a chunk, with those that the cycle has placed for its tag."""
+        facts, inside = block.facts, row - block.rows.start
+        queue_limit, min_weight, may_bootstrap = self._limits
+        defined, assigned, activated, starting = block.counts[:, inside, feasible]
+        placed = None
+        if not self._independent:
+            placed = self._placed[self._accounting_codes[row], self.snapshot.queues.unified[feasible]]
+            defined = defined + placed
+        return Load(
+            running=facts.running_equivalent[inside, feasible],
+            defined=defined,
+            assigned=assigned,
+            activated=activated,
+            starting=starting,
+            all_local=facts.all_local[inside, feasible],
+            queue_limit=queue_limit[row],
+            min_weight=min_weight[row],
+            urgent=facts.urgent[inside, 0],
+            bootstrap_allowed=may_bootstrap[row],
+            details=None if self._details is None else self._details.at(row, inside, feasible, facts, placed),
+        )
+
+    def judged(self, block: Block) -> tuple[AnyArray, ...]:
+        """All that decides about the chunks of a block beside what is placed, in columns (T or 1, Q or 1).
+
+        Chunks with equal rows in two cycles over the same snapshot, by the same load weights and cuts, are ranked alike
+        for as long as the same jobs are placed for their tag.
+        """
+        limits = (column[block.rows, None] for column in self._limits)
+        return block.evaluation.feasible, block.evaluation.reason, *block.fixed, block.facts.all_local, *limits
+
+    def accounting_of(self, row: int) -> int:
+        """Number of the tag of a chunk: what is placed counts for all chunks of the tag."""
+        return int(self._accounting_codes[row])
+
+    def room_depends_on(self, result: ChunkResult) -> tuple[AnyArray, ...]:
+        """For the chosen candidates of a chunk, all beside the snapshot that decides how many jobs they may take."""
+        inside, chosen = result.row - result.block.rows.start, result.chosen
+        placed = self._placed[self._accounting_codes[result.row], self.snapshot.queues.unified[chosen]]
+        return placed, result.block.facts.all_local[inside, chosen], self._limits[0][result.row : result.row + 1]
+
+    def add_load(self, row: int, candidates: AnyArray, jobs: AnyArray) -> None:
+        """Count jobs of a chunk that went to these candidates: the chunks that follow find them defined there."""
+        self._moved[self._accounting_codes[row]] |= len(candidates) > 0
+        unified = self.snapshot.queues.unified[candidates]
+        np.add.at(self._placed[self._accounting_codes[row]], unified, jobs)
+
+    def load_before(self, row: int) -> CountedLoad:
+        """The load that the cycle has counted so far for a chunk: jobs of its tag by unified queue."""
+        placed = self._placed[self._accounting_codes[row]]
+        queues = np.flatnonzero(placed)
+        names, counts = self.snapshot.unified.name[queues].tolist(), placed[queues].astype(int).tolist()
+        return CountedLoad(dict(zip(names, counts, strict=True)))
+
+    def set_load(self, row: int, load: CountedLoad) -> None:
+        """Let the cycle have counted exactly this load: what :meth:`load_before` said when the chunk was decided."""
+        self._placed[self._accounting_codes[row]] = 0.0
+        self._moved[self._accounting_codes[row]] = False
+        for index, name in enumerate(self.snapshot.unified.name.tolist()):
+            if name in load.of_share:
+                self._placed[self._accounting_codes[row], index] = load.of_share[name]
+                self._moved[self._accounting_codes[row]] = True
+
+    def facts_at(self, result: ChunkResult, candidate: Ints) -> JobFacts:
+        """The facts of a chunk and the candidates at these positions, as it was judged."""
+        return result.block.facts.block(np.array([result.row - result.block.rows.start]), candidate)
+
+    def pairs_at(self, result: ChunkResult, rule: Rule, candidate: Ints) -> JobPairs:
+        """A chunk and the candidates at these positions as a rule sees them, as they were judged."""
+        return self.pairs_for(result, (rule,), candidate)[0]
+
+    def pairs_for(self, result: ChunkResult, rules: Sequence[Rule], candidate: Ints) -> list[JobPairs]:
+        """A chunk and the candidates at these positions as each of some rules sees them, as they were judged."""
+        row: Ints = np.array([result.row])
+        chunks = as_column(taken(self.work.chunks, row))
+        queues = as_row(taken(self.snapshot.queues, candidate))
+        facts = self.facts_at(result, candidate)
+        pairs = self.pairs_type(chunks, queues, facts, UNDECLARED, row, candidate)
+        return [self._views.of(rule, pairs) for rule in rules]
+
+    def reading(self) -> Bools:
+        """(L,): relations through which queues read input."""
+        relations = self.snapshot.relations
+        return np.asarray(relations.is_input & (relations.scope == "default"))
+
+    def refused_names(self, row: int) -> RefusedNames:
+        """Pre-assigned names of a chunk that give no candidate, each with the reason."""
+        return self._facts.refused_names[row]

@@ -1,0 +1,227 @@
+"""Where the input of chunks is: what each queue has of it, and whether it can be read from elsewhere at all.
+
+Source: ATLAS Production Job Brokerage, data availability; PanDA production brokerage, dataset completeness and
+available files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints, codes_of, distinct
+from broker.domain.work import Work
+from broker.engine.job.input_lookup import InputLookup, endpoint_order, of_first_endpoint
+from broker.snapshot.snapshot import Snapshot
+
+DATADISK = "DATADISK"
+BY_EVERY_ENDPOINT = InputLookup()
+#: Reasons for which a chunk cannot be brokered at all, by what is wrong with its input.
+INPUT_FAULTS = ("", "unknown_dataset", "no_complete_replica", "replica_unreadable", "dataset_not_asked")
+
+
+@dataclass(frozen=True)
+class InputLimits:
+    """gdpconfig values for input data: what counts as a complete replica, and from where on only complete ones count.
+
+    ``max_missing_files`` files or ``min_completeness_percent`` of them make a replica complete enough; above
+    ``io_intensity_cutoff_kbps`` a part of a dataset is not looked up file by file.
+    """
+
+    max_missing_files: float
+    min_completeness_percent: float
+    io_intensity_cutoff_kbps: float
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """Sparse availability, one row for a chunk and a unified queue, sorted by chunk; and per chunk what is wrong.
+
+    ``here`` marks pairs where the queue holds a complete replica of every dataset; ``no_locations`` chunks for which no
+    location is known, so that nothing can be asked of one.
+    """
+
+    chunk: Ints
+    unified: Ints
+    disk_bytes: Floats
+    disk_files: Floats
+    any_bytes: Floats
+    any_files: Floats
+    here_chunk: Ints
+    here_unified: Ints
+    no_locations: Bools  # (T,)
+    remote_source: Bools  # (T,)
+    fault: Ints  # (T,) index into INPUT_FAULTS
+
+
+def gather_data(
+    work: Work,
+    snapshot: Snapshot,
+    limits: InputLimits,
+    *,
+    files_wanted: bool = True,
+    lookup: InputLookup = BY_EVERY_ENDPOINT,
+) -> DataFacts:
+    """What the replicas of a cycle's inputs mean for its chunks and the queues of the snapshot.
+
+    Args:
+        work: the chunks with their input.
+        snapshot: the grid.
+        limits: of completeness.
+        files_wanted: whether the files of every dataset are looked up, so that each has to be known to the catalogue;
+            the dry run of the task brokerage looks up none.
+        lookup: how the files of partial copies are looked up.
+    """
+    replicas = work.replicas
+    storage = codes_of(replicas.rse, list(snapshot.storages.name))
+    complete_enough = _complete_enough(work, limits)
+    fault, remote_source = _completeness(work, snapshot, storage, complete_enough, files_wanted)
+    lan, wan = _readable(snapshot, storage)
+    located = complete_enough & (lan | wan)
+    here_chunk, here_unified, no_locations = _complete_everywhere(work, snapshot, storage, located)
+    rows = _availability(work, snapshot, storage, limits, lookup)
+    return DataFacts(*rows, here_chunk, here_unified, no_locations, remote_source, fault)
+
+
+def _complete_enough(work: Work, limits: InputLimits) -> Bools:
+    replicas = work.replicas
+    missing = replicas.total - replicas.found
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = replicas.found / replicas.total * 100.0
+    unknown_both = np.isnan(replicas.total) & np.isnan(replicas.found)
+    close = (missing <= limits.max_missing_files) | (share >= limits.min_completeness_percent)
+    # nothing of a dataset is no copy of it, however few files it has; a dataset without files is there everywhere
+    close &= (replicas.found > 0) | (replicas.total == 0)
+    return np.asarray((replicas.complete | unknown_both | close) & ~replicas.is_vp)
+
+
+def _readable(snapshot: Snapshot, storage: Ints) -> tuple[Bools, Bools]:
+    # an endpoint that is not on record is not known to be closed
+    known = storage >= 0
+    if len(snapshot.storages) == 0:
+        return np.ones(len(storage), np.bool_), np.ones(len(storage), np.bool_)
+    at = np.maximum(storage, 0)
+    return ~known | snapshot.storages.read_lan[at], ~known | snapshot.storages.read_wan[at]
+
+
+def _any_by(groups: Ints, flags: Bools, size: int) -> Bools:
+    result = np.zeros(size, dtype=np.bool_)
+    result[groups[flags]] = True
+    return result
+
+
+def _completeness(
+    work: Work, snapshot: Snapshot, storage: Ints, enough: Bools, files_wanted: bool
+) -> tuple[Ints, Bools]:
+    inputs, chunks = work.inputs, work.chunks
+    lan, wan = _readable(snapshot, storage)
+    counted = enough & (lan | wan)
+    complete = _any_by(work.replicas.input, enough, len(inputs))
+    readable = _any_by(work.replicas.input, counted, len(inputs))
+    remote = _any_by(work.replicas.input, enough & wan, len(inputs))
+    staged = chunks.input_prestaging[inputs.chunk]
+    checked = ~inputs.is_pseudo & ~inputs.distributed & ~staged
+    unknown = ~inputs.is_pseudo & ~inputs.catalogued
+    fault = np.zeros(len(chunks), dtype=np.int64)
+    for code, bad in (
+        (3, checked & complete & ~readable),
+        (2, checked & ~complete),
+        (1, unknown & files_wanted),
+        (4, ~inputs.is_pseudo & ~inputs.asked & files_wanted),
+    ):
+        fault[inputs.chunk[bad]] = code
+    remote_source = ~_any_by(inputs.chunk, checked & readable & ~remote, len(chunks))
+    return fault, remote_source
+
+
+def _complete_everywhere(work: Work, snapshot: Snapshot, storage: Ints, located: Bools) -> tuple[Ints, Ints, Bools]:
+    """Chunks and queues with a readable, complete replica of every dataset; and the chunks without such a place at all.
+
+    Endpoints that are not on record are places too, though no queue reads them.
+    """
+    inputs, queues = work.inputs, max(1, len(snapshot.unified))
+    counted = ~inputs.is_pseudo & ~inputs.distributed
+    wanted = np.bincount(inputs.chunk[counted], minlength=len(work.chunks))
+    rows = located & counted[work.replicas.input]
+    names, place = distinct(work.replicas.rse)
+    span = max(1, len(names))
+    # one entry a dataset and endpoint, so that the count below counts datasets
+    pairs = np.unique(work.replicas.input[rows] * span + place[rows])
+    keys, counts = np.unique(inputs.chunk[pairs // span] * span + pairs % span, return_counts=True)
+    whole = keys[counts == wanted[keys // span]]
+    no_locations = np.ones(len(work.chunks), dtype=np.bool_)
+    no_locations[whole // span] = False
+    storage_of = np.full(span, -1, dtype=np.int64)
+    storage_of[place] = storage
+    whole = whole[storage_of[whole % span] >= 0]
+    position, unified, _ = _queues_reading(snapshot, storage_of[whole % span], datadisk_only=True)
+    pair = np.unique((whole // span)[position] * queues + unified)
+    return pair // queues, pair % queues, no_locations
+
+
+def _queues_reading(snapshot: Snapshot, storage: Ints, *, datadisk_only: bool = False) -> tuple[Ints, Ints, Ints]:
+    """For each storage of a list, the unified queues that read it: position in the list, unified queue, relation."""
+    relations = snapshot.relations
+    wanted = relations.is_input & (relations.scope == "default")
+    if datadisk_only and len(snapshot.storages):
+        wanted &= (snapshot.storages.type == DATADISK)[relations.storage]
+    reading = np.flatnonzero(wanted)
+    reading = reading[np.argsort(relations.storage[reading], kind="stable")]
+    sorted_storage = relations.storage[reading]
+    first = np.searchsorted(sorted_storage, storage, side="left")
+    count = np.searchsorted(sorted_storage, storage, side="right") - first
+    position = np.repeat(np.arange(len(storage)), count)
+    offset = np.arange(len(position)) - np.repeat(np.cumsum(count) - count, count)
+    relation = reading[first[position] + offset]
+    return position, relations.unified[relation], relation
+
+
+def _on_tape(work: Work, snapshot: Snapshot, storage: Ints) -> Bools:
+    """(R,): what the replica says; of an endpoint known only from named files, what the endpoint is."""
+    replicas = work.replicas
+    if len(snapshot.storages) == 0:
+        return replicas.is_tape
+    files_only = np.isnan(replicas.total) & (replicas.found == 0) & (storage >= 0)
+    return np.asarray(replicas.is_tape | (files_only & snapshot.storages.is_tape[np.maximum(storage, 0)]))
+
+
+def _availability(
+    work: Work, snapshot: Snapshot, storage: Ints, limits: InputLimits, lookup: InputLookup
+) -> tuple[Ints, Ints, Floats, Floats, Floats, Floats]:
+    replicas, inputs, chunks = work.replicas, work.inputs, work.chunks
+    chunk_of = inputs.chunk[replicas.input]
+    intensity = chunks.iointensity[chunk_of]
+    whole_only = ~inputs.is_master[replicas.input] | (
+        (intensity > limits.io_intensity_cutoff_kbps) & ~chunks.input_prestaging[chunk_of]
+    )
+    usable = (storage >= 0) & (replicas.holds_all | ~whole_only) & (replicas.chunk_files > 0)
+    rows = np.flatnonzero(usable)
+    position, unified, relation = _queues_reading(snapshot, storage[rows])
+    row = rows[position]
+    span = max(1, len(snapshot.unified))
+    on_tape = _on_tape(work, snapshot, storage)[row]
+    # the endpoints of one queue hold nested parts of a dataset, so the largest part is their union
+    keys, inverse = np.unique(replicas.input[row] * span + unified, return_inverse=True)
+    stats = []
+    place = endpoint_order(snapshot)[relation] if lookup.first_endpoint_only else None
+    for values in (replicas.chunk_bytes[row], replicas.chunk_files[row]):
+        if place is not None:
+            whole = replicas.holds_all[row]
+            stats.append(of_first_endpoint(inverse.ravel(), place, values, on_tape, whole))
+            continue
+        disk, anywhere = np.zeros(len(keys)), np.zeros(len(keys))
+        np.maximum.at(disk, inverse, np.where(on_tape, 0.0, values))
+        np.maximum.at(anywhere, inverse, values)
+        stats.append((disk, anywhere))
+    pairs, group = np.unique(inputs.chunk[keys // span] * span + keys % span, return_inverse=True)
+    summed: list[Floats] = [
+        np.bincount(group, weights=column, minlength=len(pairs)).astype(np.float64) for both in stats for column in both
+    ]
+    # a file that comes in two datasets is one file: no queue has more than there is
+    most_bytes, most_files = chunks.total_bytes[pairs // span], chunks.total_files[pairs // span]
+    disk_bytes, any_bytes, disk_files, any_files = (
+        np.minimum(column, most)
+        for column, most in zip(summed, (most_bytes, most_bytes, most_files, most_files), strict=True)
+    )
+    return pairs // span, pairs % span, disk_bytes, disk_files, any_bytes, any_files

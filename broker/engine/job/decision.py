@@ -1,0 +1,76 @@
+"""The result of a chunk as a decision: reasons and candidates packed, so that a cycle makes no names and no words."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import AnyArray
+from broker.domain.decisions import Decision, Outcome
+from broker.domain.packed_candidates import ChosenCandidates, no_candidates
+from broker.domain.packed_reasons import FunnelSteps, Reasons, RejectedNames
+from broker.domain.packed_remarks import Notes, Remarks
+from broker.engine.job.cycle import ChunkResult, JobCycle
+from broker.engine.shared.evaluate import FEASIBLE
+
+
+def decision_of(cycle: JobCycle, result: ChunkResult) -> Decision:
+    """The decision on one chunk: it is brokered when it has candidates, else it is pending."""
+    chunks, row = cycle.work.chunks, result.row
+    outcome: Outcome = cycle.outcome(result)
+    ramcount = float(chunks.ramcount[row])
+    # whatever the rules say of the queues, a chunk that is blocked cannot go: the queues that are left go with it
+    blocked = result.reason if result.blocked else ""
+    reasons = Reasons(cycle.legend, deciding(cycle, result), blocked, dict(cycle.refused_names(row)))
+    return Decision(
+        jeditaskid=int(chunks.jeditaskid[row]),
+        datasetid=int(chunks.datasetid[row]),
+        ramcount=None if np.isnan(ramcount) else ramcount,
+        brokerage=cycle.chain.brokerage,
+        outcome=outcome,
+        reason=result.reason,
+        candidates=_candidates(cycle, result),
+        rejected=RejectedNames(reasons),
+        funnel=FunnelSteps(reasons),
+        notes=_notes(cycle, result),
+    )
+
+
+def deciding(cycle: JobCycle, result: ChunkResult) -> AnyArray:
+    """(Q,): for each candidate the index of its code in the legend of the cycle.
+
+    FEASIBLE marks those that nothing rejected, lower values those that never were candidates.
+    """
+    position: AnyArray = result.block.evaluation.reason[result.row - result.block.rows.start].astype(np.int16)
+    ranking = result.ranking
+    if ranking is not None:
+        behind = 2 * len(cycle.chain.filters)
+        position[result.feasible] = np.where(ranking.cut >= 0, ranking.cut + behind, FEASIBLE)
+    return np.asarray(position)
+
+
+def _candidates(cycle: JobCycle, result: ChunkResult) -> ChosenCandidates:
+    ranking = result.ranking
+    if ranking is None:
+        return no_candidates(cycle.legend)
+    inside, place, queue = result.row - result.block.rows.start, ranking.chosen, result.chosen
+    shape = result.block.evaluation.feasible.shape
+    moving = [factor[place] for factor in ranking.load_factors]
+    fixed = [np.broadcast_to(factor, shape)[inside, queue] for factor in result.block.factors]
+    factors = [*moving, *fixed]
+    bootstrap = ranking.bootstrap[place]
+    return ChosenCandidates(
+        legend=cycle.legend,
+        place=queue,
+        weight=np.where(bootstrap, 0.0, ranking.weight[place]),
+        factors=np.array(factors, dtype=np.float64).reshape(len(factors), len(queue)),
+        bootstrap=bootstrap,
+    )
+
+
+def _notes(cycle: JobCycle, result: ChunkResult) -> tuple[str, ...] | Notes:
+    """What could not be known, as codes: ``source:state`` and ``rule:fault``; then the remarks of the brokerage."""
+    sources = [f"source_{state.state}:{state.name}" for state in cycle.snapshot.states if not state.usable]
+    faults = sorted({f"rule_fault:{fault.rule}" for fault in cycle.faults})
+    codes = (*sources, *faults, *cycle.remarks(result))
+    stats = cycle.figures_of(result)
+    return codes if stats is None else Notes(codes, Remarks(cycle.legend, *stats))

@@ -1,0 +1,285 @@
+"""Facts of a block of chunks against all candidates, gathered from the snapshot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints, Objects, Texts, distinct
+from broker.domain.facts import JobFacts
+from broker.domain.placement_constraints import UNCONSTRAINED
+from broker.domain.queues import QueueTable
+from broker.domain.software import QueueOffer, SoftwareOffers
+from broker.domain.work import WorkTable
+from broker.engine.job.count_facts import (
+    preferred_cpus,
+    running_cores,
+    slots_of,
+    transferring,
+)
+from broker.engine.job.data_facts import DataFacts
+from broker.engine.job.initial_list import RefusedNames
+from broker.engine.job.nucleus_facts import NucleusStats, nucleus_facts, nucleus_stats
+from broker.engine.job.running import RunningInputs
+from broker.engine.job.steps import JobSteps
+from broker.snapshot.snapshot import Snapshot
+
+#: Event-service tasks from this priority on count as high. Source: PanDA production brokerage, derived values.
+ES_HIGH_PRIORITY = 900.0
+DATADISK = "DATADISK"
+HS06_UNITS = frozenset(unit + suffix for unit in ("HS06sPerEvent", "mHS06sPerEvent") for suffix in ("", "Fixed"))
+
+
+#: Facts of candidates that are the same for every chunk.
+_OF_THE_GRID = (
+    "storage_known",
+    "all_running",
+    "all_activated",
+    "all_starting",
+    "transferring",
+    "n_pilots",
+    "laststart_s",
+    "average_diskio_kbps",
+    "space_free_gb",
+    "space_usable_gb",
+    "can_read",
+    "can_write",
+)
+
+
+@dataclass(frozen=True)
+class GridFacts:
+    """What is the same for every chunk of a cycle: figures by candidate, (1, Q) or (Q,)."""
+
+    snapshot: Snapshot
+    queues: QueueTable  # columns (Q,)
+    software: SoftwareOffers
+    by_nucleus: NucleusStats
+    storage_known: Bools
+    all_running: Floats
+    all_activated: Floats
+    all_starting: Floats
+    transferring: Floats
+    n_workers: Floats
+    n_pilots: Floats
+    laststart_s: Floats
+    average_diskio_kbps: Floats
+    space_free_gb: Floats
+    space_usable_gb: Floats
+    can_read: Bools
+    can_write: Bools
+    any_receives: Bools
+    any_sends: Bools
+
+
+def grid_facts(snapshot: Snapshot) -> GridFacts:
+    """The facts that do not depend on the work."""
+    queues, unified = snapshot.queues, snapshot.queues.unified
+    storages = snapshot.storages
+    known = queues.output_storage >= 0
+    free = np.full(len(queues), np.nan)
+    free[known] = np.nan_to_num(storages.space_free_gb[queues.output_storage[known]], nan=0.0)
+    usable = np.full(len(queues), np.nan)
+    usable[known] = storages.space_usable_gb[queues.output_storage[known]]
+    by_queue = {
+        name: _any_endpoint(snapshot, inputs, activity)[unified]
+        for name, inputs, activity in (
+            ("can_read", True, storages.read_lan),
+            ("can_write", False, storages.write_lan),
+            ("any_receives", True, storages.write_wan),
+            ("any_sends", False, storages.read_wan),
+        )
+    }
+    totals = snapshot.jobs.total[unified]
+    return GridFacts(
+        snapshot=snapshot,
+        queues=queues,
+        software=software_offers(snapshot),
+        by_nucleus=nucleus_stats(snapshot),
+        storage_known=known[None, :],
+        all_running=totals[None, :, 4],
+        all_activated=totals[None, :, 2],
+        all_starting=totals[None, :, 3],
+        transferring=transferring(snapshot)[unified][None, :],
+        n_workers=snapshot.unified.n_workers[unified][None, :],
+        n_pilots=snapshot.unified.n_pilots[unified][None, :],
+        laststart_s=snapshot.unified.laststart_s[unified][None, :],
+        average_diskio_kbps=snapshot.unified.average_diskio_kbps[unified][None, :],
+        space_free_gb=free[None, :],
+        space_usable_gb=usable[None, :],
+        **{name: flags[None, :] for name, flags in by_queue.items()},
+    )
+
+
+def software_offers(snapshot: Snapshot) -> SoftwareOffers:
+    """What each unified queue offers of software and hardware."""
+    unified = snapshot.unified
+    columns = zip(unified.name, unified.releases, unified.software, unified.gpus, strict=True)
+    offers = tuple(
+        QueueOffer(str(name), releases, accounting_keys, gpus) for name, releases, accounting_keys, gpus in columns
+    )
+    return SoftwareOffers(offers, unified.container_sources, not snapshot.unusable(("gpus",)))
+
+
+def _any_endpoint(snapshot: Snapshot, inputs: bool, activity: Bools) -> Bools:
+    """(U,): the queue has some DATADISK endpoint in scope default for which the activity is on."""
+    relations = snapshot.relations
+    result = np.zeros(len(snapshot.unified), dtype=np.bool_)
+    role = relations.is_input if inputs else relations.is_output
+    wanted = role & (relations.scope == "default")
+    if len(snapshot.storages):
+        wanted &= (snapshot.storages.type == DATADISK)[relations.storage] & activity[relations.storage]
+    result[relations.unified[wanted]] = True
+    return result
+
+
+@dataclass(frozen=True)
+class CycleFacts:
+    """Facts of all chunks of a cycle that are cheap to keep: (T,) and (T, Q) of bits.
+
+    ``hint``: the task brokerage asks. There is no nucleus yet, and every queue counts as one of it.
+    """
+
+    initial: Bools
+    one_preassigned: Bools
+    listed: Bools
+    refused_names: list[RefusedNames]
+    accounting_key: Texts
+    nucleus: Ints  # (T,) index into NucleusTable, -1 unknown or none
+    hint: bool = False
+
+
+def job_facts(
+    work: WorkTable,
+    rows: slice,
+    cycle: CycleFacts,
+    counts: Floats,
+    grid: GridFacts,
+    data: DataFacts,
+    steps: JobSteps,
+    max_prio_to_bootstrap: float,
+) -> JobFacts:
+    """Facts of the chunks ``rows``; ``counts`` are those of ``counts_by_status`` for them, all else is of the cycle."""
+    snapshot, queues = grid.snapshot, grid.queues
+    priority = work.currentpriority[rows]
+    urgent = steps.urgency.urgent(work.processingtype[rows], priority)
+    # 1 is event service, 2 job cloning; the split rule says which of the two a value means
+    event_service = np.isin(work.eventservice[rows], (1.0, 2.0)) & ~work.job_cloning[rows]
+    es_high = event_service & ((priority >= ES_HIGH_PRIORITY) | work.scout[rows])
+    defined, assigned, activated, starting, running = counts[:5]
+    slots = slots_of(snapshot, cycle.accounting_key[rows], work.resource_type[rows])[:, queues.unified]
+    nucleus = nucleus_facts(grid.by_nucleus, cycle.nucleus[rows], urgent)
+    if cycle.hint:
+        nucleus["at_nucleus"] = np.ones_like(nucleus["at_nucleus"])
+    return JobFacts(
+        now_s=snapshot.now_s,
+        software=grid.software,
+        initial=cycle.initial[rows],
+        one_preassigned=cycle.one_preassigned[rows, None],
+        listed=cycle.listed[rows, None],
+        **_admitted(snapshot, work.placement_constraints[rows]),
+        urgent=urgent[:, None],
+        event_service=event_service[:, None],
+        es_high=es_high[:, None],
+        walltime_undefined=_walltime_undefined(work, rows)[:, None],
+        accounting_key=cycle.accounting_key[rows, None],
+        **nucleus,
+        is_ucore=(queues.capability == "ucore")[None, :],
+        defined=defined,
+        assigned=assigned,
+        activated=activated,
+        starting=starting,
+        running=running,
+        running_equivalent=steps.running.equivalent(
+            running, starting, slots, _running_inputs(grid, cycle, rows, priority <= max_prio_to_bootstrap)
+        ),
+        **_cores_at(grid, work, rows),
+        **{name: getattr(grid, name) for name in _OF_THE_GRID},
+        preferred_cpu_percent=preferred_cpus(snapshot, work.architecture[rows])[:, queues.unified],
+        has_slots=~np.isnan(slots),
+        **_data_of(work, rows, nucleus["at_nucleus"], grid, data),
+    )
+
+
+def _running_inputs(grid: GridFacts, cycle: CycleFacts, rows: slice, low_priority: Bools) -> RunningInputs:
+    """What stands in for running jobs of the chunks ``rows``."""
+    queues = grid.queues
+    return RunningInputs(
+        workers=grid.n_workers,
+        cores=queues.cores[None, :],
+        # pilots are not looked at for queues that were given beforehand
+        pilots=np.where((cycle.one_preassigned | cycle.listed)[rows, None], 0.0, grid.n_pilots),
+        pull_ups=((queues.capability == "ucore") & (queues.workflow == "pull_ups"))[None, :],
+        low_priority=low_priority[:, None],
+    )
+
+
+def _cores_at(grid: GridFacts, work: WorkTable, rows: slice) -> dict[str, Any]:
+    running, starting = running_cores_at(grid, work, rows), starting_cores_at(grid, work, rows)
+    return {"running_cores": running, "starting_cores": starting}
+
+
+def running_cores_at(grid: GridFacts, work: WorkTable, rows: slice) -> Floats:
+    """(T, Q): running cores of the chunk's VO and label at the unified queue."""
+    return running_cores(grid.snapshot, work.vo[rows], work.prodsourcelabel[rows])[:, grid.queues.unified]
+
+
+def starting_cores_at(grid: GridFacts, work: WorkTable, rows: slice) -> Floats:
+    """(T, Q): the same of starting jobs."""
+    vos, labels = work.vo[rows], work.prodsourcelabel[rows]
+    return running_cores(grid.snapshot, vos, labels, starting=True)[:, grid.queues.unified]
+
+
+def _admitted(snapshot: Snapshot, constraints: Objects) -> dict[str, Any]:
+    """The queues that have a place at the sites and in the pool that each chunk asks for."""
+    known, code = distinct(constraints)
+    if known in ([], [None]):
+        everywhere = np.ones((1, 1), dtype=np.bool_)
+        return {"site_admitted": everywhere, "pool_admitted": everywhere}
+    unified = snapshot.unified
+    found = [snapshot.pools.admitted(one or UNCONSTRAINED, unified.atlas_site) for one in known]
+    at_site, in_pool = (np.array(masks)[:, snapshot.queues.unified][code] for masks in zip(*found, strict=True))
+    return {"site_admitted": at_site, "pool_admitted": in_pool}
+
+
+def _walltime_undefined(work: WorkTable, rows: slice) -> Bools:
+    units = work.cputimeunit[rows]
+    has_unit = np.array([unit is not None for unit in units], dtype=np.bool_)
+    hs06 = np.array([unit in HS06_UNITS for unit in units], dtype=np.bool_)
+    no_wall_unit = np.array([unit is None for unit in work.walltimeunit[rows]], dtype=np.bool_)
+    cputime = np.where(hs06, np.nan_to_num(work.cputime[rows]), 0.0)
+    nothing = (np.nan_to_num(work.walltime[rows]) == 0) & no_wall_unit & ~has_unit
+    return np.asarray(nothing | (has_unit & (cputime == 0)))
+
+
+def _data_of(work: WorkTable, rows: slice, at_nucleus: Bools, grid: GridFacts, data: DataFacts) -> dict[str, Any]:
+    snapshot, unified = grid.snapshot, grid.queues.unified
+    size = (rows.stop - rows.start, len(snapshot.unified))
+    first, last = np.searchsorted(data.chunk, (rows.start, rows.stop))
+    index = (data.chunk[first:last] - rows.start, data.unified[first:last])
+    stats = {}
+    for name, values in (
+        ("available_bytes", data.disk_bytes),
+        ("available_files", data.disk_files),
+        ("available_tape_bytes", data.any_bytes),
+        ("available_tape_files", data.any_files),
+    ):
+        dense = np.zeros(size)
+        dense[index] = values[first:last]
+        stats[name] = np.take(dense, unified, axis=1)
+    first, last = np.searchsorted(data.here_chunk, (rows.start, rows.stop))
+    here = np.zeros(size, dtype=np.bool_)
+    here[data.here_chunk[first:last] - rows.start, data.here_unified[first:last]] = True
+    needs_nothing = here[:, unified] | data.no_locations[rows, None]
+    total = work.total_bytes[rows, None]
+    return {
+        "can_receive": grid.any_receives | (at_nucleus & needs_nothing),
+        "can_send": grid.any_sends | at_nucleus,
+        "remote_source": data.remote_source[rows, None],
+        "total_bytes": total,
+        "total_files": work.total_files[rows, None],
+        "all_local": (total == 0) | (stats["available_bytes"] >= total),
+        **stats,
+    }

@@ -1,0 +1,158 @@
+"""The first list of candidates of each chunk: everybody, the queues that the task names, or those near unmerged files.
+
+Source: ATLAS Production Job Brokerage, preliminary candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.queues import QueueTable
+from broker.domain.work import WorkTable
+from broker.engine.job.snapshot_reading import is_parent
+from broker.engine.shared.answer import UNKNOWN_NAME
+from broker.rules.contract import Options, Step
+from broker.snapshot.snapshot import Snapshot
+
+#: Names that a task or its dataset gives and that are no candidate, each with one of the codes below.
+RefusedNames = tuple[tuple[str, str], ...]
+#: Beside a name that no queue has: the queue is none of production; the unified queue has no pseudo-queue.
+NOT_PRODUCTION, NO_PSEUDO_QUEUE = "not_production", "no_pseudo_queue"
+#: A merge stays near its unmerged files for this long. Source: ATLAS Production Job Brokerage, preliminary candidates.
+MERGE_PREASSIGNMENT_S = 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class InitialCandidates:
+    """The first candidates of T chunks: ``initial`` (T, Q); ``one_preassigned``, ``listed`` (T,); and refused names."""
+
+    initial: Bools
+    one_preassigned: Bools
+    listed: Bools
+    refused: list[RefusedNames]
+
+
+class InitialListOptions(Options):
+    """Who is a candidate before any rule.
+
+    Attributes:
+        test_queues: queues with "test" in their name are candidates too.
+        merge_frozen_hours: a merge keeps its place until the task has also been frozen for so long.
+        preassigned_parents: a unified queue that a task names stands for itself too, beside its pseudo-queues.
+        premerge_parents: a merge goes to the queue of its unmerged files itself and to those that read its output
+            endpoint, unified queues and pseudo-queues alike.
+        any_named_queue: a queue that a task names is a candidate whether it is of production or not.
+    """
+
+    test_queues: bool = False
+    merge_frozen_hours: float = 0.0
+    preassigned_parents: bool = False
+    premerge_parents: bool = False
+    any_named_queue: bool = False
+
+
+class InitialList(Step):
+    """The candidates before any rule."""
+
+    name = "initial_list"
+    title = "Which queues are candidates before any rule, and what a name in a task stands for"
+    options: InitialListOptions = InitialListOptions()
+
+    def everybody(self, snapshot: Snapshot) -> Bools:
+        """(Q,): the candidates of a chunk whose task names no queue."""
+        everyone = snapshot.unified.runs_production & (self.options.test_queues | ~snapshot.unified.is_test)
+        return np.asarray(everyone[snapshot.queues.unified] & ~is_parent(snapshot.queues))
+
+    def candidates(self, work: WorkTable, snapshot: Snapshot) -> InitialCandidates:
+        """The first candidates of the chunks, which have columns (T,)."""
+        initial = np.repeat(self.everybody(snapshot)[None, :], len(work), axis=0)
+        one_preassigned, listed = np.zeros(len(work), dtype=np.bool_), np.zeros(len(work), dtype=np.bool_)
+        refused: list[RefusedNames] = [()] * len(work)
+        cache: dict[tuple[str, bool], tuple[Bools, int, RefusedNames]] = {}
+        for row in range(len(work)):
+            key = self._named_queues(work, row, snapshot.now_s)
+            if key is None:
+                continue
+            if key not in cache:
+                cache[key] = self._named(snapshot, *key)
+            initial[row], number, refused[row] = cache[key]
+            one_preassigned[row] = not key[1] and number <= 1
+            listed[row] = not one_preassigned[row]
+        return InitialCandidates(initial, one_preassigned, listed, refused)
+
+    def _named_queues(self, work: WorkTable, row: int, now_s: float) -> tuple[str, bool] | None:
+        site, master_site = work.site[row], work.master_site[row]
+        if site and not master_site:
+            return site, False
+        if master_site and not self._merge_timed_out(work, row, now_s):
+            return master_site, True
+        return None
+
+    def _merge_timed_out(self, work: WorkTable, row: int, now_s: float) -> bool:
+        created, modified = work.master_creationtime_s[row], work.master_modificationtime_s[row]
+        frozen = work.frozentime_s[row]
+        touched = modified == modified and created == created and modified != created
+        failing = frozen == frozen and (
+            self.options.merge_frozen_hours == 0 or now_s - frozen > self.options.merge_frozen_hours * 3600.0
+        )
+        return bool(touched and failing and now_s - modified > MERGE_PREASSIGNMENT_S)
+
+    def _named(self, snapshot: Snapshot, names: str, near_storage: bool) -> tuple[Bools, int, RefusedNames]:
+        """The candidates of one list of names, how many they are, and the names that give none."""
+        queues = snapshot.queues
+        wanted = [name.strip() for name in names.split(",") if name.strip()]
+        if near_storage and self.options.premerge_parents:
+            return self._sharing(snapshot, wanted)
+        able = snapshot.unified.runs_production[queues.unified]
+        mask = np.isin(queues.name, wanted) | np.isin(queues.unified_name, wanted)
+        if not self.options.preassigned_parents:
+            mask &= ~is_parent(queues)
+        if near_storage:
+            position = {str(name): index for index, name in enumerate(snapshot.unified.name)}
+            for name in wanted:
+                if name in position:
+                    mask |= near(snapshot, position[name])[queues.unified] & ~is_parent(queues)
+        if self.options.any_named_queue and not near_storage:
+            # of a unified queue the pseudo-queues are taken from the map of production
+            able = able | (np.isin(queues.name, wanted) & ~is_parent(queues))
+        mask &= able
+        return mask, int(mask.sum()), _refused(snapshot, queues, able, wanted)
+
+    def _sharing(self, snapshot: Snapshot, wanted: list[str]) -> tuple[Bools, int, RefusedNames]:
+        queues, unified = snapshot.queues, snapshot.unified
+        mask = np.isin(queues.name, wanted)
+        for name in wanted:
+            of = queues.unified[queues.name == name]
+            for at in of.tolist()[:1]:
+                runs = (unified.runs_production | ~unified.runs_production[at]) & (
+                    unified.runs_analysis | ~unified.runs_analysis[at]
+                )
+                mask |= (near(snapshot, at) & runs)[queues.unified]
+        return mask, int(mask.sum()), _refused(snapshot, queues, np.ones(len(queues), dtype=np.bool_), wanted)
+
+
+def _refused(snapshot: Snapshot, queues: QueueTable, able: Bools, wanted: list[str]) -> RefusedNames:
+    usable = set(queues.name[able]) | set(queues.unified_name[able])
+    on_map = set(snapshot.unified.name[snapshot.unified.runs_production])
+    known = set(snapshot.unified.name) | set(queues.name)
+
+    def why(name: str) -> str:
+        if name in on_map:
+            return NO_PSEUDO_QUEUE
+        return NOT_PRODUCTION if name in known else UNKNOWN_NAME
+
+    return tuple((name, why(name)) for name in wanted if name not in usable)
+
+
+def near(snapshot: Snapshot, queue: int) -> Bools:
+    """(U,): online queues that read the default output endpoint of a queue."""
+    relations = snapshot.relations
+    outputs = relations.default_write & relations.is_output & (relations.scope == "default")
+    output = relations.storage[outputs & (relations.unified == queue)]
+    found = np.zeros(len(snapshot.unified), dtype=np.bool_)
+    readers = relations.is_input & (relations.scope == "default") & np.isin(relations.storage, output)
+    found[relations.unified[readers]] = True
+    return np.asarray(found & (snapshot.unified.status == "online"))

@@ -1,0 +1,102 @@
+"""Figures of candidates against nuclei: the same for all chunks of a cycle, taken by each chunk's nucleus.
+
+Every table has one row more than there are nuclei: the last row stands for "no nucleus", so that index -1 finds it.
+Source: ATLAS Production Job Brokerage, links and nucleus storage; PanDA production brokerage, network data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, codes_of
+from broker.domain.queues import BARE_NONE
+from broker.snapshot.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class NucleusStats:
+    """Figures by nucleus (N + 1,) and by nucleus and candidate (N + 1, Q)."""
+
+    bare: Ints
+    wan: Bools
+    receives: Bools
+    is_satellite: Bools
+    total_queued: Floats
+    total_queued_urgent: Floats
+    at_nucleus: Bools
+    shares_storage: Bools
+    storage_at_nucleus: Bools
+    closeness: Floats
+    queued: Floats
+    queued_urgent: Floats
+    throughput_mb_per_s: Floats
+
+
+def nucleus_stats(snapshot: Snapshot) -> NucleusStats:
+    """The figures of all nuclei of a snapshot."""
+    queues, nuclei, links = snapshot.queues, snapshot.nuclei, snapshot.links
+    wan = np.ones(len(nuclei), dtype=np.bool_)
+    known = nuclei.output_storage >= 0
+    receives = wan.copy()
+    wan[known] = (snapshot.storages.read_wan & snapshot.storages.write_wan)[nuclei.output_storage[known]]
+    receives[known] = snapshot.storages.write_wan[nuclei.output_storage[known]]
+    source = queues.storage_site
+    own_site = codes_of(nuclei.name, list(links.sites))
+    return NucleusStats(
+        bare=_with_none(nuclei.bare, BARE_NONE),
+        wan=_with_none(wan, True),
+        receives=_with_none(receives, True),
+        is_satellite=_with_none(~nuclei.is_nucleus, False),
+        total_queued=_with_none(links.total_queued, 0.0),
+        total_queued_urgent=_with_none(links.total_queued_urgent, 0.0),
+        at_nucleus=_with_none(np.arange(len(nuclei))[:, None] == queues.nucleus[None, :], False),
+        shares_storage=_with_none(snapshot.shares_storage[:, queues.unified], False),
+        storage_at_nucleus=_with_none((own_site[:, None] == source[None, :]) & (source >= 0)[None, :], False),
+        closeness=_with_none(_at_links(links.closeness, source), np.nan),
+        queued=_with_none(_at_links(links.queued, source), np.nan),
+        queued_urgent=_with_none(_at_links(links.queued_urgent, source), np.nan),
+        throughput_mb_per_s=_with_none(_at_links(_newest(links.mbps_1h, links.mbps_1d, links.mbps_1w), source), np.nan),
+    )
+
+
+def nucleus_facts(stats: NucleusStats, nucleus: Ints, urgent: Bools) -> dict[str, Any]:
+    """Fields of ``JobFacts`` for chunks with these nuclei (-1: none); express chunks read the Express queues."""
+    queued = stats.queued[nucleus]
+    queued[urgent] = stats.queued_urgent[nucleus[urgent]]
+    total = np.where(urgent, stats.total_queued_urgent[nucleus], stats.total_queued[nucleus])
+    return {
+        "has_nucleus": (nucleus >= 0)[:, None],
+        "nucleus_bare": stats.bare[nucleus][:, None],
+        "nucleus_wan": stats.wan[nucleus][:, None],
+        "nucleus_receives": stats.receives[nucleus][:, None],
+        "nucleus_is_satellite": stats.is_satellite[nucleus][:, None],
+        "nucleus_queued": total[:, None],
+        "at_nucleus": stats.at_nucleus[nucleus],
+        "shares_storage": stats.shares_storage[nucleus],
+        "storage_at_nucleus": stats.storage_at_nucleus[nucleus],
+        "closeness": stats.closeness[nucleus],
+        "link_queued": queued,
+        "throughput_mb_per_s": stats.throughput_mb_per_s[nucleus],
+    }
+
+
+def _with_none(table: AnyArray, none: float | bool) -> Any:
+    return np.concatenate([table, np.full((1, *table.shape[1:]), none, dtype=table.dtype)])
+
+
+def _at_links(matrix: Floats, source: Ints) -> Floats:
+    """(N, Q): the figure of the link from each candidate's storage site to each nucleus."""
+    if not len(matrix):
+        return np.full((matrix.shape[1], len(source)), np.nan)
+    return np.where((source >= 0)[None, :], matrix[np.maximum(source, 0)].T, np.nan)
+
+
+def _newest(*windows: Floats) -> Floats:
+    """The first window that has a figure: last hour, else day, else week."""
+    result = windows[-1]
+    for window in windows[-2::-1]:
+        result = np.where(np.isnan(window), result, window)
+    return result

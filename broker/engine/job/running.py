@@ -1,0 +1,72 @@
+"""Which number of running jobs a queue is weighed by, where batch workers and slots stand in for running jobs.
+
+Source: ATLAS Production Job Brokerage, initial weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats
+from broker.rules.contract import Options, Step
+
+#: Batch workers stand in for running jobs up to this number. Source: ATLAS Production Job Brokerage, initial weight.
+MAX_WORKERS_COUNTED = 20.0
+
+
+@dataclass(frozen=True)
+class RunningInputs:
+    """What stands in for running jobs, and where: (1, Q) of candidates, (T, 1) of chunks; pilots (T, Q)."""
+
+    workers: Floats
+    cores: Floats
+    pilots: Floats
+    pull_ups: Bools
+    low_priority: Bools
+
+
+class RunningOptions(Options):
+    """Readings of "running".
+
+    Attributes:
+        gates: batch workers count everywhere, or only at ``ucore`` queues of workflow ``pull_ups`` with pilots; and
+            both workers and slots at any priority, or only up to MAX_PRIO_TO_BOOTSTRAP.
+        combine: the largest of the readings, or one after the other, so that where slots are published as 0 the
+            starting jobs are added to the running ones.
+    """
+
+    gates: Literal["none", "bootstrap"] = "none"
+    combine: Literal["largest", "in_turn"] = "largest"
+
+
+class Running(Step):
+    """The number of running jobs that weights and caps use."""
+
+    name = "running"
+    title = "What counts as running: jobs, batch workers, published slots, starting jobs"
+    options: RunningOptions = RunningOptions()
+
+    def equivalent(self, running: Floats, starting: Floats, slots: Floats, inputs: RunningInputs) -> Floats:
+        """(T, Q): the reading of "running".
+
+        Args:
+            running: (T, Q) running jobs of the tag.
+            starting: (T, Q) starting ones.
+            slots: (T, Q) published numbers of slots, NaN without any.
+            inputs: of batch workers, cores, pilots and priority.
+        """
+        workers = np.minimum(inputs.workers, MAX_WORKERS_COUNTED)
+        if self.options.gates == "bootstrap":
+            workers = np.where(inputs.pull_ups & inputs.low_priority & (inputs.pilots > 0), workers, 0.0)
+            slots = np.where(inputs.low_priority, slots, np.nan)
+        # workers count up to 20 and only where they are more than the running jobs: the larger of the two is just that
+        result = np.maximum(running, workers)
+        if np.isnan(slots).all():
+            return np.asarray(result)
+        none_free = starting if self.options.combine == "largest" else result + starting
+        proactive = np.where(slots > 0, np.floor(slots / np.maximum(inputs.cores, 1.0)), none_free)
+        np.fmax(result, np.where(np.isnan(slots), np.nan, proactive), out=result)
+        return np.asarray(result)

@@ -1,0 +1,116 @@
+"""What keeps a whole chunk from being brokered, whatever the queues are.
+
+PanDA ends the brokerage of a task in these cases with an error; here the chunk waits, with a reason of its own.
+Source: PanDA production brokerage, exceptions that end the brokerage of a chunk.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.arrays import Bools, texts
+from broker.domain.work import WorkTable
+from broker.rules.contract import Options, Step
+from broker.snapshot.own_sources import GLOBAL_SHARES
+from broker.snapshot.snapshot import Snapshot
+
+Cause = Literal[
+    "release_without_dash",
+    "files_without_ramcount",
+    "resource_type_unset",
+    "share_of_resource_queue_unknown",
+    "share_unknown",
+    "no_output_in_default_scope",
+]
+
+
+class VetoOptions(Options):
+    """Which cases keep a chunk from being brokered: none by default.
+
+    Attributes:
+        causes: the cases, which are also the reasons that are shown.
+    """
+
+    causes: tuple[Cause, ...] = ()
+
+
+class Veto(Step):
+    """Chunks that no queue may take."""
+
+    name = "veto"
+    title = "What keeps a whole chunk from being brokered"
+    options: VetoOptions = VetoOptions()
+
+    def needed_sources(self) -> tuple[str, ...]:
+        """The names of global shares, where a cause asks for them."""
+        ask = {"share_unknown", "share_of_resource_queue_unknown"}
+        return (GLOBAL_SHARES,) if ask.intersection(self.options.causes) else ()
+
+    def reasons(self, chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> list[str]:
+        """(T,) the reason for each chunk, empty for none.
+
+        Args:
+            chunks: columns (T,).
+            initial: (T, Q) its first candidates.
+            snapshot: the grid.
+        """
+        result = texts([""] * len(chunks))
+        for cause in reversed(self.options.causes):
+            result[_CASES[cause](chunks, initial, snapshot)] = cause
+        return [str(reason) for reason in result]
+
+
+def _release_without_dash(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
+    return np.array([home is not None and "-" not in home for home in chunks.transhome], dtype=np.bool_)
+
+
+def _files_without_ramcount(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
+    asks = np.where(chunks.merging, chunks.mergeramcount, chunks.task_ramcount)
+    return np.asarray(np.isnan(chunks.ramcount) & (np.nan_to_num(asks) != 0))
+
+
+def _resource_type_unset(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
+    # the names of types are joined into a text wherever jobs of the work queue were counted at a queue
+    unset = np.array([kind is None for kind in chunks.resource_type], dtype=np.bool_)
+    counted = np.asarray((snapshot.jobs.by_accounting_key.sum(axis=2) > 0).any(axis=1))[snapshot.queues.unified]
+    return np.asarray(unset & (initial & counted[None, :]).any(axis=1))
+
+
+def _is_special(chunks: WorkTable, snapshot: Snapshot) -> Bools:
+    special = snapshot.jobs.resource_work_queues
+    return np.array([one == one and int(one) in special for one in chunks.workqueue_id], dtype=np.bool_)
+
+
+def _has_share(chunks: WorkTable, snapshot: Snapshot) -> Bools:
+    # without the list of shares, as in an older snapshot, none is unknown
+    shares = snapshot.offered.get(GLOBAL_SHARES)
+    return np.array([shares is None or share in shares for share in chunks.gshare], dtype=np.bool_)
+
+
+def _share_of_resource_queue_unknown(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
+    return np.asarray(_is_special(chunks, snapshot) & ~_has_share(chunks, snapshot))
+
+
+def _share_unknown(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
+    return np.asarray(~_is_special(chunks, snapshot) & ~_has_share(chunks, snapshot))
+
+
+def _no_output_in_default_scope(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
+    relations = snapshot.relations
+    has_any, has_output = np.zeros(len(snapshot.unified), np.bool_), np.zeros(len(snapshot.unified), np.bool_)
+    has_any[relations.unified] = True
+    has_output[relations.unified[relations.is_output & (relations.scope == "default")]] = True
+    # every candidate that comes so far is asked; one that a rule before has rejected is not
+    return np.asarray((initial & (has_any & ~has_output)[snapshot.queues.unified][None, :]).any(axis=1))
+
+
+_CASES = {
+    "release_without_dash": _release_without_dash,
+    "files_without_ramcount": _files_without_ramcount,
+    "resource_type_unset": _resource_type_unset,
+    "share_of_resource_queue_unknown": _share_of_resource_queue_unknown,
+    "share_unknown": _share_unknown,
+    "no_output_in_default_scope": _no_output_in_default_scope,
+}

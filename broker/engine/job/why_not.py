@@ -1,0 +1,145 @@
+"""Why a queue was not chosen: the deciding rule, the value that it saw, the limit, and the key that set the limit."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+
+import numpy as np
+
+from broker.domain.decisions import Observation, Value
+from broker.domain.feature_table import TIGHTENING_KEYS
+from broker.engine.job.cycle import ChunkResult, JobCycle
+from broker.engine.job.decision import deciding
+from broker.engine.job.initial_list import NOT_PRODUCTION
+from broker.engine.shared.answer import CHOSEN, UNKNOWN_NAME, Answer
+from broker.engine.shared.evaluate import FEASIBLE, NOT_A_CANDIDATE, AnyFilter
+from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
+
+NOT_AN_ANALYSIS_QUEUE = "not_an_analysis_queue"
+TEST_QUEUE, NOT_PREASSIGNED = "test_queue", "not_preassigned"
+
+
+def why_not(cycle: JobCycle, result: ChunkResult, queue: str) -> list[Answer]:
+    """The answers for a queue: one for each of its pseudo-queues if it is a unified one, else for itself.
+
+    A queue that the snapshot does not have gets one answer with code ``unknown_queue``.
+    """
+    queues = cycle.snapshot.queues
+    positions = np.flatnonzero((queues.name == queue) | (queues.unified_name == queue))
+    if not len(positions):
+        title = "there was no queue of this name in the snapshot"
+        return [Answer(queue, UNKNOWN_NAME, "candidates", "persistent", title, None)]
+    return [_answer(cycle, result, int(position)) for position in positions]
+
+
+def why_not_each(cycle: JobCycle, result: ChunkResult, names: Collection[str] | None = None) -> list[Answer]:
+    """The answers for all candidates, or those of these names, without the queues that never were one."""
+    wanted = deciding(cycle, result) != NOT_A_CANDIDATE
+    if names is not None:
+        wanted &= np.isin(cycle.snapshot.queues.name, list(names))
+    return [_answer(cycle, result, position) for position in np.flatnonzero(wanted).tolist()]
+
+
+def _answer(cycle: JobCycle, result: ChunkResult, position: int) -> Answer:
+    name = str(cycle.snapshot.queues.name[position])
+    codes, index = cycle.legend.codes, int(deciding(cycle, result)[position])
+    filters, cuts = cycle.chain.filters, cycle.chain.cuts
+    if index == NOT_A_CANDIDATE:
+        return _never_a_candidate(cycle, result, position, name)
+    if index == FEASIBLE:
+        if result.ranking is None:
+            title = f"no queue rejected the chunk; it waits for another reason: {result.reason}"
+            return Answer(name, result.reason, "input", "temporary", title, None)
+        return Answer(name, CHOSEN, "ranking", "ranking", "the queue is among the chosen candidates", None)
+    if index < len(filters):
+        rule = filters[index]
+        return Answer(name, codes[index], rule.name, rule.kind, rule.title, _observe(cycle, result, rule, position))
+    if index < 2 * len(filters):
+        rule = filters[index - len(filters)]
+        return Answer(name, codes[index], rule.name, rule.kind, rule.title, _unknown(cycle, rule))
+    return _after_weighing(cycle, result, position, name, codes[index], index - 2 * len(filters), len(cuts))
+
+
+def _never_a_candidate(cycle: JobCycle, result: ChunkResult, position: int, name: str) -> Answer:
+    unified, row = cycle.snapshot.unified, result.row
+    if cycle.work.analysis_request is not None:
+        return _never_for_analysis(cycle, row, position, name)
+    queue = int(cycle.snapshot.queues.unified[position])
+    if not unified.runs_production[queue]:
+        code, title = NOT_PRODUCTION, "the queue runs no production jobs, or has no cloud"
+        seen = Observation(unified.type[queue], "in", "production, unified", "-", "queue.type")
+    elif (
+        result.block.facts.one_preassigned[row - result.block.rows.start, 0]
+        or result.block.facts.listed[row - result.block.rows.start, 0]
+    ):
+        code, title = NOT_PREASSIGNED, "the task names its queues, and this is not one of them"
+        seen = Observation(
+            name, "in", cycle.work.chunks.site[row] or cycle.work.chunks.master_site[row], "-", "task.site"
+        )
+    else:
+        code, title = TEST_QUEUE, "queues with test in the name are used only when a task names them"
+        seen = Observation(name, "not in", "names with test", "-", "rule")
+    return Answer(name, code, "candidates", "persistent", title, seen)
+
+
+def _never_for_analysis(cycle: JobCycle, row: int, position: int, name: str) -> Answer:
+    unified, analysis_request = cycle.snapshot.unified, cycle.work.analysis_request
+    queue = int(cycle.snapshot.queues.unified[position])
+    lists = (
+        ("", "")
+        if analysis_request is None
+        else (analysis_request.included_sites[row], analysis_request.excluded_sites[row])
+    )
+    if not unified.runs_analysis[queue]:
+        code, title = NOT_AN_ANALYSIS_QUEUE, "the queue runs no analysis jobs"
+        seen = Observation(unified.type[queue], "in", "analysis, unified", "-", "queue.type")
+    else:
+        code, title = NOT_PREASSIGNED, "the task names or excludes queues, and this one is not left"
+        reported = f"site={cycle.work.chunks.site[row]} includedSite={lists[0]} excludedSite={lists[1]}"
+        seen = Observation(name, "in", reported, "-", "task.includedSite")
+    return Answer(name, code, "candidates", "persistent", title, seen)
+
+
+def _observe(cycle: JobCycle, result: ChunkResult, rule: AnyFilter, position: int) -> Observation:
+    pairs = cycle.pairs_at(result, rule, np.array([position]))
+    return _with_reports(cycle, rule.observe(pairs), position)
+
+
+def _with_reports(cycle: JobCycle, seen: Observation, position: int) -> Observation:
+    """What was seen, with each limit of the queue that the reports of its pilots made tighter."""
+    inputs: dict[str, Value] = {}
+    key = seen.key
+    for tuning_key, column in TIGHTENING_KEYS.items():
+        published = float(getattr(cycle.published, column)[position])
+        used = float(getattr(cycle.snapshot.queues, column)[position])
+        if used == published or (used != used and published != published):
+            continue
+        inputs |= {f"{column}_published": None if published != published else published, f"{column}_reported": used}
+        if key == f"queue.{column.rsplit('_', 1)[0]}":
+            key = tuning_key
+    return dataclasses.replace(seen, key=key, inputs={**seen.inputs, **inputs}) if inputs else seen
+
+
+def _unknown(cycle: JobCycle, rule: AnyFilter) -> Observation | None:
+    for state in cycle.snapshot.unusable(rule.sources):
+        return Observation(state.age_s, "<=", state.limit_s, "s", f"source.{state.name}", {"state": state.state})
+    return None
+
+
+def _after_weighing(
+    cycle: JobCycle, result: ChunkResult, position: int, name: str, code: str, cut: int, count: int
+) -> Answer:
+    ranking = result.ranking
+    assert ranking is not None  # noqa: S101 - a candidate is cut after weighing only when there was a ranking
+    place = int(np.flatnonzero(result.feasible == position)[0])
+    if cut < count:
+        rule = cycle.chain.cuts[cut]
+        load = cycle.load(result.block, result.row, np.array([position]))
+        return Answer(name, code, rule.name, "ranking", rule.title, rule.observe(load, ranking.weight[[place]]))
+    weight = float(ranking.weight[place])
+    if code in (LOW_WEIGHT, OTHERS_BOOTSTRAP):
+        last, best = float(ranking.weight[ranking.chosen[-1]]), len(ranking.chosen)
+        seen = Observation(weight, ">", last, "weight", "rule", {"chosen": best})
+        return Answer(name, code, "ranking", "ranking", f"the best {best} candidates are taken", seen)
+    return Answer(name, code, "ranking", "ranking", "the weight is not a finite number", None)

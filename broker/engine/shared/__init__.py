@@ -1,0 +1,1 @@
+"""What every brokerage runs on: chains of rules, evaluation, ranking, distribution."""

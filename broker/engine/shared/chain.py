@@ -1,0 +1,144 @@
+"""A chain: the ordered rules of one brokerage, ready to run, each with the view of the tuning that it declared."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+from broker.engine.job.steps import JobSteps
+from broker.engine.task.steps import TaskSteps
+from broker.gdpconfig import Tuning
+from broker.rules.contract import (
+    AnyPairs,
+    Filter,
+    GroupFilter,
+    JobPairs,
+    LoadCut,
+    LoadWeight,
+    NucleusLoadWeight,
+    Rule,
+    Step,
+    TaskPairs,
+    Weight,
+)
+
+ListT = TypeVar("ListT", bound="RuleChain")
+
+
+class RuleChainError(ValueError):
+    """The rules of a chain do not go together: two of one name, or a weight among the filters."""
+
+
+@dataclass(frozen=True)
+class RuleChain:
+    """The rules of a brokerage in the order in which they judge, whatever they judge.
+
+    Attributes:
+        brokerage: its name, as in ``broker run NAME``.
+        kinds: for each list of rules, by the name of its field, what may stand in it.
+        judges: the pairs that the brokerage has its rules judge.
+    """
+
+    kinds: ClassVar[dict[str, tuple[type[Rule], ...]]] = {}
+    judges: ClassVar[type[AnyPairs]] = JobPairs
+
+    brokerage: str
+
+    def __post_init__(self) -> None:
+        """Refuse two rules of one name, and a rule that reads facts which the brokerage does not gather.
+
+        Raises:
+            RuleChainError: the same name twice, or a rule of another brokerage.
+        """
+        seen: set[str] = set()
+        for rule in self:
+            if not issubclass(self.judges, rule.judges):
+                raise RuleChainError(
+                    f"{self.brokerage}: the rule {rule.name} judges {rule.judges.__name__}, and there are only "
+                    f"{self.judges.__name__}; it belongs to another brokerage"
+                )
+            if rule.name in seen:
+                raise RuleChainError(
+                    f"{self.brokerage}: the rule {rule.name} is there twice; name it once in the profile"
+                )
+            seen.add(rule.name)
+
+    def __iter__(self) -> Iterator[Rule]:
+        """All rules, in order."""
+        for name in self.kinds:
+            yield from getattr(self, name)
+
+    @property
+    def named_steps(self) -> dict[str, Step]:
+        """The steps of the brokerage that are no rules, by name; a brokerage without replaceable steps has none."""
+        steps = getattr(self, "steps", None)
+        found = () if steps is None else (getattr(steps, one.name) for one in dataclasses.fields(steps))
+        return {step.name: step for step in found}
+
+    def with_steps(self: ListT, steps: Mapping[str, Step]) -> ListT:
+        """The same rules with other steps, by name."""
+        if not steps:
+            return self
+        return dataclasses.replace(self, steps=dataclasses.replace(self.steps, **steps))  # type: ignore[attr-defined, call-arg]
+
+    def takes(self, rule: Rule) -> str | None:
+        """The name of the list in which a rule may stand; None if it may stand in none."""
+        if not issubclass(self.judges, rule.judges):
+            return None
+        return next((name for name, kinds in self.kinds.items() if isinstance(rule, kinds)), None)
+
+    def tunings(self, tuning: Tuning) -> Mapping[str, Tuning]:
+        """For each rule, by name, the tuning with only the keys that it declares."""
+        return {rule.name: tuning.only(rule.keys) for rule in self}
+
+
+@dataclass(frozen=True)
+class QueueChain(RuleChain):
+    """The rules of a job brokerage.
+
+    Attributes:
+        filters: on the grid as the snapshot shows it.
+        weights: factors that stay as they are within a cycle.
+        load_weights: factors that move with the jobs that the cycle places.
+        cuts: filters on load and weight, after weighing.
+        steps: what is done beside the rules.
+    """
+
+    kinds = {  # noqa: RUF012 - declared as a class variable above
+        "filters": (Filter, GroupFilter),
+        "weights": (Weight,),
+        "load_weights": (LoadWeight,),
+        "cuts": (LoadCut,),
+    }
+
+    filters: tuple[Filter[Any] | GroupFilter[Any], ...]
+    weights: tuple[Weight[Any], ...]
+    load_weights: tuple[LoadWeight, ...]
+    cuts: tuple[LoadCut, ...]
+    steps: JobSteps = field(default_factory=JobSteps)
+
+
+@dataclass(frozen=True)
+class NucleusChain(RuleChain):
+    """The rules of a task brokerage.
+
+    Attributes:
+        filters: on the nuclei as the snapshot shows them.
+        weights: factors that stay as they are within a cycle.
+        load_weights: factors that move with the tasks that the cycle places.
+        steps: what is done beside the rules.
+    """
+
+    kinds = {  # noqa: RUF012 - declared as a class variable above
+        "filters": (Filter, GroupFilter),
+        "weights": (Weight,),
+        "load_weights": (NucleusLoadWeight,),
+    }
+    judges = TaskPairs
+
+    filters: tuple[Filter[TaskPairs] | GroupFilter[TaskPairs], ...]
+    weights: tuple[Weight[TaskPairs], ...]
+    load_weights: tuple[NucleusLoadWeight, ...]
+    steps: TaskSteps = field(default_factory=TaskSteps)

@@ -1,0 +1,185 @@
+"""Ranking: weights, the cuts that depend on them, and the best candidates of a chunk.
+
+Source: ATLAS Production Job Brokerage, weights and further filters; PanDA production brokerage, caps and ordering.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints
+from broker.engine.shared.evaluate import RuleFault
+from broker.rules.contract import GroupCut, Load, LoadCut, LoadWeight, Rule
+
+BEST = 10
+LOW_WEIGHT, OTHERS_BOOTSTRAP, WEIGHT_UNKNOWN = "low_weight", "others_bootstrap", "weight_unknown"
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The candidates of one chunk after weighing.
+
+    Attributes:
+        chosen: positions (into the arrays that were ranked), best first.
+        weight: of every position; the product of its factors.
+        load_factors: by position, one array a moving weight, in order.
+        cut: for each position the index into ``cut_codes`` of what cut it, -1 where chosen.
+        bootstrap: positions that have no jobs at all and come first.
+    """
+
+    chosen: Ints
+    weight: Floats
+    load_factors: tuple[Floats, ...]
+    cut: AnyArray
+    bootstrap: Bools
+
+
+def cut_codes(cuts: Sequence[LoadCut]) -> tuple[str, ...]:
+    """The codes for the indices of :attr:`Ranking.cut`."""
+    return (*(cut.code for cut in cuts), LOW_WEIGHT, OTHERS_BOOTSTRAP, WEIGHT_UNKNOWN)
+
+
+def rank(
+    fixed: Sequence[Floats],
+    load: Load,
+    load_weights: Sequence[LoadWeight],
+    cuts: Sequence[LoadCut],
+    faults: list[RuleFault] | None = None,
+    best: int = BEST,
+) -> Ranking:
+    """Rank the n candidates of one chunk, given in the order of their names, by factors ``fixed`` and moving ones.
+
+    A candidate without any job bootstraps: it is not measured by its weight but put first. A weight that is not finite
+    never takes part. Of equal weights the first by name goes first. The ``best`` of them are chosen.
+    """
+    everyone = np.ones(load.defined.shape, dtype=np.bool_)
+    weight, factors, cut = _weigh(everyone, fixed, load, load_weights, cuts, faults)
+    feasible = np.flatnonzero(cut < 0)
+    bootstrap = load.bootstrap & (cut < 0)
+    first = bootstrap if load.preferred is None else bootstrap | load.preferred
+    order = _order(feasible, np.where(first, np.inf, weight))
+    late = order[best:]
+    cut[late] = np.where(bootstrap[late], len(cuts) + 1, len(cuts))
+    return Ranking(order[:best], weight, factors, cut, bootstrap)
+
+
+def _order(feasible: Ints, measured: Floats) -> Ints:
+    # names ascend, so a stable sort leaves ties, and the candidates that bootstrap, in the order of names
+    return feasible[np.argsort(-measured[feasible], kind="stable")]
+
+
+def _weigh(
+    candidates: Bools,
+    fixed: Sequence[Floats],
+    load: Load,
+    load_weights: Sequence[LoadWeight],
+    cuts: Sequence[LoadCut],
+    faults: list[RuleFault] | None,
+) -> tuple[Floats, tuple[Floats, ...], AnyArray]:
+    """Weights, moving factors and the first cut of each candidate (-1: none)."""
+    shape = candidates.shape
+    noted = faults if faults is not None else []
+    factors = tuple(_answer(rule, partial(rule.factor, load), shape, np.float64, noted) for rule in load_weights)
+    # from the initial weight on, one factor after the other: products rounded in another order would part equal weights
+    weight = np.ones(shape)
+    for factor in (*factors, *fixed):
+        weight *= factor
+    # NaN compares false, so this catches it together with what is negative or infinite
+    finite = (weight >= 0) & (weight < np.inf)
+    cut = np.where(finite, np.int16(-1), np.int16(len(cuts) + 2))
+    for index, rule in enumerate(cuts):
+        ask = partial(rule.keep_among, candidates & (cut < 0)) if isinstance(rule, GroupCut) else rule.keep
+        rejected = ~_answer(rule, partial(ask, load, weight), shape, np.bool_, noted)
+        if rule.exempts_bootstrap:
+            rejected &= ~load.bootstrap
+        if rejected.any():
+            cut[rejected & (cut < 0)] = index
+    return weight, factors, cut
+
+
+def _answer(
+    rule: Rule, ask: Callable[[], AnyArray], shape: tuple[int, ...], dtype: type[np.generic], faults: list[RuleFault]
+) -> AnyArray:
+    """What the rule says, in ``shape``; of a rule that is broken ones: no preference, and everything kept."""
+    try:
+        answer = np.asarray(ask())
+        if answer.dtype != dtype:
+            raise TypeError(f"answered with {answer.dtype}, not with {np.dtype(dtype)}")
+        # nearly always it has the shape, and asking costs less than broadcasting
+        return answer if answer.shape == shape else np.broadcast_to(answer, shape)
+    except Exception as error:  # a broken rule must not stop the broker: it is counted and has no effect
+        faults.append(RuleFault(rule.name, f"{type(error).__name__}: {error}"[:200]))
+        return np.ones(shape, dtype)
+
+
+@dataclass(frozen=True)
+class BlockRanking:
+    """The rankings of T chunks at once, over all Q candidates.
+
+    ``cut`` (T, Q) is as in :class:`Ranking`; it means nothing where ``feasible`` is False. ``count`` (T,) is how
+    many are chosen.
+    """
+
+    feasible: Bools
+    weight: Floats
+    load_factors: tuple[Floats, ...]
+    cut: AnyArray
+    bootstrap: Bools
+    count: Ints
+    first: Bools  # those that go before all others, by name
+
+    def of(self, row: int, feasible: Ints) -> Ranking:
+        """The ranking of one chunk over its candidates ``feasible``, as :func:`rank` gives it."""
+        weight, cut, bootstrap = self.weight[row, feasible], self.cut[row, feasible], self.bootstrap[row, feasible]
+        order = _order(np.flatnonzero(cut < 0), np.where(self.first[row, feasible], np.inf, weight))
+        factors = tuple(np.broadcast_to(factor, self.weight.shape)[row, feasible] for factor in self.load_factors)
+        return Ranking(order, weight, factors, cut, bootstrap)
+
+
+def rank_block(
+    fixed: Sequence[Floats],
+    feasible: Bools,
+    load: Load,
+    load_weights: Sequence[LoadWeight],
+    cuts: Sequence[LoadCut],
+    faults: list[RuleFault] | None = None,
+    best: Ints | None = None,
+) -> BlockRanking:
+    """Rank the candidates ``feasible`` (T, Q) of many chunks, ``best`` (T,) of each, as :func:`rank` does for one."""
+    weight, factors, cut = _weigh(feasible, fixed, load, load_weights, cuts, faults)
+    passed = feasible & (cut < 0)
+    bootstrap = load.bootstrap & passed
+    measured = np.where(passed, weight, -1.0)
+    first = bootstrap if load.preferred is None else passed & (load.bootstrap | load.preferred)
+    measured[first] = np.inf
+    late = passed & ~_best_of_each(measured, passed, best)
+    cut[late] = np.where(bootstrap[late], len(cuts) + 1, len(cuts))
+    return BlockRanking(feasible, weight, factors, cut, bootstrap, (passed & ~late).sum(axis=1), first)
+
+
+def _best_of_each(measured: Floats, passed: Bools, best: Ints | None) -> Bools:
+    """(T, Q): the ``best`` (T,) largest of each row, nearly always as many of each; without it BEST."""
+    numbers = [BEST] if best is None else np.unique(best).tolist()
+    if best is None or len(numbers) <= 1:
+        return _best(measured, passed, *numbers)
+    result = np.zeros_like(passed)
+    for number in numbers:
+        rows = np.flatnonzero(best == number)
+        result[rows] = _best(measured[rows], passed[rows], number)
+    return result
+
+
+def _best(measured: Floats, passed: Bools, best: int = BEST) -> Bools:
+    """(T, Q): the ``best`` largest of each row; of equals the first by position."""
+    if measured.shape[1] <= best:
+        return passed
+    # the value of the last one taken; a row with fewer candidates has -1 there, which everything passes
+    last = np.partition(measured, -best, axis=1)[:, [-best]]
+    above = measured > last
+    equal = (measured == last) & passed
+    room = best - above.sum(axis=1, keepdims=True)
+    return np.asarray(above | (equal & (np.cumsum(equal, axis=1, dtype=np.int32) <= room)))

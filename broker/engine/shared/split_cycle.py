@@ -1,0 +1,89 @@
+"""Two cycles over the same chunks with different tuning, each deciding its own share of them, in one order.
+
+What one places the other finds placed. Both judge all chunks; of each chunk the outcome of its own cycle counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints
+from broker.domain.counted_load import CountedLoad
+from broker.domain.decisions import Outcome
+from broker.engine.job.cycle import Block, ChunkResult, JobCycle
+from broker.engine.job.initial_list import RefusedNames
+from broker.rules.contract import Load
+
+
+class SplitCycle(JobCycle):
+    """A job brokerage of which some chunks have a tuning of their own.
+
+    Args:
+        rest: the cycle for most chunks.
+        chosen: the cycle for the others, over the same snapshot and chunks and with the same rules.
+        rows: (T,) the chunks of ``chosen``.
+    """
+
+    moves_by_accounting_key = False
+
+    def __init__(self, rest: JobCycle, chosen: JobCycle, rows: Bools) -> None:
+        self._rest, self._chosen, self._rows = rest, chosen, rows
+        self.snapshot, self.work, self.tuning, self.chain = rest.snapshot, rest.work, rest.tuning, rest.chain
+        self.published = rest.published
+        self.remark, self.figure_names = rest.remark, rest.figure_names  # type: ignore[misc]  # of this one object
+        # rules that could not be run are told of together
+        self.faults = chosen.faults = rest.faults
+
+    def _of(self, row: int) -> JobCycle:
+        return self._chosen if self._rows[row] else self._rest
+
+    def blocks(self) -> Iterator[Block]:
+        """The blocks of the cycle for most chunks."""
+        return self._rest.blocks()
+
+    def evaluate_block(self, rows: slice) -> Block:
+        """The block of the cycle for most chunks."""
+        return self._rest.evaluate_block(rows)
+
+    def results(self) -> Iterator[ChunkResult]:
+        """The outcome chunk by chunk, each from its own cycle."""
+        for one, other in zip(self._rest.results(), self._chosen.results(), strict=True):
+            yield other if self._rows[one.row] else one
+
+    def outcome(self, result: ChunkResult) -> Outcome:
+        """As the chunk's own cycle says."""
+        return self._of(result.row).outcome(result)
+
+    def remarks(self, result: ChunkResult) -> tuple[str, ...]:
+        """As the chunk's own cycle says."""
+        return self._of(result.row).remarks(result)
+
+    def figures_of(self, result: ChunkResult) -> tuple[Ints, Floats] | None:
+        """As the chunk's own cycle says."""
+        return self._of(result.row).figures_of(result)
+
+    def load(self, block: Block, row: int, feasible: AnyArray) -> Load:
+        """As the chunk's own cycle says."""
+        return self._of(row).load(block, row, feasible)
+
+    def room_depends_on(self, result: ChunkResult) -> tuple[AnyArray, ...]:
+        """As the chunk's own cycle says."""
+        return self._of(result.row).room_depends_on(result)
+
+    def add_load(self, row: int, candidates: AnyArray, jobs: AnyArray) -> None:
+        """Count the jobs of a chunk for the chunks that follow, whichever cycle they are of."""
+        self._rest.add_load(row, candidates, jobs)
+        self._chosen.add_load(row, candidates, jobs)
+
+    def load_before(self, row: int) -> CountedLoad:
+        """The load that both have counted so far for a chunk."""
+        return self._rest.load_before(row)
+
+    def set_load(self, row: int, load: CountedLoad) -> None:
+        """Let both have counted exactly this load."""
+        self._rest.set_load(row, load)
+        self._chosen.set_load(row, load)
+
+    def refused_names(self, row: int) -> RefusedNames:
+        """Pre-assigned names of a chunk that give no candidate, each with the reason."""
+        return self._rest.refused_names(row)

@@ -1,0 +1,1 @@
+"""The task brokerage: facts of tasks against nuclei, cycles, decisions and why-not."""

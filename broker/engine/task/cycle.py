@@ -1,0 +1,244 @@
+"""One cycle of a task brokerage: tasks in order against one snapshot, with the work that the cycle places counted.
+
+Pure: snapshot, work, tuning and rules come in; candidates with their weights come out. All filters and fixed weights
+are worked out for all tasks at once; only the remaining work is followed task by task. Source: ATLAS Production Task
+Brokerage.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints, as_column, as_row, distinct, taken
+from broker.domain.legend import Legend
+from broker.domain.output_endpoints import OutputEndpoints
+from broker.domain.task_work import TaskWork
+from broker.engine.job.steps import JobSteps
+from broker.engine.shared.chain import NucleusChain
+from broker.engine.shared.evaluate import (
+    UNDECLARED,
+    AnyFilter,
+    Evaluation,
+    RuleFault,
+    evaluate,
+    fault_of,
+    prepare,
+    reason_codes,
+)
+from broker.engine.task.data_facts import gather_task_data
+from broker.engine.task.facts import as_read, initial_nuclei, preset_nuclei, remaining_work, task_facts, task_tags
+from broker.engine.task.nucleus_feasibility import SHIPPED_STEPS, ask_jobs
+from broker.gdpconfig import Tuning
+from broker.rules.contract import Rule, TaskPairs
+from broker.snapshot.snapshot import Snapshot
+
+NO_CANDIDATES, JOB_CHECK_FAILED = "no_candidates", "job_check_failed"
+PRESET = "preset_nucleus"
+WEIGHT_UNKNOWN = "weight_unknown"
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """The outcome for one task.
+
+    Attributes:
+        row: position of the task in the work.
+        reason: why it has no candidates; ``preset_nucleus`` if it had a nucleus already; else empty.
+        feasible: positions of the candidates in the snapshot's table of nuclei, by name.
+        weight: of each of them, the product of its factors.
+        factors: of each of them, one row a weight in the order of the rules.
+        not_finite: positions that no filter rejected but whose weight is no number.
+    """
+
+    row: int
+    reason: str
+    feasible: Ints
+    weight: Floats
+    factors: Floats
+    not_finite: Ints
+    blocked: bool = False  # whatever the nuclei are, the task cannot be brokered
+
+
+class TaskCycle:
+    """A task brokerage over one snapshot.
+
+    Args:
+        snapshot: the grid.
+        work: the tasks, in the order in which they are brokered.
+        tuning: one version of the gdpconfig values, for the VO of the tasks.
+        chain: the rules.
+        endpoints: where the output of the tasks would go.
+        job_filters: those of the job brokerage that are asked whether a nucleus could run the jobs.
+        job_steps: its steps.
+        independent: every task meets the work as it was read, whatever was placed before.
+        with_codes: count for every nucleus what rejected its queues, for an explanation; slow for many tasks.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        work: TaskWork,
+        tuning: Tuning,
+        chain: NucleusChain,
+        endpoints: OutputEndpoints,
+        job_filters: Sequence[AnyFilter],
+        job_steps: JobSteps = SHIPPED_STEPS,
+        *,
+        independent: bool = False,
+        with_codes: bool = False,
+    ) -> None:
+        steps, asked_of = chain.steps, snapshot
+        snapshot = steps.snapshot_reading.read(snapshot)
+        self.snapshot, self.work, self.tuning, self.chain, self.endpoints = snapshot, work, tuning, chain, endpoints
+        self._independent = independent
+        tasks = work.tasks
+        data = gather_task_data(work, snapshot, steps.input_reading)
+        initial = initial_nuclei(tasks, snapshot, steps.full_chains)
+        self.preset = preset_nuclei(tasks, snapshot)
+        self.dry_run = ask_jobs(
+            asked_of, work.hint, tasks.jeditaskid, initial, job_filters, tuning, job_steps, with_codes=with_codes
+        )
+        self.facts = task_facts(work, snapshot, endpoints, data, initial, self.dry_run, steps)
+        self._views, faults = prepare(chain, snapshot, work, chain.tunings(tuning))
+        self.faults: list[RuleFault] = [*self.dry_run.rule_faults, *faults]
+        self.evaluation: Evaluation = self._judge()
+        self._fixed = self._weigh()
+        known, self._tag = distinct(task_tags(tasks, snapshot))
+        self._placed = np.zeros((max(1, len(known)), len(snapshot.nuclei)))
+        vetoed = steps.veto.reasons(
+            tasks, work.outputs, endpoints, initial, self.facts.has_storages, snapshot.nuclei.name
+        )
+        found = np.where(tasks.fault != "", tasks.fault, data.fault)
+        self._blocked = np.where(found != "", found, vetoed)
+
+    def _pairs(self) -> TaskPairs:
+        tasks, nuclei = as_column(self.work.tasks), as_row(self.snapshot.nuclei)
+        rows, positions = np.arange(len(self.work.tasks)), np.arange(len(self.snapshot.nuclei))
+        return TaskPairs(tasks, nuclei, self.facts, UNDECLARED, rows, positions)
+
+    def pairs_at(self, result: TaskResult, rule: Rule, nucleus: int) -> TaskPairs:
+        """A task and a nucleus as a rule sees them."""
+        row: Ints = np.array([result.row])
+        at: Ints = np.array([nucleus])
+        tasks, nuclei = as_column(taken(self.work.tasks, row)), as_row(taken(self.snapshot.nuclei, at))
+        return self._views.of(rule, TaskPairs(tasks, nuclei, self.facts.block(row, at), UNDECLARED, row, at))
+
+    def _judge(self) -> Evaluation:
+        unusable = frozenset(state.name for state in self.snapshot.states if not state.usable)
+        found = evaluate(self.chain.filters, self._pairs(), self._views, unusable)
+        self.faults.extend(found.faults)
+        return found
+
+    def _weigh(self) -> list[Floats]:
+        pairs = self._pairs()
+        unusable = {state.name for state in self.snapshot.states if not state.usable}
+        shape = self.facts.initial.shape
+        factors = []
+        for rule in self.chain.weights:
+            factor = np.ones((1, 1))
+            if rule.name not in self._views.broken and unusable.isdisjoint(rule.sources):
+                factor = self._answer(rule, partial(rule.factor, self._views.of(rule, pairs)), shape)
+            factors.append(np.broadcast_to(factor, shape))
+        return factors
+
+    def _answer(self, rule: Rule, ask: Callable[[], Floats], shape: tuple[int, ...]) -> Floats:
+        """What a weight says, 1 if it is broken."""
+        try:
+            return np.broadcast_to(np.asarray(ask(), dtype=np.float64), shape)
+        except Exception as error:  # a broken rule must not stop the broker: it is counted and has no effect
+            self.faults.append(fault_of(rule, error))
+            return np.ones(shape)
+
+    def results(self) -> Iterator[TaskResult]:
+        """The outcome task by task, in order; what :meth:`place` is told counts for the tasks that follow."""
+        for row in range(len(self.work.tasks)):
+            yield self.result(row)
+
+    def result(self, row: int) -> TaskResult:
+        """The outcome for one task, with what was placed before."""
+        none = np.empty(0, dtype=np.int64)
+        if self.preset[row] >= 0:
+            only = self.preset[row : row + 1]
+            return TaskResult(row, PRESET, only, np.ones(1), np.empty((0, 1)), none)
+        feasible = np.flatnonzero(self.evaluation.feasible[row])
+        blocked = str(self._blocked[row])
+        if blocked or not len(feasible):
+            reason = blocked or (JOB_CHECK_FAILED if self.dry_run.failed[row] else NO_CANDIDATES)
+            return TaskResult(row, reason, none, np.empty(0), np.empty((0, 0)), none, blocked=bool(blocked))
+        work = self.remaining_work(row)[feasible]
+        moving = [self._answer(rule, partial(rule.factor, work), work.shape) for rule in self.chain.load_weights]
+        factors = np.stack([*moving, *(table[row, feasible] for table in self._fixed), np.ones(len(feasible))])[:-1]
+        weight = factors.prod(axis=0)
+        finite = np.isfinite(weight) & (weight >= 0)
+        reason = "" if finite.any() else NO_CANDIDATES
+        return TaskResult(row, reason, feasible[finite], weight[finite], factors[:, finite], feasible[~finite])
+
+    def remaining_work(self, row: int) -> Floats:
+        """(N,): the work of the task's share at its priority and above, with what this cycle has placed."""
+        placed = 0.0 if self._independent else self._placed[self._tag[row]]
+        return np.asarray(self.facts.share_work_hs06s[row] + placed)
+
+    def placed_before(self, row: int) -> Floats:
+        """(N,): the work that the cycle has placed so far for the share of a task."""
+        return np.array(self._placed[self._tag[row]])
+
+    def restore(self, row: int, placed: Floats) -> None:
+        """Let the cycle have placed exactly this (N,) for the share of a task, whatever it has placed itself."""
+        self._placed[self._tag[row]] = placed
+
+    def take_rows_of(self, other: TaskCycle, rows: Bools) -> None:
+        """Decide the tasks ``rows`` (T,) as another cycle over the same tasks, with other tuning, would."""
+        mine, theirs, pairs = self.evaluation, other.evaluation, rows[:, None]
+        self.evaluation = Evaluation(
+            np.where(pairs, theirs.feasible, mine.feasible),
+            np.where(pairs, theirs.reason, mine.reason),
+            (*mine.faults, *theirs.faults),
+        )
+        self._fixed = [np.where(pairs, two, one) for one, two in zip(self._fixed, other._fixed, strict=True)]
+        self.dry_run = dataclasses.replace(
+            self.dry_run,
+            able_queues=np.where(pairs, other.dry_run.able_queues, self.dry_run.able_queues),
+            failed=np.where(rows, other.dry_run.failed, self.dry_run.failed),
+            fault=np.where(rows, other.dry_run.fault, self.dry_run.fault),
+        )
+        self.faults.extend(other.faults)
+
+    def count_from(self, share_work: Floats) -> None:
+        """Take (T, N) HS06 s as what remained of each task's share when the cycle began, not what the work says."""
+        self.facts = dataclasses.replace(self.facts, share_work_hs06s=share_work)
+
+    def place(self, row: int, nucleus: int) -> None:
+        """Count the work of a task at the nucleus it got: it is there for the tasks of the share that follow.
+
+        Those come later because their priority is equal or lower, so that it counts for each of them.
+        """
+        self._placed[self._tag[row], nucleus] += np.nan_to_num(self.work.tasks.remaining_hs06s[row])
+
+    @cached_property
+    def all_work_hs06s(self) -> Floats:
+        """(N,): all work that remained at the nuclei when it was read."""
+        every = np.ones(len(self.work.remaining), dtype=np.bool_)
+        read = as_read(self.work.remaining, self.chain.steps.remaining_work_reading)
+        return remaining_work(read, list(self.snapshot.nuclei.name), every)
+
+    @cached_property
+    def legend(self) -> Legend:
+        """What the positions of its packed decisions stand for: nuclei, and the codes of rules and of their failure."""
+        count = len(self.chain.filters)
+        return Legend(
+            names=tuple(map(str, self.snapshot.nuclei.name.tolist())),
+            codes=(*reason_codes(self.chain.filters), WEIGHT_UNKNOWN),
+            order=(*(step for index in range(count) for step in (index, index + count)), 2 * count),
+            departure=tuple(range(2 * count + 1)),
+            factors=tuple(self.factor_codes),
+        )
+
+    @property
+    def factor_codes(self) -> list[str]:
+        """The codes for the rows of :attr:`TaskResult.factors`."""
+        return [rule.code for rule in (*self.chain.load_weights, *self.chain.weights)]

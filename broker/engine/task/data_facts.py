@@ -1,0 +1,129 @@
+"""Where the input of tasks is: what each nucleus has of it, and whether it can be read from elsewhere at all.
+
+Source: ATLAS Production Task Brokerage, data locality; PanDA production brokerage, data look-up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints, Texts, codes_of
+from broker.domain.task_work import PartReplicaTable, TaskWork
+from broker.engine.job.data_facts import INPUT_FAULTS
+from broker.engine.task.steps import InputReading
+from broker.snapshot.snapshot import Snapshot
+
+SHIPPED_READING = InputReading()
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """Input of T tasks at N nuclei, summed over their datasets; and per task what is wrong, see INPUT_FAULTS."""
+
+    examined: Bools  # (T,)
+    total_bytes: Floats  # (T,)
+    total_files: Floats
+    disk_bytes: Floats  # (T, N)
+    disk_files: Floats
+    any_bytes: Floats
+    any_files: Floats
+    fault: Texts  # (T,)
+
+
+def gather_task_data(work: TaskWork, snapshot: Snapshot, reading: InputReading = SHIPPED_READING) -> TaskData:
+    """What the replicas of the inputs mean for the tasks and the nuclei of the snapshot."""
+    parts, tasks, nuclei = work.parts, len(work.tasks), len(snapshot.nuclei)
+    storage = codes_of(work.replicas.rse, list(snapshot.storages.name))
+    row, nucleus = np.nonzero(reading_nuclei(snapshot)[:, np.maximum(storage, 0)].T & (storage >= 0)[:, None])
+    on_disk = ~work.replicas.is_tape[row]
+    stats = {}
+    for name, chosen in (("disk", on_disk), ("any", np.ones(len(row), dtype=np.bool_))):
+        best, at = _best(work.replicas, row[chosen], nucleus[chosen], nuclei)
+        task = parts.task[work.replicas.part[best]]
+        for unit, values in (("bytes", work.replicas.bytes), ("files", work.replicas.files)):
+            sums = np.zeros((tasks, nuclei))
+            np.add.at(sums, (task, at), np.nan_to_num(values[best]))
+            stats[f"{name}_{unit}"] = sums
+    return TaskData(
+        examined=np.bincount(parts.task, minlength=tasks) > 0,
+        total_bytes=_sums(parts.task, _totals(work, parts.bytes, reading), tasks),
+        total_files=_sums(parts.task, _totals(work, parts.files, reading), tasks),
+        fault=_faults(work, snapshot, storage, reading),
+        **stats,
+    )
+
+
+def _totals(work: TaskWork, values: Floats, reading: InputReading) -> Floats:
+    """(P,): what each part adds to the size of the input."""
+    if reading.options.container_totals == "sum":
+        return values
+    parts = work.parts
+    last = np.ones(len(parts), dtype=np.bool_)
+    last[:-1] = (parts.task[1:] != parts.task[:-1]) | (parts.datasetid[1:] != parts.datasetid[:-1])
+    has_replica = np.zeros(len(parts), dtype=np.bool_)
+    has_replica[work.replicas.part] = True
+    return np.where(last & has_replica, values, 0.0)
+
+
+def _sums(task: Ints, values: Floats, tasks: int) -> Floats:
+    sums = np.zeros(tasks)
+    np.add.at(sums, task, np.nan_to_num(values))
+    return sums
+
+
+def reading_nuclei(snapshot: Snapshot) -> Bools:
+    """(N, E): some queue of the nucleus reads the endpoint over LAN, in whatever scope. At least one column."""
+    relations, unified = snapshot.relations, snapshot.unified
+    reads = np.zeros((len(snapshot.nuclei), max(1, len(snapshot.storages))), dtype=np.bool_)
+    nucleus = codes_of(unified.atlas_site, list(snapshot.nuclei.name))[relations.unified]
+    used = relations.is_input & unified.runs_production[relations.unified] & (nucleus >= 0)
+    reads[nucleus[used], relations.storage[used]] = True
+    return reads
+
+
+def _best(replicas: PartReplicaTable, row: Ints, nucleus: Ints, nuclei: int) -> tuple[Ints, Ints]:
+    """For each part and nucleus its best replica among ``row`` at ``nucleus``: those rows, and their nuclei.
+
+    A complete one on disk comes first, then the one with most files.
+    """
+    place = replicas.part[row] * max(1, nuclei) + nucleus
+    whole_on_disk = replicas.complete[row] & ~replicas.is_tape[row]
+    files, size = np.nan_to_num(replicas.files[row]), np.nan_to_num(replicas.bytes[row])
+    order = np.lexsort((-size, -files, ~whole_on_disk, place))
+    first = order[np.unique(place[order], return_index=True)[1]] if len(order) else order
+    return row[first], nucleus[first]
+
+
+def _of_datasets(work: TaskWork, flags: Bools) -> Bools:
+    """(P,): some part of the same dataset has the flag."""
+    _, dataset = np.unique(np.stack([work.parts.task, work.parts.datasetid]), axis=1, return_inverse=True)
+    some = np.zeros(len(flags), dtype=np.bool_)
+    some[dataset.ravel()[flags]] = True
+    return np.asarray(some[dataset.ravel()])
+
+
+def _faults(work: TaskWork, snapshot: Snapshot, storage: Ints, reading: InputReading) -> Texts:
+    """(T,): what of a task's input makes it impossible to assign it, empty if nothing does.
+
+    Every part needs a complete replica that can be read over WAN somewhere, but for tasks whose input is staged. An
+    endpoint that is not on record is not known to be closed.
+    """
+    parts, replicas = work.parts, work.replicas
+    sends = np.append(snapshot.storages.read_wan, True)[storage]  # -1 is the last one
+    has_complete, has_remote = (np.zeros(len(parts), dtype=np.bool_) for _ in range(2))
+    has_complete[replicas.part[replicas.complete]] = True
+    has_remote[replicas.part[replicas.complete & sends]] = True
+    if reading.options.container_source == "one_dataset" and len(parts):
+        has_complete, has_remote = _of_datasets(work, has_complete), _of_datasets(work, has_remote)
+    needed = ~work.tasks.input_prestaging[parts.task] | reading.options.staged_need_source
+    fault = np.zeros(len(work.tasks), dtype=np.int64)
+    for code, bad in (
+        (3, needed & ~has_remote),
+        (2, needed & ~has_complete),
+        (1, ~parts.catalogued),
+        (4, ~parts.asked),
+    ):
+        fault[parts.task[bad]] = code
+    return np.array(INPUT_FAULTS, dtype=np.object_)[fault]

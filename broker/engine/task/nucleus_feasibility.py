@@ -1,0 +1,187 @@
+"""Which nuclei could run the jobs of tasks: the filters of the job brokerage, asked for all tasks at once.
+
+No nucleus is known yet, so that what depends on one is not asked; neither are weights and where single files are.
+Source: PanDA production brokerage, job check.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints, Texts, as_column, as_row, taken, texts
+from broker.domain.work import Work
+from broker.engine.job.count_facts import accounting_keys_of, counts_by_status
+from broker.engine.job.data_facts import INPUT_FAULTS, InputLimits, gather_data
+from broker.engine.job.facts import CycleFacts, GridFacts, grid_facts, job_facts
+from broker.engine.job.initial_list import InitialList
+from broker.engine.job.steps import JobSteps
+from broker.engine.shared.evaluate import (
+    UNDECLARED,
+    AnyFilter,
+    Evaluation,
+    RuleFault,
+    evaluate,
+    prepare,
+    reason_codes,
+)
+from broker.gdpconfig import Tuning
+from broker.rules.contract import JobPairs
+from broker.snapshot.snapshot import Snapshot
+
+#: The gdpconfig keys that say which replicas are complete enough.
+STEP_KEYS = ("MAX_MISSING_INPUT_FILES", "MIN_INPUT_COMPLETENESS", "IO_INTENSITY_CUTOFF")
+SHIPPED_STEPS = JobSteps()
+BLOCK_CELLS = 256 * 1024
+LEAST_BLOCK = 64
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What the job brokerage says of T tasks at N nuclei.
+
+    ``failed`` marks tasks for which it cannot say anything, with the reason in ``fault``. ``codes`` is (1, 1) with None
+    unless it was asked for: how many of the nucleus's queues were rejected with which code.
+    """
+
+    able_queues: Floats  # (T, N)
+    queues: Floats  # (N,)
+    failed: Bools  # (T,)
+    fault: Texts  # (T,)
+    codes: Texts
+    rule_faults: tuple[RuleFault, ...]
+
+
+def ask_jobs(
+    snapshot: Snapshot,
+    hint: Work,
+    jeditaskid: Ints,
+    wanted: Bools,
+    filters: Sequence[AnyFilter],
+    tuning: Tuning,
+    steps: JobSteps = SHIPPED_STEPS,
+    *,
+    with_codes: bool = False,
+) -> DryRun:
+    """Ask the filters of the job brokerage which queues of the nuclei could run the tasks.
+
+    Args:
+        snapshot: the grid.
+        hint: the first input of the tasks as chunks; a nucleus is able if it can run one chunk of the task.
+        jeditaskid: (T,) the tasks.
+        wanted: (T, N) the nuclei to ask for each task.
+        filters: of the job brokerage, without those that need a nucleus or look at single files.
+        tuning: of the VO of the tasks.
+        steps: of the job brokerage.
+        with_codes: count the codes of the queues that are rejected; slow for many tasks.
+    """
+    grid = grid_facts(_at_nuclei(steps.snapshot_reading.read(snapshot), wanted, steps.initial_list))
+    nucleus = grid.queues.nucleus
+    position = {int(task): row for row, task in enumerate(jeditaskid)}
+    task = np.array([position[int(one)] for one in hint.chunks.jeditaskid], dtype=np.int64)
+    asked = _Asked(grid, hint, task, wanted, filters, tuning, steps)
+    able = np.zeros((len(jeditaskid), wanted.shape[1]))
+    feasible, reason = asked.answers()
+    fault = asked.fault
+    feasible[fault > 0] = False
+    # chunks of a task follow each other, so the largest over them is a maximum over neighbours
+    for column in np.unique(nucleus):
+        count = feasible[:, nucleus == column].sum(axis=1)
+        np.maximum.at(able[:, column], task, count)
+    lost = np.bincount(task, weights=fault > 0, minlength=len(able)) == np.bincount(task, minlength=len(able))
+    of_task = np.zeros(len(able), dtype=np.int64)
+    of_task[task[::-1]] = fault[::-1]
+    codes = _codes(reason, task, nucleus, reason_codes(filters), able.shape) if with_codes else texts([None])[:, None]
+    return DryRun(
+        able,
+        np.bincount(nucleus, minlength=wanted.shape[1]).astype(np.float64),
+        lost,
+        np.where(lost, np.array(INPUT_FAULTS, dtype=np.object_)[of_task], ""),
+        codes,
+        tuple(asked.rule_faults),
+    )
+
+
+def _at_nuclei(snapshot: Snapshot, wanted: Bools, initial: InitialList) -> Snapshot:
+    """The snapshot with only the production queues of nuclei that some task wants."""
+    queues = snapshot.queues
+    usable = initial.everybody(snapshot) & (queues.nucleus >= 0)
+    asked = np.append(np.asarray(wanted.any(axis=0), dtype=np.bool_), False)
+    usable &= asked[queues.nucleus]  # -1 is the last one
+    return dataclasses.replace(snapshot, queues=taken(queues, np.flatnonzero(usable)))
+
+
+class _Asked:
+    """The question, ready to be asked block by block."""
+
+    def __init__(
+        self,
+        grid: GridFacts,
+        hint: Work,
+        task: Ints,
+        wanted: Bools,
+        filters: Sequence[AnyFilter],
+        tuning: Tuning,
+        job_steps: JobSteps,
+    ) -> None:
+        self._job_steps = job_steps
+        self._grid, self._work, self._filters = grid, hint, filters
+        self._wanted, self._task = wanted, task
+        self._views, faults = prepare(
+            filters, grid.snapshot, hint, {one.name: tuning.only(one.keys) for one in filters}
+        )
+        steps = tuning.only(STEP_KEYS)
+        limits = InputLimits(*(steps.number(key) for key in STEP_KEYS))
+        self._data = gather_data(hint, grid.snapshot, limits, files_wanted=False)
+        self.fault = self._data.fault
+        self.rule_faults: list[RuleFault] = list(faults)
+
+    def answers(self) -> tuple[Bools, Ints]:
+        """(K, Q): the queues that are left for each chunk, and the index of the rule that rejected the others."""
+        chunks, queues = len(self._work.chunks), len(self._grid.queues)
+        feasible, reason = np.zeros((chunks, queues), dtype=np.bool_), np.zeros((chunks, queues), dtype=np.int64)
+        size = max(LEAST_BLOCK, BLOCK_CELLS // max(1, queues))
+        cycle = self._cycle_facts()
+        for start in range(0, chunks, size):
+            rows = slice(start, min(start + size, chunks))
+            found = self._judged(rows, cycle)
+            feasible[rows], reason[rows] = found.feasible, found.reason
+            self.rule_faults.extend(found.faults)
+        return feasible, reason
+
+    def _judged(self, rows: slice, cycle: CycleFacts) -> Evaluation:
+        snapshot = self._grid.snapshot
+        counts = counts_by_status(snapshot, cycle.accounting_key[rows])
+        facts = job_facts(self._work.chunks, rows, cycle, counts, self._grid, self._data, self._job_steps, 0.0)
+        tasks = as_column(taken(self._work.chunks, rows))
+        unusable = frozenset(state.name for state in snapshot.states if not state.usable)
+        queues, positions = as_row(snapshot.queues), np.arange(len(snapshot.queues))
+        pairs = JobPairs(tasks, queues, facts, UNDECLARED, np.arange(rows.start, rows.stop), positions)
+        return evaluate(self._filters, pairs, self._views, unusable)
+
+    def _cycle_facts(self) -> CycleFacts:
+        chunks = self._work.chunks
+        nobody = np.zeros(len(chunks), dtype=np.bool_)
+        return CycleFacts(
+            initial=self._wanted[self._task][:, self._grid.queues.nucleus],
+            one_preassigned=nobody,
+            listed=nobody,
+            refused_names=[()] * len(chunks),
+            accounting_key=accounting_keys_of(chunks, self._grid.snapshot.jobs.resource_work_queues),
+            nucleus=np.full(len(chunks), -1, dtype=np.int64),
+            hint=True,
+        )
+
+
+def _codes(reason: Ints, task: Ints, nucleus: Ints, codes: tuple[str, ...], shape: tuple[int, ...]) -> Texts:
+    """(T, N): how many queues of the nucleus were rejected with which code, for the first chunk of each task."""
+    reported = np.full(shape, None, dtype=np.object_)
+    for chunk in range(len(task))[::-1]:
+        for column in np.unique(nucleus):
+            found = Counter(codes[index] for index in reason[chunk, nucleus == column] if index >= 0)
+            reported[task[chunk], column] = ", ".join(f"{code} {count}" for code, count in found.most_common()) or None
+    return reported

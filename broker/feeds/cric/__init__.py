@@ -1,0 +1,1 @@
+"""CRIC documents: queues, software tags, sites, endpoints and their states, closeness."""

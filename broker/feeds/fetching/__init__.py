@@ -1,0 +1,1 @@
+"""Getting documents from files and web servers: bounded, checked, conditional, tried again."""

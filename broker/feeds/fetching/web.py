@@ -1,0 +1,189 @@
+"""Documents of web servers: bounded in time and size, tried again, asked for only when they have changed.
+
+Certificates are checked. Redirects are followed within the host and scheme that were asked, so that credentials go to
+nobody else. Source: HTTP semantics, conditional requests and redirection.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NoReturn
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+
+from broker.feeds.fetching.files import path_of, read_file
+from broker.feeds.fetching.terms import Fetched, FetchTerms, NotFetched, Surroundings, Validators, try_pause_s
+
+MAX_REDIRECTS = 3
+NOTHING_KNOWN = Validators()
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_LONGEST_TOKEN = 16_384
+_NOT_MODIFIED, _OK = 304, 200
+
+
+class _TryAgainError(Exception):
+    """This try failed in a way in which the next one need not."""
+
+    def __init__(self, code: str, what: str) -> None:
+        super().__init__(what)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class _Redirect:
+    address: str
+
+
+def fetch(address: str, terms: FetchTerms, surroundings: Surroundings, known: Validators = NOTHING_KNOWN) -> Fetched:
+    """The document at ``address``: a path, or a ``file:``, ``http:`` or ``https:`` address.
+
+    Args:
+        address: of the document.
+        terms: limits, credentials, trust.
+        surroundings: clock, jitter and pauses.
+        known: validators of the version that is on record; the document is only sent if it has changed.
+
+    Raises:
+        NotFetched: it could not be got.
+    """
+    path = path_of(address)
+    if path is not None:
+        return read_file(path, terms.max_bytes)
+    for number in range(1, terms.tries + 1):
+        try:
+            return replace(_try(address, terms, surroundings, known), tries=number)
+        except _TryAgainError as error:
+            if number == terms.tries:
+                raise NotFetched(error.code, f"{error} ({number} tries)", shown(address)) from error
+            surroundings.pause(try_pause_s(number, terms.pause_s, surroundings.jitter()))
+    raise NotFetched("unreachable", "no try was allowed", shown(address))
+
+
+def shown(address: str) -> str:
+    """An address without what may be secret in it."""
+    parts = urlsplit(address)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _try(address: str, terms: FetchTerms, surroundings: Surroundings, known: Validators) -> Fetched:
+    """One try, redirects included, all within its time."""
+    ends = surroundings.monotonic() + terms.time_limit_s
+    origin = _origin(address)
+    try:
+        with httpx.Client(
+            verify=_trust(terms), trust_env=terms.proxies, follow_redirects=False, timeout=terms.time_limit_s
+        ) as client:
+            where = address
+            for _ in range(MAX_REDIRECTS + 1):
+                answer = _ask(client, where, terms, surroundings, ends, known)
+                if isinstance(answer, Fetched):
+                    return answer
+                where = urljoin(where, answer.address)
+                if _origin(where) != origin:
+                    raise NotFetched("redirect", f"redirected to {shown(where)[:200]}: refused", shown(address))
+    except httpx.TimeoutException as error:
+        raise _TryAgainError("time_out", f"no answer within {terms.time_limit_s:g} s") from error
+    except httpx.TransportError as error:
+        _raise_transport(error, address)
+    except (httpx.InvalidURL, ValueError) as error:
+        raise NotFetched("address", f"no address: {error}", shown(address), "correct it") from error
+    raise NotFetched("redirect", f"more than {MAX_REDIRECTS} redirects", shown(address))
+
+
+def _raise_transport(error: httpx.TransportError, address: str) -> NoReturn:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            remedy = "see the certificate, or name the authority with SSL_CERT_FILE"
+            what = f"the certificate does not fit: {cause.verify_message}"
+            raise NotFetched("certificate", what, shown(address), remedy) from error
+        cause = cause.__cause__ or cause.__context__
+    code = "cut_off" if isinstance(error, httpx.RemoteProtocolError) else "unreachable"
+    raise _TryAgainError(code, str(error)[:200] or type(error).__name__) from error
+
+
+def _ask(
+    client: httpx.Client, address: str, terms: FetchTerms, surroundings: Surroundings, ends: float, known: Validators
+) -> Fetched | _Redirect:
+    left_s = ends - surroundings.monotonic()
+    if left_s <= 0:
+        raise _TryAgainError("time_out", f"no answer within {terms.time_limit_s:g} s")
+    headers = _headers(address, terms, known)
+    with client.stream("GET", address, headers=headers, timeout=left_s) as response:
+        if response.status_code in _REDIRECTS:
+            where = response.headers.get("location")
+            if not where:
+                raise NotFetched("redirect", f"status {response.status_code} without a place", shown(address))
+            return _Redirect(where)
+        found = Validators(response.headers.get("etag"), response.headers.get("last-modified"))
+        if response.status_code == _NOT_MODIFIED and known != NOTHING_KNOWN:
+            return Fetched(None, known)
+        if response.status_code in _TRY_AGAIN:
+            raise _TryAgainError("status", f"status {response.status_code}")
+        if response.status_code != _OK:
+            raise NotFetched("status", f"status {response.status_code}", shown(address), "see the address and rights")
+        return Fetched(_body(response, address, terms, surroundings, ends), found)
+
+
+def _body(response: httpx.Response, address: str, terms: FetchTerms, surroundings: Surroundings, ends: float) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    for part in response.iter_bytes():
+        size += len(part)
+        if size > terms.max_bytes:
+            raise NotFetched("too_large", f"more than {terms.max_bytes} bytes", shown(address), "see what it holds")
+        if surroundings.monotonic() > ends:
+            raise _TryAgainError("time_out", f"not whole within {terms.time_limit_s:g} s")
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _headers(address: str, terms: FetchTerms, known: Validators) -> Mapping[str, str]:
+    headers = {"Accept": "application/json", "User-Agent": "gridbroker"}
+    if known.etag:
+        headers["If-None-Match"] = known.etag
+    if known.last_modified:
+        headers["If-Modified-Since"] = known.last_modified
+    if terms.credentials.bearer_token_file is not None:
+        headers["Authorization"] = f"Bearer {_token(address, terms)}"
+    return headers
+
+
+def _token(address: str, terms: FetchTerms) -> str:
+    parts = urlsplit(address)
+    file = terms.credentials.bearer_token_file
+    if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
+        raise NotFetched("credentials", "a token is not sent without encryption", shown(address), "ask by https")
+    try:
+        lines = (file.read_text(encoding="ascii")[:_LONGEST_TOKEN] if file is not None else "").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotFetched("credentials", "the token cannot be read", str(file), "correct the file") from error
+    if len(lines) != 1:
+        raise NotFetched("credentials", "the file does not hold one token", str(file), "correct the file")
+    return lines[0]
+
+
+def _trust(terms: FetchTerms) -> ssl.SSLContext:
+    """Whom to trust, and the certificate to show; both files are read now."""
+    given = terms.credentials
+    try:
+        context = ssl.create_default_context(
+            cafile=None if terms.ca_file is None else str(terms.ca_file),
+            capath=None if terms.ca_folder is None else str(terms.ca_folder),
+        )
+        if given.client_certificate is not None:
+            context.load_cert_chain(given.client_certificate, given.client_key)
+    except (OSError, ssl.SSLError) as error:
+        where = given.client_certificate or terms.ca_file or terms.ca_folder
+        raise NotFetched("credentials", f"certificates cannot be read: {error}", str(where), "correct them") from error
+    return context
+
+
+def _origin(address: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(address)
+    return parts.scheme, parts.hostname, parts.port

@@ -1,0 +1,1 @@
+"""Network metrics: transferred and queued files, and throughput, by link."""

@@ -1,0 +1,1 @@
+"""Rucio: space of endpoints, replicas of datasets and files, quotas."""

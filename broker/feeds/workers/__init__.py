@@ -1,0 +1,1 @@
+"""Worker statistics as Harvester reports them."""

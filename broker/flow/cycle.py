@@ -1,0 +1,124 @@
+"""One cycle of ``flow``: solve, round, and say why; the greedy order where time is up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Floats, Ints
+from broker.flow.problem import FlowProblem, pair_costs, segment_waits
+from broker.flow.program import FlowProgram, LinearSolution
+from broker.flow.rounding import round_jobs
+
+#: Causes in the order of :meth:`broker.flow.program.FlowProgram.charges`, and what stands for a chunk not all placed.
+CAUSES = ("time_and_bytes", "wait", "queue_full", "link_full", "output_link_full", "share_debt")
+LEFT_OVER = "left_over"
+#: A charge below this part of the reduced cost does not bind.
+_BINDS = 0.01
+
+
+@dataclass(frozen=True)
+class FlowResult:
+    """What a cycle decided.
+
+    Attributes:
+        jobs: (P,) jobs of each pair.
+        reduced_hs06h: (P,) how much dearer than the best use a job there is; 0 for what is chosen.
+        charges: what a job of each pair costs by cause.
+        left: (K,) jobs left over.
+        gap: cost of the whole jobs over that of the linear program, minus 1; NaN for the greedy order.
+        fallback: empty, or ``time_limit`` where the greedy order decided.
+        prices: (Q,) of a core at each queue, for the next cycle.
+        linear: the solution that was rounded, None for the greedy order.
+    """
+
+    jobs: Ints
+    reduced_hs06h: Floats
+    charges: dict[str, Floats]
+    left: Ints
+    gap: float
+    fallback: str
+    prices: Floats
+    linear: LinearSolution | None
+
+
+def decide(problem: FlowProblem, seed: int, earlier: Floats | None = None, time_limit_s: float = 10.0) -> FlowResult:
+    """Place the jobs of all chunks together.
+
+    Args:
+        problem: of the cycle.
+        seed: of the rounding.
+        earlier: damped prices of the last cycle, see :func:`damped`.
+        time_limit_s: past it the chunks are placed one after the other, each at its cheapest queues with room.
+    """
+    program = FlowProgram(problem, earlier, time_limit_s)
+    linear = program.solve()
+    reduced, charges = program.reduced_costs(linear.prices), program.charges(linear.prices)
+    if linear.status == "optimal":
+        jobs = round_jobs(problem, program.rows, linear.amount, reduced, seed)
+        gap = program.cost_of(jobs) / linear.cost - 1.0 if linear.cost > 0 else 0.0
+        fallback, prices = "", linear.prices.wait
+    else:
+        jobs = greedy(problem, program)
+        gap, fallback, prices = float("nan"), "time_limit", np.zeros(len(problem.queues))
+    placed = np.bincount(problem.pairs.chunk, weights=jobs, minlength=len(problem.chunks)).astype(np.int64)
+    return FlowResult(
+        jobs=jobs,
+        reduced_hs06h=reduced,
+        charges=charges,
+        left=problem.chunks.jobs - placed,
+        gap=gap,
+        fallback=fallback,
+        prices=prices,
+        linear=None if fallback else linear,
+    )
+
+
+def greedy(problem: FlowProblem, program: FlowProgram) -> Ints:
+    """(P,) the chunks in order, each at its cheapest queues as the cycle found them, as far as limits allow."""
+    price = (
+        pair_costs(problem) + segment_waits(problem)[problem.pairs.queue, 0] * problem.chunks.cores[problem.pairs.chunk]
+    )
+    rows, pairs = program.rows, problem.pairs
+    room = np.where(rows.limited, np.floor(rows.room), np.inf)
+    link_gb, output = problem.link_gb.copy(), np.floor(problem.output_jobs)
+    jobs = np.zeros(len(pairs), dtype=np.int64)
+    starts = np.searchsorted(pairs.chunk, np.arange(len(problem.chunks) + 1))
+    for k in range(len(problem.chunks)):
+        left = int(problem.chunks.jobs[k])
+        own = np.arange(starts[k], starts[k + 1])
+        for pair in own[np.argsort(price[own], kind="stable")].tolist():
+            link, out = int(rows.link_of[pair]), int(pairs.output[pair])
+            most = min(left, room[rows.room_of[pair]])
+            most = min(most, link_gb[link] // rows.gb[pair]) if link >= 0 else most
+            most = int(max(0, min(most, output[out]) if out >= 0 else most))
+            if most:
+                jobs[pair] = most
+                left -= most
+                room[rows.room_of[pair]] -= most
+                if link >= 0:
+                    link_gb[link] -= most * rows.gb[pair]
+                if out >= 0:
+                    output[out] -= most
+    return jobs
+
+
+def damped(earlier: Floats | None, now: Floats, damping: float) -> Floats:
+    """Prices for the next cycle: ``damping`` of the earlier ones and the rest of those found now."""
+    return now if earlier is None else damping * earlier + (1.0 - damping) * now
+
+
+def binding(result: FlowResult, problem: FlowProblem, pair: int) -> str:
+    """The cause that weighs most against a pair that was not chosen; :data:`LEFT_OVER` where the chunk lacks places.
+
+    Where jobs of a chunk are left over, the price of a place is that of leaving a job over: hours would mislead.
+    """
+    if result.left[problem.pairs.chunk[pair]] > 0 and result.charges["queue_full"][pair] > 0:
+        return LEFT_OVER
+    against = {cause: float(result.charges[cause][pair]) for cause in CAUSES if cause != "share_debt"}
+    limits = {cause: value for cause, value in against.items() if cause not in ("time_and_bytes", "wait")}
+    cause, value = max(limits.items(), key=lambda entry: entry[1])
+    if value > _BINDS * max(1.0, abs(float(result.reduced_hs06h[pair]))):
+        return cause
+    return "wait" if against["wait"] > against["time_and_bytes"] else "time_and_bytes"

@@ -1,0 +1,206 @@
+"""The program of one cycle as arrays: which chunk could go where, at what cost, and what limits it.
+
+All cost is in HS06 h. Pairs (length P) are the chunks and queues that all filters passed; a row limits a sum of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints
+
+
+@dataclass(frozen=True)
+class FlowCosts:
+    """The prices of the program; each is a key of gdpconfig.
+
+    Attributes:
+        byte_hs06h_gb: FLOW_BYTE_PRICE, HS06 h for each GB that has to be moved.
+        unplaced_h: FLOW_UNPLACED_HOURS, hours of a job's cores that leaving it over costs.
+        share_debt: FLOW_SHARE_PRICE, HS06 h for each HS06 h that a share still lacks.
+        reference_power: HS06 a core of a reference queue.
+        transfer_window_s: FLOW_LINK_WINDOW, seconds of input that a link may be given.
+    """
+
+    byte_hs06h_gb: float = 5.0
+    unplaced_h: float = 48.0
+    share_debt: float = 10.0
+    reference_power: float = 10.0
+    transfer_window_s: float = 1800.0
+
+
+@dataclass(frozen=True)
+class FlowChunks:
+    """Chunks (length K).
+
+    Attributes:
+        key: identity of each, for stable order and rounding: task and dataset.
+        jobs: that wait; ``cores`` of each, ``work_hs06s`` CPU work, ``input_gb`` read.
+        share: index of its share; ``priority`` PanDA's.
+    """
+
+    key: Ints
+    jobs: Ints
+    cores: Floats
+    work_hs06s: Floats
+    input_gb: Floats
+    share: Ints
+    priority: Floats
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+
+@dataclass(frozen=True)
+class FlowQueues:
+    """Queues (length Q).
+
+    Attributes:
+        corepower: HS06 a core; ``efficiency`` CPU time over walltime as known, ``failure`` part of jobs that fail.
+        running_cores: that run, or could; ``waiting_cores`` wait for one, below 0 where some are free. As seen, with
+            what was assigned since.
+        room: (Q, S) jobs that a share may still have wait there.
+        link: index into FlowLinks of what its input passes, -1: not limited.
+    """
+
+    corepower: Floats
+    efficiency: Floats
+    failure: Floats
+    running_cores: Floats
+    waiting_cores: Floats
+    room: Floats
+    link: Ints
+
+    def __len__(self) -> int:
+        return len(self.corepower)
+
+
+@dataclass(frozen=True)
+class FlowPairs:
+    """Feasible pairs (length P), sorted by chunk and queue.
+
+    Attributes:
+        chunk, queue: indices.
+        missing: part of the input that is not at the queue's site, 0 to 1.
+        rate_gb_s: at which a job there reads it.
+        output: index of the output link to the chunk's nucleus, -1: not limited.
+    """
+
+    chunk: Ints
+    queue: Ints
+    missing: Floats
+    rate_gb_s: Floats
+    output: Ints
+
+    def __len__(self) -> int:
+        return len(self.chunk)
+
+
+@dataclass(frozen=True)
+class FlowProblem:
+    """All of one cycle.
+
+    Attributes:
+        link_gb: (L,) input that may still be moved on each link in the window.
+        output_jobs: (O,) output files until the cap of a link.
+        share_debt_hs06: (S,) HS06 that each share lacks of its target.
+    """
+
+    chunks: FlowChunks
+    queues: FlowQueues
+    pairs: FlowPairs
+    link_gb: Floats
+    output_jobs: Floats
+    share_debt_hs06: Floats
+    costs: FlowCosts
+
+
+def pair_costs(problem: FlowProblem) -> Floats:
+    """(P,) HS06 h of one job of the chunk at the queue: its expected time there, and the bytes it moves.
+
+    The time a job holds its cores, c p_ref (W / (c p eff (1 - f)) + b m / r), in hours, and the price of b m GB.
+    """
+    pairs, chunks, queues, costs = problem.pairs, problem.chunks, problem.queues, problem.costs
+    k, q = pairs.chunk, pairs.queue
+    speed = chunks.cores[k] * queues.corepower[q] * queues.efficiency[q] * np.maximum(1.0 - queues.failure[q], 0.02)
+    moved_gb = chunks.input_gb[k] * pairs.missing
+    seconds = chunks.work_hs06s[k] / speed + moved_gb / np.maximum(pairs.rate_gb_s, 1e-6)
+    return np.asarray(chunks.cores[k] * costs.reference_power * seconds / 3600.0 + costs.byte_hs06h_gb * moved_gb)
+
+
+def unplaced_costs(problem: FlowProblem) -> Floats:
+    """(K,) HS06 h of leaving one job over; above the dearest feasible place, so that bytes are never saved that way."""
+    chunks, costs = problem.chunks, problem.costs
+    cost = costs.unplaced_h * chunks.cores * costs.reference_power * (1.0 + np.maximum(chunks.priority, 0.0) / 1000.0)
+    dearest = np.zeros(len(chunks))
+    waits = segment_waits(problem)
+    at_queue = pair_costs(problem) + waits[problem.pairs.queue, -1] * chunks.cores[problem.pairs.chunk]
+    np.maximum.at(dearest, problem.pairs.chunk, at_queue)
+    return np.maximum(cost, 1.01 * dearest)
+
+
+#: Segments of rising wait: each takes half of the running cores of a queue; the last is unlimited.
+SEGMENTS = 6
+
+
+def segment_waits(problem: FlowProblem) -> Floats:
+    """(Q, SEGMENTS) HS06 h of one core more in each segment: p_ref times the wait in its middle.
+
+    A queue drains its running cores in about the time a job takes, so half of them take half of it.
+    """
+    queues = problem.queues
+    size = segment_size(problem)
+    middle = queues.waiting_cores[:, None] + (np.arange(SEGMENTS) + 0.5) * size[:, None]
+    turnover_h = mean_hours(problem)
+    hours = np.maximum(middle, 0.0) / np.maximum(queues.running_cores, 1.0)[:, None] * turnover_h
+    return np.asarray(problem.costs.reference_power * hours)
+
+
+def segment_size(problem: FlowProblem) -> Floats:
+    """(Q,) cores of a segment."""
+    return np.maximum(problem.queues.running_cores / 2.0, 8.0)
+
+
+def mean_hours(problem: FlowProblem) -> float:
+    """Mean walltime of the jobs of the cycle at reference power, in hours; 1 without any."""
+    chunks = problem.chunks
+    if not len(chunks):
+        return 1.0
+    hours = chunks.work_hs06s / (chunks.cores * problem.costs.reference_power) / 3600.0
+    return max(0.1, float(np.average(hours, weights=chunks.jobs)))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The limits that an integer solution has to keep, as (row, limit) of each kind.
+
+    Attributes:
+        room_of: (P,) row of queue and share of each pair; ``room`` (R,) its limit in jobs.
+        link_of: (P,) input link of each pair that moves bytes, else -1.
+        gb: (P,) GB that a job of the pair moves.
+    """
+
+    room_of: Ints
+    room: Floats
+    link_of: Ints
+    gb: Floats
+    limited: Bools
+
+
+def rows_of(problem: FlowProblem) -> Rows:
+    """The limits, with only the rows of queue and share that pairs use."""
+    pairs, chunks, queues = problem.pairs, problem.chunks, problem.queues
+    shares = queues.room.shape[1]
+    cell = pairs.queue * shares + chunks.share[pairs.chunk]
+    used, room_of = np.unique(cell, return_inverse=True)
+    gb = chunks.input_gb[pairs.chunk] * pairs.missing
+    link = queues.link[pairs.queue]
+    return Rows(
+        room_of=np.asarray(room_of, dtype=np.int64),
+        room=np.maximum(queues.room.reshape(-1)[used], 0.0),
+        link_of=np.where(gb > 0, link, -1),
+        gb=gb,
+        limited=np.isfinite(queues.room.reshape(-1)[used]),
+    )

@@ -1,0 +1,300 @@
+"""The linear program: columns by price, solved by HiGHS until no column that is not in it would lower the cost.
+
+Rows are in a fixed order and one thread is used: the same problem gives the same basis and the same prices. Duals of a
+degenerate vertex depend on the version of the solver, so it is recorded with every solution.
+
+Source: Huangfu and Hall, Math. Prog. Comp. 10 (2018) 119 (HiGHS); Desaulniers et al., Column Generation (2005).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints
+from broker.flow.first_columns import cheapest_of_each, likely_pairs
+from broker.flow.problem import (
+    SEGMENTS,
+    FlowProblem,
+    Rows,
+    pair_costs,
+    rows_of,
+    segment_size,
+    segment_waits,
+    unplaced_costs,
+)
+
+#: Columns that each chunk begins with, and that it may get in a round.
+FIRST_COLUMNS, MORE_COLUMNS = 3, 5
+#: More columns than this are first solved by interior point with crossover to a vertex, then by dual simplex.
+MANY_COLUMNS = 6_000
+#: A column enters when it would lower the cost of a job by more than this part of the price of the chunk.
+TOLERANCE = 1e-7
+MOST_ROUNDS = 60
+
+Status = Literal["optimal", "time_limit"]
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Duals in HS06 h: what one unit more of each limit would save, not negative; ``chunk`` what one more job costs.
+
+    Attributes:
+        chunk: (K,) HS06 h a job.
+        room: (R,) a place of queue and share; ``room_of`` names them as in :class:`Rows`.
+        wait: (Q,) a core more at the queue.
+        link: (L,) a GB; ``output`` (O,) a file.
+        share: (S,) credit of an HS06 for a share that lacks it.
+    """
+
+    chunk: Floats
+    room: Floats
+    wait: Floats
+    link: Floats
+    output: Floats
+    share: Floats
+
+
+@dataclass(frozen=True)
+class LinearSolution:
+    """The optimum of the relaxed program.
+
+    Attributes:
+        amount: (P,) jobs of each pair, not rounded.
+        unplaced: (K,) jobs left over.
+        cost: HS06 h; ``bound`` the same where it is optimal.
+        prices: of the last round.
+        columns: pairs that were in the program; ``rounds`` of pricing.
+        solver: name and version.
+    """
+
+    status: Status
+    amount: Floats
+    unplaced: Floats
+    cost: float
+    prices: Prices
+    columns: int
+    rounds: int
+    solver: str
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """First row of each kind in the program."""
+
+    room: int
+    wait: int
+    link: int
+    output: int
+    share: int
+    end: int
+
+
+class FlowProgram:
+    """The program of one cycle.
+
+    Args:
+        problem: of the cycle.
+        earlier: (Q,) price of a core at each queue in the last cycle, damped; used to choose the first columns.
+        time_limit_s: of all rounds together.
+    """
+
+    def __init__(self, problem: FlowProblem, earlier: Floats | None = None, time_limit_s: float = 10.0) -> None:
+        self.problem, self._time_limit_s = problem, time_limit_s
+        self.rows: Rows = rows_of(problem)
+        self._base, self._unplaced = pair_costs(problem), unplaced_costs(problem)
+        self._waits = segment_waits(problem)
+        chunks, queues = len(problem.chunks), len(problem.queues)
+        room = chunks
+        wait = room + len(self.rows.room)
+        link = wait + queues
+        output = link + len(problem.link_gb)
+        share = output + len(problem.output_jobs)
+        self._layout = _Layout(room, wait, link, output, share, share + len(problem.share_debt_hs06))
+        self._earlier = earlier
+        self._debt = self._askable_debt()
+
+    def solve(self) -> LinearSolution:
+        """Solve, adding columns until none would lower the cost, or time is up."""
+        import highspy
+
+        solver = self._solver(highspy)
+        inside = self._first_columns()
+        order = np.flatnonzero(inside)
+        self._add_pairs(solver, order)
+        if len(order) > MANY_COLUMNS:
+            solver.setOptionValue("solver", "ipm")
+        rounds, status = 0, "time_limit"
+        while rounds < MOST_ROUNDS:
+            rounds += 1
+            solver.run()
+            if solver.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+                break
+            prices = self._prices(solver)
+            more = self._improving(prices, inside)
+            if not len(more):
+                status = "optimal"
+                break
+            inside[more] = True
+            order = np.concatenate([order, more])
+            self._add_pairs(solver, more)
+            solver.setOptionValue("solver", "simplex")
+        return self._solution(solver, highspy, order, rounds, "optimal" if status == "optimal" else "time_limit")
+
+    def _solver(self, highspy: Any) -> Any:
+        """The program without any pair: jobs left over, segments of wait, debts that stay."""
+        solver = highspy.Highs()
+        options = {
+            "output_flag": False, "threads": 1, "parallel": "off", "random_seed": 0, "solver": "simplex",
+            "presolve": "off", "simplex_strategy": 1, "time_limit": self._time_limit_s, "run_crossover": "on",
+        }  # fmt: skip
+        for name, value in options.items():
+            solver.setOptionValue(name, value)
+        lower, upper = self._row_bounds(highspy.kHighsInf)
+        for low, high in zip(lower, upper, strict=True):
+            solver.addRow(float(low), float(high), 0, np.empty(0, dtype=np.int32), np.empty(0))
+        layout, problem = self._layout, self.problem
+        chunks, queues, shares = len(problem.chunks), len(problem.queues), len(problem.share_debt_hs06)
+        count = chunks + queues * SEGMENTS + shares
+        size = np.full((queues, SEGMENTS), np.inf)
+        size[:, :-1] = segment_size(problem)[:, None]
+        costs = np.concatenate([self._unplaced, self._waits.reshape(-1), np.full(shares, problem.costs.share_debt)])
+        ends = np.concatenate([np.full(chunks, np.inf), size.reshape(-1), np.full(shares, np.inf)])
+        ends[np.isinf(ends)] = highspy.kHighsInf
+        rows = np.concatenate(
+            [np.arange(chunks), layout.wait + np.repeat(np.arange(queues), SEGMENTS), layout.share + np.arange(shares)]
+        )
+        values = np.concatenate([np.ones(chunks), np.full(queues * SEGMENTS, -1.0), np.ones(shares)])
+        starts = np.arange(count, dtype=np.int32)
+        solver.addCols(count, costs, np.zeros(count), ends, count, starts, rows.astype(np.int32), values)
+        return solver
+
+    def _row_bounds(self, infinite: float) -> tuple[Floats, Floats]:
+        problem = self.problem
+        room = np.where(self.rows.limited, self.rows.room, infinite)
+        jobs = problem.chunks.jobs.astype(np.float64)
+        zeros = np.zeros(len(problem.queues))
+        limits = [room, zeros, problem.link_gb, problem.output_jobs]
+        upper = np.concatenate([jobs, *limits, np.full(len(self._debt), infinite)])
+        below = [np.full(len(limit), -infinite) for limit in limits]
+        below[1] = zeros
+        return np.concatenate([jobs, *below, self._debt]), upper
+
+    def _askable_debt(self) -> Floats:
+        """(S,) the debt of each share, as far as its chunks ask for cores at all."""
+        problem = self.problem
+        asked = np.zeros(len(problem.share_debt_hs06))
+        hs06 = problem.chunks.jobs * problem.chunks.cores * problem.costs.reference_power
+        np.add.at(asked, problem.chunks.share, hs06)
+        return np.clip(problem.share_debt_hs06, 0.0, asked)
+
+    def _first_columns(self) -> Bools:
+        return likely_pairs(self.problem, self.rows, self._base, self._waits, self._earlier, FIRST_COLUMNS)
+
+    def _improving(self, prices: Prices, inside: Bools) -> Ints:
+        reduced = self.reduced_costs(prices)
+        scale = np.maximum(1.0, np.abs(prices.chunk[self.problem.pairs.chunk]))
+        wanted = ~inside & (reduced < -TOLERANCE * scale)
+        places = np.flatnonzero(wanted)
+        return places[cheapest_of_each(self.problem.pairs.chunk[places], reduced[places], MORE_COLUMNS)]
+
+    def charges(self, prices: Prices) -> dict[str, Floats]:
+        """What a job of each pair costs, by cause, in HS06 h; all (P,)."""
+        problem, rows = self.problem, self.rows
+        pairs, chunks = problem.pairs, problem.chunks
+        k, q = pairs.chunk, pairs.queue
+        power = chunks.cores[k] * problem.queues.corepower[q]
+        return {
+            "time_and_bytes": self._base,
+            "wait": chunks.cores[k] * prices.wait[q],
+            "queue_full": prices.room[rows.room_of] if len(rows.room) else np.zeros(len(pairs)),
+            "link_full": _at(prices.link, rows.link_of) * rows.gb,
+            "output_link_full": _at(prices.output, pairs.output),
+            "share_debt": -prices.share[chunks.share[k]] * power if len(prices.share) else np.zeros(len(pairs)),
+        }
+
+    def reduced_costs(self, prices: Prices) -> Floats:
+        """(P,) how many HS06 h a job of the pair costs more than the best use; 0 for what is chosen."""
+        total = np.sum(list(self.charges(prices).values()), axis=0)
+        return np.asarray(total - prices.chunk[self.problem.pairs.chunk])
+
+    def _add_pairs(self, solver: Any, places: Ints) -> None:
+        problem, rows, layout = self.problem, self.rows, self._layout
+        pairs, chunks = problem.pairs, problem.chunks
+        k, q = pairs.chunk[places], pairs.queue[places]
+        link, output = rows.link_of[places], pairs.output[places]
+        row = np.stack(
+            [
+                k,
+                layout.room + rows.room_of[places],
+                layout.wait + q,
+                np.where(link >= 0, layout.link + link, -1),
+                np.where(output >= 0, layout.output + output, -1),
+                layout.share + chunks.share[k],
+            ],
+            axis=1,
+        )
+        ones = np.ones(len(places))
+        power = chunks.cores[k] * problem.queues.corepower[q]
+        value = np.stack([ones, ones, chunks.cores[k], rows.gb[places], ones, power], axis=1)
+        kept = row >= 0
+        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))[:-1]]).astype(np.int32)
+        free = np.full(len(places), 1e30)
+        solver.addCols(
+            len(places), self._base[places], np.zeros(len(places)), free, int(kept.sum()), starts,
+            row[kept].astype(np.int32), value[kept],
+        )  # fmt: skip
+
+    def _prices(self, solver: Any) -> Prices:
+        dual = np.array(solver.getSolution().row_dual)
+        at = self._layout
+        return Prices(
+            chunk=dual[: at.room],
+            room=np.maximum(-dual[at.room : at.wait], 0.0),
+            wait=-dual[at.wait : at.link],
+            link=np.maximum(-dual[at.link : at.output], 0.0),
+            output=np.maximum(-dual[at.output : at.share], 0.0),
+            share=np.maximum(dual[at.share : at.end], 0.0),
+        )
+
+    def _solution(self, solver: Any, highspy: Any, order: Ints, rounds: int, status: Status) -> LinearSolution:
+        values = np.array(solver.getSolution().col_value)
+        problem = self.problem
+        first = len(problem.chunks) + len(problem.queues) * SEGMENTS + len(problem.share_debt_hs06)
+        amount = np.zeros(len(problem.pairs))
+        if len(values):
+            amount[order] = values[first:]
+        return LinearSolution(
+            status=status,
+            amount=np.maximum(amount, 0.0),
+            unplaced=values[: len(problem.chunks)] if len(values) else problem.chunks.jobs.astype(np.float64),
+            cost=float(solver.getInfo().objective_function_value),
+            prices=self._prices(solver),
+            columns=len(order),
+            rounds=rounds,
+            solver=f"HiGHS {solver.version()}",
+        )
+
+    def cost_of(self, jobs: Ints) -> float:
+        """HS06 h of an integer solution: (P,) jobs of each pair; limits are not looked at."""
+        problem = self.problem
+        pairs, chunks = problem.pairs, problem.chunks
+        placed = np.bincount(pairs.chunk, weights=jobs, minlength=len(chunks))
+        cores = np.bincount(pairs.queue, weights=jobs * chunks.cores[pairs.chunk], minlength=len(problem.queues))
+        size = segment_size(problem)
+        below = np.minimum(np.maximum(cores[:, None] - np.arange(SEGMENTS) * size[:, None], 0.0), size[:, None])
+        below[:, -1] = np.maximum(cores - (SEGMENTS - 1) * size, 0.0)
+        power = chunks.cores[pairs.chunk] * problem.queues.corepower[pairs.queue] * jobs
+        got = np.bincount(chunks.share[pairs.chunk], weights=power, minlength=len(self._debt))
+        debt = np.maximum(self._debt - got, 0.0).sum() * problem.costs.share_debt
+        left = float(((chunks.jobs - placed) * self._unplaced).sum())
+        return float((self._base * jobs).sum() + (below * self._waits).sum() + left + debt)
+
+
+def _at(values: Floats, index: Ints) -> Floats:
+    """The values at an index, 0 where it is -1."""
+    if not len(values):
+        return np.zeros(len(index))
+    return np.where(index >= 0, values[np.maximum(index, 0)], 0.0)

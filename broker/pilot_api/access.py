@@ -1,0 +1,56 @@
+"""Who calls: pilots with the role for it, users for their own jobs, or nobody known.
+
+Source: PanDA server, roles of pilots: production and pilot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from starlette.requests import HTTPConnection
+
+from broker.access import roles
+from broker.access.roles import Role
+from broker.access.scopes import covers
+
+NO_IDENTITY = "SSL secure connection is required"
+NO_ROLE = "no production/pilot role in VOMS FQANs or non pilot owner"
+OTHER_QUEUE = "the token is for another queue"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who calls.
+
+    Attributes:
+        name: of the user; without the role of pilots, only jobs of this user are given.
+        has_role: may take anybody's jobs, and report.
+        paths: the queues that it may speak for, as paths of a scope; ``("/",)``: all.
+    """
+
+    name: str
+    has_role: bool = True
+    paths: tuple[str, ...] = ("/",)
+
+    def may_speak_for(self, queue: str | None) -> bool:
+        """Whether it may ask or report at a queue."""
+        return queue is None or any(covers(path, f"/{queue}") for path in self.paths)
+
+
+Identify = Callable[[HTTPConnection], Awaitable[Identity | None]]
+"""Who calls; None: nobody that may be let in."""
+
+
+async def anybody(connection: HTTPConnection) -> Identity | None:
+    """Everybody who reaches the port is trusted."""
+    return Identity("local")
+
+
+def of_token(identity: roles.Identity) -> Identity | None:
+    """Who calls with a token: a pilot, or a user who may submit; anybody else is nobody here."""
+    grant = identity.grants.get(Role.PILOT)
+    name = identity.username or identity.subject
+    if grant is not None:
+        return Identity(name, True, grant.paths)
+    return Identity(name, has_role=False) if identity.has(Role.SUBMITTER) else None

@@ -1,1 +1,0 @@
-"""Rules that only the analysis brokerage has."""

@@ -1,0 +1,46 @@
+"""A job must fit on the scratch disk."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain import estimates
+from broker.domain.arrays import Bools, Floats
+from broker.domain.work import WorkTable
+from broker.rules.contract import AnalysisPairs
+from broker.rules.shared.scratch_rule import ScratchRule, reads_directly
+
+MARGIN_BYTES = 300 * estimates.MB
+MERGE_INPUTS = 2.0
+
+
+class AnalysisScratch(ScratchRule[AnalysisPairs]):
+    """The expected files of a job fit on the scratch disk.
+
+    Rejects queues whose scratch disk for the job, in MB, is not larger than what the smallest job needs: output
+    for each MB of input, work space and 300 MB (neither where no work space is given), and the input unless it is read
+    directly; twice the input when merging.
+
+    Source: ATLAS Analysis Job Brokerage.
+    """
+
+    name = "analysis_scratch"
+    provenance = "ATLAS Analysis Job Brokerage"
+
+    def need_mb(self, pairs: AnalysisPairs) -> Floats:
+        """(T, Q)."""
+        tasks, candidates, facts = pairs.chunks, pairs.candidates, pairs.facts
+        input_bytes = np.nan_to_num(tasks.atom_bytes)
+        outputs = np.maximum(np.nan_to_num(tasks.outdiskcount), 0.0) * estimates.disk_unit_bytes(tasks.outdiskunit)
+        # a task that gives no work space has no margin either
+        work = np.nan_to_num(tasks.workdiskcount * estimates.disk_unit_bytes(tasks.workdiskunit) + MARGIN_BYTES)
+        asked_mb = facts.gb_per_job * 1024.0
+        direct = estimates.whole_mb(outputs * tasks.atom_mb + work)
+        copied = np.maximum(estimates.whole_mb(outputs * tasks.atom_mb + work + input_bytes), asked_mb)
+        at_least = np.where((asked_mb > 0) & ~tasks.use_local_io, estimates.whole_mb(outputs * asked_mb + work), 0.0)
+        need = np.where(reads_directly(tasks, candidates), np.maximum(direct, at_least), copied)
+        return np.where(tasks.merging, estimates.whole_mb(MERGE_INPUTS * input_bytes), need)
+
+    def takes_one_core(self, chunks: WorkTable) -> Bools:
+        """(T, 1)."""
+        return np.asarray(np.isnan(chunks.corecount) | (chunks.corecount == 0) | (chunks.corecount == 1))

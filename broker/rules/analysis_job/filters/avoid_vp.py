@@ -1,0 +1,74 @@
+"""Virtual placement is left where it does not help."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.analysis import AnalysisFacts
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation, Value
+from broker.rules.contract import AnalysisPairs, Filter, Options, TuningView
+from broker.rules.shared.observing import flag
+
+PROVENANCE = "ATLAS Analysis Job Brokerage"
+MIN_QUEUE, RATIO_OFFSET = "OVERLOAD_MIN_QUEUE", "OVERLOAD_RATIO_OFFSET"
+
+
+class AvoidVpOptions(Options):
+    """Whether an overloaded queue with virtual placement is avoided, or overload is left to other rules."""
+
+    overload: bool = True
+
+
+class AvoidVp(Filter[AnalysisPairs]):
+    """The queue has no virtual placement, or the chunk may use it and the queue is not overloaded.
+
+    Rejects queues with virtual placement for chunks that avoid it, and queues of the kind that are overloaded:
+    more queued jobs of the share than OVERLOAD_MIN_QUEUE, and more for each running one than
+    OVERLOAD_RATIO_OFFSET x the share has everywhere.
+
+    Source: ATLAS Analysis Job Brokerage.
+    """
+
+    name = "avoid_vp"
+    code = "avoid_vp"
+    title = "The queue has no virtual placement, or the chunk may use it and the queue is not overloaded"
+    keys = (
+        MIN_QUEUE,
+        RATIO_OFFSET,
+    )
+    sources = (
+        "storages",
+        "jobs",
+    )
+    provenance = PROVENANCE
+    options: AvoidVpOptions = AvoidVpOptions()
+
+    def keep(self, pairs: AnalysisPairs) -> Bools:
+        """(T, Q)."""
+        known = pairs.facts
+        avoided = known.avoids_vp
+        if self.options.overload:
+            avoided = avoided | overloaded(pairs.facts, pairs.tuning)
+        return np.asarray(~known.is_vp | ~avoided)
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """Whether the queue is one to avoid."""
+        known = pairs.facts
+        bad = not flag(self.keep(pairs))
+        inputs: dict[str, Value] = {
+            "virtual_placement": flag(known.is_vp),
+            "avoided": flag(known.avoids_vp),
+            "overloaded": flag(overloaded(pairs.facts, pairs.tuning)),
+        }
+        return Observation(bad, "==", False, "-", MIN_QUEUE, inputs)
+
+
+def overloaded(facts: AnalysisFacts, tuning: TuningView) -> Bools:
+    """(T, Q): the queue has many more queued jobs for each running one than the share has everywhere."""
+    known = facts
+    queued = facts.defined + facts.assigned + facts.activated + facts.starting
+    # written as a product, so that nothing is divided by 0 jobs; a share that runs nowhere has no ratio to exceed
+    allowed = known.share_queued * tuning.number(RATIO_OFFSET) * facts.running
+    above = (queued * known.share_running > allowed) & (known.share_running > 0)
+    return np.asarray((queued > tuning.number(MIN_QUEUE)) & ((facts.running == 0) | above))

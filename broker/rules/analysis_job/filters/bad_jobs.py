@@ -1,0 +1,71 @@
+"""Queues at which the task fails get no more of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.analysis import AnalysisFacts
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Observation, Operator
+from broker.rules.contract import AnalysisPairs, Filter, Options, TuningView
+from broker.rules.shared.observing import number
+
+PROVENANCE = "ATLAS Analysis Job Brokerage"
+LEAST_BAD = "MIN_BAD_JOBS_TO_SKIP_PQ"
+TIMES_FINISHED = 2.0
+
+
+class BadJobsOptions(Options):
+    """Where bad jobs count.
+
+    Attributes:
+        asked: at all queues, or only where the stabilizer looks at the user; and then not for merging.
+        equality: whether exactly the limit is too many.
+    """
+
+    asked: Literal["everywhere", "with_stabilizer"] = "everywhere"
+    equality: Literal["rejects", "passes"] = "rejects"
+
+
+class BadJobs(Filter[AnalysisPairs]):
+    """Not too many jobs of the task failed at the queue or were closed.
+
+    Rejects queues at which the failed and closed jobs of the task within TW_DONE_JOB_STAT hours are not fewer
+    than 2 x finished ones and than MIN_BAD_JOBS_TO_SKIP_PQ. Not for the one queue that a task names.
+
+    Source: ATLAS Analysis Job Brokerage.
+    """
+
+    name = "bad_jobs"
+    code = "bad_jobs"
+    title = "Not too many jobs of the task failed at the queue or were closed"
+    kind = "temporary"
+    keys = (LEAST_BAD,)
+    provenance = PROVENANCE
+    options: BadJobsOptions = BadJobsOptions()
+
+    def applies(self, pairs: AnalysisPairs) -> Bools:
+        """Chunks of tasks with such jobs."""
+        return np.asarray(~pairs.facts.site_named & (pairs.facts.jobs_bad > 0).any(axis=1, keepdims=True))
+
+    def keep(self, pairs: AnalysisPairs) -> Bools:
+        """(T, Q)."""
+        known, limit = pairs.facts, _limit(pairs.facts, pairs.tuning)
+        fine = known.jobs_bad <= limit if self.options.equality == "passes" else known.jobs_bad < limit
+        if self.options.asked == "everywhere":
+            return np.asarray(fine)
+        return np.asarray(fine | pairs.chunks.merging | ~known.can_be_throttled | known.user_ignored)
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """Failed and closed jobs."""
+        finished = number(pairs.facts.jobs_finished)
+        limit = number(_limit(pairs.facts, pairs.tuning))
+        operator: Operator = "<=" if self.options.equality == "passes" else "<"
+        return Observation(number(pairs.facts.jobs_bad), operator, limit, "jobs", LEAST_BAD, {"finished": finished})
+
+
+def _limit(facts: AnalysisFacts, tuning: TuningView) -> Floats:
+    finished = facts.jobs_finished
+    return np.asarray(np.maximum(TIMES_FINISHED * finished, tuning.number(LEAST_BAD)))

@@ -1,0 +1,47 @@
+"""The storages of the queue must be usable."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation, Value
+from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.shared.observing import flag
+
+PROVENANCE = "ATLAS Analysis Job Brokerage"
+
+
+class Blacklist(Filter[AnalysisPairs]):
+    """Endpoints of the queue can be read and written.
+
+    Rejects queues none of whose input endpoints is read over LAN or none of whose output endpoints is written
+    over LAN; where the input is elsewhere, also those that cannot receive or send over WAN.
+
+    Source: ATLAS Analysis Job Brokerage.
+    """
+
+    name = "blacklist"
+    code = "blacklist"
+    title = "Endpoints of the queue can be read and written"
+    sources = ("storages",)
+    provenance = PROVENANCE
+
+    def keep(self, pairs: AnalysisPairs) -> Bools:
+        """(T, Q)."""
+        known = pairs.facts
+        over_wan = known.receives & known.sends & pairs.facts.remote_source
+        return np.asarray(known.reads_lan & known.writes_lan & (~known.needs_wan | over_wan))
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """Whether what is needed works."""
+        known = pairs.facts
+        inputs: dict[str, Value] = {
+            "read_lan": flag(known.reads_lan),
+            "write_lan": flag(known.writes_lan),
+            "write_wan": flag(known.receives),
+            "read_wan": flag(known.sends),
+            "needs_wan": flag(known.needs_wan),
+            "remote_source": flag(pairs.facts.remote_source),
+        }
+        return Observation(flag(self.keep(pairs)), "==", True, "-", "rule", inputs)

@@ -1,0 +1,35 @@
+"""Queues at which jobs of the task were closed get no more of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.shared.observing import number
+
+
+class ClosedJobs(Filter[AnalysisPairs]):
+    """No job of the task was closed at the queue.
+
+    Rejects queues at which a job of the task was closed within TW_DONE_JOB_STAT hours. Not for merging, nor for the one
+    queue that a task names. Source: PanDA analysis brokerage, closed jobs.
+    """
+
+    name = "closed_jobs"
+    code = "closed"
+    title = "No job of the task was closed at the queue"
+    provenance = "PanDA analysis brokerage, closed jobs"
+
+    def applies(self, pairs: AnalysisPairs) -> Bools:
+        """Chunks that neither merge nor name their one queue."""
+        return np.asarray(~pairs.chunks.merging & ~pairs.facts.site_named)
+
+    def keep(self, pairs: AnalysisPairs) -> Bools:
+        """(T, Q)."""
+        return np.asarray(~(pairs.facts.jobs_closed > 0))
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """Closed jobs."""
+        return Observation(number(pairs.facts.jobs_closed), "<=", 0.0, "jobs", "rule")

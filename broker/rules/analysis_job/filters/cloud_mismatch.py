@@ -1,0 +1,52 @@
+"""A task can be bound to a cloud."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import AnalysisPairs, Filter, Options
+from broker.rules.shared.observing import text
+
+PROVENANCE = "ATLAS Analysis Job Brokerage"
+#: WORLD is how PanDA calls all clouds together.
+ANY_CLOUD = ("", "any", "WORLD")
+
+
+class CloudMismatchOptions(Options):
+    """Whether WORLD stands for all clouds, or is a cloud like any other."""
+
+    world: Literal["all", "cloud"] = "all"
+
+
+class CloudMismatch(Filter[AnalysisPairs]):
+    """The queue is of the cloud of the task.
+
+    Rejects queues of another cloud than the task's.
+
+    Source: PanDA analysis brokerage, filters.
+    """
+
+    name = "cloud_mismatch"
+    code = "cloudmismatch"
+    title = "The queue is of the cloud of the task"
+    sources = ("queues",)
+    provenance = PROVENANCE
+    options: CloudMismatchOptions = CloudMismatchOptions()
+
+    def applies(self, pairs: AnalysisPairs) -> Bools:
+        """Chunks of tasks that are bound to a cloud."""
+        free = ANY_CLOUD if self.options.world == "all" else ANY_CLOUD[:2]
+        bound = [[cloud is not None and cloud not in free] for cloud in pairs.chunks.cloud[:, 0]]
+        return np.array(bound, dtype=np.bool_).reshape(-1, 1)
+
+    def keep(self, pairs: AnalysisPairs) -> Bools:
+        """(T, Q)."""
+        return np.asarray(pairs.facts.cloud_of_queue == pairs.chunks.cloud)
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """The cloud of the queue."""
+        return Observation(text(pairs.facts.cloud_of_queue), "==", text(pairs.chunks.cloud), "-", "task.cloud")

@@ -1,0 +1,43 @@
+"""Single-core jobs go to single-core queues, multi-core jobs to multi-core queues."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation, Value
+from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.shared.core_counts import is_multi_core
+from broker.rules.shared.observing import flag, number
+
+PROVENANCE = "ATLAS Analysis Job Brokerage"
+
+
+class CoreKind(Filter[AnalysisPairs]):
+    """Single-core or multi-core, as the task asks.
+
+    Keeps queues of one core for tasks of one core, and queues of several for tasks of several; 0 cores take both. A
+    merge goes by the cores of its task.
+
+    Source: PanDA analysis brokerage, filters.
+    """
+
+    name = "core_kind"
+    code = "cpucore"
+    title = "Single-core or multi-core, as the task asks"
+    sources = ("queues",)
+    provenance = PROVENANCE
+
+    def keep(self, pairs: AnalysisPairs) -> Bools:
+        """(T, Q)."""
+        cores = pairs.chunks.corecount
+        return np.asarray((cores == 0) | ((cores > 1) == is_multi_core(pairs.candidates)))
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """Single-core or multi-core."""
+        cores = number(pairs.chunks.corecount)
+        cores = 1.0 if cores is None else cores
+        wanted = "any" if cores == 0 else "multi-core" if cores > 1 else "single-core"
+        seen = wanted if cores == 0 else "multi-core" if flag(is_multi_core(pairs.candidates)) else "single-core"
+        inputs: dict[str, Value] = {"queue_cores": number(pairs.candidates.cores), "task_cores": cores}
+        return Observation(seen, "==", wanted, "cores", "task.corecount", inputs)

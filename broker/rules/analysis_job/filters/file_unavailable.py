@@ -1,0 +1,36 @@
+"""Queues that read only local data must have all of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation, Value
+from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.shared.observing import flag
+
+
+class FileUnavailable(Filter[AnalysisPairs]):
+    """A queue that reads only local data has all files of the chunk.
+
+    Rejects queues with ``use_only_local_data`` in their catchall that have not all files of some dataset, neither on
+    disk nor on tape. Datasets without a complete replica on a disk anywhere do not count, nor do distributed ones in
+    a pass with the locality check.
+
+    Source: PanDA analysis brokerage, file availability.
+    """
+
+    name = "file_unavailable"
+    code = "fileunavailable"
+    title = "A queue that reads only local data has all files of the chunk"
+    sources = ("storages",)
+    provenance = "PanDA analysis brokerage, file availability"
+
+    def keep(self, pairs: AnalysisPairs) -> Bools:
+        """(T, Q)."""
+        return np.asarray(~pairs.facts.lacks_files)
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """Whether files are missing."""
+        inputs: dict[str, Value] = {"use_only_local_data": flag(pairs.candidates.use_only_local_data)}
+        return Observation(flag(pairs.facts.lacks_files), "==", False, "-", "queue.catchall", inputs)

@@ -1,0 +1,39 @@
+"""Hospital queues are for those who have no other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import AnalysisPairs, GroupFilter
+from broker.rules.shared.observing import text
+
+PROVENANCE = "ATLAS Analysis Job Brokerage"
+ENDING = "_HOSPITAL"
+
+
+class Hospital(GroupFilter[AnalysisPairs]):
+    """The queue is no hospital queue, or there is no other.
+
+    Rejects queues whose name ends with _HOSPITAL while any other is left.
+
+    Source: PanDA analysis brokerage, filters.
+    """
+
+    name = "hospital"
+    code = "hospital"
+    title = "The queue is no hospital queue, or there is no other"
+    provenance = PROVENANCE
+
+    def keep_among(self, alive: Bools, pairs: AnalysisPairs) -> Bools:
+        """(T, Q)."""
+        sick = np.array([str(name).endswith(ENDING) for name in pairs.candidates.unified_name.ravel()], dtype=np.bool_)[
+            None, :
+        ]
+        others = (alive & ~sick).any(axis=1, keepdims=True)
+        return np.asarray(~(sick & others))
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """The name."""
+        return Observation(text(pairs.candidates.unified_name), "not in", "hospital queues", "-", "rule")

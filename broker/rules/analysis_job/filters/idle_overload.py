@@ -1,0 +1,44 @@
+"""Queues with many waiting and no running jobs get no more, even if no other is left."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.analysis_job.filters.avoid_vp import MIN_QUEUE
+from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.shared.observing import number
+
+
+class IdleOverload(Filter[AnalysisPairs]):
+    """Something runs at the queue, or little waits.
+
+    Rejects queues with more queued jobs of the share than OVERLOAD_MIN_QUEUE and no running one. Not for merging, nor
+    for the one queue that a task names. Source: PanDA analysis brokerage, overload.
+    """
+
+    name = "idle_overload"
+    code = "badsite"
+    title = "Something runs at the queue, or little waits there"
+    kind = "temporary"
+    keys = (MIN_QUEUE,)
+    sources = ("jobs",)
+    provenance = "PanDA analysis brokerage, overload"
+
+    def applies(self, pairs: AnalysisPairs) -> Bools:
+        """Chunks that neither merge nor name their one queue."""
+        return np.asarray(~pairs.chunks.merging & ~pairs.facts.site_named)
+
+    def keep(self, pairs: AnalysisPairs) -> Bools:
+        """(T, Q)."""
+        known = pairs.facts
+        queued = known.defined + known.assigned + known.activated + known.starting
+        return np.asarray((known.running > 0) | (queued <= pairs.tuning.number(MIN_QUEUE)))
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """Queued and running jobs."""
+        known = pairs.facts
+        queued = known.defined + known.assigned + known.activated + known.starting
+        limit = pairs.tuning.number(MIN_QUEUE)
+        return Observation(number(queued), "<=", limit, "jobs", MIN_QUEUE, {"running": number(known.running)})

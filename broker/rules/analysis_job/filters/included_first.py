@@ -1,0 +1,39 @@
+"""Queues that a task includes go before those that AUTO lets in."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import AnalysisPairs, GroupFilter
+from broker.rules.shared.observing import flag
+
+
+class IncludedFirst(GroupFilter[AnalysisPairs]):
+    """The task includes the queue, or none that it includes is left.
+
+    Rejects queues that are candidates only because ``includedSite`` has the item ``AUTO``, while any queue of that list
+    is left.
+
+    Source: PanDA analysis brokerage, candidates (AUTO).
+    """
+
+    name = "included_first"
+    code = "notincluded"
+    title = "The task includes the queue, or none that it includes is left"
+    provenance = "PanDA analysis brokerage, candidates"
+
+    def applies(self, pairs: AnalysisPairs) -> Bools:
+        """Chunks of tasks with a reserve."""
+        return np.asarray(pairs.facts.reserve.any(axis=1, keepdims=True))
+
+    def keep_among(self, alive: Bools, pairs: AnalysisPairs) -> Bools:
+        """(T, Q)."""
+        reserve = pairs.facts.reserve
+        included = (alive & ~reserve).any(axis=1, keepdims=True)
+        return np.asarray(~(reserve & included))
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """Whether the queue is one of the reserve."""
+        return Observation(flag(pairs.facts.reserve), "==", False, "-", "task.includedSite")

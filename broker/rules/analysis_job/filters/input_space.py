@@ -1,0 +1,57 @@
+"""Input that comes from elsewhere needs space."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import AnalysisPairs, Filter, Options
+from broker.rules.shared.observing import flag, number
+
+PROVENANCE = "ATLAS Analysis Job Brokerage"
+KEY = "STORAGE_MIN_FREE_SIZE"
+
+
+class SpaceOptions(Options):
+    """Whether exactly the threshold is enough."""
+
+    equality: Literal["rejects", "passes"] = "rejects"
+
+
+class InputSpace(Filter[AnalysisPairs]):
+    """There is space for the input.
+
+    Rejects queues without an input endpoint, and those whose default one, where it is another than that for the
+    output, has not more usable space than STORAGE_MIN_FREE_SIZE. Asked in a pass without the locality check.
+
+    Source: PanDA analysis brokerage, filters.
+    """
+
+    name = "input_space"
+    code = "disk"
+    title = "There is space for the input"
+    keys = (KEY,)
+    sources = ("storages",)
+    provenance = PROVENANCE
+    options: SpaceOptions = SpaceOptions()
+
+    def applies(self, pairs: AnalysisPairs) -> Bools:
+        """Chunks with input, in a pass without the locality check."""
+        return np.asarray(~pairs.facts.local_pass & (pairs.chunks.total_files > 0))
+
+    def keep(self, pairs: AnalysisPairs) -> Bools:
+        """(1, Q)."""
+        known, least = pairs.facts, pairs.tuning.number(KEY)
+        small = known.input_usable_gb < least if self.options.equality == "passes" else known.input_usable_gb <= least
+        return np.asarray(known.has_input_storage & ~small)
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """The usable space."""
+        known = pairs.facts
+        has_storage = flag(known.has_input_storage)
+        seen = number(known.input_usable_gb) if has_storage else 0.0
+        limit = None if seen is None else pairs.tuning.number(KEY)
+        return Observation(seen, ">", limit, "GB", KEY, {"has_input_storage": has_storage})

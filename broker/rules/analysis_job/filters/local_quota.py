@@ -1,0 +1,37 @@
+"""The owner must not have used up the quota at the endpoint."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.shared.observing import flag
+
+PROVENANCE = "ATLAS Analysis Job Brokerage"
+
+
+class LocalQuota(Filter[AnalysisPairs]):
+    """The owner has quota at the endpoint for the output.
+
+    Rejects queues whose default output endpoint is one at which the owner of the task has used up the local
+    quota. Quotas that cannot be read are the throttle's business.
+
+    Source: PanDA analysis brokerage, filters.
+    """
+
+    name = "local_quota"
+    code = "local_quota"
+    title = "The owner has quota at the endpoint for the output"
+    sources = ("quota",)
+    unknown_policy = "keep"
+    provenance = PROVENANCE
+
+    def keep(self, pairs: AnalysisPairs) -> Bools:
+        """(T, Q)."""
+        return np.asarray(~pairs.facts.over_local_quota)
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """Whether the quota is used up."""
+        return Observation(flag(pairs.facts.over_local_quota), "==", False, "-", "rule")

@@ -1,0 +1,41 @@
+"""The input must be at the queue."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.shared.observing import flag, number
+
+PROVENANCE = "ATLAS Analysis Job Brokerage"
+
+
+class NoInputData(Filter[AnalysisPairs]):
+    """The input is at the queue.
+
+    Rejects queues without the input of the chunk. Suppressed for urgent tasks, tasks of little IO and tasks that
+    have waited long, and in the second pass.
+
+    Source: ATLAS Analysis Job Brokerage.
+    """
+
+    name = "no_input_data"
+    code = "no_input_data"
+    title = "The input is at the queue"
+    sources = ("storages",)
+    provenance = PROVENANCE
+
+    def applies(self, pairs: AnalysisPairs) -> Bools:
+        """Chunks in a pass with the locality check."""
+        return pairs.facts.local_pass
+
+    def keep(self, pairs: AnalysisPairs) -> Bools:
+        """(T, Q)."""
+        return np.asarray(pairs.facts.has_input)
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """Whether the input is there."""
+        has_input = flag(pairs.facts.has_input)
+        return Observation(has_input, "==", True, "-", "rule", {"input_bytes": number(pairs.chunks.total_bytes)})

@@ -1,0 +1,32 @@
+"""Queues that the task excludes, or does not include or name, where that is asked behind the other rules."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.shared.observing import flag
+
+
+class NotWanted(Filter[AnalysisPairs]):
+    """The user wants the queue.
+
+    Rejects queues that the task excludes, that its list of included ones lacks, or that are not the one it names. Only
+    with the step ``wishes`` set to ``asked: by_rule``; otherwise there are no such candidates. Source: PanDA analysis
+    brokerage, inclusion and exclusion.
+    """
+
+    name = "not_wanted"
+    code = "notincluded"
+    title = "The user wants the queue"
+    provenance = "PanDA analysis brokerage, inclusion and exclusion"
+
+    def keep(self, pairs: AnalysisPairs) -> Bools:
+        """(T, Q)."""
+        return np.asarray(pairs.facts.wanted)
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """Whether the queue is wanted."""
+        return Observation(flag(pairs.facts.wanted), "==", True, "-", "task.includedSite")

@@ -1,0 +1,55 @@
+"""The storage for the output must have space."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import AnalysisPairs, Filter, Options
+from broker.rules.shared.observing import flag, number
+
+PROVENANCE = "ATLAS Analysis Job Brokerage"
+KEY = "STORAGE_MIN_FREE_SIZE_OUTPUT"
+
+
+class SpaceOptions(Options):
+    """Whether exactly the threshold is enough."""
+
+    equality: Literal["rejects", "passes"] = "rejects"
+
+
+class OutputSpace(Filter[AnalysisPairs]):
+    """There is space for the output.
+
+    Rejects queues without an output endpoint, and those whose default one has not more usable space (free and
+    expired, without what is to stay free or cannot be used) than STORAGE_MIN_FREE_SIZE_OUTPUT. An endpoint that
+    is not on record is not asked.
+
+    Source: ATLAS Analysis Job Brokerage.
+    """
+
+    name = "output_space"
+    code = "disk"
+    title = "There is space for the output"
+    keys = (KEY,)
+    sources = ("storages",)
+    provenance = PROVENANCE
+    options: SpaceOptions = SpaceOptions()
+
+    def keep(self, pairs: AnalysisPairs) -> Bools:
+        """(1, Q)."""
+        known, least = pairs.facts, pairs.tuning.number(KEY)
+        small = known.output_usable_gb < least if self.options.equality == "passes" else known.output_usable_gb <= least
+        return np.asarray(known.has_output & ~small)
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """The usable space."""
+        known = pairs.facts
+        seen = number(known.output_usable_gb) if flag(known.has_output) else 0.0
+        limit = pairs.tuning.number(KEY)
+        return Observation(
+            seen, ">", None if seen is None else limit, "GB", KEY, {"has_output": flag(known.has_output)}
+        )

@@ -1,0 +1,44 @@
+"""Queues with far more waiting jobs than elsewhere get no more, whatever their storage."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation, Value
+from broker.rules.analysis_job.filters.avoid_vp import MIN_QUEUE, RATIO_OFFSET, overloaded
+from broker.rules.contract import AnalysisPairs, GroupFilter
+from broker.rules.shared.observing import flag, number
+
+
+class Overloaded(GroupFilter[AnalysisPairs]):
+    """The queue is not overloaded, or all are and it has the input without virtual placement.
+
+    Rejects queues with more queued jobs of the share than OVERLOAD_MIN_QUEUE, and more for each running one than
+    OVERLOAD_RATIO_OFFSET x the share has everywhere. Where no other is left, those without virtual placement stay. Not
+    for merging. Source: PanDA analysis brokerage, overload.
+    """
+
+    name = "overloaded"
+    code = "overloaded"
+    title = "The queue is not overloaded, or all are"
+    keys = (MIN_QUEUE, RATIO_OFFSET)
+    sources = ("jobs", "storages")
+    provenance = "PanDA analysis brokerage, overload"
+
+    def applies(self, pairs: AnalysisPairs) -> Bools:
+        """Chunks that do not merge."""
+        return np.asarray(~pairs.chunks.merging)
+
+    def keep_among(self, alive: Bools, pairs: AnalysisPairs) -> Bools:
+        """(T, Q)."""
+        over = overloaded(pairs.facts, pairs.tuning)
+        others = (alive & ~over).any(axis=1, keepdims=True)
+        return np.asarray(~over | (~others & pairs.facts.without_vp))
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """Whether the queue is overloaded."""
+        known = pairs.facts
+        queued = known.defined + known.assigned + known.activated + known.starting
+        inputs: dict[str, Value] = {"queued": number(queued), "running": number(known.running)}
+        return Observation(flag(overloaded(known, pairs.tuning)), "==", False, "-", MIN_QUEUE, inputs)

@@ -1,0 +1,48 @@
+"""Queues with many waiting jobs get no more."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.analysis import LEAST_RUNNING, WAITING_TIMES, AnalysisFacts
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Observation
+from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.shared.observing import number
+
+PROVENANCE = "ATLAS Analysis Job Brokerage"
+
+
+class QueueCap(Filter[AnalysisPairs]):
+    """Not too many jobs wait at the queue.
+
+    Rejects queues with more queued jobs than 2 x max(20, running), of the share and the resource type. Not for
+    the one queue that a task names.
+
+    Source: ATLAS Analysis Job Brokerage.
+    """
+
+    name = "queue_cap"
+    code = "queue_cap"
+    title = "Not too many jobs wait at the queue"
+    kind = "temporary"
+    sources = ("jobs",)
+    provenance = PROVENANCE
+
+    def applies(self, pairs: AnalysisPairs) -> Bools:
+        """Chunks that do not name their one queue."""
+        return np.asarray(~pairs.facts.site_named)
+
+    def keep(self, pairs: AnalysisPairs) -> Bools:
+        """(T, Q)."""
+        return np.asarray(pairs.facts.queued_of_type <= _limit(pairs.facts))
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """The queued jobs."""
+        limit = number(_limit(pairs.facts))
+        running = number(pairs.facts.running_of_type)
+        return Observation(number(pairs.facts.queued_of_type), "<=", limit, "jobs", "rule", {"running": running})
+
+
+def _limit(facts: AnalysisFacts) -> Floats:
+    return np.asarray(WAITING_TIMES * np.maximum(LEAST_RUNNING, facts.running_of_type))

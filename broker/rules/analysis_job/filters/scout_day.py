@@ -1,0 +1,24 @@
+"""Scouts of users need a day."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.rules.contract import AnalysisPairs
+from broker.rules.shared.walltime_rules import OneDayRule
+
+
+class ScoutDay(OneDayRule[AnalysisPairs]):
+    """Rejects queues whose ``maxtime`` (s; 0, NULL: no limit) is shorter than a day, for scouts.
+
+    At the one queue that a task names, only scouts that merge or whose walltime is undefined. Source: ATLAS Analysis
+    Job Brokerage, 24 hours; PanDA analysis brokerage, walltime.
+    """
+
+    name = "scout_day"
+    provenance = "ATLAS Analysis Job Brokerage"
+
+    def applies(self, pairs: AnalysisPairs) -> Bools:
+        """Chunks that are scouts."""
+        return np.asarray(pairs.chunks.scout & (~pairs.facts.site_named | self.options.unestimated(pairs)))

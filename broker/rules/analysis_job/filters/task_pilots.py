@@ -1,0 +1,32 @@
+"""The queue must have had pilots, for tasks of users."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.observing import number
+
+
+class TaskPilots(Filter[JobPairs]):
+    """Rejects queues without pilots in the last 3 hours.
+
+    Published slots do not make up for pilots, and it is a reason to look elsewhere for good. Source: ATLAS Analysis Job
+    Brokerage, queues without pilots.
+    """
+
+    name = "task_pilots"
+    code = "nopilot"
+    title = "Pilots were seen at the queue in the last 3 hours"
+    sources = ("pilots",)
+    provenance = "ATLAS Analysis Job Brokerage"
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(1, Q)."""
+        return np.asarray(pairs.facts.n_pilots > 0)
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """Pilots seen."""
+        return Observation(number(pairs.facts.n_pilots), ">", 0.0, "pilots", "rule")

@@ -1,0 +1,27 @@
+"""A job must not be too short for the queue, where its time is known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.rules.contract import AnalysisPairs
+from broker.rules.shared.walltime_capacity import demand
+from broker.rules.shared.walltime_rules import ShortestTimeRule
+
+
+class TooShort(ShortestTimeRule[AnalysisPairs]):
+    """Rejects queues whose ``mintime`` is longer than the expected walltime; an undefined one is not compared.
+
+    Not for merging. Source: ATLAS Analysis Job Brokerage, estimated walltime.
+    """
+
+    name = "too_short"
+    provenance = "ATLAS Analysis Job Brokerage"
+
+    def applies(self, pairs: AnalysisPairs) -> Bools:
+        """Chunks that are not merged and have an estimate."""
+        estimated = ~pairs.chunks.merging & ~pairs.facts.walltime_undefined
+        if self.options.by_capacity:
+            estimated &= demand(pairs.chunks, pairs.facts) > 0
+        return np.asarray(estimated)

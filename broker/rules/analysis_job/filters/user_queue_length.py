@@ -1,0 +1,56 @@
+"""One user must not fill a queue."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.domain.stabilizer import KEYS, USER_LENGTH, load_of, stabilize, stats
+from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.shared.observing import flag, number
+
+PROVENANCE = "ATLAS Analysis Job Brokerage"
+
+
+class UserQueueLength(Filter[AnalysisPairs]):
+    """The user has not too many queued jobs at the queue.
+
+    Rejects queues at which the user has more queued jobs of the share than max_q_len, where the queue can be
+    throttled at all. Not for merging, nor for the one queue that a task names. Source: Analysis Stabilizer.
+
+    Source: ATLAS Analysis Job Brokerage, Analysis Stabilizer.
+    """
+
+    name = "user_queue_length"
+    code = "user_queue_length"
+    title = "The user has not too many queued jobs at the queue"
+    kind = "temporary"
+    keys = KEYS
+    sources = (
+        "jobs",
+        "user_jobs",
+    )
+    unknown_policy = "keep"
+    provenance = PROVENANCE
+
+    def applies(self, pairs: AnalysisPairs) -> Bools:
+        """Chunks that neither merge nor name their one queue."""
+        return np.asarray(~pairs.chunks.merging & ~pairs.facts.site_named)
+
+    def keep(self, pairs: AnalysisPairs) -> Bools:
+        """(T, Q)."""
+        known = pairs.facts
+        # every user may have so many queued jobs everywhere: nothing else has to be looked at
+        if not (known.user_queued > pairs.tuning.number(USER_LENGTH)).any():
+            return np.ones((1, 1), dtype=np.bool_)
+        found = stabilize(load_of(known), pairs.tuning.number)
+        return np.asarray(~found.can_be_throttled | known.user_ignored | (known.user_queued <= found.max_q_len))
+
+    def observe(self, pairs: AnalysisPairs) -> Observation:
+        """The user's queued jobs, and every figure behind the limit."""
+        known = pairs.facts
+        load = load_of(known)
+        found = stabilize(load, pairs.tuning.number)
+        limit = number(found.max_q_len) if flag(found.can_be_throttled) else None
+        return Observation(number(known.user_queued), "<=", limit, "jobs", "rule", dict(stats(load, found)))

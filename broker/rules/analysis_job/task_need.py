@@ -1,0 +1,61 @@
+"""What chunks of analysis need of software and hardware, judged once for each distinct need.
+
+Source: ATLAS Analysis Job Brokerage, release/cache availability; PanDA analysis brokerage, software and hardware.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from broker.matching.need import Need, Release, need_of
+from broker.matching.panda_dialect import PandaNeed, panda_need
+from broker.rules.contract import AnalysisPairs
+from broker.rules.shared.software_need import NeedReading
+
+_TRANSFORMS = re.compile(r"^[^-]+-*")
+_NIGHTLY = re.compile(r"-\d{4}-\d\d-\d\dT\d{4}$", re.ASCII)
+_RELEASE = re.compile(r"-\d+\.\d+\.\d+$", re.ASCII)
+_SERIES = re.compile(r"-\d+\.\d+$", re.ASCII)
+BASE_PROJECT = "AtlasOffline"
+
+
+def analysis_release(transhome: str | None, transuses: str | None) -> Release | None:
+    """What the task runs: a cache, a release, a nightly; None for a task of neither.
+
+    The name of the transformation in front is left out, and ``_`` stands for ``-``. A release that no ``transUses``
+    tells must be a project and a version and nothing else.
+    """
+    if transhome is None:
+        return None if transuses is None else Release("atlas", BASE_PROJECT, transuses.split("-")[-1])
+    what = _TRANSFORMS.sub("", transhome).replace("_", "-")
+    project, version = (*what.split("-"), "", "")[:2]
+    released = _RELEASE.search(what) is not None
+    if what and not released and not _NIGHTLY.search(what):
+        return Release("atlas", project, version)
+    if transuses is not None and (not what or (released and not _SERIES.search(transuses))):
+        return Release("atlas", BASE_PROJECT, transuses.split("-")[-1])
+    if released and transuses is None:
+        return Release("atlas", project, version, readable=what.count("-") == 1)
+    return Release("nightlies")
+
+
+def analysis_need(written: tuple[Any, ...]) -> Need:
+    """The need of a task: architecture, transHome, transUses, container, and whether only tags count for it."""
+    architecture, transhome, transuses, container, only_tags = written
+    return need_of(architecture, analysis_release(transhome, transuses), container, only_tags)
+
+
+def _as_panda(written: tuple[Any, ...]) -> PandaNeed:
+    need = analysis_need(written)
+    nightly = need.release is not None and need.release.project == "nightlies"
+    return panda_need(need, written[0], containers_for_base=False, cvmfs_only=nightly)
+
+
+def _written(pairs: AnalysisPairs) -> list[tuple[Any, ...]]:
+    tasks, uses = pairs.chunks, pairs.facts.transuses
+    columns = (tasks.architecture, tasks.transhome, uses, tasks.container_name, tasks.only_tags_for_fc)
+    return list(zip(*(column.ravel().tolist() for column in columns), strict=True))
+
+
+ANALYSIS_NEED: NeedReading[AnalysisPairs] = NeedReading(_written, analysis_need, _as_panda)

@@ -1,1 +1,0 @@
-"""Cuts: filters on the load and the weight of a candidate, applied after weighing."""

@@ -1,1 +1,0 @@
-"""Rules of the task brokerage: filters and weights over nuclei, one file a rule."""

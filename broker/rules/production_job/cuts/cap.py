@@ -1,0 +1,94 @@
+"""Queues with too many waiting jobs get no more."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Observation, Value
+from broker.rules.contract import Load, LoadCut, Options
+from broker.rules.shared.observing import flag, number
+
+TIMES_RUNNING = 2.0
+FAMILY = "NQUEUELIMITSITE"
+
+
+class CapOptions(Options):
+    """What the cap counts, and where it holds.
+
+    Attributes:
+        defined_wait: defined jobs wait too, beside activated, starting and assigned ones.
+        at_ucore: it holds at queues of capability ``ucore`` as well.
+    """
+
+    defined_wait: bool = True
+    at_ucore: bool = True
+
+
+class Cap(LoadCut):
+    """Rejects queues with more waiting jobs of the share than twice the running ones and than NQUEUELIMITSITE.
+
+    Waiting: defined, activated, starting, and assigned unless all input is local. The sum of activated and starting
+    jobs, which has the same limit, is never larger. Express chunks are exempt. Source: ATLAS Production Job
+    Brokerage, further filters.
+    """
+
+    name = "cap"
+    code = "cap"
+    title = "Not too many jobs of the share wait at the queue"
+    keys = (FAMILY,)
+    sources = ("jobs",)
+    options: CapOptions = CapOptions()
+
+    @property
+    def reads_details(self) -> bool:
+        """Which queues are ``ucore`` is a detail."""
+        return not self.options.at_ucore
+
+    def keep(self, load: Load, weight: Floats) -> Bools:
+        """Shape of ``load.running``."""
+        keeps = (self._waiting(load) <= waiting_limit(load)) | load.urgent
+        if self.reads_details and load.details is not None:
+            keeps = keeps | load.details.is_ucore
+        return np.asarray(keeps)
+
+    def observe(self, load: Load, weight: Floats) -> Observation:
+        """Waiting jobs; no limit for express chunks."""
+        limit = None if flag(np.asarray(load.urgent)) else number(waiting_limit(load))
+        inputs: dict[str, Value] = {
+            "defined": number(load.defined),
+            "activated": number(load.activated),
+            "starting": number(load.starting),
+            "assigned": number(load.assigned),
+            "all_local": flag(load.all_local),
+            "running": number(load.running),
+        }
+        return Observation(number(self._waiting(load)), "<=", limit, "jobs", FAMILY, inputs)
+
+    def room(self, load: Load) -> tuple[Floats, Floats]:
+        """Shape of ``load.running``: the waiting jobs that count against the cap of a candidate, and the cap."""
+        waiting, limit = self._waiting(load), waiting_limit(load)
+        details = load.details
+        if self.options.at_ucore or details is None:
+            return waiting, limit
+        assigned = np.where(load.all_local, 0.0, details.typed_assigned)
+        of_types = np.where(details.typed_known, np.maximum(details.typed_running, load.running), 0.0)
+        typed_limit = np.maximum(load.queue_limit, TIMES_RUNNING * of_types)
+        return (
+            np.where(details.is_ucore, details.typed_queued + assigned, waiting),
+            np.where(details.is_ucore, typed_limit, limit),
+        )
+
+    def _waiting(self, load: Load) -> Floats:
+        return waiting_jobs(load) if self.options.defined_wait else np.asarray(waiting_jobs(load) - load.defined)
+
+
+def waiting_jobs(load: Load) -> Floats:
+    """Jobs of the share that wait at the queue; assigned ones do not count where all input is local."""
+    assigned = np.where(load.all_local, 0.0, load.assigned)
+    return np.asarray(load.defined + load.activated + load.starting + assigned)
+
+
+def waiting_limit(load: Load) -> Floats:
+    """How many may wait."""
+    return np.asarray(np.maximum(load.queue_limit, TIMES_RUNNING * load.running))

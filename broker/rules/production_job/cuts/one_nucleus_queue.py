@@ -1,0 +1,50 @@
+"""Tasks that ask for the nucleus alone get one of its queues."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Observation
+from broker.rules.contract import GroupCut, Load
+from broker.rules.shared.observing import number
+
+
+class OneNucleusQueue(GroupCut):
+    """Keeps the queue with most running jobs of all shares, of equal ones the first by name, for a negative t1Weight.
+
+    Queues without any jobs that come behind it by name stay. Not for merging. Source: PanDA production brokerage,
+    caps and ordering (negative t1Weight).
+    """
+
+    name = "one_nucleus_queue"
+    code = "t1_weight"
+    title = "The queue has most running jobs, for a negative t1Weight"
+    sources = ("jobs",)
+    provenance = "PanDA production brokerage, caps and ordering"
+
+    @property
+    def reads_details(self) -> bool:
+        """Who asks for the nucleus alone, and the running jobs of all shares, are details."""
+        return True
+
+    def keep_among(self, alive: Bools, load: Load, weight: Floats) -> Bools:
+        """Shape of ``weight``."""
+        if load.details is None:
+            return np.ones_like(alive)
+        shape = np.shape(weight)
+        asks = np.broadcast_to(load.details.one_nucleus_queue, shape)
+        running = np.broadcast_to(load.details.all_running, shape)
+        measured = np.where(alive & ~load.bootstrap, running, -1.0)
+        best = measured.max(axis=-1, keepdims=True, initial=-1.0)
+        is_best = (measured == best) & (best >= 0)
+        first = is_best & (np.cumsum(is_best, axis=-1) == 1)
+        behind = np.cumsum(first, axis=-1) > 0
+        none_measured = best < 0
+        kept = first | (load.bootstrap & (behind | none_measured))
+        return np.asarray(kept | ~asks)
+
+    def observe(self, load: Load, weight: Floats) -> Observation:
+        """Running jobs of all shares at the queue."""
+        running = None if load.details is None else number(load.details.all_running)
+        return Observation(running, "==", "the most", "jobs", "task.splitrule.TW")

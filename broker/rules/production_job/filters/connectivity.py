@@ -1,0 +1,58 @@
+"""Tasks that need the network get queues that have it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.observing import text
+from broker.rules.shared.preassigned import not_single
+
+# accepted (connectivities, ip stacks) of queues by the value of the split rules IP and IK; other values ask for nothing
+_CONNECTIVITIES = {1: ("full",), 2: ("full", "http")}
+_STACKS = {4: ("IPv4",), 6: ("IPv6",)}
+
+
+class Connectivity(Filter[JobPairs]):
+    """Keeps queues with the outbound connectivity (split rule ``IP``) and the IP stack (``IK``) that the task asks for.
+
+    ``full`` serves every need, ``http`` only http; a stack must be equal, and an unset one serves no need. Tasks
+    without a need go everywhere. Not for a single pre-assigned queue. Source: ATLAS Production Job Brokerage,
+    wnconnectivity.
+    """
+
+    name = "connectivity"
+    code = "network"
+    title = "The queue has the network connectivity that the task asks for"
+    sources = ("queues",)
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks of tasks that ask for something."""
+        needs = np.isin(pairs.chunks.ip_connectivity, list(_CONNECTIVITIES)) | np.isin(
+            pairs.chunks.ip_stack, list(_STACKS)
+        )
+        return np.asarray(needs & not_single(pairs.facts))
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q)."""
+        keep: Bools = np.ones(
+            np.broadcast_shapes(pairs.chunks.ip_stack.shape, pairs.candidates.name.shape), dtype=np.bool_
+        )
+        for wanted, accepted in _CONNECTIVITIES.items():
+            fits = np.logical_or.reduce([pairs.candidates.connectivity == one for one in accepted])
+            keep &= (pairs.chunks.ip_connectivity != wanted) | fits
+        for wanted, accepted in _STACKS.items():
+            keep &= (pairs.chunks.ip_stack != wanted) | (pairs.candidates.ip_stack == accepted[0])
+        return keep
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """What the queue has, among the combinations that would do."""
+        have = f"{text(pairs.candidates.connectivity) or 'none'}#{text(pairs.candidates.ip_stack) or 'unset'}"
+        networks = _CONNECTIVITIES.get(
+            int(pairs.chunks.ip_connectivity.item()), (text(pairs.candidates.connectivity) or "none",)
+        )
+        stacks = _STACKS.get(int(pairs.chunks.ip_stack.item()), (text(pairs.candidates.ip_stack) or "unset",))
+        fitting = ", ".join(f"{network}#{stack}" for network in networks for stack in stacks)
+        return Observation(have, "in", fitting, "connectivity#stack", "queue.wnconnectivity")

@@ -1,0 +1,46 @@
+"""Single-core jobs go to single-core queues, multi-core jobs to multi-core queues."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation, Value
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.core_counts import is_multi_core, takes_multi_core, takes_single_core, task_cores
+from broker.rules.shared.observing import flag, number
+from broker.rules.shared.preassigned import not_single
+
+
+class CoreCount(Filter[JobPairs]):
+    """Keeps queues of one core for tasks of one core, and queues of several for tasks of several.
+
+    How many are several is not compared. A task of 0 cores takes both; from priority 900 on, and for scouts, only
+    queues of several. Not for a single pre-assigned queue. Source: ATLAS Production Job Brokerage, CPU core count.
+    """
+
+    name = "core_count"
+    code = "cpucore"
+    title = "Single-core or multi-core, as the task asks"
+    sources = ("queues",)
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks without a single pre-assigned queue."""
+        return not_single(pairs.facts)
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q)."""
+        return np.where(
+            is_multi_core(pairs.candidates), takes_multi_core(pairs.chunks), takes_single_core(pairs.chunks)
+        )
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """Single-core or multi-core."""
+        one_preassigned, multi = flag(takes_single_core(pairs.chunks)), flag(takes_multi_core(pairs.chunks))
+        accepted = ", ".join(["single-core"] * one_preassigned + ["multi-core"] * multi)
+        value = "multi-core" if flag(is_multi_core(pairs.candidates)) else "single-core"
+        inputs: dict[str, Value] = {
+            "queue_cores": number(pairs.candidates.cores),
+            "task_cores": number(task_cores(pairs.chunks)),
+        }
+        return Observation(value, "in", accepted, "cores", "task.corecount", inputs)

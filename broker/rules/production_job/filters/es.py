@@ -1,0 +1,35 @@
+"""Event service needs queues that take it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.observing import text
+from broker.rules.shared.preassigned import not_single
+
+
+class Es(Filter[JobPairs]):
+    """Rejects queues whose ``jobseed`` is ``std`` or NULL for event service without job cloning.
+
+    Not for a single pre-assigned queue. Source: ATLAS Production Job Brokerage, settings for event service.
+    """
+
+    name = "es"
+    code = "es"
+    title = "The queue takes event service jobs"
+    sources = ("queues",)
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Event service chunks."""
+        return np.asarray(pairs.facts.event_service & not_single(pairs.facts))
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(1, Q); NULL is ``std``."""
+        return np.asarray((pairs.candidates.jobseed != "std") & (pairs.candidates.jobseed != np.array(None)))
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The job seed of the queue."""
+        return Observation(text(pairs.candidates.jobseed) or "std", "!=", "std", "-", "queue.jobseed")

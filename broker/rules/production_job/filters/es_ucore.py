@@ -1,0 +1,41 @@
+"""Event service does not use the single-core part of unified queues."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation, Value
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.core_counts import is_multi_core
+from broker.rules.shared.observing import flag, number, text
+from broker.rules.shared.preassigned import not_single
+
+
+class EsUcore(Filter[JobPairs]):
+    """Rejects pseudo-queues of one core for event service without job cloning. Not for a single pre-assigned queue.
+
+    Source: ATLAS Production Job Brokerage, settings for event service.
+    """
+
+    name = "es_ucore"
+    code = "es_ucore"
+    title = "Event service keeps off single-core pseudo-queues"
+    sources = ("queues",)
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Event service chunks."""
+        return np.asarray(pairs.facts.event_service & not_single(pairs.facts))
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(1, Q)."""
+        return np.asarray(is_multi_core(pairs.candidates) | (pairs.candidates.resource_type == np.array(None)))
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """Whether the queue is a pseudo-queue of one core."""
+        rejected = not flag(self.keep(pairs))
+        inputs: dict[str, Value] = {
+            "cores": number(pairs.candidates.cores),
+            "resource_type": text(pairs.candidates.resource_type),
+        }
+        return Observation(rejected, "==", False, "-", "queue.corecount", inputs)

@@ -1,0 +1,35 @@
+"""Queues for urgent event service take nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.observing import text
+from broker.rules.shared.preassigned import not_single
+
+
+class Eshigh(Filter[JobPairs]):
+    """Rejects queues whose ``jobseed`` is ``eshigh`` for event service that is neither of high priority nor scouts.
+
+    Not for a single pre-assigned queue. Source: ATLAS Production Job Brokerage, settings for event service.
+    """
+
+    name = "eshigh"
+    code = "eshigh"
+    title = "The queue does not wait for urgent event service only"
+    sources = ("queues",)
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Event service chunks that can wait."""
+        return np.asarray(pairs.facts.event_service & ~pairs.facts.es_high & not_single(pairs.facts))
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(1, Q)."""
+        return np.asarray(pairs.candidates.jobseed != "eshigh")
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The job seed of the queue."""
+        return Observation(text(pairs.candidates.jobseed) or "std", "!=", "eshigh", "-", "queue.jobseed")

@@ -1,0 +1,34 @@
+"""A full chain stays at its bare nucleus."""
+
+from __future__ import annotations
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.production_job.bare_nucleus import stays_at_bare_nucleus
+from broker.rules.shared.observing import flag
+
+
+class FullChain(Filter[JobPairs]):
+    """Keeps only queues at the nucleus for full-chain tasks (split rule ``FU``) on a bare nucleus.
+
+    Source: Special Brokerage for ATLAS Full-chain.
+    """
+
+    name = "full_chain"
+    code = "full_chain"
+    title = "The queue is at the nucleus, for full chains on a bare nucleus"
+    sources = ("queues",)
+    provenance = "Special Brokerage for ATLAS Full-chain"
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks of full-chain tasks on a bare nucleus."""
+        return stays_at_bare_nucleus(pairs.chunks, pairs.facts)
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q)."""
+        return pairs.facts.at_nucleus
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """Whether the queue is at the nucleus."""
+        return Observation(flag(pairs.facts.at_nucleus), "==", True, "-", "task.splitrule.FU")

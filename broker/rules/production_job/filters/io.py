@@ -1,0 +1,94 @@
+"""Tasks of high IO intensity go where their input is."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Observation, Value
+from broker.domain.estimates import is_event_service
+from broker.domain.facts import JobFacts
+from broker.rules.contract import GroupFilter, JobPairs, Options, TuningView
+from broker.rules.shared.observing import number
+from broker.rules.shared.preassigned import not_single
+
+INTENSITY_CUTOFF = "IO_INTENSITY_CUTOFF"
+SIZE_CUTOFF = "SIZE_CUTOFF_TO_MOVE_INPUT"
+NUMBER_CUTOFF = "NUM_CUTOFF_TO_MOVE_INPUT"
+GB = 1024.0**3
+MB = 1024.0**2
+
+
+class IoOptions(Options):
+    """Whether as much as the cut-offs may be missing, in bytes; or also exactly as much, in whole MB."""
+
+    limit: Literal["below", "up_to_whole_mb"] = "below"
+
+
+class Io(GroupFilter[JobPairs]):
+    """Keeps queues at which less input than the cut-offs (GB, files) is missing, for IO intensity above its (kB/s).
+
+    Queues with enough on disk come first; if there is none, those with enough on disk or tape; if there is none either,
+    all are kept. Not for merging, event service, chunks without input and a single pre-assigned queue. Source: ATLAS
+    Production Job Brokerage, ioIntensity; PanDA production brokerage, IO check.
+    """
+
+    name = "io"
+    code = "io"
+    title = "Little input has to be moved, for high IO intensity"
+    keys = (INTENSITY_CUTOFF, SIZE_CUTOFF, NUMBER_CUTOFF)
+    sources = ("replicas",)
+    unknown_policy = "keep"
+    options: IoOptions = IoOptions()
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks with input and a high IO intensity."""
+        intense = (pairs.chunks.iointensity > pairs.tuning.number(INTENSITY_CUTOFF)) & (pairs.facts.total_bytes > 0)
+        exempt = pairs.chunks.merging | is_event_service(pairs.chunks.eventservice)
+        return np.asarray(intense & ~exempt & not_single(pairs.facts))
+
+    def keep_among(self, alive: Bools, pairs: JobPairs) -> Bools:
+        """(T, Q)."""
+        is_little = _is_little if self.options.limit == "below" else _is_up_to_whole_mb
+        on_disk = is_little(pairs.facts, pairs.facts.available_bytes, pairs.facts.available_files, pairs.tuning)
+        anywhere = on_disk | is_little(
+            pairs.facts, pairs.facts.available_tape_bytes, pairs.facts.available_tape_files, pairs.tuning
+        )
+        some_on_disk = (alive & on_disk).any(axis=1, keepdims=True)
+        some_anywhere = (alive & anywhere).any(axis=1, keepdims=True)
+        return np.where(some_on_disk, on_disk, anywhere | ~some_anywhere)
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """What is missing on disk: bytes, or files if only they are too many."""
+        bytes_, files = _missing(pairs.facts, pairs.facts.available_bytes, pairs.facts.available_files)
+        inputs: dict[str, Value] = {
+            "missing_bytes": number(bytes_),
+            "missing_files": number(files),
+            "missing_files_with_tape": number(
+                _missing(pairs.facts, pairs.facts.available_tape_bytes, pairs.facts.available_tape_files)[1]
+            ),
+            "total_bytes": number(pairs.facts.total_bytes),
+        }
+        size_limit, file_limit = pairs.tuning.number(SIZE_CUTOFF) * GB, pairs.tuning.number(NUMBER_CUTOFF)
+        if bytes_.item() < size_limit and not files.item() < file_limit:
+            return Observation(number(files), "<", file_limit, "files", NUMBER_CUTOFF, inputs)
+        return Observation(number(bytes_), "<", size_limit, "bytes", SIZE_CUTOFF, inputs)
+
+
+def _missing(facts: JobFacts, bytes_there: Floats, files_there: Floats) -> tuple[Floats, Floats]:
+    return facts.total_bytes - np.nan_to_num(bytes_there), facts.total_files - np.nan_to_num(files_there)
+
+
+def _is_little(facts: JobFacts, bytes_there: Floats, files_there: Floats, tuning: TuningView) -> Bools:
+    missing_bytes, missing_files = _missing(facts, bytes_there, files_there)
+    return np.asarray(
+        (missing_bytes < tuning.number(SIZE_CUTOFF) * GB) & (missing_files < tuning.number(NUMBER_CUTOFF))
+    )
+
+
+def _is_up_to_whole_mb(facts: JobFacts, bytes_there: Floats, files_there: Floats, tuning: TuningView) -> Bools:
+    missing_bytes, missing_files = _missing(facts, bytes_there, files_there)
+    few = missing_files <= tuning.number(NUMBER_CUTOFF)
+    return np.asarray((np.floor(missing_bytes / MB) <= tuning.number(SIZE_CUTOFF) * 1024.0) & few)

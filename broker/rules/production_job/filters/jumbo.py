@@ -1,0 +1,36 @@
+"""Queues for jumbo jobs take nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.observing import flag
+from broker.rules.shared.preassigned import not_single
+
+
+class Jumbo(Filter[JobPairs]):
+    """Rejects queues with ``useJumboJobs`` for chunks that are not jumbo. Not for a single pre-assigned queue.
+
+    Source: PanDA production brokerage, jumbo job check.
+    """
+
+    name = "jumbo"
+    code = "jumbo"
+    title = "Queues for jumbo jobs take no other jobs"
+    sources = ("queues",)
+    provenance = "PanDA production brokerage, jumbo job check"
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks that are not jumbo."""
+        return np.asarray(~pairs.chunks.jumbo & not_single(pairs.facts))
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(1, Q)."""
+        return np.asarray(~pairs.candidates.use_jumbo)
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """Whether the queue is one for jumbo jobs."""
+        return Observation(flag(pairs.candidates.use_jumbo), "==", False, "-", "queue.useJumboJobs")

@@ -1,0 +1,36 @@
+"""The link to the nucleus must not be blocked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.production_job.link_options import NucleusOptions
+from broker.rules.shared.observing import number
+
+BLOCKED = -1.0
+
+
+class LinkBlocked(Filter[JobPairs]):
+    """Rejects queues whose link to the nucleus has closeness -1. A link of which nothing is known is not blocked.
+
+    Source: ATLAS Production Job Brokerage, blocked links.
+    """
+
+    name = "link_blocked"
+    code = "link_unusable"
+    title = "The link to the nucleus is not blocked"
+    sources = ("links",)
+    unknown_policy = "keep"
+    options: NucleusOptions = NucleusOptions()
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q)."""
+        opened = pairs.facts.closeness != BLOCKED
+        return np.asarray(opened if self.options.at_nucleus == "asked" else opened | self.options.exempt(pairs.facts))
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The closeness; None where nothing is known."""
+        return Observation(number(pairs.facts.closeness), "!=", BLOCKED, "closeness", "rule")

@@ -1,0 +1,60 @@
+"""Urgent chunks use only good links."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, JobPairs, Options, TuningView
+from broker.rules.production_job.network_weight import (
+    ACTIVE,
+    NETWORK_KEYS,
+    is_switched_on,
+    network_inputs,
+    network_weight,
+)
+from broker.rules.shared.observing import number
+
+THRESHOLD, MULTIPLIER = "NW_THRESHOLD", "NW_WEIGHT_MULTIPLIER"
+
+
+class LowNetworkWeightOptions(Options):
+    """Whether the rule holds always, or only while NW_ACTIVE is set to true."""
+
+    holds: Literal["always", "while_active"] = "always"
+
+
+class LowNetworkWeight(Filter[JobPairs]):
+    """Rejects queues whose network weight is below NW_THRESHOLD x NW_WEIGHT_MULTIPLIER for express chunks.
+
+    Express: processingType ``urgent``, or priority of 1000 and more. It holds whether or not the network weight is
+    part of the weight (NW_ACTIVE). Source: ATLAS Production Job Brokerage, network weight of urgent tasks.
+    """
+
+    name = "low_network_weight"
+    code = "lowNetworkWeight"
+    title = "The link to the nucleus is good enough for urgent jobs"
+    keys = (*NETWORK_KEYS, ACTIVE, THRESHOLD, MULTIPLIER)
+    after_temporary = True
+    options: LowNetworkWeightOptions = LowNetworkWeightOptions()
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Express chunks with a nucleus."""
+        holds = self.options.holds == "always" or is_switched_on(pairs.tuning)
+        return np.asarray(pairs.facts.urgent & pairs.facts.has_nucleus & holds)
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q)."""
+        return np.asarray(network_weight(pairs.chunks, pairs.facts, pairs.tuning) >= _limit(pairs.tuning))
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The network weight."""
+        weight = number(network_weight(pairs.chunks, pairs.facts, pairs.tuning))
+        return Observation(weight, ">=", _limit(pairs.tuning), "weight", THRESHOLD, network_inputs(pairs.facts))
+
+
+def _limit(tuning: TuningView) -> float:
+    return tuning.number(THRESHOLD) * tuning.number(MULTIPLIER)

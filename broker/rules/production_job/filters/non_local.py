@@ -1,0 +1,51 @@
+"""Queues can refuse jobs whose input would have to be moved."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation, Value
+from broker.domain.facts import JobFacts
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.observing import flag, number
+
+
+class NonLocal(Filter[JobPairs]):
+    """Rejects queues with ``use_only_local_data`` that do not have all input, by bytes and files, on disk.
+
+    What is not known to be there is missing. Source: PanDA production brokerage, data availability.
+    """
+
+    name = "non_local"
+    code = "non_local"
+    title = "All input is local, for queues that ask for it"
+    sources = ("queues",)
+    after_temporary = True
+    provenance = "PanDA production brokerage, data availability"
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks with input."""
+        return np.asarray(pairs.facts.total_bytes > 0)
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q), or (1, Q) while no queue asks for local input."""
+        strict = pairs.candidates.use_only_local_data
+        return np.asarray(~strict if not strict.any() else ~strict | _is_complete(pairs.facts))
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """Whether all input is there, or need not be."""
+        strict = flag(pairs.candidates.use_only_local_data)
+        inputs: dict[str, Value] = {
+            "total_bytes": number(pairs.facts.total_bytes),
+            "available_bytes": number(pairs.facts.available_bytes),
+            "total_files": number(pairs.facts.total_files),
+            "available_files": number(pairs.facts.available_files),
+        }
+        value = flag(_is_complete(pairs.facts)) or not strict
+        return Observation(value, "==", True, "-", "queue.use_only_local_data", inputs)
+
+
+def _is_complete(facts: JobFacts) -> Bools:
+    there = facts.available_bytes >= facts.total_bytes
+    return np.asarray(there & (facts.available_files >= facts.total_files))

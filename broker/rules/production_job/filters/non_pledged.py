@@ -1,0 +1,39 @@
+"""While work is short, opportunistic queues get none."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.observing import number
+from broker.rules.shared.preassigned import not_single
+
+SHORTAGE = "WORK_SHORTAGE"
+OPPORTUNISTIC = -1.0
+
+
+class NonPledged(Filter[JobPairs]):
+    """Rejects queues with ``pledgedcpu`` -1 while WORK_SHORTAGE is true. Not for a single pre-assigned queue.
+
+    Source: ATLAS Production Job Brokerage, WORK_SHORTAGE.
+    """
+
+    name = "non_pledged"
+    code = "non_pledged"
+    title = "The queue is pledged, while work is short"
+    keys = (SHORTAGE,)
+    sources = ("queues",)
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """All chunks without a single pre-assigned queue while work is short, none otherwise."""
+        return np.asarray(not_single(pairs.facts) & pairs.tuning.flag(SHORTAGE))
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(1, Q); a pledge that is NULL is kept."""
+        return np.asarray(pairs.candidates.pledgedcpu != OPPORTUNISTIC)
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The pledge."""
+        return Observation(number(pairs.candidates.pledgedcpu), "!=", OPPORTUNISTIC, "cores", "queue.pledgedcpu")

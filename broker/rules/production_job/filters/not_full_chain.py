@@ -1,0 +1,38 @@
+"""Bare nuclei that take only full chains take nothing else."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.domain.queues import BARE_ONLY
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.production_job.bare_nucleus import stays_at_bare_nucleus
+from broker.rules.shared.observing import flag
+
+
+class NotFullChain(Filter[JobPairs]):
+    """Rejects queues with ``bareNucleus=only``, but for full-chain tasks on a bare nucleus.
+
+    Source: Special Brokerage for ATLAS Full-chain.
+    """
+
+    name = "not_full_chain"
+    code = "not_full_chain"
+    title = "The queue is not kept for full chains"
+    sources = ("queues",)
+    provenance = "Special Brokerage for ATLAS Full-chain"
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks that are not bound to a bare nucleus."""
+        return np.asarray(~stays_at_bare_nucleus(pairs.chunks, pairs.facts))
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(1, Q)."""
+        return np.asarray(pairs.candidates.bare_nucleus != BARE_ONLY)
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """Whether the queue takes only full chains."""
+        only = not flag(self.keep(pairs))
+        return Observation(only, "==", False, "-", "queue.bareNucleus")

@@ -1,0 +1,58 @@
+"""The storage of the nucleus must be open over WAN."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.production_job.link_options import NucleusOptions
+from broker.rules.shared.observing import flag
+
+
+class NucleusEndpointOptions(NucleusOptions):
+    """What is asked of the endpoint of the nucleus.
+
+    Attributes:
+        activities: it must receive and send over WAN, or only receive.
+        satellites: the endpoints of satellites that serve as nucleus are asked too.
+        at_nucleus: queues at the site of the nucleus are spared, or those whose output endpoint is there or not known.
+    """
+
+    activities: Literal["write_and_read", "write"] = "write_and_read"
+    satellites: bool = True
+
+
+class NucleusEndpoint(Filter[JobPairs]):
+    """Keeps only queues at the nucleus while its default output endpoint does not receive or send over WAN.
+
+    Source: ATLAS Production Job Brokerage, storage endpoints of the nucleus (``write_wan`` and ``read_wan``).
+    """
+
+    name = "nucleus_endpoint"
+    code = "dest_blacklisted"
+    title = "The storage of the nucleus receives and sends files over WAN"
+    kind = "temporary"
+    sources = ("storages",)
+    unknown_policy = "keep"
+    options: NucleusEndpointOptions = NucleusEndpointOptions()
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks whose nucleus is closed."""
+        facts, options = pairs.facts, self.options
+        closed = ~facts.nucleus_wan if options.activities == "write_and_read" else ~facts.nucleus_receives
+        if not options.satellites:
+            closed = closed & ~facts.nucleus_is_satellite
+        return np.asarray(facts.has_nucleus & closed)
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q)."""
+        return self.options.exempt(pairs.facts) if self.options.at_nucleus == "exempt" else pairs.facts.at_nucleus
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """Whether output can get to the nucleus."""
+        wan, here = flag(pairs.facts.nucleus_wan), flag(pairs.facts.at_nucleus)
+        return Observation(wan or here, "==", True, "-", "rule", {"nucleus_wan": wan, "at_nucleus": here})

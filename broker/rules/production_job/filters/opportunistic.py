@@ -1,0 +1,38 @@
+"""Urgent chunks keep away from opportunistic queues."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.observing import number
+from broker.rules.shared.preassigned import not_preassigned
+from broker.rules.shared.urgency import is_selective
+
+OPPORTUNISTIC = -1.0
+
+
+class Opportunistic(Filter[JobPairs]):
+    """Rejects queues with ``pledgedcpu`` -1 for priority of 800 and more, and for scouts. Not for pre-assigned queues.
+
+    Source: ATLAS Production Job Brokerage, opportunistic queues.
+    """
+
+    name = "opportunistic"
+    code = "opportunistic"
+    title = "The queue is not opportunistic, for high priority and scouts"
+    sources = ("queues",)
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks of high priority, and scouts."""
+        return np.asarray(is_selective(pairs.chunks) & not_preassigned(pairs.facts))
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(1, Q); a pledge that is NULL is not opportunistic."""
+        return np.asarray(pairs.candidates.pledgedcpu != OPPORTUNISTIC)
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The pledge."""
+        return Observation(number(pairs.candidates.pledgedcpu), "!=", OPPORTUNISTIC, "cores", "queue.pledgedcpu")

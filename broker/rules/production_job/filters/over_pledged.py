@@ -1,0 +1,55 @@
+"""While work is short, pledged queues get no more than they pledged."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, JobPairs, Options
+from broker.rules.shared.observing import number
+from broker.rules.shared.preassigned import not_single
+
+SHORTAGE = "WORK_SHORTAGE"
+
+
+class OverPledgedOptions(Options):
+    """Whether the cores of starting jobs count beside those of running ones."""
+
+    starting_count: bool = False
+
+
+class OverPledged(Filter[JobPairs]):
+    """Rejects queues that run more cores than a positive ``pledgedcpu`` while WORK_SHORTAGE is true.
+
+    Cores are those of running jobs of the VO and label of the task. Not for a single pre-assigned queue.
+
+    Source: ATLAS Production Job Brokerage, WORK_SHORTAGE.
+    """
+
+    name = "over_pledged"
+    code = "over_pledged"
+    title = "The queue runs no more cores than pledged, while work is short"
+    keys = (SHORTAGE,)
+    sources = ("queues", "jobs")
+    options: OverPledgedOptions = OverPledgedOptions()
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """All chunks without a single pre-assigned queue while work is short, none otherwise."""
+        return np.asarray(not_single(pairs.facts) & pairs.tuning.flag(SHORTAGE))
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q); a pledge of 0 or NULL is no limit."""
+        pledge = np.where(pairs.candidates.pledgedcpu > 0, pairs.candidates.pledgedcpu, np.inf)
+        return np.asarray(self._cores(pairs) <= pledge)
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """Running cores; no limit without a pledge."""
+        pledge = number(pairs.candidates.pledgedcpu)
+        limit = pledge if pledge is not None and pledge > 0 else None
+        return Observation(number(self._cores(pairs)), "<=", limit, "cores", "queue.pledgedcpu")
+
+    def _cores(self, pairs: JobPairs) -> Floats:
+        """(T, Q): the cores that count against the pledge."""
+        facts = pairs.facts
+        return facts.running_cores + facts.starting_cores if self.options.starting_count else facts.running_cores

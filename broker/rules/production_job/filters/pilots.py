@@ -1,0 +1,48 @@
+"""The queue must have had pilots."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation, Persistence
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.observing import flag, number
+from broker.rules.shared.preassigned import not_preassigned
+
+
+class Pilots(Filter[JobPairs]):
+    """Rejects queues without pilots in the last 3 hours.
+
+    Not for queues that publish slots for the share and resource type, jumbo chunks on queues for jumbo jobs, and
+    tasks with "test" in their label unless they are urgent. Not for pre-assigned queues. Source: ATLAS Production Job
+    Brokerage, queues without pilots.
+    """
+
+    name = "pilots"
+    code = "nopilot"
+    title = "Pilots were seen at the queue in the last 3 hours"
+    kind: ClassVar[Persistence] = "temporary"
+    sources = ("pilots",)
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks that are no test, and urgent ones."""
+        labels = pairs.chunks.prodsourcelabel
+        is_test = np.array(["test" in (label or "") for label in labels.ravel()], dtype=np.bool_).reshape(labels.shape)
+        return np.asarray((~is_test | pairs.facts.urgent) & not_preassigned(pairs.facts))
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q)."""
+        return np.asarray(
+            (pairs.facts.n_pilots > 0) | pairs.facts.has_slots | (pairs.chunks.jumbo & pairs.candidates.use_jumbo)
+        )
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """Pilots seen; no limit where none are needed."""
+        slots, jumbo = flag(pairs.facts.has_slots), flag(pairs.chunks.jumbo & pairs.candidates.use_jumbo)
+        limit = None if slots or jumbo else 0.0
+        return Observation(
+            number(pairs.facts.n_pilots), ">", limit, "pilots", "rule", {"has_slots": slots, "jumbo": jumbo}
+        )

@@ -1,0 +1,28 @@
+"""Jobs must be able to read input from the storage."""
+
+from __future__ import annotations
+
+from broker.domain.arrays import Bools
+from broker.rules.contract import JobPairs
+from broker.rules.production_job.endpoint_rule import EndpointRule
+from broker.rules.production_job.storage_order import has_free_space, space_options
+
+
+class ReadLanBlacklist(EndpointRule):
+    """Rejects queues none of whose input endpoints (DATADISK) can be read over LAN, or that have none.
+
+    Asked only where the checks before it hold. Source: ATLAS Production Job Brokerage, storage endpoints.
+    """
+
+    name = "read_lan_blacklist"
+    code = "read_lan_blacklist"
+    title = "Jobs can read from an input endpoint over LAN"
+    unknown_policy = "reject"
+
+    def works(self, pairs: JobPairs) -> Bools:
+        """Some endpoint does."""
+        return pairs.facts.can_read
+
+    def asked(self, pairs: JobPairs) -> Bools:
+        """The checks before hold."""
+        return has_free_space(pairs.facts, pairs.tuning, space_options(pairs))

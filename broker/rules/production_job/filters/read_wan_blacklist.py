@@ -1,0 +1,30 @@
+"""Output must be able to leave the storage."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.rules.contract import JobPairs
+from broker.rules.production_job.endpoint_rule import EndpointRule
+from broker.rules.production_job.storage_order import space_options, works_over_lan
+
+
+class ReadWanBlacklist(EndpointRule):
+    """Rejects queues away from the nucleus none of whose output endpoints sends over WAN.
+
+    Asked only where the checks before it hold. Source: ATLAS Production Job Brokerage, storage endpoints.
+    """
+
+    name = "read_wan_blacklist"
+    code = "read_wan_blacklist"
+    title = "An output endpoint sends files over WAN"
+    unknown_policy = "keep"
+
+    def works(self, pairs: JobPairs) -> Bools:
+        """Some endpoint does."""
+        return pairs.facts.can_send
+
+    def asked(self, pairs: JobPairs) -> Bools:
+        """The checks before hold."""
+        return np.asarray(pairs.facts.can_receive & works_over_lan(pairs.facts, pairs.tuning, space_options(pairs)))

@@ -1,0 +1,36 @@
+"""A job must fit on the scratch disk."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain import estimates
+from broker.domain.arrays import Bools, Floats
+from broker.domain.work import WorkTable
+from broker.rules.contract import JobPairs
+from broker.rules.shared.scratch_rule import ScratchRule, reads_directly
+
+
+class ScratchDisk(ScratchRule[JobPairs]):
+    """Rejects queues whose scratch disk for the job, in MB, is not larger than what the smallest job needs.
+
+    Need: output, work space, and the input unless it is read directly. Source: ATLAS Production Job Brokerage, disk
+    usage for a job.
+    """
+
+    name = "scratch_disk"
+
+    def need_mb(self, pairs: JobPairs) -> Floats:
+        """(T, Q)."""
+        copied, direct = self._needs_mb(pairs.chunks)
+        return np.where(reads_directly(pairs.chunks, pairs.candidates), direct, copied)
+
+    def takes_one_core(self, chunks: WorkTable) -> Bools:
+        """(T, 1)."""
+        return estimates.takes_one_core_of_scratch(chunks.corecount, chunks.eventservice)
+
+    def _needs_mb(self, tasks: WorkTable) -> tuple[Floats, Floats]:
+        """(T, 1) twice: with the input copied, and with the input read directly."""
+        output = estimates.output_bytes(tasks.outdiskcount, tasks.outdiskunit, tasks.atom_events, tasks.atom_mb)
+        written = output + self.work_bytes(tasks)
+        return estimates.whole_mb(written + np.nan_to_num(tasks.atom_bytes)), estimates.whole_mb(written)

@@ -1,0 +1,46 @@
+"""Input must be readable from somewhere else."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.production_job.storage_order import FREE_SPACE, MIN_FREE_GB, space_options, works_over_lan
+from broker.rules.shared.observing import flag
+
+
+class SourceBlacklist(Filter[JobPairs]):
+    """Rejects queues away from the nucleus when no complete replica of the input can be read over WAN.
+
+    Asked only where the checks before it hold. Source: ATLAS Production Job Brokerage, storage endpoints.
+    """
+
+    name = "source_blacklist"
+    code = "source_blacklist"
+    title = "The input can be read from somewhere over WAN"
+    kind = "temporary"
+    keys = (MIN_FREE_GB,)
+    sources = ("storages", "replicas")
+    reads = (FREE_SPACE,)
+    unknown_policy = "keep"
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks whose input cannot be read over WAN."""
+        return np.asarray(~pairs.facts.remote_source)
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q)."""
+        return np.asarray(pairs.facts.at_nucleus | ~_asked(pairs))
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """Whether the queue can get the input, and whether an earlier check fails."""
+        works, asked = flag(pairs.facts.at_nucleus), flag(_asked(pairs))
+        return Observation(works or not asked, "==", True, "-", "rule", {"at_nucleus": works, "asked": asked})
+
+
+def _asked(pairs: JobPairs) -> Bools:
+    facts = pairs.facts
+    over_lan = works_over_lan(facts, pairs.tuning, space_options(pairs))
+    return np.asarray(facts.can_send & facts.can_receive & over_lan)

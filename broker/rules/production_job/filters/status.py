@@ -1,0 +1,50 @@
+"""The queue must be online."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, JobPairs, Options
+from broker.rules.shared.observing import text
+from broker.rules.shared.preassigned import not_preassigned
+
+ONLINE = "online"
+
+
+class StatusOptions(Options):
+    """Other statuses that are as good as ``online``."""
+
+    also: tuple[str, ...] = ()
+
+
+class Status(Filter[JobPairs]):
+    """Keeps queues whose status is ``online``, or one of ``also``. Pre-assigned queues are not asked.
+
+    Source: ATLAS Production Job Brokerage, queue status.
+    """
+
+    name = "status"
+    code = "status"
+    title = "The queue is online"
+    sources = ("queues",)
+    options: StatusOptions = StatusOptions()
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks that were not given their queues."""
+        return not_preassigned(pairs.facts)
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(1, Q); NULL is not online."""
+        good = pairs.candidates.status == ONLINE
+        for other in self.options.also:
+            good = good | (pairs.candidates.status == other)
+        return np.asarray(good, dtype=np.bool_)
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The status."""
+        if self.options.also:
+            accepted = ", ".join((ONLINE, *self.options.also))
+            return Observation(text(pairs.candidates.status), "in", accepted, "-", "queue.status")
+        return Observation(text(pairs.candidates.status), "==", ONLINE, "-", "queue.status")

@@ -1,0 +1,30 @@
+"""Jobs must be able to write output to the storage."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.rules.contract import JobPairs
+from broker.rules.production_job.endpoint_rule import EndpointRule
+from broker.rules.production_job.storage_order import has_free_space, space_options
+
+
+class WriteLanBlacklist(EndpointRule):
+    """Rejects queues none of whose output endpoints (DATADISK) can be written over LAN.
+
+    Asked only where the checks before it hold. Source: ATLAS Production Job Brokerage, storage endpoints.
+    """
+
+    name = "write_lan_blacklist"
+    code = "write_lan_blacklist"
+    title = "Jobs can write to an output endpoint over LAN"
+    unknown_policy = "keep"
+
+    def works(self, pairs: JobPairs) -> Bools:
+        """Some endpoint does."""
+        return pairs.facts.can_write
+
+    def asked(self, pairs: JobPairs) -> Bools:
+        """The checks before hold."""
+        return np.asarray(pairs.facts.can_read & has_free_space(pairs.facts, pairs.tuning, space_options(pairs)))

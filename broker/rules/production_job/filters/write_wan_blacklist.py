@@ -1,0 +1,28 @@
+"""Input must be able to get to the storage."""
+
+from __future__ import annotations
+
+from broker.domain.arrays import Bools
+from broker.rules.contract import JobPairs
+from broker.rules.production_job.endpoint_rule import EndpointRule
+from broker.rules.production_job.storage_order import space_options, works_over_lan
+
+
+class WriteWanBlacklist(EndpointRule):
+    """Rejects queues none of whose input endpoints receives over WAN, unless the input is there.
+
+    Asked only where the checks before it hold. Source: ATLAS Production Job Brokerage, storage endpoints.
+    """
+
+    name = "write_wan_blacklist"
+    code = "write_wan_blacklist"
+    title = "An input endpoint receives files over WAN"
+    unknown_policy = "keep"
+
+    def works(self, pairs: JobPairs) -> Bools:
+        """Some endpoint does."""
+        return pairs.facts.can_receive
+
+    def asked(self, pairs: JobPairs) -> Bools:
+        """The checks before hold."""
+        return works_over_lan(pairs.facts, pairs.tuning, space_options(pairs))

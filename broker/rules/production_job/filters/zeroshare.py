@@ -1,0 +1,28 @@
+"""Queues can give some kinds of tasks no share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.rules.contract import JobPairs
+from broker.rules.shared.share_rule import ShareRule
+
+EXEMPT_WORK_QUEUES = ("test", "validation")
+MANAGED = "managed"
+
+
+class Zeroshare(ShareRule[JobPairs]):
+    """Rejects queues whose ``fairsharepolicy`` gives the task a share of 0.
+
+    Not for tasks of the work queues test and validation, unless they have a single pre-assigned queue and a label
+    other than managed. A policy part that cannot be read is unknown; the task is accepted there. Source: ATLAS
+    Production Job Brokerage, Zero Share.
+    """
+
+    name = "zeroshare"
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks that are no test or validation."""
+        tested = np.isin(pairs.chunks.gshare.astype(np.str_), EXEMPT_WORK_QUEUES)
+        return np.asarray(~tested | (pairs.facts.one_preassigned & (pairs.chunks.prodsourcelabel != MANAGED)))

@@ -1,0 +1,35 @@
+"""Options of the rules on the way to the nucleus.
+
+Source: ATLAS Production Job Brokerage, files queued on links; PanDA production brokerage, link check.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.facts import JobFacts
+from broker.rules.contract import Options
+
+
+class NucleusOptions(Options):
+    """Whether queues whose output endpoint is at the nucleus, or is not known, are asked as well."""
+
+    at_nucleus: Literal["asked", "exempt"] = "asked"
+
+    def exempt(self, facts: JobFacts) -> Bools:
+        """(T, Q) or (1, 1): queues that the rule does not ask."""
+        if self.at_nucleus == "asked":
+            return np.zeros((1, 1), dtype=np.bool_)
+        return np.asarray(facts.storage_at_nucleus | ~facts.storage_known)
+
+
+class FileCapOptions(NucleusOptions):
+    """Whether as many files as the cap still pass, or already close what it limits; a cap of 0 closes it either way.
+
+    Where equality closes, a link of which nothing is known stays open at a cap of 0 too.
+    """
+
+    equality: Literal["passes", "closes"] = "passes"

@@ -1,0 +1,81 @@
+"""How well a queue is linked to the nucleus that collects its output.
+
+Source: ATLAS Production Job Brokerage, Network Weight; its plots as PanDA production brokerage, network weight.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import AnyArray, Floats, distinct
+from broker.domain.decisions import Value
+from broker.domain.facts import JobFacts
+from broker.domain.work import WorkTable
+from broker.rules.contract import TuningView
+from broker.rules.shared.observing import flag, number
+
+ACTIVE, IMPORTANCE, CAP = "NW_ACTIVE", "NW_QUEUE_IMPORTANCE", "NQUEUED_SAT_CAP"
+NETWORK_KEYS = (IMPORTANCE, CAP)
+AT_NUCLEUS = 2.5
+WORST_CLOSENESS = 11.0
+DEFAULT_CLOSENESS = 7.7
+# weight for a throughput above each step, in MB/s; 1 up to the first
+THROUGHPUT_STEPS_MB_PER_S = np.array([1.0, 2.0, 10.0, 20.0, 50.0, 75.0, 100.0, 200.0])
+THROUGHPUT_WEIGHTS = np.array([1.0, 1.1, 1.2, 1.3, 1.5, 1.6, 1.8, 1.9, 2.0])
+
+
+def network_weight(tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Floats:
+    """(T, Q): importance x queued term + (1 - importance) x throughput term; 2.5 for both at the nucleus.
+
+    Queued: 2 on an empty link, 1 at NQUEUED_SAT_CAP files. Throughput: in steps from 1 to 2; where it is not known,
+    from the closeness (0 best, 11 worst, 7.7 if not known either). A link depends only on the nucleus and on whether
+    the chunk is express, so it is weighed once for each of the two.
+    """
+    first, which = _distinct_links(tasks, facts)
+    importance = tuning.number(IMPORTANCE)
+    here = _rows(facts.storage_at_nucleus, first)
+    cap = tuning.number(CAP)
+    # at a cap of 0 every link is closed, and as full as one at its cap
+    filled = np.nan_to_num(_rows(facts.link_queued, first)) / cap if cap > 0 else 1.0
+    queued = 2.0 - filled
+    throughput = _throughput_term(_rows(facts.throughput_mb_per_s, first), _rows(facts.closeness, first))
+    weight = importance * np.where(here, AT_NUCLEUS, queued) + (1.0 - importance) * np.where(
+        here, AT_NUCLEUS, throughput
+    )
+    # links far above the cap are rejected elsewhere; a weight must not be negative all the same
+    return np.asarray(np.maximum(weight, 0.0)[which])
+
+
+def is_switched_on(tuning: TuningView) -> bool:
+    """Whether an operator has set NW_ACTIVE to true; the default does not count."""
+    return tuning.is_set(ACTIVE) and tuning.flag(ACTIVE)
+
+
+def network_inputs(facts: JobFacts) -> dict[str, Value]:
+    """The figures of the weight, for one chunk and one candidate."""
+    return {
+        "queued_files": number(facts.link_queued),
+        "throughput_mbps": number(facts.throughput_mb_per_s),
+        "closeness": number(facts.closeness),
+        "at_nucleus": flag(facts.storage_at_nucleus),
+    }
+
+
+def _throughput_term(throughput_mb_per_s: Floats, closeness: Floats) -> Floats:
+    steps = THROUGHPUT_WEIGHTS[
+        np.searchsorted(THROUGHPUT_STEPS_MB_PER_S, np.nan_to_num(throughput_mb_per_s), side="left")
+    ]
+    known = np.where(np.isnan(closeness), DEFAULT_CLOSENESS, closeness)
+    by_closeness = 1.0 + (WORST_CLOSENESS - known) / WORST_CLOSENESS
+    return np.where(np.isnan(throughput_mb_per_s), by_closeness, steps)
+
+
+def _distinct_links(tasks: WorkTable, facts: JobFacts) -> tuple[AnyArray, AnyArray]:
+    _, nuclei = distinct(tasks.nucleus)
+    urgent = np.broadcast_to(facts.urgent, tasks.nucleus.shape).ravel()
+    _, first, which = np.unique(nuclei * 2 + urgent, return_index=True, return_inverse=True)
+    return first, which.ravel()
+
+
+def _rows(value: AnyArray, rows: AnyArray) -> AnyArray:
+    return value if value.shape[0] == 1 else value[rows]

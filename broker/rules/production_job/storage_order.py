@@ -1,0 +1,53 @@
+"""The storage of a queue, checked in a fixed order so that one reason is shown: the first that fails.
+
+All these rejections are temporary, and the last temporary one is shown; so each check looks away where an earlier one
+fails. Source: ATLAS Production Job Brokerage, DISK size check and storage endpoints; any DATADISK endpoint that works
+is enough.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats
+from broker.domain.facts import JobFacts
+from broker.rules.contract import JobPairs, Options, TuningView
+
+MIN_FREE_GB = "STORAGE_MIN_FREE_SIZE"
+FREE_SPACE = "free_space"
+
+
+class SpaceOptions(Options):
+    """The space that counts: free space, or usable space (with expired, without what cannot be used).
+
+    Free space must be larger than the limit; of usable space exactly the limit is enough.
+    """
+
+    space: Literal["free", "usable"] = "free"
+
+
+SHIPPED = SpaceOptions()
+
+
+def space_gb(facts: JobFacts, options: SpaceOptions = SHIPPED) -> Floats:
+    """(1, Q): the space in GB; NaN without an endpoint on record."""
+    return facts.space_free_gb if options.space == "free" else facts.space_usable_gb
+
+
+def has_free_space(facts: JobFacts, tuning: TuningView, options: SpaceOptions = SHIPPED) -> Bools:
+    """(1, Q): the space is enough; without an endpoint on record it is not tested."""
+    space, limit = space_gb(facts, options), tuning.number(MIN_FREE_GB)
+    return np.asarray(~(space <= limit) if options.space == "free" else ~(space < limit))
+
+
+def works_over_lan(facts: JobFacts, tuning: TuningView, options: SpaceOptions = SHIPPED) -> Bools:
+    """(1, Q): free space, and jobs can read and write."""
+    return np.asarray(has_free_space(facts, tuning, options) & facts.can_read & facts.can_write)
+
+
+def space_options(pairs: JobPairs) -> SpaceOptions:
+    """The options of the rule on free space, which the rules behind it follow."""
+    found = pairs.prepared.get(FREE_SPACE)
+    return found if isinstance(found, SpaceOptions) else SHIPPED

@@ -1,0 +1,45 @@
+"""Queues that need no transfer to the nucleus come first, for tasks that profit from it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Floats
+from broker.domain.estimates import is_event_service
+from broker.domain.facts import JobFacts
+from broker.domain.work import WorkTable
+from broker.rules.contract import JobPairs, Weight
+from broker.rules.shared.preassigned import not_preassigned
+from broker.rules.shared.urgency import is_boosted
+
+HIGH_IO_INTENSITY_KBPS = 500.0
+IO_BOOST = 4.0
+PRIORITY_BOOST = 100.0
+
+
+class NucleusBoost(Weight[JobPairs]):
+    """The larger of two boosts for queues at the nucleus or with its storage.
+
+    One is t1Weight where it is positive; where it is 0, 4 for IO intensity above 500 kB/s. The other is 100 for
+    priority of 900 and more and scouts, but not for event service and pre-assigned queues. Source: PanDA production
+    brokerage, nucleus boost.
+    """
+
+    name = "nucleus_boost"
+    code = "nucleus_boost"
+    title = "Prefers the nucleus for urgent chunks, high IO intensity and positive t1Weight"
+    provenance = "PanDA production brokerage, nucleus boost"
+
+    def factor(self, pairs: JobPairs) -> Floats:
+        """(T, Q): 1 and more; (T, 1) when no chunk is boosted."""
+        boost = _boost(pairs.chunks, pairs.facts)
+        if not (boost > 1.0).any():
+            return boost
+        return np.where(pairs.facts.at_nucleus | pairs.facts.shares_storage, boost, 1.0)
+
+
+def _boost(tasks: WorkTable, facts: JobFacts) -> Floats:
+    intense = (tasks.t1weight == 0) & (tasks.iointensity > HIGH_IO_INTENSITY_KBPS)
+    weighted = np.where(tasks.t1weight > 0, tasks.t1weight, np.where(intense, IO_BOOST, 1.0))
+    urgent = is_boosted(tasks) & ~is_event_service(tasks.eventservice) & not_preassigned(facts)
+    return np.asarray(np.maximum(weighted, np.where(urgent, PRIORITY_BOOST, 1.0)))

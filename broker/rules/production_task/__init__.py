@@ -1,0 +1,1 @@
+"""The rules of the task brokerage, which judge nuclei."""

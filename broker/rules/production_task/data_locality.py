@@ -1,0 +1,136 @@
+"""How much of a task's input must be at its nucleus. Source: ATLAS Production Task Brokerage, data locality."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats
+from broker.domain.task_facts import TaskFacts
+from broker.domain.task_work import AssigningTable
+from broker.rules.contract import Options, TaskPairs, TuningView
+
+SIZE_THRESHOLD, SIZE_FRACTION = "INPUT_SIZE_THRESHOLD", "INPUT_SIZE_FRACTION"
+NUMBER_THRESHOLD, NUMBER_FRACTION = "INPUT_NUM_THRESHOLD", "INPUT_NUM_FRACTION"
+LOW_INTENSITY = "MIN_IO_INTENSITY_WITH_LOCAL_DATA"
+SMALL_INPUT = "MIN_INPUT_SIZE_WITH_LOCAL_DATA"
+HIGH_PRIORITY = "MAX_TASK_PRIO_WITH_LOCAL_DATA"
+PERIOD = "DATA_LOCATION_CHECK_PERIOD"
+#: What both checks read, as each has to know whether the other leaves somebody.
+CHECK_KEYS = (
+    SIZE_THRESHOLD,
+    SIZE_FRACTION,
+    NUMBER_THRESHOLD,
+    NUMBER_FRACTION,
+    LOW_INTENSITY,
+    SMALL_INPUT,
+    HIGH_PRIORITY,
+    PERIOD,
+)
+#: What the weights read to know which numbers count.
+COUNT_KEYS = (SIZE_THRESHOLD, SIZE_FRACTION, NUMBER_THRESHOLD, NUMBER_FRACTION, PERIOD)
+GB = 1024.0**3
+DAY_S = 86_400.0
+
+
+def is_checked(tasks: AssigningTable, facts: TaskFacts, tuning: TuningView) -> Bools:
+    """(T, 1): the task has input that counts, and has not been waiting for a nucleus for too long."""
+    waiting_s = facts.now_s - tasks.frozentime_s
+    return np.asarray(facts.examined & ~(waiting_s > tuning.number(PERIOD) * DAY_S))
+
+
+def is_staged(tasks: AssigningTable, facts: TaskFacts) -> Bools:
+    """(T, N): the rest of the input will be brought (data carousel) to where some of it is already."""
+    return np.asarray(tasks.input_prestaging & (facts.any_files > 0))
+
+
+def share_percent(available: Floats, total: Floats) -> Floats:
+    """Available of total in percent; 100 where there is nothing."""
+    return np.divide(available, total, out=np.ones(np.broadcast(available, total).shape), where=total > 0) * 100.0
+
+
+class LocalityOptions(Options):
+    """How much of the input is enough, and who may go anywhere.
+
+    Attributes:
+        fraction: more than the fraction must be there, or exactly it is enough too.
+        waiver: the priority that counts for it.
+    """
+
+    fraction: Literal["above", "from"] = "above"
+    waiver: Literal["taskpriority", "currentpriority"] = "taskpriority"
+
+    def reaches(self, percent: Floats, fraction: float) -> Bools:
+        """Where a part in percent is enough."""
+        return np.asarray(percent > fraction if self.fraction == "above" else percent >= fraction)
+
+
+SHIPPED = LocalityOptions()
+#: The rule whose options hold for all that look at the locality of input.
+INSIZE = "insize"
+
+
+def locality_options(pairs: TaskPairs) -> LocalityOptions:
+    """The options of the rule ``insize``, which the other rules on input follow."""
+    found = pairs.prepared.get(INSIZE)
+    return found if isinstance(found, LocalityOptions) else SHIPPED
+
+
+def has_enough_bytes(
+    tasks: AssigningTable, facts: TaskFacts, tuning: TuningView, options: LocalityOptions = SHIPPED
+) -> Bools:
+    """(T, N): there is little input, enough of it is at the nucleus on disk or tape, or it is being staged."""
+    little = ~(facts.total_bytes > tuning.number(SIZE_THRESHOLD) * GB)
+    enough = options.reaches(share_percent(facts.any_bytes, facts.total_bytes), tuning.number(SIZE_FRACTION))
+    return np.asarray(little | enough | is_staged(tasks, facts))
+
+
+def has_enough_files(
+    tasks: AssigningTable, facts: TaskFacts, tuning: TuningView, options: LocalityOptions = SHIPPED
+) -> Bools:
+    """(T, N): the same by number of files."""
+    few = ~(facts.total_files > tuning.number(NUMBER_THRESHOLD))
+    enough = options.reaches(share_percent(facts.any_files, facts.total_files), tuning.number(NUMBER_FRACTION))
+    return np.asarray(few | enough | is_staged(tasks, facts))
+
+
+def has_enough(
+    tasks: AssigningTable, facts: TaskFacts, tuning: TuningView, options: LocalityOptions = SHIPPED
+) -> Bools:
+    """(T, N): enough bytes and enough files."""
+    return has_enough_bytes(tasks, facts, tuning, options) & has_enough_files(tasks, facts, tuning, options)
+
+
+def may_go_anywhere(
+    tasks: AssigningTable, facts: TaskFacts, tuning: TuningView, options: LocalityOptions = SHIPPED
+) -> Bools:
+    """(T, 1): the task may go where its data are not, if no nucleus has enough of them.
+
+    An unknown IO intensity counts as low here.
+    """
+    low = ~(tasks.iointensity > tuning.number(LOW_INTENSITY))
+    small = facts.total_bytes <= tuning.number(SMALL_INPUT) * GB
+    priority = tasks.taskpriority if options.waiver == "taskpriority" else tasks.currentpriority
+    return np.asarray((low & small) | (priority >= tuning.number(HIGH_PRIORITY)))
+
+
+def is_waived(
+    alive: Bools, tasks: AssigningTable, facts: TaskFacts, tuning: TuningView, options: LocalityOptions = SHIPPED
+) -> Bools:
+    """(T, 1): no nucleus that is left has enough, and the task may go anywhere."""
+    nobody = ~(alive & has_enough(tasks, facts, tuning, options)).any(axis=1, keepdims=True)
+    return np.asarray(nobody & may_go_anywhere(tasks, facts, tuning, options))
+
+
+def counts_in_weight(
+    tasks: AssigningTable, facts: TaskFacts, tuning: TuningView, options: LocalityOptions = SHIPPED
+) -> Bools:
+    """(T, N): whether the available input is part of the weight.
+
+    A nucleus that is checked and does not have enough is weighed only when the check was waived for all; then nobody's
+    data count.
+    """
+    unchecked = ~is_checked(tasks, facts, tuning)
+    has_input = facts.examined & (facts.total_bytes > 0)
+    return np.asarray(has_input & (unchecked | has_enough(tasks, facts, tuning, options)))

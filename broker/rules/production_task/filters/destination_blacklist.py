@@ -1,0 +1,30 @@
+"""Storages must receive output from satellites."""
+
+from __future__ import annotations
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, TaskPairs
+from broker.rules.shared.observing import flag
+
+
+class DestinationBlacklist(Filter[TaskPairs]):
+    """Rejects nuclei with a storage for the output that does not receive over WAN: ``write_wan`` is given and not ON.
+
+    Source: ATLAS Production Task Brokerage, WAN.
+    """
+
+    name = "destination_blacklist"
+    code = "destination_blacklist"
+    title = "The storages receive files over WAN"
+    provenance = "ATLAS Production Task Brokerage"
+    kind = "temporary"
+    sources = ("storages",)
+
+    def keep(self, pairs: TaskPairs) -> Bools:
+        """(T, N)."""
+        return pairs.facts.storages_receive
+
+    def observe(self, pairs: TaskPairs) -> Observation:
+        """Whether all storages receive."""
+        return Observation(flag(pairs.facts.storages_receive), "==", True, "-", "endpoint.write_wan")

@@ -1,0 +1,68 @@
+"""Full chains go to bare nuclei, and stay where they began."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation, Value
+from broker.domain.queues import BARE_NONE, BARE_ONLY
+from broker.rules.contract import Filter, Options, TaskPairs
+from broker.rules.shared.observing import flag
+
+ONLY, REQUIRE = 1, 2
+WORDS = {0: "none", 1: "only", 2: "require", 3: "capable"}
+BARE_WORDS = {0: "none", 1: "only", 2: "allow"}
+
+
+class FullChainOptions(Options):
+    """Which nuclei take which tasks.
+
+    Attributes:
+        only: a task ``only`` needs a nucleus with bareNucleus=only, or any bare one.
+        capable: a task ``capable`` goes to nuclei with bareNucleus=only with its parent, or at any time.
+    """
+
+    only: Literal["bare_only", "any_bare"] = "bare_only"
+    capable: Literal["with_parent", "anywhere"] = "with_parent"
+
+
+class FullChain(Filter[TaskPairs]):
+    """Keeps for a task the nuclei that its ``fullChain`` (split rule ``FU``) and their ``bareNucleus`` allow.
+
+    A task of a chain whose parent is on a bare nucleus must follow it. ``only`` needs a nucleus with bareNucleus=only,
+    ``require`` a bare one, ``capable`` is as no full chain but for the parent. Nuclei with bareNucleus=only take
+    nothing else. Source: Special Brokerage for ATLAS Full-chain.
+    """
+
+    name = "full_chain"
+    code = "full_chain"
+    title = "The nucleus takes such tasks, and is that of the chain"
+    sources = ("queues",)
+    options: FullChainOptions = FullChainOptions()
+    provenance = "Special Brokerage for ATLAS Full-chain"
+
+    def keep(self, pairs: TaskPairs) -> Bools:
+        """(T, N)."""
+        follows = pairs.facts.bound_to >= 0
+        there = pairs.facts.bound_to == pairs.facts.position
+        is_only, is_bare = pairs.nuclei.bare == BARE_ONLY, pairs.nuclei.bare != BARE_NONE
+        normal = (pairs.tasks.full_chain != ONLY) & (pairs.tasks.full_chain != REQUIRE)
+        may_open = follows & there
+        if self.options.capable == "anywhere":
+            may_open = may_open | (pairs.tasks.full_chain > 0)
+        for_only = is_only if self.options.only == "bare_only" else is_bare
+        by_kind = np.where(pairs.tasks.full_chain == ONLY, for_only, np.where(normal, ~is_only | may_open, is_bare))
+        return np.asarray(by_kind & (there | ~follows))
+
+    def observe(self, pairs: TaskPairs) -> Observation:
+        """Whether the two go together."""
+        inputs: dict[str, Value] = {
+            "fullChain": WORDS.get(int(pairs.tasks.full_chain.item()), "none"),
+            "bareNucleus": BARE_WORDS.get(int(pairs.nuclei.bare.item()), "none"),
+            "parent_nucleus": pairs.tasks.parent_nucleus.item(),
+            "must_follow_parent": bool(pairs.facts.bound_to.item() >= 0),
+        }
+        return Observation(flag(self.keep(pairs)), "==", True, "-", "task.splitrule.FU", inputs)

@@ -1,0 +1,31 @@
+"""Enough of the input must be at the nucleus, by number of files."""
+
+from __future__ import annotations
+
+from broker.domain.arrays import Bools, Floats
+from broker.rules.contract import TaskPairs
+from broker.rules.production_task.data_locality import NUMBER_FRACTION, has_enough_files, locality_options
+from broker.rules.production_task.input_share_rule import InputShareRule
+
+
+class Innum(InputShareRule):
+    """Rejects nuclei with too small a part of the input, by number of files, for input above the threshold.
+
+    Disk and tape count. Not for input that is staged to where some of it is, nor for tasks that have waited for a
+    nucleus too long; and not when no nucleus has enough and the task may go anywhere. Source: ATLAS Production Task
+    Brokerage, data locality.
+    """
+
+    name = "innum"
+    code = "innum"
+    title = "Enough files of the input are at the nucleus"
+    fraction_key = NUMBER_FRACTION
+    total = "total_files"
+
+    def enough(self, pairs: TaskPairs) -> Bools:
+        """(T, N): more than the fraction of all is there."""
+        return has_enough_files(pairs.tasks, pairs.facts, pairs.tuning, locality_options(pairs))
+
+    def amounts(self, pairs: TaskPairs) -> tuple[Floats, Floats]:
+        """Number of files."""
+        return pairs.facts.any_files, pairs.facts.total_files

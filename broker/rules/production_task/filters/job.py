@@ -1,0 +1,38 @@
+"""A nucleus must be able to run the jobs itself."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation, Value
+from broker.rules.contract import Filter, TaskPairs
+from broker.rules.shared.observing import number, text
+
+
+class Job(Filter[TaskPairs]):
+    """Rejects nuclei none of whose queues passes the filters of the job brokerage for the first input of the task.
+
+    Where the job brokerage cannot answer, nothing is known of any nucleus. Source: PanDA production brokerage, job
+    check.
+    """
+
+    name = "job"
+    code = "job"
+    title = "A queue of the nucleus could run the jobs"
+    provenance = "ATLAS Production Task Brokerage"
+    kind = "temporary"
+    sources = ("queues",)
+
+    def keep(self, pairs: TaskPairs) -> Bools:
+        """(T, N)."""
+        return np.asarray(pairs.facts.able_queues > 0)
+
+    def unknown(self, pairs: TaskPairs) -> Bools:
+        """(T, 1): the job brokerage could not be asked."""
+        return pairs.facts.job_check_failed
+
+    def observe(self, pairs: TaskPairs) -> Observation:
+        """Queues that could run the jobs, of how many, and what rejected the others."""
+        inputs: dict[str, Value] = {"queues": number(pairs.facts.queues), "rejected": text(pairs.facts.job_codes)}
+        return Observation(number(pairs.facts.able_queues), ">", 0.0, "queues", "rule", inputs)

@@ -1,0 +1,30 @@
+"""There must be a storage for the output."""
+
+from __future__ import annotations
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, TaskPairs
+from broker.rules.shared.observing import flag
+
+
+class Match(Filter[TaskPairs]):
+    """Rejects nuclei without a storage endpoint for the storage token of an output or log dataset.
+
+    Distributed datasets do not count. A full-chain task writes to the secondary nucleus, where there is one. Source:
+    ATLAS Production Task Brokerage, associated storages.
+    """
+
+    name = "match"
+    code = "match"
+    title = "The nucleus has a storage for every output and log dataset"
+    provenance = "ATLAS Production Task Brokerage"
+    sources = ("storages",)
+
+    def keep(self, pairs: TaskPairs) -> Bools:
+        """(T, N)."""
+        return pairs.facts.has_storages
+
+    def observe(self, pairs: TaskPairs) -> Observation:
+        """Whether every dataset has one."""
+        return Observation(flag(pairs.facts.has_storages), "==", True, "-", "dataset.storagetoken")

@@ -1,0 +1,30 @@
+"""Storages must send input to satellites."""
+
+from __future__ import annotations
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, TaskPairs
+from broker.rules.shared.observing import flag
+
+
+class SourceBlacklist(Filter[TaskPairs]):
+    """Rejects nuclei with a storage for the output that does not send over WAN: ``read_wan`` is given and not ON.
+
+    Source: ATLAS Production Task Brokerage, WAN.
+    """
+
+    name = "source_blacklist"
+    code = "source_blacklist"
+    title = "The storages send files over WAN"
+    provenance = "ATLAS Production Task Brokerage"
+    kind = "temporary"
+    sources = ("storages",)
+
+    def keep(self, pairs: TaskPairs) -> Bools:
+        """(T, N)."""
+        return pairs.facts.storages_send
+
+    def observe(self, pairs: TaskPairs) -> Observation:
+        """Whether all storages send."""
+        return Observation(flag(pairs.facts.storages_send), "==", True, "-", "endpoint.read_wan")

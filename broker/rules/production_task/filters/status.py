@@ -1,0 +1,40 @@
+"""Only active nuclei collect output."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, Options, TaskPairs
+from broker.rules.shared.observing import text
+
+ACTIVE = "ACTIVE"
+
+
+class StatusOptions(Options):
+    """Whether the state of the site is looked at; without, every nucleus counts as active."""
+
+    state: Literal["of_site", "always_active"] = "of_site"
+
+
+class Status(Filter[TaskPairs]):
+    """Rejects nuclei that are not ACTIVE. Source: ATLAS Production Task Brokerage, primary list of nuclei."""
+
+    name = "status"
+    code = "status"
+    title = "The nucleus is active"
+    provenance = "ATLAS Production Task Brokerage"
+    sources = ("queues",)
+    options: StatusOptions = StatusOptions()
+
+    def keep(self, pairs: TaskPairs) -> Bools:
+        """(1, N)."""
+        active = np.asarray(pairs.nuclei.state == ACTIVE, dtype=np.bool_)
+        return active if self.options.state == "of_site" else np.ones_like(active)
+
+    def observe(self, pairs: TaskPairs) -> Observation:
+        """The state of the site."""
+        return Observation(text(pairs.nuclei.state), "==", ACTIVE, "-", "site.state")

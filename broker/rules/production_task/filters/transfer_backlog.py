@@ -1,0 +1,55 @@
+"""Not too many files may wait to be transferred to a nucleus."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, Options, TaskPairs, TuningView
+from broker.rules.shared.queued_files_cap import against_cap, below_cap, sources_of_cap
+
+CAP = "NQUEUED_NUC_CAP"
+
+
+class TransferBacklogOptions(Options):
+    """Which nuclei a cap of 0 closes: all, or those to which files wait to be transferred."""
+
+    cap_of_zero: Literal["closes_all", "closes_with_files"] = "closes_all"
+
+
+class TransferBacklog(Filter[TaskPairs]):
+    """Rejects nuclei to which more files than the cap wait to be transferred. Not for tasks of negative t1Weight.
+
+    A nucleus of which nothing is known has no backlog. A cap of 0 closes every nucleus. Source: ATLAS Production Task
+    Brokerage, transfer backlogs.
+    """
+
+    name = "transfer_backlog"
+    code = "transfer_backlog"
+    title = "Few files wait to be transferred to the nucleus"
+    provenance = "ATLAS Production Task Brokerage"
+    kind = "temporary"
+    keys = (CAP,)
+    sources = ("links",)
+    unknown_policy = "keep"
+    options: TransferBacklogOptions = TransferBacklogOptions()
+
+    def needs(self, tuning: TuningView) -> tuple[str, ...]:
+        """A cap of 0 closes every nucleus whatever is known of the links."""
+        return sources_of_cap(self.sources, tuning.number(CAP))
+
+    def applies(self, pairs: TaskPairs) -> Bools:
+        """Tasks whose t1Weight (split rule ``TW``) is not negative."""
+        return np.asarray(~(pairs.tasks.t1weight < 0))
+
+    def keep(self, pairs: TaskPairs) -> Bools:
+        """(1, N)."""
+        files, cap = pairs.facts.backlog_files, pairs.tuning.number(CAP)
+        return below_cap(files, cap) if self.options.cap_of_zero == "closes_all" else np.asarray(~(files > cap))
+
+    def observe(self, pairs: TaskPairs) -> Observation:
+        """Files waiting; none where nothing is known."""
+        return against_cap(pairs.facts.backlog_files, pairs.tuning.number(CAP), CAP)

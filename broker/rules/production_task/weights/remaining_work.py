@@ -1,0 +1,38 @@
+"""Nuclei with little to do are better."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from broker.domain.arrays import Floats
+from broker.rules.contract import NucleusLoadWeight, Options
+
+#: rwOffset. Source: ATLAS Production Task Brokerage, weight.
+LEAST_HS06S = 50.0
+
+
+class RemainingWorkOptions(Options):
+    """Below 50 HS06 s the factor is that of 50, or 1."""
+
+    below_least: Literal["as_least", "one"] = "as_least"
+
+
+class RemainingWork(NucleusLoadWeight):
+    """1 / max(50, RW): RW is the work of the task's share at its priority and above, with what the cycle has placed.
+
+    Source: ATLAS Production Task Brokerage, weight.
+    """
+
+    name = "remaining_work"
+    code = "remaining_work"
+    options: RemainingWorkOptions = RemainingWorkOptions()
+    title = "Little work of the share remains at the nucleus"
+
+    def factor(self, remaining_work_hs06s: Floats) -> Floats:
+        """Same shape."""
+        factor = 1.0 / np.maximum(LEAST_HS06S, remaining_work_hs06s)
+        if self.options.below_least == "one":
+            factor = np.where(remaining_work_hs06s >= LEAST_HS06S, factor, 1.0)
+        return np.asarray(factor)

@@ -1,0 +1,1 @@
+"""Rules and readings that more than one brokerage uses."""

@@ -1,0 +1,1 @@
+"""Cuts of both job brokerages."""

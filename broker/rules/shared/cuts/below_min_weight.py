@@ -1,0 +1,35 @@
+"""Queues of small weight get nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Observation
+from broker.rules.contract import Load, LoadCut
+from broker.rules.shared.observing import flag, number
+
+FAMILY = "MIN_WEIGHT"
+
+
+class BelowMinWeight(LoadCut):
+    """Rejects queues whose weight is smaller than MIN_WEIGHT of the label and share; 0 switches it off.
+
+    Queues without any job of the share that are to be started are exempt. Source: PanDA production brokerage, caps and
+    ordering.
+    """
+
+    name = "below_min_weight"
+    code = "below_min_weight"
+    title = "The weight reaches the smallest weight of the share"
+    keys = (FAMILY,)
+    provenance = "PanDA production brokerage, caps and ordering"
+
+    def keep(self, load: Load, weight: Floats) -> Bools:
+        """Shape of ``load.running``."""
+        return np.asarray(~(weight < load.min_weight) | load.bootstrap)
+
+    def observe(self, load: Load, weight: Floats) -> Observation:
+        """The weight; no limit for queues to be started."""
+        limit = None if flag(load.bootstrap) else number(np.asarray(load.min_weight))
+        return Observation(number(weight), ">=", limit, "weight", FAMILY, {"running": number(load.running)})

@@ -1,0 +1,1 @@
+"""Filters of both job brokerages."""

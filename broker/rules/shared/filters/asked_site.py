@@ -1,0 +1,39 @@
+"""Jobs that name sites go there, and not to sites that they ban."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.domain.placement_constraints import UNCONSTRAINED, PlacementConstraints
+from broker.rules.contract import Filter, JobPairs
+
+
+class AskedSite(Filter[JobPairs]):
+    """Keeps queues with a place (Site/CE/queue) at a site that the jobs ask for and do not ban.
+
+    The site of a queue of which no places are known is its own. Source: DIRAC RFC 7, keywords Site and BannedSite.
+    """
+
+    name = "asked_site"
+    code = "asked_site"
+    title = "The queue is at a site that the jobs ask for, and at none that they ban"
+    kind = "persistent"
+    sources = ("pools",)
+    provenance = "DIRAC RFC 7, Job Requirements"
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks that name sites."""
+        constraints = pairs.chunks.placement_constraints[:, 0]
+        return np.array([[one is not None and bool(one.sites or one.banned)] for one in constraints])
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q)."""
+        return pairs.facts.site_admitted
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """Whether a place of the queue is at such a site."""
+        asked: PlacementConstraints = pairs.chunks.placement_constraints.item() or UNCONSTRAINED
+        inputs = {"sites": ", ".join(asked.sites) or "any", "banned": ", ".join(asked.banned) or "none"}
+        return Observation(bool(pairs.facts.site_admitted.item()), "==", True, "-", "task.site", {**inputs})

@@ -1,0 +1,68 @@
+"""A job must end before the shutdown that most pilots of the queue have been told of."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Observation
+from broker.domain.facts import JobFacts
+from broker.domain.queues import QueueTable
+from broker.domain.work import WorkTable
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.observing import limit_number, number
+from broker.rules.shared.walltime import ONE_DAY_S, longest_walltime_s, walltime_inputs
+
+
+class Draining(Filter[JobPairs]):
+    """Rejects queues that are shut down before a job of the expected walltime would end; it may start now at best.
+
+    A queue is draining when most of its pilots report a shutdown. A walltime that is undefined, and that of a merge, is
+    taken to be a day. Source: HSF-TN-2016-02, use cases 1 and 4; ATLAS Production Job Brokerage, 24 hours.
+    """
+
+    name = "draining"
+    code = "draining"
+    kind = "temporary"
+    title = "The job ends before the shutdown that most pilots of the queue report"
+    keys = ("FEATURES_DRAINING",)
+    sources = ("features",)
+    unknown_policy = "keep"
+    provenance = "HSF-TN-2016-02, Machine/Job Features"
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q), or (1, Q) while no queue is draining."""
+        unlimited = np.isnan(pairs.candidates.shutdown_s)
+        if not pairs.tuning.flag("FEATURES_DRAINING"):
+            return np.ones(unlimited.shape, dtype=np.bool_)
+        if unlimited.all():
+            return np.asarray(unlimited)
+        return np.asarray(
+            unlimited
+            | (_expected_s(pairs.chunks, pairs.candidates, pairs.facts) <= _left_s(pairs.candidates, pairs.facts))
+        )
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The expected walltime and the time that is left; no limit while nothing is announced."""
+        left = limit_number(_left_s(pairs.candidates, pairs.facts)) if pairs.tuning.flag("FEATURES_DRAINING") else None
+        inputs = {
+            "shutdown_at_s": number(pairs.candidates.shutdown_s),
+            **walltime_inputs(pairs.chunks, pairs.candidates),
+        }
+        return Observation(
+            number(_expected_s(pairs.chunks, pairs.candidates, pairs.facts)),
+            "<=",
+            left,
+            "s",
+            "features.shutdowntime",
+            inputs,
+        )
+
+
+def _left_s(candidates: QueueTable, facts: JobFacts) -> Floats:
+    return np.maximum(0.0, candidates.shutdown_s - facts.now_s)
+
+
+def _expected_s(tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Floats:
+    expected = longest_walltime_s(tasks, candidates, facts)
+    return np.where(np.isnan(expected) | tasks.merging, ONE_DAY_S, expected)

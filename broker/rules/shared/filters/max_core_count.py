@@ -1,0 +1,36 @@
+"""The queue must not have more cores than the task can use."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.observing import number
+from broker.rules.shared.preassigned import not_single
+
+
+class MaxCoreCount(Filter[JobPairs]):
+    """Rejects queues with more cores than the split rule ``CC`` of the task. Not for a single pre-assigned queue.
+
+    Source: ATLAS Production Job Brokerage, CPU core count (maxCoreCount).
+    """
+
+    name = "max_core_count"
+    code = "max_cpucore"
+    title = "The queue has no more cores than the task can use"
+    sources = ("queues",)
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks of tasks with a largest core count."""
+        return np.asarray((pairs.chunks.max_core_count > 0) & not_single(pairs.facts))
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q); cores that are NULL or 0 are not compared."""
+        return np.asarray(~(pairs.candidates.cores > pairs.chunks.max_core_count))
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The cores of the queue."""
+        cores = number(pairs.candidates.cores) or 0.0
+        return Observation(cores, "<=", number(pairs.chunks.max_core_count), "cores", "task.splitrule.CC")

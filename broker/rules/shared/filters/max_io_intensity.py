@@ -1,0 +1,37 @@
+"""Queues can refuse tasks of high IO intensity."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.domain.estimates import is_set
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.observing import limit_number, number
+
+
+class MaxIoIntensity(Filter[JobPairs]):
+    """Rejects queues whose parameter ``max_io_intensity`` (kB/s) is smaller than the IO intensity of the task.
+
+    Not for merging. Source: PanDA production brokerage, max IO intensity check.
+    """
+
+    name = "max_io_intensity"
+    code = "max_io_intensity"
+    title = "The IO intensity is not larger than the queue takes"
+    sources = ("queues",)
+    provenance = "PanDA production brokerage, max IO intensity check"
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks with an IO intensity that are not merged."""
+        return np.asarray(is_set(pairs.chunks.iointensity) & ~pairs.chunks.merging)
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q); a parameter that is NULL is no limit."""
+        return np.asarray(~(pairs.chunks.iointensity > pairs.candidates.max_io_intensity))
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The IO intensity of the task."""
+        limit = limit_number(pairs.candidates.max_io_intensity)
+        return Observation(number(pairs.chunks.iointensity), "<=", limit, "kB/s", "queue.max_io_intensity")

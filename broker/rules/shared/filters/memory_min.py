@@ -1,0 +1,42 @@
+"""Queues for high memory take only jobs that need it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.domain.estimates import or_else
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.memory import MemoryOptions, asks_for_memory, expected_memory_mb, memory_inputs
+from broker.rules.shared.observing import limit_number, number
+
+
+class MemoryMin(Filter[JobPairs]):
+    """Rejects queues whose ``minrss`` (MB for the slot; 0 and NULL are no limit) is larger than the expected memory.
+
+    Source: ATLAS Production Job Brokerage, memory size.
+    """
+
+    name = "memory_min"
+    code = "highmemory"
+    title = "The expected memory is not too small for a high-memory slot"
+    sources = ("queues",)
+    options: MemoryOptions = MemoryOptions()
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks whose memory is known."""
+        return asks_for_memory(pairs.chunks)
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q)."""
+        return np.asarray(
+            expected_memory_mb(pairs.chunks, pairs.candidates, self.options)
+            >= or_else(pairs.candidates.minrss_mb, -np.inf)
+        )
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The expected memory."""
+        need = number(expected_memory_mb(pairs.chunks, pairs.candidates, self.options))
+        limit = limit_number(or_else(pairs.candidates.minrss_mb, -np.inf))
+        return Observation(need, ">=", limit, "MB", "queue.minrss", memory_inputs(pairs.chunks, pairs.candidates))

@@ -1,0 +1,38 @@
+"""Jobs of unknown length need a day."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.observing import limit_number
+from broker.rules.shared.walltime import ONE_DAY_S
+from broker.rules.shared.walltime_rules import OneDayOptions, keeps_a_day
+
+
+class MinWalltime(Filter[JobPairs]):
+    """Rejects queues whose ``maxtime`` (s; 0, NULL: no limit) is shorter than a day, for merging or undefined walltime.
+
+    Scouts have a rule of their own. Source: ATLAS Production Job Brokerage, 24 hours.
+    """
+
+    name = "min_walltime"
+    code = "min_walltime"
+    title = "The queue runs jobs for at least 24 hours, for merging or undefined walltime"
+    sources = ("queues",)
+    options: OneDayOptions = OneDayOptions()
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks that are merging or undefined walltime."""
+        return np.asarray(~pairs.chunks.scout & self.options.unestimated(pairs))
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(1, Q), or (T, Q) by capacity."""
+        return keeps_a_day(pairs, self.options)
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The longest time of the queue; no limit where it has none."""
+        longest = limit_number(pairs.candidates.maxtime_s) or None
+        return Observation(longest, ">=", ONE_DAY_S if longest else None, "s", "rule", {"maxtime_s": longest})

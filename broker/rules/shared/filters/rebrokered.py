@@ -1,0 +1,54 @@
+"""Work that was taken back from a queue is not sent straight back to it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.domain.rebrokered_from import RebrokeredFrom
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.preassigned import not_preassigned
+
+KEY = "REASSIGN_MEMORY"
+
+
+class Rebrokered(Filter[JobPairs]):
+    """Rejects queues from which jobs of the chunk's dataset were taken back within REASSIGN_MEMORY hours.
+
+    0 hours: the queue may be taken again at once. Not for pre-assigned queues, which have no alternative. Source: this
+    broker; PanDA remembers the queues of closed jobs for analysis only, by their number (``bad_jobs``).
+    """
+
+    name = "rebrokered"
+    code = "rebrokered"
+    title = "No jobs of the same dataset were taken back from the queue lately"
+    kind = "temporary"
+    keys = (KEY,)
+    provenance = "Timeouts of jobs, rebrokerage"
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks of which something was taken back."""
+        remembered = np.array([[one is not None] for one in pairs.chunks.rebrokered_from[:, 0]], dtype=np.bool_)
+        return np.asarray(remembered & not_preassigned(pairs.facts))
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q)."""
+        since_s = pairs.facts.now_s - 3600.0 * pairs.tuning.number(KEY)
+        remembered = pairs.chunks.rebrokered_from[:, 0]
+        result = np.ones((len(remembered), pairs.candidates.name.shape[1]), dtype=np.bool_)
+        for row, one in enumerate(remembered):
+            recent = [] if one is None else one.since(since_s)
+            if recent:
+                result[row] = ~np.isin(pairs.candidates.unified_name[0], recent)
+        return result
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """Hours since jobs were last taken back; nothing when none were."""
+        one: RebrokeredFrom | None = pairs.chunks.rebrokered_from.item()
+        at_s = None if one is None else one.last_s(str(pairs.candidates.unified_name.item()))
+        limit_h = pairs.tuning.number(KEY)
+        if at_s is None:
+            return Observation(True, "==", True, "-", KEY, {"hours": limit_h})
+        hours = (pairs.facts.now_s - at_s) / 3600.0
+        return Observation(hours, ">=", limit_h, "h", KEY, {"taken_back_s": at_s})

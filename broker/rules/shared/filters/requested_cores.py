@@ -1,0 +1,47 @@
+"""A job that asks for a number of cores runs in slots that have one of those it accepts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.alternatives import AcceptedCores
+from broker.domain.arrays import Bools, distinct
+from broker.domain.decisions import Observation
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.observing import number
+
+
+class RequestedCores(Filter[JobPairs]):
+    """Keeps queues whose core count is among those that the chunk accepts; a queue without one has one core.
+
+    Only for work that came with conditions on its processors: for all other, single-core or multi-core is all that is
+    asked. Source: Scalable Systems Software Job Object Specification 3.0.3, requested processors.
+    """
+
+    name = "requested_cores"
+    code = "requested_cores"
+    title = "The slots of the queue have a number of cores that the job accepts"
+    sources = ("queues",)
+    provenance = "Scalable Systems Software Job Object Specification 3.0.3"
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks that came with conditions, when they are not merged."""
+        asked = np.array([one is not None for one in pairs.chunks.accepted_cores.ravel()], dtype=np.bool_)
+        return np.asarray(asked.reshape(pairs.chunks.accepted_cores.shape) & ~pairs.chunks.merging)
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q): each distinct condition is compared once with each distinct number of cores."""
+        conditions, of_task = distinct(pairs.chunks.accepted_cores.ravel())
+        cores, of_queue = np.unique(np.nan_to_num(pairs.candidates.cores.ravel()), return_inverse=True)
+        table = np.array(
+            [[one is None or one.accepts(float(count)) for count in cores] for one in conditions], dtype=np.bool_
+        )
+        return np.asarray(table[np.ix_(of_task, of_queue)])
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The cores of a slot, and whether they are among those accepted."""
+        accepted: AcceptedCores | None = pairs.chunks.accepted_cores.item()
+        cores = number(pairs.candidates.cores) or 1.0
+        seen = "accepted" if accepted is None or accepted.accepts(cores) else "not accepted"
+        inputs = {"queue_cores": cores, "accepted_cores": None if accepted is None else str(accepted)}
+        return Observation(seen, "==", "accepted", "cores", "task.Processors", {**inputs})

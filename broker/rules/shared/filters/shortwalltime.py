@@ -1,0 +1,48 @@
+"""A job must end within the longest time of the queue."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.domain.estimates import time_limit_s
+from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.observing import limit_number, number
+from broker.rules.shared.walltime import longest_walltime_s, walltime_inputs
+from broker.rules.shared.walltime_capacity import WalltimeOptions, capacity, demand, exceeds
+
+
+class Shortwalltime(Filter[JobPairs]):
+    """Rejects queues whose ``maxtime`` (s; 0 and NULL are no limit) is shorter than the expected walltime.
+
+    Not for merging; an undefined walltime is not compared. Source: ATLAS Production Job Brokerage, estimated walltime.
+    """
+
+    name = "shortwalltime"
+    code = "shortwalltime"
+    title = "The expected walltime is not longer than the queue allows"
+    sources = ("queues",)
+    options: WalltimeOptions = WalltimeOptions()
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks that are not merged."""
+        return np.asarray(~pairs.chunks.merging | self.options.merging)
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q)."""
+        if self.options.by_capacity:
+            return np.asarray(~exceeds(pairs.chunks, pairs.candidates, pairs.facts))
+        limit = time_limit_s(pairs.candidates.maxtime_s, np.inf)
+        return np.asarray(~(longest_walltime_s(pairs.chunks, pairs.candidates, pairs.facts) > limit))
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """The expected walltime, or what the job needs; no limit where it is undefined."""
+        if self.options.by_capacity:
+            room = number(capacity(pairs.chunks, pairs.candidates, pairs.candidates.maxtime_s))
+            needed = number(demand(pairs.chunks, pairs.facts))
+            inputs = walltime_inputs(pairs.chunks, pairs.candidates)
+            return Observation(needed, "<=", room, "HS06s", "queue.maxtime", inputs)
+        expected = number(longest_walltime_s(pairs.chunks, pairs.candidates, pairs.facts))
+        limit = None if expected is None else limit_number(time_limit_s(pairs.candidates.maxtime_s, np.inf))
+        return Observation(expected, "<=", limit, "s", "queue.maxtime", walltime_inputs(pairs.chunks, pairs.candidates))

@@ -1,0 +1,41 @@
+"""Jobs with requirements go only to queues that meet them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.domain.placement_constraints import UNCONSTRAINED, PlacementConstraints
+from broker.rules.contract import Filter, JobPairs
+
+
+class SubmitPool(Filter[JobPairs]):
+    """Keeps queues with a place (Site/CE/queue) that is eligible for the SubmitPool of the chunk's jobs.
+
+    The place is at a site that the jobs ask for, where they ask for any. Holds for pre-assigned queues too: a job must
+    not run where a requirement fails. While the mapping is not refreshed, nobody knows, and such chunks wait. Source:
+    DIRAC RFC 7, Job Requirements.
+    """
+
+    name = "submit_pool"
+    code = "submit_pool"
+    title = "The queue meets the requirements of the jobs"
+    kind = "persistent"
+    sources = ("pools",)
+    provenance = "DIRAC RFC 7, Job Requirements"
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """Chunks with requirements."""
+        constraints = pairs.chunks.placement_constraints[:, 0]
+        return np.array([[one is not None and one.pool is not None] for one in constraints])
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """(T, Q)."""
+        return pairs.facts.pool_admitted
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """Whether a place of the queue is eligible for the pool."""
+        asked: PlacementConstraints = pairs.chunks.placement_constraints.item() or UNCONSTRAINED
+        pool = asked.pool
+        return Observation(bool(pairs.facts.pool_admitted.item()), "==", True, "-", "task.submit_pool", {"pool": pool})

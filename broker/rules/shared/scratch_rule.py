@@ -1,0 +1,92 @@
+"""The shape of the rules on scratch disk, which both job brokerages have, each with its own estimate."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Generic, Literal, TypeVar
+
+import numpy as np
+
+from broker.domain import estimates
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Observation, Operator, Value
+from broker.domain.queues import QueueTable
+from broker.domain.work import WorkTable
+from broker.rules.contract import Filter, JobPairs, Options
+from broker.rules.shared.observing import flag, limit_number, number
+
+PairsT = TypeVar("PairsT", bound=JobPairs)
+
+
+class ScratchOptions(Options):
+    """The scratch disk that a job needs.
+
+    Attributes:
+        work: the work space is at least 300 MB, or the task's and 300 MB more, which is nothing where the task gives
+            none.
+        equality: whether a disk of exactly the need is large enough.
+    """
+
+    work: Literal["at_least_300_mb", "300_mb_more"] = "at_least_300_mb"
+    equality: Literal["rejects", "passes"] = "rejects"
+
+
+class ScratchRule(Filter[PairsT], Generic[PairsT]):
+    """Rejects queues whose scratch disk for the job, in MB, is not larger than what the smallest job needs.
+
+    Limit: ``maxwdir`` (0 and NULL are no limit) x cores of the job / cores of the unified queue. Source: ATLAS
+    Production Job Brokerage, disk usage for a job.
+    """
+
+    code = "disk"
+    title = "The expected files of a job fit on the scratch disk"
+    sources = ("queues",)
+    options: ScratchOptions = ScratchOptions()
+
+    @abstractmethod
+    def need_mb(self, pairs: PairsT) -> Floats:
+        """(T, Q): MB that the smallest job needs."""
+
+    @abstractmethod
+    def takes_one_core(self, chunks: WorkTable) -> Bools:
+        """(T, 1): the job has the part of the scratch disk that belongs to one core."""
+
+    def keep(self, pairs: PairsT) -> Bools:
+        """(T, Q)."""
+        need, limit = self.need_mb(pairs), self._limit_mb(pairs)
+        return np.asarray(need <= limit if self.options.equality == "passes" else need < limit)
+
+    def observe(self, pairs: PairsT) -> Observation:
+        """The need of the smallest job."""
+        inputs: dict[str, Value] = {
+            "direct_reading": flag(reads_directly(pairs.chunks, pairs.candidates)),
+            "input_mb": number(estimates.whole_mb(pairs.chunks.atom_bytes)),
+            "maxwdir_mb": number(pairs.candidates.maxwdir_mb),
+            "queue_cores": number(pairs.candidates.unified_cores),
+            "task_cores": number(pairs.chunks.corecount),
+        }
+        need, limit = number(self.need_mb(pairs)), limit_number(self._limit_mb(pairs))
+        operator: Operator = "<=" if self.options.equality == "passes" else "<"
+        return Observation(need, operator, limit, "MB", "queue.maxwdir", inputs)
+
+    def work_bytes(self, chunks: WorkTable) -> Floats:
+        """(T, 1): the work space of a job in bytes."""
+        if self.options.work == "at_least_300_mb":
+            return estimates.workdir_bytes(chunks.workdiskcount, chunks.workdiskunit)
+        asked = chunks.workdiskcount * estimates.disk_unit_bytes(chunks.workdiskunit)
+        return np.nan_to_num(asked + estimates.WORKDIR_FLOOR_BYTES)
+
+    def _limit_mb(self, pairs: PairsT) -> Floats:
+        one_core = self.takes_one_core(pairs.chunks)
+        return estimates.scratch_limit_mb(pairs.candidates.maxwdir_mb, pairs.candidates.unified_cores, one_core)
+
+
+def reads_directly(chunks: WorkTable, candidates: QueueTable) -> Bools:
+    """(T, Q): the input is read from the storage and needs no scratch disk."""
+    return estimates.reads_directly(
+        chunks.merging,
+        chunks.use_local_io,
+        chunks.allow_input_lan > 0,
+        candidates.direct_access_lan,
+        candidates.maxinputsize_mb,
+    )

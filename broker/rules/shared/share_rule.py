@@ -1,0 +1,97 @@
+"""The shape of the rules on shares, which both job brokerages have: queues can give some kinds of tasks no share."""
+
+from __future__ import annotations
+
+from typing import Generic, Literal, TypeVar
+
+import numpy as np
+
+from broker.domain.arrays import AnyArray, Bools, distinct
+from broker.domain.decisions import Observation, Value
+from broker.domain.queues import QueueTable
+from broker.domain.work import WorkTable
+from broker.rules.contract import Filter, JobPairs, Options
+from broker.rules.shared.fairshare import (
+    ShareColumns,
+    Verdict,
+    deciding_part,
+    texts_of_groups,
+    unreadable_parts,
+    verdicts,
+)
+from broker.rules.shared.observing import number, text
+
+PairsT = TypeVar("PairsT", bound=JobPairs)
+
+
+class ShareOptions(Options):
+    """For merging, a part of a policy with a condition on the priority is passed over, or its condition is met."""
+
+    merging_priority: Literal["passed_over", "met"] = "passed_over"
+
+    @property
+    def met(self) -> bool:
+        """Whether merge chunks meet every condition on the priority."""
+        return self.merging_priority == "met"
+
+
+class ShareRule(Filter[PairsT], Generic[PairsT]):
+    """Rejects queues whose ``fairsharepolicy`` gives the task a share of 0.
+
+    A policy part that cannot be read is unknown; the task is accepted there. Source: ATLAS Production Job Brokerage,
+    Zero Share.
+    """
+
+    code = "zeroshare"
+    title = "The queue has a share for tasks of this kind"
+    sources = ("queues",)
+    unknown_policy = "keep"
+    options: ShareOptions = ShareOptions()
+
+    def keep(self, pairs: PairsT) -> Bools:
+        """(T, Q), or (1, Q) while no queue has a policy."""
+        return np.asarray(_verdicts(pairs.chunks, pairs.candidates, self.options.met) != Verdict.REJECT.value)
+
+    def unknown(self, pairs: PairsT) -> Bools | None:
+        """(T, Q): a part that cannot be read is reached before one that decides; None while all can be read."""
+        policies, _ = distinct(pairs.candidates.fairsharepolicy)
+        if not any(unreadable_parts(policy) for policy in policies if policy):
+            return None
+        return np.asarray(_verdicts(pairs.chunks, pairs.candidates, self.options.met) == Verdict.UNKNOWN.value)
+
+    def observe(self, pairs: PairsT) -> Observation:
+        """Share of the task: 0 or not, and the part of the policy that says so."""
+        policy = text(pairs.candidates.fairsharepolicy)
+        columns = _columns(pairs.chunks)
+        met = self.options.met
+        verdict = Verdict(int(verdicts(policy, columns, merging_meets_priority=met)[0]))
+        inputs: dict[str, Value] = {
+            "part": deciding_part(policy, columns, merging_meets_priority=met),
+            "process_group": str(columns.group[0]),
+            "workinggroup": text(pairs.chunks.workinggroup),
+            "gshare": text(pairs.chunks.gshare),
+            "priority": number(pairs.chunks.currentpriority),
+            "unreadable": "; ".join(unreadable_parts(policy or "")[:3]) or None,
+        }
+        return Observation(verdict.name.lower(), "!=", "reject", "-", "queue.fairsharepolicy", inputs)
+
+
+def _columns(tasks: WorkTable) -> ShareColumns:
+    return ShareColumns(
+        texts_of_groups(list(tasks.processingtype.ravel())),
+        tasks.workinggroup.ravel(),
+        tasks.gshare.ravel(),
+        tasks.currentpriority.ravel(),
+        tasks.merging.ravel(),
+    )
+
+
+def _verdicts(tasks: WorkTable, candidates: QueueTable, merging_meets_priority: bool) -> AnyArray:
+    """Once for each distinct policy, then gathered: (T, Q), or (1, Q) without policies."""
+    policies, codes = distinct(candidates.fairsharepolicy)
+    if not any(policies):
+        return np.full(candidates.fairsharepolicy.shape, Verdict.ACCEPT.value, dtype=np.int8)
+    columns = _columns(tasks)
+    found = [verdicts(policy, columns, merging_meets_priority=merging_meets_priority) for policy in policies]
+    table = np.stack(found, axis=1)
+    return np.asarray(np.take(table, codes, axis=1))

@@ -1,0 +1,130 @@
+"""What chunks need of software and hardware, judged once for each distinct need at the queues of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
+
+import numpy as np
+
+from broker.domain.arrays import Ints
+from broker.domain.decisions import Observation
+from broker.domain.facts import JobFacts
+from broker.domain.software import QueueOffer
+from broker.domain.work import WorkTable
+from broker.matching.availability import job_platform
+from broker.matching.explanation import explain
+from broker.matching.match_queue import SoftwareMatcher, SoftwareMatcherCache
+from broker.matching.need import Need, production_need
+from broker.matching.outcomes import Outcome
+from broker.matching.panda_dialect import PandaJudge, PandaNeed, panda_need
+from broker.matching.requirement import with_base
+from broker.rules.contract import JobPairs
+
+PairsT = TypeVar("PairsT", bound=JobPairs)
+Dialect = Literal["specification", "panda"]
+
+#: What was judged for the queues as they were last published. It changes no answer, only how soon there is one.
+_memory = SoftwareMatcherCache()
+
+
+def matcher_of(facts: JobFacts) -> SoftwareMatcher:
+    """The judge of the queues of a snapshot."""
+    return _memory.matcher_of(facts.software.queues, facts.software.sources, facts.software.gpus_known)
+
+
+_panda_memory = SoftwareMatcherCache(PandaJudge)
+
+
+def panda_judge_of(facts: JobFacts) -> PandaJudge:
+    """The judge of the queues of a snapshot that judges as PanDA does."""
+    software = facts.software
+    match_queue = _panda_memory.matcher_of(software.queues, software.sources, software.gpus_known)
+    assert isinstance(match_queue, PandaJudge)  # noqa: S101 - the memory makes no other
+    return match_queue
+
+
+def chunk_needs(work: WorkTable) -> list[Need]:
+    """What each chunk needs; columns may have the shape (T,) or (T, 1)."""
+    return [production_need(*written) for written in _written(work)]
+
+
+def _written(work: WorkTable) -> list[tuple[Any, ...]]:
+    columns = (work.architecture, work.transhome, work.container_name, work.only_tags_for_fc)
+    return list(zip(*(column.ravel().tolist() for column in columns), strict=True))
+
+
+@dataclass(frozen=True)
+class NeedReading(Generic[PairsT]):
+    """How a brokerage reads from the columns of chunks what they need.
+
+    Attributes:
+        written: what decides about the need, one a chunk; chunks for which it is equal need the same.
+        need: what it means.
+    """
+
+    written: Callable[[PairsT], list[tuple[Any, ...]]]
+    need: Callable[[tuple[Any, ...]], Need]
+    as_panda: Callable[[tuple[Any, ...]], PandaNeed] | None = None
+
+    def in_dialect(self, dialect: Dialect) -> NeedReading[PairsT]:
+        """The reading in a dialect: this one, or that by which PanDA reads the same columns."""
+        return self if dialect == "specification" else PandaReading(self.written, self.need, self.as_panda)
+
+    def outcomes(self, pairs: PairsT) -> Ints:
+        """(T, Q): the :class:`~broker.matching.outcomes.Outcome` of each chunk at each candidate."""
+        match_queue, unified = matcher_of(pairs.facts), pairs.candidates.unified
+        position: dict[tuple[Any, ...], int] = {}
+        written = self.written(pairs)
+        codes = np.array([position.setdefault(key, len(position)) for key in written], dtype=np.int64)
+        if not position:
+            return np.zeros((0, unified.shape[1]), dtype=np.int64)
+        table = np.stack([match_queue.outcomes(self.need(key)) for key in position])
+        return np.asarray(table[:, unified[0]][codes])
+
+    def observed(self, pairs: PairsT, keeps: Outcome | None = None) -> Observation:
+        """The deciding comparison for one chunk and one candidate; an outcome that the rule ``keeps`` counts as fit."""
+        outcome = Outcome(self.outcomes(pairs).item())
+        if outcome in (Outcome.FITS, keeps):
+            return Observation("fits", "==", "fits", "-", "task.architecture", {"part": Outcome.FITS.code})
+        offer: QueueOffer = pairs.facts.software.queues[int(pairs.candidates.unified.item())]
+        found = explain(self.need(self.written(pairs)[0]), offer, outcome)
+        inputs = {"part": found.part, **found.inputs}
+        return Observation(found.value, found.operator, found.limit, found.unit, found.key, inputs)
+
+
+@dataclass(frozen=True)
+class PandaReading(NeedReading[PairsT]):
+    """The columns of chunks as PanDA reads them."""
+
+    def outcomes(self, pairs: PairsT) -> Ints:
+        """(T, Q): as PanDA judges."""
+        match_queue, unified = panda_judge_of(pairs.facts), pairs.candidates.unified
+        position: dict[tuple[Any, ...], int] = {}
+        written = self.written(pairs)
+        codes = np.array([position.setdefault(key, len(position)) for key in written], dtype=np.int64)
+        if not position or self.as_panda is None:
+            return np.zeros((len(written), unified.shape[1]), dtype=np.int64)
+        table = np.stack([match_queue.panda_outcomes(self.as_panda(key)) for key in position])
+        return np.asarray(table[:, unified[0]][codes])
+
+
+def _production_as_panda(written: tuple[Any, ...]) -> PandaNeed:
+    architecture, transhome, _, _ = written
+    return panda_need(production_need(*written), architecture, unchecked=transhome is None)
+
+
+PRODUCTION_NEED: NeedReading[JobPairs] = NeedReading(
+    lambda pairs: _written(pairs.chunks), lambda written: production_need(*written), _production_as_panda
+)
+
+
+def platform_of_jobs(need: Need, offer: QueueOffer) -> str:
+    """The platform for the jobs of a need at a queue: a pattern becomes a platform of the queue.
+
+    Source: PanDA software and hardware matching, platform resolution.
+    """
+    concrete = job_platform(need, offer.software)
+    wanted = need.requirement
+    return wanted.job_platform if concrete is None else with_base(concrete, wanted.base_platform)

@@ -1,0 +1,76 @@
+"""The shapes of the rules on software and hardware, which both job brokerages have, each with its own reading."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Generic
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.matching.outcomes import Outcome
+from broker.rules.contract import Filter, Options
+from broker.rules.shared.software_need import Dialect, NeedReading, PairsT
+
+
+class SoftwareOptions(Options):
+    """In which dialect architectures, platforms and tags are read and compared."""
+
+    dialect: Dialect = "specification"
+
+
+class SoftwareRule(Filter[PairsT], Generic[PairsT]):
+    """Rejects queues without the release, cache, nightly or container of the task, or without its CPU or GPU.
+
+    What exactly is missing is the ``part`` of the observation. A platform that is a pattern and matches none of the
+    queue is left to the rule that follows. ``reading``: how the brokerage reads what chunks need.
+    """
+
+    code = "cache"
+    title = "The queue has the software and the hardware of the task"
+    sources = ("queues", "software")
+    reading: ClassVar[NeedReading[Any]]
+    options: SoftwareOptions = SoftwareOptions()
+
+    @property
+    def _reading(self) -> NeedReading[Any]:
+        return self.reading.in_dialect(self.options.dialect)
+
+    def keep(self, pairs: PairsT) -> Bools:
+        """(T, Q)."""
+        found = self._reading.outcomes(pairs)
+        return np.asarray((found == Outcome.FITS) | (found == Outcome.PLATFORM_UNRESOLVED))
+
+    def unknown(self, pairs: PairsT) -> Bools | None:
+        """(T, Q): the task asks for particular GPUs, and the summary of GPUs cannot be used; None when it can."""
+        if pairs.facts.software.gpus_known:
+            return None
+        return np.asarray(self._reading.outcomes(pairs) == Outcome.GPU_SOURCE)
+
+    def observe(self, pairs: PairsT) -> Observation:
+        """What was asked, what the queue has, and the best that it has."""
+        return self._reading.observed(pairs, keeps=Outcome.PLATFORM_UNRESOLVED)
+
+
+class PlatformRule(Filter[PairsT], Generic[PairsT]):
+    """Rejects queues that have everything else, but no platform that matches the pattern of the task."""
+
+    code = "regexpcmtconfig"
+    title = "The pattern of the platform matches a platform of the queue"
+    sources = ("queues", "software")
+    reading: ClassVar[NeedReading[Any]]
+    options: SoftwareOptions = SoftwareOptions()
+
+    @property
+    def _reading(self) -> NeedReading[Any]:
+        return self.reading.in_dialect(self.options.dialect)
+
+    def keep(self, pairs: PairsT) -> Bools:
+        """(T, Q)."""
+        return np.asarray(self._reading.outcomes(pairs) != Outcome.PLATFORM_UNRESOLVED)
+
+    def observe(self, pairs: PairsT) -> Observation:
+        """The pattern, and the platforms of the queue."""
+        outcome = self._reading.outcomes(pairs).item()
+        keeps = None if outcome == Outcome.PLATFORM_UNRESOLVED else Outcome(outcome)
+        return self._reading.observed(pairs, keeps)

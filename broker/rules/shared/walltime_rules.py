@@ -1,0 +1,93 @@
+"""The shapes of rules on the time limits of queues, which both job brokerages have."""
+
+from __future__ import annotations
+
+from typing import Generic, Literal, TypeVar
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
+from broker.domain.estimates import time_limit_s
+from broker.rules.contract import Filter, JobPairs, Options
+from broker.rules.shared.observing import limit_number, number
+from broker.rules.shared.walltime import ONE_DAY_S, has_short_limit, reachable_walltime_s, walltime_inputs
+from broker.rules.shared.walltime_capacity import WalltimeOptions, capacity, demand, falls_short, under_a_day
+
+PairsT = TypeVar("PairsT", bound=JobPairs)
+
+
+class OneDayOptions(Options):
+    """What is asked of queues.
+
+    Attributes:
+        compare: whether the longest time of the queue is compared with a day, or its capacity with a day of 10 HS06 a
+            core.
+        merging: whether merge chunks need a day as such, or only if their walltime is undefined.
+    """
+
+    compare: Literal["walltime", "capacity"] = "walltime"
+    merging: Literal["needs_a_day", "if_undefined"] = "needs_a_day"
+
+    def unestimated(self, pairs: JobPairs) -> Bools:
+        """(T, 1): chunks of unknown length."""
+        undefined = pairs.facts.walltime_undefined
+        return np.asarray(undefined | pairs.chunks.merging if self.merging == "needs_a_day" else undefined)
+
+
+def keeps_a_day(pairs: JobPairs, options: OneDayOptions) -> Bools:
+    """(1, Q) or (T, Q): where jobs can run for a day."""
+    if options.compare == "capacity":
+        return np.asarray(~under_a_day(pairs.chunks, pairs.candidates))
+    return np.asarray(~has_short_limit(pairs.candidates))
+
+
+class OneDayRule(Filter[PairsT], Generic[PairsT]):
+    """Rejects queues whose ``maxtime`` (s; 0, NULL: no limit) is shorter than a day, or their capacity."""
+
+    code = "scout_walltime"
+    title = "The queue runs jobs for at least 24 hours, for scouts"
+    sources = ("queues",)
+    options: OneDayOptions = OneDayOptions()
+
+    def keep(self, pairs: PairsT) -> Bools:
+        """(1, Q), or (T, Q) by capacity."""
+        return keeps_a_day(pairs, self.options)
+
+    def observe(self, pairs: PairsT) -> Observation:
+        """The longest time of the queue; no limit where it has none."""
+        longest = limit_number(pairs.candidates.maxtime_s) or None
+        return Observation(longest, ">=", ONE_DAY_S if longest else None, "s", "rule", {"maxtime_s": longest})
+
+
+class ShortestTimeRule(Filter[PairsT], Generic[PairsT]):
+    """Rejects queues whose ``mintime`` (s; 0 and NULL are no limit) is longer than the expected walltime.
+
+    An undefined walltime is too short.
+    """
+
+    code = "longwalltime"
+    title = "The expected walltime is not shorter than the queue wants"
+    sources = ("queues",)
+    options: WalltimeOptions = WalltimeOptions()
+
+    def keep(self, pairs: PairsT) -> Bools:
+        """(T, Q), or (1, Q) while no queue has a shortest time."""
+        if self.options.by_capacity:
+            return np.asarray(~falls_short(pairs.chunks, pairs.candidates, pairs.facts))
+        limit = time_limit_s(pairs.candidates.mintime_s, -np.inf)
+        unlimited = limit == -np.inf
+        if unlimited.all():
+            return np.asarray(unlimited)
+        return np.asarray(unlimited | (reachable_walltime_s(pairs.chunks, pairs.candidates, pairs.facts) >= limit))
+
+    def observe(self, pairs: PairsT) -> Observation:
+        """The expected walltime, or what the job needs; None where it is undefined."""
+        if self.options.by_capacity:
+            least = number(capacity(pairs.chunks, pairs.candidates, pairs.candidates.mintime_s))
+            needed = number(demand(pairs.chunks, pairs.facts))
+            inputs = walltime_inputs(pairs.chunks, pairs.candidates)
+            return Observation(needed, ">=", least, "HS06s", "queue.mintime", inputs)
+        expected = number(reachable_walltime_s(pairs.chunks, pairs.candidates, pairs.facts))
+        limit = limit_number(time_limit_s(pairs.candidates.mintime_s, -np.inf))
+        return Observation(expected, ">=", limit, "s", "queue.mintime", walltime_inputs(pairs.chunks, pairs.candidates))

@@ -1,1 +1,0 @@
-"""Weights: one file for each factor of the weight of a candidate."""

@@ -1,0 +1,126 @@
+"""What a simulation leaves behind: every run of a job, and totals, from which the figures of merit are taken."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from broker.domain.arrays import Floats, Ints
+
+Outcome = Literal["finished", "failed", "lost", "timed_out", "unfinished"]
+OUTCOMES: tuple[Outcome, ...] = ("finished", "failed", "lost", "timed_out", "unfinished")
+
+
+class RunLog:
+    """Runs of jobs as they end."""
+
+    def __init__(self) -> None:
+        self._numbers = {name: array("q") for name in ("task", "queue", "share", "user", "cores", "outcome")}
+        self._times = {name: array("d") for name in ("start_s", "end_s", "execution_s", "efficiency", "hs06s")}
+
+    def add(
+        self,
+        *,
+        task: int,
+        queue: int,
+        share: int,
+        user: int,
+        cores: int,
+        outcome: Outcome,
+        start_s: float,
+        end_s: float,
+        execution_s: float,
+        efficiency: float,
+        hs06s: float,
+    ) -> None:
+        """Note one run: ``hs06s`` is cores times published core power times walltime."""
+        numbers, times = self._numbers, self._times
+        numbers["task"].append(task)
+        numbers["queue"].append(queue)
+        numbers["share"].append(share)
+        numbers["user"].append(user)
+        numbers["cores"].append(cores)
+        numbers["outcome"].append(OUTCOMES.index(outcome))
+        times["start_s"].append(start_s)
+        times["end_s"].append(end_s)
+        times["execution_s"].append(execution_s)
+        times["efficiency"].append(efficiency)
+        times["hs06s"].append(hs06s)
+
+    def __len__(self) -> int:
+        return len(self._numbers["task"])
+
+    def columns(self) -> RunColumns:
+        """All runs as columns."""
+        columns: dict[str, Any] = {name: np.array(values, dtype=np.int64) for name, values in self._numbers.items()}
+        columns |= {name: np.array(values, dtype=np.float64) for name, values in self._times.items()}
+        return RunColumns(**columns)
+
+
+@dataclass(frozen=True)
+class RunColumns:
+    """Runs of jobs (length R); ``outcome`` points into OUTCOMES."""
+
+    task: Ints
+    queue: Ints
+    share: Ints
+    user: Ints
+    cores: Ints
+    outcome: Ints
+    start_s: Floats
+    end_s: Floats
+    execution_s: Floats
+    efficiency: Floats
+    hs06s: Floats
+
+    def __len__(self) -> int:
+        return len(self.task)
+
+    def of(self, *outcomes: Outcome) -> Ints:
+        """Positions of the runs with one of these outcomes."""
+        return np.flatnonzero(np.isin(self.outcome, [OUTCOMES.index(outcome) for outcome in outcomes]))
+
+
+@dataclass
+class Tally:
+    """Totals that grow during a simulation, from its beginning.
+
+    Bytes over the WAN are noted with the instant at which a transfer ended.
+    """
+
+    wan_end_s: array[float] = field(default_factory=lambda: array("d"))
+    wan_bytes: array[float] = field(default_factory=lambda: array("d"))
+    rebrokered: int = 0
+    returned: int = 0
+    timed_out: int = 0
+    failed_attempts: int = 0
+    failed_jobs: int = 0
+    no_space: int = 0
+    lost: int = 0
+    cycles: int = 0
+    empty_cycles: int = 0
+    decided_chunks: int = 0
+    assigned_jobs: int = 0
+    fallbacks: int = 0
+    idle_waiting_hs06s: float = 0.0
+
+    def sent(self, now_s: float, size: float) -> None:
+        """Count a transfer between sites."""
+        self.wan_end_s.append(now_s)
+        self.wan_bytes.append(size)
+
+
+@dataclass(frozen=True)
+class Series:
+    """States of the grid at regular instants (length N)."""
+
+    time_s: Floats
+    busy_hs06: Floats
+    up_hs06: Floats
+    waiting_jobs: Floats
+    transfers_waiting: Floats
+    share_hs06: Floats  # (N, S)
+    share_demand: Floats  # (N, S): jobs that run or wait

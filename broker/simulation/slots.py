@@ -1,0 +1,148 @@
+"""The slots of a queue: nodes with cores and memory, jobs that wait, and who starts next.
+
+Jobs of one kind of slot start in the order of their share's claim, then priority, then arrival. A job that fits no
+node yet lets smaller ones pass, until it has waited at the head for ``drain_after_s``: then the queue drains for it,
+and the cores that stand idle meanwhile are counted.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+
+class WaitingJob(Protocol):
+    """What a queue must know of a job."""
+
+    cores: int
+    memory_gb: float
+    priority: float
+    share: int
+
+
+J = TypeVar("J", bound=WaitingJob)
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of a queue: ``count`` equal ones."""
+
+    count: int
+    cores: int
+    memory_gb: float
+
+    @property
+    def total_cores(self) -> int:
+        """Cores of all nodes."""
+        return self.count * self.cores
+
+
+class SlotQueue(Generic[J]):
+    """Jobs that wait and run at one queue.
+
+    Args:
+        nodes: of the queue.
+        claim: of a share: those with the highest start first.
+        drain_after_s: see above.
+    """
+
+    def __init__(
+        self, nodes: Nodes, claim: Callable[[int], float] = lambda share: 0.0, drain_after_s: float = 3600.0
+    ) -> None:
+        self.nodes = nodes
+        self._claim, self._drain_after_s = claim, drain_after_s
+        self._free = np.full(nodes.count, nodes.cores, dtype=np.int64)
+        self._free_memory_gb = np.full(nodes.count, nodes.memory_gb)
+        self._waiting: dict[tuple[int, int], list[tuple[float, int, J]]] = {}
+        self._gone: set[int] = set()
+        self._arrived = 0
+        self._blocked: tuple[J, float] | None = None
+        self.waiting = 0
+        self.waiting_cores = 0
+        self.busy_cores = 0
+        self.drained_core_s = 0.0
+        self._draining_since: float | None = None
+
+    def add(self, job: J) -> int:
+        """Let a job wait. Returns its ticket."""
+        self._arrived += 1
+        kind = (job.share, job.cores)
+        heapq.heappush(self._waiting.setdefault(kind, []), (-job.priority, self._arrived, job))
+        self.waiting += 1
+        self.waiting_cores += job.cores
+        return self._arrived
+
+    def withdraw(self, ticket: int, job: J) -> None:
+        """Take a job that waits away."""
+        self._gone.add(ticket)
+        self.waiting -= 1
+        self.waiting_cores -= job.cores
+
+    def release(self, job: J, node: int) -> None:
+        """Free what a job held at a node."""
+        self._free[node] += job.cores
+        self._free_memory_gb[node] += job.memory_gb
+        self.busy_cores -= job.cores
+
+    def starts(self, now_s: float) -> Iterator[tuple[J, int]]:
+        """The jobs that start now, each with its node."""
+        while self.waiting and self.busy_cores < self.nodes.total_cores:
+            found = self._next(now_s)
+            if found is None:
+                return
+            kind, node = found
+            _, _, job = heapq.heappop(self._waiting[kind])
+            self._take(job, node, now_s)
+            yield job, node
+
+    def _next(self, now_s: float) -> tuple[tuple[int, int], int] | None:
+        """The kind of slot whose first job starts, and its node."""
+        heads = self._heads()
+        for place, kind in enumerate(heads):
+            job = self._waiting[kind][0][2]
+            node = self._node_for(job)
+            if node >= 0:
+                return kind, node
+            if place == 0 and self._drains_for(job, now_s):
+                return None
+        return None
+
+    def _heads(self) -> list[tuple[int, int]]:
+        """The kinds of slots with waiting jobs, the first to start first."""
+        kinds = []
+        for kind, heap in self._waiting.items():
+            while heap and heap[0][1] in self._gone:
+                self._gone.discard(heapq.heappop(heap)[1])
+            if heap:
+                kinds.append((-self._claim(kind[0]), heap[0][0], heap[0][1], kind))
+        return [entry[3] for entry in sorted(kinds)]
+
+    def _node_for(self, job: J) -> int:
+        fits = (self._free >= job.cores) & (self._free_memory_gb >= job.memory_gb - 1e-9)
+        node = int(fits.argmax())
+        return node if fits[node] else -1
+
+    def _drains_for(self, job: J, now_s: float) -> bool:
+        if self._blocked is None or self._blocked[0] is not job:
+            self._blocked = (job, now_s)
+        drains = now_s - self._blocked[1] >= self._drain_after_s
+        if drains and self._draining_since is None:
+            self._draining_since = now_s
+        return drains
+
+    def _take(self, job: J, node: int, now_s: float) -> None:
+        if self._blocked is not None and self._blocked[0] is job:
+            if self._draining_since is not None:
+                idle = self.nodes.total_cores - self.busy_cores
+                self.drained_core_s += idle * (now_s - self._draining_since)
+                self._draining_since = None
+            self._blocked = None
+        self._free[node] -= job.cores
+        self._free_memory_gb[node] -= job.memory_gb
+        self.busy_cores += job.cores
+        self.waiting -= 1
+        self.waiting_cores -= job.cores

@@ -1,0 +1,51 @@
+"""Pins of queues: fields that an operator holds for a while, laid over what CRIC says of the queue."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from broker.domain.work import DroppedRow
+from broker.snapshot.raw import RawSource
+from broker.snapshot.readings import BadValueError, name, seconds, text
+
+PINS = "pins"
+PIN_COLUMNS = ("queue", "field", "value", "reason", "editor", "set_at", "until")
+
+Pinned = Mapping[str, Mapping[str, Any]]
+"""By queue the values that are held, by field."""
+NO_PINS: Pinned = MappingProxyType({})
+
+
+def pins_in_force(source: RawSource, now_s: float, dropped_rows: list[DroppedRow]) -> dict[str, dict[str, Any]]:
+    """The pins that hold at ``now_s`` (seconds since 1970 UTC); a row that cannot be used is left out."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in source.rows("queue_pins").records():
+        try:
+            queue, field = name(row["queue"], "queue"), name(row["field"], "field")
+            starts_s, ends_s = seconds(row["set_at"], "set_at"), seconds(row["until"], "until")
+            value = _value(row["value"])
+        except BadValueError as bad:
+            dropped_rows.append(DroppedRow(PINS, str(row["queue"])[:80], bad.code, str(bad)))
+            continue
+        if not math.isnan(ends_s) and starts_s <= now_s < ends_s:
+            found.setdefault(queue, {})[field] = value
+    return found
+
+
+def unknown_queues(source: RawSource, queues: Mapping[str, int], dropped_rows: list[DroppedRow]) -> None:
+    """Note the pins of queues that there are not."""
+    pinned = {str(row["queue"]) for row in source.rows("queue_pins").records()}
+    for queue in sorted(pinned - set(queues)):
+        dropped_rows.append(DroppedRow(PINS, queue[:80], "unknown_queue", "no such queue"))
+
+
+def _value(document: Any) -> Any:
+    written = text(document, "value")
+    try:
+        return json.loads(written or "")
+    except (ValueError, RecursionError) as error:
+        raise BadValueError("invalid_json", "value", written) from error

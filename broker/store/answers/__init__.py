@@ -1,0 +1,1 @@
+"""Reads for answers: facts of tasks, jobs that failed, shares, agents."""

@@ -1,0 +1,59 @@
+"""What the overview of the page asks: what changed lately, and how long cycles took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+_VERSIONS = sa.text("""
+    SELECT v.version, v.published_at, v.editor, v.reason, c.key, c.vo FROM broker.gdpconfig_versions v
+    LEFT JOIN broker.gdpconfig_changes c ON c.version = v.version
+    WHERE v.version > 0 AND v.published_at > :since AND v.published_at <= :until ORDER BY v.published_at, c.key""")
+_QUEUES = sa.text("""
+    SELECT changed_at, row_key[1] AS queue, fields FROM broker.feed_changes
+    WHERE changed_at > :since AND changed_at <= :until AND fields ? 'status'
+    ORDER BY changed_at DESC LIMIT :most""")
+_FEEDS = sa.text("""
+    SELECT feed, outcome, started_at FROM broker.feed_runs
+    WHERE started_at > :since AND started_at <= :until ORDER BY started_at""")
+_PINS = sa.text("""
+    SELECT queue, field, value, editor, reason, set_at FROM broker.queue_pins
+    WHERE set_at > :since AND set_at <= :until ORDER BY set_at""")
+_CYCLE_SECONDS = sa.text("""
+    SELECT agent, extract(epoch FROM finished_at - started_at)::float8 AS seconds FROM broker.agent_runs
+    WHERE finished_at IS NOT NULL AND started_at > :since AND started_at <= :until ORDER BY id DESC LIMIT :most""")
+_CANARIES = sa.text("""
+    SELECT id, started_at, ends_at, editor, reason FROM broker.canaries
+    WHERE started_at > :since AND started_at <= :until ORDER BY started_at""")
+_MOST = 1000
+
+
+@dataclass(frozen=True)
+class Found:
+    """What changed in a span of time, by kind, as it is stored."""
+
+    versions: list[Mapping[str, Any]]
+    queues: list[Mapping[str, Any]]
+    feeds: list[Mapping[str, Any]]
+    pins: list[Mapping[str, Any]]
+    canaries: list[Mapping[str, Any]]
+
+
+def changes(connection: sa.Connection, since: datetime, until: datetime) -> Found:
+    """Versions of the tuning, statuses of queues, runs of feeds, pins and canaries in a span."""
+    span = {"since": since, "until": until, "most": _MOST}
+
+    def rows(query: sa.TextClause) -> list[Mapping[str, Any]]:
+        return [dict(row._mapping) for row in connection.execute(query, span)]
+
+    return Found(rows(_VERSIONS), rows(_QUEUES), rows(_FEEDS), rows(_PINS), rows(_CANARIES))
+
+
+def cycle_seconds(connection: sa.Connection, since: datetime, until: datetime) -> list[tuple[str, float]]:
+    """How long cycles took, the newest first."""
+    rows = connection.execute(_CYCLE_SECONDS, {"since": since, "until": until, "most": _MOST})
+    return [(row.agent, row.seconds) for row in rows]

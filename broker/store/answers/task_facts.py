@@ -1,0 +1,89 @@
+"""Facts of tasks as people ask for them, from PanDA's table of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from broker.store.connection.tables import TableCatalogue
+
+COLUMNS = (
+    "jeditaskid",
+    "taskname",
+    "status",
+    "username",
+    "workinggroup",
+    "prodsourcelabel",
+    "processingtype",
+    "gshare",
+    "currentpriority",
+    "corecount",
+    "ramcount",
+    "ramunit",
+    "walltime",
+    "walltimeunit",
+    "nucleus",
+    "site",
+    "creationdate",
+    "errordialog",
+)
+
+
+@dataclass(frozen=True)
+class TaskSelection:
+    """Which tasks: those for which all that is given holds; names of users, nuclei and shares whatever their case."""
+
+    tasks: Sequence[int] | None = None
+    user: str | None = None
+    statuses: Sequence[str] | None = None
+    nucleus: str | None = None
+    gshare: str | None = None
+    open_only: bool = False
+
+
+#: Tasks in these states are not brokered any more.
+ENDED = ("done", "finished", "failed", "broken", "aborted", "exhausted", "obsolete")
+
+_WHERE = """
+    WHERE (CAST(:tasks AS bigint[]) IS NULL OR jeditaskid = ANY(:tasks))
+      AND (CAST(:user AS text) IS NULL OR lower(username) = lower(:user))
+      AND (CAST(:statuses AS text[]) IS NULL OR status = ANY(:statuses))
+      AND (CAST(:nucleus AS text) IS NULL OR lower(nucleus) = lower(:nucleus))
+      AND (CAST(:gshare AS text) IS NULL OR lower(gshare) = lower(:gshare))
+      AND (NOT :open_only OR status IS NULL OR status <> ALL(CAST(:ended AS text[])))
+    ORDER BY jeditaskid"""
+
+
+def read_task_facts(
+    connection: sa.Connection, catalogue: TableCatalogue, selection: TaskSelection
+) -> dict[int, dict[str, Any]]:
+    """The facts of tasks by their number, with the names of the fields of an answer."""
+    source = catalogue.source("jedi_tasks", COLUMNS)
+    values: Mapping[str, object] = {
+        "tasks": None if selection.tasks is None else list(selection.tasks),
+        "user": selection.user,
+        "statuses": None if selection.statuses is None else list(selection.statuses),
+        "nucleus": selection.nucleus,
+        "gshare": selection.gshare,
+        "open_only": selection.open_only,
+        "ended": list(ENDED),
+    }
+    query = sa.text(f"SELECT {', '.join(COLUMNS)} FROM {source} AS t {_WHERE}")  # noqa: S608 - quoted names
+    return {row.jeditaskid: _facts(row._mapping) for row in connection.execute(query, values)}
+
+
+def read_user_names(connection: sa.Connection, catalogue: TableCatalogue) -> list[str]:
+    """The names of all users who have tasks."""
+    source = catalogue.source("jedi_tasks", ("username",))
+    query = f"SELECT DISTINCT username FROM {source} AS t WHERE username IS NOT NULL ORDER BY 1"  # noqa: S608 - as above
+    return [str(name) for name in connection.scalars(sa.text(query))]
+
+
+def _facts(row: Mapping[Any, Any]) -> dict[str, Any]:
+    facts = dict(row)
+    created = facts.pop("creationdate")
+    return {**facts, "created_at": created.replace(tzinfo=UTC) if isinstance(created, datetime) else None}

@@ -1,0 +1,1 @@
+"""Reaching PostgreSQL: given or embedded, schema names, tables that are there, and errors by name."""

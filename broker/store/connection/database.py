@@ -1,0 +1,374 @@
+"""Connections to PostgreSQL: short transactions, read-only snapshots, errors with names."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, cast
+
+import psycopg
+import sqlalchemy as sa
+from sqlalchemy import exc as sa_exc
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from broker.store.connection.address import parse_url, shown_url
+from broker.store.connection.deadlines import DEADLINES
+from broker.store.connection.denials import denial_of
+from broker.store.connection.errors import (
+    CommitOutcomeUnknown,
+    ConnectionCut,
+    DatabaseUnavailable,
+    ServerTooOld,
+)
+from broker.store.connection.names import Names
+from broker.store.connection.open_connections import OpenConnections
+
+OLDEST_SERVER = 15
+"""The oldest major version of PostgreSQL that the broker is tested with."""
+
+SILENCE = {
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+"""libpq's settings against peers that vanish (PostgreSQL documentation, 32.1.2): the kernel gives a silent peer up 14 s
+after it was last heard of (idle, then count times interval), or 15 s (here in ms) after what it did not confirm."""
+
+CONNECT_WITHIN_S = 10
+"""Seconds for connecting, and for the first questions on a new connection."""
+PING_WITHIN_S = 5.0
+"""Seconds within which a pooled connection has to show that it lives."""
+_SHORTEST_S = 0.1
+_LONGEST_MS = 2**31 - 1
+_left_s: ContextVar[float] = ContextVar("_left_s", default=float("inf"))
+
+# What the attempt to connect that is under way has made; None outside of one.
+_made: ContextVar[list[psycopg.Connection[Any]] | None] = ContextVar("_made", default=None)
+"""Seconds that the work has left for which a connection is being taken from a pool."""
+
+_LOST = ("08", "57P01", "57P02", "57P03", "57P05")
+_REMEDY = "check that PostgreSQL runs there and that the address is right (--db or BROKER_DATABASE_URL)"
+
+
+class Database:
+    """One PostgreSQL database, with a pool of connections.
+
+    Args:
+        url: ``postgresql://`` address.
+        names: the schema names in it.
+        application_name: shown in ``pg_stat_activity``.
+        pool_size: connections kept open.
+        statement_timeout_s: after which PostgreSQL ends any one statement; None: never. Then ``pool_size`` is also the
+            largest number of connections.
+        pool_timeout_s: that somebody waits for a connection of the pool.
+        on_close: called once by :meth:`close` (stops the embedded server).
+    """
+
+    def __init__(
+        self,
+        url: str,
+        names: Names | None = None,
+        *,
+        application_name: str = "gridbroker",
+        pool_size: int = 5,
+        statement_timeout_s: float | None = None,
+        pool_timeout_s: float = 30.0,
+        on_close: Callable[[], None] | None = None,
+    ) -> None:
+        self.names = names or Names()
+        parsed = parse_url(url)
+        plain = parsed.set(drivername="postgresql")
+        self._shown = shown_url(parsed)
+        self.url = plain.render_as_string(hide_password=False)
+        self._on_close = on_close
+        self._work: OpenConnections | None = None
+        self._left_s: Callable[[], float] = lambda: float("inf")
+        silence = {name: value for name, value in SILENCE.items() if name not in parsed.query}
+        bounded = (
+            "" if statement_timeout_s is None else f" -c statement_timeout={math.ceil(statement_timeout_s * 1000)}"
+        )
+        self.engine = sa.create_engine(
+            parsed,
+            pool_size=pool_size,
+            max_overflow=10 if statement_timeout_s is None else 0,
+            pool_timeout=pool_timeout_s,
+            connect_args={
+                "application_name": application_name,
+                "options": f"-c timezone=UTC -c jit=off{bounded}",
+                **silence,
+            },
+        )
+        _bound_pool(self.engine)
+
+    def limited(self, work: OpenConnections, left_s: Callable[[], float]) -> Database:
+        """This database for one piece of work: same pool, but each transaction has limits.
+
+        Args:
+            work: gets the connections, so that another thread can cut them.
+            left_s: seconds that the work still has; the statements of a transaction, and their waits for locks, may
+                take as much as is left when it begins.
+        """
+        own = copy.copy(self)
+        own._work, own._left_s, own._on_close = work, left_s, None
+        return own
+
+    @contextlib.contextmanager
+    def within(self, seconds: float) -> Iterator[Database]:
+        """This database for a short piece of work: after ``seconds`` its connections are cut, whatever the peer does.
+
+        The work then ends with :class:`~broker.store.errors.ConnectionCut`.
+        """
+        work = OpenConnections()
+        with DEADLINES.after(seconds, lambda: work.cut(f"no answer within {seconds:g} s")) as left_s:
+            yield self.limited(work, left_s)
+
+    def sibling(
+        self,
+        application_name: str,
+        pool_size: int,
+        *,
+        statement_timeout_s: float | None = None,
+        pool_timeout_s: float = 30.0,
+    ) -> Database:
+        """Another pool of connections to the same database, for work that must not wait for this one's."""
+        return Database(
+            self.url,
+            self.names,
+            application_name=application_name,
+            pool_size=pool_size,
+            statement_timeout_s=statement_timeout_s,
+            pool_timeout_s=pool_timeout_s,
+        )
+
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[sa.Connection]:
+        """One transaction: committed at the end of the block, rolled back when it raises.
+
+        Raises:
+            DatabaseUnavailable: no connection, or it was lost; nothing was kept.
+            CommitOutcomeUnknown: it was lost during COMMIT.
+        """
+        with self._connection() as connection:
+            transaction = connection.begin()
+            try:
+                self._limit(connection)
+                yield connection
+            except BaseException as error:
+                self._roll_back(transaction)
+                self._raise_if_lost(error)
+                raise
+            self._commit(transaction)
+
+    @contextlib.contextmanager
+    def read_snapshot(self) -> Iterator[sa.Connection]:
+        """One read-only REPEATABLE READ transaction: every query sees the same instant."""
+        with self._rolled_back(postgresql_readonly=True) as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def repeatable(self) -> Iterator[sa.Connection]:
+        """One REPEATABLE READ transaction that may write, and is rolled back in any case."""
+        with self._rolled_back() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def _rolled_back(self, **options: bool) -> Iterator[sa.Connection]:
+        with self._connection() as connection:
+            connection = connection.execution_options(isolation_level="REPEATABLE READ", **options)
+            transaction = connection.begin()
+            try:
+                self._limit(connection)
+                yield connection
+            except BaseException as error:
+                self._raise_if_lost(error)
+                raise
+            finally:
+                self._roll_back(transaction)
+
+    @contextlib.contextmanager
+    def autocommit(self) -> Iterator[sa.Connection]:
+        """A connection outside transactions, for statements that PostgreSQL refuses inside one."""
+        with self._connection() as connection:
+            try:
+                yield connection.execution_options(isolation_level="AUTOCOMMIT")
+            except BaseException as error:
+                self._raise_if_lost(error)
+                raise
+
+    @staticmethod
+    def raw(connection: sa.Connection) -> psycopg.Connection[Any]:
+        """The psycopg connection below ``connection``, in the same transaction, for COPY."""
+        return cast("psycopg.Connection[Any]", connection.connection.driver_connection)
+
+    def server_version(self) -> int:
+        """Major version of the server.
+
+        Raises:
+            ServerTooOld: it is not supported.
+        """
+        with self._connection() as connection:
+            number = int(connection.scalar(sa.text("SHOW server_version_num")) or 0)
+        if number < OLDEST_SERVER * 10_000:
+            raise ServerTooOld(
+                f"PostgreSQL {number // 10_000} is too old", self._shown, f"use PostgreSQL {OLDEST_SERVER} or newer"
+            )
+        return number // 10_000
+
+    def close(self) -> None:
+        """Closes all connections and, where this object started it, lets go of the embedded server.
+
+        A connection that another thread still uses is closed when that thread returns it.
+        """
+        _close_on_return(self.engine.pool)
+        self.engine.dispose()
+        on_close, self._on_close = self._on_close, None
+        if on_close is not None:
+            on_close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Database({self._shown!r})"
+
+    @contextlib.contextmanager
+    def _connection(self) -> Iterator[sa.Connection]:
+        made: list[psycopg.Connection[Any]] = []
+        waiting, attempt = _left_s.set(self._left_s()), _made.set(made)
+        try:
+            connection = self.engine.connect()
+        except BaseException as error:
+            # SQLAlchemy drops a new connection whose first questions fail without closing it.
+            for unusable in made:
+                unusable.close()
+            if isinstance(error, sa_exc.DBAPIError):
+                raise DatabaseUnavailable(f"cannot connect: {_first_line(error.orig)}", self._shown, _REMEDY) from error
+            raise
+        finally:
+            _left_s.reset(waiting)
+            _made.reset(attempt)
+        with connection:
+            if self._work is None:
+                yield connection
+                return
+            with self._work.using(self.raw(connection)):
+                yield connection
+
+    def _limit(self, connection: sa.Connection) -> None:
+        """Limit the statements of this transaction to what is left of the work's time."""
+        left_s = self._left_s()
+        if left_s == float("inf"):
+            return
+        limit_ms = min(max(int(left_s * 1000), 1), _LONGEST_MS)
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {limit_ms}; SET LOCAL lock_timeout = {limit_ms}")
+
+    def _commit(self, transaction: sa.RootTransaction) -> None:
+        try:
+            transaction.commit()
+        except (sa_exc.DBAPIError, psycopg.Error) as error:
+            if not is_connection_lost(error):
+                raise
+            raise CommitOutcomeUnknown(
+                "the connection was lost during COMMIT", self._shown, "read back what was written before repeating it"
+            ) from error
+
+    @staticmethod
+    def _roll_back(transaction: sa.RootTransaction) -> None:
+        # A dead connection has nothing left to roll back; the error that killed it is already on its way.
+        with contextlib.suppress(sa_exc.DBAPIError, psycopg.Error):
+            transaction.rollback()
+
+    def _raise_if_lost(self, error: BaseException) -> None:
+        """Raise the error under the name of what happened: a right that is missing, or a connection that is gone."""
+        denied = denial_of(error, self.names, str(sa.make_url(self.url).username or ""))
+        if denied is not None:
+            raise denied from error
+        if not is_connection_lost(error):
+            return
+        if self._work is not None and self._work.cut_because is not None:
+            raise ConnectionCut(
+                f"this process closed the connection: {self._work.cut_because}",
+                self._shown,
+                "nothing of the transaction was kept; it is tried again",
+            ) from error
+        raise DatabaseUnavailable(
+            f"the connection was lost: {_first_line(getattr(error, 'orig', None) or error)}",
+            self._shown,
+            "nothing of the transaction was kept; try again when the server is back",
+        ) from error
+
+
+def _bound_pool(engine: sa.Engine) -> None:
+    """Nobody waits for a silent peer without end while a connection is made, or taken from the pool."""
+
+    @sa.event.listens_for(engine, "do_connect")
+    def connect(
+        dialect: sa.Dialect, record: ConnectionPoolEntry, arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> Any:
+        within_s = _patience_s(float(named.get("connect_timeout", CONNECT_WITHIN_S)))
+        connection = dialect.connect(*arguments, **named | {"connect_timeout": math.ceil(within_s)})
+        made = _made.get()
+        if made is not None:
+            made.append(cast("psycopg.Connection[Any]", connection))
+        watch = contextlib.ExitStack()
+        watch.enter_context(_cut_after(cast("psycopg.Connection[Any]", connection), within_s))
+        record.info["first_questions"] = watch
+        return connection
+
+    @sa.event.listens_for(engine, "checkout")
+    def ping(connection: psycopg.Connection[Any], record: ConnectionPoolEntry, proxy: object) -> None:
+        """A pooled connection shows that it lives; SQLAlchemy has just put its first questions to a new one."""
+        first_questions = record.info.pop("first_questions", None)
+        if first_questions is not None:
+            first_questions.close()
+            return
+        try:
+            with _cut_after(connection, _patience_s(PING_WITHIN_S)):
+                engine.dialect.do_ping(cast("sa.engine.interfaces.DBAPIConnection", connection))
+        except (psycopg.Error, OSError) as error:
+            raise sa_exc.InvalidatePoolError from error
+
+
+def _close_on_return(pool: sa.Pool) -> None:
+    """Close what comes back to ``pool`` from now on: after a disposal nobody takes it out again."""
+
+    @sa.event.listens_for(pool, "checkin")
+    def close(connection: psycopg.Connection[Any] | None, record: ConnectionPoolEntry) -> None:
+        if connection is not None:
+            record.invalidate()
+
+
+def _patience_s(usual_s: float) -> float:
+    """Seconds to wait for a peer: as usual, or as long as the work has time."""
+    return max(min(usual_s, _left_s.get()), _SHORTEST_S)
+
+
+@contextlib.contextmanager
+def _cut_after(connection: psycopg.Connection[Any], seconds: float) -> Iterator[None]:
+    work = OpenConnections()
+    with work.using(connection), DEADLINES.after(seconds, lambda: work.cut(f"no answer within {seconds:g} s")):
+        yield
+
+
+def is_connection_lost(error: BaseException) -> bool:
+    """Whether ``error`` (of SQLAlchemy or psycopg) means that the connection is gone."""
+    if isinstance(error, sa_exc.DBAPIError):
+        return bool(error.connection_invalidated) or is_connection_lost(error.orig or Exception())
+    if not isinstance(error, psycopg.Error):
+        return False
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.OperationalError)
+    return error.sqlstate.startswith(_LOST)
+
+
+def _first_line(error: BaseException | None) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

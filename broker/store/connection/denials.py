@@ -1,0 +1,70 @@
+"""A right that the role does not have, said in one line with the GRANT that gives it."""
+
+from __future__ import annotations
+
+import re
+
+import psycopg
+from sqlalchemy import exc as sa_exc
+
+from broker.errors import Refused
+from broker.store.connection.names import META_TABLES, OWN_SCHEMA, Names, quoted
+
+DENIED = "42501"
+_OBJECT = re.compile(r"permission denied for (?P<kind>[a-z ]+?) \"?(?P<name>[^\"\s]+)\"?\s*$")
+_VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
+_MODIFIES = re.compile(r"\b(INSERT INTO|UPDATE|DELETE FROM|FOR UPDATE|FOR NO KEY UPDATE)\s*(?P<target>[\w\".]*)", re.I)
+
+
+class MissingRight(Refused):
+    """The role may not do what was asked of the database."""
+
+
+def denial_of(error: BaseException, names: Names, role: str) -> MissingRight | None:
+    """The missing right behind an error of SQLAlchemy's or psycopg's; None if it is about something else.
+
+    Args:
+        error: as it was raised.
+        names: the schema names.
+        role: that was connected.
+    """
+    statement = str(getattr(error, "statement", None) or "")
+    found = error.orig if isinstance(error, sa_exc.DBAPIError) else error
+    if not isinstance(found, psycopg.Error) or found.sqlstate != DENIED:
+        return None
+    line = str(found).strip().splitlines()[0]
+    match = _OBJECT.search(line)
+    if match is None:
+        return MissingRight(line, f"role {role}", "`broker doctor` lists the rights that are needed")
+    kind, name = match["kind"], match["name"]
+    return MissingRight(line, f"role {role}", _grant(kind, name, statement, names, role))
+
+
+def _grant(kind: str, name: str, statement: str, names: Names, role: str) -> str:
+    to = f"TO {quoted(role)};"
+    if kind == "schema":
+        return f"GRANT USAGE ON SCHEMA {quoted(name)} {to}"
+    if kind == "database":
+        own = f"CREATE SCHEMA {OWN_SCHEMA} AUTHORIZATION {quoted(role)};"
+        return f"{own} or GRANT CREATE ON DATABASE {quoted(name)} {to}"
+    if kind == "sequence":
+        return f"GRANT USAGE ON SEQUENCE {quoted(names.schema_of(name))}.{quoted(name)} {to}"
+    schema = OWN_SCHEMA if f"{OWN_SCHEMA}." in statement.replace('"', "") else names.schema_of(name)
+    if name in META_TABLES:
+        schema = names.meta
+    if name == "t_task":
+        schema = "doma_deft"
+    return f"GRANT {', '.join(_privileges(name, statement))} ON {quoted(schema)}.{quoted(name)} {to}"
+
+
+def _privileges(table: str, statement: str) -> list[str]:
+    """What the statement does to the table; reading, where that cannot be told."""
+    found = {"SELECT"}
+    for match in _MODIFIES.finditer(statement):
+        verb = match.group(1).upper().split()[0]
+        target = match["target"].replace('"', "").rsplit(".", 1)[-1]
+        if verb == "FOR":
+            found.add("UPDATE")
+        elif target == table:
+            found.add(verb)
+    return [verb for verb in _VERBS if verb in found]

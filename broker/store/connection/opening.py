@@ -1,0 +1,91 @@
+"""Opening the database that a process works on: a given one, or the embedded one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from broker.errors import Refused
+from broker.store.connection.database import Database
+from broker.store.connection.embedded import EmbeddedServer
+from broker.store.connection.errors import SchemaMissing, SchemaOutdated
+from broker.store.connection.names import Names
+from broker.store.schema import migrate
+
+
+def connect(
+    url: str | None,
+    home: Path,
+    *,
+    panda_schema: str | None = None,
+    meta_schema: str | None = None,
+    application_name: str = "gridbroker",
+) -> Database:
+    """The database at ``url``, or the embedded one in ``home``, whatever is in it.
+
+    The schema names are those given, else those it was installed with, else PanDA's defaults.
+
+    Raises:
+        DatabaseUnavailable: there is no server at ``url``.
+        EmbeddedServerError: the embedded server is not installed or does not start.
+        Refused: it was installed with other schema names than those given.
+    """
+    if url is None:
+        server = EmbeddedServer(home)
+        database = Database(server.start(), application_name=application_name, on_close=server.stop)
+    else:
+        database = Database(url, application_name=application_name)
+    try:
+        database.names = _names(database, panda_schema, meta_schema)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def open_database(
+    url: str | None,
+    home: Path,
+    *,
+    panda_schema: str | None = None,
+    meta_schema: str | None = None,
+    application_name: str = "gridbroker",
+) -> Database:
+    """A database whose schema is the one of this version.
+
+    The embedded one is installed or upgraded when it is not; any other is the operator's to upgrade.
+
+    Raises:
+        SchemaMissing: nothing is installed at ``url``.
+        SchemaOutdated: it needs an upgrade.
+        SchemaTooNew: a newer broker upgraded it.
+    """
+    database = connect(url, home, panda_schema=panda_schema, meta_schema=meta_schema, application_name=application_name)
+    try:
+        _make_current(database, embedded=url is None)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _make_current(database: Database, *, embedded: bool) -> None:
+    try:
+        migrate.check(database)
+    except (SchemaMissing, SchemaOutdated):
+        if not embedded:
+            raise
+        migrate.upgrade(database)
+
+
+def _names(database: Database, panda_schema: str | None, meta_schema: str | None) -> Names:
+    """The schema names: those given, which must agree with those recorded at installation."""
+    recorded = migrate.recorded_names(database)
+    default = recorded or Names()
+    wanted = Names(panda_schema or default.panda, meta_schema or default.meta)
+    if recorded is not None and wanted != recorded:
+        raise Refused(
+            f"the database was installed with the schemas {recorded.panda} and {recorded.meta}",
+            repr(database),
+            "unset BROKER_PANDA_SCHEMA and BROKER_META_SCHEMA, or use another database",
+        )
+    return wanted

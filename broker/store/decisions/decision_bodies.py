@@ -1,0 +1,46 @@
+"""What of a decision may differ though it is the same decision: its work, and the figures that it remarks."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+
+from broker.domain.decision_records import DecisionRecord
+from broker.domain.legend import Legend
+from broker.domain.packed_reasons import RejectedNames
+from broker.domain.packed_remarks import Notes, pack_remarks, unpack_remarks
+from broker.domain.repeats import Body
+from broker.store.decisions.plain_json import clean_json
+
+
+def body_of(record: DecisionRecord) -> Body:
+    """The parts of a decision that do not make it another one."""
+    codes, remarks = packed_notes(record.decision.notes)
+    return Body(codes.encode(), remarks, record.work)
+
+
+def packed_notes(notes: Sequence[str]) -> tuple[str, bytes | None]:
+    """Notes that are codes, as JSON, and those that are figures, packed."""
+    if isinstance(notes, Notes):
+        return clean_json(list(notes.codes)), pack_remarks(notes.remarks)
+    return clean_json(list(notes)), None
+
+
+def with_body(record: DecisionRecord, body: Body) -> DecisionRecord:
+    """The same decision with these parts.
+
+    Raises:
+        RemarksCorruptError: the figures are damaged.
+        ValueError: the notes are.
+    """
+    notes: Sequence[str] = tuple(json.loads(body.notes or b"[]"))
+    if body.remarks is not None:
+        notes = Notes(tuple(notes), unpack_remarks(_legend(record), body.remarks))
+    decision = dataclasses.replace(record.decision, notes=notes)
+    return dataclasses.replace(record, decision=decision, work=body.work)
+
+
+def _legend(record: DecisionRecord) -> Legend | None:
+    rejected = record.decision.rejected
+    return rejected.reasons.legend if isinstance(rejected, RejectedNames) else None

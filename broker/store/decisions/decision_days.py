@@ -1,0 +1,99 @@
+"""The days of ``broker.decisions``: a partition each, made ahead and dropped whole.
+
+A day is a day in UTC. Rows of a day that has no partition are in ``broker.decisions_default``; such a day gets none any
+more, and its rows are removed one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+import sqlalchemy as sa
+
+PARTITIONED = "decisions"
+_DAYS = sa.text("""
+    SELECT c.relname FROM pg_catalog.pg_inherits AS i
+    JOIN pg_catalog.pg_class AS c ON c.oid = i.inhrelid
+    WHERE i.inhparent = 'broker.decisions'::regclass AND c.relname ~ '^decisions_[0-9]{8}$' ORDER BY c.relname""")
+_OWNED = sa.text("""
+    SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_catalog.pg_class AS c WHERE c.oid = 'broker.decisions'::regclass""")
+_STRAY = sa.text("""
+    SELECT EXISTS (SELECT FROM broker.decisions_default WHERE decided_at >= :start AND decided_at < :end)""")
+
+
+@dataclass(frozen=True)
+class MadeDays:
+    """What making days ahead came to.
+
+    Attributes:
+        made: partitions that were made now.
+        stray: days that have rows in the default partition already, and so get none.
+        owned: whether this role may make partitions at all.
+    """
+
+    made: tuple[date, ...]
+    stray: tuple[date, ...]
+    owned: bool
+
+
+def day_of(moment: datetime) -> datetime:
+    """The start of the day in UTC of an aware instant."""
+    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def days(connection: sa.Connection) -> list[date]:
+    """The days that have a partition, in order."""
+    return [datetime.strptime(name[-8:], "%Y%m%d").date() for name in connection.execute(_DAYS).scalars()]  # noqa: DTZ007
+
+
+def may_change(connection: sa.Connection) -> bool:
+    """Whether this role owns the table, and so may make and drop its days."""
+    return bool(connection.scalar(_OWNED))
+
+
+def missing(connection: sa.Connection, now: datetime, ahead: int) -> bool:
+    """Whether a day from that of ``now`` on, up to so many after it, has no partition."""
+    wanted = {(day_of(now) + timedelta(days=offset)).date() for offset in range(ahead + 1)}
+    return not wanted <= set(days(connection))
+
+
+def make(connection: sa.Connection, now: datetime, ahead: int) -> MadeDays:
+    """Make the partitions that are missing from the day of ``now`` on, for so many days after it."""
+    if not may_change(connection):
+        return MadeDays((), (), owned=False)
+    known, made, stray = set(days(connection)), [], []
+    for offset in range(ahead + 1):
+        start = day_of(now) + timedelta(days=offset)
+        if start.date() in known:
+            continue
+        end = start + timedelta(days=1)
+        if connection.scalar(_STRAY, {"start": start, "end": end}):
+            stray.append(start.date())
+            continue
+        connection.exec_driver_sql(
+            f"CREATE TABLE {_name(start.date())} PARTITION OF broker.decisions "
+            f"FOR VALUES FROM ('{start.isoformat()}') TO ('{end.isoformat()}')"
+        )
+        made.append(start.date())
+    return MadeDays(tuple(made), tuple(stray), owned=True)
+
+
+def ended_before(known: Sequence[date], moment: datetime) -> list[date]:
+    """Those of the days that were over at an aware instant."""
+    return [day for day in known if datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1) <= moment]
+
+
+def rows_of(connection: sa.Connection, day: date) -> int:
+    """How many decisions the partition of a day has."""
+    return int(connection.exec_driver_sql(f"SELECT count(*) FROM {_name(day)}").scalar_one())  # noqa: S608 - from a date
+
+
+def drop(connection: sa.Connection, day: date) -> None:
+    """Drop the partition of a day with all that is in it."""
+    connection.exec_driver_sql(f"DROP TABLE {_name(day)}")
+
+
+def _name(day: date) -> str:
+    return f"broker.decisions_{day:%Y%m%d}"

@@ -1,0 +1,95 @@
+"""Moving decisions of older releases, with names and reasons as JSON, into the packed store, a batch at a time.
+
+Each batch is one transaction: readers see a decision in one form or in the other, never in both and never in none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from broker.domain.decisions import Candidate, FunnelStep
+from broker.domain.legend import Legend
+from broker.domain.packed_candidates import pack_named_candidates
+from broker.domain.packed_reasons import NOT_A_CANDIDATE, Reasons, pack_reasons
+from broker.store.connection.database import Database
+from broker.store.decisions import legends
+from broker.store.decisions.decision_writing import COLUMNS
+from broker.store.decisions.plain_json import clean_json
+
+_OLD = sa.text("""
+    SELECT * FROM broker.decisions_unpacked WHERE id = ANY(ARRAY(
+        SELECT id FROM broker.decisions_unpacked ORDER BY id LIMIT :rows FOR UPDATE SKIP LOCKED)) ORDER BY id""")
+_FORGET = sa.text("DELETE FROM broker.decisions_unpacked WHERE id = ANY(:ids)")
+_COPY = f"COPY broker.decisions ({COLUMNS}) FROM STDIN"
+_PLAIN = (
+    "agent_run", "jeditaskid", "datasetid", "ramcount", "brokerage", "outcome", "reason", "decided_at", "snapshot",
+    "tuning", "seed", "engine",
+)  # fmt: skip
+
+
+class DecisionPacker:
+    """Packs old decisions; keeps the names that it has met, so that many batches share one legend."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._legend = Legend(())
+
+    def pack(self, connection: sa.Connection, rows: int, now: datetime) -> int:
+        """Move at most ``rows`` decisions, the oldest first; how many there were."""
+        old = [dict(row._mapping) for row in connection.execute(_OLD, {"rows": rows})]
+        if not old:
+            return 0
+        legend = self._legend_of(old)
+        raw = Database.raw(connection)
+        identifier = legends.save(raw, [legend], now)[legend.sha256]
+        with raw.cursor() as cursor, cursor.copy(_COPY) as copy:
+            for row in old:
+                copy.write_row(_packed(row, legend, identifier))
+        connection.execute(_FORGET, {"ids": [row["id"] for row in old]})
+        self._legend = legend
+        return len(old)
+
+    def _legend_of(self, rows: Sequence[Mapping[str, Any]]) -> Legend:
+        """The names and codes of these rows and of those before; the known legend where it has them all."""
+        codes = {code for row in rows for code in row["rejected"] or ()}
+        names = {name for row in rows for some in (row["rejected"] or {}).values() for name in some}
+        if names <= set(self._legend.names) and codes <= set(self._legend.codes):
+            return self._legend
+        every = sorted(codes | set(self._legend.codes))
+        order = tuple(range(len(every)))
+        return Legend(tuple(sorted(names | set(self._legend.names))), (), tuple(every), order, order)
+
+
+def kept(connection: sa.Connection) -> bool:
+    """Whether there are decisions of older releases."""
+    return bool(connection.scalar(sa.text("SELECT EXISTS (SELECT FROM broker.decisions_unpacked)")))
+
+
+def _packed(row: Mapping[str, Any], legend: Legend, identifier: int) -> tuple[Any, ...]:
+    code_of = {code: index for index, code in enumerate(legend.codes)}
+    position = np.full(len(legend.names), NOT_A_CANDIDATE, dtype=np.int16)
+    for code, names in (row["rejected"] or {}).items():
+        position[[legend.place_of[name] for name in names]] = code_of[code]
+    funnel = tuple(FunnelStep(*step) for step in row["funnel"] or ())
+    candidates = tuple(
+        Candidate(one["name"], one["weight"], one["factors"], one.get("bootstrap", False))
+        for one in row["candidates"] or ()
+    )
+    return (
+        row["id"],
+        *(row[name] for name in _PLAIN),
+        identifier,
+        pack_reasons(Reasons(legend, position, "", {}, funnel)),
+        pack_named_candidates(candidates),
+        len(candidates),
+        None,
+        clean_json(row["assigned"] or {}),
+        clean_json(row["notes"] or []),
+        row["work"],
+        row["pending_until"],
+    )

@@ -1,0 +1,250 @@
+"""Stored decisions as they are read, in whatever form they were written: the one reader of all that asks about them.
+
+``broker.stored_decisions`` has the packed rows of this release and the rows with names and reasons as JSON of those
+before it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from sqlalchemy import text
+from sqlalchemy.engine import Connection
+
+from broker.domain.decision_records import DecisionRecord, Origin, StoredDecision
+from broker.domain.decisions import Candidate, Decision, FunnelStep
+from broker.domain.legend import Legend
+from broker.domain.packed_candidates import CandidatesCorruptError, unpack_candidates
+from broker.domain.packed_reasons import FunnelSteps, Reasons, ReasonsCorruptError, RejectedNames, unpack_reasons
+from broker.domain.packed_remarks import Notes, RemarksCorruptError, unpack_remarks
+from broker.errors import BrokerError
+from broker.store.decisions import legends
+from broker.store.decisions.repeat_reads import Sightings, sightings
+
+#: Where all decisions are read.
+TABLE = "broker.stored_decisions"
+#: The columns of a row that :func:`decisions_of` needs.
+COLUMNS = (
+    "id, agent_run, jeditaskid, datasetid, ramcount, brokerage, outcome, reason, decided_at, snapshot, tuning, seed, "
+    "engine, assigned, notes, work, pending_until, legend, reasons, candidates, remarks, seen_again, last_seen_at, "
+    "last_agent_run, named_funnel, named_candidates, named_rejected"
+)
+
+# The last row of each chunk up to an instant; what is in broker.chunk_states saves looking for the very last ones.
+_LAST_UNTIL = text(f"""
+    SELECT DISTINCT ON (brokerage, datasetid, ramcount) id, decided_at FROM {TABLE}
+    WHERE jeditaskid = :task AND decided_at <= coalesce(:until, 'infinity'::timestamptz)
+      AND (CAST(:brokerage AS text) IS NULL OR brokerage = :brokerage)
+    ORDER BY brokerage DESC, datasetid, ramcount NULLS FIRST, decided_at DESC, id DESC""")  # noqa: S608 - a constant
+_STATES = text("""
+    SELECT brokerage, decision, decided_at, seen_again, last_seen_at, last_agent_run
+    FROM broker.chunk_states WHERE jeditaskid = :task AND (CAST(:brokerage AS text) IS NULL OR brokerage = :brokerage)
+    ORDER BY brokerage DESC, datasetid, ramcount NULLS FIRST""")
+_LIVE = text("""
+    SELECT decision, seen_again, last_seen_at, last_agent_run
+    FROM broker.chunk_states WHERE decision = ANY(:ids)""")
+_BY_ID = text(f"""
+    SELECT {COLUMNS} FROM broker.stored_decisions
+    WHERE id = ANY(:ids) AND decided_at >= :first AND decided_at <= :last""")  # noqa: S608 - constants
+
+
+class DecisionUnreadable(BrokerError):
+    """A stored decision that is damaged."""
+
+
+def decisions_of(connection: Connection, rows: Iterable[Mapping[str, Any]]) -> list[StoredDecision]:
+    """Rows with :data:`COLUMNS` as decisions.
+
+    Raises:
+        DecisionUnreadable: one of them is damaged.
+        LegendUnreadable: what its positions stand for is.
+    """
+    found = list(rows)
+    known = legends.read(connection, [row["legend"] for row in found if row["legend"] is not None])
+    return [stored_decision(row, known.get(row["legend"])) for row in found]
+
+
+def stored_decision(row: Mapping[str, Any], legend: Legend | None) -> StoredDecision:
+    """A row with :data:`COLUMNS`, and the legend that it names.
+
+    Raises:
+        DecisionUnreadable: it is damaged.
+    """
+    try:
+        decision = _named(row) if row["reasons"] is None else _packed(row, legend)
+    except (ReasonsCorruptError, CandidatesCorruptError, RemarksCorruptError) as error:
+        raise DecisionUnreadable(
+            f"decision {row['id']}: {error}", "broker.decisions", "restore it from a backup, or let it age out"
+        ) from error
+    origin = Origin(
+        row["agent_run"], row["decided_at"], row["snapshot"], row["tuning"] or 0, row["seed"] or 0, row["engine"] or ""
+    )
+    work = None if row["work"] is None else bytes(row["work"])
+    record = DecisionRecord(decision, row["assigned"] or {}, row["pending_until"], work)
+    seen = row["seen_again"], row["last_seen_at"], row["last_agent_run"]
+    return StoredDecision(row["id"], origin, record, *seen)
+
+
+def _packed(row: Mapping[str, Any], legend: Legend | None) -> Decision:
+    reasons = unpack_reasons(legend, bytes(row["reasons"]))
+    notes: Sequence[str] = tuple(row["notes"] or ())
+    if row["remarks"] is not None:
+        notes = Notes(tuple(notes), unpack_remarks(legend, bytes(row["remarks"])))
+    chosen = unpack_candidates(legend, None if row["candidates"] is None else bytes(row["candidates"]))
+    return _decision(row, chosen, reasons, notes)
+
+
+def _named(row: Mapping[str, Any]) -> Decision:
+    """A row of a release before, with names in JSON."""
+    rejected = {queue: code for code, queues in (row["named_rejected"] or {}).items() for queue in queues}
+    steps = tuple(FunnelStep(*step) for step in row["named_funnel"] or [])
+    chosen = tuple(
+        Candidate(one["name"], one["weight"], one["factors"], one.get("bootstrap", False))
+        for one in row["named_candidates"] or []
+    )
+    reasons = Reasons(Legend(()), np.zeros(0, dtype=np.int16), "", rejected, steps)
+    return _decision(row, chosen, reasons, tuple(row["notes"] or ()))
+
+
+def _decision(
+    row: Mapping[str, Any], candidates: Sequence[Candidate], reasons: Reasons, notes: Sequence[str]
+) -> Decision:
+    return Decision(
+        jeditaskid=row["jeditaskid"],
+        datasetid=row["datasetid"],
+        ramcount=row["ramcount"],
+        brokerage=row["brokerage"],
+        outcome=row["outcome"],
+        reason=row["reason"] or "",
+        candidates=candidates,
+        rejected=RejectedNames(reasons),
+        funnel=FunnelSteps(reasons),
+        notes=notes,
+    )
+
+
+def latest(
+    connection: Connection, jeditaskid: int, until: datetime | None = None, brokerage: str | None = None
+) -> list[StoredDecision]:
+    """The decisions of the last cycle (up to ``until``) that looked at a task, one a chunk; none when no cycle has.
+
+    With ``brokerage`` only its cycles count. Two brokerages may have decided at the same instant. A decision that the
+    last cycle saw again is the row where it was made first.
+    """
+    found = latest_of_each(connection, jeditaskid, until, brokerage)
+    last = max((_seen_at(stored) for stored in found), default=None)
+    return [stored for stored in found if _seen_at(stored) == last]
+
+
+def latest_of_each(
+    connection: Connection, jeditaskid: int, until: datetime | None = None, brokerage: str | None = None
+) -> list[StoredDecision]:
+    """The decisions of the last cycle of each brokerage that looked at a task; that of the nucleus comes first."""
+    if until is None:
+        found = _last_states(connection, jeditaskid, brokerage)
+        if found:
+            return found
+    rows = list(connection.execute(_LAST_UNTIL, {"task": jeditaskid, "until": until, "brokerage": brokerage}))
+    if not rows:
+        return []
+    moments = [row.decided_at for row in rows]
+    known = {one.id: one for one in by_id(connection, [row.id for row in rows], min(moments), max(moments))}
+    as_made = [known[row.id] for row in rows if row.id in known]
+    found = with_live_counts(connection, as_made)
+    if until is not None:
+        found = _as_seen_until(connection, as_made, found, until)
+    return [as_last_seen(one) for one in _of_last_cycle(found)]
+
+
+def by_id(connection: Connection, ids: Sequence[int], first: datetime, last: datetime) -> list[StoredDecision]:
+    """The decisions of these numbers that were made from ``first`` to ``last``, in no order."""
+    values = {"ids": list(ids), "first": first, "last": last}
+    return decisions_of(connection, (dict(row._mapping) for row in connection.execute(_BY_ID, values)))
+
+
+def with_live_counts(connection: Connection, decisions: Sequence[StoredDecision]) -> list[StoredDecision]:
+    """The decisions with how often they were seen again by now: of the last one of a chunk its state knows that."""
+    rows = connection.execute(_LIVE, {"ids": [one.id for one in decisions]}) if decisions else ()
+    live = {row.decision: row for row in rows}
+    return [_with_state(one, live.get(one.id)) for one in decisions]
+
+
+def _with_state(stored: StoredDecision, state: Any) -> StoredDecision:
+    if state is None or not state.seen_again:
+        return stored
+    return dataclasses.replace(
+        stored,
+        seen_again=state.seen_again,
+        last_seen_at=state.last_seen_at,
+        last_agent_run=state.last_agent_run,
+    )
+
+
+def as_last_seen(stored: StoredDecision) -> StoredDecision:
+    """The decision with its task waiting from the last cycle on that saw it again."""
+    if stored.last_seen_at is None:
+        return stored
+    return dataclasses.replace(stored, record=waiting_from(stored, stored.last_seen_at))
+
+
+def _last_states(connection: Connection, jeditaskid: int, brokerage: str | None) -> list[StoredDecision]:
+    """The last decisions by the states of the chunks; none where these do not name all of them."""
+    states = list(connection.execute(_STATES, {"task": jeditaskid, "brokerage": brokerage}))
+    last = {
+        name: max(one.last_seen_at for one in states if one.brokerage == name)
+        for name in {one.brokerage for one in states}
+    }
+    states = [one for one in states if one.last_seen_at == last[one.brokerage]]
+    if not states:
+        return []
+    moments = [one.decided_at for one in states]
+    rows = {one.id: one for one in by_id(connection, [one.decision for one in states], min(moments), max(moments))}
+    if any(one.decision not in rows for one in states):
+        return []
+    return [as_last_seen(_with_state(rows[one.decision], one)) for one in states]
+
+
+def _as_seen_until(
+    connection: Connection, as_made: Sequence[StoredDecision], live: Sequence[StoredDecision], until: datetime
+) -> list[StoredDecision]:
+    """The decisions as they were known at ``until``: of what came later nothing is said."""
+    late = {one.id for one in live if one.last_seen_at is not None and one.last_seen_at > until}
+    asked = [(one.record.decision.brokerage, one.id, one.origin.decided_at) for one in as_made if one.id in late]
+    seen = sightings(connection, asked, until)
+    return [
+        seen_at(made, seen[made.id]) if made.id in late else known for made, known in zip(as_made, live, strict=True)
+    ]
+
+
+def seen_at(made: StoredDecision, seen: Sightings) -> StoredDecision:
+    """A decision as of the last of some cycles that saw it again."""
+    return dataclasses.replace(
+        made,
+        seen_again=seen.times,
+        last_seen_at=seen.last_at,
+        last_agent_run=seen.last_run,
+    )
+
+
+def waiting_from(made: StoredDecision, moment: datetime) -> DecisionRecord:
+    """What became of a decision when it was made again at ``moment``: its task waits from then on, and as long."""
+    until = made.record.pending_until
+    later = None if until is None else until + (moment - made.origin.decided_at)
+    return dataclasses.replace(made.record, pending_until=later)
+
+
+def _of_last_cycle(decisions: Sequence[StoredDecision]) -> list[StoredDecision]:
+    last: dict[str, datetime] = {}
+    for one in decisions:
+        name = one.record.decision.brokerage
+        last[name] = max(last.get(name, _seen_at(one)), _seen_at(one))
+    return [one for one in decisions if _seen_at(one) == last[one.record.decision.brokerage]]
+
+
+def _seen_at(stored: StoredDecision) -> datetime:
+    """The instant of the last cycle that decided so."""
+    return stored.last_seen_at or stored.origin.decided_at

@@ -1,0 +1,317 @@
+"""Storing the decisions of a batch with the transaction that brings them about.
+
+A decision that is the same as the last one about its chunk (outcome, candidates, reasons, jobs) gets no row of its own
+for the rest of the day: it is counted on that row, and the cycle keeps which ones it saw again and where their work was
+another, so that it can be replayed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+
+from broker.domain.decision_counts import reasons_of
+from broker.domain.decision_records import DecisionRecord, Origin
+from broker.domain.legend import Legend
+from broker.domain.main_reasons import main_reasons
+from broker.domain.packed_candidates import ChosenCandidates, pack_candidates, pack_named_candidates
+from broker.domain.packed_reasons import pack_named, pack_reasons
+from broker.domain.repeats import NEW, Body, pack_changes, pack_pattern
+from broker.store.decisions import legends
+from broker.store.decisions.decision_bodies import packed_notes
+from broker.store.decisions.decision_days import day_of
+from broker.store.decisions.plain_json import clean_json, clean_text
+from broker.store.summaries import chunk_state_writing, count_writing
+from broker.store.summaries.buckets import bucket_of
+from broker.store.summaries.chunk_state_writing import ChunkKey, KnownState, NewState, SeenAgain
+
+COLUMNS = (
+    "id, agent_run, jeditaskid, datasetid, ramcount, brokerage, outcome, reason, decided_at, snapshot, tuning, seed, "
+    "engine, legend, reasons, candidates, candidate_count, remarks, assigned, notes, work, pending_until"
+)
+_COPY = f"COPY broker.decisions ({COLUMNS}) FROM STDIN"
+_IDS = "SELECT nextval('broker.decisions_id_seq') FROM generate_series(1, %s)"
+_STILL_STORED = """
+    SELECT id, CASE WHEN id = ANY(%(changed)s) THEN notes END, CASE WHEN id = ANY(%(changed)s) THEN remarks END,
+        CASE WHEN id = ANY(%(changed)s) THEN work END
+    FROM broker.decisions WHERE id = ANY(%(ids)s) AND decided_at >= %(first)s AND decided_at <= %(last)s"""
+_REPEATS = """
+    INSERT INTO broker.decision_repeats
+        (id, agent_run, brokerage, decided_at, snapshot, tuning, seed, engine, size, pattern, changes)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"""
+_CLOSE = """
+    UPDATE broker.decisions AS d
+    SET seen_again = one.seen_again, last_seen_at = one.last_seen_at, last_agent_run = one.last_agent_run
+    FROM unnest(%s::bigint[], %s::timestamptz[], %s::int[], %s::timestamptz[], %s::bigint[])
+        AS one (id, decided_at, seen_again, last_seen_at, last_agent_run)
+    WHERE d.id = one.id AND d.decided_at = one.decided_at"""
+
+
+@dataclass(frozen=True)
+class PackedDecision:
+    """A decision as it is stored.
+
+    Attributes:
+        record: the decision.
+        legend: of its packed columns; None where it was made with names.
+        reasons: packed.
+        candidates: packed; None for none.
+        assigned: as JSON.
+        notes: as JSON.
+        remarks: packed; None for none.
+    """
+
+    record: DecisionRecord
+    legend: Legend | None
+    reasons: bytes
+    candidates: bytes | None
+    assigned: str
+    notes: str
+    remarks: bytes | None
+
+    @property
+    def key(self) -> ChunkKey:
+        """Its chunk."""
+        decision = self.record.decision
+        return decision.jeditaskid, decision.datasetid, decision.ramcount
+
+    @property
+    def body(self) -> Body:
+        """What may differ though it is the same decision."""
+        return Body(self.notes.encode(), self.remarks, self.record.work)
+
+    def state(self, origin: Origin) -> bytes:
+        """A digest that two decisions share which are the same.
+
+        They have the version of the tuning and the engine in common, too, and how long the task waits after them.
+        """
+        decision, until = self.record.decision, self.record.pending_until
+        legend = "" if self.legend is None else self.legend.sha256
+        waits = "" if until is None else str((until - origin.decided_at).total_seconds())
+        tuning = str(origin.tuning_for(decision.jeditaskid))
+        words = "\n".join((decision.outcome, decision.reason, legend, self.assigned, waits, tuning, origin.engine))
+        return _digest(words.encode("utf-8", "replace"), self.reasons, self.candidates or b"")
+
+    def work_state(self) -> bytes:
+        """A digest of what may differ."""
+        return _digest(self.notes.encode(), self.remarks or b"", self.record.work or b"")
+
+
+def packed(record: DecisionRecord) -> PackedDecision:
+    """A decision in the form in which it is stored."""
+    decision, reasons, chosen = record.decision, reasons_of(record), record.decision.candidates
+    assigned = clean_json(dict(record.assigned))
+    if reasons is None or not reasons.legend.names:
+        named = pack_named(decision.rejected, decision.funnel), pack_named_candidates(tuple(chosen))
+        return PackedDecision(record, None, *named, assigned, clean_json(list(decision.notes)), None)
+    if isinstance(chosen, ChosenCandidates):
+        candidates = pack_candidates(chosen)
+    else:
+        candidates = pack_named_candidates(tuple(chosen))
+    notes, remarks = packed_notes(decision.notes)
+    return PackedDecision(record, reasons.legend, pack_reasons(reasons), candidates, assigned, notes, remarks)
+
+
+def save(connection: psycopg.Connection[Any], origin: Origin, records: Sequence[DecisionRecord]) -> int:
+    """Store decisions in the transaction of ``connection``, with all that lists are made from; how many there were."""
+    by_brokerage: dict[str, list[DecisionRecord]] = {}
+    for record in records:
+        by_brokerage.setdefault(record.decision.brokerage, []).append(record)
+    for brokerage, some in sorted(by_brokerage.items()):
+        _Batch(connection, origin, brokerage, [packed(record) for record in some]).save()
+    return len(records)
+
+
+class _Batch:
+    """Decisions of one brokerage on their way into the database."""
+
+    def __init__(
+        self, connection: psycopg.Connection[Any], origin: Origin, brokerage: str, decisions: list[PackedDecision]
+    ) -> None:
+        self._connection, self._origin, self._brokerage = connection, origin, brokerage
+        self._now, self._decisions = origin.decided_at, decisions
+        self._states = [one.state(origin) for one in decisions]
+        tasks = [one.record.decision.jeditaskid for one in decisions]
+        self._known = chunk_state_writing.known_states(connection, brokerage, tasks)
+        self._again = self._seen_again()
+        self._main_reasons = main_reasons([one.record for one in decisions])
+
+    def save(self) -> None:
+        """Write rows, repeats, states and counts."""
+        groups = self._groups()
+        patterns = [rows for rows in groups.values() if any(row in self._again for row in rows)]
+        new = [row for row in range(len(self._decisions)) if row not in self._again]
+        ids = [row[0] for row in self._connection.execute(_IDS, [len(patterns) + len(new)]).fetchall()]
+        for identifier, rows in zip(ids, patterns, strict=False):
+            self._save_pattern(identifier, rows)
+        numbers = dict(zip(new, ids[len(patterns) :], strict=True))
+        self._save_rows(numbers)
+        self._save_states(numbers)
+        records = [one.record for one in self._decisions]
+        distinct = list(self._distinct())
+        count_writing.add(self._connection, self._brokerage, self._now, records, distinct, self._main_reasons)
+
+    def _seen_again(self) -> dict[int, tuple[KnownState, Body | None]]:
+        """By place in the batch the last decision that says the same, and what its row has where the work differs."""
+        day, found = day_of(self._now), {}
+        taken: set[int] = set()
+        for row, (one, state) in enumerate(zip(self._decisions, self._states, strict=True)):
+            known = self._known.get(one.key)
+            if known is None or known.state != state or known.decision in taken:
+                continue
+            if self._folds(row, known) and day <= known.decided_at <= known.last_seen_at < self._now:
+                found[row] = known
+                taken.add(known.decision)
+        changed = {
+            known.decision for row, known in found.items() if known.work_state != self._decisions[row].work_state()
+        }
+        bodies = self._bodies([known.decision for known in found.values()], changed) if found else {}
+        return {row: (known, bodies[known.decision]) for row, known in found.items() if known.decision in bodies}
+
+    def _folds(self, row: int, known: KnownState) -> bool:
+        """Jobs that were written took the files of their chunk: of work that is the same to the byte, none were."""
+        one = self._decisions[row]
+        return one.record.decision.outcome != "brokered" or known.work_state == one.work_state()
+
+    def _bodies(self, ids: list[int], changed: set[int]) -> dict[int, Body | None]:
+        """The rows that still are there, with their bodies where those are needed."""
+        values = {"ids": ids, "changed": sorted(changed), "first": day_of(self._now), "last": self._now}
+        return {
+            identifier: None
+            if identifier not in changed
+            else Body(clean_json(notes or []).encode(), _bytes(remarks), _bytes(work))
+            for identifier, notes, remarks, work in self._connection.execute(_STILL_STORED, values)
+        }
+
+    def _groups(self) -> Mapping[int, list[int]]:
+        """The places of the batch by the version of the tuning: with a canary there are two."""
+        groups: dict[int, list[int]] = {}
+        for row, one in enumerate(self._decisions):
+            groups.setdefault(self._origin.tuning_for(one.record.decision.jeditaskid), []).append(row)
+        return groups
+
+    def _save_pattern(self, identifier: int, rows: Sequence[int]) -> None:
+        origin = self._origin
+        pattern, changes = [], {}
+        for place, row in enumerate(rows):
+            known, body = self._again.get(row, (None, None))
+            pattern.append(NEW if known is None else known.decision)
+            if body is not None:
+                changes[place] = (body, self._decisions[row].body)
+        size = sum(one != NEW for one in pattern)
+        tuning = origin.tuning_for(self._decisions[rows[0]].record.decision.jeditaskid)
+        about = origin.agent_run, self._brokerage, self._now, origin.snapshot, tuning, origin.seed, origin.engine
+        self._connection.execute(_REPEATS, [identifier, *about, size, pack_pattern(pattern), pack_changes(changes)])
+
+    def _save_rows(self, numbers: Mapping[int, int]) -> None:
+        wanted = {one.sha256: one for row in numbers if (one := self._decisions[row].legend) is not None}
+        ids = legends.save(self._connection, wanted.values(), self._now)
+        with self._connection.cursor() as cursor, cursor.copy(_COPY) as copy:
+            for values in self._rows(numbers, ids):
+                copy.write_row(values)
+
+    def _rows(self, numbers: Mapping[int, int], legend_ids: Mapping[str, int]) -> Iterator[tuple[Any, ...]]:
+        origin = self._origin
+        for row, identifier in numbers.items():
+            one = self._decisions[row]
+            decision = one.record.decision
+            yield (
+                identifier,
+                origin.agent_run,
+                decision.jeditaskid,
+                decision.datasetid,
+                decision.ramcount,
+                decision.brokerage,
+                decision.outcome,
+                clean_text(decision.reason),
+                origin.decided_at,
+                origin.snapshot,
+                origin.tuning_for(decision.jeditaskid),
+                origin.seed,
+                origin.engine,
+                None if one.legend is None else legend_ids[one.legend.sha256],
+                one.reasons,
+                one.candidates,
+                len(decision.candidates),
+                one.remarks,
+                one.assigned,
+                one.notes,
+                one.record.work,
+                one.record.pending_until,
+            )
+
+    def _save_states(self, numbers: Mapping[int, int]) -> None:
+        again = [SeenAgain(known.decision, self._pending_until(row)) for row, (known, _) in self._again.items()]
+        chunk_state_writing.save_again(self._connection, again, self._now, self._origin.agent_run)
+        # of two decisions about one chunk the later one is its last
+        last = {self._decisions[row].key: row for row in numbers}
+        states = [self._state(row, numbers[row]) for row in last.values()]
+        closed = [
+            known for key in last if (known := self._known.get(key)) is not None and known.seen_again
+            and known.last_seen_at <= self._now
+        ]  # fmt: skip
+        if closed:
+            columns = ("decision", "decided_at", "seen_again", "last_seen_at", "last_agent_run")
+            self._connection.execute(_CLOSE, [[getattr(one, name) for one in closed] for name in columns])
+        chunk_state_writing.save(self._connection, states)
+
+    def _state(self, row: int, identifier: int) -> NewState:
+        one, now = self._decisions[row], self._now
+        decision, known = one.record.decision, self._known.get(one.key)
+        reason = clean_text(decision.reason)
+        alike = known is not None and (known.outcome, known.reason) == (decision.outcome, reason)
+        waited = None if known is None else known.waiting_since
+        return NewState(
+            brokerage=self._brokerage,
+            jeditaskid=decision.jeditaskid,
+            datasetid=decision.datasetid,
+            ramcount=decision.ramcount,
+            decision=identifier,
+            decided_at=now,
+            outcome=decision.outcome,
+            reason=reason,
+            outcome_since=known.outcome_since if known is not None and alike else now,
+            waiting_since=None if decision.outcome == "brokered" else waited or now,
+            last_seen_at=now,
+            last_agent_run=self._origin.agent_run,
+            decisions=known.decisions + 1 if known is not None and alike else 1,
+            seen_again=0,
+            pending_until=self._pending_until(row),
+            candidate_count=len(decision.candidates),
+            jobs=sum(one.record.assigned.values()),
+            assigned=one.assigned,
+            state=self._states[row],
+            work_state=one.work_state(),
+            main_reason=clean_text(self._main_reasons[row]),
+        )
+
+    def _pending_until(self, row: int) -> datetime | None:
+        return self._decisions[row].record.pending_until
+
+    def _distinct(self) -> Iterator[bool]:
+        """For each decision whether its chunk was not decided so in this bucket before."""
+        start = bucket_of(self._now)
+        for one in self._decisions:
+            known, decision = self._known.get(one.key), one.record.decision
+            yield (
+                known is None
+                or known.last_seen_at < start
+                or (known.outcome, known.reason) != (decision.outcome, decision.reason)
+            )
+
+
+def _digest(*parts: bytes) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(len(part).to_bytes(4, "little"))
+        digest.update(part)
+    return digest.digest()
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)

@@ -1,0 +1,30 @@
+"""JSON that a column of type jsonb takes, whatever names from outside hold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def clean_json(value: object) -> str:
+    """The value as JSON; PostgreSQL's jsonb holds neither NUL nor lone surrogates, so these are replaced."""
+    reported = json.dumps(value, separators=(",", ":"))
+    if "\\u0000" in reported or "\\ud" in reported:
+        return json.dumps(_clean(value), separators=(",", ":"))
+    return reported
+
+
+def clean_text(value: str) -> str:
+    """The text without what a column of type text does not hold."""
+    return value.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, Mapping):
+        return {_clean(name): _clean(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_clean(inner) for inner in value]
+    return value

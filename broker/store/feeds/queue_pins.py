@@ -1,0 +1,115 @@
+"""Pins: fields of queues that an operator holds for a while, whatever CRIC says. Each change of one stays on record."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from broker.errors import Refused
+from broker.snapshot.build_pins import PIN_COLUMNS, PINS
+from broker.snapshot.raw import RawSource, Rows
+
+_COLUMNS = "id, queue, field, value, reason, editor, set_at, until, ended_at, ended_by"
+
+
+class PinRefused(Refused):
+    """A pin cannot be set or ended like this."""
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A pin as it is kept. Times are aware; ``ended_at`` None: nobody ended it, so it ends at ``until``."""
+
+    id: int
+    queue: str
+    field: str
+    value: Any
+    reason: str
+    editor: str
+    set_at: datetime
+    until: datetime
+    ended_at: datetime | None
+    ended_by: str | None
+
+    def holds(self, now: datetime) -> bool:
+        """Whether it is in force at ``now`` (aware)."""
+        return self.set_at <= now < (self.until if self.ended_at is None else min(self.ended_at, self.until))
+
+
+def held_pins(connection: sa.Connection, now: datetime, queue: str | None = None) -> list[Pin]:
+    """The pins in force at ``now`` (aware), of one queue or of all, by queue and field."""
+    query = sa.text(f"""
+        SELECT {_COLUMNS} FROM broker.queue_pins
+        WHERE (CAST(:queue AS text) IS NULL OR queue = :queue) AND set_at <= :now AND until > :now
+          AND (ended_at IS NULL OR ended_at > :now) ORDER BY queue, field, id""")  # noqa: S608 - a constant
+    return [Pin(*row) for row in connection.execute(query, {"queue": queue, "now": now})]
+
+
+def pins_of_queue(connection: sa.Connection, queue: str, most: int = 1000) -> list[Pin]:
+    """All pins that a queue ever had, the newest first."""
+    query = sa.text(f"""
+        SELECT {_COLUMNS} FROM broker.queue_pins WHERE queue = :queue
+        ORDER BY set_at DESC, id DESC LIMIT :most""")  # noqa: S608 - a constant
+    return [Pin(*row) for row in connection.execute(query, {"queue": queue, "most": most})]
+
+
+def set_pin(
+    connection: sa.Connection,
+    queue: str,
+    field: str,
+    value: Any,
+    *,
+    reason: str,
+    editor: str,
+    now: datetime,
+    until: datetime,
+) -> None:
+    """Hold a field of a queue from ``now`` until ``until`` (aware); the pin that holds it so far ends.
+
+    Raises:
+        PinRefused: the end is not after ``now``.
+    """
+    if until <= now:
+        raise PinRefused(f"{until.isoformat()} has passed", f"{queue} {field}", "give a later --until")
+    end_pin(connection, queue, field, editor=editor, now=now)
+    connection.execute(
+        sa.text("""
+            INSERT INTO broker.queue_pins (queue, field, value, reason, editor, set_at, until)
+            VALUES (:queue, :field, CAST(:value AS jsonb), :reason, :editor, :now, :until)"""),
+        {
+            "queue": queue,
+            "field": field,
+            "value": json.dumps(value),
+            "reason": reason,
+            "editor": editor,
+            "now": now,
+            "until": until,
+        },
+    )
+
+
+def end_pin(connection: sa.Connection, queue: str, field: str, *, editor: str, now: datetime) -> bool:
+    """End the pin of a field now (aware); whether there was one in force. One that ended by itself is noted as such."""
+    found = connection.execute(
+        sa.text("""
+            UPDATE broker.queue_pins AS p SET
+                ended_at = greatest(p.set_at, least(p.until, :now)),
+                ended_by = CASE WHEN p.until <= :now THEN NULL ELSE :editor END
+            WHERE queue = :queue AND field = :field AND ended_at IS NULL
+            RETURNING until > :now"""),
+        {"queue": queue, "field": field, "editor": editor, "now": now},
+    )
+    return any(row[0] for row in found)
+
+
+def read_source(connection: sa.Connection) -> RawSource:
+    """The pins that nobody has ended, for a snapshot, which applies those in force at its instant."""
+    query = sa.text("""
+        SELECT queue, field, value::text, reason, editor, set_at, until FROM broker.queue_pins
+        WHERE ended_at IS NULL ORDER BY queue, field""")
+    rows = tuple(tuple(row) for row in connection.execute(query))
+    return RawSource(PINS, {"queue_pins": Rows(PIN_COLUMNS, rows)})

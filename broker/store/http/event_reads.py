@@ -1,0 +1,97 @@
+"""What has happened since: cycles, changes of outcomes, versions of the tuning, runs of feeds; for whoever listens."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+import sqlalchemy as sa
+
+Kind = Literal["cycle", "outcome", "tuning", "source"]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_CURSOR = re.compile(r"(\d{1,18})-(\d{1,18})-(\d{1,18})-(\d{1,18})")
+_MICROSECOND = timedelta(microseconds=1)
+
+_NOW = sa.text("""
+    SELECT coalesce((SELECT max(id) FROM broker.agent_runs WHERE finished_at IS NOT NULL), 0),
+           coalesce((SELECT max(version) FROM broker.gdpconfig_versions WHERE version > 0), 0),
+           coalesce((SELECT max(id) FROM broker.feed_runs), 0),
+           (SELECT max(outcome_since) FROM broker.chunk_states)""")
+_CYCLES = sa.text("""
+    SELECT id, agent, outcome, started_at, finished_at, counts, tuning FROM broker.agent_runs
+    WHERE finished_at IS NOT NULL AND id > :after ORDER BY id LIMIT :most""")
+_VERSIONS = sa.text("""
+    SELECT version, published_at, editor, reason,
+           (SELECT array_agg(DISTINCT key) FROM broker.gdpconfig_changes c WHERE c.version = v.version) AS keys
+    FROM broker.gdpconfig_versions v WHERE version > :after ORDER BY version LIMIT :most""")
+_FEEDS = sa.text("""
+    SELECT id, feed, outcome, started_at FROM broker.feed_runs WHERE id > :after ORDER BY id LIMIT :most""")
+_OUTCOMES = sa.text("""
+    SELECT brokerage, jeditaskid, datasetid, outcome, reason, outcome_since, jobs FROM broker.chunk_states
+    WHERE outcome_since > :after ORDER BY outcome_since, jeditaskid LIMIT :most""")
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """How far somebody has read: numbers of the last cycle, version and feed run, and the last change of an outcome.
+
+    ``outcome_us``: in microseconds since 1970.
+    """
+
+    run: int
+    version: int
+    feed: int
+    outcome_us: int
+
+    def __str__(self) -> str:
+        """As a client keeps it."""
+        return f"{self.run}-{self.version}-{self.feed}-{self.outcome_us}"
+
+    @classmethod
+    def read(cls, text: str) -> Cursor | None:
+        """The inverse of ``str``; None for what is none."""
+        found = _CURSOR.fullmatch(text)
+        return None if found is None else cls(*(int(part) for part in found.groups()))
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened: what kind of thing, when, and its facts."""
+
+    kind: Kind
+    at: datetime
+    facts: dict[str, Any]
+
+
+def now(connection: sa.Connection) -> Cursor:
+    """The cursor behind everything that has happened."""
+    run, version, feed, outcome = connection.execute(_NOW).one()
+    return Cursor(run, version, feed, _us(outcome))
+
+
+def after(connection: sa.Connection, cursor: Cursor, most: int) -> tuple[list[Event], Cursor]:
+    """What happened behind a cursor, of each kind at most ``most`` events, by time; and the cursor behind them."""
+    cycles = connection.execute(_CYCLES, {"after": cursor.run, "most": most}).all()
+    versions = connection.execute(_VERSIONS, {"after": cursor.version, "most": most}).all()
+    feeds = connection.execute(_FEEDS, {"after": cursor.feed, "most": most}).all()
+    since = _EPOCH + cursor.outcome_us * _MICROSECOND
+    outcomes = connection.execute(_OUTCOMES, {"after": since, "most": most}).all()
+    events = [
+        *(Event("cycle", row.finished_at, dict(row._mapping)) for row in cycles),
+        *(Event("tuning", row.published_at, dict(row._mapping)) for row in versions),
+        *(Event("source", row.started_at, dict(row._mapping)) for row in feeds),
+        *(Event("outcome", row.outcome_since, dict(row._mapping)) for row in outcomes),
+    ]
+    behind = Cursor(
+        max((row.id for row in cycles), default=cursor.run),
+        max((row.version for row in versions), default=cursor.version),
+        max((row.id for row in feeds), default=cursor.feed),
+        max((_us(row.outcome_since) for row in outcomes), default=cursor.outcome_us),
+    )
+    return sorted(events, key=lambda event: event.at), behind
+
+
+def _us(moment: datetime | None) -> int:
+    return 0 if moment is None else (moment - _EPOCH) // _MICROSECOND

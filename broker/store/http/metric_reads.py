@@ -1,0 +1,154 @@
+"""What the metrics are made of: small reads of aggregates, none of which scans decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from broker.store.connection.names import Names
+
+SHORT_S = 300
+"""Length of the buckets that are read."""
+STILL_WAITS_S = 3600
+"""A chunk that no cycle has looked at for so long waits no more."""
+
+_NEWEST_BUCKET = sa.text("SELECT max(bucket_at) FROM broker.reason_counts WHERE bucket_s = :bucket_s")
+_DECISIONS = sa.text("""
+    SELECT bucket_at, brokerage, outcome, reason, sum(decisions)::bigint AS decisions, sum(jobs)::bigint AS jobs
+    FROM broker.reason_counts WHERE bucket_s = :bucket_s AND bucket_at >= :since GROUP BY 1, 2, 3, 4""")
+_PACKED = sa.text("""
+    SELECT bucket_at, brokerage, counts FROM broker.queue_counts WHERE bucket_s = :bucket_s AND bucket_at >= :since""")
+_PENDING = sa.text("""
+    WITH newest AS (SELECT brokerage, max(last_seen_at) AS at FROM broker.chunk_states GROUP BY brokerage)
+    SELECT brokerage, reason, count(*) AS chunks,
+           extract(epoch FROM max(newest.at - waiting_since))::float8 AS oldest_s
+    FROM broker.chunk_states JOIN newest USING (brokerage)
+    WHERE outcome <> 'brokered' AND last_seen_at >= newest.at - make_interval(secs => :still_s)
+    GROUP BY brokerage, reason""")
+_RUNS = sa.text("""
+    SELECT id, agent, outcome, timings FROM broker.agent_runs
+    WHERE finished_at IS NOT NULL AND id > :after ORDER BY id LIMIT 10000""")
+_LAST_RUN = sa.text("SELECT coalesce(max(id), 0) FROM broker.agent_runs WHERE finished_at IS NOT NULL")
+_LEADERS = sa.text("SELECT name, holder, expires_at > clock_timestamp() AS held FROM broker.leases")
+_TUNING = sa.text("""
+    SELECT DISTINCT ON (holder) holder, tuning FROM broker.agent_runs
+    WHERE tuning IS NOT NULL AND started_at > clock_timestamp() - interval '1 day'
+    ORDER BY holder, started_at DESC""")
+_SERVICES = sa.text("SELECT holder, extract(epoch FROM clock_timestamp() - seen_at)::float8 FROM broker.services")
+_SOURCES = sa.text("""
+    SELECT sources -> 'about' -> 'states', extract(epoch FROM clock_timestamp() - taken_at)::float8
+    FROM broker.snapshots ORDER BY taken_at DESC LIMIT 1""")
+_QUEUES = """
+    SELECT computingsite, jobstatus, count(*) FROM {panda}.jobsactive4
+    WHERE computingsite = ANY(:queues) GROUP BY 1, 2"""
+
+
+@dataclass(frozen=True)
+class DecisionCount:
+    """What was decided in a bucket, by outcome and reason."""
+
+    bucket_at: datetime
+    brokerage: str
+    outcome: str
+    reason: str
+    decisions: int
+    jobs: int
+
+
+@dataclass(frozen=True)
+class PendingCount:
+    """Chunks that wait for one reason; the oldest for ``oldest_s`` seconds."""
+
+    brokerage: str
+    reason: str
+    chunks: int
+    oldest_s: float | None
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A cycle that has ended, with the seconds of its stages."""
+
+    id: int
+    agent: str
+    outcome: str
+    timings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is true at one instant.
+
+    Attributes:
+        pending: chunks that wait.
+        leaders: lease, holder, and whether it is in force.
+        tuning: version by process.
+        services: seconds since the last heartbeat by process.
+        sources: states of the sources of the newest snapshot.
+        snapshot_age_s: of that snapshot.
+        queues: jobs by queue and status, of the queues that were asked for.
+    """
+
+    pending: Sequence[PendingCount]
+    leaders: Sequence[tuple[str, str, bool]]
+    tuning: Sequence[tuple[str, int]]
+    services: Sequence[tuple[str, float]]
+    sources: Sequence[dict[str, Any]]
+    snapshot_age_s: float | None
+    queues: Sequence[tuple[str, str, int]]
+
+
+def recent_decisions(connection: sa.Connection, lookback: timedelta) -> list[DecisionCount]:
+    """The counts of the newest buckets, which cycles may still add to."""
+    since = _since(connection, lookback)
+    if since is None:
+        return []
+    rows = connection.execute(_DECISIONS, {"bucket_s": SHORT_S, "since": since})
+    return [DecisionCount(**row._mapping) for row in rows]
+
+
+def recent_queue_counts(connection: sa.Connection, lookback: timedelta) -> list[tuple[datetime, str, bytes]]:
+    """The packed counts by queue of the newest buckets."""
+    since = _since(connection, lookback)
+    if since is None:
+        return []
+    rows = connection.execute(_PACKED, {"bucket_s": SHORT_S, "since": since})
+    return [(row[0], row[1], bytes(row[2])) for row in rows]
+
+
+def finished_after(connection: sa.Connection, run: int) -> list[FinishedRun]:
+    """The cycles that ended, behind a run."""
+    rows = connection.execute(_RUNS, {"after": run})
+    return [FinishedRun(row.id, row.agent, row.outcome, row.timings or {}) for row in rows]
+
+
+def last_finished(connection: sa.Connection) -> int:
+    """The newest run that has ended; 0 for none."""
+    return int(connection.execute(_LAST_RUN).scalar_one())
+
+
+def standing(connection: sa.Connection, names: Names, queues: Sequence[str]) -> Standing:
+    """What is true now."""
+    newest = connection.execute(_SOURCES).one_or_none()
+    counted = []
+    if queues:
+        rows = connection.execute(sa.text(names.sql(_QUEUES)), {"queues": list(queues)})
+        counted = [(str(row[0]), str(row[1]), int(row[2])) for row in rows]
+    return Standing(
+        [PendingCount(**row._mapping) for row in connection.execute(_PENDING, {"still_s": STILL_WAITS_S})],
+        [(row[0], row[1], row[2]) for row in connection.execute(_LEADERS)],
+        [(row[0] or "", row[1]) for row in connection.execute(_TUNING)],
+        [(row[0], row[1]) for row in connection.execute(_SERVICES)],
+        [] if newest is None else (newest[0] or []),
+        None if newest is None else float(newest[1]),
+        counted,
+    )
+
+
+def _since(connection: sa.Connection, lookback: timedelta) -> datetime | None:
+    newest: datetime | None = connection.execute(_NEWEST_BUCKET, {"bucket_s": SHORT_S}).scalar()
+    return None if newest is None else newest - lookback

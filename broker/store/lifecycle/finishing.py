@@ -1,0 +1,186 @@
+"""Jobs with a final report: read, and ended with their files and counters, in the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from broker.pilots.job_outcome import FinalReport, JobEnd, OutputFile
+from broker.store.connection.database import Database
+from broker.store.connection.names import Names
+from broker.store.lifecycle import action_sql, finish_sql
+from broker.store.lifecycle.actions import (
+    ActionContext,
+    ActOutcome,
+    JobAction,
+    MoveBatch,
+    archive_statement,
+    end_staged,
+    staged,
+)
+
+RULE = "final_report"
+"""Named with the action on a job that its pilot reported as failed."""
+
+# The oldest report first; one that another batch failed on waits for the next cycle.
+_REPORTED = """
+SELECT job.pandaid, job.modificationtime, job.computingsite, job.jeditaskid, report.jobstatus AS state,
+    coalesce(report.data, '') AS data, coalesce(job.piloterrorcode, 0) AS pilot_error,
+    coalesce(job.exeerrorcode, 0) AS exe_error, job.transexitcode AS exit_code
+FROM {panda}.job_output_report AS report
+JOIN {panda}.jobsactive4 AS job ON job.pandaid = report.pandaid AND coalesce(job.attemptnr, 0) = report.attemptnr
+WHERE job.jobstatus = 'holding' AND (CAST(:tasks AS bigint[]) IS NULL OR job.jeditaskid = ANY(CAST(:tasks AS bigint[])))
+  AND NOT job.pandaid = ANY(CAST(:skipped AS bigint[]))
+ORDER BY report.timestamp, job.pandaid LIMIT :most"""
+_FILES = """
+SELECT file.pandaid, file.lfn, file.type,
+    coalesce(dataset.attributes ~ '(^|,)an(=|,|$)', false) AS may_be_missing
+FROM {panda}.filestable4 AS file
+LEFT JOIN {panda}.jedi_datasets AS dataset
+    ON dataset.jeditaskid = file.jeditaskid AND dataset.datasetid = file.datasetid
+WHERE file.pandaid = ANY(:jobs) AND file.type IN ('output', 'log')
+ORDER BY file.row_id"""
+
+
+@dataclass(frozen=True)
+class ReportedJob:
+    """A job with its final report, and the files that it was to write.
+
+    Attributes:
+        pandaid: the job.
+        modificationtime: its time of last change, naive UTC.
+        queue: its computingsite.
+        jeditaskid: its task.
+        report: what its pilot said.
+        files: of its output and log.
+    """
+
+    pandaid: int
+    modificationtime: datetime | None
+    queue: str | None
+    jeditaskid: int | None
+    report: FinalReport
+    files: tuple[OutputFile, ...]
+
+
+def read_reported(
+    connection: sa.Connection,
+    names: Names,
+    most: int,
+    tasks: Sequence[int] | None = None,
+    skipped: Sequence[int] = (),
+) -> list[ReportedJob]:
+    """The jobs that wait to be taken to their end, the oldest report first.
+
+    Args:
+        connection: any transaction.
+        names: of the schemas.
+        most: no more than so many.
+        tasks: only jobs of these; None for all.
+        skipped: not these jobs.
+    """
+    asked = {"most": most, "tasks": None if tasks is None else list(tasks), "skipped": list(skipped)}
+    rows = connection.execute(sa.text(names.sql(_REPORTED)), asked).all()
+    files: dict[int, list[OutputFile]] = {}
+    for row in connection.execute(sa.text(names.sql(_FILES)), {"jobs": [row.pandaid for row in rows]}):
+        files.setdefault(row.pandaid, []).append(OutputFile(row.lfn, row.type, row.may_be_missing))
+    return [
+        ReportedJob(
+            row.pandaid,
+            row.modificationtime,
+            row.computingsite,
+            row.jeditaskid,
+            FinalReport(row.state or "", row.data, row.pilot_error, row.exe_error, row.exit_code),
+            tuple(files.get(row.pandaid, ())),
+        )
+        for row in rows
+    ]
+
+
+def finish(connection: sa.Connection, ends: Sequence[tuple[ReportedJob, JobEnd]], by: ActionContext) -> ActOutcome:
+    """End jobs as decided where they are as they were seen; their reports are used up.
+
+    A finished job is archived with its input and output finished and counted. A failed one gives its input back with
+    the attempt and the failure counted, and its queue is remembered, so that the next attempt is made elsewhere.
+    """
+    finished = [(job, end) for job, end in ends if end.status == "finished"]
+    failed = [(job, end) for job, end in ends if end.status == "failed"]
+    outcomes = [_finish(connection, finished, by), _fail(connection, failed, by)]
+    acted = tuple(sorted(pandaid for one in outcomes for pandaid in one.acted))
+    skipped = tuple(sorted(pandaid for one in outcomes for pandaid in one.skipped))
+    batch = MoveBatch(connection, by)
+    batch.run(finish_sql.FORGET_REPORTS, jobs=list(acted))
+    batch.run(finish_sql.FORGET_STALE_REPORTS)
+    return ActOutcome(acted, skipped, sum(one.files for one in outcomes), sum(one.files_lost for one in outcomes))
+
+
+def _finish(connection: sa.Connection, ends: Sequence[tuple[ReportedJob, JobEnd]], by: ActionContext) -> ActOutcome:
+    if not ends:
+        return ActOutcome((), ())
+    batch = MoveBatch(connection, by)
+    batch.stage((_finished_row(job) for job, _ in ends), finish_sql.COPY)
+    batch.take(sorted({job.jeditaskid for job, _ in ends if job.jeditaskid is not None}))
+    _keep_files(connection, batch, ends)
+    batch.run(archive_statement(by.catalogue, "jobsactive4"))
+    ((files,),) = batch.run(finish_sql.FINISH_INPUT)
+    acted = tuple(pandaid for (pandaid,) in batch.run(action_sql.TAKEN))
+    return ActOutcome(acted, tuple(sorted({job.pandaid for job, _ in ends}.difference(acted))), files)
+
+
+def _finished_row(job: ReportedJob) -> tuple[object, ...]:
+    """The row of a finished job, in the order of the COPY."""
+    seen = (job.pandaid, "jobsactive4", "holding", job.modificationtime, job.queue, job.jeditaskid)
+    return (*seen, "finished", False, False, "reported", 0, RULE, "finished", 0)
+
+
+def _fail(connection: sa.Connection, ends: Sequence[tuple[ReportedJob, JobEnd]], by: ActionContext) -> ActOutcome:
+    if not ends:
+        return ActOutcome((), ())
+    batch = MoveBatch(connection, by)
+    wrong = [(job.pandaid, end.ddm_error, end.ddm_diag) for job, end in ends if end.ddm_error]
+    if wrong:
+        jobs, codes, diags = (list(column) for column in zip(*wrong, strict=True))
+        batch.run(finish_sql.NOTE_DDM_ERRORS, jobs=jobs, codes=codes, diags=diags)
+    moves = [_failure(job, end) for job, end in ends]
+    batch.stage(staged(moves))
+    batch.take(sorted({move.jeditaskid for move in moves if move.jeditaskid is not None}))
+    _keep_files(connection, batch, ends)
+    return end_staged(batch, moves, by)
+
+
+def _failure(job: ReportedJob, end: JobEnd) -> JobAction:
+    return JobAction(
+        job.pandaid,
+        "jobsactive4",
+        "holding",
+        job.modificationtime,
+        job.queue,
+        job.jeditaskid,
+        RULE,
+        "failed",
+        end.code,
+        error="reported",
+        detail={"reason": end.reason, "pilot_error": job.report.pilot_error, "exit_code": job.report.exit_code},
+    )
+
+
+def _keep_files(connection: sa.Connection, batch: MoveBatch, ends: Sequence[tuple[ReportedJob, JobEnd]]) -> None:
+    for statement in finish_sql.STAGE_FILES.split(";"):
+        batch.run(statement)
+    with Database.raw(connection).cursor() as cursor, cursor.copy(finish_sql.COPY_FILES.encode()) as copy:
+        for row in _written(ends):
+            copy.write_row(row)
+    batch.run(finish_sql.KEEP_FILES)
+
+
+def _written(ends: Sequence[tuple[ReportedJob, JobEnd]]) -> Iterator[tuple[object, ...]]:
+    for job, end in ends:
+        for file in end.files:
+            if file.status == "failed":
+                continue
+            found = file.written
+            about = (None, None, None) if found is None else (found.guid, found.fsize, found.checksum)
+            yield (job.pandaid, file.lfn, file.status, *about)

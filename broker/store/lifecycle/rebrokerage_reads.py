@@ -1,0 +1,150 @@
+"""Reading what rebrokerage decides about: waiting jobs by share, and how often input was moved already.
+
+Source: PanDA data model, jobs, job statistics and Harvester slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Literal
+
+import sqlalchemy as sa
+
+from broker.lifecycle.fast_rebrokerage import RULE, ShareLoad
+from broker.lifecycle.waiting_jobs import WAITING_STATUSES, WaitingJob
+from broker.store.connection.tables import TableCatalogue
+from broker.store.reads.task_reads import stored_time
+
+JobStatistics = Literal["live", "panda"]
+
+_JOB_COLUMNS = (
+    "pandaid",
+    "jobstatus",
+    "computingsite",
+    "gshare",
+    "jeditaskid",
+    "jobdefinitionid",
+    "modificationtime",
+    "creationtime",
+    "starttime",
+)
+_COUNTED = ("computingsite", "gshare", "jobstatus", "workqueue_id")
+
+# NULL NOT IN (...) is not true unless the list is empty: where there are work queues of that function, jobs of no work
+# queue are not counted, as with PanDA.
+_LOADS = """
+    SELECT computingsite, gshare,
+        coalesce(sum({njobs}) FILTER (WHERE jobstatus = ANY(:waiting)), 0)::bigint,
+        coalesce(sum({njobs}) FILTER (WHERE jobstatus = 'running'), 0)::bigint
+    FROM (SELECT * FROM {active} AS a UNION ALL SELECT * FROM {defined} AS d) AS jobs
+    WHERE computingsite IS NOT NULL
+      AND workqueue_id NOT IN (SELECT queue_id FROM {work_queues} AS w WHERE queue_function = 'Resource')
+    GROUP BY 1, 2"""
+_WAITING = """
+    SELECT j.pandaid, '{table}', j.jobstatus, j.computingsite, j.gshare, j.jeditaskid, j.jobdefinitionid,
+        j.modificationtime, j.creationtime, j.starttime
+    FROM {source} AS j JOIN unnest(CAST(:queues AS text[]), CAST(:keys AS {key_type}[])) AS wanted (queue, key)
+        ON j.computingsite = wanted.queue AND j.{column} IS NOT DISTINCT FROM wanted.key
+    WHERE j.jobstatus = ANY(:waiting) AND (CAST(:tasks AS bigint[]) IS NULL OR j.jeditaskid = ANY(:tasks))"""
+_SLOTS = """
+    SELECT DISTINCT pandaqueuename FROM {slots} AS s
+    WHERE numslots IS NOT NULL AND (expirationtime IS NULL OR expirationtime > :now)"""
+
+# Which input was moved how often: files that many jobs read say nothing of a single one, so only master datasets count.
+_MOVED = """
+    WITH moved AS MATERIALIZED (
+        SELECT f.jeditaskid, f.datasetid, f.fileid
+        FROM broker.job_actions AS a
+        JOIN {files} AS f ON f.pandaid = a.pandaid
+        LEFT JOIN {datasets} AS d ON d.jeditaskid = f.jeditaskid AND d.datasetid = f.datasetid
+        WHERE a.rule = :rule AND a.acted_at > :since AND f.fileid IS NOT NULL
+          AND f.type IN ('input', 'pseudo_input') AND d.masterid IS NULL
+        GROUP BY 1, 2, 3 HAVING count(DISTINCT a.pandaid) >= :most
+    )
+    SELECT DISTINCT f.pandaid FROM {files} AS f JOIN moved USING (jeditaskid, datasetid, fileid)
+    WHERE f.pandaid = ANY(:pandaids)"""
+
+_SETTLING = """
+    SELECT DISTINCT detail ->> 'gshare' FROM broker.job_actions
+    WHERE rule = :rule AND acted_at > :since AND acted_at <= :now"""
+
+
+def read_slots(connection: sa.Connection, catalogue: TableCatalogue, now: datetime) -> set[str]:
+    """The queues with a number of slots that has not expired."""
+    source = catalogue.source("harvester_slots", ("pandaqueuename", "numslots", "expirationtime"))
+    statement = sa.text(_SLOTS.format(slots=source))
+    return set(connection.execute(statement, {"now": stored_time(now)}).scalars())
+
+
+def read_loads(connection: sa.Connection, catalogue: TableCatalogue, statistics: JobStatistics) -> list[ShareLoad]:
+    """Waiting and running jobs by queue and share, without those of work queues of the function Resource.
+
+    Args:
+        connection: any transaction.
+        catalogue: the tables of the database.
+        statistics: ``live`` counts the job tables, ``panda`` adds up PanDA's statistics.
+    """
+    tables = (
+        ("jobsactive4", "jobsdefined4") if statistics == "live" else ("jobs_share_stats", "jobsdefined_share_stats")
+    )
+    njobs = "1" if statistics == "live" else "njobs"
+    columns = _COUNTED if statistics == "live" else (*_COUNTED, "njobs")
+    active, defined = (catalogue.source(table, columns) for table in tables)
+    work_queues = catalogue.source("jedi_work_queue", ("queue_id", "queue_function"))
+    statement = sa.text(_LOADS.format(active=active, defined=defined, njobs=njobs, work_queues=work_queues))
+    return [ShareLoad(*row) for row in connection.execute(statement, {"waiting": list(WAITING_STATUSES)})]
+
+
+def read_waiting_of_shares(
+    connection: sa.Connection, catalogue: TableCatalogue, shares: Sequence[tuple[str, str | None]]
+) -> list[WaitingJob]:
+    """All jobs that wait at some queues, each for one of the shares wanted there."""
+    queues, keys = [queue for queue, _ in shares], [share for _, share in shares]
+    return _waiting(connection, catalogue, ("gshare", "text"), {"queues": queues, "keys": keys, "tasks": None})
+
+
+def read_waiting_of_submissions(
+    connection: sa.Connection, catalogue: TableCatalogue, places: Sequence[tuple[int, int, str]]
+) -> list[WaitingJob]:
+    """All jobs that wait at one of the places: a task, its submission (``jobdefinitionid``) and a queue."""
+    wanted = sorted({(queue, submission) for _, submission, queue in places})
+    values = {
+        "queues": [queue for queue, _ in wanted],
+        "keys": [submission for _, submission in wanted],
+        "tasks": sorted({task for task, _, _ in places}),
+    }
+    found = _waiting(connection, catalogue, ("jobdefinitionid", "bigint"), values)
+    there = set(places)
+    return [job for job in found if (job.jeditaskid, job.jobdefinitionid, job.queue) in there]
+
+
+def _waiting(
+    connection: sa.Connection, catalogue: TableCatalogue, key: tuple[str, str], values: Mapping[str, object]
+) -> list[WaitingJob]:
+    column, key_type = key
+    found: list[WaitingJob] = []
+    for table in ("jobsdefined4", "jobsactive4"):
+        source = catalogue.source(table, _JOB_COLUMNS)
+        statement = _WAITING.format(table=table, source=source, column=column, key_type=key_type)
+        rows = connection.execute(sa.text(statement), {**values, "waiting": list(WAITING_STATUSES)})
+        found += [WaitingJob(*row) for row in rows]
+    return found
+
+
+def settling_shares(connection: sa.Connection, now: datetime, settle_s: float) -> set[str | None]:
+    """The shares of which the fast rebrokerage took jobs back within the last ``settle_s`` seconds."""
+    values = {"rule": RULE, "since": now - timedelta(seconds=settle_s), "now": now}
+    return set(connection.execute(sa.text(_SETTLING), values).scalars())
+
+
+def moved_often(
+    connection: sa.Connection, catalogue: TableCatalogue, pandaids: Iterable[int], most: int, now: datetime
+) -> set[int]:
+    """Those of the jobs whose input the fast rebrokerage has moved ``most`` times or more within 24 hours."""
+    parts = {
+        "files": catalogue.source("filestable4", ("pandaid", "jeditaskid", "datasetid", "fileid", "type")),
+        "datasets": catalogue.source("jedi_datasets", ("jeditaskid", "datasetid", "masterid")),
+    }
+    values = {"rule": RULE, "since": now - timedelta(hours=24), "most": most, "pandaids": list(pandaids)}
+    return set(connection.execute(sa.text(_MOVED.format(**parts)), values).scalars())

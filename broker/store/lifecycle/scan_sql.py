@@ -1,0 +1,177 @@
+"""The table of timeout rules as one SQL expression, so that a million jobs are judged in one pass.
+
+Each state gets the rules that look at it, in order; the result is the number of the first that fires. Limits come as
+instants: a job is over a limit when its time is before the instant. It gives the same as :mod:`broker.lifecycle.judge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.lifecycle.codes import TO_BE_KILLED
+from broker.lifecycle.jobs import (
+    ANALYSIS_LABELS,
+    BUILDING_LABEL,
+    DEFAULT_LABEL,
+    JEDI,
+    MERGING,
+    NEVER_MOVED,
+    NO_EVENT_SERVICE,
+    JobTable,
+)
+from broker.lifecycle.rules import HEARTBEAT, OWN_STAGE_OUT, RULES, Combined, TimeoutRule
+from broker.store.connection.tables import TableCatalogue
+
+COLUMNS = (
+    "pandaid", "jobstatus", "computingsite", "jeditaskid", "prodsourcelabel", "currentpriority", "lockedby",
+    "relocationflag", "processingtype", "eventservice", "transformation", "jobsubstatus", "commandtopilot",
+    "exeerrordiag", "piloterrordiag", "jobdispatchererrorcode", "jobdispatchererrordiag", "modificationtime",
+    "statechangetime", "creationtime", "starttime", "endtime",
+)  # fmt: skip
+"""What of a job is read; the fields of :class:`broker.lifecycle.jobs.Job` but its table."""
+
+QUEUE_ARRAYS = {
+    "name": "text",
+    "exempt": "boolean",
+    "known": "boolean",
+    "starts_nothing": "boolean",
+    "crowded": "boolean",
+    "own_s": "float8",
+    "own_cut": "timestamp",
+}
+"""What of the queues is handed over, one array each."""
+
+_LABEL = f"coalesce(nullif(job.prodsourcelabel, ''), '{DEFAULT_LABEL}')"
+_OF_USERS = f"{_LABEL} IN ({', '.join(repr(label) for label in ANALYSIS_LABELS)})"
+_FUNCTIONS: dict[Combined, str] = {"earliest": "least", "first": "coalesce", "by_status": "least"}
+
+SCAN = """
+SELECT pandaid, jobstatus, computingsite, jeditaskid, modificationtime, rule,
+    extract(epoch FROM %(now)s::timestamp - since)::float8, limit_s, endtime, exeerrordiag, piloterrordiag,
+    jobdispatchererrordiag, jobdispatchererrorcode
+FROM (
+    SELECT job.*, {since} AS since, {limit_s} AS limit_s
+    FROM (
+        SELECT job.*, queue.crowded, queue.own_s, queue.own_cut, queue.known, {rule} AS rule
+        FROM {jobs} AS job
+        LEFT JOIN unnest({arrays}) AS queue ({names}) ON queue.name = job.computingsite
+        WHERE {rule} IS NOT NULL AND NOT coalesce(queue.exempt, false)
+          AND (%(tasks)s::bigint[] IS NULL OR job.jeditaskid = ANY(%(tasks)s))
+    ) AS job
+) AS judged
+ORDER BY pandaid
+LIMIT %(most)s
+"""
+
+# A queue that starts nothing is looked at when one of its jobs is over the limit by the time of its state.
+CROWDED = """
+SELECT DISTINCT job.computingsite FROM {jobs} AS job
+WHERE job.computingsite = ANY(%(queues)s) AND {over}
+"""
+
+
+def scan(catalogue: TableCatalogue, table: JobTable) -> str:
+    """The statement that finds every job of a table on which a rule acts: pandaid, state, ..., number of the rule."""
+    arrays = ", ".join(f"%(queue_{name})s::{kind}[]" for name, kind in QUEUE_ARRAYS.items())
+    numbered = [(number, rule) for number, rule in enumerate(RULES) if rule.table == table]
+    return (
+        SCAN.replace("{rule}", _first_rule(numbered))
+        .replace("{since}", _by_rule(numbered, _since))
+        .replace("{limit_s}", _by_rule(numbered, _limit_s))
+        .replace("{jobs}", catalogue.source(table, COLUMNS))
+        .replace("{arrays}", arrays)
+        .replace("{names}", ", ".join(QUEUE_ARRAYS))
+    )
+
+
+def crowded(catalogue: TableCatalogue, rule: TimeoutRule) -> str:
+    """The statement that finds the queues, of those in ``queues``, that a rule about inactive queues looks at."""
+    over = f"job.jobstatus IN ({_listed(rule.statuses)}) AND {_fits(rule)} AND {_time_of_state(rule)} < {_cut(rule)}"
+    return CROWDED.replace("{jobs}", catalogue.source(rule.table, COLUMNS)).replace("{over}", over)
+
+
+def cut_name(rule: str) -> str:
+    """The parameter with the instant of a rule whose limit is a key; with ``_s`` added, that with its seconds."""
+    return f"cut_{rule}"
+
+
+def _first_rule(numbered: list[tuple[int, TimeoutRule]]) -> str:
+    statuses = dict.fromkeys(status for _, rule in numbered for status in rule.statuses)
+    branches = []
+    for status in statuses:
+        tests = " ".join(f"WHEN {_fires(rule)} THEN {number}" for number, rule in numbered if status in rule.statuses)
+        branches.append(f"WHEN '{status}' THEN CASE {tests} END")
+    return f"CASE job.jobstatus {' '.join(branches)} END"
+
+
+def _by_rule(numbered: list[tuple[int, TimeoutRule]], expression: Callable[[TimeoutRule], str]) -> str:
+    branches = " ".join(f"WHEN {number} THEN {expression(rule)}" for number, rule in numbered)
+    return f"CASE job.rule {branches} END"
+
+
+def _fits(rule: TimeoutRule) -> str:
+    """What the job must be, apart from its state and its age."""
+    tests = [f"coalesce(job.eventservice, {NO_EVENT_SERVICE}) = {NO_EVENT_SERVICE}"]
+    if rule.priority != "any":
+        tests.append(f"coalesce(job.currentpriority, 0) {'>=' if rule.priority == 'high' else '<'} %(high_priority)s")
+    if rule.labels:
+        tests.append(f"{_LABEL} IN ({_listed(rule.labels)})")
+    if rule.origin == "from_task":
+        tests.append(f"job.lockedby = '{JEDI}'")
+    if rule.origin == "not_from_task":
+        is_build = f"job.prodsourcelabel = '{BUILDING_LABEL}' AND strpos(job.transformation, 'build') > 0"
+        tests.append(f"(job.lockedby IS NULL OR ({is_build}))")
+    differs = "<>" if rule.exempt_if_null else "IS DISTINCT FROM"
+    if rule.exempt_if_pinned:
+        tests.append(f"job.relocationflag {differs} {NEVER_MOVED}")
+    if rule.exempt_if_merging:
+        tests.append(f"job.processingtype {differs} '{MERGING}'")
+    if rule.exempt_if_kill_requested:
+        tests.append(f"job.commandtopilot IS DISTINCT FROM '{TO_BE_KILLED}'")
+    if rule.needs_substatus:
+        tests.append("job.jobsubstatus <> ''")
+    return " AND ".join(tests)
+
+
+def _fires(rule: TimeoutRule) -> str:
+    at_queue = "queue.starts_nothing AND " if rule.inactive_queues else ""
+    return f"{at_queue}{_fits(rule)} AND {_since(rule)} < {_cut(rule)}"
+
+
+def _time(clock: str) -> str:
+    return f"nullif(job.{clock}, '1970-01-01'::timestamp)"
+
+
+def _since(rule: TimeoutRule) -> str:
+    times = ", ".join(_time(clock) for clock in rule.clock)
+    earliest = f"{_FUNCTIONS[rule.combined]}({times})"
+    if rule.combined != "by_status":
+        return earliest
+    own = _time_of_state(rule)
+    return f"CASE WHEN crowded AND ({own} < {_cut(rule)}) IS NOT TRUE THEN {earliest} ELSE {own} END"
+
+
+def _time_of_state(rule: TimeoutRule) -> str:
+    branches = " ".join(f"WHEN '{status}' THEN {_time(clock)}" for status, clock in rule.clock_of)
+    return f"(CASE job.jobstatus {branches} END)"
+
+
+def _cut(rule: TimeoutRule) -> str:
+    return _limit(rule, "own_cut", "_cut", cut_name(rule.name), "timestamp")
+
+
+def _limit_s(rule: TimeoutRule) -> str:
+    return _limit(rule, "own_s", "_s", f"{cut_name(rule.name)}_s", "float8")
+
+
+def _limit(rule: TimeoutRule, own: str, ending: str, key: str, kind: str) -> str:
+    production, analysis = (f"%({name}{ending})s::{kind}" for name in ("production", "analysis"))
+    if rule.limit == HEARTBEAT:
+        return f"coalesce({own}, CASE WHEN {_OF_USERS} THEN {analysis} ELSE {production} END)"
+    if rule.limit == OWN_STAGE_OUT:
+        return f"CASE WHEN known THEN coalesce({own}, {production}) END"
+    return f"%({key})s::{kind}"
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    return ", ".join(f"'{word}'" for word in words)

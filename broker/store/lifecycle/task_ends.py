@@ -1,0 +1,106 @@
+"""Tasks whose work is done: read with their counters, and ended. Standalone only: beside PanDA, JEDI ends its tasks.
+
+Source: PanDA JEDI, ends of tasks; PanDA data model, tasks and datasets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+
+from broker.pilots.job_outcome import TaskStatus, task_end
+from broker.store.connection.names import Names
+
+GOING_ON = ("ready", "running", "scouting", "scouted", "pending")
+"""Statuses of a task that may end by itself."""
+
+# The primary input counts. Tasks with a job that has not ended go on.
+_CANDIDATES = """
+SELECT task.jeditaskid, task.status, sums.to_be_used, sums.finished, sums.failed
+FROM {panda}.jedi_tasks AS task
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(coalesce(nfilestobeused, nfiles)), 0)::bigint AS to_be_used,
+        coalesce(sum(nfilesfinished), 0)::bigint AS finished, coalesce(sum(nfilesfailed), 0)::bigint AS failed
+    FROM {panda}.jedi_datasets AS dataset
+    WHERE dataset.jeditaskid = task.jeditaskid AND dataset.masterid IS NULL
+      AND dataset.type IN ('input', 'pseudo_input')
+) AS sums
+WHERE task.status = ANY(:going_on)
+  AND (CAST(:tasks AS bigint[]) IS NULL OR task.jeditaskid = ANY(CAST(:tasks AS bigint[])))
+  AND sums.finished + sums.failed > 0
+  AND (task.status = 'scouting' OR sums.finished + sums.failed >= sums.to_be_used)
+  AND NOT EXISTS (SELECT FROM {panda}.jobsactive4 AS job WHERE job.jeditaskid = task.jeditaskid)
+  AND NOT EXISTS (SELECT FROM {panda}.jobsdefined4 AS job WHERE job.jeditaskid = task.jeditaskid)
+ORDER BY task.jeditaskid LIMIT :most"""
+_LOCK = """
+SELECT jeditaskid FROM {panda}.jedi_tasks WHERE jeditaskid = ANY(:ids) AND status = ANY(:going_on)
+ORDER BY jeditaskid FOR NO KEY UPDATE SKIP LOCKED"""
+_CHANGE = """
+WITH given AS (
+    SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:statuses AS text[]), CAST(:reasons AS text[]))
+        AS given (jeditaskid, status, reason)
+), changed AS (
+    UPDATE {panda}.jedi_tasks AS task
+    SET status = given.status, oldstatus = NULL, statechangetime = :now, modificationtime = :now, errordialog = NULL,
+        endtime = CASE WHEN given.status = 'running' THEN task.endtime ELSE :now END,
+        superstatus = CASE WHEN given.status = 'running' THEN task.superstatus ELSE given.status END,
+        splitrule = CASE WHEN given.status = 'running'
+            THEN regexp_replace(task.splitrule, '(^|,)US=2(,|$)', '\\1US=3\\2') ELSE task.splitrule END
+    FROM given WHERE task.jeditaskid = given.jeditaskid
+    RETURNING task.jeditaskid, task.status, task.attemptnr, given.reason
+), outputs AS (
+    UPDATE {panda}.jedi_datasets AS dataset
+    SET status = changed.status, state = 'closed', modificationtime = :now
+    FROM changed
+    WHERE changed.status <> 'running' AND dataset.jeditaskid = changed.jeditaskid
+      AND dataset.type IN ('output', 'log', 'lib')
+), attempts AS (
+    UPDATE {panda}.task_attempts AS attempt SET endtime = :now, endstatus = changed.status
+    FROM changed
+    WHERE changed.status <> 'running' AND attempt.jeditaskid = changed.jeditaskid AND attempt.endtime IS NULL
+)
+INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason)
+SELECT jeditaskid, :now, status, attemptnr, left(reason, 255) FROM changed"""
+
+
+@dataclass(frozen=True)
+class TaskChange:
+    """A task that ends, or that goes on after its scouts; ``reason`` is for its log."""
+
+    jeditaskid: int
+    status: TaskStatus | str
+    reason: str
+
+
+def read_ending(
+    connection: sa.Connection, names: Names, most: int, tasks: Sequence[int] | None = None
+) -> list[TaskChange]:
+    """The tasks of which nothing is left to be done, and those that scout no more."""
+    asked = {"going_on": list(GOING_ON), "tasks": None if tasks is None else list(tasks), "most": most}
+    found = []
+    for row in connection.execute(sa.text(names.sql(_CANDIDATES)), asked):
+        end = task_end(row.to_be_used, row.finished, row.failed)
+        if end is not None:
+            found.append(TaskChange(row.jeditaskid, end, f"{row.finished} files finished, {row.failed} failed"))
+        elif row.status == "scouting" and row.finished:
+            found.append(TaskChange(row.jeditaskid, "running", f"{row.finished} files finished by scouts"))
+    return found
+
+
+def write_ending(connection: sa.Connection, names: Names, changes: Sequence[TaskChange], now: datetime) -> int:
+    """End tasks that nobody else is writing to; how many."""
+    if not changes:
+        return 0
+    asked = {"ids": [one.jeditaskid for one in changes], "going_on": list(GOING_ON)}
+    free = set(connection.execute(sa.text(names.sql(_LOCK)), asked).scalars())
+    chosen = [one for one in changes if one.jeditaskid in free]
+    values = {
+        "ids": [one.jeditaskid for one in chosen],
+        "statuses": [one.status for one in chosen],
+        "reasons": [one.reason for one in chosen],
+        "now": now.astimezone(UTC).replace(tzinfo=None),
+    }
+    return connection.execute(sa.text(names.sql(_CHANGE)), values).rowcount

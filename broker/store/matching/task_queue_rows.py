@@ -1,0 +1,126 @@
+"""Task queues: activated jobs that wait for a pilot, grouped by what they ask for, with the weights of the draw.
+
+``jobsactive4`` is the truth; what is kept here follows it. Only the agent that activates jobs writes groups and
+weights; matchers take rows of jobs away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from broker.domain.arrays import Floats
+from broker.pools.matcher import CPUTIME_CLASSES_S
+from broker.pools.shares import Claim, real_priorities, task_queue_weights
+from broker.store.connection.names import Names
+
+#: An empty task queue is dropped after this time.
+DROP_AFTER = timedelta(seconds=300)
+
+ShareValues = Callable[[Sequence[str | None]], Floats]
+"""The value of each of these global shares."""
+
+# The columns that group jobs, as the identity has them: any difference makes another task queue.
+_GROUPING = (
+    "vo, owner, owner_group, share, panda_queue, resource_type, sites, banned_sites, platforms, cputime_class_s, "
+    "pool_id"
+)
+
+_FRESH = f"""
+CREATE TEMPORARY TABLE fresh_jobs ON COMMIT DROP AS
+SELECT *, md5(jsonb_build_array({_GROUPING})::text) AS identity
+FROM (
+    SELECT job.pandaid, job.vo, job.produsername AS owner, job.workinggroup AS owner_group, job.gshare AS share,
+        job.computingsite AS panda_queue, job.resource_type, coalesce(asked.sites, '[]') AS sites,
+        coalesce(asked.banned_sites, '[]') AS banned_sites, coalesce(asked.platforms, '[]') AS platforms,
+        asked.pool_id, coalesce(job.currentpriority, 0) AS priority,
+        greatest(coalesce(asked.cputime_s, 0), 0) AS cputime_s,
+        CASE WHEN coalesce(asked.cputime_s, 0) <= 0 THEN 0
+             ELSE coalesce((SELECT min(bound) FROM unnest(CAST(:classes AS bigint[])) AS bound
+                            WHERE bound >= asked.cputime_s), :last_class) END AS cputime_class_s
+    FROM {{panda}}.jobsactive4 AS job
+    LEFT JOIN broker.task_requirements AS asked ON asked.jeditaskid = job.jeditaskid
+    WHERE job.jobstatus = 'activated'
+      AND NOT EXISTS (SELECT FROM broker.waiting_jobs AS known WHERE known.pandaid = job.pandaid)
+) AS found"""  # noqa: S608 - constants
+_NEW_QUEUES = f"""
+INSERT INTO broker.task_queues (identity, {_GROUPING}, used_at)
+SELECT DISTINCT ON (identity) identity, {_GROUPING}, CAST(:now AS timestamptz) FROM fresh_jobs
+ON CONFLICT (identity) DO NOTHING"""  # noqa: S608 - constants
+_ENQUEUE = """
+INSERT INTO broker.waiting_jobs (pandaid, task_queue, priority, cputime_s)
+SELECT fresh.pandaid, queue.id, fresh.priority, fresh.cputime_s
+FROM fresh_jobs AS fresh JOIN broker.task_queues AS queue USING (identity)
+ORDER BY fresh.pandaid
+ON CONFLICT (pandaid) DO NOTHING"""
+_FORGET = """
+DELETE FROM broker.waiting_jobs AS waiting
+WHERE NOT EXISTS (SELECT FROM {panda}.jobsactive4 AS job WHERE job.pandaid = waiting.pandaid
+    AND job.jobstatus = 'activated')
+RETURNING waiting.task_queue"""
+_USED_POOLS = """
+UPDATE broker.submit_pools SET last_used_at = greatest(last_used_at, :now)
+WHERE pool_id IN (SELECT pool_id FROM fresh_jobs UNION
+                  SELECT pool_id FROM broker.task_queues WHERE id = ANY(:left))"""
+_COUNT = """
+DELETE FROM broker.task_queue_levels;
+INSERT INTO broker.task_queue_levels (task_queue, priority, jobs, first_position)
+SELECT task_queue, priority, count(*), min(position) FROM broker.waiting_jobs GROUP BY 1, 2"""
+_USED = """
+UPDATE broker.task_queues AS queue SET used_at = :now
+WHERE EXISTS (SELECT FROM broker.task_queue_levels AS level WHERE level.task_queue = queue.id)"""
+_DROP = """
+DELETE FROM broker.task_queues AS queue
+WHERE used_at <= :before AND NOT EXISTS (SELECT FROM broker.waiting_jobs AS job WHERE job.task_queue = queue.id)"""
+_CLAIMS = """
+SELECT queue.id, queue.vo, queue.owner, queue.owner_group, queue.share, queue.resource_type, queue.platforms::text,
+    queue.cputime_class_s, queue.weight, level.priority, level.jobs
+FROM broker.task_queues AS queue JOIN broker.task_queue_levels AS level ON level.task_queue = queue.id
+ORDER BY queue.id"""
+_WEIGHTS = """
+UPDATE broker.task_queues AS queue SET weight = found.weight
+FROM unnest(CAST(:ids AS bigint[]), CAST(:weights AS float8[])) AS found (id, weight)
+WHERE queue.id = found.id AND queue.weight <> found.weight"""
+
+
+def follow_jobs(connection: sa.Connection, names: Names, now: datetime) -> dict[str, int]:
+    """Let the task queues hold exactly the activated jobs, in the caller's transaction; counts of what changed."""
+
+    def run(statement: str, **values: Any) -> sa.CursorResult[Any]:
+        return connection.execute(sa.text(names.sql(statement)), values)
+
+    left = run(_FORGET).scalars().all()
+    run(_FRESH, classes=list(CPUTIME_CLASSES_S), last_class=CPUTIME_CLASSES_S[-1])
+    new_queues = run(_NEW_QUEUES, now=now).rowcount
+    queued = run(_ENQUEUE).rowcount
+    run(_COUNT)
+    run(_USED, now=now)
+    dropped = run(_DROP, before=now - DROP_AFTER).rowcount
+    # last, as matchers note the use of pools too and would wait for this transaction
+    run(_USED_POOLS, now=now, left=sorted(set(left)))
+    return {"queued": queued, "left": len(left), "new_queues": new_queues, "dropped_queues": dropped}
+
+
+def weigh(connection: sa.Connection, share_values: ShareValues, *, background: bool) -> int:
+    """Write the weights of the task queues that hold jobs, where they differ; how many task queues there are."""
+    rows = connection.execute(sa.text(_CLAIMS)).all()
+    if not rows:
+        return 0
+    ids, first = np.unique(np.array([row.id for row in rows], dtype=np.int64), return_index=True)
+    of_queue = np.searchsorted(ids, [row.id for row in rows])
+    jobs = np.array([row.jobs for row in rows], dtype=np.float64)
+    real = real_priorities(np.array([row.priority for row in rows], dtype=np.int64))
+    mean = np.bincount(of_queue, jobs * real) / np.bincount(of_queue, jobs)
+    claims = [_claim(rows[row], float(priority)) for row, priority in zip(first.tolist(), mean, strict=True)]
+    weights = task_queue_weights(claims, share_values([claim.share for claim in claims]), background=background)
+    connection.execute(sa.text(_WEIGHTS), {"ids": ids.tolist(), "weights": weights.tolist()})
+    return len(ids)
+
+
+def _claim(row: sa.Row[Any], priority: float) -> Claim:
+    rest = (row.vo, row.resource_type, row.platforms, row.cputime_class_s)
+    return Claim(row.share, row.owner_group, row.owner, rest, priority)

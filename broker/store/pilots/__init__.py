@@ -1,0 +1,1 @@
+"""What pilots and Harvester ask and report, as rows."""

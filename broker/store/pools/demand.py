@@ -1,0 +1,53 @@
+"""What a queue has to do: jobs that wait for pilots there, and jobs that the last cycle placed there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from broker.store.connection.names import Names
+
+_DEMAND = """
+    SELECT j.resource_type, j.gshare, q.pool_id AS pool,
+           count(*) FILTER (WHERE j.jobstatus = 'activated') AS waiting_for_pilots,
+           count(*) FILTER (WHERE j.jobstatus IN ('defined', 'assigned')) AS waiting_for_input,
+           coalesce(sum(greatest(j.corecount, 1)) FILTER (WHERE j.jobstatus = 'activated'), 0) AS waiting_cores,
+           count(*) FILTER (WHERE j.creationtime >= CAST(:since AS timestamp)) AS placed_in_last_cycle
+    FROM (SELECT pandaid, resource_type, gshare, jobstatus, corecount, creationtime, computingsite
+          FROM {panda}.jobsactive4 WHERE computingsite = :queue AND jobstatus = 'activated'
+          UNION ALL
+          SELECT pandaid, resource_type, gshare, jobstatus, corecount, creationtime, computingsite
+          FROM {panda}.jobsdefined4 WHERE computingsite = :queue AND jobstatus IN ('defined', 'assigned')) AS j
+    LEFT JOIN broker.waiting_jobs AS w USING (pandaid)
+    LEFT JOIN broker.task_queues AS q ON q.id = w.task_queue
+    GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3"""
+_LAST_CYCLE = """
+    SELECT max(started_at) FROM broker.agent_runs
+    WHERE agent = ANY(:brokerages) AND outcome = 'done' AND (counts ->> 'jobs')::bigint > 0"""
+
+
+@dataclass(frozen=True)
+class DemandRow:
+    """Jobs of one resource type, share and pool."""
+
+    resource_type: str | None
+    gshare: str | None
+    pool: str | None
+    waiting_for_pilots: int
+    waiting_for_input: int
+    waiting_cores: int
+    placed_in_last_cycle: int
+
+
+def last_cycle(connection: sa.Connection, brokerages: list[str]) -> datetime | None:
+    """When the last cycle that placed jobs began; None when there was none."""
+    found: datetime | None = connection.execute(sa.text(_LAST_CYCLE), {"brokerages": brokerages}).scalar()
+    return found
+
+
+def demand_of(connection: sa.Connection, names: Names, queue: str, since: datetime | None) -> list[DemandRow]:
+    """The demand of a queue; jobs made since ``since`` (aware) were placed in the last cycle."""
+    values = {"queue": queue, "since": None if since is None else since.replace(tzinfo=None)}
+    return [DemandRow(**row._mapping) for row in connection.execute(sa.text(names.sql(_DEMAND)), values)]

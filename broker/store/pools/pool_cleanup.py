@@ -1,0 +1,86 @@
+"""Removing SubmitPools that nobody uses any more.
+
+The conditions stand in the statement that deletes. A registration at the same moment either comes first, and its new
+time of use is seen when the statement gets the row, or it waits for the deletion and makes the pool again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+from broker.store.connection.names import Names
+from broker.store.pools.pool_registration import ENDED
+
+_UNUSED = """
+    pool.last_used_at <= :idle_since
+    AND NOT EXISTS (SELECT FROM broker.task_queues AS queue JOIN broker.waiting_jobs AS job ON job.task_queue = queue.id
+                    WHERE queue.pool_id = pool.pool_id)
+    AND NOT EXISTS (SELECT FROM broker.task_requirements AS asked
+                    JOIN {panda}.jedi_tasks AS task ON task.jeditaskid = asked.jeditaskid
+                    WHERE asked.pool_id = pool.pool_id AND task.status <> ALL(:ended))"""
+_DELETE = f"""
+    WITH due AS (SELECT pool.number FROM broker.submit_pools AS pool WHERE {_UNUSED}
+                 ORDER BY pool.last_used_at, pool.pool_id LIMIT :most),
+         gone AS (DELETE FROM broker.submit_pools AS pool USING due WHERE pool.number = due.number AND {_UNUSED}
+                  RETURNING pool.pool_id, pool.number),
+         links AS (DELETE FROM broker.submit_pool_links AS link USING gone WHERE link.pool = gone.number)
+    SELECT pool_id FROM gone"""  # noqa: S608 - constants
+_COUNT = "SELECT pool.pool_id FROM broker.submit_pools AS pool WHERE" + _UNUSED  # noqa: S608 - constants
+
+_GONE = "NOT EXISTS (SELECT FROM {panda}.jedi_tasks AS task WHERE task.jeditaskid = asked.jeditaskid)"
+_FORGET = f"""
+    DELETE FROM broker.task_requirements AS asked USING (
+        SELECT asked.jeditaskid FROM broker.task_requirements AS asked WHERE {_GONE} ORDER BY 1 LIMIT :most
+    ) AS due WHERE asked.jeditaskid = due.jeditaskid AND {_GONE}"""  # noqa: S608 - constants
+_COUNTS = f"""
+    SELECT (SELECT count(*) FROM broker.submit_pools),
+           (SELECT count(*) FROM broker.task_requirements),
+           (SELECT count(*) FROM broker.task_requirements AS asked WHERE {_GONE})"""  # noqa: S608 - constants
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How many there are.
+
+    Attributes:
+        pools: SubmitPools.
+        requirements: requirements of tasks.
+        requirements_gone: those of them whose task is not on record any more.
+    """
+
+    pools: int
+    requirements: int
+    requirements_gone: int
+
+
+def count_kept(connection: sa.Connection, names: Names) -> Kept:
+    """How many pools and requirements there are."""
+    return Kept(*connection.execute(sa.text(names.sql(_COUNTS))).one())
+
+
+def remove_unused(
+    connection: sa.Connection, names: Names, now: datetime, grace: timedelta, most: int | None = None
+) -> list[str]:
+    """Remove pools that no job waits for and no task that goes on asks for, unused for ``grace`` or longer; which.
+
+    ``most``: no more than so many, the longest unused first; None for all.
+    """
+    values = _values(now, grace) | {"most": most}
+    return sorted(connection.execute(sa.text(names.sql(_DELETE)), values).scalars())
+
+
+def unused(connection: sa.Connection, names: Names, now: datetime, grace: timedelta) -> list[str]:
+    """The pools that :func:`remove_unused` would remove."""
+    return sorted(connection.execute(sa.text(names.sql(_COUNT)), _values(now, grace)).scalars())
+
+
+def forget_requirements(connection: sa.Connection, names: Names, most: int | None = None) -> int:
+    """Remove what tasks asked for that are not on record any more, of ``most`` tasks or of all; how much that was."""
+    return connection.execute(sa.text(names.sql(_FORGET)), {"most": most}).rowcount
+
+
+def _values(now: datetime, grace: timedelta) -> dict[str, object]:
+    return {"idle_since": now - grace, "ended": list(ENDED)}

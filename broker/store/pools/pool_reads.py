@@ -1,0 +1,148 @@
+"""Asking for SubmitPools: those of a queue, all of them, and one with its queues."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+import sqlalchemy as sa
+
+from broker.snapshot.build_pools import MEMBER_COLUMNS, MEMBERS, PLACE_COLUMNS, PLACES
+from broker.snapshot.raw import RawSource, Rows
+from broker.store.connection.integer_copy import integers_of
+
+_OF_QUEUE = sa.text("""
+    SELECT pool.pool_id FROM broker.resource_queues AS known
+    JOIN broker.submit_pool_links AS link ON link.queue = known.number
+    JOIN broker.submit_pools AS pool ON pool.number = link.pool
+    WHERE known.site = :site AND known.ce = :ce AND known.queue = :queue
+      AND (CAST(:vo AS text) IS NULL OR pool.vo = lower(:vo))""")
+_LIST = """
+    SELECT pool.pool_id, pool.vo, pool.canonical, pool.created_at, pool.last_used_at, pool.refreshed_at,
+           pool.queue_count, coalesce(waiting.jobs, 0) AS waiting_jobs, coalesce(asked.tasks, 0) AS tasks
+    FROM broker.submit_pools AS pool
+    LEFT JOIN (SELECT queue.pool_id, count(*) AS jobs FROM broker.waiting_jobs AS job
+               JOIN broker.task_queues AS queue ON queue.id = job.task_queue GROUP BY 1) AS waiting USING (pool_id)
+    LEFT JOIN (SELECT pool_id, count(*) AS tasks FROM broker.task_requirements GROUP BY 1) AS asked USING (pool_id)
+    {where} ORDER BY pool.pool_id"""
+_ALL = sa.text(_LIST.format(where=""))
+_ONE = sa.text(_LIST.format(where="WHERE pool.pool_id = :pool_id"))
+_QUEUES = sa.text("""
+    SELECT mapped.site, mapped.ce, mapped.queue, coalesce(known.panda_queue, mapped.queue) AS panda_queue,
+           mapped.first_seen_at, mapped.confirmed_at
+    FROM broker.submit_pool_queues AS mapped JOIN broker.resource_queues AS known USING (site, ce, queue)
+    WHERE mapped.pool_id = :pool_id""")
+
+_PLACES = "SELECT number, site, ce, queue, panda_queue FROM broker.resource_queues ORDER BY number"
+_MEMBERS = """
+    SELECT pool.pool_id, link.queues
+    FROM broker.submit_pools AS pool
+    LEFT JOIN (SELECT pool, array_send(array_agg(queue)) AS queues FROM broker.submit_pool_links GROUP BY pool) AS link
+        ON link.pool = pool.number
+    ORDER BY pool.pool_id"""
+_REFRESHED = """
+    SELECT coalesce((SELECT refreshed_at FROM broker.submit_pool_refreshes),
+                    (SELECT min(coalesce(refreshed_at, created_at)) FROM broker.submit_pools))
+    WHERE EXISTS (SELECT FROM broker.submit_pools)"""
+
+#: More identifiers than this make an argument that a CE may refuse; the pilot then asks by itself.
+MOST_IN_ARGUMENTS = 100
+
+
+@dataclass(frozen=True)
+class PoolRow:
+    """A pool on record.
+
+    Attributes:
+        pool_id: identifier.
+        vo: virtual organisation, lower case.
+        canonical: its definition.
+        created_at: when it was registered.
+        last_used_at: when a job with it last began or ceased to wait.
+        refreshed_at: when its queues were last found out; None: never.
+        queue_count: how many there are.
+        waiting_jobs: activated jobs that wait for a pilot.
+        tasks: tasks that ask for it.
+    """
+
+    pool_id: str
+    vo: str
+    canonical: str
+    created_at: datetime
+    last_used_at: datetime
+    refreshed_at: datetime | None
+    queue_count: int
+    waiting_jobs: int
+    tasks: int
+
+
+@dataclass(frozen=True)
+class MappedQueue:
+    """A queue that is eligible for a pool, with the PanDA queue that it belongs to."""
+
+    site: str
+    ce: str
+    queue: str
+    panda_queue: str
+    first_seen_at: datetime
+    confirmed_at: datetime
+
+    @property
+    def name(self) -> str:
+        """The three names with slashes."""
+        return f"{self.site}/{self.ce}/{self.queue}"
+
+
+def get_submit_pools_for_queue(
+    connection: sa.Connection, site: str, ce: str, queue: str, vo: str | None = None
+) -> tuple[str, ...]:
+    """The identifiers of the pools that are mapped to a queue, sorted; none for a queue that is not known.
+
+    Args:
+        connection: any.
+        site: of the queue.
+        ce: of the queue.
+        queue: its name.
+        vo: only pools of this VO; all without it.
+    """
+    values = {"site": site, "ce": ce, "queue": queue, "vo": vo}
+    return tuple(sorted(connection.execute(_OF_QUEUE, values).scalars()))
+
+
+def for_arguments(pools: Sequence[str]) -> tuple[str, ...]:
+    """What is put into the arguments of a pilot that is sent to the queue: nothing when the list would be too long."""
+    return tuple(pools) if len(pools) <= MOST_IN_ARGUMENTS else ()
+
+
+def all_pools(connection: sa.Connection) -> list[PoolRow]:
+    """All pools by identifier."""
+    return [PoolRow(**row._mapping) for row in connection.execute(_ALL)]
+
+
+def one_pool(connection: sa.Connection, pool_id: str) -> PoolRow | None:
+    """One pool; None when it is not on record."""
+    row = connection.execute(_ONE, {"pool_id": pool_id}).one_or_none()
+    return None if row is None else PoolRow(**row._mapping)
+
+
+def queues_of_pool(connection: sa.Connection, pool_id: str) -> list[MappedQueue]:
+    """The queues that are eligible for a pool, by name."""
+    found = [MappedQueue(**row._mapping) for row in connection.execute(_QUEUES, {"pool_id": pool_id})]
+    return sorted(found, key=lambda one: (one.site, one.ce, one.queue))
+
+
+def read_source(connection: sa.Connection) -> RawSource:
+    """The mapping as a source of the snapshot, as old as the last refresh; without pools it has no age."""
+    tables = {
+        PLACES: Rows(PLACE_COLUMNS, tuple(tuple(row) for row in connection.exec_driver_sql(_PLACES))),
+        MEMBERS: Rows(MEMBER_COLUMNS, tuple(_members(*row) for row in connection.exec_driver_sql(_MEMBERS))),
+    }
+    newest: datetime | None = connection.exec_driver_sql(_REFRESHED).scalar()
+    return RawSource("pools", tables, newest)
+
+
+def _members(pool: str, queues: bytes | None) -> tuple[str, str | None]:
+    """A pool with the rising numbers of its queues, with commas: the same whatever the order of reading."""
+    return pool, None if queues is None else ",".join(map(str, np.sort(integers_of([bytes(queues)])).tolist()))

@@ -1,0 +1,164 @@
+"""Registering SubmitPools: the pool, its queues, and what the jobs of a task ask for, in the caller's transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from broker.domain.placement_constraints import PlacementConstraints
+from broker.errors import BrokerError
+from broker.pools.eligibility import match_pools
+from broker.pools.panda_queues import panda_queues
+from broker.pools.requirement import SubmitPool, parse_canonical
+from broker.store.connection.names import Names
+from broker.store.pools.resource_versions import ResourceVersion, current
+
+#: Statuses of a task that makes no jobs any more, unless somebody asks for it again.
+ENDED = ("finished", "done", "failed", "aborted", "broken", "passed")
+
+_UPSERT = sa.text("""
+    INSERT INTO broker.submit_pools (pool_id, vo, canonical, created_at, last_used_at)
+    VALUES (:pool_id, :vo, :canonical, :now, :now)
+    ON CONFLICT (pool_id) DO UPDATE SET last_used_at = greatest(submit_pools.last_used_at, excluded.last_used_at)
+    RETURNING number, canonical, refreshed_at, queue_count""")
+_QUEUES = sa.text("""
+    INSERT INTO broker.resource_queues (site, ce, queue, panda_queue)
+    SELECT * FROM unnest(CAST(:sites AS text[]), CAST(:ces AS text[]), CAST(:queues AS text[]), CAST(:panda AS text[]))
+    ON CONFLICT (site, ce, queue) DO NOTHING""")
+_LINKS = sa.text("""
+    INSERT INTO broker.submit_pool_links (pool, queue, first_seen_at)
+    SELECT :pool, known.number, :now
+    FROM unnest(CAST(:sites AS text[]), CAST(:ces AS text[]), CAST(:queues AS text[])) AS found (site, ce, queue)
+    JOIN broker.resource_queues AS known USING (site, ce, queue)
+    ON CONFLICT DO NOTHING""")
+_EVALUATED = sa.text("""
+    UPDATE broker.submit_pools SET refreshed_at = :now, queue_count = :count WHERE number = :pool""")
+_ATTACH = sa.text("""
+    INSERT INTO broker.task_requirements
+        (jeditaskid, pool_id, canonical, requirements, sites, banned_sites, platforms, cputime_s)
+    VALUES (:jeditaskid, :pool_id, :canonical, CAST(:requirements AS jsonb), CAST(:sites AS jsonb),
+            CAST(:banned_sites AS jsonb), CAST(:platforms AS jsonb), :cputime_s)
+    ON CONFLICT (jeditaskid) DO UPDATE SET
+        pool_id = excluded.pool_id, canonical = excluded.canonical, requirements = excluded.requirements,
+        sites = excluded.sites, banned_sites = excluded.banned_sites, platforms = excluded.platforms,
+        cputime_s = excluded.cputime_s""")
+_MISSING = """
+    SELECT DISTINCT asked.canonical FROM broker.task_requirements AS asked
+    JOIN {panda}.jedi_tasks AS task ON task.jeditaskid = asked.jeditaskid AND task.status <> ALL(:ended)
+    WHERE asked.pool_id IS NOT NULL
+      AND NOT EXISTS (SELECT FROM broker.submit_pools AS pool WHERE pool.pool_id = asked.pool_id)
+    ORDER BY 1"""
+_ASKED = sa.text("""
+    SELECT jeditaskid, pool_id, sites, banned_sites FROM broker.task_requirements
+    WHERE jeditaskid = ANY(:tasks) AND (pool_id IS NOT NULL OR sites <> '[]' OR banned_sites <> '[]')""")
+
+
+class PoolCollision(BrokerError):
+    """Two different sets of requirements have one identifier."""
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A pool that is on record.
+
+    Attributes:
+        pool_id: its identifier.
+        number: in our tables.
+        queue_count: queues that are eligible; 0 also while there are no resources.
+        evaluated: whether that was found out just now: it is new, or was made again.
+    """
+
+    pool_id: str
+    number: int
+    queue_count: int
+    evaluated: bool
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the jobs of a task ask for beside its columns.
+
+    Attributes:
+        requirements: the section as it was written.
+        sites: names of sites of which one is wanted; none: any.
+        banned_sites: names of sites that are not wanted.
+        platforms: of which one is wanted; none: any.
+        cputime_s: normalised CPU seconds that a job needs; None: it does not say.
+    """
+
+    requirements: Mapping[str, Any] | None = None
+    sites: Sequence[str] = ()
+    banned_sites: Sequence[str] = ()
+    platforms: Sequence[str] = ()
+    cputime_s: int | None = None
+
+
+def register(connection: sa.Connection, pool: SubmitPool, now: datetime) -> Registered:
+    """Put a pool on record, or note that it is used again; a new one is evaluated at once.
+
+    Raises:
+        PoolCollision: other requirements have the same identifier.
+        BadResources: the resources in force cannot be read.
+    """
+    values = {"pool_id": pool.pool_id, "vo": pool.vo, "canonical": pool.canonical, "now": now}
+    row = connection.execute(_UPSERT, values).one()
+    if row.canonical != pool.canonical:
+        raise PoolCollision(
+            f"{pool.pool_id} stands for {row.canonical[:200]}", "broker.submit_pools", "report both definitions"
+        )
+    if row.refreshed_at is not None:
+        return Registered(pool.pool_id, row.number, row.queue_count, False)
+    version = current(connection)
+    if version is None:
+        return Registered(pool.pool_id, row.number, 0, False)
+    return Registered(pool.pool_id, row.number, _evaluate(connection, pool, row.number, version, now), True)
+
+
+def attach(connection: sa.Connection, jeditaskid: int, pool: SubmitPool | None, asked: Asked) -> None:
+    """Let the jobs of a task ask for this; call :func:`register` for the pool in the same transaction."""
+    values = {
+        "jeditaskid": jeditaskid,
+        "pool_id": None if pool is None else pool.pool_id,
+        "canonical": None if pool is None else pool.canonical,
+        "requirements": None if asked.requirements is None else json.dumps(dict(asked.requirements)),
+        "sites": json.dumps(sorted(set(asked.sites))),
+        "banned_sites": json.dumps(sorted(set(asked.banned_sites))),
+        "platforms": json.dumps(sorted(set(asked.platforms))),
+        "cputime_s": asked.cputime_s,
+    }
+    connection.execute(_ATTACH, values)
+
+
+def restore_missing(connection: sa.Connection, names: Names, now: datetime) -> int:
+    """Make pools again that were cleared away while tasks that go on ask for them; how many."""
+    found = connection.execute(sa.text(names.sql(_MISSING)), {"ended": list(ENDED)}).scalars().all()
+    for canonical in found:
+        register(connection, parse_canonical(canonical), now)
+    return len(found)
+
+
+def read_placement_constraints(connection: sa.Connection, tasks: Sequence[int]) -> dict[int, PlacementConstraints]:
+    """For each of the tasks that asks for a pool or for sites what it asks."""
+    return {
+        row.jeditaskid: PlacementConstraints(row.pool_id, tuple(row.sites), tuple(row.banned_sites))
+        for row in connection.execute(_ASKED, {"tasks": list(tasks)})
+    }
+
+
+def _evaluate(connection: sa.Connection, pool: SubmitPool, number: int, version: ResourceVersion, now: datetime) -> int:
+    queues = match_pools([pool], version.said.resources).eligible_queues(0)
+    names = panda_queues(version.said.resources)
+    found: dict[str, list[str]] = {
+        "sites": [queue.site for queue in queues],
+        "ces": [queue.ce for queue in queues],
+        "queues": [queue.queue for queue in queues],
+    }
+    connection.execute(_QUEUES, found | {"panda": [names[queue] for queue in queues]})
+    connection.execute(_LINKS, found | {"pool": number, "now": now})
+    connection.execute(_EVALUATED, {"pool": number, "count": len(queues), "now": now})
+    return len(queues)

@@ -1,0 +1,154 @@
+"""What the analysis brokerage asks about the tasks of a cycle beyond their input: wishes, class, and earlier jobs.
+
+Source: PanDA analysis brokerage, candidates, task class and failure counts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from broker.domain.analysis import AnalysisWork
+from broker.domain.arrays import Ints, floats, texts
+from broker.domain.estimates import is_event_service
+from broker.domain.split_rule import SplitRule, parse_split_rule
+from broker.domain.work import DroppedRow, WorkTable
+from broker.snapshot.readings import BadValueError, json_object, number
+from broker.store.connection.tables import TableCatalogue
+
+#: An evaluation of a task is used for this long.
+EVALUATION_VALID = timedelta(minutes=15)
+
+_FAILURES = """
+SELECT jeditaskid, computingsite,
+       count(*) FILTER (WHERE jobstatus = 'finished'),
+       count(*) FILTER (WHERE jobstatus = 'failed' AND piloterrorcode <> 0),
+       count(*) FILTER (WHERE jobstatus = 'closed' AND jobsubstatus = 'toreassign' AND relocationflag <> 3)
+FROM {source} AS j
+WHERE jeditaskid = ANY(:ids) AND computingsite IS NOT NULL AND modificationtime > :since
+GROUP BY 1, 2 ORDER BY 1, 2
+"""
+_FAILURE_COLUMNS = (
+    "jeditaskid", "computingsite", "jobstatus", "jobsubstatus", "piloterrorcode", "relocationflag", "modificationtime",
+)  # fmt: skip
+
+
+def load_analysis_work(
+    connection: sa.Connection, catalogue: TableCatalogue, chunks: WorkTable, now: datetime, done_job_hours: float
+) -> tuple[AnalysisWork, tuple[DroppedRow, ...]]:
+    """The columns beside the chunks', and what of the rows cannot be used.
+
+    Args:
+        connection: of the caller's read-only transaction.
+        catalogue: the tables that the database has.
+        chunks: of the cycle.
+        now: the instant of the cycle.
+        done_job_hours: how far back failed and closed jobs count (TW_DONE_JOB_STAT).
+    """
+    dropped_rows: list[DroppedRow] = []
+    tasks = sorted(set(chunks.jeditaskid.tolist()))
+    analysis_request = _analysis_request(connection, catalogue, tasks, dropped_rows)
+    classes = _classes(connection, catalogue, tasks, now, dropped_rows)
+    failures = _failures(connection, catalogue, tasks, now - timedelta(hours=done_job_hours))
+    owner = chunks.jeditaskid.tolist()
+    rules = {text: parse_split_rule(text) for text in set(chunks.splitrule.tolist())}
+    of_chunk = [rules[text] for text in chunks.splitrule.tolist()]
+    none: Mapping[str, str | None] = {}
+    work = AnalysisWork(
+        transuses=texts(analysis_request.get(task, none).get("transuses") for task in owner),
+        included_sites=texts(analysis_request.get(task, none).get("includedSite") for task in owner),
+        excluded_sites=texts(analysis_request.get(task, none).get("excludedSite") for task in owner),
+        avoid_vp=_present(of_chunk, "AV"),
+        allow_incomplete=_present(of_chunk, "AI"),
+        gb_per_job=np.array([max(rule.value("NG", 0), 0) for rule in of_chunk], dtype=np.float64),
+        task_class=floats(classes.get(task) for task in owner),
+        bad_jobs=texts(failures.get(task) for task in owner),
+        jobs_estimate=np.ones(len(owner)),
+        sites_per_job=_sites_per_job(of_chunk, chunks),
+    )
+    return work, tuple(dropped_rows)
+
+
+def _sites_per_job(rules: list[SplitRule], chunks: WorkTable) -> Ints:
+    """NS of event-service tasks: at how many queues each job is to run."""
+    cloned = np.array([max(rule.value("NS", 1), 1) for rule in rules], dtype=np.int64)
+    return np.where(is_event_service(chunks.eventservice), cloned, 1).astype(np.int64)
+
+
+def _present(rules: list[SplitRule], token: str) -> Any:
+    return np.array([rule.has(token) for rule in rules], dtype=np.bool_)
+
+
+def _analysis_request(
+    connection: sa.Connection, catalogue: TableCatalogue, tasks: list[int], dropped_rows: list[DroppedRow]
+) -> dict[int, dict[str, str | None]]:
+    """``transuses`` and the lists of queues that the user included and excluded."""
+    source = catalogue.source("jedi_tasks", ("jeditaskid", "transuses"))
+    parameters = catalogue.source("jedi_taskparams", ("jeditaskid", "taskparams"))
+    query = (
+        f"SELECT t.jeditaskid, t.transuses, p.taskparams FROM {source} AS t "  # noqa: S608 - names of columns
+        f"LEFT JOIN {parameters} AS p ON p.jeditaskid = t.jeditaskid WHERE t.jeditaskid = ANY(:ids)"
+    )
+    found: dict[int, dict[str, str | None]] = {}
+    for task, uses, document in connection.execute(sa.text(query), {"ids": tasks}):
+        found[task] = {"transuses": uses}
+        if document is None or ("includedSite" not in document and "excludedSite" not in document):
+            continue
+        try:
+            given = json_object(document, "taskparams")
+            found[task] |= {key: _listed(given.get(key), key) for key in ("includedSite", "excludedSite")}
+        except BadValueError as bad:
+            dropped_rows.append(DroppedRow("jedi_taskparams", str(task), bad.code, str(bad)))
+    return found
+
+
+def _listed(value: Any, key: str) -> str | None:
+    """A list of names, given as such or with commas, as one text; None for an empty one."""
+    if value is None or isinstance(value, str):
+        return value or None
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise BadValueError("wrong_type", key, type(value).__name__)
+    return ",".join(value) or None
+
+
+def _classes(
+    connection: sa.Connection,
+    catalogue: TableCatalogue,
+    tasks: list[int],
+    now: datetime,
+    dropped_rows: list[DroppedRow],
+) -> dict[int, float]:
+    source = catalogue.source("task_evaluation", ("jeditaskid", "metric", "value_json", "timestamp"))
+    query = (
+        f"SELECT jeditaskid, value_json FROM {source} AS e "  # noqa: S608 - names of columns
+        "WHERE metric = 'analy_task_eval' AND jeditaskid = ANY(:ids) AND timestamp >= :since"
+    )
+    since = (now - EVALUATION_VALID).astimezone(UTC).replace(tzinfo=None)
+    found: dict[int, float] = {}
+    for task, document in connection.execute(sa.text(query), {"ids": tasks, "since": since}):
+        try:
+            value = number(json_object(document, "value_json").get("class"), "class")
+        except BadValueError as bad:
+            dropped_rows.append(DroppedRow("task_evaluation", str(task), bad.code, str(bad)))
+            continue
+        if not math.isnan(value):
+            found[task] = value
+    return found
+
+
+def _failures(
+    connection: sa.Connection, catalogue: TableCatalogue, tasks: list[int], since: datetime
+) -> dict[int, str]:
+    query = sa.text(_FAILURES.format(source=catalogue.source("jobsarchived4", _FAILURE_COLUMNS)))
+    values = {"ids": tasks, "since": since.astimezone(UTC).replace(tzinfo=None)}
+    found: dict[int, dict[str, list[int]]] = {}
+    for task, queue, finished, failed, closed in connection.execute(query, values):
+        if finished or failed or closed:
+            found.setdefault(task, {})[queue] = [finished, failed, closed]
+    return {task: json.dumps(queues, sort_keys=True) for task, queues in found.items()}

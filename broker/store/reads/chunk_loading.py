@@ -1,0 +1,147 @@
+"""The work of one cycle, from the tables to chunks with sizes and places, in the caller's transaction."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import numpy as np
+import sqlalchemy as sa
+
+from broker.domain.arrays import Ints, objects
+from broker.domain.placement_constraints import PlacementConstraints
+from broker.domain.work import DroppedRow
+from broker.store.connection.tables import TableCatalogue
+from broker.store.lifecycle.rebrokerage_history import read_rebrokered_from
+from broker.store.pools.pool_registration import read_placement_constraints
+from broker.store.reads.chunk_reads import WorkSelection, read_input_datasets, read_ready_files, read_tasks
+from broker.store.reads.replica_reads import read_catalogue, read_named_files, read_rank_limits
+from broker.work.assemble import CycleWork, assemble
+from broker.work.catalogue import asked_dids, files_of_dids, place_datasets
+from broker.work.chunks import (
+    ChunkTable,
+    FileRequests,
+    InputFiles,
+    form_chunks,
+    plan_masters,
+    plan_secondaries,
+    uses_of,
+)
+from broker.work.locality import InputPlaces, place_inputs, real_datasets, wanted_ranks
+from broker.work.tasks import DatasetTable, TaskTable, malformed_values, split_rules_of
+
+
+def load_work(connection: sa.Connection, catalogue: TableCatalogue, selection: WorkSelection) -> CycleWork:
+    """Read the tasks of the selection and form their chunks.
+
+    A task without input datasets or ready files has no chunk. What of a row cannot be used is reported in
+    ``dropped_rows``, and so are master datasets that wait for the next cycle because the files of a cycle are limited.
+    """
+    tasks = read_tasks(connection, catalogue, selection)
+    rules = split_rules_of(tasks)
+    datasets = read_input_datasets(connection, catalogue, tasks)
+    uses = uses_of(datasets)
+    masters = plan_masters(tasks, datasets, rules, selection.files_of_a_dataset)
+    master_files = read_ready_files(connection, catalogue, tasks, datasets, masters, selection.files_of_a_cycle)
+    secondaries = plan_secondaries(datasets, uses, masters, len(master_files))
+    secondary_files = read_ready_files(connection, catalogue, tasks, datasets, secondaries)
+    chunks, inputs = form_chunks(tasks, datasets, rules, uses, masters, master_files, secondaries, secondary_files)
+    dropped_rows = _waiting(datasets, masters, len(master_files))
+    return assemble_chunks(
+        connection,
+        catalogue,
+        tasks,
+        datasets,
+        chunks,
+        inputs,
+        whole_constituents=selection.whole_constituents,
+        dropped_rows=dropped_rows,
+    )
+
+
+def assemble_chunks(
+    connection: sa.Connection,
+    catalogue: TableCatalogue,
+    tasks: TaskTable,
+    datasets: DatasetTable,
+    chunks: ChunkTable,
+    inputs: InputFiles,
+    *,
+    whole_constituents: bool,
+    statuses: tuple[str, ...] = ("ready",),
+    dropped_rows: tuple[DroppedRow, ...] = (),
+) -> CycleWork:
+    """The work of chunks whose files are known: where their input is, and what is remembered of their tasks.
+
+    Args:
+        connection: of the caller's read-only transaction.
+        catalogue: the tables that the database has.
+        tasks: of the chunks.
+        datasets: of the tasks.
+        chunks: positions of task and master dataset.
+        inputs: the datasets of the chunks and their files.
+        whole_constituents: of containers only constituents count that are complete at a place.
+        statuses: of files that the replica catalogue may name one by one.
+        dropped_rows: what was left out so far.
+    """
+    rules = split_rules_of(tasks)
+    places = _load_places(connection, catalogue, tasks, datasets, chunks, inputs, whole_constituents, statuses)
+    dropped_rows = (
+        *malformed_values(tasks, rules),
+        *_malformed_attributes(datasets, tuple(use.malformed for use in uses_of(datasets))),
+        *dropped_rows,
+    )
+    rebrokered_from = read_rebrokered_from(connection, tasks.jeditaskid.tolist())
+    work = assemble(tasks, datasets, rules, chunks, inputs, places, dropped_rows, rebrokered_from)
+    return _with_placement_constraints(work, read_placement_constraints(connection, tasks.jeditaskid.tolist()))
+
+
+def _with_placement_constraints(work: CycleWork, asked: Mapping[int, PlacementConstraints]) -> CycleWork:
+    """The work with what the jobs of each task require of Site, CE and queue."""
+    if not asked:
+        return work
+    chunks = work.work.chunks
+    column = objects(asked.get(task) for task in chunks.jeditaskid.tolist())
+    return dataclasses.replace(
+        work, work=dataclasses.replace(work.work, chunks=dataclasses.replace(chunks, placement_constraints=column))
+    )
+
+
+def _load_places(
+    connection: sa.Connection,
+    catalogue: TableCatalogue,
+    tasks: TaskTable,
+    datasets: DatasetTable,
+    chunks: ChunkTable,
+    inputs: InputFiles,
+    whole_constituents: bool,
+    statuses: tuple[str, ...],
+) -> InputPlaces:
+    wanted: Ints = real_datasets(inputs)
+    dids, did_of = asked_dids(datasets, wanted)
+    answer = read_catalogue(connection, catalogue, dids)
+    placed = place_datasets(answer, wanted, did_of)
+    if whole_constituents:
+        placed = dataclasses.replace(placed, available=placed.found)
+    files = datasets.nfiles.copy()
+    files[wanted] = files_of_dids(answer, did_of, files[wanted])
+    limits = read_rank_limits(connection, catalogue, tasks, datasets, wanted_ranks(placed, files))
+    named = read_named_files(connection, catalogue, tasks, datasets, wanted, statuses)
+    did_of_dataset = dict(zip(wanted.tolist(), did_of.tolist(), strict=True))
+    return place_inputs(chunks, datasets, inputs, answer, did_of_dataset, placed, files, limits, named)
+
+
+def _malformed_attributes(datasets: DatasetTable, malformed: tuple[tuple[str, ...], ...]) -> tuple[DroppedRow, ...]:
+    return tuple(
+        DroppedRow("jedi_datasets.attributes", str(int(datasetid)), "dataset_attribute", ", ".join(pieces))
+        for datasetid, pieces in zip(datasets.datasetid.tolist(), malformed, strict=True)
+        if pieces
+    )
+
+
+def _waiting(datasets: DatasetTable, masters: FileRequests, served: int) -> tuple[DroppedRow, ...]:
+    waiting = datasets.datasetid[masters.dataset[np.arange(served, len(masters))]]
+    return tuple(
+        DroppedRow("jedi_datasets", str(int(datasetid)), "files_of_a_cycle", "waits for the next cycle")
+        for datasetid in waiting.tolist()
+    )

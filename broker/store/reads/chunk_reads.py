@@ -1,0 +1,297 @@
+"""Reading the work of a cycle: tasks, their input datasets and the ready files of those.
+
+Everything is read for all tasks at once, in the caller's transaction. Files come as packed arrays of integers, one for
+each column and dataset, so that half a million of them become columns without a Python object for any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from broker.domain.arrays import Floats, Ints, Texts, floats, texts
+from broker.store.connection.database import Database
+from broker.store.connection.tables import TableCatalogue
+from broker.work.chunks import FILES_OF_A_DATASET, INPUT_FAMILIES, FileRequests, ReadFiles
+from broker.work.input_files import NULL_INTEGER, FileTable, joined
+from broker.work.tasks import TASK_NUMBERS, TASK_TEXTS, DatasetTable, TaskTable
+
+#: Statuses of tasks for which jobs are made.
+TASK_STATUSES = ("ready", "running", "scouting", "topreprocess", "preprocessing")
+#: Labels of analysis; any other label is production.
+ANALYSIS_LABELS = ("user", "panda")
+#: Files that one cycle reads.
+FILES_OF_A_CYCLE = 500_000
+#: Datasets whose files are asked for at once: enough to keep the server busy, few enough to bound what is in memory.
+_DATASETS_AT_ONCE = 200
+
+_ARRAY_HEADER_BYTES = 20
+_ELEMENT = np.dtype([("length", ">i4"), ("value", ">i8")])
+
+
+@dataclass(frozen=True)
+class WorkSelection:
+    """Which tasks are read.
+
+    Attributes:
+        vo: virtual organisation, any without it.
+        labels: values of ``prodsourcelabel`` that are wanted, or, with ``labels_excluded``, that are not.
+        labels_excluded: whether ``labels`` are left out; a task without a label is then taken.
+        statuses: statuses of tasks.
+        task_ids: only these tasks, whatever their number; all without it.
+        with_nucleus: only tasks that have a nucleus.
+        files_of_a_dataset: ready files taken of one master dataset.
+        files_of_a_cycle: ready files of master datasets taken in all.
+        whole_constituents: of a container at an endpoint only the files of constituents that are complete there count.
+    """
+
+    vo: str | None = None
+    labels: tuple[str, ...] = ANALYSIS_LABELS
+    labels_excluded: bool = True
+    statuses: tuple[str, ...] = TASK_STATUSES
+    task_ids: tuple[int, ...] | None = None
+    with_nucleus: bool = False
+    files_of_a_dataset: int = FILES_OF_A_DATASET
+    files_of_a_cycle: int = FILES_OF_A_CYCLE
+    whole_constituents: bool = False
+
+
+_TASK_COLUMNS = ("jeditaskid", "ramcount", "frozentime", *TASK_TEXTS, *TASK_NUMBERS)
+_DATASET_COLUMNS = (
+    "jeditaskid",
+    "datasetid",
+    "masterid",
+    "datasetname",
+    "type",
+    "status",
+    "state",
+    "site",
+    "attributes",
+    "nfiles",
+    "nfilestobeused",
+    "nfilesused",
+    "nfileswaiting",
+    "creationtime",
+    "modificationtime",
+)
+_FILE_COLUMNS = (
+    "jeditaskid",
+    "datasetid",
+    "fileid",
+    "lfn",
+    "status",
+    "fsize",
+    "nevents",
+    "startevent",
+    "endevent",
+    "boundaryid",
+    "lumiblocknr",
+    "ramcount",
+    "attemptnr",
+    "maxattempt",
+    "failedattempt",
+    "maxfailure",
+)
+#: The packed columns, in the order of the fields of FileTable.
+_PACKED = (
+    "fileid",
+    "lfn_hash",
+    "fsize",
+    "nevents",
+    "startevent",
+    "endevent",
+    "boundaryid",
+    "lumiblocknr",
+    "ramcount",
+    "attemptnr",
+)
+
+
+def _column(rows: Sequence[Sequence[Any]], position: int) -> list[Any]:
+    return [row[position] for row in rows]
+
+
+def read_tasks(connection: sa.Connection, catalogue: TableCatalogue, selection: WorkSelection) -> TaskTable:
+    """The selected tasks in brokerage order: priority descending (without one last), then task id."""
+    source = catalogue.source("jedi_tasks", _TASK_COLUMNS)
+    picked = [name if name != "frozentime" else "extract(epoch FROM frozentime)::float8" for name in _TASK_COLUMNS]
+    # names of columns only: every value is a parameter
+    query = (
+        f"SELECT {', '.join(picked)} FROM {source} AS t "  # noqa: S608
+        "WHERE status = ANY(:statuses) AND (CAST(:vo AS text) IS NULL OR vo = :vo) "
+        "AND coalesce(prodsourcelabel = ANY(:labels), false) <> :excluded "
+        "AND (CAST(:ids AS bigint[]) IS NULL OR jeditaskid = ANY(:ids)) "
+        "AND (nucleus IS NOT NULL OR NOT :with_nucleus) "
+        "ORDER BY currentpriority DESC NULLS LAST, jeditaskid"
+    )
+    values = {
+        "statuses": list(selection.statuses),
+        "vo": selection.vo,
+        "labels": list(selection.labels),
+        "excluded": selection.labels_excluded,
+        "ids": None if selection.task_ids is None else list(selection.task_ids),
+        "with_nucleus": selection.with_nucleus,
+    }
+    rows = connection.execute(sa.text(query), values).all()
+    first_number = 3 + len(TASK_TEXTS)
+    return TaskTable(
+        np.array(_column(rows, 0), dtype=np.int64),
+        floats(_column(rows, 1)),
+        floats(_column(rows, 2)),
+        {name: texts(_column(rows, 3 + at)) for at, name in enumerate(TASK_TEXTS)},
+        {name: floats(_column(rows, first_number + at)) for at, name in enumerate(TASK_NUMBERS)},
+    )
+
+
+def read_input_datasets(connection: sa.Connection, catalogue: TableCatalogue, tasks: TaskTable) -> DatasetTable:
+    """All input datasets of the tasks, by task (in order) and dataset id."""
+    source = catalogue.source("jedi_datasets", _DATASET_COLUMNS)
+    timed = {"creationtime", "modificationtime"}
+    picked = [f"extract(epoch FROM d.{c})::float8" if c in timed else f"d.{c}" for c in _DATASET_COLUMNS[1:]]
+    query = (
+        f"SELECT t.position - 1, {', '.join(picked)} "  # noqa: S608
+        "FROM unnest(CAST(:ids AS bigint[])) WITH ORDINALITY AS t (jeditaskid, position) "
+        f"JOIN {source} AS d ON d.jeditaskid = t.jeditaskid "
+        "WHERE d.type = ANY(:types) ORDER BY t.position, d.datasetid"
+    )
+    values = {"ids": tasks.jeditaskid.tolist(), "types": list(INPUT_FAMILIES)}
+    rows = connection.execute(sa.text(query), values).all()
+
+    def text(position: int) -> Texts:
+        return texts(_column(rows, position))
+
+    def number(position: int) -> Floats:
+        return floats(_column(rows, position))
+
+    masters = [-1 if value is None else value for value in _column(rows, 2)]
+    return DatasetTable(
+        np.array(_column(rows, 0), dtype=np.int64),
+        np.array(_column(rows, 1), dtype=np.int64),
+        np.array(masters, dtype=np.int64),
+        name=text(3),
+        type=text(4),
+        status=text(5),
+        state=text(6),
+        site=text(7),
+        attributes=text(8),
+        nfiles=number(9),
+        nfilestobeused=number(10),
+        nfilesused=np.nan_to_num(number(11)),  # a counter that was never written has counted nothing
+        nfileswaiting=number(12),
+        creationtime_s=number(13),
+        modificationtime_s=number(14),
+    )
+
+
+def read_ready_files(
+    connection: sa.Connection,
+    catalogue: TableCatalogue,
+    tasks: TaskTable,
+    datasets: DatasetTable,
+    requests: FileRequests,
+    files_in_all: int | None = None,
+) -> ReadFiles:
+    """The ready files of the requests, in order, until ``files_in_all`` are read (``None``: all).
+
+    The last request that is served may have fewer files than it asked for; the ones after it are not served.
+    """
+    cursor = Database.raw(connection).cursor(binary=True)
+    parts: list[FileTable] = []
+    zeros: list[bool] = []
+    left = files_in_all
+    with cursor:
+        for start in range(0, len(requests), _DATASETS_AT_ONCE):
+            if left is not None and left <= 0:
+                break
+            chosen = slice(start, start + _DATASETS_AT_ONCE)
+            lumi = bool(requests.by_lumi[chosen].any())
+            split = bool((requests.by_ramcount[chosen] & ~requests.is_master[chosen]).any())
+            query = _files_query(catalogue, lumi=lumi, split=split)
+            cursor.execute(query, _request_values(tasks, datasets, requests, chosen))
+            for row in cursor:
+                if left is not None and left <= 0:
+                    break
+                part = _unpacked(row[1:])
+                part = part if left is None else part.rows(slice(0, left))
+                left = None if left is None else left - len(part)
+                parts.append(part)
+                zeros.append(bool(row[0]))
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+    return ReadFiles(joined(parts), offsets, np.array(zeros, dtype=np.bool_))
+
+
+def _request_values(
+    tasks: TaskTable, datasets: DatasetTable, requests: FileRequests, chosen: slice
+) -> dict[str, list[Any]]:
+    dataset = requests.dataset[chosen]
+    return {
+        "tasks": tasks.jeditaskid[datasets.task[dataset]].tolist(),
+        "datasets": datasets.datasetid[dataset].tolist(),
+        "limits": requests.limit[chosen].tolist(),
+        "lumi": requests.by_lumi[chosen].tolist(),
+        "masters": requests.is_master[chosen].tolist(),
+        "by_ramcount": requests.by_ramcount[chosen].tolist(),
+    }
+
+
+def _files_query(catalogue: TableCatalogue, *, lumi: bool, split: bool) -> bytes:
+    """One row for each request: whether ramcount 0 occurs, and every column packed in the order of the files.
+
+    The file name is hashed on the server: only whether two names are equal matters here.
+
+    Args:
+        catalogue: the tables.
+        lumi: some request orders by lumi block and name.
+        split: some request limits the files of each ramcount, so that they have to be numbered.
+    """
+    source = catalogue.source("jedi_dataset_contents", _FILE_COLUMNS)
+    packed = ", ".join(
+        f"array_send(array_agg(coalesce(CAST({name} AS bigint), {NULL_INTEGER + 1} - 1)))" for name in _PACKED
+    )
+    ram = "CASE WHEN r.by_ramcount THEN coalesce(f.ramcount, 0) ELSE 0 END"
+    names = 'CASE WHEN r.lumi THEN f.lumiblocknr END NULLS FIRST, CASE WHEN r.lumi THEN f.lfn END COLLATE "C",'
+    order = f"{ram}, {names if lumi else ''} f.fileid"
+    ready = f"""
+        SELECT f.*, coalesce(hashtextextended(f.lfn, 0), f.fileid) AS lfn_hash
+        FROM {source} AS f
+        WHERE f.jeditaskid = r.jeditaskid AND f.datasetid = r.datasetid AND f.status = 'ready'
+          AND (f.maxattempt IS NULL OR f.attemptnr < f.maxattempt)
+          AND (f.maxfailure IS NULL OR f.failedattempt < f.maxfailure)
+    """  # noqa: S608
+    taken = f"SELECT f.* FROM ({ready}) AS f ORDER BY {order} LIMIT r.wanted"  # noqa: S608
+    if split:
+        group = f"CASE WHEN r.is_master THEN 0 ELSE {ram} END"
+        taken = f"""
+            SELECT f.* FROM (
+                SELECT f.*, row_number() OVER (PARTITION BY {group} ORDER BY {order}) AS rank FROM ({ready}) AS f
+            ) AS f WHERE f.rank <= r.wanted ORDER BY {order}
+        """  # noqa: S608
+    return f"""
+    SELECT packed.*
+    FROM unnest(%(tasks)s::bigint[], %(datasets)s::bigint[], %(limits)s::bigint[], %(lumi)s::boolean[],
+                %(masters)s::boolean[], %(by_ramcount)s::boolean[])
+         WITH ORDINALITY AS r (jeditaskid, datasetid, wanted, lumi, is_master, by_ramcount, position)
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN bool_or(ramcount IS NULL) AND NOT coalesce(bool_or(ramcount = 0), false)
+                    THEN EXISTS (SELECT FROM ({ready}) AS f WHERE f.ramcount = 0)
+                    ELSE coalesce(bool_or(ramcount = 0), false) END, {packed}
+        FROM ({taken}) AS taken
+    ) AS packed
+    ORDER BY r.position
+    """.encode()  # noqa: S608
+
+
+def _unpacked(columns: Sequence[bytes | None]) -> FileTable:
+    return FileTable(*(_numbers(column) for column in columns))
+
+
+def _numbers(packed: bytes | None) -> Ints:
+    """The integers of a one-dimensional ``bigint[]`` in PostgreSQL's binary form (each with its length in front)."""
+    if packed is None:  # no file at all
+        return np.empty(0, dtype=np.int64)
+    elements = np.frombuffer(packed, dtype=_ELEMENT, offset=_ARRAY_HEADER_BYTES)
+    return elements["value"].astype(np.int64)

@@ -1,0 +1,170 @@
+"""Reading the replica catalogue for the input datasets of a cycle: replicas, containers, metadata, and single files.
+
+Everything is asked for all datasets at once, in the caller's transaction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from broker.domain.arrays import Ints, floats, texts
+from broker.store.connection.names import Names
+from broker.store.connection.tables import TableCatalogue
+from broker.store.feeds.replica_requests import unanswered
+from broker.work.catalogue import VIRTUAL_PLACEMENT, Catalogue, Did, ReplicaRows
+from broker.work.locality import NamedFiles, RankLimits
+from broker.work.tasks import DatasetTable, TaskTable
+
+#: The DIDs asked for, each with and without the mark of a container: a join by equality finds either by its index.
+_ASKED = """
+    FROM unnest(CAST(:positions AS bigint[]), CAST(:scopes AS text[]), CAST(:names AS text[]))
+         AS a (position, scope, name)
+"""
+
+
+def _values(dids: list[Did]) -> dict[str, Any]:
+    return {
+        "positions": 2 * list(range(len(dids))),
+        "scopes": 2 * [scope for scope, _ in dids],
+        "names": [name for _, name in dids] + [f"{name}/" for _, name in dids],
+    }
+
+
+def read_catalogue(connection: sa.Connection, catalogue: TableCatalogue, dids: tuple[Did, ...]) -> Catalogue:
+    """What the replica catalogue says of ``dids``; constituents of containers are added behind them.
+
+    Names are looked up with and without the ``/`` of a container. Whether a replica is on tape is what the endpoint's
+    record says, else what the replica's own row says.
+    """
+    asked = list(dids)
+    parts = _read_parts(connection, catalogue.names, asked)
+    metadata = _read_metadata(connection, catalogue.names, asked)
+    groupings = {at: rules for at, (rules, _) in metadata.items()}
+    lengths = {at: length for at, (_, length) in metadata.items() if length is not None}
+    replicas = _read_replicas(connection, catalogue, asked)
+    return Catalogue(tuple(asked), replicas, groupings, lengths, parts, unanswered(connection, asked))
+
+
+def _read_parts(connection: sa.Connection, names: Names, asked: list[Did]) -> dict[int, tuple[int, ...]]:
+    """Constituents by container; DIDs that were not asked for are appended to ``asked``."""
+    query = (
+        f"SELECT a.position, c.child_scope, c.child_name {_ASKED} "
+        f"JOIN {names.own('container_contents')} AS c ON c.scope = a.scope AND c.name = a.name "
+        "ORDER BY a.position, c.child_scope, c.child_name"
+    )
+    position = {did: at for at, did in enumerate(asked)}
+    parts: dict[int, list[int]] = {}
+    for container, scope, name in connection.execute(sa.text(query), _values(asked)):
+        did = (str(scope), str(name))
+        if did not in position:
+            position[did] = len(asked)
+            asked.append(did)
+        parts.setdefault(int(container), []).append(position[did])
+    return {container: tuple(dict.fromkeys(found)) for container, found in parts.items()}
+
+
+def _read_metadata(
+    connection: sa.Connection, names: Names, asked: list[Did]
+) -> dict[int, tuple[tuple[str, ...], float | None]]:
+    query = (
+        f"SELECT a.position, m.rule_groupings, m.length {_ASKED} "
+        f"JOIN {names.own('dataset_metadata')} AS m ON m.scope = a.scope AND m.name = a.name"
+    )
+    found: dict[int, tuple[tuple[str, ...], float | None]] = {}
+    for at, rules, length in connection.execute(sa.text(query), _values(asked)):
+        groupings = tuple(str(rule) for rule in rules) if isinstance(rules, list) else ()
+        found[int(at)] = (groupings, None if length is None else float(length))
+    return found
+
+
+def _read_replicas(connection: sa.Connection, catalogue: TableCatalogue, asked: list[Did]) -> ReplicaRows:
+    endpoints = catalogue.source("ddm_endpoint", ("ddm_endpoint_name", "is_tape"))
+    query = (
+        "SELECT a.position, r.rse, coalesce(nullif(upper(e.is_tape::text), '') = 'Y', r.is_tape, false), "
+        "coalesce(r.state = :virtual, false), r.available_files, r.total_files "
+        f"{_ASKED} JOIN {catalogue.names.own('dataset_replicas')} AS r "
+        "ON r.scope = a.scope AND r.name = a.name "
+        f"LEFT JOIN {endpoints} AS e ON e.ddm_endpoint_name = r.rse ORDER BY a.position, r.rse"
+    )
+    rows = connection.execute(sa.text(query), _values(asked) | {"virtual": VIRTUAL_PLACEMENT}).all()
+    return ReplicaRows(
+        np.array([row[0] for row in rows], dtype=np.int64),
+        texts(row[1] for row in rows),
+        np.array([row[2] for row in rows], dtype=np.bool_),
+        np.array([row[3] for row in rows], dtype=np.bool_),
+        floats(row[4] for row in rows),
+        floats(row[5] for row in rows),
+    )
+
+
+def read_rank_limits(
+    connection: sa.Connection,
+    catalogue: TableCatalogue,
+    tasks: TaskTable,
+    datasets: DatasetTable,
+    wanted: list[tuple[int, int]],
+) -> RankLimits:
+    """The id of the ``k``-th file (in any status) of each dataset, for the pairs (dataset, k) ``wanted``.
+
+    A dataset with fewer files gives its last one: all of its files are among the first ``k``.
+    """
+    if not wanted:
+        return {}
+    source = catalogue.source("jedi_dataset_contents", ("jeditaskid", "datasetid", "fileid"))
+    query = f"""
+        SELECT w.position - 1, (
+            SELECT max(fileid) FROM (
+                SELECT c.fileid FROM {source} AS c
+                WHERE c.jeditaskid = w.jeditaskid AND c.datasetid = w.datasetid ORDER BY c.fileid LIMIT w.k
+            ) AS first_files
+        )
+        FROM unnest(CAST(:tasks AS bigint[]), CAST(:datasets AS bigint[]), CAST(:counts AS bigint[]))
+             WITH ORDINALITY AS w (jeditaskid, datasetid, k, position)
+    """  # noqa: S608
+    position = np.array([dataset for dataset, _ in wanted], dtype=np.int64)
+    values = {
+        "tasks": tasks.jeditaskid[datasets.task[position]].tolist(),
+        "datasets": datasets.datasetid[position].tolist(),
+        "counts": [count for _, count in wanted],
+    }
+    rows = connection.execute(sa.text(query), values)
+    return {wanted[int(at)]: int(last) for at, last in rows if last is not None}
+
+
+def read_named_files(
+    connection: sa.Connection,
+    catalogue: TableCatalogue,
+    tasks: TaskTable,
+    datasets: DatasetTable,
+    wanted: Ints,
+    statuses: tuple[str, ...] = ("ready",),
+) -> NamedFiles:
+    """Files of the datasets ``wanted`` that the catalogue names one by one, with their endpoints.
+
+    ``statuses``: of the files; alongside PanDA those of a chunk have been claimed already.
+    """
+    own = catalogue.names.own("file_replicas")
+    if not len(wanted) or connection.execute(sa.text(f"SELECT 1 FROM {own} LIMIT 1")).first() is None:  # noqa: S608
+        return {}
+    source = catalogue.source("jedi_dataset_contents", ("jeditaskid", "datasetid", "fileid", "lfn", "scope", "status"))
+    query = f"""
+        SELECT w.dataset, c.fileid, array_agg(r.rse)
+        FROM unnest(CAST(:positions AS bigint[]), CAST(:tasks AS bigint[]), CAST(:datasets AS bigint[]))
+             AS w (dataset, jeditaskid, datasetid)
+        JOIN {source} AS c ON c.jeditaskid = w.jeditaskid AND c.datasetid = w.datasetid AND c.status = ANY(:statuses)
+        JOIN {own} AS r ON r.name = c.lfn AND r.scope = c.scope
+        GROUP BY w.dataset, c.fileid
+    """  # noqa: S608
+    values = {
+        "statuses": list(statuses),
+        "positions": wanted.tolist(),
+        "tasks": tasks.jeditaskid[datasets.task[wanted]].tolist(),
+        "datasets": datasets.datasetid[wanted].tolist(),
+    }
+    named: NamedFiles = {}
+    for dataset, fileid, endpoints in connection.execute(sa.text(query), values):
+        named.setdefault(int(dataset), {})[int(fileid)] = frozenset(endpoints)
+    return named

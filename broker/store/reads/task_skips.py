@@ -1,0 +1,56 @@
+"""Why a task that was asked for by hand is not among those that the task brokerage looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from broker.domain.retry import RETRY_AFTER
+from broker.store.connection.tables import TableCatalogue
+from broker.store.reads.task_reads import ASSIGNING, CLOUD, due_before
+
+NO_SUCH_TASK, TRIED_LATELY, NOTHING_TO_ASSIGN = "no_such_task", "tried_lately", "nothing_to_assign"
+NOT_OF_THIS_BROKERAGE = "vo_or_label_of_another_brokerage"
+
+_COLUMNS = ("jeditaskid", "status", "cloud", "nucleus", "modificationtime")
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A task with the reason, and when it is looked at again if that is known (naive UTC, as the table has it)."""
+
+    jeditaskid: int
+    reason: str
+    until: datetime | None = None
+
+
+def why_skipped(
+    connection: sa.Connection, catalogue: TableCatalogue, task_ids: Sequence[int], now: datetime
+) -> list[Skipped]:
+    """The reasons, in the order of ``task_ids``.
+
+    Args:
+        connection: to the database.
+        catalogue: its tables.
+        task_ids: the tasks, none of which was read by :func:`broker.store.reads.task_reads.read_assigning`.
+        now: the instant of the cycle (aware).
+    """
+    source = catalogue.source("jedi_tasks", _COLUMNS)
+    query = f"SELECT * FROM {source} AS t WHERE jeditaskid = ANY(:ids)"  # noqa: S608 - names of columns
+    rows = {row.jeditaskid: row for row in connection.execute(sa.text(query), {"ids": list(task_ids)})}
+    return [_skipped(task, rows.get(task), now) for task in task_ids]
+
+
+def _skipped(task: int, row: sa.Row[tuple[object, ...]] | None, now: datetime) -> Skipped:
+    if row is None:
+        return Skipped(task, NO_SUCH_TASK)
+    if row.status != ASSIGNING:
+        return Skipped(task, f"task_status_{row.status}")
+    if row.cloud != CLOUD:
+        return Skipped(task, f"task_cloud_{row.cloud}")
+    if row.modificationtime is not None and row.modificationtime >= due_before(now):
+        return Skipped(task, TRIED_LATELY, row.modificationtime + RETRY_AFTER)
+    return Skipped(task, NOTHING_TO_ASSIGN if row.nucleus is not None else NOT_OF_THIS_BROKERAGE)

@@ -1,0 +1,1 @@
+"""Scenario files into the database and out of it."""

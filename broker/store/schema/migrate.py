@@ -1,0 +1,221 @@
+"""Installing and upgrading the schema: numbered steps, each in a transaction of its own, one upgrade at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from broker.store.connection.database import Database
+from broker.store.connection.errors import ForeignSchema, MigrationChanged, SchemaMissing, SchemaOutdated, SchemaTooNew
+from broker.store.connection.names import Names, quoted
+from broker.store.connection.tables import MissingParts, read_columns
+from broker.store.schema.schema_files import OWN, PANDA, Migration, declared_tables, read_migrations
+
+STANDALONE = "standalone"
+BESIDE = "beside"
+
+# An arbitrary constant: the key of the transaction-scoped advisory lock that upgrades take.
+_LOCK = 4_706_178_253
+
+_BOOK = """
+CREATE TABLE IF NOT EXISTS {broker}.schema_migrations (
+    part text NOT NULL,
+    version integer NOT NULL,
+    name text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now(),
+    checksum text NOT NULL,
+    PRIMARY KEY (part, version)
+);
+CREATE TABLE IF NOT EXISTS {broker}.installation (
+    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+    mode text NOT NULL CHECK (mode IN ('standalone', 'beside')),
+    panda_schema text NOT NULL,
+    meta_schema text NOT NULL
+);
+"""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """What one run of :func:`upgrade` did.
+
+    Attributes:
+        mode: ``standalone`` (PanDA's tables are ours) or ``beside`` (they belong to a PanDA installation).
+        applied: the steps that were applied now, in order.
+        missing: what a PanDA database beside us lacks; always empty standalone.
+    """
+
+    mode: str
+    applied: tuple[str, ...]
+    missing: MissingParts
+
+
+def upgrade(
+    database: Database,
+    *,
+    panda: Sequence[Migration] | None = None,
+    own: Sequence[Migration] | None = None,
+) -> Installed:
+    """Brings the schema to this version, from nothing or from any earlier one.
+
+    Each step is one transaction; an interrupted one leaves no trace, and the next run goes on from there.
+
+    Raises:
+        SchemaTooNew: a newer broker has upgraded this database.
+        MigrationChanged: an applied step was edited afterwards.
+        ForeignSchema: the schema for PanDA's tables holds something else.
+    """
+    database.server_version()
+    steps = {PANDA: panda or read_migrations(PANDA), OWN: own or read_migrations(OWN)}
+    mode = _prepare(database, steps)
+    parts = (PANDA, OWN) if mode == STANDALONE else (OWN,)
+    applied = [step.label for part in parts for step in steps[part] if _apply(database, step)]
+    with database.read_snapshot() as connection:
+        missing = MissingParts((), {})
+        if mode == BESIDE:
+            missing = MissingParts.of(declared_tables(PANDA), read_columns(connection, database.names))
+    return Installed(mode, tuple(applied), missing)
+
+
+def check(database: Database) -> str:
+    """The mode of an installed, current schema.
+
+    Raises:
+        SchemaMissing: there is none.
+        SchemaOutdated: steps are missing.
+        SchemaTooNew: it knows steps that this broker does not.
+    """
+    steps = {PANDA: read_migrations(PANDA), OWN: read_migrations(OWN)}
+    with database.read_snapshot() as connection:
+        if connection.scalar(sa.text("SELECT to_regclass('broker.installation')")) is None:
+            raise SchemaMissing("the database has no broker schema", repr(database), "run `broker db init`")
+        mode = str(connection.scalar(sa.text("SELECT mode FROM broker.installation")) or "")
+        applied = _applied(connection)
+    if not mode:
+        raise SchemaMissing("the installation of the schema was not finished", repr(database), "run `broker db init`")
+    _refuse_unknown(steps, applied, repr(database))
+    parts = (PANDA, OWN) if mode == STANDALONE else (OWN,)
+    pending = [step.label for part in parts for step in steps[part] if (part, step.version) not in applied]
+    if pending:
+        raise SchemaOutdated(
+            f"{len(pending)} schema steps are not applied, first {pending[0]}",
+            repr(database),
+            "run `broker db upgrade`",
+        )
+    return mode
+
+
+def recorded_names(database: Database) -> Names | None:
+    """The schema names that the database was installed with; None when nothing is installed."""
+    with database.read_snapshot() as connection:
+        if connection.scalar(sa.text("SELECT to_regclass('broker.installation')")) is None:
+            return None
+        row = connection.execute(sa.text("SELECT panda_schema, meta_schema FROM broker.installation")).one_or_none()
+    return Names(row.panda_schema, row.meta_schema) if row else None
+
+
+def _prepare(database: Database, steps: Mapping[str, Sequence[Migration]]) -> str:
+    """Creates the books, checks what is there, decides and records the mode."""
+    names = database.names
+    with database.begin() as connection:
+        _lock(connection)
+        # a role that owns the schema needs no right on the database, and IF NOT EXISTS would ask for it all the same
+        if connection.scalar(sa.text("SELECT to_regnamespace('broker')")) is None:
+            connection.exec_driver_sql(names.sql("CREATE SCHEMA {broker}"))
+        connection.exec_driver_sql(names.sql(_BOOK))
+        applied = _applied(connection)
+        _refuse_unknown(steps, applied, repr(database))
+        _refuse_changed(steps, applied)
+        mode = connection.scalar(sa.text("SELECT mode FROM broker.installation"))
+        if mode is None:
+            mode = BESIDE if _is_panda(connection, names) else STANDALONE
+            if mode == STANDALONE:
+                _create_panda_schemas(connection, names)
+            connection.execute(
+                sa.text("INSERT INTO broker.installation (mode, panda_schema, meta_schema) VALUES (:m, :p, :q)"),
+                {"m": mode, "p": names.panda, "q": names.meta},
+            )
+    return str(mode)
+
+
+def _is_panda(connection: sa.Connection, names: Names) -> bool:
+    """Whether the PanDA schema belongs to a PanDA installation.
+
+    Raises:
+        ForeignSchema: it holds tables, but not those of PanDA.
+    """
+    tables = set(
+        connection.scalars(
+            # The catalogue itself: the information schema hides the tables on which this role has no right yet.
+            sa.text(
+                "SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+                "WHERE n.nspname = :schema AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"
+            ),
+            {"schema": names.panda},
+        )
+    )
+    if "jedi_tasks" in tables:
+        return True
+    if tables:
+        raise ForeignSchema(
+            f"schema {names.panda} holds {len(tables)} tables, but no jedi_tasks",
+            f"for example {min(tables)}",
+            "name the schema of PanDA (BROKER_PANDA_SCHEMA), or an empty or new one",
+        )
+    return False
+
+
+def _create_panda_schemas(connection: sa.Connection, names: Names) -> None:
+    for schema in (names.panda, names.meta):
+        connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")
+
+
+def _apply(database: Database, step: Migration) -> bool:
+    """Applies one step unless it is there; whether it was applied now."""
+    with database.begin() as connection:
+        _lock(connection)
+        if (step.part, step.version) in _applied(connection):
+            return False
+        database.raw(connection).execute(step.statements(database.names).encode())
+        connection.execute(
+            sa.text("INSERT INTO broker.schema_migrations (part, version, name, checksum) VALUES (:p, :v, :n, :c)"),
+            {"p": step.part, "v": step.version, "n": step.name, "c": step.checksum},
+        )
+    return True
+
+
+def _lock(connection: sa.Connection) -> None:
+    connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+
+
+def _applied(connection: sa.Connection) -> dict[tuple[str, int], tuple[str, str]]:
+    rows = connection.execute(sa.text("SELECT part, version, name, checksum FROM broker.schema_migrations"))
+    return {(row.part, row.version): (row.name, row.checksum) for row in rows}
+
+
+def _refuse_unknown(
+    steps: Mapping[str, Sequence[Migration]], applied: Mapping[tuple[str, int], tuple[str, str]], where: str
+) -> None:
+    known = {(part, step.version) for part, some in steps.items() for step in some}
+    unknown = sorted(set(applied) - known)
+    if unknown:
+        part, version = unknown[-1]
+        raise SchemaTooNew(
+            f"the database was upgraded by a newer broker (step {part}/{version:04d} is unknown here)",
+            where,
+            "install that version of gridbroker, or use another database",
+        )
+
+
+def _refuse_changed(
+    steps: Mapping[str, Sequence[Migration]], applied: Mapping[tuple[str, int], tuple[str, str]]
+) -> None:
+    for some in steps.values():
+        for step in some:
+            _, checksum = applied.get((step.part, step.version), ("", step.checksum))
+            if checksum != step.checksum:
+                raise MigrationChanged(
+                    "an applied migration has been edited", step.label, "restore the file and add a new numbered one"
+                )

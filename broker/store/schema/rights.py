@@ -1,0 +1,112 @@
+"""What a role needs in a PanDA database, by what it does there, and the GRANT for each right that it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from broker.store.connection.names import Names, quoted
+from broker.store.connection.tables import TableCatalogue
+from broker.store.schema.schema_files import PANDA, declared_tables
+
+READING, TUNING = "reading", "tuning"
+#: Agents that write PanDA's tables: alongside PanDA they are off until they are switched on by name.
+WRITERS = ("production_task", "timeouts", "fast_rebrokerage", "analysis_rebrokerage")
+
+_ENDING: Mapping[str, tuple[str, ...]] = {
+    "jobsdefined4": ("UPDATE", "DELETE"),
+    "jobsactive4": ("UPDATE", "DELETE"),
+    "jobsarchived4": ("INSERT",),
+    "jobs_statuslog": ("INSERT",),
+    "filestable4": ("UPDATE",),
+    "jedi_dataset_contents": ("UPDATE",),
+    "jedi_datasets": ("UPDATE",),
+    "jedi_tasks": ("UPDATE",),
+}
+#: Privileges beside SELECT, by who needs them and PanDA's table.
+NEEDED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "production_task": {
+        "jedi_tasks": ("UPDATE",),
+        "jedi_datasets": ("UPDATE",),
+        "tasks_statuslog": ("INSERT",),
+    },
+    "timeouts": _ENDING,
+    "fast_rebrokerage": _ENDING,
+    "analysis_rebrokerage": _ENDING,
+    TUNING: {"config": ("INSERT", "UPDATE", "DELETE")},
+}
+DEFT_SCHEMA, DEFT_TABLE = "doma_deft", "t_task"
+
+
+@dataclass(frozen=True)
+class Right:
+    """One privilege on one table.
+
+    Attributes:
+        who: the agent that needs it, or ``reading`` or ``tuning``.
+        privilege: SELECT, INSERT, UPDATE or DELETE; USAGE on a schema.
+        schema: of the table.
+        table: PanDA's table; empty for a right on the schema.
+        held: whether the role has it.
+    """
+
+    who: str
+    privilege: str
+    schema: str
+    table: str
+    held: bool
+
+    def grant(self, role: str) -> str:
+        """The statement that gives the right."""
+        if not self.table:
+            return f"GRANT {self.privilege} ON SCHEMA {quoted(self.schema)} TO {quoted(role)};"
+        return f"GRANT {self.privilege} ON {quoted(self.schema)}.{quoted(self.table)} TO {quoted(role)};"
+
+
+def current_role(connection: sa.Connection) -> str:
+    """The role of the connection."""
+    return str(connection.scalar(sa.text("SELECT current_user")))
+
+
+def read_rights(connection: sa.Connection, names: Names, who: Iterable[str] = (READING, *NEEDED)) -> list[Right]:
+    """The rights that these need on the tables that are there, each with whether the role has it."""
+    wanted = list(_wanted(connection, names, set(who)))
+    schemas = sorted({(one, schema) for one, _, schema, _ in wanted}, key=lambda pair: pair[1])
+    rights = [
+        Right(one, "USAGE", schema, "", bool(_scalar(connection, _ON_SCHEMA, schema=schema))) for one, schema in schemas
+    ]
+    for one, privilege, schema, table in wanted:
+        held = _scalar(connection, _ON_TABLE, schema=schema, table=table, privilege=privilege)
+        rights.append(Right(one, privilege, schema, table, bool(held)))
+    return rights
+
+
+def _wanted(connection: sa.Connection, names: Names, who: set[str]) -> Iterable[tuple[str, str, str, str]]:
+    catalogue = TableCatalogue.read(connection, names)
+    for table in declared_tables(PANDA):
+        if READING in who and catalogue.columns_present(table):
+            yield READING, "SELECT", names.schema_of(table), table
+    for one, tables in NEEDED.items():
+        if one not in who:
+            continue
+        for table, privileges in tables.items():
+            for privilege in privileges if catalogue.columns_present(table) else ():
+                yield one, privilege, names.schema_of(table), table
+    if "production_task" in who and _scalar(connection, _EXISTS, schema=DEFT_SCHEMA, table=DEFT_TABLE):
+        for privilege in ("SELECT", "UPDATE"):
+            yield "production_task", privilege, DEFT_SCHEMA, DEFT_TABLE
+
+
+_EXISTS = """
+SELECT EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = :schema AND c.relname = :table)"""
+_ON_SCHEMA = "SELECT bool_or(has_schema_privilege(oid, 'USAGE')) FROM pg_catalog.pg_namespace WHERE nspname = :schema"
+_ON_TABLE = """
+SELECT bool_or(has_table_privilege(c.oid, :privilege)) FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = :schema AND c.relname = :table"""
+
+
+def _scalar(connection: sa.Connection, query: str, **values: str) -> object:
+    return connection.execute(sa.text(query), values).scalar()

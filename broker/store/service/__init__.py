@@ -1,0 +1,1 @@
+"""The service's own rows: leases, runs of agents, and heartbeats of processes."""

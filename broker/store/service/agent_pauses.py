@@ -1,0 +1,100 @@
+"""Agents that operators paused: no cycle of them starts until the pause ends. Each pause stays on record.
+
+All times are the database's, as those of leases and cycles are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from broker.errors import Refused
+
+ALL = "all"
+"""Stands for every agent."""
+
+_COLUMNS = "id, agent, reason, editor, set_at, until, ended_at, ended_by"
+_HELD = sa.text(f"""
+    SELECT {_COLUMNS} FROM broker.agent_pauses
+    WHERE ended_at IS NULL AND until > clock_timestamp()
+      AND (CAST(:agent AS text) IS NULL OR agent IN (:agent, 'all'))
+    ORDER BY until DESC, id""")  # noqa: S608 - a constant
+_HISTORY = sa.text(f"""
+    SELECT {_COLUMNS} FROM broker.agent_pauses
+    WHERE (CAST(:agent AS text) IS NULL OR agent IN (:agent, 'all'))
+    ORDER BY set_at DESC, id DESC LIMIT :most""")  # noqa: S608 - a constant
+_SET = sa.text("""
+    INSERT INTO broker.agent_pauses (agent, reason, editor, set_at, until)
+    SELECT :agent, :reason, :editor, now, CAST(:until AS timestamptz) FROM clock_timestamp() AS now
+    WHERE CAST(:until AS timestamptz) > now RETURNING id""")
+_END = sa.text("""
+    UPDATE broker.agent_pauses SET
+        ended_at = greatest(set_at, least(until, clock_timestamp())),
+        ended_by = CASE WHEN until > clock_timestamp() THEN :editor END
+    WHERE agent = :agent AND ended_at IS NULL RETURNING ended_by""")
+
+
+class PauseRefused(Refused):
+    """A pause cannot be set like this."""
+
+
+class AgentPaused(Refused):
+    """A cycle does not start, since an operator has paused the agent."""
+
+
+@dataclass(frozen=True)
+class Pause:
+    """A pause as it is kept; ``agent`` may be :data:`ALL`. ``ended_by`` None: nobody, it ended by itself."""
+
+    id: int
+    agent: str
+    reason: str
+    editor: str
+    set_at: datetime
+    until: datetime
+    ended_at: datetime | None
+    ended_by: str | None
+
+
+def pause(connection: sa.Connection, agent: str, *, until: datetime, reason: str, editor: str) -> None:
+    """Pause an agent, or all, until an instant (aware). The pause that it has so far ends.
+
+    Raises:
+        PauseRefused: the instant has passed.
+    """
+    resume(connection, agent, editor=editor)
+    values = {"agent": agent, "reason": reason, "editor": editor, "until": until}
+    if connection.execute(_SET, values).scalar_one_or_none() is None:
+        raise PauseRefused(f"{until.isoformat()} has passed", f"pause of {agent}", "give a later --until")
+
+
+def resume(connection: sa.Connection, agent: str, *, editor: str) -> bool:
+    """End the pause of an agent, or that of all; whether there was one in force."""
+    return any(row.ended_by is not None for row in connection.execute(_END, {"agent": agent, "editor": editor}))
+
+
+def held_pauses(connection: sa.Connection, agent: str | None = None) -> list[Pause]:
+    """The pauses in force, of one agent (with that of all) or of every one, the longest first."""
+    return [Pause(*row) for row in connection.execute(_HELD, {"agent": agent})]
+
+
+def pause_history(connection: sa.Connection, agent: str | None = None, most: int = 100) -> list[Pause]:
+    """All pauses that there were, the newest first."""
+    return [Pause(*row) for row in connection.execute(_HISTORY, {"agent": agent, "most": most})]
+
+
+def refuse_paused(connection: sa.Connection, agent: str) -> None:
+    """Refuse to start a cycle of an agent that is paused.
+
+    Raises:
+        AgentPaused: it is; the message says until when, by whom and why.
+    """
+    for one in held_pauses(connection, agent):
+        whose = "all agents are" if one.agent == ALL else f"{agent} is"
+        raise AgentPaused(
+            f"{whose} paused until {one.until.isoformat(timespec='seconds')} by {one.editor}: {one.reason}",
+            f"agent {agent}",
+            f"broker resume {one.agent} ends it",
+        )

@@ -1,0 +1,147 @@
+"""The rows of ``broker.agent_runs``: one for each cycle of an agent, opened before it starts and closed when it ends.
+
+Started and finished are the database's times. A row that a killed process left open is closed by the next holder of
+the agent's lease.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from sqlalchemy import text
+from sqlalchemy.engine import Connection
+
+RunOutcome = Literal[
+    "running",
+    "done",
+    "over_budget",
+    "overdue",
+    "abandoned",
+    "lost_lease",
+    "refused",
+    "paused",
+    "failed_transient",
+    "failed",
+    "interrupted",
+]
+OVERDUE_AFTER_S = 2.0
+"""Seconds after its budget at which a cycle that still runs is overdue: its connections are cut."""
+ERROR_LIMIT = 2000
+"""Characters of an error that are kept."""
+_NAMED = re.compile(r"[A-Za-z_][\w.]*[a-z][\w.]*: ")
+"""How the line begins that says what an error was; drivers add statements, values and links in lines of their own."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What is known of a cycle when it ends.
+
+    Attributes:
+        outcome: how it ended.
+        counts: what it did, by name.
+        timings: seconds of each stage, by name.
+        notes: typed remarks for operators.
+        error: what went wrong, None when nothing did.
+        snapshot: id of the snapshot it decided on.
+        tuning: version of the gdpconfig values it used.
+    """
+
+    outcome: RunOutcome
+    counts: Mapping[str, int] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    error: str | None = None
+    snapshot: str | None = None
+    tuning: int | None = None
+
+    @property
+    def error_line(self) -> str:
+        """The one line of the error, or of its traceback, that says what went wrong."""
+        lines = ((self.error or "").strip() or "no reason given").splitlines()
+        named = [line for line in lines if _NAMED.match(line)] or lines[-1:]
+        return lines[0] if named[0] == lines[0] else named[-1]
+
+
+@dataclass(frozen=True)
+class LastRun:
+    """The newest cycle of an agent, as the database has it. Ages are in seconds by the database's clock.
+
+    The outcome of one that should have ended is ``overdue``.
+    """
+
+    agent: str
+    holder: str
+    epoch: int
+    outcome: str
+    started_at: datetime
+    finished_at: datetime | None
+    started_s_ago: float
+    counts: dict[str, int]
+    error: str | None
+
+
+_CLOSE_ORPHANS = text("""
+    UPDATE broker.agent_runs
+    SET outcome = 'interrupted', finished_at = clock_timestamp(),
+        error = 'the process ended without closing the run; nothing needs to be done'
+    WHERE agent = :agent AND finished_at IS NULL AND epoch < :epoch""")
+
+_START = text("""
+    INSERT INTO broker.agent_runs (agent, holder, epoch, started_at, outcome, budget_s)
+    VALUES (:agent, :holder, :epoch, clock_timestamp(), 'running', :budget_s)
+    RETURNING id""")
+
+_FINISH = text("""
+    UPDATE broker.agent_runs
+    SET finished_at = clock_timestamp(), outcome = :outcome, counts = CAST(:counts AS jsonb), error = :error,
+        snapshot = :snapshot, tuning = :tuning, timings = CAST(:timings AS jsonb)
+    WHERE id = :id""")
+
+_LAST = text("""
+    SELECT DISTINCT ON (agent) agent, holder, epoch, started_at, finished_at,
+           CASE WHEN finished_at IS NULL
+                 AND started_at + make_interval(secs => budget_s + :overdue_after_s) < clock_timestamp()
+                THEN 'overdue' ELSE outcome END AS outcome,
+           extract(epoch FROM clock_timestamp() - started_at)::float8 AS started_s_ago, counts, error
+    FROM broker.agent_runs
+    ORDER BY agent, started_at DESC, id DESC""")
+
+
+def start(connection: Connection, agent: str, holder: str, epoch: int, budget_s: float | None = None) -> int:
+    """Open the row of a cycle, close those that earlier epochs left open, and return its id.
+
+    ``budget_s`` are the seconds that the cycle may take; None: without a limit.
+    """
+    connection.execute(_CLOSE_ORPHANS, {"agent": agent, "epoch": epoch})
+    budget_s = None if budget_s == float("inf") else budget_s
+    values = {"agent": agent, "holder": holder, "epoch": epoch, "budget_s": budget_s}
+    return int(connection.execute(_START, values).scalar_one())
+
+
+def finish(connection: Connection, run_id: int, record: RunRecord) -> None:
+    """Close the row of a cycle. Notes are kept with the counts, under ``notes``."""
+    counts = {**record.counts, "notes": list(record.notes)} if record.notes else dict(record.counts)
+    values = {
+        "id": run_id,
+        "outcome": record.outcome,
+        "counts": json.dumps(counts),
+        "error": None if record.error is None else record.error.replace("\0", "\ufffd")[:ERROR_LIMIT],
+        "snapshot": record.snapshot,
+        "tuning": record.tuning,
+        "timings": json.dumps(dict(record.timings)),
+    }
+    connection.execute(_FINISH, values)
+
+
+def last_runs(connection: Connection) -> dict[str, LastRun]:
+    """The newest cycle of each agent that ever ran."""
+    found = (
+        LastRun(**{**row._mapping, "counts": row.counts or {}})
+        for row in connection.execute(_LAST, {"overdue_after_s": OVERDUE_AFTER_S})
+    )
+    return {run.agent: run for run in found}

@@ -1,0 +1,101 @@
+"""Whether the service of a host is healthy, by what it says of itself and by the leases; for quick commands.
+
+Nothing here needs more than the driver: a health check runs every few seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import psycopg
+
+from broker.store.connection.deadlines import DEADLINES
+from broker.store.connection.open_connections import OpenConnections
+
+ProblemCode = Literal["no_service", "heartbeat_old", "cycle_overdue", "agent_failing", "no_leader"]
+HEALTHY_WITHIN_S = 30.0
+"""For a service that does not say what its limit is."""
+ANSWER_WITHIN_S = 8.0
+
+_SERVICES = """
+    SELECT holder, extract(epoch FROM clock_timestamp() - seen_at)::float8,
+           extract(epoch FROM clock_timestamp() - started_at)::float8, agents, coalesce(state, '{}')
+    FROM broker.services WHERE host = %s"""
+_LEASES = "SELECT name, extract(epoch FROM clock_timestamp() - expires_at)::float8 FROM broker.leases"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a service is not healthy.
+
+    Attributes:
+        code: what is wrong.
+        agent: with which agent; None when it is the service.
+        value: what was found: an age in seconds, or cycles that failed one after another.
+        limit: that it exceeds.
+    """
+
+    code: ProblemCode
+    agent: str | None = None
+    value: float | None = None
+    limit: float | None = None
+
+
+@dataclass(frozen=True)
+class ServiceState:
+    """A service of the host as the database has it; ages in seconds by the database's clock.
+
+    Attributes:
+        holder: its name.
+        seen_s_ago: since its last heartbeat.
+        started_s_ago: since its first.
+        agents: those that it runs.
+        state: what it said of itself: ``healthy_within_s``, ``overdue`` (agents), ``failing`` (cycles by agent).
+    """
+
+    holder: str
+    seen_s_ago: float
+    started_s_ago: float
+    agents: Sequence[str] = ()
+    state: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read(url: str, host: str) -> tuple[list[ServiceState], dict[str, float]]:
+    """The services of ``host``, and for each lease the seconds since it expired (negative: in force).
+
+    Raises:
+        psycopg.Error: the database does not answer in time, or has no such tables.
+    """
+    work = OpenConnections()
+    settings = f"-c timezone=UTC -c statement_timeout={int(ANSWER_WITHIN_S * 1000)}"
+    with (
+        psycopg.connect(url, autocommit=True, connect_timeout=int(ANSWER_WITHIN_S), options=settings) as connection,
+        work.using(connection),
+        DEADLINES.after(ANSWER_WITHIN_S, lambda: work.cut("no answer")),
+    ):
+        services = [ServiceState(*row) for row in connection.execute(_SERVICES, (host,))]
+        return services, {str(name): float(ago_s) for name, ago_s in connection.execute(_LEASES)}
+
+
+def problems(services: Sequence[ServiceState], expired_s_ago: Mapping[str, float]) -> list[Problem]:
+    """What is wrong with the service that was heard of last; others on the same host may have been killed."""
+    if not services:
+        return [Problem("no_service")]
+    service = min(services, key=lambda one: one.seen_s_ago)
+    limit_s = float(service.state.get("healthy_within_s", HEALTHY_WITHIN_S))
+    if service.seen_s_ago > limit_s:
+        return [Problem("heartbeat_old", None, service.seen_s_ago, limit_s)]
+    found = [Problem("cycle_overdue", agent) for agent in service.state.get("overdue", ())]
+    found += [Problem("agent_failing", agent, cycles) for agent, cycles in service.state.get("failing", {}).items()]
+    return found + list(_without_leader(service, expired_s_ago, limit_s))
+
+
+def _without_leader(service: ServiceState, expired_s_ago: Mapping[str, float], limit_s: float) -> Iterator[Problem]:
+    """Agents that nobody leads, here or elsewhere: their leases are free for the taking and are not taken."""
+    for agent in service.agents:
+        # a lease that is not there has been free since the service started, at the latest
+        free_s = min(expired_s_ago.get(agent, service.started_s_ago), service.started_s_ago)
+        if free_s > limit_s:
+            yield Problem("no_leader", agent, free_s, limit_s)

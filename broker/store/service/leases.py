@@ -1,0 +1,241 @@
+"""Leases: who may act, until when, and the epoch that proves it inside a write transaction.
+
+A lease is a row with an expiry and an epoch. Epochs come from a sequence and never go back, whatever happens to the
+row. All times are the database's; nobody compares a broker's clock with an expiry. The row is locked for moments
+only, so a leader that is slow to write cannot keep itself from renewing, and no lock outlives a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import text
+from sqlalchemy.engine import Connection
+
+
+@dataclass(frozen=True)
+class LeaseTerms:
+    """How long leases last, in seconds.
+
+    Attributes:
+        length_s: from a renewal to the expiry.
+        renew_every_s: between two renewals.
+        distrust_before_s: how long before the expiry a holder stops believing in its lease.
+        longest_s: an expiry further ahead than this cannot have been written by a broker; the lease is taken over.
+    """
+
+    length_s: float = 15.0
+    renew_every_s: float = 5.0
+    distrust_before_s: float = 2.0
+    longest_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Refuse terms under which a holder could lose its lease between two punctual renewals.
+
+        Raises:
+            ValueError: the terms contradict one another.
+        """
+        if not 0 < self.distrust_before_s < self.length_s <= self.longest_s:
+            raise ValueError(f"lease terms must obey 0 < distrust_before_s < length_s <= longest_s: {self}")
+        if not 0 < self.renew_every_s < self.length_s - self.distrust_before_s:
+            raise ValueError(f"renew_every_s must leave time before the holder distrusts its lease: {self}")
+
+    @property
+    def trusted_s(self) -> float:
+        """Seconds for which a holder may believe in a lease, counted from the moment it *asked* for it."""
+        return self.length_s - self.distrust_before_s
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A lease that was granted: its name, its holder and the epoch of the grant."""
+
+    name: str
+    holder: str
+    epoch: int
+
+
+@dataclass(frozen=True)
+class LeaseRow:
+    """A lease as the database has it now. ``expires_in_s`` is negative when it has expired or was released."""
+
+    name: str
+    holder: str
+    epoch: int
+    expires_at: datetime
+    expires_in_s: float
+
+
+@dataclass(frozen=True)
+class Acquisition:
+    """The answer to a request for a lease.
+
+    Attributes:
+        lease: the lease, or None when somebody else has it.
+        row: the lease as it was before, None when there was no row.
+        absurd_expiry: the row's expiry was further ahead than any broker writes; raise an alarm.
+    """
+
+    lease: Lease | None
+    row: LeaseRow | None
+    absurd_expiry: bool = False
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """The answer to a request to renew leases.
+
+    Attributes:
+        renewed: those that were extended.
+        lost: those that have expired, were taken over, or whose row is gone. What is in neither set is in force, but
+            was being written under at that moment.
+    """
+
+    renewed: frozenset[Lease] = frozenset()
+    lost: frozenset[Lease] = frozenset()
+
+
+class StaleLeaseError(RuntimeError):
+    """A write was refused because its lease is no longer in force."""
+
+    def __init__(self, lease: Lease) -> None:
+        """Remember the lease that was refused."""
+        self.lease = lease
+        super().__init__(lease)
+
+    def __str__(self) -> str:
+        """What happened, and that nothing needs to be done."""
+        return (
+            f"the lease {self.lease.name!r} of {self.lease.holder} with epoch {self.lease.epoch} is not in force; "
+            "nothing was written, the present holder does the work"
+        )
+
+
+_ROW = """
+    SELECT name, holder, epoch, expires_at, extract(epoch FROM expires_at - clock_timestamp())::float8 AS expires_in_s
+    FROM broker.leases"""
+
+_FIND = text(_ROW + " WHERE name = :name")
+_ALL = text(_ROW + " ORDER BY name")
+
+# One request for one lease at a time: between taking an epoch from the sequence and writing it nobody else may
+# write a later one. The lock belongs to the transaction and names nobody as leader.
+_QUEUE_UP = text("SELECT pg_advisory_xact_lock(hashtext('broker.leases'), hashtext(:name))")
+
+_TAKE = text("""
+    INSERT INTO broker.leases AS held (name, holder, epoch, expires_at, renewed_at)
+    VALUES (:name, :holder, nextval('broker.lease_epoch_seq'),
+            clock_timestamp() + make_interval(secs => :length_s), clock_timestamp())
+    ON CONFLICT (name) DO UPDATE
+    SET holder = excluded.holder, epoch = excluded.epoch,
+        expires_at = excluded.expires_at, renewed_at = excluded.renewed_at
+    WHERE held.epoch < excluded.epoch
+      AND (held.expires_at <= clock_timestamp()
+           OR held.expires_at > clock_timestamp() + make_interval(secs => :longest_s))
+    RETURNING epoch""")
+
+# All leases of a holder at once, however many there are. One that a transaction of its own cycle holds at this moment
+# does not keep the others waiting; it is in force still, and renewed at the next try.
+_RENEW = text("""
+    WITH asked AS (
+        SELECT * FROM unnest(CAST(:names AS text[]), CAST(:epochs AS bigint[])) AS asked (name, epoch)
+    ), ours AS (
+        SELECT held.name FROM broker.leases AS held JOIN asked USING (name, epoch)
+        WHERE held.holder = :holder AND held.expires_at > clock_timestamp()
+    ), free AS (
+        SELECT held.name FROM broker.leases AS held JOIN asked USING (name, epoch)
+        WHERE held.holder = :holder AND held.expires_at > clock_timestamp()
+        FOR NO KEY UPDATE OF held SKIP LOCKED
+    ), renewed AS (
+        UPDATE broker.leases AS held
+        SET expires_at = clock_timestamp() + make_interval(secs => :length_s), renewed_at = clock_timestamp()
+        FROM free WHERE held.name = free.name
+        RETURNING held.name
+    )
+    SELECT ours.name, renewed.name IS NOT NULL AS renewed FROM ours LEFT JOIN renewed USING (name)""")
+
+_RELEASE = text("""
+    UPDATE broker.leases AS held SET expires_at = clock_timestamp()
+    FROM unnest(CAST(:names AS text[]), CAST(:epochs AS bigint[])) AS asked (name, epoch)
+    WHERE held.name = asked.name AND held.epoch = asked.epoch AND held.holder = :holder
+      AND held.expires_at > clock_timestamp()""")
+
+# FOR SHARE makes a take-over and a renewal wait for the end of this transaction and shows a take-over that has just
+# been committed; the first check takes the weaker lock, under which the holder's own renewals go on.
+_FENCE = """
+    SELECT epoch FROM broker.leases
+    WHERE name = :name AND holder = :holder AND epoch = :epoch AND expires_at > clock_timestamp()
+    FOR {strength}"""
+_FENCE_OPENING = text(_FENCE.format(strength="KEY SHARE"))
+_FENCE_CLOSING = text(_FENCE.format(strength="SHARE"))
+
+
+def find(connection: Connection, name: str) -> LeaseRow | None:
+    """The lease ``name`` as it is now, None when it has never been taken or was deleted."""
+    row = connection.execute(_FIND, {"name": name}).one_or_none()
+    return None if row is None else LeaseRow(**row._mapping)
+
+
+def find_all(connection: Connection) -> list[LeaseRow]:
+    """All leases by name."""
+    return [LeaseRow(**row._mapping) for row in connection.execute(_ALL)]
+
+
+def is_free(row: LeaseRow, terms: LeaseTerms) -> bool:
+    """Whether a lease may be asked for: it has expired, or its expiry lies further ahead than anybody grants."""
+    return not 0 < row.expires_in_s <= terms.longest_s
+
+
+def acquire(connection: Connection, name: str, holder: str, terms: LeaseTerms) -> Acquisition:
+    """Ask for the lease ``name``.
+
+    It is granted when there is no row, when the row has expired, and when its expiry lies further ahead than
+    ``terms.longest_s``. A grant always has a new epoch, higher than every earlier one of any lease. Somebody who
+    holds the lease already is not granted it again: a renewal is keyed on the epoch.
+    """
+    before = find(connection, name)
+    if before is not None and not is_free(before, terms):
+        return Acquisition(None, before)
+    connection.execute(_QUEUE_UP, {"name": name})
+    values = {"name": name, "holder": holder, "length_s": terms.length_s, "longest_s": terms.longest_s}
+    epoch = connection.execute(_TAKE, values).scalar_one_or_none()
+    absurd = before is not None and before.expires_in_s > terms.longest_s
+    return Acquisition(None if epoch is None else Lease(name, holder, epoch), before, absurd)
+
+
+def renew(connection: Connection, held: Sequence[Lease], terms: LeaseTerms) -> Renewal:
+    """Extend the leases of one holder, in one statement."""
+    if not held:
+        return Renewal()
+    found = {name: renewed for name, renewed in connection.execute(_RENEW, _asked(held) | {"length_s": terms.length_s})}
+    return Renewal(
+        frozenset(lease for lease in held if found.get(lease.name)),
+        frozenset(lease for lease in held if lease.name not in found),
+    )
+
+
+def release(connection: Connection, *held: Lease) -> int:
+    """Give leases of one holder up at once; how many of them were held still."""
+    return connection.execute(_RELEASE, _asked(held)).rowcount if held else 0
+
+
+def _asked(held: Sequence[Lease]) -> dict[str, object]:
+    (holder,) = {lease.holder for lease in held}
+    return {"holder": holder, "names": [lease.name for lease in held], "epochs": [lease.epoch for lease in held]}
+
+
+def fence(connection: Connection, lease: Lease, *, closing: bool = False) -> None:
+    """Refuse to go on unless ``lease`` is in force, inside a write transaction.
+
+    Call it first, so that no work is done in vain, and again with ``closing=True`` as the last statement before the
+    commit: from then on nobody can take the lease over until the transaction has ended.
+
+    Raises:
+        StaleLeaseError: the lease has expired or another epoch is in force.
+    """
+    statement = _FENCE_CLOSING if closing else _FENCE_OPENING
+    values = {"name": lease.name, "holder": lease.holder, "epoch": lease.epoch}
+    if connection.execute(statement, values).scalar_one_or_none() is None:
+        raise StaleLeaseError(lease)

@@ -1,0 +1,53 @@
+"""How often JEDI's plug-in was asked, by hour: what it decided itself, and why it fell back to PanDA's own class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the plug-in.
+
+    Attributes:
+        brokerage: which one was asked.
+        outcome: ``decided``, or ``fell_back`` to PanDA's own class, or ``waits`` where that is not wanted.
+        reason: outcome of the decision, or why there was none.
+    """
+
+    brokerage: str
+    outcome: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class CallCount:
+    """How many equal calls there were in an hour."""
+
+    hour: datetime
+    call: Call
+    calls: int
+
+
+_ADD = sa.text("""
+    INSERT INTO broker.plugin_calls (hour, brokerage, outcome, reason, calls)
+    VALUES (date_trunc('hour', CAST(:at AS timestamptz), 'UTC'), :brokerage, :outcome, :reason, 1)
+    ON CONFLICT (hour, brokerage, outcome, reason) DO UPDATE SET calls = plugin_calls.calls + 1""")
+_SINCE = sa.text("""
+    SELECT hour, brokerage, outcome, reason, calls FROM broker.plugin_calls
+    WHERE hour >= date_trunc('hour', CAST(:since AS timestamptz), 'UTC') ORDER BY 1, 2, 3, 4""")
+
+
+def add(connection: sa.Connection, call: Call, at: datetime) -> None:
+    """Count one call in its hour."""
+    values = {"at": at, "brokerage": call.brokerage, "outcome": call.outcome, "reason": call.reason[:120]}
+    connection.execute(_ADD, values)
+
+
+def since(connection: sa.Connection, moment: datetime) -> list[CallCount]:
+    """The counts of the hours from that of ``moment`` on."""
+    rows = connection.execute(_SINCE, {"since": moment})
+    return [CallCount(row.hour, Call(row.brokerage, row.outcome, row.reason), row.calls) for row in rows]

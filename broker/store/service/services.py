@@ -1,0 +1,69 @@
+"""The rows of ``broker.services``: a heartbeat of each service process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import text
+from sqlalchemy.engine import Connection
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service process as the database knows it; the age is in seconds by the database's clock."""
+
+    holder: str
+    host: str
+    version: str
+    started_at: datetime
+    seen_s_ago: float
+    agents: list[str]
+
+
+_BEAT = text("""
+    INSERT INTO broker.services (holder, host, version, started_at, seen_at, agents, state)
+    VALUES (:holder, :host, :version, clock_timestamp(), clock_timestamp(), CAST(:agents AS jsonb),
+            CAST(:state AS jsonb))
+    ON CONFLICT (holder) DO UPDATE
+    SET seen_at = excluded.seen_at, agents = excluded.agents, state = excluded.state""")
+
+_FORGET_DEAD = text("DELETE FROM broker.services WHERE seen_at < clock_timestamp() - make_interval(days => 1)")
+
+_LEAVE = text("DELETE FROM broker.services WHERE holder = :holder")
+
+_ALL = text("""
+    SELECT holder, host, version, started_at,
+           extract(epoch FROM clock_timestamp() - seen_at)::float8 AS seen_s_ago, agents
+    FROM broker.services
+    ORDER BY started_at, holder""")
+
+
+def beat(
+    connection: Connection,
+    holder: str,
+    host: str,
+    version: str,
+    agents: Sequence[str],
+    state: Mapping[str, Any] | None = None,
+) -> None:
+    """Say that the service ``holder`` on ``host`` is alive and runs ``agents``.
+
+    ``state`` is what it says of itself, see :class:`broker.store.service.health.ServiceState`.
+    """
+    values = {"holder": holder, "host": host, "version": version, "agents": json.dumps(list(agents))}
+    connection.execute(_BEAT, values | {"state": None if state is None else json.dumps(dict(state))})
+
+
+def leave(connection: Connection, holder: str) -> None:
+    """Forget the service ``holder``, which is ending, and those that have been silent for a day."""
+    connection.execute(_LEAVE, {"holder": holder})
+    connection.execute(_FORGET_DEAD)
+
+
+def find_all(connection: Connection) -> list[Service]:
+    """All services that have not said good-bye, the oldest first."""
+    return [Service(**row._mapping) for row in connection.execute(_ALL)]

@@ -1,0 +1,57 @@
+"""How old the newest row of each source is, and which of PanDA's daemons are at work, in a PanDA database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+
+from broker.store.connection.tables import TableCatalogue
+
+#: Tables whose rows carry a time of measuring, with the column.
+STAMPS = (
+    ("jobs_share_stats", "ts"),
+    ("jobsdefined_share_stats", "ts"),
+    ("mv_jobsactive4_stats", "cur_date"),
+    ("schedconfig_json", "last_update"),
+    ("ddm_endpoint", "space_timestamp"),
+    ("network_matrix_kv", "ts"),
+    ("sitedata", "lastmod"),
+    ("harvester_worker_stats", "lastupdate"),
+    ("sw_tags", "last_update"),
+    ("metrics", "timestamp"),
+    ("task_evaluation", "timestamp"),
+)
+_DAEMONS = """
+SELECT component, max(lockedtime) AS last FROM {locks} AS l
+WHERE component LIKE 'pandaD.%' OR component LIKE '%atchdog%' OR component LIKE '%.%' GROUP BY component ORDER BY 1
+"""
+
+
+@dataclass(frozen=True)
+class Newest:
+    """The newest row of a table (aware); None for a table without rows."""
+
+    table: str
+    at: datetime | None
+
+
+def newest_rows(connection: sa.Connection, catalogue: TableCatalogue) -> list[Newest]:
+    """The newest row of each source that the database has."""
+    found = []
+    for table, column in STAMPS:
+        if column not in catalogue.columns_present(table):
+            continue
+        # names from the constants above
+        query = f"SELECT max({column}) FROM {catalogue.source(table, (column,))} AS s"  # noqa: S608
+        at = connection.scalar(sa.text(query))
+        found.append(Newest(table, at.replace(tzinfo=UTC) if isinstance(at, datetime) and at.tzinfo is None else at))
+    return found
+
+
+def daemon_locks(connection: sa.Connection, catalogue: TableCatalogue) -> dict[str, datetime]:
+    """When PanDA's daemons last took their lock, by component (aware)."""
+    locks = catalogue.source("jedi_process_lock", ("component", "lockedtime"))
+    rows = connection.execute(sa.text(_DAEMONS.format(locks=locks)))
+    return {str(component): last.replace(tzinfo=UTC) for component, last in rows if last is not None}

@@ -1,0 +1,1 @@
+"""Snapshots: the raw rows of every source read, stored, exported and loaded again."""

@@ -1,0 +1,107 @@
+"""A stored snapshot as a scenario: the grid that it saw, without tasks, ready to be loaded into a database.
+
+Counts of jobs become rows of jobs of which the same counts are made. What scenarios do not hold (what pilots reported
+of their queues, and when summaries of worker nodes were last made) is left out and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from broker.snapshot.job_rows import IS_DEFINED, job_rows, start_rows
+from broker.snapshot.raw import RawSource, Rows
+from broker.store.connection.tables import own_tables
+from broker.store.scenarios.load_dump import REPLICA_TABLES
+from broker.store.scenarios.scenario_file import Row, Scenario
+from broker.store.scenarios.scenario_values import json_document
+from broker.store.schema.schema_files import PANDA, declared_tables
+
+#: Tables of sources that are counted from rows of jobs.
+_COUNTED = ("job_counts", "user_job_counts", "job_starts")
+
+#: Columns that a source holds as text and a scenario as a document.
+_DOCUMENTS = frozenset(
+    {("schedconfig_json", "data"), ("ddm_endpoint", "detailed_status"), ("sw_tags", "data"), ("metrics", "value_json")}
+)
+_STARTED_BEFORE = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Converted:
+    """The scenario, and what of the snapshot it does not hold: one remark each."""
+
+    scenario: Scenario
+    lost: tuple[str, ...]
+
+
+def scenario_of(taken_at: datetime, sources: Mapping[str, RawSource]) -> Converted:
+    """The sources of a snapshot as a scenario of its instant."""
+    shapes = {**declared_tables(PANDA), **own_tables()}
+    held = {*declared_tables(PANDA), *REPLICA_TABLES}
+    tables: dict[str, list[Row]] = {}
+    lost: list[str] = []
+    for source in sources.values():
+        for table, rows in source.tables.items():
+            if table in held and len(rows):
+                tables[table] = _rows(table, rows, frozenset(shapes[table].columns))
+            elif table not in _COUNTED and len(rows):
+                lost.append(f"{table}: {len(rows)} rows, which scenarios do not hold")
+    jobs = _jobs(sources, taken_at)
+    tables |= {table: [_plain(row) for row in rows] for table, rows in jobs.items() if rows}
+    lost += _not_made(sources, jobs)
+    return Converted(Scenario(taken_at, tables), tuple(lost))
+
+
+def _jobs(sources: Mapping[str, RawSource], taken_at: datetime) -> dict[str, list[dict[str, Any]]]:
+    nothing = RawSource("", {})
+    counts, users = sources.get("jobs", nothing), sources.get("user_jobs", nothing)
+    rows = job_rows(counts.rows("job_counts").records(), users.rows("user_job_counts").records())
+    started = taken_at - _STARTED_BEFORE
+    return {
+        "jobsdefined4": [row for row in rows if row[IS_DEFINED]],
+        "jobsactive4": [row for row in rows if not row[IS_DEFINED]],
+        "jobsarchived4": start_rows(users.rows("job_starts").records(), started, len(rows) + 1),
+    }
+
+
+def _not_made(sources: Mapping[str, RawSource], jobs: Mapping[str, list[dict[str, Any]]]) -> list[str]:
+    nothing = RawSource("", {})
+    cores = sum(
+        int(row["ncores"] or 0) for row in sources.get("jobs", nothing).rows("job_counts").records() if not row["njobs"]
+    )
+    counted = ("running_jobs", "throttled_jobs", "queued_jobs")
+    owned = sum(
+        int(row[name] or 0)
+        for row in sources.get("user_jobs", nothing).rows("user_job_counts").records()
+        for name in counted
+    )
+    made = sum("corecount" in row and "produsername" in row for rows in jobs.values() for row in rows)
+    lost = [f"job_counts: {cores} cores that are of no job"] if cores else []
+    return [*lost, f"user_job_counts: {owned - made} jobs that no other count has"] if owned > made else lost
+
+
+def _rows(table: str, rows: Rows, columns: frozenset[str]) -> list[Row]:
+    # snapshots of earlier releases hold columns that are in no table
+    return [
+        _plain({name: _document(table, name, value) for name, value in row.items() if name in columns})
+        for row in rows.records()
+    ]
+
+
+def _document(table: str, column: str, value: Any) -> Any:
+    return json_document(value) if (table, column) in _DOCUMENTS and isinstance(value, str) else value
+
+
+def _plain(row: Mapping[str, Any]) -> Row:
+    """The row as scenarios have it: without NULL, times naive in UTC."""
+    return {name: _value(value) for name, value in row.items() if value is not None and name != IS_DEFINED}
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        return aware.astimezone(UTC).replace(tzinfo=None).isoformat()
+    return value

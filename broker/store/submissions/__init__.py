@@ -1,0 +1,1 @@
+"""Submitted jobs as rows: from JDL, CFG and SSS Job Objects."""

@@ -1,0 +1,153 @@
+"""Planned tasks into the tables: task, parameters, a pseudo-input with one file for each job, alternatives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from broker.domain.retry import RETRY_AFTER
+from broker.formats.sss.submission import TaskPlan
+from broker.pools.requirement import SubmitPool
+from broker.store.connection.database import Database
+from broker.store.connection.names import Names, quoted
+from broker.store.pools import pool_registration
+from broker.store.pools.pool_registration import Asked
+from broker.store.reads import task_alternatives
+from broker.store.reads.task_reads import ASSIGNING
+from broker.store.submissions import sss_rows
+from broker.store.submissions.sss_import import check_standalone, insert_row, next_task_id
+from broker.store.submissions.sss_rows import Identity
+
+ATTEMPTS = 3
+_ADD_OUTPUT = sa.text("""
+    INSERT INTO broker.task_outputs (jeditaskid, position, datasetid, type, lfn, scope)
+    VALUES (:task, :position, :dataset, :type, :lfn, :scope)""")
+_ADD_ARGUMENTS = sa.text("""
+    INSERT INTO broker.file_arguments (jeditaskid, fileid, arguments) VALUES (:task, :file, :arguments)""")
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A task to be made.
+
+    Attributes:
+        plan: the task.
+        pool: what its jobs require; None: nothing.
+        asked: what they ask for beside the columns of the task; None where the kind of document cannot say such things.
+    """
+
+    plan: TaskPlan
+    pool: SubmitPool | None = None
+    asked: Asked | None = None
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A task that was made, with the names of its jobs, what was noted about them, and their pool."""
+
+    jeditaskid: int
+    taskname: str
+    status: str
+    job_ids: tuple[str, ...]
+    alternatives: int
+    notes: tuple[str, ...]
+    pool_id: str | None = None
+    may_require: bool = False
+
+
+def submit(database: Database, submissions: Sequence[Submission], now: datetime) -> tuple[Submitted, ...]:
+    """Make all tasks of a document, and register their pools, in one transaction.
+
+    Raises:
+        NotOurTables: alongside PanDA.
+        PoolCollision: other requirements have the identifier of a pool.
+    """
+    check_standalone(database)
+    with database.begin() as connection:
+        return tuple(_submit(connection, database.names, one, now) for one in submissions)
+
+
+def known_queues(connection: sa.Connection, names: Names) -> frozenset[str]:
+    """The names of all queues."""
+    statement = sa.text(f"SELECT panda_queue FROM {names.table('schedconfig_json')}")  # noqa: S608 - quoted name
+    return frozenset(str(name) for name in connection.scalars(statement))
+
+
+def _submit(connection: sa.Connection, names: Names, submission: Submission, now: datetime) -> Submitted:
+    made = _make(connection, names, submission.plan, now.replace(tzinfo=None))
+    pool, asked = submission.pool, submission.asked
+    if asked is None:
+        return made
+    if pool is not None:
+        pool_registration.register(connection, pool, now)
+    pool_registration.attach(connection, made.jeditaskid, pool, asked)
+    return replace(made, pool_id=None if pool is None else pool.pool_id, may_require=True)
+
+
+def _make(connection: sa.Connection, names: Names, plan: TaskPlan, stamp: datetime) -> Submitted:
+    task_id = next_task_id(connection, names)
+    times = dict.fromkeys(("creationdate", "modificationtime", "statechangetime"), stamp)
+    if plan.columns["status"] == ASSIGNING:
+        # The time of the last try: one that was never tried is due at once.
+        times["modificationtime"] = stamp - 2 * RETRY_AFTER
+    insert_row(connection, names, "jedi_tasks", {**times, **plan.columns, "jeditaskid": task_id})
+    parameters = {"jeditaskid": task_id, "taskparams": json.dumps(dict(plan.parameters))}
+    insert_row(connection, names, "jedi_taskparams", parameters)
+    _add_input(connection, names, plan, task_id, stamp)
+    _add_outputs(connection, names, plan, task_id, stamp)
+    task_alternatives.add(connection, task_id, plan.alternatives)
+    job_ids = tuple(one.job_id for one in plan.files)
+    status, name = str(plan.columns["status"]), str(plan.columns["taskname"])
+    return Submitted(task_id, name, status, job_ids, len(plan.alternatives), plan.notes)
+
+
+def _next_dataset_id(connection: sa.Connection, names: Names) -> int:
+    sequence = f"{quoted(names.panda)}.{quoted('jedi_datasets_id_seq')}"
+    return int(connection.scalar(sa.text("SELECT nextval(:name)"), {"name": sequence}) or 0)
+
+
+def _add_outputs(connection: sa.Connection, names: Names, plan: TaskPlan, task_id: int, stamp: datetime) -> None:
+    """A dataset for the output and one for the log, and what each job writes into them."""
+    datasets: dict[str, int] = {}
+    for position, one in enumerate(plan.outputs):
+        if one.type not in datasets:
+            datasets[one.type] = _next_dataset_id(connection, names)
+            dataset = {
+                "jeditaskid": task_id, "datasetid": datasets[one.type],
+                "datasetname": f"{one.scope}.{task_id}.{one.type}", "type": one.type, "status": "defined",
+                "state": "open", "vo": plan.columns.get("vo"), "streamname": one.type.upper(), "nfiles": 0,
+                "nfilesused": 0, "nfilesfinished": 0, "nfilesfailed": 0, "creationtime": stamp,
+                "modificationtime": stamp,
+            }  # fmt: skip
+            insert_row(connection, names, "jedi_datasets", dataset)
+        values = {"task": task_id, "position": position, "dataset": datasets[one.type]}
+        connection.execute(_ADD_OUTPUT, {**values, "type": one.type, "lfn": one.lfn, "scope": one.scope})
+
+
+def _add_input(connection: sa.Connection, names: Names, plan: TaskPlan, task_id: int, stamp: datetime) -> None:
+    dataset_id = _next_dataset_id(connection, names)
+    count = len(plan.files)
+    dataset = {
+        "jeditaskid": task_id, "datasetid": dataset_id, "datasetname": "pseudo_dataset", "type": "pseudo_input",
+        "status": "ready", "state": "closed", "vo": plan.columns.get("vo"), "streamname": "IN",
+        "nfiles": count, "nfilestobeused": count, "nfilesused": 0, "nfilesfinished": 0, "nfilesfailed": 0,
+        "nevents": count, "neventstobeused": count, "neventsused": 0, "creationtime": stamp, "modificationtime": stamp,
+    }  # fmt: skip
+    insert_row(connection, names, "jedi_datasets", dataset)
+    for number, one in enumerate(plan.files):
+        file_id = int(connection.scalar(sa.text("SELECT nextval('broker.pseudo_file_seq')")) or 0)
+        file = {
+            "jeditaskid": task_id, "datasetid": dataset_id, "fileid": file_id, "lfn": f"pseudo_lfn.{number}",
+            "type": "pseudo_input", "status": "ready", "proc_status": "ready", "fsize": 0, "nevents": 1,
+            "attemptnr": 0, "maxattempt": ATTEMPTS, "failedattempt": 0, "keeptrack": 1, "creationdate": stamp,
+        }  # fmt: skip
+        insert_row(connection, names, "jedi_dataset_contents", file)
+        if one.arguments is not None:
+            connection.execute(_ADD_ARGUMENTS, {"task": task_id, "file": file_id, "arguments": one.arguments})
+        identity = Identity(one.job_id, plan.group_id, one.global_id, file_id)
+        sss_rows.add_identity(connection, "task", task_id, identity)
+        sss_rows.add_properties(connection, "task", task_id, one.kept, one.job_id)

@@ -1,0 +1,1 @@
+"""Summaries of worker nodes, as tables or as materialised views."""

@@ -1,0 +1,120 @@
+"""Keeping ``broker.chunk_states`` in the transaction of the cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+
+ChunkKey = tuple[int, int | None, float | None]
+"""Task, dataset and RAM count of a chunk of one brokerage."""
+
+
+@dataclass(frozen=True)
+class KnownState:
+    """What a batch needs to know of the last decision about a chunk; see ``broker.chunk_states``."""
+
+    decision: int
+    decided_at: datetime
+    outcome: str
+    reason: str
+    outcome_since: datetime
+    waiting_since: datetime | None
+    last_seen_at: datetime
+    last_agent_run: int | None
+    decisions: int
+    seen_again: int
+    state: bytes
+    work_state: bytes
+
+
+@dataclass(frozen=True)
+class NewState:
+    """A row of ``broker.chunk_states`` as it is written, in the order of its columns."""
+
+    brokerage: str
+    jeditaskid: int
+    datasetid: int | None
+    ramcount: float | None
+    decision: int
+    decided_at: datetime
+    outcome: str
+    reason: str
+    outcome_since: datetime
+    waiting_since: datetime | None
+    last_seen_at: datetime
+    last_agent_run: int | None
+    decisions: int
+    seen_again: int
+    pending_until: datetime | None
+    candidate_count: int
+    jobs: int
+    assigned: str
+    state: bytes
+    work_state: bytes
+    main_reason: str
+
+
+@dataclass(frozen=True)
+class SeenAgain:
+    """A chunk that was decided as before, and until when it waits now."""
+
+    decision: int
+    pending_until: datetime | None
+
+
+_TYPES = {
+    "brokerage": "text", "jeditaskid": "bigint", "datasetid": "bigint", "ramcount": "float8", "decision": "bigint",
+    "decided_at": "timestamptz", "outcome": "text", "reason": "text", "outcome_since": "timestamptz",
+    "waiting_since": "timestamptz", "last_seen_at": "timestamptz", "last_agent_run": "bigint", "decisions": "int",
+    "seen_again": "int", "pending_until": "timestamptz", "candidate_count": "int", "jobs": "bigint",
+    "assigned": "text", "state": "bytea", "work_state": "bytea",
+    "main_reason": "text",
+}  # fmt: skip
+_KEY = ("brokerage", "jeditaskid", "datasetid", "ramcount")
+_KNOWN = """
+    SELECT jeditaskid, datasetid, ramcount, decision, decided_at, outcome, reason, outcome_since, waiting_since,
+        last_seen_at, last_agent_run, decisions, seen_again, state, work_state
+    FROM broker.chunk_states WHERE brokerage = %s AND jeditaskid = ANY(%s)"""
+# Rows in the order of their keys, so that two writers lock them in the same order.
+_SAVE = f"""
+    INSERT INTO broker.chunk_states ({", ".join(_TYPES)})
+    SELECT {", ".join("assigned::jsonb" if name == "assigned" else name for name in _TYPES)}
+    FROM unnest({", ".join(f"%s::{kind}[]" for kind in _TYPES.values())}) AS one ({", ".join(_TYPES)})
+    ORDER BY jeditaskid, datasetid, ramcount
+    ON CONFLICT (jeditaskid, brokerage, datasetid, ramcount) DO UPDATE SET
+        {", ".join(f"{name} = excluded.{name}" for name in _TYPES if name not in _KEY)}
+    WHERE chunk_states.last_seen_at <= excluded.last_seen_at"""  # noqa: S608 - constants
+_AGAIN = """
+    UPDATE broker.chunk_states AS s
+    SET last_seen_at = %s, last_agent_run = %s, decisions = s.decisions + 1, seen_again = s.seen_again + 1,
+        pending_until = one.pending_until
+    FROM unnest(%s::bigint[], %s::timestamptz[]) AS one (decision, pending_until)
+    WHERE s.decision = one.decision"""
+
+
+def known_states(
+    connection: psycopg.Connection[Any], brokerage: str, tasks: Iterable[int]
+) -> Mapping[ChunkKey, KnownState]:
+    """The last decisions of a brokerage about the chunks of tasks."""
+    rows = connection.execute(_KNOWN, [brokerage, sorted(set(tasks))]).fetchall()
+    return {(row[0], row[1], row[2]): KnownState(*row[3:]) for row in rows}
+
+
+def save(connection: psycopg.Connection[Any], states: Sequence[NewState]) -> None:
+    """Write the last decisions about chunks, each chunk once; an older one never replaces a newer one."""
+    if states:
+        columns = zip(*map(astuple, states), strict=True)
+        connection.execute(_SAVE, [list(column) for column in columns])
+
+
+def save_again(
+    connection: psycopg.Connection[Any], again: Sequence[SeenAgain], moment: datetime, agent_run: int | None
+) -> None:
+    """Count chunks that were decided as before at ``moment``."""
+    if again:
+        values = [[one.decision for one in again], [one.pending_until for one in again]]
+        connection.execute(_AGAIN, [moment, agent_run, *values])

@@ -1,0 +1,176 @@
+"""The last decision of each brokerage about each task and chunk: what waits, since when, why, and until when.
+
+Lists are made from these rows, one a chunk, and never from the decisions themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+
+#: A chunk that was due and has not been decided about for so long is gone: its task ended, or is not brokered any more.
+GONE_AFTER = timedelta(hours=1)
+
+_COLUMNS = """
+    brokerage, jeditaskid, datasetid, ramcount, decision, decided_at, outcome, reason, outcome_since, waiting_since,
+    last_seen_at, last_agent_run, decisions, seen_again, pending_until, candidate_count, jobs, assigned, main_reason"""
+#: Whether a chunk still is there at ``:now``.
+STILL_THERE = "greatest(last_seen_at, pending_until) >= CAST(:now AS timestamptz) - CAST(:gone_after AS interval)"
+
+_READ = sa.text(f"""
+    SELECT {_COLUMNS} FROM broker.chunk_states
+    WHERE (CAST(:tasks AS bigint[]) IS NULL OR jeditaskid = ANY(:tasks))
+      AND (CAST(:brokerages AS text[]) IS NULL OR brokerage = ANY(:brokerages))
+      AND (CAST(:outcomes AS text[]) IS NULL OR outcome = ANY(:outcomes))
+      AND (CAST(:reasons AS text[]) IS NULL OR reason = ANY(:reasons) OR main_reason = ANY(:reasons))
+      AND (CAST(:queue AS text) IS NULL OR assigned ? :queue)
+      AND (CAST(:changed_since AS timestamptz) IS NULL OR outcome_since >= :changed_since)
+      AND (CAST(:seen_since AS timestamptz) IS NULL OR last_seen_at > :seen_since)
+      AND (CAST(:waiting AS boolean) IS NULL OR (waiting_since IS NOT NULL) = :waiting)
+      AND (CAST(:now AS timestamptz) IS NULL OR {STILL_THERE})
+    ORDER BY coalesce(waiting_since, outcome_since), jeditaskid, brokerage, datasetid, ramcount
+    LIMIT :most""")  # noqa: S608 - constants of this module
+
+_WAITING = sa.text(f"""
+    SELECT brokerage, outcome, reason, main_reason, count(*) AS chunks, count(DISTINCT jeditaskid) AS tasks,
+        min(waiting_since) AS oldest, min(pending_until) AS next_try
+    FROM broker.chunk_states
+    WHERE waiting_since IS NOT NULL AND {STILL_THERE}
+      AND (CAST(:brokerages AS text[]) IS NULL OR brokerage = ANY(:brokerages))
+    GROUP BY brokerage, outcome, reason, main_reason
+    ORDER BY chunks DESC, brokerage, outcome, reason, main_reason""")  # noqa: S608 - as above
+
+
+@dataclass(frozen=True)
+class ChunkState:
+    """The last decision about a task or chunk.
+
+    Attributes:
+        brokerage: that decided.
+        jeditaskid: the task.
+        datasetid: of the chunk's input; None for a task.
+        ramcount: of the chunk; None for a task, and for a chunk without one.
+        decision: id of the stored decision.
+        decided_at: for which that was made; equal ones since then have no row of their own.
+        outcome: ``brokered``, ``pending``, ``throttled`` or ``skipped``.
+        reason: of the outcome; empty where it is brokered.
+        outcome_since: since when outcome and reason have been these.
+        waiting_since: since when nothing was brokered; None where the last outcome is ``brokered``.
+        last_seen_at: instant of the last cycle that decided about it.
+        last_agent_run: the run of that cycle.
+        decisions: how many cycles have decided so since ``outcome_since``.
+        seen_again: how many of them were recorded on the row of ``decision``.
+        pending_until: the next try; None where it does not wait for one.
+        candidate_count: candidates of the last decision.
+        jobs: how many were assigned (one for a task that got its nucleus).
+        assigned: the same by queue or nucleus.
+        main_reason: the code that rejected most queues where rules left none, else ``reason``.
+    """
+
+    brokerage: str
+    jeditaskid: int
+    datasetid: int | None
+    ramcount: float | None
+    decision: int
+    decided_at: datetime
+    outcome: str
+    reason: str
+    outcome_since: datetime
+    waiting_since: datetime | None
+    last_seen_at: datetime
+    last_agent_run: int | None
+    decisions: int
+    seen_again: int
+    pending_until: datetime | None
+    candidate_count: int
+    jobs: int
+    assigned: Mapping[str, int]
+    main_reason: str
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What waits for one reason.
+
+    Attributes:
+        brokerage: that decided.
+        outcome: ``pending``, ``throttled`` or ``skipped``.
+        reason: of the outcome.
+        main_reason: the code that rejected most queues where rules left none, else ``reason``.
+        chunks: how many chunks, or tasks of a brokerage of tasks.
+        tasks: of how many tasks.
+        oldest: since when the first of them waits.
+        next_try: the first instant at which one of them is brokered again; None where none waits for an instant.
+    """
+
+    brokerage: str
+    outcome: str
+    reason: str
+    main_reason: str
+    chunks: int
+    tasks: int
+    oldest: datetime
+    next_try: datetime | None
+
+
+def read_states(
+    connection: sa.Connection,
+    *,
+    tasks: Sequence[int] | None = None,
+    brokerages: Sequence[str] | None = None,
+    outcomes: Sequence[str] | None = None,
+    reasons: Sequence[str] | None = None,
+    queue: str | None = None,
+    changed_since: datetime | None = None,
+    seen_since: datetime | None = None,
+    waiting: bool | None = None,
+    now: datetime | None = None,
+    most: int | None = None,
+) -> list[ChunkState]:
+    """The states that satisfy all that is given, the longest waiting first.
+
+    Args:
+        connection: to read from.
+        tasks: of these tasks.
+        brokerages: of these brokerages.
+        outcomes: with one of these outcomes.
+        reasons: with one of these as reason or main reason.
+        queue: to which jobs of the chunk were assigned.
+        changed_since: whose outcome or reason changed at this instant or later.
+        seen_since: which a cycle after this instant decided about.
+        waiting: True: only those that wait; False: only those that are brokered.
+        now: only those that still are there at this instant; see :data:`GONE_AFTER`.
+        most: at most so many.
+    """
+    values = {
+        "tasks": None if tasks is None else list(tasks),
+        "brokerages": None if brokerages is None else list(brokerages),
+        "outcomes": None if outcomes is None else list(outcomes),
+        "reasons": None if reasons is None else list(reasons),
+        "queue": queue,
+        "changed_since": changed_since,
+        "seen_since": seen_since,
+        "waiting": waiting,
+        "now": now,
+        "gone_after": GONE_AFTER,
+        "most": most,
+    }
+    return [ChunkState(**row._mapping) for row in connection.execute(_READ, values)]
+
+
+def waiting_by_reason(
+    connection: sa.Connection, now: datetime, brokerages: Sequence[str] | None = None
+) -> list[Waiting]:
+    """What waits at ``now`` by brokerage, outcome, reason and main reason, most chunks first."""
+    names = None if brokerages is None else list(brokerages)
+    values = {"now": now, "gone_after": GONE_AFTER, "brokerages": names}
+    return [Waiting(**row._mapping) for row in connection.execute(_WAITING, values)]
+
+
+def decided_after(connection: sa.Connection, moment: datetime) -> bool:
+    """Whether a cycle for a later instant has changed the states, so that they do not say how it was at ``moment``."""
+    statement = sa.text("SELECT EXISTS (SELECT FROM broker.chunk_states WHERE last_seen_at > :moment)")
+    return bool(connection.execute(statement, {"moment": moment}).scalar_one())

@@ -1,0 +1,76 @@
+"""How the chunks of the last decisions were at an instant of the past, read from the decisions themselves.
+
+Slower than :mod:`broker.store.summaries.chunk_states`, which knows only how it is now: for questions about the past.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+import sqlalchemy as sa
+
+_ROWS = sa.text("""
+    SELECT id, brokerage, jeditaskid, datasetid, ramcount, decided_at, outcome, coalesce(reason, '') AS reason,
+           pending_until, coalesce(assigned, '{}') AS assigned, seen_again
+    FROM broker.stored_decisions
+    WHERE decided_at > :since AND decided_at <= :until
+    ORDER BY brokerage, jeditaskid, datasetid NULLS FIRST, ramcount NULLS FIRST, decided_at, id""")
+
+
+@dataclass(frozen=True)
+class StateUntil:
+    """The last decision about a task or chunk up to an instant.
+
+    ``waiting_since`` and ``times_seen`` are counted from the decisions that were read.
+    """
+
+    decision: int
+    brokerage: str
+    jeditaskid: int
+    datasetid: int | None
+    ramcount: float | None
+    decided_at: datetime
+    outcome: str
+    reason: str
+    pending_until: datetime | None
+    assigned: Mapping[str, int]
+    waiting_since: datetime | None
+    times_seen: int
+
+
+def states_until(connection: sa.Connection, since: datetime, until: datetime) -> list[StateUntil]:
+    """The states at ``until`` of what was decided after ``since``, by brokerage, task and chunk."""
+    rows = connection.execute(_ROWS, {"since": since, "until": until})
+    chunks = groupby(rows, key=lambda row: (row.brokerage, row.jeditaskid, row.datasetid, row.ramcount))
+    return [_state(list(group)) for _, group in chunks]
+
+
+def _state(rows: Sequence[Any]) -> StateUntil:
+    last = rows[-1]
+    waiting, times = None, 0
+    for row in reversed(rows):
+        if row.outcome == "brokered":
+            break
+        waiting = row.decided_at
+    for row in reversed(rows):
+        if (row.outcome, row.reason) != (last.outcome, last.reason):
+            break
+        times += 1 if row is last else 1 + row.seen_again
+    return StateUntil(
+        decision=last.id,
+        brokerage=last.brokerage,
+        jeditaskid=last.jeditaskid,
+        datasetid=last.datasetid,
+        ramcount=last.ramcount,
+        decided_at=last.decided_at,
+        outcome=last.outcome,
+        reason=last.reason,
+        pending_until=last.pending_until,
+        assigned=last.assigned,
+        waiting_since=waiting,
+        times_seen=times,
+    )

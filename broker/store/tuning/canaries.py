@@ -1,0 +1,207 @@
+"""The rows of ``broker.canaries``: values that are tried, the versions of the tuning they make, what came of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from broker.domain.repeats import NEW
+from broker.gdpconfig.canary import Canary, CanaryRefused
+from broker.gdpconfig.proposals import Proposal, proposed
+from broker.gdpconfig.publish import Published, last_good_to_json, rows_to_json
+from broker.store.connection.names import Names
+from broker.store.decisions.repeat_reads import pattern_of
+from broker.store.tuning.gdpconfig_rows import TuningStore
+
+_LOCK = sa.text("LOCK TABLE broker.canaries IN SHARE ROW EXCLUSIVE MODE")
+_ALL = sa.text("""
+    SELECT id, proposals, share, editor, reason, started_at, ends_at, stopped_at
+    FROM broker.canaries ORDER BY id DESC LIMIT :most""")
+_RUNNING = sa.text("""
+    SELECT id, proposals, share, editor, reason, started_at, ends_at, stopped_at FROM broker.canaries
+    WHERE started_at <= :now AND ends_at > :now AND (stopped_at IS NULL OR stopped_at > :now)
+    ORDER BY id DESC LIMIT 1""")
+_START = sa.text("""
+    INSERT INTO broker.canaries (proposals, share, editor, reason, started_at, ends_at)
+    VALUES (CAST(:proposals AS jsonb), :share, :editor, :reason, :started_at, :ends_at) RETURNING id""")
+_STOP = sa.text("UPDATE broker.canaries SET stopped_at = :now WHERE id = :id")
+_VERSION = sa.text("SELECT version FROM broker.canary_versions WHERE canary = :canary AND base = :base")
+_ADD_VERSION = sa.text("""
+    INSERT INTO broker.gdpconfig_versions (version, editor, reason, fingerprint, rows, last_good)
+    SELECT least(min(version), 0) - 1, :editor, :reason, :fingerprint, CAST(:rows AS jsonb), CAST(:last_good AS jsonb)
+    FROM broker.gdpconfig_versions RETURNING version""")
+_NAME_VERSION = sa.text("INSERT INTO broker.canary_versions (canary, base, version) VALUES (:canary, :base, :version)")
+# At its last instant only the runs that tried the values count: it may be stopped at the very instant of a cycle.
+_COUNTS = """
+    decided_at >= :since AND decided_at <= :until AND brokerage = ANY(:brokerages)
+      AND (tuning IN (SELECT version FROM broker.canary_versions WHERE canary = :canary)
+           OR (tuning IN (SELECT base FROM broker.canary_versions WHERE canary = :canary)
+               AND (decided_at < :until OR agent_run IN (
+                   SELECT agent_run FROM (
+                       SELECT agent_run, decided_at, tuning FROM broker.stored_decisions
+                       UNION ALL SELECT agent_run, decided_at, tuning FROM broker.decision_repeats
+                   ) AS every
+                   WHERE decided_at = :until
+                   AND tuning IN (SELECT version FROM broker.canary_versions WHERE canary = :canary)))))"""
+_SEEN_AGAIN = sa.text(f"SELECT pattern FROM broker.decision_repeats WHERE {_COUNTS}")  # noqa: S608 - a constant
+_OUTCOMES = sa.text(f"""
+    WITH counted AS (
+        SELECT id, 1 AS times FROM broker.stored_decisions WHERE {_COUNTS}
+        UNION ALL SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:times AS int[]))
+    ), decided AS (SELECT id, sum(times) AS times FROM counted GROUP BY id)
+    SELECT brokerage, tuning < 0 AS chosen, sum(times)::bigint AS decisions, count(DISTINCT jeditaskid) AS tasks,
+           coalesce(sum(times) FILTER (WHERE outcome = 'brokered'), 0)::bigint AS brokered,
+           coalesce(sum(times) FILTER (WHERE outcome = 'pending'), 0)::bigint AS pending,
+           coalesce(sum(times) FILTER (WHERE outcome = 'throttled'), 0)::bigint AS throttled,
+           (sum(times * candidate_count) / sum(times))::float8 AS candidates,
+           sum(times * (SELECT sum(jobs::bigint) FROM jsonb_each_text(assigned) AS each(queue, jobs)))::bigint AS jobs
+    FROM decided JOIN broker.stored_decisions USING (id)
+    GROUP BY brokerage, chosen ORDER BY brokerage, chosen""")  # noqa: S608 - a constant
+
+
+@dataclass(frozen=True)
+class CanaryOutcome:
+    """What one brokerage decided while a canary ran, about the chosen tasks or about the rest.
+
+    Attributes:
+        brokerage: its name.
+        chosen: whether about the chosen tasks.
+        decisions: decisions.
+        tasks: distinct tasks.
+        brokered: decisions with candidates that took jobs.
+        pending: decisions to wait.
+        throttled: decisions to make the user wait.
+        candidates: mean number of a decision.
+        jobs: jobs in all.
+    """
+
+    brokerage: str
+    chosen: bool
+    decisions: int
+    tasks: int
+    brokered: int
+    pending: int
+    throttled: int
+    candidates: float
+    jobs: int
+
+
+def start(
+    connection: sa.Connection,
+    proposals: Sequence[Proposal],
+    share: float,
+    span: tuple[datetime, datetime],
+    *,
+    editor: str,
+    reason: str,
+) -> Canary:
+    """Start a canary.
+
+    Args:
+        connection: a transaction that can write.
+        proposals: the values.
+        share: of the tasks.
+        span: its first instant, and the one at which it is over.
+        editor: who starts it.
+        reason: why.
+
+    Raises:
+        CanaryRefused: another one runs in that time.
+    """
+    connection.execute(_LOCK)
+    other = running(connection, span[0])
+    if other is not None:
+        reported = f"canary {other.id} runs until {other.over_at.isoformat()}"
+        raise CanaryRefused(reported, "broker.canaries", "wait, or stop it with broker config canary --stop")
+    rows = json.dumps([[one.key, one.value, one.vo] for one in proposals])
+    values = {"proposals": rows, "share": share, "editor": editor, "reason": reason}
+    number = connection.execute(_START, {**values, "started_at": span[0], "ends_at": span[1]}).scalar_one()
+    return Canary(number, tuple(proposals), share, editor, reason, *span, None)
+
+
+def running(connection: sa.Connection, now: datetime) -> Canary | None:
+    """The canary in force at an instant, None for none."""
+    row = connection.execute(_RUNNING, {"now": now}).one_or_none()
+    return None if row is None else _canary(row)
+
+
+def newest(connection: sa.Connection, most: int) -> list[Canary]:
+    """Canaries, the newest first."""
+    return [_canary(row) for row in connection.execute(_ALL, {"most": most})]
+
+
+def stop(connection: sa.Connection, now: datetime) -> Canary:
+    """Stop the canary in force.
+
+    Raises:
+        CanaryRefused: none is.
+    """
+    connection.execute(_LOCK)
+    found = running(connection, now)
+    if found is None:
+        raise CanaryRefused("no canary runs", "broker.canaries", "nothing is to be done")
+    connection.execute(_STOP, {"id": found.id, "now": now})
+    return found
+
+
+def tuning_with(connection: sa.Connection, names: Names, canary: Canary, base: Published, *, writes: bool) -> Published:
+    """The values for the tasks that a canary chooses, as a version of their own.
+
+    Args:
+        connection: a transaction; one that can write if ``writes``.
+        names: schema names of the database.
+        canary: in force.
+        base: the version for all other tasks.
+        writes: make the version if it is not there; without it the values then have version 0.
+
+    Raises:
+        ValueRefusedError: the values contradict those in force.
+    """
+    made = proposed(base, canary.proposals)
+    which = {"canary": canary.id, "base": base.version}
+    version = connection.execute(_VERSION, which).scalar_one_or_none()
+    if version is None and not writes:
+        return made
+    if version is None:
+        connection.execute(_LOCK)  # another brokerage may be about to make it
+        version = connection.execute(_VERSION, which).scalar_one_or_none()
+    if version is not None:
+        return TuningStore(names).version(connection, version)
+    values = {
+        "editor": canary.editor,
+        "reason": f"canary {canary.id} on version {base.version}",
+        "fingerprint": made.fingerprint,
+        "rows": json.dumps(rows_to_json(made.rows)),
+        "last_good": json.dumps(last_good_to_json(made.last_good)),
+    }
+    version = connection.execute(_ADD_VERSION, values).scalar_one()
+    connection.execute(_NAME_VERSION, {**which, "version": version})
+    return Published(version, made.rows, made.last_good, made.catalogue)
+
+
+def outcomes(connection: sa.Connection, canary: Canary, brokerages: Sequence[str]) -> list[CanaryOutcome]:
+    """What was decided while a canary ran, about the chosen tasks and about the rest, by brokerage."""
+    values: dict[str, Any] = {"since": canary.started_at, "until": canary.over_at, "canary": canary.id}
+    values["brokerages"] = list(brokerages)
+    again = Counter(
+        identifier
+        for pattern in connection.execute(_SEEN_AGAIN, values).scalars()
+        for identifier in pattern_of(pattern).tolist()
+        if identifier != NEW
+    )
+    rows = connection.execute(_OUTCOMES, {**values, "ids": list(again), "times": list(again.values())})
+    return [
+        CanaryOutcome(**{**row._mapping, "candidates": row.candidates or 0.0, "jobs": row.jobs or 0}) for row in rows
+    ]
+
+
+def _canary(row: sa.Row[Any]) -> Canary:
+    reported = dict(row._mapping)
+    proposals = tuple(Proposal(key, value, vo) for key, value, vo in reported.pop("proposals"))
+    return Canary(proposals=proposals, **reported)

@@ -1,0 +1,206 @@
+"""The statements of the write-back. ``{panda}`` stands for the schema of PanDA's tables.
+
+Names and texts of a task never leave the server: what the broker sends is integers, and the columns that jobs share
+with their task are read from its row. Source: PanDA data model, tasks, datasets and files, jobs.
+"""
+
+from __future__ import annotations
+
+STAGE = """
+CREATE TEMPORARY TABLE staged_jobs (
+    job bigint, jeditaskid bigint, queue bigint, resource_type bigint, platform bigint, corecount bigint,
+    minramcount_mb bigint, maxdiskcount_mb bigint, maxwalltime_s bigint, maxcpucount_s bigint, nevents bigint,
+    inputfilebytes bigint, ninputdatafiles bigint, priority bigint, merging bigint,
+    pandaid bigint NOT NULL DEFAULT nextval('{panda}.jobsdefined4_pandaid_seq')
+) ON COMMIT DROP;
+CREATE TEMPORARY TABLE staged_files (
+    job bigint, jeditaskid bigint, datasetid bigint, fileid bigint, attemptnr bigint, claimed bigint
+) ON COMMIT DROP;
+SET LOCAL work_mem = '64MB';
+SET LOCAL enable_mergejoin = off;
+SET LOCAL enable_hashjoin = on;
+SET LOCAL enable_nestloop = on;
+SET LOCAL default_statistics_target = 10
+"""
+
+# A task that somebody else is writing to is left for the next cycle; a lock of PanDA's agents that has grown old is not
+# a lock any more.
+LOCK_TASKS = """
+SELECT jeditaskid, status, nucleus
+FROM {panda}.jedi_tasks
+WHERE jeditaskid = ANY(%(tasks)s) AND status = ANY(%(statuses)s)
+  AND (lockedby IS NULL OR lockedtime IS NULL OR lockedtime < %(now)s - make_interval(secs => %(lock_fresh_s)s))
+ORDER BY jeditaskid
+FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+# Claims the files, counts them in their datasets and records them with their jobs. A file that is not as it was read
+# does not match; the caller compares the number of rows with what it asked for. A secondary file (without a number of
+# attempts) that comes back stays counted, so its next attempt is not counted again.
+#
+# The planner takes task and dataset for independent and expects one file for both, so it would gladly compare every
+# claim with every file of its dataset. It is left no such plan: merge joins are off (see STAGE), which may join by task
+# and dataset alone, and the status is hidden from the index of ready files, which has no file ids.
+CLAIM_FILES = """
+WITH wanted AS MATERIALIZED (
+    SELECT staged.jeditaskid, staged.datasetid, staged.fileid, staged.attemptnr, job.pandaid, dataset.datasetname
+    FROM staged_files AS staged
+    JOIN staged_jobs AS job USING (job)
+    LEFT JOIN {panda}.jedi_datasets AS dataset
+        ON dataset.jeditaskid = staged.jeditaskid AND dataset.datasetid = staged.datasetid
+    WHERE staged.claimed = 1
+), claimed AS (
+    UPDATE {panda}.jedi_dataset_contents AS file
+    SET status = 'running', proc_status = 'queued', pandaid = wanted.pandaid
+    FROM wanted
+    WHERE file.jeditaskid = wanted.jeditaskid AND file.datasetid = wanted.datasetid AND file.fileid = wanted.fileid
+      AND coalesce(file.status, '') = 'ready'
+      AND coalesce(file.attemptnr, -9223372036854775808) = wanted.attemptnr
+    RETURNING file.jeditaskid, file.datasetid, file.fileid, wanted.pandaid, wanted.datasetname, file.lfn, file.guid,
+        file.type, file.fsize, file.checksum, file.scope, file.attemptnr,
+        CASE WHEN file.startevent IS NOT NULL AND file.endevent IS NOT NULL
+             THEN greatest(file.endevent - file.startevent + 1, 1) ELSE greatest(file.nevents, 0) END AS events,
+        file.maxattempt IS NOT NULL OR coalesce(file.attemptnr, 0) <= 0 AS is_counted
+), sums AS (
+    SELECT jeditaskid, datasetid, count(*) FILTER (WHERE is_counted) AS files,
+        coalesce(sum(events) FILTER (WHERE is_counted), 0) AS events
+    FROM claimed GROUP BY jeditaskid, datasetid
+), counted AS (
+    UPDATE {panda}.jedi_datasets AS dataset
+    SET nfilesused = coalesce(dataset.nfilesused, 0) + sums.files,
+        neventsused = coalesce(dataset.neventsused, 0) + sums.events,
+        modificationtime = %(now)s
+    FROM sums
+    WHERE dataset.jeditaskid = sums.jeditaskid AND dataset.datasetid = sums.datasetid
+), recorded AS (
+    INSERT INTO {panda}.filestable4 (row_id, pandaid, modificationtime, lfn, guid, type, status, dataset, fsize,
+        checksum, scope, jeditaskid, datasetid, fileid, attemptnr)
+    SELECT nextval('{panda}.filestable4_row_id_seq'), claimed.pandaid, %(now)s, claimed.lfn, claimed.guid,
+        claimed.type, 'ready', claimed.datasetname, claimed.fsize, claimed.checksum,
+        claimed.scope, claimed.jeditaskid, claimed.datasetid, claimed.fileid, claimed.attemptnr
+    FROM claimed
+)
+SELECT count(*) FROM claimed
+"""
+
+# Files that several jobs read are recorded with each of them and stay as they are.
+RECORD_SHARED_FILES = """
+INSERT INTO {panda}.filestable4 (row_id, pandaid, modificationtime, lfn, guid, type, status, dataset, fsize, checksum,
+    scope, jeditaskid, datasetid, fileid, attemptnr)
+SELECT nextval('{panda}.filestable4_row_id_seq'), job.pandaid, %(now)s, file.lfn, file.guid,
+    file.type, 'ready', dataset.datasetname, file.fsize, file.checksum,
+    file.scope, file.jeditaskid, file.datasetid, file.fileid, file.attemptnr
+FROM staged_files AS wanted
+JOIN staged_jobs AS job USING (job)
+JOIN {panda}.jedi_dataset_contents AS file
+    ON file.jeditaskid = wanted.jeditaskid AND file.datasetid = wanted.datasetid AND file.fileid = wanted.fileid
+LEFT JOIN {panda}.jedi_datasets AS dataset
+    ON dataset.jeditaskid = file.jeditaskid AND dataset.datasetid = file.datasetid
+WHERE wanted.claimed = 0
+"""
+
+JOBS_WITH_CHANGED_FILES = """
+SELECT DISTINCT wanted.job
+FROM staged_files AS wanted
+JOIN staged_jobs AS job ON job.job = wanted.job
+LEFT JOIN {panda}.jedi_dataset_contents AS file
+    ON file.jeditaskid = wanted.jeditaskid AND file.datasetid = wanted.datasetid AND file.fileid = wanted.fileid
+WHERE wanted.claimed = 1 AND file.pandaid IS DISTINCT FROM job.pandaid
+"""
+
+DROP_JOBS = "DELETE FROM staged_jobs WHERE job = ANY(%(jobs)s)"
+DROP_FILES = "DELETE FROM staged_files WHERE job = ANY(%(jobs)s)"
+
+# What is worked out from a task's row is worked out once a task.
+INSERT_JOBS = """
+WITH task AS MATERIALIZED (
+    SELECT *, coalesce(job_label, prodsourcelabel) AS label, coalesce(taskpriority, 0) AS priority,
+        left(regexp_replace(transhome, '-(?=[0-9]+[.])', '/'), 80) AS package,
+        left(workinggroup, 20) AS working_group, left(username, 60) AS user_name
+    FROM {panda}.jedi_tasks WHERE jeditaskid IN (SELECT jeditaskid FROM staged_jobs)
+)
+INSERT INTO {panda}.jobsdefined4 (
+    pandaid, jeditaskid, jobdefinitionid, jobsetid, taskid, reqid, jobname, jobstatus, prodsourcelabel, job_label,
+    computingsite, nucleus, cloud, vo, currentpriority, assignedpriority, attemptnr, maxattempt, failedattempt,
+    corecount, minramcount, minramunit, maxdiskcount, maxdiskunit, maxcpucount, maxcpuunit, maxwalltime, diskio,
+    resource_type, gshare, workqueue_id, processingtype, workinggroup, countrygroup, produsername, produserid,
+    eventservice, relocationflag, lockedby, creationtime, modificationtime, statechangetime, starttime, endtime,
+    proddbupdatetime, transformation, homepackage, atlasrelease, cmtconfig, container_name, ninputdatafiles,
+    inputfilebytes, nevents)
+SELECT
+    job.pandaid, job.jeditaskid, 0, CASE WHEN task.prodsourcelabel IN ('user', 'panda') THEN task.jeditaskid END,
+    task.reqid, task.reqid, task.taskname, 'defined', task.prodsourcelabel,
+    task.label,
+    queue.name, task.nucleus, task.cloud, task.vo, job.priority, task.priority, 0, 0, 0,
+    nullif(job.corecount, -1), greatest(job.minramcount_mb, 0), 'MB', greatest(job.maxdiskcount_mb, 0), 'MB',
+    greatest(job.maxcpucount_s, 0), 's', nullif(job.maxwalltime_s, -1), task.diskio,
+    resource_type.name, task.gshare, task.workqueue_id,
+    CASE WHEN job.merging = 1 THEN 'pmerge' ELSE task.processingtype END,
+    task.working_group, task.countrygroup, task.user_name, task.username,
+    task.eventservice, 0, 'jedi', %(now)s, %(now)s, %(now)s, NULL, NULL, NULL,
+    task.transpath, task.package, task.transuses,
+    nullif(left(platform.name, 250), ''),
+    task.container_name, nullif(job.ninputdatafiles, -1), nullif(job.inputfilebytes, -1), greatest(job.nevents, 0)
+FROM staged_jobs AS job
+JOIN task ON task.jeditaskid = job.jeditaskid
+JOIN unnest(%(queues)s::text[]) WITH ORDINALITY AS queue (name, number) ON queue.number = job.queue + 1
+LEFT JOIN unnest(%(resource_types)s::text[]) WITH ORDINALITY AS resource_type (name, number)
+    ON resource_type.number = job.resource_type + 1
+LEFT JOIN unnest(%(platforms)s::text[]) WITH ORDINALITY AS platform (name, number)
+    ON platform.number = job.platform + 1
+"""
+
+# Source: PanDA job generation; ready tasks start with their first jobs, as scouts where the jobs are scouts.
+TASKS_WITH_JOBS = """
+WITH before AS (
+    SELECT jeditaskid, status FROM {panda}.jedi_tasks WHERE jeditaskid = ANY(%(tasks)s)
+), after AS (
+    UPDATE {panda}.jedi_tasks AS task
+    SET status = CASE before.status
+            WHEN 'ready' THEN CASE WHEN task.jeditaskid = ANY(%(scouting)s) THEN 'scouting' ELSE 'running' END
+            WHEN 'topreprocess' THEN 'preprocessing' ELSE before.status END,
+        statechangetime = CASE WHEN before.status IN ('ready', 'topreprocess') THEN %(now)s
+            ELSE task.statechangetime END,
+        starttime = coalesce(task.starttime, %(now)s),
+        frozentime = NULL, errordialog = NULL, modificationtime = %(now)s
+    FROM before WHERE before.jeditaskid = task.jeditaskid
+    RETURNING task.jeditaskid, task.status, task.attemptnr, before.status AS old_status
+)
+INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason)
+SELECT jeditaskid, %(now)s, status, attemptnr, 'first jobs made' FROM after WHERE status <> old_status
+"""
+
+# ``frozentime`` says since when no queue takes the task: a throttle on its user or share says nothing of queues.
+TASKS_THAT_WAIT = """
+WITH waiting AS (
+    UPDATE {panda}.jedi_tasks AS task
+    SET oldstatus = task.status, status = 'pending',
+        frozentime = CASE WHEN task.jeditaskid = ANY(%(throttled)s) THEN task.frozentime
+            ELSE coalesce(task.frozentime, %(now)s) END,
+        statechangetime = %(now)s, modificationtime = %(now)s, errordialog = left(given.reason, 510)
+    FROM unnest(%(tasks)s::bigint[], %(reasons)s::text[]) AS given (jeditaskid, reason)
+    WHERE task.jeditaskid = given.jeditaskid AND task.status = ANY(%(holdable)s)
+    RETURNING task.jeditaskid, task.attemptnr, given.reason
+)
+INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason)
+SELECT jeditaskid, %(now)s, 'pending', attemptnr, left(reason, 255) FROM waiting
+"""
+
+# Source: ATLAS Production Job Brokerage: a task of which all queues are skipped is pending for 1 hour.
+REACTIVATE = """
+WITH due AS (
+    SELECT jeditaskid FROM {panda}.jedi_tasks
+    WHERE status = 'pending' AND oldstatus = ANY(%(statuses)s)
+      AND CASE WHEN %(for_users)s THEN prodsourcelabel IN ('user', 'panda') ELSE nucleus IS NOT NULL END
+      AND modificationtime <= %(now)s - make_interval(mins => %(pending_minutes)s)
+    ORDER BY jeditaskid
+    FOR NO KEY UPDATE SKIP LOCKED
+), woken AS (
+    UPDATE {panda}.jedi_tasks AS task
+    SET status = task.oldstatus, oldstatus = NULL, statechangetime = %(now)s, modificationtime = %(now)s
+    FROM due WHERE due.jeditaskid = task.jeditaskid
+    RETURNING task.jeditaskid, task.status, task.attemptnr
+)
+INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason)
+SELECT jeditaskid, %(now)s, status, attemptnr, 'brokered again after its time of waiting' FROM woken
+"""

@@ -1,0 +1,242 @@
+"""The write-back of a job brokerage: jobs, their files, dataset counters and task states, in one transaction.
+
+Everything is conditional on what the decision saw. A task that somebody changed or is writing to is left out with
+all its jobs; a job one of whose files is not as it was read is left out as a whole. What is left out is counted and
+waits for the next cycle. Source: PanDA data model, tasks, datasets and files, jobs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import psycopg
+from psycopg import sql
+
+from broker.domain.arrays import Bools, Ints
+from broker.domain.placements import Placement
+from broker.domain.retry import pending_minutes
+from broker.store.connection.errors import DatabaseUnavailable
+from broker.store.connection.integer_copy import copy_integers
+from broker.store.connection.names import Names
+from broker.store.writes import job_row_sql as statements
+
+WORKING_STATUSES = ("ready", "running", "scouting", "topreprocess", "preprocessing")
+"""Statuses of a task in which jobs are made for it."""
+
+HOLDABLE_STATUSES = (
+    "ready",
+    "running",
+    "merging",
+    "scouting",
+    "defined",
+    "topreprocess",
+    "preprocessing",
+    "registered",
+    "prepared",
+    "rerefine",
+)
+"""Statuses of a task that may be put on hold when no queue takes it."""
+
+
+LOCK_FRESH_S = 600.0
+"""A lock that PanDA's agents wrote into a task row is believed in for this long."""
+
+CLAIM_LIMIT_S = 60.0
+"""Claiming the files of one batch takes a few seconds; a statement that takes this long will not end by itself."""
+
+_ROUNDS = 5
+
+
+class ContendedFilesError(DatabaseUnavailable):
+    """Files keep changing while they are being claimed; nothing was kept."""
+
+
+class ClaimOverTimeError(DatabaseUnavailable):
+    """The server did not claim the files of a batch in time; nothing was kept."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a write-back did.
+
+    Attributes:
+        kept: for each job of the placement whether it was written.
+        tasks_skipped: tasks that had changed or were locked.
+        skipped_changed: jobs left out because a file had changed.
+        files: files claimed.
+        waiting: tasks put on hold.
+    """
+
+    kept: Bools
+    tasks_skipped: frozenset[int]
+    skipped_changed: int
+    files: int
+    waiting: int
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The numbers for the run's row."""
+        return {
+            "jobs": int(self.kept.sum()),
+            "files": self.files,
+            "tasks_skipped": len(self.tasks_skipped),
+            "skipped_changed": self.skipped_changed,
+            "tasks_waiting": self.waiting,
+        }
+
+
+class AssignmentWriter:
+    """Writes placements in the transaction of one connection; the caller fences it and commits."""
+
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        names: Names,
+        now: datetime,
+        claim_limit_s: float = CLAIM_LIMIT_S,
+    ) -> None:
+        """Write through ``connection`` into the tables of ``names``; all rows get the time ``now`` (aware)."""
+        self._connection = connection
+        self._names = names
+        self._claim_limit_s = claim_limit_s
+        self._now = now.astimezone(UTC).replace(tzinfo=None)
+
+    def write(self, placement: Placement) -> Written:
+        """Write what still holds of ``placement``. Call it once a transaction.
+
+        Raises:
+            ContendedFilesError: files kept changing while they were claimed.
+            ClaimOverTimeError: the server took too long for the files.
+        """
+        skipped = self._lock_tasks(placement)
+        kept = ~np.isin(placement.jobs.jeditaskid, np.array(sorted(skipped), dtype=np.int64))
+        files, skipped_changed = 0, 0
+        if kept.any():
+            self._stage(placement, kept)
+            with self._time_limit():
+                changed, files = self._claim_files(placement, kept)
+            kept[changed] = False
+            skipped_changed = len(changed)
+            self._run(statements.RECORD_SHARED_FILES)
+            self._insert_jobs(placement)
+        waiting = self._move_tasks(placement, kept, skipped)
+        return Written(kept, frozenset(skipped), skipped_changed, files, waiting)
+
+    def reactivate(self, *, for_users: bool = False) -> int:
+        """Give pending tasks their status back when they have waited long enough; how many there were.
+
+        Tasks of users, or those that have a nucleus.
+        """
+        statuses, minutes = list(WORKING_STATUSES), pending_minutes(for_users=for_users)
+        return self._run(
+            statements.REACTIVATE, statuses=statuses, pending_minutes=minutes, for_users=for_users
+        ).rowcount
+
+    def _lock_tasks(self, placement: Placement) -> set[int]:
+        seen = {task.jeditaskid: task for task in placement.tasks}
+        rows = self._run(
+            statements.LOCK_TASKS, tasks=list(seen), statuses=list(WORKING_STATUSES), lock_fresh_s=LOCK_FRESH_S
+        )
+        locked = {task for task, _, nucleus in rows.fetchall() if nucleus == seen[task].nucleus}
+        return set(seen) - locked
+
+    def _stage(self, placement: Placement, kept: Bools) -> None:
+        for statement in statements.STAGE.split(";"):
+            self._run(statement)
+        jobs, files = placement.jobs, placement.files
+        columns = {f.name: getattr(jobs, f.name)[kept] for f in fields(jobs) if f.name != "chunk"}
+        numbered = {"job": np.flatnonzero(kept), **columns}
+        copy_integers(self._connection, sql.Identifier("staged_jobs"), numbered)
+        of_kept = kept[files.job]
+        numbered = {f.name: getattr(files, f.name)[of_kept] for f in fields(files)}
+        copy_integers(self._connection, sql.Identifier("staged_files"), numbered)
+        self._run("ANALYZE staged_jobs (job, jeditaskid)")
+        self._run("ANALYZE staged_files (job, jeditaskid, datasetid, fileid, claimed)")
+
+    def _claim_files(self, placement: Placement, kept: Bools) -> tuple[Ints, int]:
+        """Claim the files of the staged jobs but those that have changed; the jobs left out, and the files claimed."""
+        dropped: list[int] = []
+        wanted = placement.files.claimed & kept[placement.files.job]
+        for _ in range(_ROUNDS):
+            self._run("SAVEPOINT claiming")
+            (claimed,) = self._one(statements.CLAIM_FILES)
+            if claimed == int(wanted.sum()):
+                self._run("RELEASE SAVEPOINT claiming")
+                return np.array(dropped, dtype=np.int64), claimed
+            changed = [job for (job,) in self._run(statements.JOBS_WITH_CHANGED_FILES).fetchall()]
+            self._run("ROLLBACK TO SAVEPOINT claiming")
+            self._run(statements.DROP_JOBS, jobs=changed)
+            self._run(statements.DROP_FILES, jobs=changed)
+            dropped += changed
+            wanted &= ~np.isin(placement.files.job, changed)
+        raise ContendedFilesError(
+            f"files kept changing while they were claimed ({len(dropped)} jobs so far)",
+            self._names.table("jedi_dataset_contents"),
+            "nothing was written; the next cycle tries again; see which other program writes these rows",
+        )
+
+    @contextlib.contextmanager
+    def _time_limit(self) -> Iterator[None]:
+        """Limits each statement to the time for claims, or to what is in force already if that is less."""
+        (before,) = self._one("SELECT setting FROM pg_settings WHERE name = 'statement_timeout'")
+        limit_ms = min(int(self._claim_limit_s * 1000), int(before) or sys.maxsize)
+        self._limit_statements(limit_ms)
+        try:
+            yield
+        except psycopg.errors.QueryCanceled as error:
+            raise ClaimOverTimeError(
+                f"the files of a batch were not claimed within {limit_ms / 1000:g} s",
+                self._names.table("jedi_dataset_contents"),
+                "nothing was written; ANALYZE that table, or lower chunks_of_a_batch in config/agents.yaml",
+            ) from error
+        self._limit_statements(int(before))
+
+    def _limit_statements(self, limit_ms: int) -> None:
+        self._connection.execute("SELECT set_config('statement_timeout', %s, true)", (f"{limit_ms}ms",))
+
+    def _insert_jobs(self, placement: Placement) -> None:
+        queues, types = list(placement.queue_names), list(placement.resource_types)
+        platforms = [_storable(platform) for platform in placement.platforms]
+        self._run(statements.INSERT_JOBS, queues=queues, resource_types=types, platforms=platforms)
+
+    def _move_tasks(self, placement: Placement, kept: Bools, skipped: set[int]) -> int:
+        with_jobs = {int(task) for task in np.unique(placement.jobs.jeditaskid[kept])}
+        if with_jobs:
+            scouting = [task.jeditaskid for task in placement.tasks if task.scout]
+            self._run(statements.TASKS_WITH_JOBS, tasks=sorted(with_jobs), scouting=scouting)
+        waiting = {
+            task: reason
+            for task, reason in sorted(placement.waiting.items())
+            if task not in with_jobs and task not in skipped
+        }
+        if not waiting:
+            return 0
+        reasons = [_storable(reason) for reason in waiting.values()]
+        moved = self._run(
+            statements.TASKS_THAT_WAIT,
+            tasks=list(waiting),
+            reasons=reasons,
+            throttled=sorted(placement.throttled),
+            holdable=list(HOLDABLE_STATUSES),
+        )
+        return moved.rowcount
+
+    def _one(self, statement: str) -> tuple[Any, ...]:
+        row = self._run(statement).fetchone()
+        return row if row is not None else ()
+
+    def _run(self, statement: str, **values: int | float | Sequence[int] | Sequence[str]) -> psycopg.Cursor[Any]:
+        text = self._names.sql(statement)
+        parameters: Mapping[str, Any] = {"now": self._now, **values}
+        return self._connection.execute(text, parameters if "%(" in statement else None)
+
+
+def _storable(text: str) -> str:
+    """The text without what no database can hold (NUL, halves of surrogate pairs)."""
+    return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode()

@@ -1,0 +1,200 @@
+"""The write-back of the task brokerage: nuclei, destinations of output, and tasks that wait, in one transaction.
+
+Everything is conditional on what the decision saw: a task that is not in ``assigning`` any more, has been tried in the
+meantime, has another nucleus, other storage tokens, or is being written to, is left out with all that belongs to it and
+counted. Source: PanDA production brokerage, write-back; PanDA data model, tasks and datasets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+
+from broker.domain.task_placements import TaskPlacement
+from broker.store.connection.names import Names
+from broker.store.reads.task_reads import ASSIGNING, OUTPUT_TYPES, due_before, stored_time
+from broker.store.writes.job_rows import LOCK_FRESH_S
+
+#: Jobs may be made at once: the task looks as if it had not been touched for a while.
+READY_MINUTES_AGO = 60
+
+# A task that somebody else is writing to is left for the next cycle; an old lock of PanDA's agents is no lock any more.
+LOCK_TASKS = """
+SELECT task.jeditaskid
+FROM {panda}.jedi_tasks AS task
+JOIN unnest(%(tasks)s::bigint[], %(seen)s::text[]) AS given (jeditaskid, nucleus) USING (jeditaskid)
+WHERE task.status = %(assigning)s AND task.nucleus IS NOT DISTINCT FROM given.nucleus
+  AND (task.modificationtime IS NULL OR task.modificationtime < %(due)s)
+  AND (task.lockedby IS NULL OR task.lockedtime IS NULL
+       OR task.lockedtime < %(now)s - make_interval(secs => %(lock_fresh_s)s))
+ORDER BY task.jeditaskid
+FOR NO KEY UPDATE OF task SKIP LOCKED
+"""
+
+# Tasks with an output that is not as it was read.
+LOCK_OUTPUTS = """
+WITH here AS (
+    SELECT dataset.jeditaskid, dataset.datasetid, dataset.storagetoken
+    FROM {panda}.jedi_datasets AS dataset
+    WHERE dataset.jeditaskid = ANY(%(tasks)s) AND dataset.type = ANY(%(types)s)
+    ORDER BY dataset.jeditaskid, dataset.datasetid
+    FOR NO KEY UPDATE OF dataset
+)
+SELECT DISTINCT given.jeditaskid
+FROM unnest(%(owners)s::bigint[], %(datasets)s::bigint[], %(seen)s::text[]) AS given (jeditaskid, datasetid, token)
+LEFT JOIN here ON here.jeditaskid = given.jeditaskid AND here.datasetid = given.datasetid
+    AND here.storagetoken IS NOT DISTINCT FROM given.token
+WHERE here.datasetid IS NULL AND given.jeditaskid = ANY(%(tasks)s)
+"""
+
+PLACE_OUTPUTS = """
+UPDATE {panda}.jedi_datasets AS dataset
+SET storagetoken = given.token, destination = 'nucleus:' || given.nucleus, modificationtime = %(now)s
+FROM unnest(%(owners)s::bigint[], %(datasets)s::bigint[], %(tokens)s::text[], %(nuclei)s::text[])
+     AS given (jeditaskid, datasetid, token, nucleus)
+WHERE dataset.jeditaskid = given.jeditaskid AND dataset.datasetid = given.datasetid
+"""
+
+ASSIGN_TASKS = """
+WITH assigned AS (
+    UPDATE {panda}.jedi_tasks AS task
+    SET nucleus = given.nucleus, status = 'ready', superstatus = 'ready', oldstatus = NULL, errordialog = NULL,
+        statechangetime = %(now)s, modificationtime = %(now)s - make_interval(mins => %(ready_minutes)s),
+        queuedtime = CASE WHEN given.has_input THEN coalesce(task.queuedtime, %(now)s) END,
+        activatedtime = CASE WHEN given.has_input AND task.queuedtime IS NULL
+            THEN coalesce(task.activatedtime, %(now)s) ELSE task.activatedtime END
+    FROM (
+        SELECT one.jeditaskid, one.nucleus, EXISTS (
+            SELECT FROM {panda}.jedi_datasets AS dataset
+            WHERE dataset.jeditaskid = one.jeditaskid AND dataset.type IN ('input', 'pseudo_input')
+              AND dataset.masterid IS NULL AND dataset.nfilestobeused > 0
+              AND dataset.nfilestobeused > dataset.nfilesused
+        ) AS has_input
+        FROM unnest(%(tasks)s::bigint[], %(nuclei)s::text[]) AS one (jeditaskid, nucleus)
+    ) AS given
+    WHERE task.jeditaskid = given.jeditaskid
+    RETURNING task.jeditaskid, task.attemptnr, given.nucleus
+)
+INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason)
+SELECT jeditaskid, %(now)s, 'ready', attemptnr, 'nucleus ' || nucleus FROM assigned
+"""
+
+# Production systems that submit through DEFT keep the status of the task there as well.
+DEFT_IS_THERE = "SELECT to_regclass('doma_deft.t_task') IS NOT NULL"
+TELL_DEFT = "UPDATE doma_deft.t_task SET status = 'ready', timestamp = %(now)s WHERE taskid = ANY(%(tasks)s)"
+
+# The task stays in assigning; since when is kept, and noted where nobody has.
+KEEP_WAITING = """
+UPDATE {panda}.jedi_tasks AS task
+SET modificationtime = %(now)s, frozentime = coalesce(task.frozentime, %(now)s), errordialog = left(given.reason, 510)
+FROM unnest(%(tasks)s::bigint[], %(reasons)s::text[]) AS given (jeditaskid, reason)
+WHERE task.jeditaskid = given.jeditaskid
+"""
+
+
+@dataclass(frozen=True)
+class NucleiWritten:
+    """What a write-back did.
+
+    Attributes:
+        tasks_skipped: tasks that had changed or were locked.
+        assigned: tasks that got a nucleus.
+        outputs: datasets that got a place.
+        waiting: tasks that stay in assigning.
+    """
+
+    tasks_skipped: frozenset[int]
+    assigned: int
+    outputs: int
+    waiting: int
+
+    @property
+    def kept(self) -> None:
+        """None: the rows are no jobs."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The numbers for the run's row."""
+        return {
+            "tasks_assigned": self.assigned,
+            "outputs_placed": self.outputs,
+            "tasks_waiting": self.waiting,
+            "tasks_skipped": len(self.tasks_skipped),
+        }
+
+
+class NucleusWriter:
+    """Writes nuclei in the transaction of one connection; the caller fences it and commits."""
+
+    def __init__(self, connection: psycopg.Connection[Any], names: Names, now: datetime) -> None:
+        """Write through ``connection`` into the tables of ``names``; all rows get the time ``now`` (aware)."""
+        self._connection, self._names = connection, names
+        self._now, self._due = stored_time(now), due_before(now)
+
+    def write(self, placement: TaskPlacement) -> NucleiWritten:
+        """Write what still holds of ``placement``."""
+        seen = {one.jeditaskid: one.seen for one in placement.assigned}
+        seen |= {one.jeditaskid: one.seen for one in placement.waiting}
+        locked = self._lock(seen)
+        changed = self._changed_outputs(placement, locked)
+        kept = locked - changed
+        outputs = self._place_outputs(placement, kept)
+        assigned = [one for one in placement.assigned if one.jeditaskid in kept]
+        if assigned:
+            self._run(
+                ASSIGN_TASKS,
+                tasks=[one.jeditaskid for one in assigned],
+                nuclei=[one.nucleus for one in assigned],
+                ready_minutes=READY_MINUTES_AGO,
+            )
+            if self._run(DEFT_IS_THERE).fetchone() == (True,):
+                self._run(TELL_DEFT, tasks=[one.jeditaskid for one in assigned])
+        waiting = [one for one in placement.waiting if one.jeditaskid in kept]
+        if waiting:
+            tasks, reasons = [one.jeditaskid for one in waiting], [one.reason for one in waiting]
+            self._run(KEEP_WAITING, tasks=tasks, reasons=reasons)
+        return NucleiWritten(frozenset(set(seen) - kept), len(assigned), outputs, len(waiting))
+
+    def _lock(self, seen: Mapping[int, str | None]) -> set[int]:
+        rows = self._run(
+            LOCK_TASKS,
+            tasks=list(seen),
+            seen=list(seen.values()),
+            assigning=ASSIGNING,
+            due=self._due,
+            lock_fresh_s=LOCK_FRESH_S,
+        )
+        return {task for (task,) in rows.fetchall()}
+
+    def _changed_outputs(self, placement: TaskPlacement, locked: set[int]) -> set[int]:
+        rows = [(one.jeditaskid, place) for one in placement.assigned for place in one.outputs]
+        if not rows or not locked:
+            return set()
+        found = self._run(
+            LOCK_OUTPUTS,
+            tasks=sorted(locked),
+            types=list(OUTPUT_TYPES),
+            owners=[task for task, _ in rows],
+            datasets=[place.datasetid for _, place in rows],
+            seen=[place.seen for _, place in rows],
+        )
+        return {task for (task,) in found.fetchall()}
+
+    def _place_outputs(self, placement: TaskPlacement, kept: set[int]) -> int:
+        rows = [(one, place) for one in placement.assigned for place in one.outputs if one.jeditaskid in kept]
+        if not rows:
+            return 0
+        return self._run(
+            PLACE_OUTPUTS,
+            owners=[one.jeditaskid for one, _ in rows],
+            datasets=[place.datasetid for _, place in rows],
+            tokens=[place.storagetoken for _, place in rows],
+            nuclei=[one.nucleus for one, _ in rows],
+        ).rowcount
+
+    def _run(self, statement: str, **values: int | float | str | datetime | Sequence[Any]) -> psycopg.Cursor[Any]:
+        return self._connection.execute(self._names.sql(statement), {"now": self._now, **values})

@@ -1,0 +1,102 @@
+"""Values as a page shows them: filters of the templates. Everything is text, and escaped where it is put in."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from markupsafe import Markup, escape
+
+from broker.app.sentences.stats import number, seconds, with_unit
+
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), 127, *range(128, 160))}
+#: Characters that turn the direction of text around, so that a name looks like another one.
+_CONTROLS |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F)}
+
+
+def visible(value: Any) -> str:
+    """A value as text of which every character can be seen: control characters stand as their number."""
+    return ("" if value is None else str(value)).translate(_CONTROLS)
+
+
+def shown(value: Any, unit: str = "") -> str:
+    """A figure as people write it, with its unit; a dash for what is not known."""
+    return "–" if value is None else visible(with_unit(value, unit) if unit else number(value))  # noqa: RUF001
+
+
+def duration(value: float | None) -> str:
+    """Seconds as a length of time; a dash for what is not known."""
+    return "–" if value is None else seconds(value)  # noqa: RUF001
+
+
+def moment(value: datetime | str | None) -> Markup:
+    """An instant, with its machine form; a dash for none."""
+    if value is None:
+        return Markup("–")  # noqa: RUF001
+    at = instant(value)
+    return Markup('<time datetime="{}">{}</time>').format(at.isoformat(), f"{at:%Y-%m-%d %H:%M} UTC")
+
+
+def ago(value: datetime | str | None, now: datetime | str) -> Markup:
+    """How long ago an instant was, or in how long it comes."""
+    if value is None:
+        return Markup("–")  # noqa: RUF001
+    at = instant(value)
+    passed_s = (instant(now) - at).total_seconds()
+    words = f"{seconds(passed_s)} ago" if passed_s >= 0 else f"in {seconds(-passed_s)}"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+        at.isoformat(), f"{at:%Y-%m-%d %H:%M:%S} UTC", words
+    )
+
+
+def instant(value: datetime | str) -> datetime:
+    """An instant of an answer, aware."""
+    at = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+def in_path(name: Any) -> str:
+    """A name as a part of an address: ``/`` of pseudo-queues stays."""
+    return quote(str(name), safe="/")
+
+
+def percent(value: float | None) -> str:
+    """A part of a hundred with one digit; a dash for what is not known."""
+    return "–" if value is None else f"{value:.1f} %"  # noqa: RUF001
+
+
+def reason_link(code: str | None) -> Markup:
+    """A reason code, linked to its page."""
+    if not code:
+        return Markup("–")  # noqa: RUF001
+    return Markup('<a class="code" href="/reasons/{}">{}</a>').format(in_path(code), visible(code))
+
+
+def queue_link(name: str) -> Markup:
+    """A queue or pseudo-queue, linked to the page of the queue."""
+    return Markup('<a href="/queues/{}">{}</a>').format(in_path(name.split("/")[0]), visible(name))
+
+
+def task_link(task: int) -> Markup:
+    """A task, linked to its page."""
+    return Markup('<a href="/tasks/{}">{}</a>').format(task, task)
+
+
+def text(value: Any) -> Markup:
+    """Any text, with nothing in it that is not seen."""
+    return escape(visible(value))
+
+
+FILTERS = {
+    "ago": ago,
+    "duration": duration,
+    "in_path": in_path,
+    "moment": moment,
+    "percent": percent,
+    "queue": queue_link,
+    "reason": reason_link,
+    "shown": shown,
+    "task": task_link,
+    "text": text,
+}

@@ -1,0 +1,169 @@
+"""From answers to pages: the same address gives HTML to browsers, and the answers as JSON to those who ask for it."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+
+from broker import __version__
+from broker.access.names import hidden
+from broker.access.roles import Identity
+from broker.api.plain import plain
+from broker.api.presenting import answer
+from broker.api.state import identity_of, state_of
+from broker.web.formats import FILTERS, visible
+
+JSON_TYPES = ("application/json", "application/x-ndjson")
+_STATIC = ("style.css", "live.js")
+MENU = (
+    ("/", "Overview"),
+    ("/tasks", "Tasks"),
+    ("/queues", "Queues"),
+    ("/nuclei", "Nuclei"),
+    ("/links", "Links"),
+    ("/shares", "Shares"),
+    ("/map", "Map"),
+    ("/rules", "Rules"),
+    ("/tuning", "Tuning"),
+    ("/service", "Service"),
+    ("/glossary", "Glossary"),
+)
+
+Answers = Mapping[str, Any]
+
+
+@cache
+def environment() -> Environment:
+    """The templates, which escape everything that is put into them."""
+    made = Environment(
+        loader=PackageLoader("broker.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalized,
+    )
+    made.filters.update(FILTERS)
+    return made
+
+
+def _finalized(value: Any) -> Any:
+    """What is put into a page: markup as it is, all other text without characters that cannot be seen."""
+    return visible(value) if type(value) is str else value
+
+
+@cache
+def static_file(name: str) -> bytes:
+    """A file of ours that pages load."""
+    return (Path(__file__).parent / "static" / name).read_bytes()
+
+
+@cache
+def static_paths() -> dict[str, str]:
+    """The address of each file, with its digest: what stands there never changes."""
+    return {name: f"/static/{_digest(name)}/{name}" for name in _STATIC}
+
+
+def _digest(name: str) -> str:
+    return hashlib.blake2b(static_file(name), digest_size=8).hexdigest()
+
+
+def wants_json(request: Request) -> bool:
+    """Whether a request asks for the answers themselves."""
+    if request.query_params.get("format") in ("json", "ndjson"):
+        return True
+    accepted = request.headers.get("accept", "")
+    return "text/html" not in accepted and any(one in accepted for one in JSON_TYPES)
+
+
+def show(
+    request: Request,
+    template: str,
+    answers: BaseModel | Answers,
+    *,
+    title: str,
+    items: str | None = None,
+    status: int = 200,
+    **shown: Any,
+) -> Response:
+    """A page, or its answers as JSON.
+
+    Args:
+        request: that is answered.
+        template: name without its ending; it finds one answer as ``answer``, several by their names.
+        answers: one answer, which JSON shows as the API does, or several by name.
+        title: of the page.
+        items: the field of one answer that is a list, for NDJSON.
+        status: of HTTP.
+        shown: what the page shows besides: sentences, functions that make pictures, choices.
+    """
+    if wants_json(request):
+        return answer(request, answers, items=items, status=status)
+    identity = identity_of(request)
+    context: dict[str, Any] = {"answer": answers} if isinstance(answers, BaseModel) else dict(answers)
+    data: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    for name, value in {**context, **shown, "title": title}.items():
+        (others if callable(value) else data)[name] = value
+    document = plain(data)
+    if identity is None:
+        document = hidden(document)
+    return html(request, template, {**document, **others}, status)
+
+
+def html(request: Request, template: str, context: Mapping[str, Any], status: int = 200) -> Response:
+    """A page with the headers that all pages have."""
+    nonce = secrets.token_urlsafe(16)
+    identity = getattr(request.state, "identity", None)
+    text = (
+        environment()
+        .get_template(f"{template}.html")
+        .render(
+            **context,
+            **_frame(request, identity, nonce),
+        )
+    )
+    response = Response(text.encode(), status, media_type="text/html; charset=utf-8")
+    response.headers.update(security_headers(nonce))
+    response.headers["Cache-Control"] = "private, no-store"
+    response.headers["Vary"] = "Accept, Authorization, Cookie"
+    return response
+
+
+def security_headers(nonce: str) -> dict[str, str]:
+    """What the browser may do with a page: nothing from elsewhere, nothing written into it, no frame around it."""
+    policy = (
+        "default-src 'none'; script-src 'nonce-{0}'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+    return {
+        "Content-Security-Policy": policy.format(nonce),
+        "Referrer-Policy": "no-referrer",
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "X-Frame-Options": "DENY",
+    }
+
+
+def _frame(request: Request, identity: Identity | None, nonce: str) -> dict[str, Any]:
+    session = getattr(request.state, "session", None)
+    path = request.url.path
+    return {
+        "menu": [(where, name, path == where or path.startswith(f"{where}/")) for where, name in MENU],
+        "nonce": nonce,
+        "static": static_paths(),
+        "version": __version__,
+        "who": None if identity is None else identity.username or identity.subject,
+        "roles": [] if identity is None else [str(role) for role in identity.grants],
+        "csrf": None if session is None else session.csrf,
+        "json_address": str(request.url.include_query_params(format="json").replace(scheme="", netloc="")),
+        "bigpanda": state_of(request).configuration.web.bigpanda,
+    }

@@ -1,0 +1,1 @@
+"""Routes of the page, by topic; every one has a policy."""

@@ -1,0 +1,123 @@
+"""Nuclei, links, shares."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Response
+from markupsafe import Markup
+from starlette.requests import Request
+
+from broker.access.policies import READ
+from broker.api.asking import Name, asking
+from broker.api.guarded_route import allow
+from broker.api.state import State
+from broker.app.answers.grid_models import LinkFilters, Links, NucleusAnswer, Shares
+from broker.app.answers.links import links
+from broker.app.answers.nuclei import nuclei, nucleus_answer
+from broker.app.answers.shares import shares
+from broker.web.formats import in_path
+from broker.web.page_route import page_router
+from broker.web.pictures.bars import Bar, bars
+from broker.web.pictures.grids import Cell, cells
+from broker.web.rendering import show
+
+router = page_router(tag="grid")
+MOST_SOURCES, MOST_LISTED = 80, 200
+
+
+@router.get("/nuclei")
+@allow(READ)
+def list_nuclei(request: Request, api: State) -> Response:
+    """All nuclei and satellites, with their space and what they collected."""
+    with asking(api) as asked:
+        found = nuclei(asked)
+    lines = [
+        Bar(one.nucleus, one.free_gb, f"{one.free_gb:,.0f} GB free", f"/nuclei/{in_path(one.nucleus)}")
+        for one in found.nuclei
+        if one.free_gb is not None
+    ]
+    drawn = bars("Free space of nuclei", lines)
+    return show(request, "nuclei", found, title="Nuclei", items="nuclei", picture=lambda: drawn)
+
+
+@router.get("/nuclei/{nucleus}")
+@allow(READ)
+def one_nucleus(request: Request, api: State, nucleus: Annotated[str, Path(min_length=1, max_length=200)]) -> Response:
+    """A nucleus: its space, what was drawn there, and what rejected it."""
+    with asking(api) as asked:
+        found = nucleus_answer(asked, nucleus)
+    title = f"Nucleus {found.line.nucleus}"
+    return show(request, "nucleus", found, title=title, picture=lambda: draws(found))
+
+
+def draws(found: NucleusAnswer) -> Markup | None:
+    """With what probability the nucleus was drawn for each of its last tasks."""
+    lines = [
+        Bar(
+            str(one.jeditaskid),
+            100 * one.probability,
+            f"{100 * one.probability:.1f} %{', drawn' if one.drawn else ''}",
+            f"/tasks/{one.jeditaskid}",
+            class_="bar-good" if one.drawn else "bar-left",
+        )
+        for one in found.tasks
+    ]
+    return bars("Probability that the nucleus is drawn", lines) if lines else None
+
+
+@router.get("/links")
+@allow(READ)
+def list_links(
+    request: Request, api: State, source: Name | None = None, nucleus: Name | None = None, full: bool = False
+) -> Response:
+    """Links: files that queue against the cap, as a matrix."""
+    with asking(api) as asked:
+        found = links(asked, LinkFilters(source=source or None, nucleus=nucleus or None, full=full, limit=10_000))
+    given = {"source": source or "", "nucleus": nucleus or "", "full": full}
+    shown = found.model_copy(update={"links": found.links[:MOST_LISTED]})
+    return show(request, "links", shown, title="Links", items="links", given=given, picture=lambda: matrix(found))
+
+
+def matrix(found: Links) -> Markup:
+    """Sites with storage against nuclei: files that queue."""
+    sources = list(dict.fromkeys(one.source for one in found.links if one.queued_files))[:MOST_SOURCES]
+    names = sorted({one.nucleus for one in found.links})
+    boxes = {
+        (one.source, one.nucleus): Cell(
+            one.queued_files or 0.0,
+            f"{one.source} to {one.nucleus}: {one.queued_files or 0:,.0f} files queue, cap {one.cap_files or 0:,.0f}",
+            f"/links?source={in_path(one.source)}&nucleus={in_path(one.nucleus)}",
+            bool(one.full),
+        )
+        for one in found.links
+        if one.source in sources and one.queued_files is not None
+    }
+    rows = [(name, f"/links?source={in_path(name)}") for name in sorted(sources)]
+    columns = [(name, f"/nuclei/{in_path(name)}") for name in names]
+    return cells(f"Files that queue from {len(rows)} sites to {len(columns)} nuclei", rows, columns, boxes)
+
+
+@router.get("/shares")
+@allow(READ)
+def list_shares(request: Request, api: State) -> Response:
+    """Global shares: their targets and what they have."""
+    with asking(api) as asked:
+        found = shares(asked)
+    drawn = shares_picture(found)
+    return show(request, "shares", found, title="Shares", items="shares", picture=lambda: drawn)
+
+
+def shares_picture(found: Shares) -> Markup:
+    """What runs of each share, with its target as a mark."""
+    lines = [
+        Bar(
+            "  " * one.depth + one.gshare,
+            one.running_percent or 0.0,
+            f"{one.running_percent or 0.0:.1f} % of {one.target_percent or 0.0:.1f} %",
+            f"/tasks?gshare={in_path(one.gshare)}",
+            one.target_percent,
+        )
+        for one in found.shares
+    ]
+    return bars("Shares against their targets", lines)

@@ -1,0 +1,97 @@
+"""Logging in and out: with the token of this machine by a link, else at the issuer (OpenID Connect)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from starlette.requests import Request
+from starlette.responses import RedirectResponse
+
+from broker.access.policies import KNOWN, OPEN
+from broker.api.bearer import BadToken, IssuedBearer
+from broker.api.configuration import ApiConfiguration
+from broker.api.guarded_route import allow, unauthenticated
+from broker.api.local_token import LocalToken
+from broker.api.problems import Problem
+from broker.api.state import State, state_of
+from broker.web.issuer_login import IssuerLogin
+from broker.web.page_route import Form, back_to, page_router
+from broker.web.rendering import html
+from broker.web.sessions import COOKIE, Sessions, set_cookie
+
+BEGUN = "broker_login"
+"""The cookie of a log-in under way: who comes back must be who was sent."""
+Text = Annotated[str | None, Query(max_length=4096)]
+
+
+def login_router(sessions: Sessions, token: str | None, configuration: ApiConfiguration) -> APIRouter:
+    """The routes, for the sessions of one process.
+
+    Args:
+        sessions: where they are kept.
+        token: of this machine; None where issuers count.
+        configuration: ``config/api.yaml``.
+    """
+    router = page_router(tag="login")
+    local = None if token is None else LocalToken(token)
+    login = configuration.web.login
+    at_issuer = None if login is None else IssuerLogin(login, configuration)
+
+    @router.get("/login")
+    @allow(OPEN)
+    async def log_in(request: Request, token: Text = None) -> Response:
+        """Begin a session with the token of this machine, or go to the issuer; without either say how."""
+        if token is not None:
+            identity = None if local is None else local.identify(token)
+            if identity is None:
+                raise unauthenticated()
+            return _begun(request, sessions.begin(identity), configuration)
+        if at_issuer is not None:
+            address, state = await at_issuer.begin(_callback(request))
+            response = RedirectResponse(address, status_code=303)
+            secure = request.url.scheme == "https"
+            response.set_cookie(BEGUN, state, max_age=600, httponly=True, samesite="lax", secure=secure)
+            return response
+        context = {"title": "Log in", "local": local is not None}
+        return html(request, "login", context)
+
+    @router.get("/login/callback")
+    @allow(OPEN)
+    async def come_back(request: Request, api: State, code: Text = None, state: Text = None) -> Response:
+        """Where the issuer sends people back."""
+        if at_issuer is None or code is None or state is None or request.cookies.get(BEGUN) != state:
+            raise Problem(400, "login_failed", "the issuer sent no code", "log in again")
+        given = await at_issuer.exchange(code, state, _callback(request))
+        bearer = next(one for one in state_of(request).identify if isinstance(one, IssuedBearer))
+        try:
+            identity = await bearer.identify(given)
+        except BadToken:
+            raise unauthenticated() from None
+        return _begun(request, sessions.begin(identity), configuration)
+
+    _add_logout(router, sessions)
+    return router
+
+
+def _add_logout(router: APIRouter, sessions: Sessions) -> None:
+    @router.post("/logout")
+    @allow(KNOWN)
+    async def log_out(request: Request, fields: Form) -> Response:
+        """End a session."""
+        sessions.end(request.cookies.get(COOKIE))
+        response = back_to("/")
+        response.delete_cookie(COOKIE, path="/")
+        return response
+
+
+def _callback(request: Request) -> str:
+    return str(request.url_for("come_back"))
+
+
+def _begun(request: Request, key: str, configuration: ApiConfiguration) -> Response:
+    response = back_to("/")
+    response.headers["Referrer-Policy"] = "no-referrer"
+    secure = request.url.scheme == "https"
+    set_cookie(response, key, configuration.web.session_s, secure=secure)
+    return response

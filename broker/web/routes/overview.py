@@ -1,0 +1,99 @@
+"""The first page, the service, and the map of the grid."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from fastapi import Response
+from markupsafe import Markup
+from starlette.requests import Request
+
+from broker.access.policies import READ
+from broker.api.asking import asking
+from broker.api.guarded_route import allow
+from broker.api.state import State
+from broker.app.answers.alarms import alarms
+from broker.app.answers.grid_models import LinkFilters, QueueLine, Queues
+from broker.app.answers.links import links
+from broker.app.answers.nuclei import nuclei
+from broker.app.answers.overview import Activity, activity, cycle_times
+from broker.app.answers.places import Places, places
+from broker.app.answers.queues import queues
+from broker.app.answers.reasons import reasons
+from broker.app.answers.service import service_answer
+from broker.app.sentences.alarms import alarm_sentence
+from broker.store.schema import migrate
+from broker.web.page_route import page_router
+from broker.web.pictures.bars import histogram
+from broker.web.pictures.grids import Site, grid_map
+from broker.web.pictures.over_time import Mark, outcomes_over_time
+from broker.web.rendering import show
+
+router = page_router(tag="overview")
+
+
+@router.get("/")
+@allow(READ)
+def overview(request: Request, api: State) -> Response:
+    """What the grid is like now, what waits and why, and what changed."""
+    installation = migrate.check(api.database)
+    with asking(api) as asked:
+        waiting, wrong, lately = reasons(asked), alarms(asked), activity(asked)
+    with asking(api, api.now()) as asked:
+        running = service_answer(asked, installation)
+    words = [alarm_sentence(one) for one in wrong.alarms]
+    drawn = _activity_picture(lately)
+    answers = {"service": running, "reasons": waiting, "alarms": wrong, "activity": lately}
+    return show(request, "overview", answers, title="Overview", alarm_words=words, picture=lambda: drawn)
+
+
+def _activity_picture(found: Activity) -> Markup:
+    marks = [Mark(one.at, one.kind, f"{one.about}: {one.detail}") for one in found.changes]
+    steps = [(one.at, one.outcomes) for one in found.steps]
+    return outcomes_over_time(found.since, found.now, found.step_s, steps, marks)
+
+
+@router.get("/service")
+@allow(READ)
+def service(request: Request, api: State) -> Response:
+    """Agents, processes, sources."""
+    installation = migrate.check(api.database)
+    with asking(api, api.now()) as asked:
+        running, times, wrong = service_answer(asked, installation), cycle_times(asked), alarms(asked)
+    words = [alarm_sentence(one) for one in wrong.alarms]
+    drawn = {name: histogram(f"Cycles of {name}", values, "s") for name, values in times.seconds.items()}
+    answers = {"service": running, "times": times, "alarms": wrong}
+    return show(request, "service", answers, title="Service", alarm_words=words, picture=drawn.__getitem__)
+
+
+@router.get("/map")
+@allow(READ)
+def map_of_grid(request: Request, api: State) -> Response:
+    """The sites by tier and cloud."""
+    with asking(api) as asked:
+        found, at, where, moved = queues(asked), nuclei(asked), places(asked), links(asked, LinkFilters(limit=40))
+    drawn = grid_map(_sites(found, where, {line.nucleus for line in at.nuclei if line.role == "nucleus"}))
+    answers = {"queues": found, "nuclei": at, "places": where, "links": moved}
+    return show(request, "map", answers, title="Map of the grid", picture=lambda: drawn)
+
+
+def _sites(found: Queues, where: Places, nuclei_names: set[str]) -> list[Site]:
+    by_site: defaultdict[str, list[QueueLine]] = defaultdict(list)
+    for line in found.queues:
+        by_site[line.site or line.queue].append(line)
+    sites = []
+    for name, lines in by_site.items():
+        tier, cloud = where.tier.get(lines[0].queue), where.cloud.get(lines[0].queue)
+        sites.append(
+            Site(
+                name=name,
+                tier=tier or "tier not known",
+                cloud=cloud or "no cloud",
+                running=sum(line.jobs.running for line in lines),
+                queued=sum(line.jobs.defined + line.jobs.assigned + line.jobs.activated for line in lines),
+                placed=sum(line.placed for line in lines),
+                online=any(line.status == "online" for line in lines),
+                nucleus=name in nuclei_names,
+            )
+        )
+    return sites

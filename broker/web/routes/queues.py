@@ -1,0 +1,98 @@
+"""Queues: the list with the heat map of rules, and one queue."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Response
+from markupsafe import Markup
+from starlette.requests import Request
+
+from broker.access.policies import READ
+from broker.api.asking import Name, asking
+from broker.api.guarded_route import allow
+from broker.api.state import State
+from broker.app.answers.grid_models import QueueAnswer, QueueFilters
+from broker.app.answers.overview import RejectionMap, rejection_map
+from broker.app.answers.queue import queue_answer
+from broker.app.answers.queues import queues
+from broker.app.sentences.queue import near_miss_sentence, queue_sentences
+from broker.domain.rejection_counts import unified_of
+from broker.web.formats import in_path
+from broker.web.page_route import page_router
+from broker.web.pictures.bars import Bar, bars
+from broker.web.pictures.grids import Cell, cells
+from broker.web.rendering import show
+
+router = page_router(tag="queues")
+MOST_CODES, MOST_QUEUES = 24, 60
+
+
+@router.get("/queues")
+@allow(READ)
+def list_queues(
+    request: Request, api: State, status: Name | None = None, site: Name | None = None, idle: bool = False
+) -> Response:
+    """All queues: what each got, and a heat map of what rejected them."""
+    with asking(api) as asked:
+        found = queues(asked, QueueFilters(status=status or None, site=site or None, idle=idle))
+        rejected = rejection_map(asked)
+    names = {line.queue for line in found.queues}
+    return show(
+        request,
+        "queues",
+        {"queues": found, "rejections": rejected},
+        title="Queues",
+        given={"status": status or "", "site": site or "", "idle": idle},
+        picture=lambda: heat_map(rejected, names),
+    )
+
+
+def heat_map(found: RejectionMap, names: set[str]) -> Markup:
+    """Queues against codes: how many chunks each code kept from each queue."""
+    shown = sorted(
+        (one for one in found.queues if one.queue in names), key=lambda one: (-sum(one.rejected.values()), one.queue)
+    )[:MOST_QUEUES]
+    codes = found.codes[:MOST_CODES]
+    boxes = {
+        (one.queue, code): Cell(
+            chunks, f"{one.queue}: {code} rejected it for {chunks:,} chunks", f"/queues/{in_path(one.queue)}#rejected"
+        )
+        for one in shown
+        for code, chunks in one.rejected.items()
+        if code in codes
+    }
+    rows = [(one.queue, f"/queues/{in_path(one.queue)}") for one in shown]
+    columns = [(code, f"/reasons/{in_path(code)}") for code in codes]
+    return cells(f"Heat map of {len(rows)} queues against {len(columns)} reasons", rows, columns, boxes)
+
+
+@router.get("/queues/{queue:path}")
+@allow(READ)
+def one_queue(
+    request: Request,
+    api: State,
+    queue: Annotated[str, Path(min_length=1, max_length=200)],
+    evaluate: bool = False,
+) -> Response:
+    """Why a queue gets what it gets, and why not more."""
+    with asking(api) as asked:
+        found = queue_answer(asked, unified_of(queue), evaluate=evaluate)
+    misses = [[near_miss_sentence(miss) for miss in line.near_misses] for line in found.brokerages]
+    return show(
+        request,
+        "queue",
+        found,
+        title=f"Queue {found.queue}",
+        sentences=list(queue_sentences(found)),
+        misses=misses,
+        evaluated=evaluate,
+        picture=lambda: jobs_picture(found),
+    )
+
+
+def jobs_picture(found: QueueAnswer) -> Markup:
+    """Jobs of the queue by status."""
+    stats = found.jobs.model_dump()
+    lines = [Bar(name, float(number), f"{number:,}") for name, number in stats.items()]
+    return bars(f"Jobs at {found.queue}", lines)

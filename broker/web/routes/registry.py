@@ -1,0 +1,15 @@
+"""The routers of the page. A new one is added here and nowhere else."""
+
+from __future__ import annotations
+
+ROUTERS: tuple[str, ...] = (
+    "broker.web.routes.static_files",
+    "broker.web.routes.overview",
+    "broker.web.routes.tasks",
+    "broker.web.routes.queues",
+    "broker.web.routes.grid",
+    "broker.web.routes.rules",
+    "broker.web.routes.tuning",
+    "broker.web.routes.work",
+)
+"""Modules; each has ``router``."""

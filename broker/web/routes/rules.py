@@ -1,0 +1,80 @@
+"""Rules and reason codes: their order, what they mean, what they rejected."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Response
+from starlette.requests import Request
+
+from broker.access.policies import READ
+from broker.api.asking import asking
+from broker.api.guarded_route import allow
+from broker.api.state import State
+from broker.app.answers.asking import Answer
+from broker.app.answers.reason_codes import RuleOfBrokerage, all_rules, glossary, reason_code, rule_answer
+from broker.web.page_route import page_router
+from broker.web.pictures.over_time import sparkline
+from broker.web.rendering import show
+
+router = page_router(tag="rules")
+InPath = Annotated[str, Path(min_length=1, max_length=200)]
+
+
+class AllRules(Answer):
+    """The rules of all brokerages, in their order."""
+
+    rules: tuple[RuleOfBrokerage, ...]
+
+
+@router.get("/rules")
+@allow(READ)
+def list_rules(request: Request, api: State) -> Response:
+    """The rules of every brokerage in their order, with what they rejected in 24 h."""
+    with asking(api) as asked:
+        found = AllRules(rules=tuple(all_rules(asked)))
+    brokerages = list(dict.fromkeys(one.brokerage for one in found.rules))
+    return show(request, "rules", found, title="Rules", items="rules", brokerages=brokerages)
+
+
+@router.get("/rules/{rule}")
+@allow(READ)
+def one_rule(request: Request, api: State, rule: InPath) -> Response:
+    """A rule: where it stands, its keys, what it rejected, tasks for which it was the only reason."""
+    with asking(api) as asked:
+        found = rule_answer(asked, rule)
+    title = f"Rejections of {found.rule} over 24 hours, hour by hour: {sum(found.by_hour):,}"
+    drawn = sparkline(title, found.by_hour)
+    return show(request, "rule", found, title=f"Rule {found.rule}", picture=lambda: drawn)
+
+
+@router.get("/reasons/{code}")
+@allow(READ)
+def one_reason(request: Request, api: State, code: InPath) -> Response:
+    """A reason code: what it means, who can do something, and which command says more."""
+    with asking(api) as asked:
+        found = reason_code(asked, code)
+    return show(request, "reason", found, title=f"Reason {found.code}")
+
+
+@router.get("/glossary")
+@allow(READ)
+def list_codes(request: Request, api: State) -> Response:
+    """All reason codes with their meanings."""
+    with asking(api) as asked:
+        found = glossary(asked)
+    return show(request, "glossary", found, title="Glossary", terms=TERMS)
+
+
+TERMS = {
+    "brokerage": "deciding at which nucleus a task is collected, and at which queues its jobs run",
+    "candidate": "a queue or nucleus that work may be given to",
+    "chunk": "a part of the input of a task that one decision is about: a dataset, with a memory requirement",
+    "CRIC": "the catalogue of computing resources, from which limits and status of queues come",
+    "gdpconfig": "the table of PanDA with the values by which the brokerage is tuned",
+    "global share": "the part of all resources that a kind of work is to have",
+    "nucleus": "a site that collects the output of a task",
+    "pin": "a field of a queue that an operator holds at a value, whatever CRIC says",
+    "pseudo-queue": "a queue as it is offered for one resource type, such as BNL/MCORE_HIMEM",
+    "canary": "values of the tuning that are tried on a share of the tasks",
+}

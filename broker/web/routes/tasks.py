@@ -1,0 +1,167 @@
+"""Tasks: the list, one task with the pictures of its decisions, why a queue was not chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import Path, Query, Response
+from markupsafe import Markup
+from starlette.requests import Request
+
+from broker.access.policies import READ
+from broker.api.asking import LARGEST_ID, Name, TaskId, asking, aware
+from broker.api.guarded_route import allow
+from broker.api.routers.tasks import refuse_names
+from broker.api.state import State, Who
+from broker.app.answers.decision import task_decision
+from broker.app.answers.decision_model import ExplainedDecision
+from broker.app.answers.history import HistoryEvent, history
+from broker.app.answers.list_models import TaskFilters
+from broker.app.answers.tasks import task_list
+from broker.app.answers.why_not import why_not
+from broker.app.sentences.decision import (
+    candidate_sentence,
+    position_sentence,
+    remedy_sentences,
+    task_sentence,
+    verdict_sentence,
+    waiting_sentence,
+)
+from broker.app.sentences.history import event_sentence
+from broker.app.sentences.stats import comparison, throttle, with_unit
+from broker.web.page_route import page_router
+from broker.web.pictures.bars import Bar, bars
+from broker.web.pictures.over_time import Mark, timeline
+from broker.web.pictures.waterfall import Step, waterfall
+from broker.web.rendering import show
+
+router = page_router(tag="tasks")
+MOST_CANDIDATES, MOST_EVENTS = 30, 60
+
+
+@router.get("/tasks")
+@allow(READ)
+def list_tasks(
+    request: Request,
+    api: State,
+    who: Who,
+    user: Name | None = None,
+    status: Name | None = None,
+    reason: Name | None = None,
+    queue: Name | None = None,
+    nucleus: Name | None = None,
+    gshare: Name | None = None,
+    since: datetime | None = None,
+    after: Annotated[int | None, Query(ge=0, le=LARGEST_ID)] = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 100,
+) -> Response:
+    """Tasks with what was last decided about them, filtered by the address."""
+    given = {"user": user, "status": status, "reason": reason, "queue": queue, "nucleus": nucleus, "gshare": gshare}
+    chosen = {name: value for name, value in given.items() if value}
+    refuse_names(who, chosen.get("user"))
+    begin = None if since is None else aware(since)
+    with asking(api) as asked:
+        found = task_list(asked, TaskFilters(**chosen, since=begin, after=after, limit=limit))
+    why = [None if line.throttle is None else throttle(line.throttle) for line in found.tasks]
+    fields = ["status", "reason", "queue", "nucleus", "gshare"] + (["user"] if who is not None else [])
+    return show(request, "tasks", found, title="Tasks", items="tasks", why=why, fields=fields)
+
+
+@router.get("/tasks/{jeditaskid}")
+@allow(READ)
+def one_task(request: Request, api: State, jeditaskid: TaskId, evaluate: bool = False) -> Response:
+    """A task: what was decided about it and why, what would help, what happened to it."""
+    with asking(api) as asked:
+        decided = task_decision(asked, jeditaskid, evaluate=evaluate)
+        happened = history(asked, jeditaskid)
+    told = [_told(one) for one in decided.decisions]
+    events = [{"at": one.at, "event": one.event, "text": event_sentence(one)} for one in happened.events[-MOST_EVENTS:]]
+    return show(
+        request,
+        "task",
+        {"decision": decided, "history": happened},
+        title=f"Task {jeditaskid}",
+        sentence=task_sentence(decided.task),
+        told=told,
+        events=events[::-1],
+        evaluated=evaluate,
+        picture=_pictures(decided.decisions, happened.events),
+    )
+
+
+def _told(one: ExplainedDecision) -> dict[str, object]:
+    """The sentences about a decision."""
+    return {
+        "verdict": verdict_sentence(one),
+        "waiting": waiting_sentence(one),
+        "remedies": list(remedy_sentences(one)),
+        "position": "" if one.position is None else position_sentence(one.position),
+        "misses": [candidate_sentence(miss) for miss in one.near_misses],
+    }
+
+
+def _pictures(
+    decisions: Sequence[ExplainedDecision], events: Sequence[HistoryEvent]
+) -> Callable[[str, int], Markup | None]:
+    made: dict[str, Callable[[int], Markup | None]] = {
+        "waterfall": lambda at: waterfall_of(decisions[at]),
+        "weights": lambda at: weights_of(decisions[at]),
+        "request": lambda at: request_of(decisions[at]),
+        "timeline": lambda at: timeline([Mark(one.at, one.event, event_sentence(one)) for one in events]),
+    }
+    return lambda kind, at: made[kind](at)
+
+
+def waterfall_of(one: ExplainedDecision) -> Markup:
+    """How the candidates became fewer."""
+    steps = [Step(line.code, line.rejected.queues, line.remaining.queues) for line in one.summary.rejections]
+    return waterfall(one.summary.start.queues, steps, one.summary.chosen.queues, one.candidate_kind)
+
+
+def weights_of(one: ExplainedDecision) -> Markup | None:
+    """The weights of the candidates."""
+    lines = [
+        Bar(line.name, line.weight, f"{line.weight:.4g}, {line.assigned:,} jobs", f"/queues/{line.name.split('/')[0]}")
+        for line in one.candidates[:MOST_CANDIDATES]
+    ]
+    return bars("Weights of candidates", lines) if lines else None
+
+
+def request_of(one: ExplainedDecision) -> Markup | None:
+    """What is requested against the best that is offered."""
+    best = one.verdict.best
+    seen = None if best is None else best.compared
+    if best is None or seen is None or not all(_is_number(value) for value in (seen.value, seen.limit)):
+        return None
+    value, limit = float(seen.value or 0), float(seen.limit or 0)
+    lines = [
+        Bar("requested", value, with_unit(seen.value, seen.unit), class_="bar-lost"),
+        Bar(f"best: {best.name}", limit, with_unit(seen.limit, seen.unit)),
+    ]
+    return bars(f"{best.code}: requested against best available", lines)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@router.get("/tasks/{jeditaskid}/why-not/{queue:path}")
+@allow(READ)
+def why_not_queue(
+    request: Request, api: State, jeditaskid: TaskId, queue: Annotated[str, Path(min_length=1, max_length=200)]
+) -> Response:
+    """Why the last decisions about a task did not choose a queue: the rules in order."""
+    warnings: list[str] = []
+    with asking(api) as asked:
+        found = why_not(asked, api.database, jeditaskid, queue, None, True, warnings.append)
+    words = [candidate_sentence(line.candidate) for line in found.answers]
+    compared = [
+        [None if rule.compared is None else comparison(rule.compared) for rule in line.every_rule]
+        for line in found.answers
+    ]
+    title = f"Why not {found.name} for task {jeditaskid}"
+    return show(
+        request, "why_not", found, title=title, items="answers", words=words, compared=compared, warnings=warnings
+    )

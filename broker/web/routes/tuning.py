@@ -1,0 +1,151 @@
+"""The tuning: values, what a key means and did, trying a value, setting it, trying it on a share, rolling back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import sqlalchemy as sa
+from fastapi import Path, Query, Response
+from pydantic import BaseModel
+from starlette.requests import Request
+
+from broker.access.policies import OPERATE, READ, TRY, TUNE
+from broker.api.asking import moment
+from broker.api.guarded_route import allow
+from broker.api.problems import Problem
+from broker.api.state import State, Who, editor
+from broker.app import canary_trials, long_runs, tuning_values
+from broker.gdpconfig.publish import Published
+from broker.store.tuning.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningStore
+from broker.web.formats import in_path
+from broker.web.page_route import Form, back_to, page_router
+from broker.web.rendering import show
+from broker.web.routes.work import begin_run
+
+router = page_router(tag="tuning")
+Key = Annotated[str, Path(max_length=200)]
+MOST_EVENTS = 200
+
+
+class Values(BaseModel):
+    """All keys with their values, and the versions of the tuning."""
+
+    values: list[tuning_values.KeyValue]
+    history: list[tuning_values.TuningEvent]
+    canaries: list[canary_trials.CanaryAnswer]
+
+
+@router.get("/tuning")
+@allow(READ)
+def list_values(request: Request, api: State, only_set: bool = False) -> Response:
+    """Every key with its value, the last changes, the canaries."""
+    found = [one for one in tuning_values.values(api.database, "atlas") if not only_set or one.set_by or one.bad_row]
+    with api.database.read_snapshot() as connection:
+        changed = tuning_values.history(connection, api.database, None, MOST_EVENTS)
+    canaries = canary_trials.tried(api.database, moment(api))
+    answers = Values(values=found, history=changed, canaries=canaries)
+    versions = sorted({one.version for one in changed if one.version > 0}, reverse=True)
+    return show(request, "tuning", answers, title="Tuning", items="values", only_set=only_set, versions=versions[:30])
+
+
+@router.get("/tuning/diff")
+@allow(READ)
+def difference(
+    request: Request,
+    api: State,
+    first: Annotated[int, Query(ge=1, le=2**62)],
+    second: Annotated[int, Query(ge=1, le=2**62)],
+) -> Response:
+    """What is different between two versions."""
+    found = {"changed": tuning_values.difference(api.database, first, second)}
+    return show(request, "tuning_diff", found, title=f"Tuning {first} against {second}", first=first, second=second)
+
+
+@router.get("/tuning/{key}")
+@allow(READ)
+def one_value(request: Request, api: State, key: Key) -> Response:
+    """A key: what it means, who reads it, what it was, and what can be done with it."""
+    found = tuning_values.value(api.database, key, "atlas")
+    with api.database.read_snapshot() as connection:
+        changed = tuning_values.history(connection, api.database, key, MOST_EVENTS)
+    answers = {"value": found, "history": changed}
+    return show(request, "tuning_key", answers, title=f"Tuning {found.key}")
+
+
+@router.post("/tuning:rollback")
+@allow(TUNE)
+def roll_back(request: Request, api: State, who: Who, fields: Form) -> Response:
+    """Make every value what it was in an older version."""
+    version, reason = int(_number(fields, "version")), _reason(fields)
+
+    def make(store: TuningStore, connection: sa.Connection) -> Published:
+        return store.rollback(connection, version, editor=editor(who), reason=reason)
+
+    tuning_values.change(api.database, make)
+    return back_to("/tuning")
+
+
+@router.post("/tuning/{key}")
+@allow(TUNE)
+def set_value(request: Request, api: State, who: Who, key: Key, fields: Form) -> Response:
+    """Set a key; running services use the value from their next cycle on."""
+    reason = _reason(fields)
+    seen = int(_number(fields, "version"))
+    _, typed = tuning_values.typed_value(key, fields.get("value", ""))
+
+    def make(store: TuningStore, connection: sa.Connection) -> Published:
+        return store.set_value(
+            connection, key, typed, editor=editor(who), reason=reason, vo="atlas", expected_version=seen or None
+        )
+
+    tuning_values.change(api.database, make)
+    return back_to(f"/tuning/{in_path(key)}")
+
+
+@router.post("/tuning/{key}/try")
+@allow(TRY)
+def try_value(request: Request, api: State, who: Who, key: Key, fields: Form) -> Response:
+    """What the newest cycles would have decided with a value; nothing is changed."""
+    _, typed = tuning_values.typed_value(key, fields.get("value", ""))
+    return begin_run(api, "preview", long_runs.Preview.model_validate({"set": {key: typed}}), editor(who))
+
+
+@router.post("/tuning/{key}/canary")
+@allow(OPERATE)
+def try_on_share(request: Request, api: State, who: Who, key: Key, fields: Form) -> Response:
+    """Try a value on a share of the tasks for some hours; it ends by itself."""
+    _, typed = tuning_values.typed_value(key, fields.get("value", ""))
+    share, hours = _number(fields, "percent") / 100, _number(fields, "hours")
+    if not (0 < share < 1 and 0 < hours <= 24 * 90):
+        raise Problem(422, "invalid_request", "the share must be between 0 and 100 per cent, the hours above 0")
+    begin = moment(api)
+    proposals = canary_trials.proposals_of({key: typed}, "atlas")
+    span = (begin, begin + timedelta(hours=hours))
+    canary_trials.start(api.database, proposals, share, span, editor=editor(who), reason=_reason(fields))
+    return back_to("/tuning#canaries")
+
+
+@router.post("/canaries:stop")
+@allow(OPERATE)
+def stop_canary(request: Request, api: State, fields: Form) -> Response:
+    """Stop the canary that runs."""
+    canary_trials.stop(api.database, moment(api))
+    return back_to("/tuning#canaries")
+
+
+def _reason(fields: dict[str, str]) -> str:
+    reason = fields.get("reason", "").strip()
+    if not reason or len(reason) > REASON_MAX_CHARACTERS:
+        raise Problem(422, "no_reason", "a change needs a reason", "say why, in a sentence")
+    return reason
+
+
+def _number(fields: dict[str, str], name: str) -> float:
+    try:
+        found = float(fields.get(name, ""))
+    except ValueError:
+        found = float("nan")
+    if not -(2**53) < found < 2**53:
+        raise Problem(422, "invalid_request", f"{name} must be a number")
+    return found

@@ -1,0 +1,122 @@
+"""Sessions of people at the page: kept on the server, found by a cookie that no script can read.
+
+A cookie stands for its owner on addresses of the page only where it reads, or with the form's own token where it
+writes; the API takes cookies for reading alone, so that no page from elsewhere can write in somebody's name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+
+from broker.access.roles import Identity
+
+COOKIE = "broker_session"
+MOST_SESSIONS = 10_000
+SAFE = ("GET", "HEAD")
+_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Session:
+    """Somebody who logged in.
+
+    Attributes:
+        identity: who.
+        csrf: the token of forms.
+        ends_at_s: on the steady clock.
+    """
+
+    identity: Identity
+    csrf: str = field(default_factory=lambda: secrets.token_urlsafe(_BYTES))
+    ends_at_s: float = float("inf")
+
+
+class Sessions:
+    """The sessions of one process.
+
+    Args:
+        steady_s: a clock that never goes back.
+        lasts_s: a session.
+    """
+
+    def __init__(self, steady_s: Callable[[], float], lasts_s: float) -> None:
+        self._steady_s, self._lasts_s = steady_s, lasts_s
+        self._kept: OrderedDict[bytes, Session] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def begin(self, identity: Identity) -> str:
+        """Make a session; what its cookie holds."""
+        key = secrets.token_urlsafe(_BYTES)
+        with self._lock:
+            self._kept[_name(key)] = Session(identity, ends_at_s=self._steady_s() + self._lasts_s)
+            while len(self._kept) > MOST_SESSIONS:
+                self._kept.popitem(last=False)
+        return key
+
+    def find(self, key: str | None) -> Session | None:
+        """The session of a cookie; None where there is none, or it has ended."""
+        if not key:
+            return None
+        with self._lock:
+            found = self._kept.get(_name(key))
+            if found is not None and self._steady_s() >= found.ends_at_s:
+                del self._kept[_name(key)]
+                found = None
+        return found
+
+    def end(self, key: str | None) -> None:
+        """Forget a session."""
+        with self._lock:
+            self._kept.pop(_name(key or ""), None)
+
+
+def _name(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "replace")).digest()
+
+
+class SessionCookie:
+    """Finds out who sends a request by the cookie of a session."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        """``sessions``: those of this process."""
+        self._sessions = sessions
+
+    async def __call__(self, connection: HTTPConnection) -> Identity | None:
+        """Who sends a request; None without a session, or where a page from elsewhere may have sent it."""
+        session = self._sessions.find(connection.cookies.get(COOKIE))
+        if session is None:
+            return None
+        writes = connection.scope["method"] not in SAFE
+        if writes and (connection.url.path.startswith("/api/") or not _from_here(connection)):
+            return None
+        connection.state.session = session
+        return session.identity
+
+
+def _from_here(connection: HTTPConnection) -> bool:
+    """Whether the browser says that one of our own pages sends it."""
+    site = connection.headers.get("sec-fetch-site")
+    if site is not None and site not in ("same-origin", "none"):
+        return False
+    origin = connection.headers.get("origin")
+    return origin is None or urlsplit(origin).netloc == connection.headers.get("host")
+
+
+def is_token_of(session: Session, given: str) -> bool:
+    """Whether a form holds the token of a session; it takes as long whatever the two have in common."""
+    return hmac.compare_digest(session.csrf.encode(), given.encode("utf-8", "replace"))
+
+
+def set_cookie(response: Response, key: str, lasts_s: float, *, secure: bool) -> None:
+    """Let the browser keep a session: not readable by scripts, not sent with requests of other sites' forms."""
+    response.set_cookie(COOKIE, key, max_age=int(lasts_s), httponly=True, samesite="lax", secure=secure, path="/")

@@ -1,0 +1,235 @@
+"""A stored cycle decided again, once as it was and once for each change. Pure, and the same on every machine.
+
+Both sides are decided with what the cycle itself places deducted, as in a real one. Where the engine is the one that
+decided, the side before has the jobs that were written; else both sides are decided by today's rules alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from broker import __version__
+from broker.brokerages.base import ReplayedDecision, Rules, StoredBatch
+from broker.brokerages.job.brokerage import StoredChunks
+from broker.brokerages.profile import Profile, rules_of
+from broker.brokerages.profile_errors import ProfileError
+from broker.brokerages.registry import AnyBrokerage, brokerage
+from broker.brokerages.replay import decode_batches, replay_decisions
+from broker.domain.arrays import Ints, Texts, texts
+from broker.domain.work_codec import WorkCorruptError
+from broker.engine.shared.evaluate import FEASIBLE, NOT_A_CANDIDATE
+from broker.errors import BrokerError
+from broker.gdpconfig.proposals import proposed
+from broker.gdpconfig.publish import Published
+from broker.rules.registry import RuleError
+from broker.snapshot.build import build_snapshot
+from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
+from broker.snapshot.snapshot import Snapshot
+from broker.whatif.cases import Case, Change, ProfileRules, SnapshotParts, StoredOutcome
+from broker.whatif.comparison import Difference, difference
+from broker.whatif.outcome_columns import Compared, Side
+from broker.whatif.queue_changes import with_fields
+from broker.whatif.variants import JobSide, as_before, as_stored, decide_jobs, job_counts, limits_of, nothing_known
+
+#: Prepared cycles that a process keeps, so that another value finds them: a worker gets them one after the other.
+KEPT = 2
+
+
+class CannotDecideAgain(BrokerError):
+    """A stored cycle that cannot be decided again; the others can."""
+
+
+def decide_case(case: Case, rules: ProfileRules, changes: Sequence[Change]) -> list[Difference]:
+    """What each change makes different in one cycle.
+
+    Args:
+        case: the cycle.
+        rules: of the side before.
+        changes: each of them is compared with what was in force.
+
+    Raises:
+        CannotDecideAgain: its snapshot or its work is damaged, or it is of an engine that stored other columns.
+        BrokerError: the values contradict those that were in force.
+    """
+    try:
+        prepared = _prepared(case, rules)
+        return [prepared.compared(change) for change in changes]
+    except (SnapshotCorruptError, WorkCorruptError) as error:
+        remedy = "leave it out, or ask about a newer one"
+        raise CannotDecideAgain(str(error), f"snapshot {case.snapshot.id}, engine {case.engine}", remedy) from error
+    except (ProfileError, RuleError) as error:
+        raise BrokerError(str(error), "the profile", "fix it, or leave the rule as it is") from error
+
+
+class Prepared:
+    """A cycle unpacked and decided as it was, ready to be compared with any number of changes."""
+
+    def __init__(self, case: Case, rules: ProfileRules) -> None:
+        self._case = case
+        self._brokerage: AnyBrokerage = brokerage(case.brokerage)
+        self._sources = _sources(case.snapshot)
+        self._snapshot = self._built(self._sources)
+        self._parts = _with_decisions(
+            decode_batches(self._brokerage, [one.work for one in case.decisions]), case.decisions
+        )
+        self._before_rules = _rules_of(case.brokerage, rules)
+        self._before = [
+            self._decided(part, self._snapshot, case.published, self._before_rules, None) for part in self._parts
+        ]
+
+    def compared(self, change: Change) -> Difference:
+        """What the change makes different."""
+        published = proposed(self._case.published, change.proposals)
+        rules = _rules_of(self._case.brokerage, change.rules)
+        sides = zip(self._parts, self._before, strict=True)
+        snapshot = self._changed(change)
+        after = [self._decided(part, snapshot, published, rules, before) for part, before in sides]
+        return difference(
+            Compared(
+                self._case.brokerage,
+                np.concatenate([part.jeditaskid for part in self._parts]),
+                self._names,
+                _joined([side.side for side in self._before]),
+                _joined([side.side for side in after]),
+            )
+        )
+
+    @property
+    def _names(self) -> Texts:
+        return self._brokerage.candidates(self._snapshot)
+
+    def _built(self, sources: dict[str, RawSource]) -> Snapshot:
+        packed = self._case.snapshot
+        return build_snapshot(packed.id, packed.taken_at, sources, packed.states)
+
+    def _changed(self, change: Change) -> Snapshot:
+        """The snapshot with the fields of queues that the change says."""
+        if not change.fields:
+            return self._snapshot
+        known = {str(name) for name in self._snapshot.queues.unified_name}
+        found = self._built(with_fields(self._sources, self._case.snapshot.taken_at, known, change.fields))
+        if self._brokerage.candidates(found).tolist() != self._names.tolist():
+            output = ", ".join(map(str, change.fields))
+            raise CannotDecideAgain(f"with {output} there are other queues", "", "ask about a field that keeps them")
+        return found
+
+    def _decided(
+        self, part: _Part, snapshot: Snapshot, published: Published, rules: Rules, before: _Decided | None
+    ) -> _Decided:
+        batch, seed = part.batch, self._case.seed
+        tuning = published.tuning(batch.vo)
+        cycle = self._brokerage.replayed_cycle(snapshot, tuning, batch, rules)
+        if cycle is None or not isinstance(batch, StoredChunks):
+            found = replay_decisions(self._brokerage, snapshot, published.tuning, [batch], seed, rules)
+            return _Decided(_side_of(found, self._names), None, ())
+        limits = limits_of(tuning)
+        other = None if before is None or before.limits != limits else before.jobs
+        if before is not None and before.jobs is not None:
+            known = as_before(before.jobs.drawn, limits == before.limits)
+        elif self._case.engine == __version__:
+            known = as_stored([str(name) for name in self._names], part.decisions)
+        else:
+            known = nothing_known
+        jobs = decide_jobs(cycle, batch, seed, job_counts(batch, part.decisions), known, other)
+        return _Decided(jobs.side, jobs, limits)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The decisions about one VO that followed each other."""
+
+    batch: StoredBatch
+    decisions: Sequence[StoredOutcome]
+
+    @property
+    def jeditaskid(self) -> Ints:
+        return self.batch.jeditaskid
+
+
+@dataclass(frozen=True)
+class _Decided:
+    """A side, and for another one what its jobs depended on."""
+
+    side: Side
+    jobs: JobSide | None
+    limits: tuple[bool, ...]
+
+
+_kept: dict[tuple[str, str], Prepared] = {}
+
+
+def _prepared(case: Case, rules: ProfileRules) -> Prepared:
+    """The cycle, unpacked once in this process for all values that are tried one after the other."""
+    key = (case.id, rules.profile.model_dump_json() + repr(sorted(rules.options.items())))
+    if key not in _kept:
+        found = Prepared(case, rules)
+        while len(_kept) >= KEPT:
+            _kept.pop(next(iter(_kept)))
+        _kept[key] = found
+    return _kept[key]
+
+
+def _with_decisions(batches: Sequence[StoredBatch], decisions: Sequence[StoredOutcome]) -> list[_Part]:
+    parts, first = [], 0
+    for one in batches:
+        part = _Part(one, decisions[first:])
+        size = len(part.jeditaskid)
+        parts.append(_Part(one, decisions[first : first + size]))
+        first += size
+    if first != len(decisions):
+        raise WorkCorruptError(f"{len(decisions)} decisions are stored with the work of {first} chunks")
+    return parts
+
+
+def _sources(packed: SnapshotParts) -> dict[str, RawSource]:
+    return {name: decode(digest, data) for name, (digest, data) in packed.parts.items()}
+
+
+def _rules_of(brokerage: str, rules: ProfileRules) -> Rules:
+    return _built(rules.profile.model_dump_json(), brokerage, json.dumps(rules.options.get(brokerage, {}), default=str))
+
+
+@lru_cache(maxsize=16)
+def _built(profile: str, brokerage: str, options: str) -> Rules:
+    return rules_of(Profile.model_validate_json(profile), brokerage, json.loads(options))
+
+
+def _side_of(found: Sequence[ReplayedDecision], names: Texts) -> Side:
+    """Replayed decisions as columns."""
+    place = {str(name): at for at, name in enumerate(names)}
+    shape = (len(found), len(names))
+    chosen, jobs = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.int64)
+    position = np.full(shape, NOT_A_CANDIDATE, dtype=np.int64)
+    codes: dict[str, int] = {}
+    for row, one in enumerate(found):
+        for name, code in one.decision.rejected.items():
+            position[row, place[name]] = codes.setdefault(code, len(codes))
+        for candidate in one.decision.candidates:
+            position[row, place[candidate.name]] = FEASIBLE
+            chosen[row, place[candidate.name]] = True
+        for name, count in (one.assigned or {}).items():
+            jobs[row, place[name]] = count
+    outcomes, reasons = (texts(getattr(one.decision, name) for one in found) for name in ("outcome", "reason"))
+    return Side(outcomes, reasons, chosen, jobs, position, tuple(codes))
+
+
+def _joined(sides: Sequence[Side]) -> Side:
+    """The sides of several VOs, one below the other; the codes of all are those of one list of rules."""
+    if len(sides) == 1:
+        return sides[0]
+    codes: dict[str, int] = {}
+    positions = []
+    for side in sides:
+        own = np.array([codes.setdefault(code, len(codes)) for code in side.codes], dtype=np.int64)
+        positions.append(np.where(side.position >= 0, np.append(own, 0)[side.position], side.position))
+
+    def rows(name: str) -> Any:
+        return np.concatenate([getattr(side, name) for side in sides])
+
+    return Side(rows("outcome"), rows("reason"), rows("chosen"), rows("jobs"), np.concatenate(positions), tuple(codes))

@@ -1,0 +1,70 @@
+"""What one brokerage decided in one cycle, as columns: one side of a comparison."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import AnyArray, Bools, Ints, Texts
+from broker.engine.shared.evaluate import FEASIBLE, NOT_A_CANDIDATE
+
+NEVER_A_CANDIDATE = "not_a_candidate"
+
+
+@dataclass(frozen=True)
+class Side:
+    """The outcomes of T pieces of work (input chunks, or tasks that want a nucleus) over Q candidates.
+
+    Attributes:
+        outcome: (T,) as in a decision.
+        reason: (T,) why there are no candidates; empty if there are.
+        chosen: (T, Q) the candidates.
+        jobs: (T, Q) jobs that go there; of tasks, 1 for the nucleus that was drawn.
+        position: (T, Q) index into ``codes`` of what rejected the candidate; negative where nothing did.
+        codes: what may reject, by index.
+    """
+
+    outcome: Texts
+    reason: Texts
+    chosen: Bools
+    jobs: AnyArray
+    position: AnyArray
+    codes: tuple[str, ...]
+
+    def why_not(self, row: int, candidate: int) -> str:
+        """The code for a candidate that was not chosen."""
+        at = int(self.position[row, candidate])
+        if at >= 0:
+            return self.codes[at]
+        return NEVER_A_CANDIDATE if at == NOT_A_CANDIDATE else str(self.reason[row])
+
+    def rejections(self) -> dict[str, int]:
+        """Rejected pairs of work and candidate by code, all work together."""
+        counts = np.bincount(self.position[self.position >= 0].ravel(), minlength=len(self.codes))
+        found = {code: int(count) for code, count in zip(self.codes, counts, strict=True) if count}
+        # what the rules left of work that could not go at all went with it
+        blocked = ((self.position == FEASIBLE) & ~self.chosen).sum(axis=1)
+        for row in np.flatnonzero(blocked).tolist():
+            reason = str(self.reason[row])
+            found[reason] = found.get(reason, 0) + int(blocked[row])
+        return found
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Two sides of one cycle over the same work and candidates.
+
+    Attributes:
+        brokerage: its name.
+        jeditaskid: (T,) whose work it is.
+        names: (Q,) of the candidates: pseudo-queues or nuclei.
+        before: with the tuning and rules of the cycle.
+        after: with the proposed ones.
+    """
+
+    brokerage: str
+    jeditaskid: Ints
+    names: Texts
+    before: Side
+    after: Side

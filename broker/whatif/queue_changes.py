@@ -1,0 +1,74 @@
+"""Fields of queues at other values in a stored snapshot: held as an operator would hold them, by pins. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from broker.domain.queue_fields import BadFieldValue, field_value
+from broker.errors import WRONG_USAGE, BrokerError, NotFound, did_you_mean
+from broker.snapshot.build_pins import PIN_COLUMNS, PINS
+from broker.snapshot.raw import RawSource, Rows
+from broker.whatif.cases import QueueField
+
+_SPAN = timedelta(days=1)
+
+
+class NotAField(BrokerError):
+    """A text that names no field of a queue with a value that it takes."""
+
+    exit_status = WRONG_USAGE
+
+
+class NoSuchQueue(NotFound):
+    """The snapshot has no queue of that name."""
+
+
+def read_fields(queue: str, texts: Sequence[str]) -> tuple[QueueField, ...]:
+    """What ``FIELD=VALUE`` texts say of a queue.
+
+    Raises:
+        NotAField: a text is of another form, names no field, or a value that it does not take.
+    """
+    found: dict[str, QueueField] = {}
+    for text in texts:
+        field, equals, value = text.partition("=")
+        if not equals or not field.strip():
+            raise NotAField(f"not FIELD=VALUE: {text[:80]!r}", "--queue", "write it as maxrss=32000 or status=offline")
+        if field in found:
+            raise NotAField(f"{field[:80]} is there twice", "--queue", "name it once")
+        try:
+            found[field] = QueueField(queue, field, field_value(field, value))
+        except BadFieldValue as error:
+            raise NotAField(str(error), f"{field[:80]}={value[:80]}", error.accepts) from error
+    return tuple(found.values())
+
+
+def with_fields(
+    sources: Mapping[str, RawSource], taken_at: datetime, known: Collection[str], fields: Sequence[QueueField]
+) -> dict[str, RawSource]:
+    """Sources of a snapshot with the fields held at the values.
+
+    Args:
+        sources: by name.
+        taken_at: the instant of the snapshot (aware).
+        known: names of its queues.
+        fields: to hold.
+
+    Raises:
+        NoSuchQueue: none of ``known`` is meant by the name of a queue.
+    """
+    by_folded = {name.casefold(): name for name in known}
+    pins: dict[tuple[str, str], tuple[object, ...]] = {}
+    held = sources.get(PINS, RawSource(PINS, {}))
+    for row in held.rows("queue_pins").records():
+        pins[str(row["queue"]), str(row["field"])] = tuple(row[name] for name in PIN_COLUMNS)
+    for one in fields:
+        queue = one.queue if one.queue in known else by_folded.get(one.queue.casefold())
+        if queue is None:
+            remedy = did_you_mean(one.queue, known, "broker queues lists all")
+            raise NoSuchQueue(f"there is no queue {one.queue[:80]}", "broker.snapshots", remedy)
+        output = (queue, one.field, json.dumps(one.value), "what-if", "what-if", taken_at - _SPAN, taken_at + _SPAN)
+        pins[queue, one.field] = output
+    return {**sources, PINS: RawSource(PINS, {"queue_pins": Rows(PIN_COLUMNS, tuple(pins.values()))}, held.newest)}

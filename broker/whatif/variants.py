@@ -1,0 +1,266 @@
+"""One side of a comparison of a job brokerage: a stored cycle decided and its jobs given out, without the explanation.
+
+Jobs are cut and drawn only where it is not known already what comes of it: where all that decides about the draws of a
+chunk is as on a side that is known, so are its jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from broker.brokerages.job.assign import CANDIDATES_FULL, count_jobs, draw_jobs
+from broker.brokerages.job.brokerage import StoredChunks
+from broker.domain.arrays import AnyArray, Bools, Ints, texts
+from broker.domain.feature_table import TIGHTENING_KEYS
+from broker.engine.job.cycle import Block, ChunkResult, JobCycle
+from broker.engine.job.decision import deciding
+from broker.gdpconfig import Tuning
+from broker.whatif.cases import StoredOutcome
+from broker.whatif.outcome_columns import Side
+
+_NOBODY = np.empty(0, dtype=np.int64)
+#: Outcomes of which it is written what jobs there were; a chunk that was skipped in the end had others.
+_TOLD = ("brokered", "pending")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The jobs of a chunk, and all that decided about them beside what both sides have in common.
+
+    Attributes:
+        by: the candidates, their weights and their room; equal bytes give equal jobs.
+        at: positions of the candidates that got jobs.
+        jobs: how many each of these got.
+    """
+
+    by: bytes
+    at: Ints
+    jobs: Ints
+
+
+Known = Callable[[ChunkResult, bytes], tuple[Ints, Ints] | None]
+"""What is known of the jobs of a chunk, by its result and what decides about them: where they go and how many."""
+
+
+@dataclass(frozen=True)
+class JobSide:
+    """A side with all that another one may have in common with it.
+
+    Attributes:
+        side: what was decided.
+        drawn: the jobs of each chunk.
+        judged: of each block, all that decides about its chunks beside what is placed.
+        blocked: for each chunk why it cannot go whatever the queues are, empty if it can.
+        moving: the rules that look at what is placed.
+    """
+
+    side: Side
+    drawn: list[Drawn]
+    judged: list[tuple[AnyArray, ...]]
+    blocked: list[str]
+    moving: tuple[str, ...]
+
+
+def decide_jobs(
+    cycle: JobCycle, batch: StoredChunks, seed: int, counts: Sequence[int], known: Known, other: JobSide | None = None
+) -> JobSide:
+    """Decide all chunks of one VO in order; each finds what those before it have placed.
+
+    Args:
+        cycle: over the chunks.
+        batch: the same chunks, with what is needed to cut them.
+        seed: of the cycle.
+        counts: (T,) jobs of each chunk, where it was not stored how it is cut.
+        known: asked before jobs are cut.
+        other: a side over the same snapshot and chunks; what is the same there is not decided again.
+    """
+    made = _Columns(cycle, batch, seed, counts, known)
+    moving = tuple(rule.name for rule in (*cycle.chain.load_weights, *cycle.chain.cuts))
+    if other is not None and not (cycle.moves_by_accounting_key and other.moving == moving):
+        other = None
+    judged: list[tuple[AnyArray, ...]] = []
+    elsewhere: set[int] = set()  # tags for which other jobs were placed than on the other side
+    for number, block in enumerate(cycle.blocks()):
+        judged.append(cycle.judged(block))
+        alike = None if other is None else _alike(other.judged[number], judged[-1])
+        for row in range(block.rows.start, block.rows.stop):
+            tag, blocked = cycle.accounting_of(row), cycle.blocked(row)
+            if other is None or alike is None:
+                made.decide(block, row)
+            elif alike[row - block.rows.start] and other.blocked[row] == blocked and tag not in elsewhere:
+                made.copy(row, other)
+            else:
+                made.decide(block, row)
+                if not _same_jobs(made.drawn[row], other.drawn[row]):
+                    elsewhere.add(tag)
+            made.blocked.append(blocked)
+            cycle.add_load(row, made.drawn[row].at, made.drawn[row].jobs)
+    return JobSide(made.side(), made.drawn, judged, made.blocked, moving)
+
+
+class _Columns:
+    """A side while it grows, row by row."""
+
+    def __init__(self, cycle: JobCycle, batch: StoredChunks, seed: int, counts: Sequence[int], known: Known) -> None:
+        self._cycle, self._batch, self._seed, self._counts, self._known = cycle, batch, seed, counts, known
+        shape = len(cycle.work.chunks), len(cycle.snapshot.queues)
+        self._chosen, self._jobs = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.int32)
+        self._position = np.empty(shape, dtype=np.int16)
+        self._outcome: list[str] = []
+        self._reason: list[str] = []
+        self.drawn: list[Drawn] = []
+        self.blocked: list[str] = []
+
+    def decide(self, block: Block, row: int) -> None:
+        """The next row, decided."""
+        result = self._cycle.result(block, row)
+        one = _drawn(self._cycle, self._batch, result, self._seed, self._counts[row], self._known)
+        self._position[row] = deciding(self._cycle, result)
+        self._chosen[row, result.chosen] = True
+        self._jobs[row, one.at] = one.jobs
+        full = not result.reason and not len(one.at)
+        self._outcome.append("pending" if full else self._cycle.outcome(result))
+        self._reason.append(CANDIDATES_FULL if full else result.reason)
+        self.drawn.append(one)
+
+    def copy(self, row: int, other: JobSide) -> None:
+        """The next row, as it is on another side."""
+        side = other.side
+        self._position[row], self._chosen[row], self._jobs[row] = side.position[row], side.chosen[row], side.jobs[row]
+        self._outcome.append(side.outcome[row])
+        self._reason.append(side.reason[row])
+        self.drawn.append(other.drawn[row])
+
+    def side(self) -> Side:
+        """All rows."""
+        codes = self._cycle.legend.codes
+        return Side(texts(self._outcome), texts(self._reason), self._chosen, self._jobs, self._position, codes)
+
+
+def _alike(one: Sequence[AnyArray], two: Sequence[AnyArray]) -> Bools | None:
+    """(T,) rows that are equal in all columns; None where the columns are not the same."""
+    if len(one) != len(two):
+        return None
+    alike = np.ones(len(two[0]), dtype=np.bool_)
+    for mine, theirs in zip(one, two, strict=True):
+        alike &= (mine == theirs).all(axis=1)
+    return alike
+
+
+def _same_jobs(one: Drawn, two: Drawn) -> bool:
+    return np.array_equal(one.at, two.at) and np.array_equal(one.jobs, two.jobs)
+
+
+def _drawn(cycle: JobCycle, batch: StoredChunks, result: ChunkResult, seed: int, count: int, known: Known) -> Drawn:
+    ranking = result.ranking
+    if ranking is None or not len(ranking.chosen):
+        return Drawn(b"", _NOBODY, _NOBODY)
+    best = ranking.chosen
+    parts = (result.chosen, ranking.weight[best], ranking.bootstrap[best], *cycle.room_depends_on(result))
+    by = b"".join(part.tobytes() for part in parts)
+    found = known(result, by)
+    if found is not None:
+        return Drawn(by, *found)
+    if batch.work is not None:
+        counted = count_jobs(cycle, batch.work, result, seed)
+    else:
+        source = CountedJobs(count)
+        draw_jobs(cycle, result, source, seed)
+        counted = {int(result.chosen[place]): jobs for place, jobs in source.made.items()}
+    at = sorted(counted)
+    return Drawn(by, np.array(at, dtype=np.int64), np.array([counted[one] for one in at], dtype=np.int64))
+
+
+def as_stored(names: Sequence[str], stored: Sequence[StoredOutcome]) -> Known:
+    """Jobs as they were written, where they can have come of these candidates.
+
+    Args:
+        names: of the candidates.
+        stored: the decisions, one a chunk.
+    """
+    place = {name: at for at, name in enumerate(names)}
+
+    def known(result: ChunkResult, by: bytes) -> tuple[Ints, Ints] | None:
+        decided = stored[result.row]
+        if decided.outcome not in _TOLD or (not decided.assigned and decided.reason != CANDIDATES_FULL):
+            return None
+        jobs = {place.get(name, -1): count for name, count in decided.assigned.items()}
+        if not set(result.chosen.tolist()).issuperset(jobs):
+            return None
+        at = sorted(jobs)
+        return np.array(at, dtype=np.int64), np.array([jobs[one] for one in at], dtype=np.int64)
+
+    return known
+
+
+def as_before(before: Sequence[Drawn], same_limits: bool) -> Known:
+    """Jobs as on another side, where the draws depend on nothing else there.
+
+    Args:
+        before: of that side, one a chunk.
+        same_limits: whether the queues let jobs be as large as there.
+    """
+
+    def known(result: ChunkResult, by: bytes) -> tuple[Ints, Ints] | None:
+        one = before[result.row]
+        return (one.at, one.jobs) if same_limits and one.by == by else None
+
+    return known
+
+
+def nothing_known(result: ChunkResult, by: bytes) -> None:
+    """All jobs are cut and drawn."""
+
+
+def limits_of(tuning: Tuning) -> tuple[bool, ...]:
+    """Which limits of queues the tuning tightens: jobs are cut by them."""
+    view = tuning.only(tuple(TIGHTENING_KEYS))
+    return tuple(view.flag(key) for key in TIGHTENING_KEYS)
+
+
+def job_counts(batch: StoredChunks, stored: Sequence[StoredOutcome]) -> list[int]:
+    """(T,) jobs to give out of each chunk that cannot be cut: as many as there were, else one for each file."""
+    files = batch.stored.work.chunks.n_files.tolist()
+    return [sum(one.assigned.values()) or max(1, int(count)) for one, count in zip(stored, files, strict=True)]
+
+
+@dataclass
+class CountedJobs:
+    """A number of jobs, whatever they are made of.
+
+    Attributes:
+        left: jobs that are still to be given.
+        made: jobs by candidate, by its place among those of the chunk.
+    """
+
+    left: int
+    made: dict[int, int] = field(default_factory=dict)
+    _last: tuple[int, int] = (0, 0)
+
+    def has_files(self) -> bool:
+        """Whether jobs are left."""
+        return self.left > 0
+
+    def make(self, candidate: int, count: int) -> int:
+        """Give up to ``count`` jobs to a candidate."""
+        given = min(count, self.left)
+        self._add(candidate, given)
+        self._last = candidate, given
+        return given
+
+    def take_back(self) -> None:
+        """Undo the last call of :meth:`make`."""
+        candidate, given = self._last
+        self._add(candidate, -given)
+
+    def holders_of_next(self) -> Bools | None:
+        """Nobody knows where the input is."""
+        return None
+
+    def _add(self, candidate: int, jobs: int) -> None:
+        self.left -= jobs
+        total = self.made.get(candidate, 0) + jobs
+        self.made = {**self.made, candidate: total} if total else {c: n for c, n in self.made.items() if c != candidate}

@@ -1,0 +1,1 @@
+"""A brokerage that reserves slots of HPC allocations."""

@@ -1,0 +1,16 @@
+"""A client of the HTTP API: its methods are the commands of ``broker``, its answers the objects of ``--json``."""
+
+from __future__ import annotations
+
+from gridbroker_client.client import BrokerClient
+from gridbroker_client.connection import BrokerConnection, BrokerProblem, BrokerUnreachable
+from gridbroker_client.tokens import find_token, token_from_file
+
+__all__ = [
+    "BrokerClient",
+    "BrokerConnection",
+    "BrokerProblem",
+    "BrokerUnreachable",
+    "find_token",
+    "token_from_file",
+]

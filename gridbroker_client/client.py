@@ -1,0 +1,243 @@
+"""The commands of ``broker`` as methods."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from gridbroker_client.connection import BrokerConnection, Document
+
+Value = bool | int | float | str | list[Any] | dict[str, Any]
+
+
+class BrokerClient(BrokerConnection):
+    """A broker elsewhere. Answers are the objects that the commands print with ``--json``.
+
+    Every method raises :class:`~gridbroker_client.BrokerProblem` when the broker refuses, and
+    :class:`~gridbroker_client.BrokerUnreachable` when nobody answers.
+    """
+
+    def __enter__(self) -> BrokerClient:
+        return self
+
+    def whoami(self) -> Document:
+        """Who the token is of, and its roles."""
+        return self.get("whoami")
+
+    def tasks(
+        self,
+        *,
+        user: str | None = None,
+        status: str | None = None,
+        reason: str | None = None,
+        queue: str | None = None,
+        nucleus: str | None = None,
+        gshare: str | None = None,
+        since: datetime | None = None,
+        after: int | None = None,
+        limit: int = 1000,
+    ) -> Document:
+        """``broker tasks``."""
+        moment = None if since is None else since.astimezone(UTC).isoformat()
+        filters = {"user": user, "status": status, "reason": reason, "queue": queue, "nucleus": nucleus}
+        return self.get("tasks", **filters, gshare=gshare, since=moment, after=after, limit=limit)
+
+    def explain(self, jeditaskid: int, *, brokerage: str | None = None, evaluate: bool = True) -> Document:
+        """``broker explain``."""
+        return self.get(f"tasks/{jeditaskid}/decision", brokerage=brokerage, evaluate=evaluate)
+
+    def decisions(self, jeditaskids: Iterable[int]) -> Document:
+        """The last decisions about many tasks."""
+        return self.send("POST", "tasks:decisions", {"jeditaskids": list(jeditaskids)})
+
+    def why_not(self, jeditaskid: int, queue: str) -> Document:
+        """``broker why-not``."""
+        return self.get(f"tasks/{jeditaskid}/why-not/{queue}")
+
+    def history(self, jeditaskid: int) -> Document:
+        """``broker history``."""
+        return self.get(f"tasks/{jeditaskid}/history")
+
+    def reasons(self, *, brokerage: str | None = None, window_s: float = 3600.0) -> Document:
+        """``broker reasons``."""
+        return self.get("reasons", brokerage=brokerage, window=window_s)
+
+    def queues(self, *, status: str | None = None, site: str | None = None, idle: bool = False) -> Document:
+        """``broker queues``."""
+        return self.get("queues", status=status, site=site, idle=idle)
+
+    def queue(self, queue: str, *, evaluate: bool = True) -> Document:
+        """``broker queue show``."""
+        return self.get(f"queues/{queue}", evaluate=evaluate)
+
+    def demand(self, queue: str) -> Document:
+        """How many workers of which kind a queue can use."""
+        return self.get(f"queues/{queue}/demand")
+
+    def nuclei(self) -> Document:
+        """All nuclei."""
+        return self.get("nuclei")
+
+    def nucleus(self, nucleus: str) -> Document:
+        """``broker nucleus``."""
+        return self.get(f"nuclei/{nucleus}")
+
+    def links(self, *, source: str | None = None, nucleus: str | None = None, full: bool = False) -> Document:
+        """``broker links``."""
+        return self.get("links", source=source, nucleus=nucleus, full=full)
+
+    def shares(self) -> Document:
+        """``broker shares``."""
+        return self.get("shares")
+
+    def user(self, user: str) -> Document:
+        """``broker user``."""
+        return self.get(f"users/{user}")
+
+    def job(self, pandaid: int) -> Document:
+        """A job and what happened to it."""
+        return self.get(f"jobs/{pandaid}")
+
+    def pools(self, site: str, ce: str, queue: str, vo: str | None = None) -> Document:
+        """``broker pool of``: the SubmitPools that a queue may serve."""
+        return self.get("pools", site=site, ce=ce, queue=queue, vo=vo)
+
+    def rules(self, brokerage: str) -> Document:
+        """``broker rules``."""
+        return self.get(f"rules/{brokerage}")
+
+    def agents(self) -> Document:
+        """``broker agents``."""
+        return self.get("agents")
+
+    def alarms(self) -> Document:
+        """``broker alarms``."""
+        return self.get("alarms")
+
+    def pause(self, agent: str, *, reason: str, for_s: float) -> Document:
+        """``broker pause``."""
+        return self.send("POST", f"agents/{agent}:pause", {"reason": reason, "for_s": for_s})
+
+    def resume(self, agent: str) -> Document:
+        """``broker resume``."""
+        return self.send("POST", f"agents/{agent}:resume")
+
+    def run(
+        self, brokerage: str, *, tasks: Iterable[int] | None = None, seed: int | None = None, independent: bool = False
+    ) -> Document:
+        """``broker run BROKERAGE --dry-run``."""
+        asked = {"jeditaskids": None if tasks is None else list(tasks), "seed": seed, "independent": independent}
+        return self.send("POST", f"brokerage/{brokerage}:decide", asked)
+
+    def feasibility(self, kind: Literal["jdl", "cfg", "sss", "task"], text: str, **options: Any) -> Document:
+        """``broker submit --dry-run``: where jobs would go; feasibility, no promise."""
+        return self.send("POST", "feasibility", {"kind": kind, "text": text, **options})
+
+    def submit(self, kind: Literal["jdl", "cfg", "sss", "task"], text: str, **options: Any) -> Document:
+        """``broker submit``."""
+        return self.send("POST", "submissions", {"kind": kind, "text": text, **options})
+
+    def match_job(self, site: str, ce: str, queue: str, **fields: Any) -> Document:
+        """``broker match-job``; with ``pilot`` and ``request_number`` a second try gets the same job."""
+        return self.send("POST", "jobs:match", {"site": site, "ce": ce, "queue": queue, **fields})
+
+    def report_features(self, report: Mapping[str, Any]) -> Document:
+        """``broker features report``."""
+        return self.send("POST", "features", dict(report))
+
+    def report_job_status(self, report: Mapping[str, Any]) -> Document:
+        """``broker job-status report``."""
+        return self.send("POST", "job-status", dict(report))
+
+    def sources(self) -> Document:
+        """Documents on record, and their ages."""
+        return self.get("sources")
+
+    def put_source(self, name: str, document: bytes, taken_at: datetime) -> Document:
+        """``broker import``: send a whole document."""
+        digest = hashlib.sha256(document).hexdigest()
+        moment = taken_at.astimezone(UTC).isoformat()
+        return self.send("PUT", f"sources/{name}", content=document, sha256=digest, taken_at=moment)
+
+    def config_list(self, *, vo: str = "atlas", only_set: bool = False) -> Iterator[Document]:
+        """``broker config list``."""
+        return self.pages("config", vo=vo, only_set=only_set, limit=500)
+
+    def config_get(self, key: str, *, vo: str = "atlas") -> Document:
+        """``broker config get``."""
+        return self.get(f"config/{key}", vo=vo)
+
+    def config_set(
+        self, key: str, value: Value, *, reason: str, vo: str = "atlas", expect_version: int | None = None
+    ) -> Document:
+        """``broker config set``."""
+        asked = {"value": value, "reason": reason}
+        return self.send("PUT", f"config/{key}", asked, if_match=expect_version, vo=vo)
+
+    def config_unset(self, key: str, *, reason: str, vo: str = "atlas", expect_version: int | None = None) -> Document:
+        """``broker config unset``."""
+        return self.send("DELETE", f"config/{key}", if_match=expect_version, vo=vo, reason=reason)
+
+    def config_history(self, key: str | None = None) -> Iterator[Document]:
+        """``broker config history``."""
+        return self.pages("config/history", key=key)
+
+    def config_diff(self, first: int, second: int) -> Iterator[Document]:
+        """``broker config diff``."""
+        return self.pages("config/diff", first=first, second=second)
+
+    def config_rollback(self, version: int, *, reason: str = "", expect_version: int | None = None) -> Document:
+        """``broker config rollback``."""
+        return self.send("POST", "config:rollback", {"version": version, "reason": reason}, if_match=expect_version)
+
+    def config_preview(self, values: Mapping[str, Value], *, vo: str = "atlas") -> Document:
+        """``broker config set --preview``: a run."""
+        return self.send("POST", "config:preview", {"set": dict(values), "vo": vo})
+
+    def canaries(self) -> Iterator[Document]:
+        """``broker config canary``: what was tried."""
+        return self.pages("canaries")
+
+    def canary(self, values: Mapping[str, Value], *, share: float, for_s: float, reason: str) -> Document:
+        """``broker config canary KEY=VALUE``."""
+        asked = {"values": dict(values), "share": share, "for_s": for_s, "reason": reason}
+        return self.send("POST", "canaries", asked)
+
+    def canary_stop(self) -> Document:
+        """``broker config canary --stop``."""
+        return self.send("POST", "canaries:stop")
+
+    def pins(self, queue: str | None = None) -> Iterator[Document]:
+        """Fields of queues that operators hold."""
+        return self.pages("pins", queue=queue)
+
+    def pin(self, queue: str, field: str, value: Value, *, reason: str, for_s: float) -> Document:
+        """``broker queue set``."""
+        asked = {"value": value, "reason": reason, "for_s": for_s}
+        return self.send("PUT", f"queues/{queue}/pins/{field}", asked)
+
+    def unpin(self, queue: str, field: str) -> Document:
+        """``broker queue unset``."""
+        return self.send("DELETE", f"queues/{queue}/pins/{field}")
+
+    def what_if(self, **asked: Any) -> Document:
+        """``broker what-if``: a run; see its number in :meth:`run_state`."""
+        return self.send("POST", "what-if", asked)
+
+    def sweep(self, ranges: Iterable[str], **asked: Any) -> Document:
+        """``broker sweep``: a run."""
+        return self.send("POST", "sweep", {"ranges": list(ranges), **asked})
+
+    def replay(self, **asked: Any) -> Document:
+        """``broker replay``: a run."""
+        return self.send("POST", "replay", asked)
+
+    def run_state(self, run: int) -> Document:
+        """How far a run is, and what came of it."""
+        return self.get(f"runs/{run}")
+
+    def run_cancel(self, run: int) -> Document:
+        """End a run."""
+        return self.send("POST", f"runs/{run}:cancel")

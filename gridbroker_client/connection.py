@@ -1,0 +1,163 @@
+"""Requests and answers: tokens, problems, pages, retries of what may be repeated."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any, cast
+
+import httpx
+
+from gridbroker_client.tokens import Token
+
+Document = dict[str, Any]
+V1 = "/api/v1"
+TRIES = 3
+_AGAIN = frozenset({429, 502, 503, 504})
+
+
+class BrokerProblem(Exception):
+    """The broker refused a request, or could not serve it.
+
+    Attributes:
+        status: of HTTP.
+        code: the reason code.
+        detail: what was found.
+        remedy: what to do; empty when there is nothing.
+        exit_status: of the command that ends so.
+        request_id: for the broker's log.
+    """
+
+    def __init__(self, status: int, document: Mapping[str, Any]) -> None:
+        """``document``: the body of the problem."""
+        self.status = status
+        self.code = str(document.get("code") or "http_error")
+        self.detail = str(document.get("detail") or "")
+        self.remedy = str(document.get("remedy") or "")
+        self.exit_status = int(document.get("exit_status") or 1)
+        self.request_id = str(document.get("request_id") or "")
+        super().__init__("; ".join(part for part in (self.code, self.detail, self.remedy) if part))
+
+
+class BrokerUnreachable(Exception):
+    """Nobody answers at the address."""
+
+
+class BrokerConnection:
+    """Sends requests to one broker; a context manager that closes its connections.
+
+    Args:
+        server: address of the broker, without ``/api/v1``.
+        token: gives the bearer token; None: requests go without one.
+        timeout_s: for each request.
+        verify: whether certificates are checked, or the file of those that are trusted.
+        transport: of httpx, for tests.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        token: Token | None = None,
+        *,
+        timeout_s: float = 60.0,
+        verify: bool | str = True,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._token = token
+        self._client = httpx.Client(base_url=server.rstrip("/"), timeout=timeout_s, verify=verify, transport=transport)
+
+    def __enter__(self) -> BrokerConnection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def get(self, path: str, **parameters: Any) -> Document:
+        """The answer of a route that changes nothing."""
+        return self._json(self._send("GET", path, params=_given(parameters)))
+
+    def pages(self, path: str, **parameters: Any) -> Iterator[Document]:
+        """All items of a list in pages."""
+        after: str | None = None
+        while True:
+            page = self.get(path, after=after, **parameters)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        content: bytes | None = None,
+        if_match: int | None = None,
+        **parameters: Any,
+    ) -> Document:
+        """A write: it has an idempotency key of its own, so that a second try cannot do it twice."""
+        headers = {"Idempotency-Key": uuid.uuid4().hex}
+        if if_match is not None:
+            headers["If-Match"] = str(if_match)
+        sent: dict[str, Any] = {"params": _given(parameters), "headers": headers}
+        sent |= {"content": content} if content is not None else {} if body is None else {"json": body}
+        return self._json(self._send(method, path, **sent))
+
+    def events(self, since: str | None = None) -> Iterator[Document]:
+        """What happens, as it happens; ``since``: the ``id`` of an event."""
+        headers = {"Accept": "text/event-stream", **self._headers()}
+        if since is not None:
+            headers["Last-Event-ID"] = since
+        with self._client.stream("GET", f"{V1}/events", headers=headers, timeout=None) as answer:
+            if answer.status_code >= 400:
+                answer.read()
+                self._json(answer)
+            cursor = ""
+            for line in answer.iter_lines():
+                name, _, value = line.partition(": ")
+                if name == "id":
+                    cursor = value
+                elif name == "data":
+                    yield {**json.loads(value), "id": cursor}
+
+    def _headers(self) -> dict[str, str]:
+        token = None if self._token is None else self._token()
+        return {} if not token else {"Authorization": f"Bearer {token}"}
+
+    def _send(self, method: str, path: str, **sent: Any) -> httpx.Response:
+        headers = {**self._headers(), **sent.pop("headers", {})}
+        answer: httpx.Response | None = None
+        for number in range(TRIES):
+            try:
+                answer = self._client.request(method, f"{V1}/{path}", headers=headers, **sent)
+            except httpx.TransportError as error:
+                if number == TRIES - 1:
+                    raise BrokerUnreachable(f"{self._client.base_url}: {error}") from error
+                continue
+            if answer.status_code not in _AGAIN or number == TRIES - 1:
+                break
+        return cast(httpx.Response, answer)
+
+    @staticmethod
+    def _json(answer: httpx.Response) -> Document:
+        try:
+            document = answer.json()
+        except ValueError:
+            document = {"code": "no_json", "detail": f"HTTP status {answer.status_code} without JSON"}
+            raise BrokerProblem(answer.status_code, document) from None
+        if answer.status_code >= 400:
+            raise BrokerProblem(answer.status_code, document if isinstance(document, dict) else {})
+        return cast(Document, document)
+
+
+def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in parameters.items() if value is not None}

@@ -1,0 +1,1 @@
+"""Brokers for PanDA JEDI that ask gridbroker's engine in the same process, and fall back to PanDA's own classes."""

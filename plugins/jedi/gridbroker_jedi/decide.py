@@ -1,0 +1,207 @@
+"""The brokerage's decision on one chunk of JEDI's, and on a list of tasks: what is read for it, and the answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import cast
+
+import numpy as np
+import sqlalchemy as sa
+
+from agents.brokerage.analysis_job import DONE_JOB_HOURS
+from broker.brokerages.base import Rules
+from broker.brokerages.job.brokerage import JobsCycle
+from broker.brokerages.job.chunk_jobs import cut_limits
+from broker.brokerages.job.job_rows import platforms_of
+from broker.brokerages.production_task.assign import AssignedTask
+from broker.brokerages.registry import brokerage
+from broker.domain.arrays import AnyArray, Bools, Ints, codes_of
+from broker.domain.counted_load import CountedLoad
+from broker.domain.work_codec import chunk_of, encode_work
+from broker.engine.job.cycle import ChunkResult, JobCycle
+from broker.engine.job.decision import decision_of
+from broker.gdpconfig import Tuning
+from broker.rules.production_job.cuts.cap import waiting_jobs, waiting_limit
+from broker.store.reads.analysis_requests import load_analysis_work
+from broker.store.reads.chunk_loading import assemble_chunks
+from broker.store.reads.task_alternatives import read as read_ways
+from broker.store.reads.task_loading import load_task_work
+from broker.store.reads.task_reads import TaskSelection
+from broker.work.assemble import CycleWork
+from broker.work.cut_codec import encode_cut
+from gridbroker_jedi.answer import Answer, CandidateAnswer
+from gridbroker_jedi.chunk import ChunkTables
+from gridbroker_jedi.grid import GridView
+
+PRODUCTION, ANALYSIS, TASKS = "production_job", "analysis_job", "production_task"
+#: Status of files that JEDI has just claimed for the chunk.
+CLAIMED = ("ready", "picked")
+DISK, TAPE = 0, 1
+
+
+@dataclass(frozen=True)
+class Decided:
+    """An answer, and the chunk in the form in which it can be decided again."""
+
+    answer: Answer
+    work: bytes
+
+
+def decide_chunk(
+    connection: sa.Connection,
+    view: GridView,
+    rules: Mapping[str, Rules],
+    tables: ChunkTables,
+    placed: Mapping[str, int],
+    now: datetime,
+    *,
+    analysis: bool,
+) -> Decided:
+    """The decision on one chunk.
+
+    Args:
+        connection: read-only; the replica catalogue and the task's parameters are read through it.
+        view: of the grid.
+        rules: of the profile, by brokerage.
+        tables: the chunk.
+        placed: jobs that JEDI has placed in this cycle, by unified queue.
+        now: the instant of the decision (aware).
+        analysis: whether the task is one of analysis.
+    """
+    name = ANALYSIS if analysis else PRODUCTION
+    tuning = view.published.tuning(str(tables.tasks.texts["vo"][0]))
+    read = assemble_chunks(
+        connection,
+        view.catalogue,
+        tables.tasks,
+        tables.datasets,
+        tables.chunks,
+        tables.inputs,
+        whole_constituents=analysis,
+        statuses=CLAIMED,
+    )
+    if analysis:
+        read = _with_requests(connection, view, read, tuning, now)
+    read = dataclasses.replace(read, ways=read_ways(connection, tables.tasks.jeditaskid.tolist()))
+    cycle = cast(JobsCycle, brokerage(name).cycle(view.reading.snapshot, read, tuning, rules[name]))
+    engine, work = cycle.engine, cycle.work
+    load = CountedLoad(of_share=placed)
+    engine.set_load(0, load)
+    result = next(engine.results())
+    answer = Answer(decision_of(engine, result), _candidates(engine, work, result, placed), _distributed(work))
+    return Decided(answer, encode_work(chunk_of(work.work, 0), load, encode_cut(work, 0)))
+
+
+def _with_requests(
+    connection: sa.Connection, view: GridView, work: CycleWork, tuning: Tuning, now: datetime
+) -> CycleWork:
+    """The work with what the analysis brokerage asks about tasks besides."""
+    hours = tuning.only((DONE_JOB_HOURS,)).number(DONE_JOB_HOURS)
+    request, dropped = load_analysis_work(connection, view.catalogue, work.work.chunks, now, hours)
+    whole = dataclasses.replace(work.work, dropped_rows=(*work.work.dropped_rows, *dropped), analysis_request=request)
+    return dataclasses.replace(work, work=whole)
+
+
+def _distributed(work: CycleWork) -> frozenset[int]:
+    inputs = work.work.inputs
+    chosen = inputs.distributed & ~inputs.is_pseudo
+    return frozenset(inputs.datasetid[chosen].tolist())
+
+
+def _candidates(
+    cycle: JobCycle, work: CycleWork, result: ChunkResult, placed: Mapping[str, int]
+) -> tuple[CandidateAnswer, ...]:
+    ranking, chosen = result.ranking, result.chosen
+    if ranking is None or not len(chosen):
+        return ()
+    queues, chunks = cycle.snapshot.queues, work.work.chunks
+    load = cycle.load(result.block, 0, chosen)
+    weights = np.where(ranking.bootstrap[ranking.chosen], 0.0, ranking.weight[ranking.chosen])
+    unlimited = bool(np.asarray(load.urgent).all())
+    waiting, limit, running = (
+        np.broadcast_to(column, len(chosen)) for column in (waiting_jobs(load), waiting_limit(load), load.running)
+    )
+    assigned = np.broadcast_to(load.assigned, len(chosen))
+    scratch = cut_limits(chunks, 0, queues, chosen)
+    names, which = platforms_of(chunks, cycle.snapshot, np.stack([np.zeros(len(chosen), dtype=np.int64), chosen]))
+    files = _files(cycle, work, chosen)
+    wan = bool(chunks.allow_input_wan[0])
+    found = []
+    for position, at in enumerate(chosen.tolist()):
+        unified = str(queues.unified_name[at])
+        # JEDI counts what it has placed itself on top of this
+        queued = int(waiting[position]) - int(placed.get(unified, 0))
+        found.append(
+            CandidateAnswer(
+                name=str(queues.name[at]),
+                unified=unified,
+                weight=float(weights[position]),
+                queued=max(queued, 0),
+                assigned=int(assigned[position]),
+                running=int(running[position]),
+                cap=None if unlimited else int(limit[position]),
+                maxwdir_mb=scratch[position].scratch_mb or None,
+                platform=names[which[position]] if which[position] >= 0 else None,
+                disk=files[DISK][position],
+                tape=files[TAPE][position],
+                remote=wan and bool(queues.direct_access_wan[at]),
+                jumbo=bool(queues.use_jumbo[at]),
+            )
+        )
+    return tuple(found)
+
+
+def _files(cycle: JobCycle, work: CycleWork, chosen: Ints) -> tuple[list[frozenset[int]], list[frozenset[int]]]:
+    """For each candidate the ids of the chunk's files on disk, and on tape, of endpoints that the queue reads."""
+    replicas, relations = work.work.replicas, cycle.snapshot.relations
+    storage = codes_of(replicas.rse, list(cycle.snapshot.storages.name))
+    readable = cycle.reading()
+    found: tuple[list[set[int]], list[set[int]]] = ([set() for _ in chosen], [set() for _ in chosen])
+    queues: AnyArray = cycle.snapshot.queues.unified[chosen]
+    for row in range(len(replicas)):
+        if storage[row] < 0 or not _counts(work, row):
+            continue
+        reading = np.isin(queues, relations.unified[readable & (relations.storage == storage[row])])
+        ids = work.inputs.files_of(int(replicas.input[row])).fileid
+        held: Bools | None = work.held[row]
+        here = set((ids if held is None else ids[held]).tolist())
+        for position in np.flatnonzero(reading).tolist():
+            found[TAPE if replicas.is_tape[row] else DISK][position] |= here
+    return [frozenset(ids) for ids in found[DISK]], [frozenset(ids) for ids in found[TAPE]]
+
+
+def _counts(work: CycleWork, row: int) -> bool:
+    """Of secondary datasets only whole replicas are used."""
+    replicas = work.work.replicas
+    return bool(replicas.holds_all[row] or work.work.inputs.is_master[replicas.input[row]])
+
+
+def decide_tasks(
+    connection: sa.Connection,
+    view: GridView,
+    rules: Mapping[str, Rules],
+    vo: str,
+    tasks: Sequence[int],
+    now: datetime,
+    seed: int,
+) -> list[tuple[AssignedTask, str | None]]:
+    """The decision on each of the tasks, in order of priority, with the nucleus that was drawn.
+
+    Args:
+        connection: read-only.
+        view: of the grid.
+        rules: of the profile, by brokerage.
+        vo: of the tasks.
+        tasks: ids; JEDI has claimed them.
+        now: the instant of the decision (aware).
+        seed: of the draws.
+    """
+    selection = TaskSelection(vo=vo, now=now, task_ids=tuple(tasks), due_only=False)
+    work = load_task_work(connection, view.catalogue, selection)
+    snapshot = view.reading.snapshot
+    cycle = brokerage(TASKS).cycle(snapshot, work, view.published.tuning(vo), rules[TASKS])
+    names = snapshot.nuclei.name
+    return [(one, None if one.nucleus is None else str(names[one.nucleus])) for one in cycle.assign(seed)]

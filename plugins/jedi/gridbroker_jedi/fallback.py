@@ -1,0 +1,32 @@
+"""PanDA's own brokers, to which a call goes when the engine has no answer."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+#: PanDA's classes as its own configuration names them: (VO, analysis) to module and class; other VOs take the last.
+PANDA_CLASSES = {
+    ("atlas", False): "pandajedi.jedibrokerage.AtlasProdJobBroker:AtlasProdJobBroker",
+    ("atlas", True): "pandajedi.jedibrokerage.AtlasAnalJobBroker:AtlasAnalJobBroker",
+}
+OTHER_VOS = "pandajedi.jedibrokerage.GenJobBroker:GenJobBroker"
+TASK_CLASS = "pandajedi.jedibrokerage.AtlasProdTaskBroker:AtlasProdTaskBroker"
+
+
+def named_class(name: str) -> Any:
+    """The class that ``module:Class`` names.
+
+    Raises:
+        ImportError: there is no such module or class.
+    """
+    module, _, attribute = name.partition(":")
+    found = getattr(importlib.import_module(module), attribute, None)
+    if found is None:
+        raise ImportError(f"{module} has no {attribute or 'class of an empty name'}; write module:Class")
+    return found
+
+
+def panda_job_broker(vo: str, *, analysis: bool, own: str | None) -> Any:
+    """PanDA's class for job brokerage, or the one that the operator named."""
+    return named_class(own or PANDA_CLASSES.get((vo, analysis), OTHER_VOS))

@@ -1,0 +1,239 @@
+"""The broker inside one process of JEDI: database, snapshot, time limits and counts, made when first needed.
+
+JEDI makes its brokers anew for every chunk and forks its processes, so all that costs lives here, once a process.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TooLate
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import monotonic
+from typing import TypeVar
+
+import platformdirs
+
+from broker import __version__
+from broker.brokerages.base import Rules
+from broker.brokerages.production_task.assign import AssignedTask
+from broker.domain.decision_records import DecisionRecord, Origin
+from broker.settings import Settings
+from broker.store.connection.database import Database
+from broker.store.connection.errors import DatabaseUnavailable
+from broker.store.connection.opening import open_database
+from broker.store.decisions import decision_writing
+from broker.store.service import plugin_calls
+from broker.store.service.plugin_calls import Call
+from broker.store.snapshots import stored_snapshots
+from gridbroker_jedi.answer import Answer
+from gridbroker_jedi.chunk import ChunkTables
+from gridbroker_jedi.decide import Decided, decide_chunk, decide_tasks
+from gridbroker_jedi.grid import GridKeeper, GridView, read_rules
+from gridbroker_jedi.settings import PluginSettings, read_settings
+
+LOG = logging.getLogger("gridbroker_jedi")
+T = TypeVar("T")
+APPLICATION = "gridbroker-jedi"
+
+
+class NoDecisionError(Exception):
+    """The engine has no answer in time; ``reason`` is one of those that are counted.
+
+    ``timeout``, ``unreachable``, ``stale_snapshot``, ``error``.
+    """
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class _Parts:
+    database: Database
+    keeper: GridKeeper
+    rules: dict[str, Rules]
+    pool: ThreadPoolExecutor
+
+
+class BrokerService:
+    """What the brokers of one process share.
+
+    Args:
+        settings: of the plug-in.
+        clock: the time now (aware).
+    """
+
+    def __init__(self, settings: PluginSettings, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.settings, self._clock = settings, clock
+        self._parts: _Parts | None = None
+        self._making, self._closed_until = threading.Lock(), 0.0
+        self._pool = ThreadPoolExecutor(settings.threads, thread_name_prefix="gridbroker")
+        self._behind = ThreadPoolExecutor(1, thread_name_prefix="gridbroker-notes")
+        self._stored: set[str] = set()
+
+    def chunk(
+        self, tables: ChunkTables, placed: Callable[[Mapping[str, str]], Mapping[str, int]], *, analysis: bool
+    ) -> Answer:
+        """The decision on a chunk.
+
+        Args:
+            tables: the chunk.
+            placed: jobs that JEDI has placed, by unified queue, from the names of queues.
+            analysis: whether the task is one of analysis.
+
+        Raises:
+            NoDecisionError: there is none in time.
+        """
+        now = self._clock()
+
+        def decide() -> tuple[GridView, Decided]:
+            parts, view = self._usable(now)
+            queues = view.reading.snapshot.queues
+            names = dict(zip(queues.name.tolist(), queues.unified_name.tolist(), strict=True))
+            with parts.database.read_snapshot() as connection:
+                return view, decide_chunk(connection, view, parts.rules, tables, placed(names), now, analysis=analysis)
+
+        view, decided = self._in_time(decide)
+        if self.settings.record:
+            record = DecisionRecord(decided.answer.decision, {}, None, decided.work)
+            self._later(lambda: self._keep(view, now, [record]))
+        return decided.answer
+
+    def tasks(self, vo: str, tasks: Sequence[int], seed: int) -> list[tuple[AssignedTask, str | None]]:
+        """The decision on each of the tasks that JEDI has claimed, with the nucleus that was drawn.
+
+        Raises:
+            NoDecisionError: there is none in time.
+        """
+        now = self._clock()
+
+        def decide() -> tuple[GridView, list[tuple[AssignedTask, str | None]]]:
+            parts, view = self._usable(now)
+            with parts.database.read_snapshot() as connection:
+                return view, decide_tasks(connection, view, parts.rules, vo, tasks, now, seed)
+
+        view, decided = self._in_time(decide)
+        if self.settings.record:
+            records = [DecisionRecord(one.decision, {} if name is None else {name: 1}) for one, name in decided]
+            self._later(lambda: self._keep(view, now, records))
+        return decided
+
+    def count(self, brokerage: str, outcome: str, reason: str) -> None:
+        """Count a call, here and in the database; never waits and never fails."""
+        call = Call(brokerage, outcome, reason)
+        at = self._clock()
+        self._later(lambda: self._note(call, at))
+
+    def close(self) -> None:
+        """Let go of threads and connections."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._behind.shutdown(wait=True)
+        if self._parts is not None:
+            self._parts.database.close()
+
+    def _in_time(self, decide: Callable[[], T]) -> T:
+        if monotonic() < self._closed_until:
+            raise NoDecisionError("unreachable", "the database was not reached a moment ago")
+        future = self._pool.submit(decide)
+        try:
+            return future.result(self.settings.timeout_s)
+        except TooLate as error:
+            future.cancel()
+            raise NoDecisionError("timeout", f"no decision within {self.settings.timeout_s:g} s") from error
+        except NoDecisionError:
+            raise
+        except DatabaseUnavailable as error:
+            self._closed_until = monotonic() + self.settings.retry_s
+            raise NoDecisionError("unreachable", str(error)) from error
+        except Exception as error:
+            LOG.exception("the engine failed")
+            raise NoDecisionError("error", f"{type(error).__name__}: {error}"[:300]) from error
+
+    def _usable(self, now: datetime) -> tuple[_Parts, GridView]:
+        """The parts and a view that is young enough."""
+        parts = self._made()
+        view = parts.keeper.view()
+        age = now - view.taken_at
+        if age > timedelta(seconds=self.settings.stale_s):
+            limit = f"limit {self.settings.stale_s:g} s"
+            raise NoDecisionError("stale_snapshot", f"the snapshot is {age.total_seconds():.0f} s old ({limit})")
+        unusable = [state.name for state in view.reading.snapshot.unusable(("queues",))]
+        if unusable:
+            raise NoDecisionError("stale_snapshot", f"source {unusable[0]} cannot be used")
+        return parts, view
+
+    def _made(self) -> _Parts:
+        with self._making:
+            if self._parts is None:
+                settings = self.settings
+                own = Settings()
+                home = Path(platformdirs.user_data_dir("gridbroker", appauthor=False))
+                url = settings.url() or own.database_url
+                database = open_database(
+                    url, home, panda_schema=own.panda_schema, meta_schema=own.meta_schema, application_name=APPLICATION
+                )
+                refresh = timedelta(seconds=settings.refresh_s)
+                keeper = GridKeeper(database, settings.config, self._clock, refresh)
+                rules = read_rules(settings.profile, settings.config)
+                self._parts = _Parts(database, keeper, rules, self._pool)
+            return self._parts
+
+    def _later(self, note: Callable[[], None]) -> None:
+        def run() -> None:
+            try:
+                note()
+            except Exception:
+                # a note that is lost must not cost a decision; that it is lost is said
+                LOG.exception("a note could not be written")
+
+        self._behind.submit(run)
+
+    def _note(self, call: Call, at: datetime) -> None:
+        if monotonic() < self._closed_until:
+            return
+        with self._made().database.begin() as connection:
+            plugin_calls.add(connection, call, at)
+
+    def _keep(self, view: GridView, now: datetime, records: Sequence[DecisionRecord]) -> None:
+        snapshot = view.reading.snapshot
+        origin = Origin(None, now, snapshot.id, view.published.version, 0, __version__)
+        with self._made().database.begin() as connection:
+            if snapshot.id not in self._stored:
+                stored_snapshots.save(
+                    connection, snapshot.id, snapshot.taken_at, __version__, view.reading.parts, view.reading.about
+                )
+            decision_writing.save(Database.raw(connection), origin, records)
+        self._stored.add(snapshot.id)
+
+
+_SERVICES: dict[int, BrokerService] = {}
+_MAKING = threading.Lock()
+
+
+def service() -> BrokerService:
+    """The service of this process; a process that was forked makes its own.
+
+    Raises:
+        pydantic.ValidationError: the section of the configuration cannot be used.
+    """
+    process = os.getpid()
+    with _MAKING:
+        if process not in _SERVICES:
+            _SERVICES[process] = BrokerService(read_settings())
+        return _SERVICES[process]
+
+
+def _after_fork() -> None:
+    # a lock held by a thread that the child does not have would never be released
+    global _MAKING
+    _MAKING = threading.Lock()
+    _SERVICES.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

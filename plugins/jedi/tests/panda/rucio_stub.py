@@ -1,0 +1,175 @@
+"""Rucio as PanDA's clients see it, answered from the replica catalogue of a scenario."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Row = Mapping[str, Any]
+Did = tuple[str, str]
+
+_ERRORS = (
+    "CannotAuthenticate", "DataIdentifierAlreadyExists", "DataIdentifierNotFound", "Duplicate", "DuplicateContent",
+    "DuplicateRule", "FileAlreadyExists", "FileConsistencyMismatch", "InsufficientAccountLimit", "InvalidObject",
+    "InvalidPath", "InvalidRSEExpression", "RSEFileNameNotSupported", "RSENotFound", "RSEProtocolNotSupported",
+    "RuleNotFound", "UnsupportedOperation", "RucioException",
+)  # fmt: skip
+
+
+class NotCataloguedError(Exception):
+    """The catalogue does not know the name; installed as Rucio's ``DataIdentifierNotFound``."""
+
+
+@dataclass
+class ReplicaTables:
+    """Rows of the scenario's catalogue tables, and the files of the datasets."""
+
+    replicas: list[Row] = field(default_factory=list)
+    named_files: list[Row] = field(default_factory=list)
+    metadata: list[Row] = field(default_factory=list)
+    contents: list[Row] = field(default_factory=list)
+    global_usage: list[Row] = field(default_factory=list)
+    local_usage: list[Row] = field(default_factory=list)
+    #: File names of each dataset by file id, and the scope of each.
+    files: dict[Did, list[tuple[str, str]]] = field(default_factory=dict)
+
+
+TABLES = ReplicaTables()
+
+
+def _bare(name: str) -> str:
+    return name[:-1] if name.endswith("/") else name
+
+
+class Client:
+    """The calls of Rucio's client that PanDA's brokerage makes."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def get_metadata(self, scope: str, name: str) -> dict[str, Any]:
+        """Kind and length of a DID."""
+        did = (scope, _bare(name))
+        found = next((row for row in TABLES.metadata if (row["scope"], _bare(row["name"])) == did), None)
+        container = any((row["scope"], _bare(row["name"])) == did for row in TABLES.contents)
+        rows = self._replicas(did)
+        if found is None and not rows and not container:
+            raise NotCataloguedError(f"{scope}:{name}")
+        length = None if found is None else found.get("length")
+        if length is None:
+            known = [row["total_files"] for row in rows if row.get("total_files") is not None]
+            length = max(known) if known else None
+        kind = None if found is None else found.get("did_type")
+        return {
+            "did_type": kind or ("CONTAINER" if container else "DATASET"),
+            "length": length,
+            "is_open": bool(found and found.get("is_open")),
+        }
+
+    def list_did_rules(self, scope: str, name: str) -> Iterator[dict[str, Any]]:
+        """Replication rules, of which only the grouping is known."""
+        did = (scope, _bare(name))
+        found = next((row for row in TABLES.metadata if (row["scope"], _bare(row["name"])) == did), None)
+        groupings = None if found is None else found.get("rule_groupings")
+        if found is None:
+            groupings = ["DATASET"] if self._replicas(did) else []
+        for grouping in groupings or []:
+            yield {"grouping": grouping}
+
+    def list_dataset_replicas(self, scope: str, name: str, deep: bool = False) -> Iterator[dict[str, Any]]:
+        """Replicas that are no virtual placement."""
+        for row in self._replicas((scope, _bare(name))):
+            if row.get("state") != "VP":
+                yield self._as_replica(row)
+
+    def list_dataset_replicas_vp(self, scope: str, name: str) -> Iterator[dict[str, Any]]:
+        """Virtual placements."""
+        for row in self._replicas((scope, _bare(name))):
+            if row.get("state") == "VP":
+                yield {"rse": row["rse"], "vp": True}
+
+    def list_content(self, scope: str, name: str) -> Iterator[dict[str, Any]]:
+        """Constituents of a container."""
+        for row in TABLES.contents:
+            if (row["scope"], _bare(row["name"])) == (scope, _bare(name)):
+                yield {"scope": row["child_scope"], "name": row["child_name"], "type": "DATASET"}
+
+    def list_replicas(self, dids: Iterable[Mapping[str, str]], **_: Any) -> Iterator[dict[str, Any]]:
+        """The endpoints of single files."""
+        named: dict[str, set[str]] = {}
+        for row in TABLES.named_files:
+            named.setdefault(row["name"], set()).add(row["rse"])
+        for did in dids:
+            places = named.get(did["name"])
+            if places is None:
+                places = self._first_files(did["name"])
+            if places:
+                yield {"name": did["name"], "rses": {rse: ["path"] for rse in sorted(places)}}
+
+    def get_global_account_usage(self, account: str) -> list[Row]:
+        """Quota lines of an account over sets of endpoints."""
+        return [row for row in TABLES.global_usage if row["account"] == account]
+
+    def get_local_account_usage(self, account: str) -> list[Row]:
+        """Quota lines of an account at single endpoints."""
+        return [row for row in TABLES.local_usage if row["account"] == account]
+
+    def list_accounts(self, account_type: str, identity: str) -> Iterator[dict[str, Any]]:
+        """The account of a user: the scenario names accounts as PanDA names users."""
+        if account_type == "USER":
+            yield {"account": identity, "email": None}
+
+    def get_account(self, account: str) -> dict[str, Any]:
+        """One account."""
+        return {"account": account, "email": None}
+
+    def _first_files(self, name: str) -> set[str]:
+        """An unnamed file is where its dataset has as many files as its place among them."""
+        found: set[str] = set()
+        for did, files in TABLES.files.items():
+            for place, (lfn, _) in enumerate(files):
+                if lfn != name:
+                    continue
+                for part in (did, *self._parts(did)):
+                    found |= {
+                        str(row["rse"])
+                        for row in self._replicas(part)
+                        if row.get("state") != "VP" and place < (row.get("available_files") or 0)
+                    }
+        return found
+
+    def _parts(self, did: Did) -> list[Did]:
+        return [
+            (row["child_scope"], row["child_name"])
+            for row in TABLES.contents
+            if (row["scope"], _bare(row["name"])) == did
+        ]
+
+    def _replicas(self, did: Did) -> list[Row]:
+        return [row for row in TABLES.replicas if (row["scope"], _bare(row["name"])) == did]
+
+    def _as_replica(self, row: Row) -> dict[str, Any]:
+        return {
+            "rse": row["rse"],
+            "length": row.get("total_files"),
+            "available_length": row.get("available_files"),
+            "bytes": row.get("total_bytes"),
+            "available_bytes": row.get("available_bytes"),
+            "vp": False,
+        }
+
+
+def install() -> None:
+    """Make ``rucio.client`` and its exceptions importable."""
+    rucio, client = types.ModuleType("rucio"), types.ModuleType("rucio.client")
+    common, exception = types.ModuleType("rucio.common"), types.ModuleType("rucio.common.exception")
+    client.Client = Client  # type: ignore[attr-defined]
+    for name in _ERRORS:
+        setattr(exception, name, type(name, (Exception,), {}))
+    exception.DataIdentifierNotFound = NotCataloguedError  # type: ignore[attr-defined]
+    modules = {"rucio": rucio, "rucio.client": client, "rucio.common": common, "rucio.common.exception": exception}
+    for name, module in modules.items():
+        sys.modules.setdefault(name, module)

@@ -1,0 +1,33 @@
+"""PanDA's brokers beside ours on generated grids: both sides are counted, decision by decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from comparison import Comparison, compare
+from grids.generator import scenario
+
+GRIDS = 3
+KINDS = ("production_job", "analysis_job", "production_task")
+
+
+#: Of the decisions, what the profile ``panda`` must take as PanDA does.
+SHARE = 0.98
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_sides_decide_every_chunk_of_every_grid(kind: Any, make_site: Any, capsys: Any) -> None:
+    found = {profile: Comparison() for profile in ("panda", "seed")}
+    for seed in range(GRIDS):
+        site = make_site(scenario(seed, kind))
+        for profile in found:
+            found[profile] = found[profile] + compare(site, kind, profile)
+    with capsys.disabled():
+        for profile, total in found.items():
+            print(f"{kind}: {total.equal} of {total.results} equal to PanDA's in profile {profile}")
+    assert {total.results for total in found.values()} == {12 * GRIDS}
+    assert {total.brokered for total in found.values()} == {found["panda"].brokered} != {0}
+    assert found["panda"].share >= SHARE, found["panda"].differences
+    # the departures of the profile are what differs, never everything
+    assert found["seed"].equal > 0

@@ -1,0 +1,53 @@
+"""What became of a decision while it was written."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from agents.brokerage.batch_writing import records_of
+from broker.brokerages.job.assign import AssignedChunk
+from broker.brokerages.job.brokerage import JobsCycle
+from broker.brokerages.registry import brokerage
+from broker.domain.arrays import texts
+from broker.domain.decisions import Candidate, Decision
+from broker.domain.written import Written
+from broker.engine.job.cycle import JobCycle
+from broker.work.cut_jobs import no_jobs
+from broker.work.datasets import DatasetUse
+from broker.work.split_settings import SplitSettings
+from tests.brokerages.small_grid import NOW
+from tests.work.files_for_tests import plain_files
+from tests.work.test_cut_codec import cycle
+
+GRID = SimpleNamespace(snapshot=SimpleNamespace(queues=SimpleNamespace(name=texts(["A", "B"]))))
+
+
+@pytest.mark.parametrize(
+    ("kept", "skipped", "outcome", "reason", "assigned", "notes"),
+    [
+        ([True] * 4, False, "brokered", "", {"A": 3, "B": 1}, ("before",)),
+        ([True, False, True, False], False, "brokered", "", {"A": 2}, ("before", "files_changed:2")),
+        ([False] * 4, False, "skipped", "files_changed", {}, ("before",)),
+        ([False] * 4, True, "skipped", "task_changed", {}, ("before",)),
+        (None, False, "brokered", "", {"A": 3, "B": 1}, ("before",)),
+    ],
+)
+def test_jobs_that_could_not_be_written_are_noted(
+    kept: list[bool] | None, skipped: bool, outcome: str, reason: str, assigned: dict[str, int], notes: tuple[str, ...]
+) -> None:
+    work = cycle([[(plain_files(4), DatasetUse())]], [SplitSettings()])
+    candidates = (Candidate("A", 1.0, {}), Candidate("B", 1.0, {}))
+    decision = Decision(1, 2, None, "production_job", "brokered", "", candidates, {}, (), ("before",))
+    placed = AssignedChunk(0, decision, np.array([0, 0, 0, 1]), no_jobs())
+    written: Any = None
+    if kept is not None:
+        written = SimpleNamespace(kept=np.array(kept), tasks_skipped={1} if skipped else set(), counts={})
+    over = JobsCycle(cast(JobCycle, GRID), work)
+    (record,) = records_of(brokerage("production_job"), over, [placed], cast(Written, written), NOW)
+    assert (record.decision.outcome, record.decision.reason) == (outcome, reason)
+    assert (dict(record.assigned), record.decision.notes) == (assigned, notes)
+    assert record.pending_until is None

@@ -1,0 +1,305 @@
+"""The feeds from Rucio: what is asked for and when, what is written, and what failures leave as it was."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.feeds.importing import FeedAlarm
+from agents.feeds.replica_files import ReplicaFileOptions, ReplicaImport
+from agents.feeds.rucio_quota import QuotaOptions, RucioQuotaAgent
+from agents.feeds.rucio_replicas import ReplicaOptions, RucioReplicasAgent
+from agents.feeds.rucio_space import RucioSpaceAgent, SpaceOptions
+from broker.demo.grid_documents import GridSize, endpoint_name, rse_usage
+from broker.errors import Refused
+from broker.feeds.rucio.space import GB
+from broker.store.connection.database import Database
+from broker.store.connection.tables import TableCatalogue
+from broker.store.reads.replica_reads import read_catalogue
+from broker.work.catalogue import is_asked
+from tests.agents.feeds.fake_rucio import FakeRucio, replica
+from tests.agents.feeds.running import PROCESS, Feeding
+from tests.agents.feeds.wanting import insert, want
+from tests.feeds.documents import NOW
+
+
+@pytest.fixture
+def feeding(database: Database, tmp_path: Path) -> Feeding:
+    return Feeding(database, tmp_path)
+
+
+@pytest.fixture
+def rucio() -> FakeRucio:
+    return FakeRucio()
+
+
+def agent(rucio: FakeRucio, **options: Any) -> RucioReplicasAgent:
+    return RucioReplicasAgent(ReplicaOptions(**{"requests_per_s": 10_000, **options}), PROCESS, lambda _: rucio)
+
+
+def did(name: str) -> tuple[str, str]:
+    return "mc23", name
+
+
+def held(feeding: Feeding) -> list[tuple[Any, ...]]:
+    return feeding.rows("SELECT name, rse, available_files FROM {broker}.dataset_replicas ORDER BY 1, 2")
+
+
+def unanswered(feeding: Feeding, *names: str) -> list[str]:
+    with feeding.database.read_snapshot() as connection:
+        catalogue = TableCatalogue.read(connection, feeding.database.names)
+        answer = read_catalogue(connection, catalogue, tuple(did(name) for name in names))
+    with_replicas = frozenset(answer.replicas.did.tolist())
+    return [name for at, name in enumerate(names) if not is_asked(answer, at, with_replicas)]
+
+
+def test_only_the_input_of_tasks_that_need_brokerage_is_asked_for(feeding: Feeding, rucio: FakeRucio) -> None:
+    for number, status in enumerate(("assigning", "ready", "scouting", "running", "pending", "finished", "defined"), 1):
+        want(feeding.database, number, f"mc23:{status}", status=status)
+    want(feeding.database, 20, "mc23:nofiles", files=0)
+    want(feeding.database, 21, "pseudo_dataset")
+    feeding.run(agent(rucio, requests_in_flight=1))
+    asked = [about[1] for question, about in rucio.asked if question == "metadata"]
+    assert asked == ["assigning", "ready", "scouting", "running", "pending"]
+
+
+def test_the_soonest_needed_come_first(feeding: Feeding, rucio: FakeRucio) -> None:
+    for number, (name, priority, status) in enumerate(
+        [("low", 1, "ready"), ("high", 900, "ready"), ("none", None, "ready"), ("waits", 999, "pending")], 1
+    ):
+        want(feeding.database, number, f"mc23:{name}", currentpriority=priority, status=status)
+    feeding.run(agent(rucio, requests_in_flight=1))
+    assert [about[1] for question, about in rucio.asked if question == "metadata"] == ["high", "low", "none", "waits"]
+
+
+def test_not_asked_and_not_known_are_two_things(feeding: Feeding, rucio: FakeRucio) -> None:
+    rucio.replicas = {did("a"): [replica("DISK")]}
+    assert unanswered(feeding, "a", "b") == [], "nobody feeds the catalogue"
+    want(feeding.database, 1, "mc23:a")
+    feeding.run(agent(rucio))
+    assert unanswered(feeding, "a", "b") == ["b"]
+    want(feeding.database, 2, "mc23:b")
+    feeding.run(agent(rucio))
+    assert unanswered(feeding, "a", "b") == []
+    assert feeding.rows("SELECT name, outcome FROM {broker}.replica_requests ORDER BY 1") == [
+        ("a", "found"), ("b", "not_found"),
+    ]  # fmt: skip
+
+
+def test_a_container_counts_when_all_its_constituents_were_asked_for(feeding: Feeding, rucio: FakeRucio) -> None:
+    rucio.containers = {did("box"): [did("in1"), did("in2")]}
+    rucio.replicas = {did("in1"): [replica("DISK")], did("in2"): [replica("DISK", 2)]}
+    rucio.failing = {did("in2")}
+    want(feeding.database, 1, "mc23:box/")
+    feeding.run(agent(rucio))
+    assert unanswered(feeding, "box") == ["box"] and held(feeding) == [("in1", "DISK", 5)]
+    rucio.failing = set()
+    feeding.run(agent(rucio), NOW + timedelta(minutes=2))
+    assert unanswered(feeding, "box") == [] and ("in2", "DISK", 2) in held(feeding)
+
+
+def test_a_bounded_number_of_questions_waits_at_the_same_time(feeding: Feeding, rucio: FakeRucio) -> None:
+    for number in range(12):
+        want(feeding.database, 1 + number, f"mc23:d{number}")
+    rucio.meeting = threading.Barrier(3)
+    report = feeding.run(agent(rucio, requests_in_flight=3))
+    assert rucio.most_at_once == 3 and report.counts["not_found"] == 12
+
+
+def test_a_closed_dataset_that_stays_costs_one_question(feeding: Feeding, rucio: FakeRucio) -> None:
+    rucio.replicas = {did("closed"): [replica("DISK")], did("open"): [replica("DISK")]}
+    rucio.open = {did("open")}
+    want(feeding.database, 1, "mc23:closed")
+    want(feeding.database, 2, "mc23:open")
+    feeding.run(agent(rucio))
+    rucio.asked.clear()
+    report = feeding.run(agent(rucio), NOW + timedelta(hours=1))
+    questions = [question for question, about in rucio.asked if about == did("closed")]
+    assert questions == ["replicas"] and report.counts["changed"] == 0
+    assert ("metadata", did("open")) in rucio.asked
+
+
+def test_nothing_is_asked_before_its_time(feeding: Feeding, rucio: FakeRucio) -> None:
+    rucio.replicas = {did("a"): [replica("DISK")]}
+    want(feeding.database, 1, "mc23:a")
+    feeding.run(agent(rucio))
+    rucio.asked.clear()
+    feeding.run(agent(rucio), NOW + timedelta(seconds=299))
+    assert [question for question, _ in rucio.asked] == ["endpoints"]
+    feeding.run(agent(rucio), NOW + timedelta(seconds=300))
+    assert ("replicas", did("a")) in rucio.asked
+
+
+def test_without_an_answer_what_was_known_stays(feeding: Feeding, rucio: FakeRucio) -> None:
+    rucio.replicas = {did("a"): [replica("DISK")]}
+    want(feeding.database, 1, "mc23:a")
+    feeding.run(agent(rucio))
+    rucio.failing = {did("a")}
+    with pytest.raises(FeedAlarm, match="unreachable"):
+        feeding.run(agent(rucio), NOW + timedelta(hours=1))
+    assert held(feeding) == [("a", "DISK", 5)] and unanswered(feeding, "a") == []
+    assert feeding.rows("SELECT failures FROM {broker}.replica_requests") == [(1,)]
+    assert feeding.last().outcome == "refused"
+
+
+def test_a_server_that_is_gone_is_not_asked_for_ever(feeding: Feeding, rucio: FakeRucio) -> None:
+    for number in range(50):
+        want(feeding.database, 1 + number, f"mc23:d{number}")
+    rucio.failing = {"metadata"}
+    with pytest.raises(FeedAlarm):
+        feeding.run(agent(rucio, requests_in_flight=1))
+    assert len([1 for question, _ in rucio.asked if question == "metadata"]) == 10
+
+
+@pytest.mark.parametrize(("lost", "believed"), [(12, True), (13, False)])
+def test_datasets_that_vanish_all_at_once_are_not_believed(
+    feeding: Feeding, rucio: FakeRucio, lost: int, believed: bool
+) -> None:
+    names = [f"d{number:02d}" for number in range(24)]
+    for number, name in enumerate(names, 1):
+        want(feeding.database, number, f"mc23:{name}", files=1)
+    rucio.replicas = {did(name): [replica("DISK")] for name in names}
+    feeding.run(agent(rucio))
+    for name in names[:lost]:
+        rucio.replicas[did(name)] = []
+    if believed:
+        feeding.run(agent(rucio), NOW + timedelta(hours=1))
+        assert len(held(feeding)) == 24 - lost
+        return
+    with pytest.raises(FeedAlarm, match="13 of 24 datasets have lost all replicas"):
+        feeding.run(agent(rucio), NOW + timedelta(hours=1))
+    assert len(held(feeding)) == 24
+
+
+def test_single_files_come_and_go(feeding: Feeding, rucio: FakeRucio) -> None:
+    rucio.replicas = {did("a"): [replica("DISK", 1), replica("TAPE")]}
+    rucio.files = {
+        did("a"): [
+            {"scope": "mc23", "name": "a.0", "states": {"DISK": "AVAILABLE", "TAPE": "AVAILABLE"}},
+            {"scope": "mc23", "name": "a.1", "states": {"TAPE": "AVAILABLE", "DISK": "COPYING"}},
+        ]
+    }
+    want(feeding.database, 1, "mc23:a")
+    feeding.run(agent(rucio))
+    files = "SELECT name, rse FROM {broker}.file_replicas ORDER BY 1, 2"
+    assert feeding.rows(files) == [("a.0", "DISK"), ("a.0", "TAPE"), ("a.1", "TAPE")]
+    rucio.replicas = {did("a"): [replica("DISK"), replica("TAPE")]}
+    feeding.run(agent(rucio), NOW + timedelta(hours=1))
+    assert feeding.rows(files) == [], "the dataset is complete on disk"
+
+
+@pytest.mark.parametrize(("most", "asked"), [(5, True), (4, False)])
+def test_a_large_dataset_is_not_looked_up_file_by_file(
+    feeding: Feeding, rucio: FakeRucio, most: int, asked: bool
+) -> None:
+    rucio.replicas = {did("a"): [replica("DISK", 1)]}
+    want(feeding.database, 1, "mc23:a")
+    feeding.run(agent(rucio, most_files=most))
+    assert (("files", did("a")) in rucio.asked) == asked
+
+
+def test_virtual_placements_are_asked_for_where_they_are_wanted(feeding: Feeding, rucio: FakeRucio) -> None:
+    rucio.replicas = {did("a"): [replica("DISK")]}
+    rucio.virtual = {did("a"): [{"vp": True, "site": "X"}]}
+    want(feeding.database, 1, "mc23:a")
+    feeding.run(agent(rucio, virtual_placement=True))
+    assert feeding.rows("SELECT rse, state FROM {broker}.dataset_replicas ORDER BY 1") == [
+        ("DISK", "AVAILABLE"), ("X_VP_DISK", "VP"),
+    ]  # fmt: skip
+
+
+def test_alongside_panda_replicas_and_quotas_are_fed(feeding: Feeding, rucio: FakeRucio) -> None:
+    want(feeding.database, 1, "mc23:a", prodsourcelabel="user", username="alice")
+    feeding.rows("UPDATE {broker}.installation SET mode = 'beside' RETURNING 1")
+    rucio.replicas = {did("a"): [replica("DISK")]}
+    rucio.accounts = {"alice": ([{"rse": "DISK", "bytes": 1, "bytes_limit": 2}], [])}
+    feeding.run(agent(rucio))
+    feeding.run(RucioQuotaAgent(QuotaOptions(requests_per_s=1000), PROCESS, lambda _: rucio))
+    assert held(feeding) and feeding.rows("SELECT account FROM {broker}.rucio_local_usage") == [("alice",)]
+    with pytest.raises(Refused, match="PanDA's own tables"):
+        feeding.run(RucioSpaceAgent(SpaceOptions(), PROCESS, lambda _: rucio))
+
+
+def test_quotas_of_accounts_that_do_not_answer_stay(feeding: Feeding, rucio: FakeRucio) -> None:
+    user = {"status": "ready", "prodsourcelabel": "user"}
+    insert(
+        feeding.database,
+        "jedi_tasks",
+        [
+            {**user, "jeditaskid": 1, "username": "alice", "workinggroup": "GP"},
+            {**user, "jeditaskid": 2, "username": "bob"},
+            {**user, "jeditaskid": 3, "username": "carl", "status": "done"},
+        ],
+    )
+    rucio.accounts = {
+        "alice": (
+            [{"rse": "DISK", "bytes": 1, "bytes_limit": 2}],
+            [{"rse_expression": "t=2", "bytes": 3, "bytes_limit": 4}],
+        ),
+        "bob": ([{"rse": "DISK", "bytes": 5, "bytes_limit": -1}], []),
+    }
+    quota = RucioQuotaAgent(QuotaOptions(requests_per_s=1000), PROCESS, lambda _: rucio)
+    feeding.run(quota)
+    local = "SELECT * FROM {broker}.rucio_local_usage ORDER BY 1"
+    assert feeding.rows(local) == [("alice", "DISK", 1, 2), ("bob", "DISK", 5, None)]
+    assert ("local", "GP") in rucio.asked and ("local", "carl") not in rucio.asked
+    rucio.accounts["alice"] = ([], [])
+    rucio.failing = {"bob"}
+    with pytest.raises(FeedAlarm, match="no answer for 1 accounts"):
+        feeding.run(quota, NOW + timedelta(hours=1))
+    assert feeding.rows(local) == [("bob", "DISK", 5, None)]
+
+
+def test_space_from_a_dump(feeding: Feeding) -> None:
+    feeding.grid(8)
+    dump = feeding.write("space", rse_usage(GridSize(8), NOW))
+    feeding.run(RucioSpaceAgent(SpaceOptions(address=dump), PROCESS))
+    name = endpoint_name(0, 0)
+    assert feeding.rows(
+        "SELECT space_used, space_free, space_expired, type, blacklisted_write FROM {panda}.ddm_endpoint "
+        f"WHERE ddm_endpoint_name = '{name}'"
+    ) == [(300 * 10**12 // GB, 500 * 10**12 // GB, 20 * 10**12 // GB, "DATADISK", "Y")]
+    assert feeding.rows("SELECT count(*) FROM {broker}.feed_changes WHERE run_id = 2") == [(0,)], "a measure, no fact"
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [({}, "empty"), (b"<html>", "html"), ({"X": {"storage": {"used": -1, "free": 0}}}, "too_many_left_out")],
+)
+def test_a_dump_that_cannot_be_right(feeding: Feeding, content: Any, code: str) -> None:
+    feeding.grid(8)
+    if code == "too_many_left_out":
+        content = {endpoint_name(0, 0): content["X"]}
+    dump = feeding.write("space", content)
+    with pytest.raises(FeedAlarm, match=code):
+        feeding.run(RucioSpaceAgent(SpaceOptions(address=dump), PROCESS))
+    assert feeding.rows("SELECT DISTINCT space_used FROM {panda}.ddm_endpoint") == [(None,)]
+
+
+def test_replicas_by_hand_from_a_file(feeding: Feeding) -> None:
+    one = {
+        "scope": "mc23",
+        "name": "a",
+        "metadata": {"did_type": "DATASET", "length": 5},
+        "replicas": [replica("DISK")],
+    }
+    path = feeding.write("replicas", {"datasets": [one, {"scope": "mc23", "name": "b", "metadata": None}]})
+    files = ReplicaImport(ReplicaFileOptions(address=path), PROCESS)
+    files.cycle(feeding.context("rucio_replicas", lease=None))
+    assert held(feeding) == []
+    report = feeding.run(files)
+    assert held(feeding) == [("a", "DISK", 5)] and report.counts["added"] == 2
+    assert feeding.run(files).counts["unchanged"] == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [{"datasets": 5}, {"datasets": [{"name": "x"}]}, {"x": 1}, {"datasets": [{"scope": "s", "name": "n", "files": 3}]}],
+)
+def test_files_that_are_no_replicas(feeding: Feeding, content: Any) -> None:
+    with pytest.raises(FeedAlarm, match="wrong_type"):
+        feeding.run(ReplicaImport(ReplicaFileOptions(address=feeding.write("replicas", content)), PROCESS))

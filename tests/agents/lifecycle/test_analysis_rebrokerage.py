@@ -1,0 +1,182 @@
+"""Rebrokerage of users' jobs on whole databases: what makes a set, since when it waits, and which jobs go with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from agents.service import fault_points
+from broker.store.connection.database import Database
+from tests.agents.moving_jobs import closed, column, config, fill, job, queue, run
+
+NAME = "analysis_rebrokerage"
+OLD, LIMIT, YOUNG = "2026-07-31T20:00:00", "2026-08-01T00:00:00", "2026-08-01T00:00:01"
+RECENT = "2026-08-01T09:00:01"
+
+
+def user_job(pandaid: int, jobstatus: str = "activated", **columns: Any) -> dict[str, Any]:
+    plain = {"prodsourcelabel": "user", "jobdefinitionid": 5, "jobsetid": 6, "produsername": "asta", "gshare": "UA"}
+    return job(pandaid, jobstatus, **{**plain, "statechangetime": OLD, "creationtime": OLD, **columns})
+
+
+def activated(pandaid: int, at: str, status: str = "activated") -> dict[str, Any]:
+    return {"pandaid": pandaid, "modificationtime": at, "jobstatus": status}
+
+
+def outcomes(database: Database, jobs: list[dict[str, Any]], **tables: Any) -> list[str]:
+    fill(database, jobs, **tables)
+    record, told = run(database, NAME, dry=True)
+    assert record.error is None
+    return [one["outcome"] for one in told]
+
+
+def test_a_submission_without_progress_goes_as_a_whole(shared: Database) -> None:
+    jobs = [
+        user_job(n, status) for n, status in enumerate(("starting", "activated", "activated", "defined", "assigned"), 1)
+    ]
+    others = [
+        user_job(10, "running"),
+        user_job(11, jobdefinitionid=6, jobsetid=None),
+        user_job(12, computingsite="R", creationtime=YOUNG, statechangetime=YOUNG),
+        job(13, jobdefinitionid=5, jeditaskid=2),
+    ]
+    log = [activated(1, OLD), activated(1, YOUNG, "starting"), activated(2, YOUNG)]
+    fill(shared, [*jobs, *others], jobs_statuslog=log)
+    record, told = run(shared, NAME, dry=True)
+    assert (record.outcome, closed(shared)) == ("done", [])
+    record, done = run(shared, NAME)
+    assert [(one["queue"], one["outcome"]) for one in done] == [("Q", "rebrokered"), ("R", "fresh")]
+    assert done[0] == told[0] | {"dry_run": False, "moved": 5}
+    assert told[0] | {"picked": 0} == {
+        "jeditaskid": 1, "jobdefinitionid": 5, "queue": "Q", "produsername": "asta", "workinggroup": None,
+        "table": "jobsactive4", "waits_since": OLD, "value_s": 57600.0, "limit_s": 43200.0, "outcome": "rebrokered",
+        "exempt": None, "picked": 0, "dry_run": True, "moved": 0, "skipped": 0,
+    }  # fmt: skip
+    assert told[0]["picked"] == [5, 4, 3, 2, 1]
+    assert closed(shared) == [1, 2, 3, 4, 5]
+    actions = "SELECT DISTINCT concat_ws(' ', rule, action, code, value_s, limit_s) FROM broker.job_actions"
+    assert column(shared, actions) == ["analysis_rebrokerage reassigned 51 57600 43200"]
+    assert column(shared, "SELECT DISTINCT jobsubstatus FROM doma_panda.jobsarchived4") == ["toreassign"]
+    again, told = run(shared, NAME)
+    assert (again.counts["moved"], [one["queue"] for one in told]) == (0, ["R"])
+
+
+ACTIVATED: list[tuple[dict[str, Any], list[str], str | None]] = [
+    ({}, [LIMIT], "rebrokered"),
+    ({}, [YOUNG], "fresh"),
+    ({}, [OLD, YOUNG], "fresh"),
+    ({"statechangetime": LIMIT}, [], "rebrokered"),
+    ({"statechangetime": YOUNG}, [], "fresh"),
+    ({"statechangetime": "1970-01-01T00:00:00", "modificationtime": YOUNG}, [], "fresh"),
+    ({"statechangetime": None, "modificationtime": None}, [], "time_unknown"),
+    ({"prodsourcelabel": "panda"}, [], "rebrokered"),
+    ({"prodsourcelabel": "managed"}, [], None),
+    ({"prodsourcelabel": None}, [], None),
+    ({"lockedby": None}, [], None),
+    ({"jobsetid": None}, [], None),
+    ({"jeditaskid": None}, [], None),
+    ({"jobdefinitionid": None}, [], None),
+    ({"computingsite": "gone"}, [], "unknown_queue"),
+    ({"computingsite": None}, [], None),
+    ({"produsername": None}, [], "rebrokered"),
+]
+
+
+def test_activated_jobs(shared: Database) -> None:
+    jobs = [user_job(n, **{"jeditaskid": n, **columns}) for n, (columns, _, _) in enumerate(ACTIVATED)]
+    log = [activated(n, time) for n, (_, times, _) in enumerate(ACTIVATED) for time in times]
+    fill(shared, jobs, jobs_statuslog=log)
+    record, told = run(shared, NAME, dry=True)
+    assert record.error is None
+    found = {one["jeditaskid"]: one["outcome"] for one in told}
+    for n, (columns, times, outcome) in enumerate(ACTIVATED):
+        assert found.pop(n, None) == outcome, (columns, times)
+    assert found == {}
+
+
+def test_defined_jobs_wait_since_the_last_of_them_was_made(shared: Database) -> None:
+    defined = [user_job(1, "defined", jobsetid=None), user_job(2, "assigned", creationtime=LIMIT)]
+    assert outcomes(shared, defined) == ["rebrokered"]
+    assert outcomes(shared, [*defined, user_job(3, "defined", creationtime=YOUNG)]) == ["fresh"]
+    # jobs younger than three hours delay nobody
+    assert outcomes(shared, [*defined, user_job(3, "defined", creationtime="2026-08-01T09:00:00")]) == ["rebrokered"]
+    assert outcomes(shared, [user_job(3, "defined", creationtime=None)]) == []
+    # neither does a set that is activated elsewhere, unless it waits for more than three hours
+    elsewhere = user_job(9, computingsite="R", statechangetime="2026-08-01T09:00:00")
+    assert outcomes(shared, [*defined, elsewhere]) == ["too_young", "rebrokered"]
+    assert outcomes(shared, [*defined, elsewhere | {"statechangetime": "2026-08-01T08:59:59"}]) == ["fresh"]
+
+
+ACTIVITY: list[tuple[dict[str, Any], str]] = [
+    ({}, "active"),
+    ({"jobstatus": "finished"}, "active"),
+    ({"jobstatus": "closed"}, "rebrokered"),
+    ({"jobstatus": "failed"}, "rebrokered"),
+    ({"jobstatus": "starting"}, "rebrokered"),
+    ({"jobstatus": None}, "rebrokered"),
+    ({"statechangetime": "2026-08-01T09:00:00"}, "rebrokered"),
+    ({"computingsite": "R"}, "rebrokered"),
+    ({"produsername": "bo"}, "rebrokered"),
+    ({"jobdefinitionid": 7}, "rebrokered"),
+    ({"jeditaskid": 7000}, "rebrokered"),
+]
+
+
+def test_recent_activity_of_the_same_submission_holds_it(shared: Database) -> None:
+    recent = {"prodsourcelabel": "x", "statechangetime": RECENT, "jobstatus": "running"}
+    busy = [user_job(100 + n, **{**recent, "jeditaskid": n, **columns}) for n, (columns, _) in enumerate(ACTIVITY)]
+    ended = [one for one in busy if one["jobstatus"] in ("finished", "closed", "failed")]
+    jobs = [user_job(n, jeditaskid=n) for n in range(len(ACTIVITY))]
+    fill(shared, [*jobs, *(one for one in busy if one not in ended)], jobsarchived4=ended)
+    _, told = run(shared, NAME, dry=True)
+    found = {one["jeditaskid"]: one["outcome"] for one in told}
+    for n, (columns, outcome) in enumerate(ACTIVITY):
+        assert found[n] == outcome, columns
+
+
+def test_groups_have_their_own_timeout_and_queues_their_exceptions(shared: Database) -> None:
+    groups = {"own": 20, "zero": 0}
+    rows = [config("ANALY_TIMEOUT", 15)] + [config(f"ANALY_TIMEOUT_{name}", hours) for name, hours in groups.items()]
+    limits = {None: 15, "none": 15, "own": 20, "zero": 15}
+    jobs = [user_job(n, workinggroup=group, jobdefinitionid=n) for n, group in enumerate(limits, 1)]
+    queues = {"P": {"status": "paused"}, "D": {"catchall": "disableReassign"}, "T": {"status": "test"}, "Q": {}}
+    there = [
+        user_job(10 + n, computingsite=name, jobdefinitionid=10 + n, statechangetime="2026-08-01T08:00:00")
+        for n, name in enumerate(queues)
+        if name != "Q"
+    ]
+    fill(shared, jobs + there, config=rows, schedconfig_json=[queue(name, **data) for name, data in queues.items()])
+    _, told = run(shared, NAME)
+    assert {one["workinggroup"]: one["limit_s"] / 3600 for one in told if one["queue"] == "Q"} == limits
+    assert [one["outcome"] for one in told] == [
+        "rebrokered", "rebrokered", "fresh", "rebrokered", "exempt", "exempt", "rebrokered",
+    ]  # fmt: skip
+    assert [one["exempt"] for one in told[3:]] == [None, "paused", "disableReassign", None]
+    assert closed(shared) == [1, 2, 4, 12]
+
+
+def test_only_the_tasks_asked_for(shared: Database) -> None:
+    fill(shared, [user_job(1), user_job(2, jeditaskid=2)])
+    assert [one["picked"] for one in run(shared, NAME, tasks=(2,))[1]] == [[2]]
+    fill(shared, [user_job(1)], schedconfig_json=[])
+    record, _ = run(shared, NAME)
+    assert (record.outcome, closed(shared)) == ("refused", [])
+
+
+def test_zero_hours_are_taken_literally(shared: Database) -> None:
+    young = user_job(1, statechangetime="2026-08-01T08:59:59")
+    assert outcomes(shared, [young], config=[config("ANALY_TIMEOUT", 0)]) == ["rebrokered"]
+
+
+def test_a_job_that_changed_meanwhile_stays(shared: Database) -> None:
+    fill(shared, [user_job(1), user_job(2)])
+
+    def start() -> None:
+        with shared.begin() as connection:
+            connection.execute(sa.text("UPDATE doma_panda.jobsactive4 SET jobstatus = 'running' WHERE pandaid = 2"))
+
+    fault_points.arm_action("before_write", start)
+    record, told = run(shared, NAME)
+    assert (told[0]["moved"], told[0]["skipped"], record.counts["skipped"]) == (1, 1, 1)
+    assert closed(shared) == [1]

@@ -1,0 +1,213 @@
+"""The brake: how much one cycle of an agent ends, takes back or removes, with few and with very many due."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from pydantic import ValidationError
+
+from agents.service import registry
+from agents.service.base import CycleContext, CycleRequest
+from agents.service.brake import Brake, BrakedOptions
+from agents.service.configuration import ConfigurationError
+from agents.service.cycle import open_run, run_cycle
+from agents.service.process import ProcessSettings
+from broker.store.connection.database import Database
+from broker.store.service import leases
+from broker.store.service.agent_runs import RunRecord
+from broker.store.service.leases import LeaseTerms
+from tests.agents.lifecycle.test_analysis_rebrokerage import user_job
+from tests.agents.lifecycle.test_fast_rebrokerage import KEY
+from tests.agents.moving_jobs import closed, fill, job
+from tests.store.lifecycle_grid import HOUR, NOW, store
+from tests.store.pool_grid import emptied, execute
+
+ALARM = "brake: more is due than one cycle may do"
+BRAKED = ("timeouts", "fast_rebrokerage", "analysis_rebrokerage", "cleanup", "submit_pool_cleanup")
+_JOBS = """
+    INSERT INTO doma_panda.jobsactive4 (pandaid, jobstatus, computingsite, modificationtime, lockedby)
+    SELECT number, :status, 'ON', :at, 'jedi' FROM generate_series(CAST(:first AS int), CAST(:last AS int)) AS number"""
+
+
+@pytest.mark.parametrize(
+    ("share", "there_are", "allowed"),
+    [
+        (0.05, 0, 100), (0.05, 1999, 100), (0.05, 2019, 100), (0.05, 2020, 101), (0.05, 10_000, 500),
+        (0.5, 1000, 500), (0.999, 1000, 999), (1.0, 1000, None),
+    ],
+)  # fmt: skip
+def test_a_share_but_always_a_hundred(share: float, there_are: int, allowed: int | None) -> None:
+    assert Brake("a", share, forced=False).allows(there_are) == allowed
+    assert Brake("a", share, forced=True).allows(there_are) is None
+
+
+def test_the_shipped_share_is_five_percent_and_checked() -> None:
+    assert BrakedOptions().brake_share == 0.05
+    for wrong in (0.0, -0.1, 1.01, float("nan"), "much"):
+        with pytest.raises(ValidationError):
+            BrakedOptions(brake_share=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", registry.NAMES)
+def test_whoever_removes_has_a_brake(name: str) -> None:
+    if name in BRAKED:
+        made = registry.make(name, {"brake_share": 1}, ProcessSettings())
+        assert isinstance(made.options, BrakedOptions)
+        assert made.removes
+        return
+    with pytest.raises(ConfigurationError, match="brake_share"):
+        registry.make(name, {"brake_share": 1}, ProcessSettings())
+
+
+def cycle(database: Database, name: str, force: bool = False, dry: bool = False, **options: Any) -> RunRecord:
+    agent = registry.make(name, options, ProcessSettings())
+    request = CycleRequest(dry_run=dry, force=force)
+    if dry:
+        return run_cycle(agent, CycleContext(database, NOW, 1, 300.0, request))
+    with database.begin() as connection:
+        connection.execute(sa.text("DELETE FROM broker.leases WHERE name = :name"), {"name": name})
+        lease = leases.acquire(connection, name, "test", LeaseTerms(60.0, longest_s=90.0)).lease
+    assert lease is not None
+    run_id = open_run(database, name, lease)
+    return run_cycle(agent, CycleContext(database, NOW, 1, 300.0, request, lease=lease, run_id=run_id))
+
+
+def add_jobs(database: Database, first: int, last: int, *, due: bool) -> None:
+    at = NOW.replace(tzinfo=None) - timedelta(seconds=HOUR if due else 1)
+    values = {"status": "sent", "at": at, "first": first, "last": last}
+    with database.begin() as connection:
+        connection.execute(sa.text(_JOBS), values)
+
+
+def alarms(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    found = [record.__dict__["fields"] for record in caplog.records if ALARM in record.getMessage()]
+    assert all(record.levelno == logging.ERROR for record in caplog.records if ALARM in record.getMessage())
+    caplog.clear()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("due", "others", "ended"),
+    [(0, 50, 0), (100, 0, 100), (101, 0, 100), (101, 2000, 101), (10_000, 0, 500), (10_000, 2000, 600)],
+)
+def test_timeouts(shared: Database, caplog: pytest.LogCaptureFixture, due: int, others: int, ended: int) -> None:
+    store(shared, [])
+    add_jobs(shared, 1, due, due=True)
+    add_jobs(shared, 100_001, 100_000 + others, due=False)
+    dry = cycle(shared, "timeouts", dry=True)
+    assert (dry.counts["due"], alarms(caplog)) == (due, [])
+    record = cycle(shared, "timeouts")
+    assert (record.outcome, record.error) == ("done", None)
+    assert (record.counts["due"], record.counts["failed"]) == (due, ended)
+    assert record.counts.get("held_back", 0) == due - ended
+    waits = [note for note in record.notes if note.startswith("brake: ")]
+    if due == ended:
+        assert (waits, alarms(caplog)) == ([], [])
+        assert [note for note in dry.notes if note.startswith("brake: ")] == []
+        return
+    fields = {"agent": "timeouts", "kind": "jobs", "due": due, "allowed": ended, "there_are": due + others}
+    assert alarms(caplog) == [fields | {"brake_share": 0.05}]
+    (note,) = waits
+    assert f"{due} jobs are due, {ended} of {due + others}" in note
+    assert "broker run timeouts --force" in note
+    assert list(dry.notes)[:1] == waits
+
+
+def test_what_waits_goes_in_the_next_cycles_or_at_once_when_forced(
+    shared: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    store(shared, [])
+    add_jobs(shared, 1, 1000, due=True)
+    assert [cycle(shared, "timeouts").counts["failed"] for _ in range(2)] == [100, 100]
+    assert len(alarms(caplog)) == 2
+    assert cycle(shared, "timeouts", force=True).counts["failed"] == 800
+    add_jobs(shared, 2001, 3000, due=True)
+    assert cycle(shared, "timeouts", brake_share=1).counts["failed"] == 1000
+    assert alarms(caplog) == []
+
+
+def test_fast_rebrokerage(shared: Database, caplog: pytest.LogCaptureFixture) -> None:
+    fill(shared, [*(job(n) for n in range(1, 301)), job(400, "running")], config=[KEY])
+    record = cycle(shared, "fast_rebrokerage")
+    assert (record.counts["moved"], record.counts["held_back"]) == (100, record.counts["picked"] - 100)
+    assert record.counts["picked"] > 200
+    assert len(closed(shared)) == 100
+    (alarm,) = alarms(caplog)
+    assert (alarm["agent"], alarm["allowed"], alarm["there_are"]) == ("fast_rebrokerage", 100, 301)
+
+
+def test_analysis_rebrokerage(shared: Database, caplog: pytest.LogCaptureFixture) -> None:
+    fill(shared, [user_job(n) for n in range(1, 151)])
+    record = cycle(shared, "analysis_rebrokerage")
+    assert (record.counts["picked"], record.counts["moved"], record.counts["held_back"]) == (150, 100, 50)
+    assert len(alarms(caplog)) == 1
+    assert cycle(shared, "analysis_rebrokerage", force=True).counts["moved"] == 50
+    assert len(closed(shared)) == 150
+
+
+_KEPT = {
+    "decisions": "INSERT INTO broker.decisions (jeditaskid, brokerage, outcome, decided_at) SELECT n, 'b', 'o', :old",
+    "job_actions": "INSERT INTO broker.job_actions (pandaid, agent, rule, action, code, acted_at)"
+    " SELECT n, 'a', 'r', 'failed', 1, :old",
+    "snapshots": "INSERT INTO broker.snapshots (id, taken_at, sources) SELECT 's' || n, :old, '{}'",
+    "snapshot_blobs": "INSERT INTO broker.snapshot_blobs (sha256, data) SELECT 'h' || n, 'x'",
+    "finished_jobs": "INSERT INTO doma_panda.jobsarchived4 (pandaid, jobstatus, modificationtime)"
+    " SELECT n, 'failed', CAST(:old AS timestamptz) AT TIME ZONE 'UTC'",
+}
+
+
+@pytest.mark.parametrize("kind", _KEPT)
+@pytest.mark.parametrize(("due", "removed"), [(0, 0), (100, 100), (102, 100), (10_000, 500)])
+def test_cleanup(database: Database, caplog: pytest.LogCaptureFixture, kind: str, due: int, removed: int) -> None:
+    values = {"old": NOW - timedelta(days=400), "due": due}
+    with database.begin() as connection:
+        connection.execute(sa.text(_KEPT[kind] + " FROM generate_series(1, CAST(:due AS int)) AS n"), values)
+        if kind == "snapshots" and due:
+            connection.execute(sa.text("INSERT INTO broker.snapshots (id, taken_at) VALUES ('newest', now())"))
+    record = cycle(database, "cleanup")
+    assert (record.outcome, record.error, record.counts[kind]) == ("done", None, removed)
+    if due == removed:
+        assert alarms(caplog) == []
+        return
+    (alarm,) = alarms(caplog)
+    assert (alarm["kind"], alarm["due"], alarm["allowed"]) == (kind, due, removed)
+    assert any(note.startswith(f"brake: {due} {kind} are due") for note in record.notes)
+    assert cycle(database, "cleanup", force=True).counts[kind] == due - removed
+    assert alarms(caplog) == []
+
+
+def test_cleanup_of_snapshots_over_their_budget(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    with database.begin() as connection:
+        for number in range(130):
+            values = {"id": f"s{number}", "at": NOW - timedelta(seconds=number), "hash": f"h{number}"}
+            large = "decode(repeat('00', 20000), 'hex')"
+            connection.execute(
+                sa.text(f"INSERT INTO broker.snapshot_blobs (sha256, data) VALUES (:hash, {large})"), values
+            )
+            sources = "jsonb_build_object('parts', jsonb_build_object('queues', CAST(:hash AS text)))"
+            connection.execute(
+                sa.text(f"INSERT INTO broker.snapshots (id, taken_at, sources) VALUES (:id, :at, {sources})"), values
+            )
+    record = cycle(database, "cleanup", snapshots_budget_mib=0.1)
+    assert record.counts["snapshots_over_budget"] == 100
+    (alarm,) = alarms(caplog)
+    assert (alarm["kind"], alarm["due"]) == ("snapshots_over_budget", 129)
+
+
+def test_pools(shared: Database, caplog: pytest.LogCaptureFixture) -> None:
+    emptied(shared)
+    execute(
+        shared,
+        "INSERT INTO broker.submit_pools (pool_id, vo, canonical, created_at, last_used_at) "
+        "SELECT 'p' || n, 'vo', '{}', :at, :at FROM generate_series(1, 130) AS n",
+        at=NOW - timedelta(days=1),
+    )
+    record = cycle(shared, "submit_pool_cleanup")
+    assert record.counts["removed"] == 100
+    (alarm,) = alarms(caplog)
+    assert (alarm["kind"], alarm["due"], alarm["there_are"]) == ("pools", 130, 130)
+    assert cycle(shared, "submit_pool_cleanup", force=True).counts["removed"] == 30

@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from agents.service import fault_points
+from broker.store.connection.database import Database
+from tests.pilot_api.pilot_grid import (
+    NOW,
+    content,
+    dataset,
+    fill,
+    job,
+    record,
+    row,
+    rows,
+    run_agent,
+    task,
+)
+
+STAMP = "2026-08-01T11:00:00"
+WRITTEN = {"out": {"guid": "g", "fsize": 12, "adler32": "0a"}, "a.log": {"guid": "h", "fsize": 7, "adler32": "0b"}}
+
+
+def report(pandaid: int, state: str = "finished", data: Any = None, attemptnr: int = 0) -> dict[str, Any]:
+    text = "" if data is None else data if isinstance(data, str) else json.dumps(data)
+    return {"pandaid": pandaid, "attemptnr": attemptnr, "jobstatus": state, "timestamp": STAMP, "data": text}
+
+
+def held(pandaid: int, **columns: Any) -> dict[str, Any]:
+    return job(pandaid, "holding", starttime="2026-08-01T10:30:00", endtime=STAMP, **columns)
+
+
+def one_job(database: Database, reported: dict[str, Any], *, outputs: bool = True, **columns: Any) -> None:
+    """Job 5 of a task of two files, with its input, and an output and a log to be written."""
+    written = [
+        record(5, 2, 11, lfn="out", type="output", attemptnr=None),
+        record(5, 3, 12, lfn="a.log", type="log", attemptnr=None),
+    ]
+    to_write = [
+        content(2, 5, 11, lfn="out", type="output", status="defined", attemptnr=None, maxattempt=None),
+        content(3, 5, 12, lfn="a.log", type="log", status="defined", attemptnr=None, maxattempt=None),
+    ]
+    fill(
+        database,
+        [held(5, **columns)],
+        jedi_datasets=[dataset(), dataset(11, "output", nfiles=1), dataset(12, "log", nfiles=1)],
+        jedi_dataset_contents=[content(1, 5), content(4)] + (to_write if outputs else []),
+        filestable4=[record(5, 1)] + (written if outputs else []),
+        job_output_report=[reported],
+    )
+
+
+def files(database: Database) -> dict[str, str]:
+    return dict(rows(database, "SELECT lfn, status FROM doma_panda.jedi_dataset_contents"))  # type: ignore[arg-type]
+
+
+def counters(database: Database, datasetid: int = 10) -> dict[str, Any]:
+    return row(database, f"SELECT * FROM doma_panda.jedi_datasets WHERE datasetid = {datasetid}")
+
+
+def test_a_finished_job_is_archived_with_its_files_and_counters(shared: Database) -> None:
+    one_job(shared, report(5, data=WRITTEN))
+    record_, emitted = run_agent(shared, "completion")
+    assert record_.outcome == "done", record_.error
+    assert emitted == [
+        {"pandaid": 5, "jeditaskid": 1, "queue": "Q", "jobstatus": "finished", "reason": "reported", "code": 0}
+    ]
+    archived = row(shared, "SELECT * FROM doma_panda.jobsarchived4")
+    assert (archived["jobstatus"], archived["endtime"].hour, archived["modificationtime"].hour) == ("finished", 11, 12)
+    assert rows(shared, "SELECT FROM doma_panda.jobsactive4") == []
+    assert rows(shared, "SELECT pandaid, jobstatus FROM doma_panda.jobs_statuslog") == [(5, "finished")]
+    assert files(shared) == {"file1": "finished", "file4": "ready", "out": "finished", "a.log": "finished"}
+    about = "SELECT guid, fsize, checksum FROM doma_panda.{} WHERE lfn = 'out'"
+    for table in ("jedi_dataset_contents", "filestable4"):
+        assert rows(shared, about.format(table)) == [("g", 12, "ad:0a")]
+    found = counters(shared)
+    assert (found["nfilesused"], found["nfilesfinished"], found["nfilesfailed"]) == (1, 1, 0)
+    assert [counters(shared, one)["nfilesfinished"] for one in (11, 12)] == [1, 1]
+    assert rows(shared, "SELECT FROM doma_panda.job_output_report") == []
+    assert row(shared, "SELECT status FROM doma_panda.jedi_tasks")["status"] == "running"
+    again, emitted = run_agent(shared, "completion")
+    assert (again.outcome, emitted, counters(shared)["nfilesfinished"]) == ("done", [], 1)
+
+
+def test_a_failed_job_gives_its_input_back_for_another_queue(shared: Database) -> None:
+    one_job(shared, report(5, "failed", {"a.log": WRITTEN["a.log"]}), piloterrorcode=1305, transexitcode="3")
+    _, emitted = run_agent(shared, "completion")
+    assert [(one["jobstatus"], one["code"]) for one in emitted] == [("failed", 1305)]
+    archived = row(shared, "SELECT * FROM doma_panda.jobsarchived4")
+    assert (archived["jobstatus"], archived["piloterrorcode"], archived["transexitcode"]) == ("failed", 1305, "3")
+    assert (archived["jobdispatchererrorcode"] or 0, archived["taskbuffererrorcode"] or 0) == (0, 0)
+    assert files(shared) == {"file1": "ready", "file4": "ready", "out": "failed", "a.log": "finished"}
+    file = row(shared, "SELECT * FROM doma_panda.jedi_dataset_contents WHERE fileid = 1")
+    assert (file["attemptnr"], file["failedattempt"], file["pandaid"]) == (1, 1, None)
+    found = counters(shared)
+    assert (found["nfilesused"], found["nfilesfinished"], found["nfilesfailed"]) == (0, 0, 0)
+    assert [counters(shared, one)["nfilesfinished"] for one in (11, 12)] == [0, 1]
+    assert rows(shared, "SELECT jeditaskid, datasetid, queue FROM broker.rebrokered_from") == [(1, 10, "Q")]
+    action = row(shared, "SELECT * FROM broker.job_actions")
+    assert (action["rule"], action["action"], action["code"]) == ("final_report", "failed", 1305)
+
+
+@pytest.mark.parametrize(("attempts", "lost"), [(3, 0), (1, 1)])
+def test_attempts_are_limited(shared: Database, attempts: int, lost: int) -> None:
+    fill(
+        shared,
+        [held(5)],
+        jedi_datasets=[dataset()],
+        jedi_dataset_contents=[content(1, 5, maxattempt=attempts)],
+        filestable4=[record(5, 1)],
+        job_output_report=[report(5, "failed")],
+    )
+    run_agent(shared, "completion")
+    assert counters(shared)["nfilesfailed"] == lost
+    assert len(rows(shared, "SELECT FROM broker.rebrokered_from")) == 1 - lost
+
+
+@pytest.mark.parametrize("data", ["{}", "<xml/>", {"out": {}}])
+def test_a_job_without_its_output_fails(shared: Database, data: Any) -> None:
+    one_job(shared, report(5, data=data))
+    run_agent(shared, "completion")
+    archived = row(shared, "SELECT * FROM doma_panda.jobsarchived4")
+    assert (archived["jobstatus"], archived["ddmerrorcode"]) == ("failed", 200)
+    assert files(shared)["file1"] == "ready"
+
+
+def test_what_has_no_report_or_another_attempts_waits(shared: Database) -> None:
+    one_job(shared, report(5, data=WRITTEN, attemptnr=1))
+    _, emitted = run_agent(shared, "completion")
+    assert emitted == []
+    assert rows(shared, "SELECT jobstatus FROM doma_panda.jobsactive4") == [("holding",)]
+
+
+def test_a_dry_run_writes_nothing(shared: Database) -> None:
+    one_job(shared, report(5, data=WRITTEN))
+    _, emitted = run_agent(shared, "completion", dry=True)
+    assert [one["jobstatus"] for one in emitted] == ["finished"]
+    assert rows(shared, "SELECT jobstatus FROM doma_panda.jobsactive4") == [("holding",)]
+    assert len(rows(shared, "SELECT FROM doma_panda.job_output_report")) == 1
+
+
+def test_a_fault_before_the_commit_leaves_everything(shared: Database) -> None:
+    one_job(shared, report(5, data=WRITTEN))
+    fault_points.arm({"BROKER_FAULT": "after_write_before_commit:raise"})
+    failed, _ = run_agent(shared, "completion")
+    assert failed.outcome != "done"
+    assert rows(shared, "SELECT jobstatus FROM doma_panda.jobsactive4") == [("holding",)]
+    fault_points.disarm()
+    run_agent(shared, "completion")
+    assert counters(shared)["nfilesfinished"] == 1
+
+
+def test_batches_go_on_after_each_other_and_what_is_locked_waits(shared: Database) -> None:
+    numbers = range(101, 106)
+    fill(
+        shared,
+        [held(number, jeditaskid=2 if number == 103 else 1) for number in numbers],
+        jedi_tasks=[task(), task(2)],
+        jedi_datasets=[dataset(nfiles=5, nfilestobeused=5), dataset(20, jeditaskid=2)],
+        jedi_dataset_contents=[content(number, number) for number in numbers if number != 103],
+        filestable4=[record(number, number) for number in numbers if number != 103],
+        job_output_report=[report(number) for number in numbers],
+    )
+    with shared.begin() as connection:
+        connection.exec_driver_sql("SELECT FROM doma_panda.jedi_tasks WHERE jeditaskid = 2 FOR UPDATE")
+        ended, emitted = run_agent(shared, "completion", options={"jobs_of_a_batch": 2})
+        assert (ended.outcome, ended.counts["skipped"]) == ("done", 1)
+    assert sorted(one["pandaid"] for one in emitted) == [101, 102, 104, 105]
+    _, emitted = run_agent(shared, "completion")
+    assert [one["pandaid"] for one in emitted] == [103]
+
+
+@pytest.mark.parametrize(
+    ("finished", "failed", "live", "before", "after"),
+    [
+        (2, 0, False, "running", "done"),
+        (1, 1, False, "running", "finished"),
+        (0, 2, False, "running", "failed"),
+        (1, 0, False, "running", "running"),
+        (2, 0, True, "running", "running"),
+        (2, 0, False, "paused", "paused"),
+        (2, 0, False, "pending", "done"),
+        (1, 0, False, "scouting", "running"),
+        (1, 0, True, "scouting", "scouting"),
+        (0, 1, False, "scouting", "scouting"),
+    ],
+)
+def test_tasks_end_with_their_input(
+    shared: Database, finished: int, failed: int, live: bool, before: str, after: str
+) -> None:
+    fill(
+        shared,
+        [job(9, "running")] if live else [],
+        jedi_tasks=[task(status=before, splitrule="US=2,NF=1")],
+        jedi_datasets=[
+            dataset(nfilesfinished=finished, nfilesfailed=failed),
+            dataset(13, masterid=10, nfilesfinished=0),
+            dataset(11, "output", nfiles=1, state="open"),
+        ],
+    )
+    _, emitted = run_agent(shared, "completion")
+    found = row(shared, "SELECT * FROM doma_panda.jedi_tasks")
+    assert found["status"] == after
+    is_over = after in ("done", "finished", "failed")
+    assert (found["endtime"] is not None) == is_over
+    assert (counters(shared, 11)["state"] == "closed") == is_over
+    assert found["splitrule"] == ("US=3,NF=1" if (before, after) == ("scouting", "running") else "US=2,NF=1")
+    assert len(emitted) == (before != after)
+    assert len(rows(shared, "SELECT FROM doma_panda.tasks_statuslog")) == (before != after)
+
+
+def test_it_is_off_alongside_panda(database: Database) -> None:
+    with database.begin() as connection:
+        connection.exec_driver_sql("UPDATE broker.installation SET mode = 'beside'")
+    record_, _ = run_agent(database, "completion")
+    assert record_.notes == ("PanDA takes the reports of its pilots to their end itself",)
+
+
+def test_requests_of_pilots_are_counted_by_queue(shared: Database) -> None:
+    fill(
+        shared,
+        [],
+        sitedata=[{"site": "R", "flag": "production", "hours": 3, "getjob": 4, "lastmod": "2026-08-01T08:00:00"},
+                  {"site": "OLD", "flag": "production", "hours": 3, "getjob": 4, "lastmod": "2026-07-30T08:00:00"}],
+    )  # fmt: skip
+    with shared.begin() as connection:
+        for minutes, queue, method, node, requests in (
+            (10, "Q", "getjob", "a", 2), (10, "Q", "getjob", "b", 1), (90, "Q", "getjob", "c", 5),
+            (10, "Q", "nojob", "a", 1), (10, "Q", "updatejob", "a", 7), (200, "Q", "getjob", "d", 1),
+            (10, "NOWHERE", "getjob", "a", 1),
+        ):  # fmt: skip
+            connection.exec_driver_sql(
+                "INSERT INTO broker.pilot_requests VALUES (%s, %s, %s, %s, %s)",
+                (queue, method, node, NOW - timedelta(minutes=minutes), requests),
+            )
+    record_, _ = run_agent(shared, "pilot_activity")
+    assert record_.outcome == "done", record_.error
+    found = rows(
+        shared,
+        "SELECT site, hours, getjob, updatejob, nojob, getjobabs, updatejobabs, nojobabs FROM doma_pandameta.sitedata"
+        " ORDER BY 1, 2",
+    )
+    assert found == [("Q", 1, 2, 1, 1, 3, 7, 1), ("Q", 3, 3, 1, 1, 8, 7, 1), ("R", 3, 0, 0, 0, 0, 0, 0)]
+    assert rows(shared, "SELECT FROM broker.pilot_requests WHERE node = 'd'") == []

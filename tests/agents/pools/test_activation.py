@@ -1,0 +1,245 @@
+"""Which jobs are activated, and which wait for their input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agents.service import registry
+from agents.service.base import CycleContext, CycleRequest
+from agents.service.cycle import run_cycle
+from agents.service.process import ProcessSettings
+from broker.store.connection.database import Database
+from broker.store.scenarios.load_dump import load
+from broker.store.service import leases
+from broker.store.service.agent_runs import RunRecord
+from broker.store.service.leases import LeaseTerms
+from tests.brokerages import small_grid
+from tests.brokerages.small_grid import DATASET, TASK, Row
+from tests.store.pool_grid import at, emptied, execute, rows
+
+FILES = 4
+
+
+@pytest.fixture
+def database(shared: Database) -> Database:
+    return emptied(shared)
+
+
+def job(pandaid: int, queue: str | None, status: str = "defined") -> Row:
+    return {
+        "pandaid": pandaid, "jeditaskid": TASK, "jobstatus": status, "computingsite": queue, "vo": "atlas",
+        "currentpriority": 5, "gshare": "S", "modificationtime": small_grid.FRESH,
+    }  # fmt: skip
+
+
+def file_of(pandaid: int, number: int, kind: str = "input", **columns: Any) -> Row:
+    """The input file of a job: the ``number``-th of the dataset."""
+    return {
+        "row_id": pandaid * 100 + number, "pandaid": pandaid, "lfn": f"f{number}", "scope": "mc", "type": kind,
+        "status": "ready", "jeditaskid": TASK, "datasetid": DATASET, "fileid": number, "dataset": "mc:mc.input",
+        **columns,
+    }  # fmt: skip
+
+
+def scenario(
+    queue: str = "BETA", replicas: list[Row] | None = None, named: list[Row] | None = None, **tables: list[Row]
+) -> small_grid.Scenario:
+    """Four jobs at a queue, each with one file of the dataset of the task."""
+    numbers = range(1, FILES + 1)
+    contents = [
+        {
+            "jeditaskid": TASK,
+            "datasetid": DATASET,
+            "fileid": number,
+            "lfn": f"f{number}",
+            "scope": "mc",
+            "status": "running",
+        }
+        for number in numbers
+    ]
+    own = {
+        "jedi_tasks": [small_grid.task()],
+        "jedi_datasets": [small_grid.dataset(FILES)],
+        "jedi_dataset_contents": contents,
+        "jobsdefined4": [job(number, queue) for number in numbers],
+        "filestable4": [file_of(number, number) for number in numbers],
+        "dataset_replicas": replicas or [],
+        "file_replicas": named or [],
+    }
+    return small_grid.scenario(**{**own, **tables})
+
+
+def cycle(database: Database, **request: Any) -> tuple[RunRecord, dict[int, str]]:
+    """One cycle on what is there: its record, and the status told of each job."""
+    agent, told = registry.make("activation", request.pop("options", {}), ProcessSettings()), list[dict[str, Any]]()
+    asked = CycleRequest(emit=told.append, **request)
+    with database.begin() as connection:
+        lease = leases.acquire(connection, "activation", "test", LeaseTerms()).lease if asked.writes else None
+    record = run_cycle(agent, CycleContext(database, at(0), 1, 60.0, asked, lease=lease))
+    if lease is not None:
+        with database.begin() as connection:
+            leases.release(connection, lease)
+    assert record.outcome == "done", record.error
+    return record, {one["pandaid"]: one["jobstatus"] for one in told}
+
+
+def ready(database: Database, loaded: small_grid.Scenario) -> list[int]:
+    """The jobs that would be activated."""
+    load(database, loaded, replace=True)
+    _, told = cycle(database, dry_run=True)
+    return sorted(number for number, status in told.items() if status == "activated")
+
+
+def replica(site: str, found: int, total: int = FILES, **columns: Any) -> Row:
+    return {**small_grid.replica(site, found, total), **columns}
+
+
+def named(number: int, site: str) -> Row:
+    return {"scope": "mc", "name": f"f{number}", "rse": f"{site}_DATADISK"}
+
+
+@pytest.mark.parametrize(
+    ("replicas", "files", "expected"),
+    [
+        ([replica("BETA", 4)], [], [1, 2, 3, 4]),
+        # another site's storage is not read from here
+        ([replica("GAMMA", 4)], [], []),
+        ([], [], []),
+        # the first files by number are there
+        ([replica("BETA", 3)], [], [1, 2, 3]),
+        ([replica("BETA", 3), replica("GAMMA", 4)], [], [1, 2, 3]),
+        ([replica("BETA", 0)], [], []),
+        # a complete copy of fewer files than the dataset has by now
+        ([replica("BETA", 2, 2)], [], [1, 2]),
+        # a file that is named is where it is named
+        ([replica("BETA", 3)], [named(1, "GAMMA"), named(4, "BETA")], [2, 3, 4]),
+        ([], [named(2, "BETA")], [2]),
+        ([replica("BETA", 4)], [named(1, "GAMMA")], [1, 2, 3, 4]),
+        ([replica("BETA", 0, state="VP")], [], [1, 2, 3, 4]),
+        # the endpoint, not the row of the replica, says what is on tape
+        ([replica("BETA", 4, is_tape=True)], [], [1, 2, 3, 4]),
+    ],
+)
+def test_when_the_input_is_there(
+    database: Database, replicas: list[Row], files: list[Row], expected: list[int]
+) -> None:
+    assert ready(database, scenario(replicas=replicas, named=files)) == expected
+
+
+def test_input_on_tape_is_not_there(database: Database) -> None:
+    loaded = scenario(replicas=[replica("BETA", 4)])
+    endpoints = [{**row, "is_tape": "Y"} for row in loaded.tables["ddm_endpoint"]]
+    assert ready(database, scenario(replicas=[replica("BETA", 4)], ddm_endpoint=endpoints)) == []
+
+
+def test_input_that_nobody_asks_for_and_jobs_without_any(database: Database) -> None:
+    files = [
+        file_of(1, 1, kind="pseudo_input"),
+        file_of(2, 1, datasetid=77, dataset="pseudo_dataset"),
+        file_of(3, 1, kind="log"),
+    ]
+    assert ready(database, scenario(filestable4=files)) == [1, 2, 3, 4]
+
+
+def test_a_file_of_no_known_dataset_is_waited_for(database: Database) -> None:
+    files = [file_of(1, 1, jeditaskid=None, datasetid=None, dataset=None)]
+    assert ready(database, scenario(filestable4=files, replicas=[replica("BETA", 4)])) == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("queue_wan", "splitrule", "expected"),
+    [(True, "NF=1,IW=1", [1, 2, 3]), (True, "NF=1", []), (False, "NF=1,IW=1", []), (True, "XIW=1", [])],
+)
+def test_reading_over_wan(database: Database, queue_wan: bool, splitrule: str, expected: list[int]) -> None:
+    queue = small_grid.queue("BETA", direct_access_lan=True, direct_access_wan=queue_wan)
+    loaded = scenario(
+        replicas=[replica("GAMMA", 3)], schedconfig_json=[queue], jedi_tasks=[small_grid.task(splitrule=splitrule)]
+    )
+    assert ready(database, loaded) == expected
+
+
+CLOSED = [
+    ("is_tape = 'Y'", False, []),
+    ("is_tape = 'Y'", True, []),
+    ("blacklisted_read = 'Y'", True, []),
+    ('detailed_status = \'{"read_wan": "OFF"}\'', True, []),
+    ('detailed_status = \'{"read_wan": "OFF"}\'', False, [1, 2]),
+    ('detailed_status = \'{"read_wan": "ON"}\', is_tape = NULL', True, [1, 2]),
+]
+
+
+@pytest.mark.parametrize(("state", "over_wan", "expected"), CLOSED)
+def test_tape_and_what_is_closed_to_other_sites(
+    database: Database, state: str, over_wan: bool, expected: list[int]
+) -> None:
+    """Job 1 reads a file that is named alone, job 2 one of the first files of the dataset."""
+    site = "GAMMA" if over_wan else "BETA"
+    queue = small_grid.queue("BETA", direct_access_lan=True, direct_access_wan=over_wan)
+    loaded = scenario(
+        replicas=[replica(site, 2, is_tape=None)],
+        named=[named(1, site)],
+        schedconfig_json=[queue],
+        jedi_tasks=[small_grid.task(splitrule="NF=1,IW=1")],
+    )
+    load(database, loaded, replace=True)
+    execute(database, f"UPDATE doma_panda.ddm_endpoint SET {state} WHERE site_name = :site", site=site)
+    told = cycle(database, dry_run=True)[1]
+    assert sorted(number for number, status in told.items() if status == "activated") == expected
+
+
+def test_endpoints_that_cannot_be_read(database: Database) -> None:
+    loaded = scenario(replicas=[replica("BETA", 4)])
+    load(database, loaded, replace=True)
+    execute(database, "UPDATE doma_panda.ddm_endpoint SET blacklisted_read = 'Y'")
+    assert cycle(database, dry_run=True)[1] == dict.fromkeys(range(1, 5), "assigned")
+    execute(database, "UPDATE doma_panda.ddm_endpoint SET blacklisted_read = NULL")
+    execute(database, "UPDATE doma_panda.panda_ddm_relation SET roles = 'write_lan'")
+    assert "activated" not in cycle(database, dry_run=True)[1].values()
+
+
+def test_jobs_move_and_wait_until_their_input_comes(database: Database) -> None:
+    load(database, scenario(replicas=[replica("BETA", 3)]), replace=True)
+    before = rows(database, "SELECT * FROM doma_panda.jobsdefined4 ORDER BY pandaid")
+    cycle(database, dry_run=True)
+    assert rows(database, "SELECT * FROM doma_panda.jobsdefined4 ORDER BY pandaid") == before
+    record, _ = cycle(database, options={"jobs_of_a_batch": 2})
+    assert record.counts == {
+        "ready": 3, "waiting_for_input": 1, "activated": 3, "assigned": 1, "queued": 3, "left": 0, "new_queues": 1,
+        "dropped_queues": 0, "task_queues": 1,
+    }  # fmt: skip
+    active = rows(
+        database, "SELECT pandaid, jobstatus, computingsite, gshare, statechangetime FROM doma_panda.jobsactive4"
+    )
+    assert sorted(active) == [(n, "activated", "BETA", "S", at(0).replace(tzinfo=None)) for n in (1, 2, 3)]
+    assert rows(database, "SELECT pandaid, jobstatus FROM doma_panda.jobsdefined4") == [(4, "assigned")]
+    log = "SELECT pandaid, jobstatus, computingsite, modiftime_extended FROM doma_panda.jobs_statuslog ORDER BY 1, 2"
+    seen = [(1, "activated"), (2, "activated"), (3, "activated"), (4, "assigned")]
+    assert rows(database, log) == [(job, status, "BETA", at(0).replace(tzinfo=None)) for job, status in seen]
+    assert cycle(database)[0].counts["assigned"] == 0  # it is that already
+    execute(database, "UPDATE broker.dataset_replicas SET available_files = 4")
+    record, _ = cycle(database)
+    assert (record.counts["activated"], record.counts["queued"]) == (1, 1)
+    assert rows(database, "SELECT count(*) FROM doma_panda.jobsdefined4") == [(0,)]
+    assert rows(database, "SELECT count(*), min(weight) FROM broker.task_queues") == [(1, 1000.0)]
+
+
+def test_jobs_in_other_states_stay(database: Database) -> None:
+    jobs = [job(1, "BETA", "pending"), job(2, "BETA", "throttled"), job(3, None), job(4, "BETA", "assigned")]
+    assert ready(database, scenario(jobsdefined4=jobs, replicas=[replica("BETA", 4)])) == [4]
+
+
+def test_beside_panda_nothing_is_activated(database: Database) -> None:
+    load(database, scenario(replicas=[replica("BETA", 4)]), replace=True)
+    agent = registry.make("activation", {}, ProcessSettings(job_generation="jedi"))
+    record = run_cycle(agent, CycleContext(database, at(0), 1, 60.0, CycleRequest(dry_run=True)))
+    assert record.notes == ("PanDA activates its jobs itself",)
+
+
+def test_shares_are_tuned(database: Database) -> None:
+    jobs = [{**job(number, "BETA"), "gshare": f"S{number}", "jobstatus": "activated"} for number in (1, 2)]
+    share = {"app": "pandaserver", "component": "matcher", "key": "MATCH_SHARE_S2", "value": "250", "type": "int"}
+    load(database, small_grid.scenario(jobsactive4=jobs, config=[{**share, "vo": "atlas"}]), replace=True)
+    cycle(database)
+    assert rows(database, "SELECT share, weight FROM broker.task_queues ORDER BY 1") == [("S1", 1000.0), ("S2", 250.0)]

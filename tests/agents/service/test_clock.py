@@ -1,0 +1,212 @@
+"""Clocks that contradict one another: what is found, and who refuses to work."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from agents.service import registry
+from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport, CycleRequest
+from agents.service.clock import ClockFault, ClockReading, ClockWatch, beyond_s, host_now, read_clocks, steady_s
+from agents.service.configuration import AgentSection, ServiceSection
+from agents.service.cycle import run_cycle
+from agents.service.leadership import LeaseKeeper
+from agents.service.process import ProcessSettings
+from agents.service.runtime import ScheduledAgent, Service
+from broker.store.connection.database import Database
+from broker.store.service.leases import LeaseTerms
+from tests.fault.processes import wait_until
+
+START = datetime(2026, 8, 1, 12, tzinfo=UTC)
+HOUR, DAY = 3600.0, 86_400.0
+REMOVING = (
+    "timeouts", "fast_rebrokerage", "analysis_rebrokerage", "cleanup", "submit_pool_cleanup"
+)  # fmt: skip
+
+
+def reading(passed_s: float, database_s: float = 0.0, host_s: float = 0.0, answer_s: float = 0.0) -> ClockReading:
+    """After ``passed_s`` by the steady clock, with clocks that are off; the database answered within ``answer_s``."""
+    now = START + timedelta(seconds=passed_s)
+    host = now + timedelta(seconds=host_s)
+    return ClockReading(
+        now + timedelta(seconds=database_s), (host, host + timedelta(seconds=answer_s)), (passed_s, passed_s + answer_s)
+    )
+
+
+def codes(faults: tuple[ClockFault, ...]) -> list[tuple[str, float]]:
+    return [(one.code, one.seconds) for one in faults]
+
+
+@pytest.mark.parametrize(
+    ("host_s", "found"),
+    [
+        (0.0, []),
+        (30.0, []),
+        (-30.0, []),
+        (30.1, [("host_differs_from_database", 30.1)]),
+        (-30.1, [("host_differs_from_database", -30.1)]),
+        (6 * HOUR, [("host_differs_from_database", 6 * HOUR)]),
+        (-30 * DAY, [("host_differs_from_database", -30 * DAY)]),
+    ],
+)
+def test_the_hosts_clock_is_compared_with_the_databases(host_s: float, found: list[tuple[str, float]]) -> None:
+    faults = ClockWatch(30.0).check(reading(0.0, host_s=host_s))
+    assert codes(faults) == [(code, pytest.approx(seconds)) for code, seconds in found]
+    assert all(one.limit_s == 30.0 for one in faults)
+
+
+@pytest.mark.parametrize(
+    ("jump_s", "faulty"), [(0.0, False), (30.0, False), (-30.0, False), (30.1, True), (-30.1, True), (6 * HOUR, True)]
+)
+def test_a_clock_that_both_share_is_compared_with_the_steady_one(jump_s: float, faulty: bool) -> None:
+    watch = ClockWatch(30.0)
+    assert watch.check(reading(0.0)) == ()
+    found = codes(watch.check(reading(600.0, jump_s, jump_s)))
+    jumps = [("host_jumped", pytest.approx(jump_s)), ("database_jumped", pytest.approx(jump_s))]
+    assert found == (jumps if faulty else [])
+
+
+def test_a_jump_stays_found_until_the_clock_is_set_back() -> None:
+    watch = ClockWatch(30.0)
+    watch.check(reading(0.0))
+    for passed_s in (600.0, 1200.0, 1_000_000.0):
+        assert {one.code for one in watch.check(reading(passed_s, HOUR, HOUR))} == {"host_jumped", "database_jumped"}
+    assert watch.check(reading(1_000_600.0)) == ()
+
+
+def test_a_clock_that_was_wrong_from_the_start_may_be_corrected() -> None:
+    watch = ClockWatch(30.0)
+    assert len(watch.check(reading(0.0, host_s=6 * HOUR))) == 1
+    assert watch.check(reading(600.0)) == ()
+
+
+def test_small_corrections_add_up_to_nothing() -> None:
+    watch = ClockWatch(30.0)
+    assert all(watch.check(reading(600.0 * n, 20.0 * n, 20.0 * n)) == () for n in range(100))
+
+
+def test_an_answer_that_took_long_is_no_contradiction() -> None:
+    watch = ClockWatch(30.0)
+    assert watch.check(reading(0.0, database_s=500.0, answer_s=600.0)) == ()
+    assert watch.check(reading(1000.0)) == ()
+    assert watch.check(reading(2000.0, database_s=100.0, answer_s=600.0)) == ()
+    assert len(watch.check(reading(5000.0, database_s=640.0, answer_s=600.0))) == 1
+
+
+@pytest.mark.parametrize(("value_s", "beyond"), [(4.0, -1.0), (5.0, 0.0), (6.0, 0.0), (7.0, 0.0), (8.5, 1.5)])
+def test_beyond(value_s: float, beyond: float) -> None:
+    assert beyond_s(value_s, (5.0, 7.0)) == beyond_s(value_s, (7.0, 5.0)) == beyond
+
+
+def test_the_clocks_of_a_good_machine_agree(database: Database) -> None:
+    assert ClockWatch(30.0).check(read_clocks(database)) == ()
+    one = read_clocks(database, lambda: START, lambda: 5.0)
+    assert (one.host, one.steady) == ((START, START), (5.0, 5.0))
+    assert abs((one.database - host_now()).total_seconds()) < 60
+
+
+def test_who_removes_is_known() -> None:
+    made = {name: registry.make(name, {}, ProcessSettings()) for name in registry.NAMES}
+    assert {name for name, agent in made.items() if agent.removes} == set(REMOVING)
+
+
+class Removing(Agent[AgentOptions]):
+    name = "removing"
+    title = "removes"
+    options_type = AgentOptions
+    removes = True
+
+    def __init__(self, script: Callable[[CycleContext], CycleReport], removes: bool = True) -> None:
+        super().__init__(AgentOptions(), ProcessSettings())
+        self.script, self.removes = script, removes  # type: ignore[misc]
+
+    def cycle(self, context: CycleContext) -> CycleReport:
+        return self.script(context)
+
+
+@pytest.mark.parametrize(
+    ("removes", "request_", "outcome"),
+    [
+        (True, CycleRequest(), "refused"),
+        (True, CycleRequest(force=True), "done"),
+        (True, CycleRequest(dry_run=True), "done"),
+        (False, CycleRequest(), "done"),
+    ],
+)
+def test_only_who_removes_refuses_and_everybody_says_it(
+    database: Database, caplog: pytest.LogCaptureFixture, removes: bool, request_: CycleRequest, outcome: str
+) -> None:
+    fault = ClockFault("host_jumped", 6 * HOUR, 30.0)
+    context = CycleContext(database, START, 1, 60.0, request_, clock_faults=(fault,))
+    record = run_cycle(Removing(lambda _: CycleReport(), removes), context)
+    assert record.outcome == outcome
+    assert "clocks contradict one another" in caplog.text
+    if outcome == "refused":
+        assert "host_jumped by +21600 s (limit 30 s)" in str(record.error)
+        assert "--force" in str(record.error)
+
+
+class Clocks:
+    """Clocks of a host that a test sets between two cycles."""
+
+    def __init__(self) -> None:
+        self.host_off_s = self.steady_off_s = 0.0
+
+    def host(self) -> datetime:
+        return host_now() + timedelta(seconds=self.host_off_s)
+
+    def steady(self) -> float:
+        return steady_s() + self.steady_off_s
+
+
+@pytest.mark.parametrize("off_s", [6 * HOUR, -6 * HOUR, 30 * DAY, -30 * DAY])
+@pytest.mark.parametrize("shared_with_the_database", [False, True])
+def test_a_service_stops_removing_when_a_clock_is_set(
+    database: Database, off_s: float, shared_with_the_database: bool
+) -> None:
+    clocks, instants, fourth = Clocks(), list[datetime](), threading.Event()
+
+    def works(context: CycleContext) -> CycleReport:
+        instants.append(context.now)
+        if len(instants) == 2:
+            # As seen from a clock that all share, the steady one is what moves.
+            clocks.host_off_s = 0.0 if shared_with_the_database else off_s
+            clocks.steady_off_s = -off_s if shared_with_the_database else 0.0
+        if len(instants) == 4:
+            fourth.set()
+        return CycleReport()
+
+    section = AgentSection(period_s=0.2, cycle_budget_s=60)
+    agents = [
+        ScheduledAgent(Removing(lambda _: CycleReport()), section),
+        ScheduledAgent(named("working", works), section),
+    ]
+    keeper = LeaseKeeper(database, "one", LeaseTerms())
+    service = Service(database, agents, keeper, ServiceSection(), clocks.host, clocks.steady)
+    thread = threading.Thread(target=service.run)
+    thread.start()
+    try:
+        assert fourth.wait(30)
+        wait_until(lambda: outcome_of_last(database, "removing") == "refused", "what removes is refused")
+    finally:
+        service.ending.set()
+        thread.join(20)
+    assert outcome_of_last(database, "working") in ("done", "abandoned")
+    assert all(abs((one - host_now()).total_seconds()) < HOUR for one in instants)
+
+
+def named(name: str, script: Callable[[CycleContext], CycleReport]) -> Agent[Any]:
+    agent = Removing(script, removes=False)
+    agent.name = name  # type: ignore[misc]
+    return agent
+
+
+def outcome_of_last(database: Database, agent: str) -> str:
+    statement = "SELECT outcome FROM broker.agent_runs WHERE agent = :agent ORDER BY id DESC LIMIT 1"
+    with database.begin() as connection:
+        return str(connection.execute(sa.text(statement), {"agent": agent}).scalar_one())

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agents.service import registry
+from agents.service.base import AgentOptions
+from agents.service.configuration import ConfigurationError, load
+from agents.service.process import ProcessSettings, load_process
+from broker import resources
+from broker.store.service.leases import LeaseTerms
+
+ENTRY = "agents:\n  production_job: {period_s: 30, cycle_budget_s: 60}\n"
+
+
+def test_the_shipped_file_is_valid_and_names_every_agent() -> None:
+    configuration = load(resources.path("config/agents.yaml"), registry.NAMES)
+    assert set(configuration.agents) == set(registry.NAMES)
+    assert configuration.lease_terms == LeaseTerms(15.0, 5.0, 2.0, 60.0)
+
+
+def test_the_rest_has_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "agents.yaml"
+    file.write_text(ENTRY)
+    configuration = load(file, registry.NAMES)
+    assert configuration.lease_terms == LeaseTerms()
+    section = configuration.agents["production_job"]
+    assert (section.enabled, section.period_s, section.cycle_budget_s, section.options) == (True, 30.0, 60.0, {})
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("agents: {production_job: {period_s: 0, cycle_budget_s: 60}}", "period_s"),
+        ("agents: {production_job: {period_s: .inf, cycle_budget_s: 60}}", "period_s"),
+        ("agents: {production_job: {period_s: soon, cycle_budget_s: 60}}", "period_s"),
+        ("agents: {production_job: {period_s: 30}}", "cycle_budget_s"),
+        ("agents: {production_job: {period_s: 30, cycle_budget_s: 60, colour: red}}", "colour"),
+        ("agents: {nobody: {period_s: 30, cycle_budget_s: 60}}", "no such agent: nobody"),
+        (ENTRY + "leases: {renew_every_s: 14}", "renew_every_s"),
+        (ENTRY + "service: {stop_within_s: -1}", "stop_within_s"),
+        ("[1, 2", "line"),
+        ("- 1", "dictionary"),
+        ("agents: !!python/object/apply:os.getcwd []", "python"),
+    ],
+)
+def test_what_is_wrong_is_told_with_the_file(tmp_path: Path, content: str, told: str) -> None:
+    file = tmp_path / "agents.yaml"
+    file.write_text(content)
+    with pytest.raises(ConfigurationError) as raised:
+        load(file, registry.NAMES)
+    assert told in str(raised.value)
+    assert str(file) in str(raised.value)
+
+
+def test_a_missing_file_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"none\.yaml"):
+        load(tmp_path / "none.yaml", registry.NAMES)
+
+
+@pytest.mark.parametrize("name", registry.NAMES)
+def test_every_registered_agent_can_be_made_and_checks_its_options(name: str) -> None:
+    agent = registry.make(name, {}, ProcessSettings())
+    assert agent.name == name
+    assert agent.title
+    assert isinstance(agent.options, AgentOptions)
+    with pytest.raises(ConfigurationError, match="no_such_option"):
+        registry.make(name, {"no_such_option": 1}, ProcessSettings())
+
+
+def test_the_shipped_process_file_is_valid() -> None:
+    assert load_process(resources.path("config/broker.yaml")) == ProcessSettings()
+
+
+@pytest.mark.parametrize(
+    "content", ["colour: red", "job_generation: nobody", "profile: ../seed", "profile: ''", "[1", "- 1"]
+)
+def test_a_wrong_process_file_is_told(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "broker.yaml"
+    file.write_text(content)
+    with pytest.raises(ConfigurationError, match=r"broker\.yaml"):
+        load_process(file)
+
+
+@pytest.mark.parametrize(
+    ("job_generation", "installation", "makes_jobs"),
+    [
+        ("auto", "standalone", True),
+        ("auto", "beside", False),
+        ("broker", "beside", True),
+        ("jedi", "standalone", False),
+    ],
+)
+def test_who_makes_the_jobs(job_generation: str, installation: str, makes_jobs: bool) -> None:
+    settings = ProcessSettings.model_validate({"job_generation": job_generation})
+    assert settings.makes_jobs(installation) == makes_jobs

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from agents.service import json_log
+from agents.service.json_log import TEXT_LIMIT, JsonFormatter, RateLimit
+
+
+def record(message: str, severity: int = logging.INFO, **fields: object) -> logging.LogRecord:
+    made = logging.LogRecord("agents.test", severity, __file__, 1, message, None, None)
+    if fields:
+        made.__dict__["fields"] = fields
+    return made
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    ['a"b', "two\nlines\r\n", "\x1b[31mred\x07", "nul\0", "\u202ebidi", "line\u2028end", "\x7f", "\ud800", "%s"],
+)
+def test_no_name_can_forge_a_line_or_steer_a_terminal(hostile: str) -> None:
+    line = JsonFormatter().format(record("event " + hostile, task=hostile))
+    assert all(" " <= character <= "~" for character in line)
+    told = json.loads(line)
+    assert told["event"] == "event " + hostile
+    assert told["task"] == hostile
+
+
+def test_length_is_bounded() -> None:
+    line = JsonFormatter().format(record("x" * 1_000_000, name="y" * 1_000_000, many=["z" * 1000] * 1000))
+    assert len(line) < 4 * TEXT_LIMIT
+    assert "1000000 characters" in json.loads(line)["event"]
+
+
+def test_fields_do_not_replace_what_every_line_has() -> None:
+    told = json.loads(JsonFormatter().format(record("event", level="forged", time="never", task=1)))
+    assert told["level"] == "info"
+    assert told["time"] != "never"
+    assert told["task"] == 1
+
+
+def test_a_traceback_is_one_field() -> None:
+    try:
+        raise ValueError("bad\nname")
+    except ValueError:
+        made = record("event")
+        made.exc_info = sys.exc_info()
+    line = JsonFormatter().format(made)
+    assert "\n" not in line
+    assert "ValueError" in json.loads(line)["traceback"]
+
+
+def test_repeated_errors_pass_once_a_period_and_are_counted() -> None:
+    now = [0.0]
+    limit = RateLimit(10.0, lambda: now[0])
+
+    def passed() -> dict[str, object] | None:
+        made = record("no database", logging.ERROR, agent="a")
+        return made.__dict__["fields"] if limit.filter(made) else None
+
+    assert passed() == {"agent": "a"}
+    now[0] = 9.99
+    assert passed() is None
+    assert passed() is None
+    now[0] = 10.0
+    assert passed() == {"agent": "a", "held_back": 2}
+    assert limit.filter(record("another", logging.ERROR))
+    assert limit.filter(record("no database", logging.ERROR, agent="b"))
+    assert limit.filter(record("no database", logging.ERROR, lease="c"))
+    assert limit.filter(record("no database", logging.ERROR))
+    assert all(limit.filter(record("information")) for _ in range(3))
+
+
+@pytest.fixture
+def logging_as_before() -> Iterator[None]:
+    loggers = [logging.getLogger(name) for name in ("agents", "broker", "apscheduler")]
+    before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
+    yield
+    for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        logger.handlers, logger.level, logger.propagate = handlers, level, propagate
+
+
+@pytest.mark.usefixtures("logging_as_before")
+def test_configured_loggers_write_one_object_a_line() -> None:
+    stream = io.StringIO()
+    json_log.configure(stream)
+    logging.getLogger("agents.anything").info("first", extra={"fields": {"task": 7}})
+    logging.getLogger("broker.anything").error("second")
+    logging.getLogger("apscheduler.scheduler").info("not shown")
+    logging.getLogger("apscheduler.scheduler").warning("third")
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["event"], line.get("task")) for line in lines] == [("first", 7), ("second", None), ("third", None)]

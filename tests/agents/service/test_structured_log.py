@@ -1,0 +1,78 @@
+"""Logs through structlog, and spans of cycles."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from agents.service import json_log, traces
+from agents.service.structured_log import StructuredFormatter
+
+EVIL = "a\nforged line\x1b[31m \u202e"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def logged(stream: io.StringIO) -> str:
+    logger = logging.getLogger("broker.of.a.test")
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(StructuredFormatter(stream.isatty()))
+    logger.handlers, logger.propagate = [handler], False
+    logger.warning("looked at %s", EVIL, extra={"fields": {"queue": EVIL, "url": "postgresql://u:secret@h/d"}})
+    return stream.getvalue()
+
+
+def test_json_in_a_pipe_is_as_without_structlog() -> None:
+    text = logged(io.StringIO())
+    line = json.loads(text)
+    assert text.count("\n") == 1 and text.isascii()
+    assert line["event"] == f"looked at {EVIL}" and line["level"] == "warning" and "secret" not in text
+
+
+def test_people_get_one_line_in_which_names_steer_nothing() -> None:
+    text = logged(Terminal())
+    assert text.count("\n") == 1 and "secret" not in text and "forged" in text
+    assert "\x1b[31m \u202e" not in text and "\u202e" not in text
+
+
+@pytest.fixture
+def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(traces, "_tracer", lambda: provider.get_tracer("test"))
+    yield exporter
+    provider.shutdown()
+
+
+def test_a_span_a_cycle_and_one_a_stage(exported: InMemorySpanExporter) -> None:
+    traces.note_cycle("production_job", "done", {"load_s": 1.0, "decide_s": 2.0, "total_s": 4.0}, 10_000_000_000, 7)
+    spans = {span.name: span for span in exported.get_finished_spans()}
+    whole = spans["cycle production_job"]
+    assert (whole.start_time, whole.end_time) == (6_000_000_000, 10_000_000_000)
+    assert dict(whole.attributes or {}) == {"agent": "production_job", "outcome": "done", "run": 7}
+    assert (spans["decide"].start_time, spans["decide"].end_time) == (7_000_000_000, 9_000_000_000)
+    assert spans["load"].parent is not None and spans["load"].parent.span_id == whole.context.span_id
+
+
+def test_nothing_is_traced_without_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in traces.ENDPOINTS:
+        monkeypatch.delenv(name, raising=False)
+    traces._tracer.cache_clear()
+    assert traces._tracer() is None
+    traces.note_cycle("x", "done", {"total_s": 1.0}, 1)
+
+
+def test_json_is_the_shape_of_every_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_log, "find_spec", lambda name: None)
+    assert isinstance(json_log._formatter(False), json_log.JsonFormatter)

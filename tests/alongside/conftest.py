@@ -1,0 +1,89 @@
+"""A database with PanDA's tables as PanDA has them, and a role with the least rights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import sqlalchemy as sa
+
+from broker.store.connection.database import Database
+from broker.store.connection.names import Names, quoted
+from broker.store.schema.schema_files import PANDA, read_migrations
+
+#: Tables that PanDA has in partitions, with the column by which.
+PARTITIONED = {
+    "jedi_tasks": "jeditaskid",
+    "jedi_datasets": "jeditaskid",
+    "jedi_dataset_contents": "jeditaskid",
+    "jedi_taskparams": "jeditaskid",
+    "jobsarchived4": "modificationtime",
+    "filestable4": "modificationtime",
+    "jobs_statuslog": "modificationtime",
+    "tasks_statuslog": "modificationtime",
+}
+VIEWS = ("mv_worker_node_summary", "mv_worker_node_gpu_summary")
+ROLE = "broker_least"
+
+
+def make_panda_schema(database: Database) -> None:
+    """PanDA's tables from our own files, with partitions and materialised views where PanDA has them."""
+    names = Names()
+    with database.begin() as connection:
+        raw = database.raw(connection)
+        for schema in (names.panda, names.meta):
+            connection.exec_driver_sql(f"CREATE SCHEMA {quoted(schema)}")
+        for step in read_migrations(PANDA):
+            raw.execute(step.statements(names).encode())
+        for table, column in PARTITIONED.items():
+            whole = f"doma_panda.{table}"
+            connection.exec_driver_sql(f"ALTER TABLE {whole} RENAME TO {table}_plain")
+            connection.exec_driver_sql(
+                f"CREATE TABLE {whole} (LIKE {whole}_plain INCLUDING DEFAULTS) PARTITION BY RANGE ({column})"
+            )
+            connection.exec_driver_sql(f"CREATE TABLE {whole}_rest PARTITION OF {whole} DEFAULT")
+            connection.exec_driver_sql(f"DROP TABLE {whole}_plain CASCADE")
+        for view in VIEWS:
+            connection.exec_driver_sql(f"ALTER TABLE doma_panda.{view} RENAME TO {view}_rows")
+            connection.exec_driver_sql(
+                f"CREATE MATERIALIZED VIEW doma_panda.{view} AS SELECT * FROM doma_panda.{view}_rows"
+            )
+
+
+@pytest.fixture
+def panda(make_database: Callable[..., Database]) -> Database:
+    """PanDA's tables, nothing of ours, for the owner."""
+    database = make_database(migrated=False)
+    make_panda_schema(database)
+    return database
+
+
+@pytest.fixture
+def least(panda: Database, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Database]:
+    """Connects as a role that owns schema ``broker`` and has only the rights that it is granted."""
+
+    def connect(*grants: str) -> Database:
+        with panda.autocommit() as connection:
+            connection.exec_driver_sql(
+                f"DO $$ BEGIN CREATE ROLE {ROLE} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+            )
+            connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS broker AUTHORIZATION {ROLE}")
+            for grant in grants:
+                connection.exec_driver_sql(grant)
+        url = sa.make_url(panda.url).set(username=ROLE)
+        database = Database(url.render_as_string(hide_password=False))
+        opened.append(database)
+        return database
+
+    opened: list[Database] = []
+    yield connect
+    for database in opened:
+        database.close()
+    with panda.autocommit() as connection:
+        connection.exec_driver_sql(f"DROP OWNED BY {ROLE} CASCADE")
+
+
+READ = (
+    f"GRANT USAGE ON SCHEMA doma_panda, doma_pandameta TO {ROLE}",
+    f"GRANT SELECT ON ALL TABLES IN SCHEMA doma_panda, doma_pandameta TO {ROLE}",
+)

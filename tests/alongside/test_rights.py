@@ -1,0 +1,156 @@
+"""Alongside PanDA with the least rights: what is off, what is said, and what is granted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from agents.service import registry
+from agents.service.configuration import config_file, load
+from broker.app.doctor import Finding, examine
+from broker.errors import Refused
+from broker.store.connection.database import Database
+from broker.store.connection.denials import MissingRight
+from broker.store.scenarios.load_dump import TablesNotEmpty
+from broker.store.scenarios.load_dump import load as load_scenario
+from broker.store.scenarios.scenario_file import Scenario
+from broker.store.schema import migrate, rights
+from tests.alongside.conftest import READ, ROLE
+
+Least = Callable[..., Database]
+NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
+SECTIONS = load(config_file("agents.yaml"), registry.NAMES).agents
+
+
+def test_a_role_that_owns_schema_broker_needs_no_right_on_the_database(least: Least) -> None:
+    database = least(*READ)
+    assert migrate.upgrade(database).mode == migrate.BESIDE
+    assert migrate.check(database) == migrate.BESIDE
+
+
+def test_without_schema_or_right_the_line_says_what_to_give(panda: Database, least: Least) -> None:
+    database = least(*READ)
+    with panda.autocommit() as connection:
+        connection.exec_driver_sql("DROP SCHEMA broker CASCADE")
+    with pytest.raises(MissingRight) as refused:
+        migrate.upgrade(database)
+    assert "\n" not in str(refused.value)
+    assert f'CREATE SCHEMA broker AUTHORIZATION "{ROLE}";' in refused.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("statement", "grant"),
+    [
+        ("SELECT 1 FROM doma_panda.jedi_tasks", 'SELECT ON "doma_panda"."jedi_tasks"'),
+        ("UPDATE doma_panda.jedi_tasks SET nucleus = 'X'", 'SELECT, UPDATE ON "doma_panda"."jedi_tasks"'),
+        ('DELETE FROM "doma_panda"."jobsactive4"', 'SELECT, DELETE ON "doma_panda"."jobsactive4"'),
+        ("INSERT INTO doma_panda.tasks_statuslog (jeditaskid) VALUES (1)", 'SELECT, INSERT ON "doma_panda"."tasks_'),
+        ("SELECT 1 FROM doma_pandameta.sitedata", 'SELECT ON "doma_pandameta"."sitedata"'),
+    ],
+)
+def test_a_missing_right_ends_in_one_line_with_its_grant(least: Least, statement: str, grant: str) -> None:
+    database = least(f"GRANT USAGE ON SCHEMA doma_panda, doma_pandameta TO {ROLE}")
+    with pytest.raises(MissingRight) as refused, database.begin() as connection:
+        connection.execute(sa.text(statement))
+    assert f"GRANT {grant}" in str(refused.value) and str(refused.value).count("\n") == 0
+
+
+def test_a_missing_schema_right_names_the_schema(least: Least) -> None:
+    with pytest.raises(MissingRight) as refused, least().read_snapshot() as connection:
+        connection.execute(sa.text("SELECT 1 FROM doma_panda.jedi_tasks"))
+    assert 'GRANT USAGE ON SCHEMA "doma_panda"' in refused.value.remedy
+
+
+def test_the_grants_that_are_printed_are_those_that_suffice(panda: Database, least: Least) -> None:
+    database = least(*READ)
+    migrate.upgrade(database)
+    with database.read_snapshot() as connection:
+        lacking = [one for one in rights.read_rights(connection, database.names) if not one.held]
+    assert {one.who for one in lacking} == {*rights.WRITERS, rights.TUNING}
+    with panda.autocommit() as connection:
+        for one in lacking:
+            connection.exec_driver_sql(one.grant(ROLE))
+    with database.read_snapshot() as connection:
+        assert all(one.held for one in rights.read_rights(connection, database.names))
+
+
+@pytest.mark.parametrize("agent", rights.WRITERS)
+def test_agents_that_write_pandas_tables_are_off_until_switched_on(agent: str) -> None:
+    shipped = SECTIONS[agent]
+    assert shipped.runs(migrate.STANDALONE) and not shipped.runs(migrate.BESIDE)
+    assert shipped.model_copy(update={"enabled": True}).runs(migrate.BESIDE)
+    assert not shipped.model_copy(update={"enabled": False}).runs(migrate.STANDALONE)
+
+
+def test_agents_that_only_decide_are_on() -> None:
+    assert SECTIONS["production_job"].runs(migrate.BESIDE) and SECTIONS["analysis_job"].runs(migrate.BESIDE)
+
+
+def _examined(database: Database, now: datetime | None = None, **enabled: bool) -> list[Finding]:
+    if now is None:
+        with database.read_snapshot() as connection:
+            now = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+    return examine(database, enabled, now)
+
+
+def _problems(findings: list[Finding], topic: str) -> list[Finding]:
+    return [one for one in findings if one.topic == topic and one.level == "problem"]
+
+
+def test_doctor_asks_only_for_the_rights_of_what_runs(least: Least) -> None:
+    database = least(*READ)
+    migrate.upgrade(database)
+    quiet = _examined(database)
+    assert not _problems(quiet, "right")
+    assert any(one.what == f"reading: role {ROLE} has all rights" for one in quiet)
+    loud = _problems(_examined(database, production_task=True), "right")
+    assert {one.remedy for one in loud} == {
+        f'GRANT UPDATE ON "doma_panda"."jedi_tasks" TO "{ROLE}";',
+        f'GRANT UPDATE ON "doma_panda"."jedi_datasets" TO "{ROLE}";',
+        f'GRANT INSERT ON "doma_panda"."tasks_statuslog" TO "{ROLE}";',
+    }
+
+
+@pytest.mark.parametrize(("seconds", "problem"), [(29.0, False), (-29.0, False), (31.0, True), (-31.0, True)])
+def test_doctor_compares_clocks(least: Least, seconds: float, problem: bool) -> None:
+    database = least(*READ)
+    migrate.upgrade(database)
+    with database.read_snapshot() as connection:
+        now = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+    found = _examined(database, now + timedelta(seconds=seconds + (0.5 if seconds < 0 else 0)))
+    assert bool(_problems(found, "clock")) is problem
+
+
+def test_doctor_tells_ages_and_who_does_the_same_work(panda: Database, least: Least) -> None:
+    database = least(*READ)
+    migrate.upgrade(database)
+    with panda.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO doma_panda.jobs_share_stats (ts) VALUES (now() - interval '31 min')")
+        connection.exec_driver_sql("INSERT INTO doma_panda.sw_tags (panda_queue, last_update) VALUES ('Q', now())")
+        connection.exec_driver_sql(
+            "INSERT INTO doma_panda.jedi_process_lock (vo, prodsourcelabel, workqueue_id, cloud, resource_type, "
+            "component, lockedby, lockedtime) VALUES ('d', 'd', 0, 'd', 'd', 'pandaD.copyArchive', 'x', "
+            "now() - interval '10 min')"
+        )
+    found = _examined(database, timeouts=True)
+    ages = {one.what.split(":")[0]: one.level for one in found if one.topic == "age"}
+    assert ages["jobs_share_stats"] == "note" and ages["sw_tags"] == "ok"
+    (same,) = _problems(found, "same_work")
+    assert same.what.startswith("timeouts (on): pandaD.copyArchive does the same, last at work 10 min ago")
+    assert "TIMEOUT_holding" in same.remedy
+    assert not _problems(_examined(database), "same_work")
+
+
+def test_a_scenario_of_rucios_tables_may_be_loaded_alongside_panda(least: Least) -> None:
+    database = least(*READ)
+    migrate.upgrade(database)
+    replica = {"scope": "s", "name": "d", "rse": "R", "available_files": 1, "total_files": 1}
+    assert load_scenario(database, Scenario(NOW, {"dataset_replicas": [replica]})) == {"dataset_replicas": 1}
+    with pytest.raises(TablesNotEmpty):
+        load_scenario(database, Scenario(NOW, {"dataset_replicas": [replica]}))
+    assert load_scenario(database, Scenario(NOW, {"dataset_replicas": [replica]}), replace=True)
+    with pytest.raises(Refused, match="jedi_tasks"):
+        load_scenario(database, Scenario(NOW, {"jedi_tasks": [{"jeditaskid": 1}]}))

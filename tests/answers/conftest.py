@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker.app.answers.asking import Asking
+from broker.store.connection.database import Database
+from tests.answers.demo_database import NOON, broker_the_demo
+from tests.conftest import TestServer
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture(scope="session")
+def demo(test_server: TestServer) -> Iterator[Database]:
+    """The example grid, brokered once."""
+    url = test_server.create()
+    with Database(url) as database:
+        broker_the_demo(database)
+        yield database
+    test_server.drop(sa.make_url(url).database or "")
+
+
+@pytest.fixture
+def ask(demo: Database) -> Ask:
+    """``ask(function, ...)``: an answer for the instant of the grid."""
+
+    def answer(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        with demo.read_snapshot() as connection:
+            return function(Asking(connection, demo.names, NOON), *arguments, **named)
+
+    return answer

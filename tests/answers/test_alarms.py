@@ -1,0 +1,151 @@
+"""Alarms: each with the limit on both sides, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import sqlalchemy as sa
+
+from agents.service.configuration import ConfigurationError
+from broker.app.answers.alarm_limits import AlarmLimits
+from broker.app.answers.alarms import agent_alarms, failing, flapping, load_limits, stale_sources, starving
+from broker.app.answers.failing_queues import outcomes_of
+from broker.app.answers.service_models import AgentLine, Alarm, PauseLine, SourceLine
+from broker.app.answers.stored_states import Change, ChunkState, Decided
+from broker.app.sentences.alarms import alarm_sentence
+from broker.store.answers.agent_cycles import EndedCycle
+from broker.store.answers.job_outcomes import EndedJobs
+
+NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
+LIMITS = AlarmLimits()
+
+
+def state(task: int, outcome: str, decided_h: float, waiting_h: float | None = None, **more: Any) -> ChunkState:
+    """The state of a chunk, decided and waiting since so many hours ago."""
+    values: dict[str, Any] = {
+        "decision": task,
+        "brokerage": "production_job",
+        "jeditaskid": task,
+        "datasetid": 1,
+        "ramcount": 0.0,
+        "decided_at": NOW - timedelta(hours=decided_h),
+        "outcome": outcome,
+        "reason": "" if outcome == "brokered" else "no_candidates",
+        "waiting_since": None if waiting_h is None else NOW - timedelta(hours=waiting_h),
+        "times_seen": 1,
+        "pending_until": None,
+        "assigned": {"BNL/MCORE": 1} if outcome == "brokered" else {},
+        "main_code": None if outcome == "brokered" else "lowmemory",
+        "decided": Decided(cast(sa.Connection, None), {}),
+    }
+    return ChunkState(**(values | more))
+
+
+def share(name: str | None, *tasks: int) -> dict[int, Mapping[str, Any]]:
+    return {task: {"gshare": name} for task in tasks}
+
+
+@pytest.mark.parametrize(
+    ("waiting_h", "later", "facts", "starves"),
+    [
+        (12.5, 11, share("MC", 10, 11), True),
+        (12.0, 11, share("MC", 10, 11), False),  # not longer than the limit
+        (12.5, 9, share("MC", 9, 10), False),  # the other came earlier
+        (12.5, 11, share("MC", 10) | share("Evgen", 11), False),  # and is of another share
+        (12.5, 11, {}, True),  # nothing is known of either: the same
+    ],
+)
+def test_a_task_starves_when_later_ones_of_its_share_were_brokered(
+    waiting_h: float, later: int, facts: dict[int, Mapping[str, Any]], starves: bool
+) -> None:
+    states = [state(10, "pending", 0.1, waiting_h), state(later, "brokered", 1)]
+    found = list(starving(states, facts, LIMITS, NOW))
+    assert [one.about for one in found] == (["10"] if starves else [])
+    if starves:
+        assert (found[0].value, found[0].limit, found[0].key) == (12.5, 12.0, "alarms.starving_hours")
+        assert alarm_sentence(found[0]).startswith("task 10 waits for 12.5 h (lowmemory), limit 12 h")
+
+
+def test_what_was_brokered_before_it_began_to_wait_does_not_count() -> None:
+    states = [state(10, "pending", 0.1, 13), state(11, "brokered", 14)]
+    assert not list(starving(states, share("MC", 10, 11), LIMITS, NOW))
+
+
+@pytest.mark.parametrize(("changes", "alarms"), [(5, 0), (6, 1)])
+def test_a_chunk_flaps(changes: int, alarms: int) -> None:
+    found = list(flapping([Change("production_job", 10, 1, changes, NOW)], LIMITS))
+    assert len(found) == alarms and all("changed its outcome or reason" in alarm_sentence(one) for one in found)
+
+
+@pytest.mark.parametrize(
+    ("failed", "finished", "tasks", "alarms"),
+    [(20, 20, 3, 1), (19, 0, 3, 0), (20, 20, 2, 0), (20, 21, 3, 0), (0, 0, 0, 0)],
+)
+def test_a_queue_fails_when_many_jobs_of_many_tasks_do(failed: int, finished: int, tasks: int, alarms: int) -> None:
+    outcomes = outcomes_of([EndedJobs("BNL", failed, finished, tasks, tasks, None)], LIMITS)
+    found = list(failing(outcomes, LIMITS))
+    assert len(found) == alarms
+    if alarms:
+        assert alarm_sentence(found[0]) == (
+            "50 % of the jobs that ended at BNL failed: 20 failed, 20 finished, 3 tasks"
+        )
+
+
+@pytest.mark.parametrize(
+    ("found", "severity"), [("stale", "critical"), ("missing", "critical"), ("shrunk", "warning"), ("ok", None)]
+)
+def test_sources(found: str, severity: str | None) -> None:
+    line = SourceLine(source="links", state=found, age_s=7200.0, limit_s=3600.0, rows=3)
+    assert [one.severity for one in stale_sources([line])] == ([severity] if severity else [])
+
+
+def agent(**more: Any) -> AgentLine:
+    values: dict[str, Any] = dict.fromkeys(AgentLine.model_fields)
+    values |= {"agent": "timeouts", "enabled": True, "counts": {}, "cycles_24h": 3, "failed_24h": 0, "holder": "here"}
+    return AgentLine(**(values | {"period_s": 60.0, "age_s": 90.0, "started_at": NOW, "last_outcome": "done"} | more))
+
+
+def ended(*outcomes: str) -> list[EndedCycle]:
+    return [EndedCycle("timeouts", outcome, NOW, "Refused: too old") for outcome in outcomes]
+
+
+@pytest.mark.parametrize(
+    ("line", "cycles", "codes"),
+    [
+        (agent(), ended("done", "refused", "refused"), []),
+        (agent(), ended("refused", "refused"), []),
+        (agent(), ended("refused", "refused", "refused"), ["agent_refused"]),
+        (agent(), ended("failed", "overdue", "failed"), ["agent_failing"]),
+        (agent(last_outcome="overdue"), [], ["agent_overdue"]),
+        (agent(enabled=False, holder=None), [], []),
+    ],
+)
+def test_agents(line: AgentLine, cycles: list[EndedCycle], codes: list[str]) -> None:
+    found = list(agent_alarms([line], cycles, LIMITS))
+    assert [one.code for one in found] == codes and all(alarm_sentence(one) for one in found)
+
+
+def test_an_agent_that_nobody_leads_while_others_are_led() -> None:
+    other = agent(agent="activation", holder=None)
+    assert [one.about for one in agent_alarms([agent(), other], [], LIMITS)] == ["activation"]
+    assert not list(agent_alarms([agent(holder=None), other], [], LIMITS))  # no service runs at all
+
+
+def test_a_paused_agent_is_named_and_nothing_else_of_it() -> None:
+    pause = PauseLine(agent="timeouts", reason="downtime", editor="ann", set_at=NOW, until=NOW + timedelta(hours=1))
+    (found,) = agent_alarms([agent(pause=pause, last_outcome="overdue")], ended("refused") * 3, LIMITS)
+    assert isinstance(found, Alarm) and (found.code, found.severity) == ("agent_paused", "info")
+    assert alarm_sentence(found) == "timeouts is paused by ann: downtime"
+
+
+def test_limits_of_ones_own_and_those_that_are_wrong(tmp_path: Path) -> None:
+    assert load_limits(None) == AlarmLimits()
+    (tmp_path / "alarms.yaml").write_text("starving_hours: 1\n")
+    assert load_limits(tmp_path).starving_hours == 1
+    (tmp_path / "alarms.yaml").write_text("starving: 1\n")
+    with pytest.raises(ConfigurationError, match="starving"):
+        load_limits(tmp_path)

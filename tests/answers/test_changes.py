@@ -1,0 +1,121 @@
+"""Changes of one thing: values that are needed, round figures, and figures in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.app.answers.asking import NothingFound, known_name
+from broker.app.answers.changed_work import REQUESTS, TaskChange, lowered
+from broker.app.answers.parts import Compared, ThrottleState, gap_percent
+from broker.app.answers.queue_fields import needed_value
+from broker.app.sentences.stats import comparison, seconds, size, throttle, with_unit
+from broker.domain.decisions import Observation
+from broker.errors import nearest
+
+
+def compared(value: Any, operator: str, limit: Any, unit: str = "MB", key: str = "queue.maxrss") -> Compared:
+    return Compared(value=value, operator=operator, limit=limit, unit=unit, key=key)
+
+
+@pytest.mark.parametrize(
+    ("seen", "value"),
+    [
+        (compared(31774.0, "<=", 24000.0), 32000.0),
+        (compared(32000.0, "<=", 24000.0), 32000.0),
+        (compared(32000.0, "<", 24000.0), 33000.0),
+        (compared(7400.0, ">=", 8001.0, key="queue.minrss"), 7000.0),
+        (compared(7000.0, ">", 8001.0, key="queue.minrss"), 6000.0),
+        (compared(400.0, ">=", 8001.0, key="queue.minrss"), 0.0),
+        (compared(90_000.0, "<=", 86_400.0, "s", "queue.maxtime"), 90_000.0),
+        (compared("paused", "==", "online", "-", "queue.status"), "online"),
+        (compared(True, "==", False), None),
+        (compared(None, "<=", 3.0), None),
+    ],
+)
+def test_the_round_value_with_which_it_would_pass(seen: Compared, value: Any) -> None:
+    assert needed_value(seen) == value
+
+
+@given(
+    st.floats(0, 1e9, allow_subnormal=False),
+    st.sampled_from(("<", "<=", ">", ">=")),
+    st.sampled_from(("MB", "s", "jobs", "cores")),
+)
+def test_what_is_needed_lets_the_value_pass(value: float, operator: str, unit: str) -> None:
+    needed = needed_value(compared(value, operator, 0.0, unit))
+    assert isinstance(needed, float)
+    passes = {"<": value < needed, "<=": value <= needed, ">": value > needed, ">=": value >= needed}
+    assert passes[operator] or (needed == 0.0 and value == 0.0)
+
+
+@pytest.mark.parametrize(
+    ("seen", "gap"),
+    [
+        (Observation(150.0, "<=", 100.0, "MB", "k"), 50.0),
+        (Observation(50.0, ">=", 100.0, "MB", "k"), 50.0),
+        (Observation(100.0, "<=", 100.0, "MB", "k"), 0.0),
+        (Observation(1.0, "<=", 0.0, "MB", "k"), None),
+        (Observation("a", "==", "b", "-", "k"), None),
+        (None, None),
+    ],
+)
+def test_how_far_a_value_is_from_its_limit(seen: Observation | None, gap: float | None) -> None:
+    assert gap_percent(seen) == gap
+
+
+def change(value: float) -> TaskChange:
+    """A change that keeps its batch, whatever its value."""
+
+    class Kept(TaskChange):
+        def at(self, value: float) -> TaskChange:
+            return change(value)
+
+    return Kept(REQUESTS[0], "ramcount", value, "MB", None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("most", "found"), [(6600.0, 6500.0), (40_000.0, 39_000.0), (10.0, None)])
+def test_the_largest_round_figure_with_a_candidate(most: float, found: float | None) -> None:
+    result = lowered(change(40_000.0), lambda one: ["Q"] if one.value <= most else [])
+    assert (None if result is None else result[0]) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (with_unit(288900.0, "MB"), "288,900 MB"),
+        (with_unit(86_400.0, "s"), "24 h"),
+        (with_unit(None, "MB"), "nothing"),
+        (with_unit(float("inf"), "jobs"), "no limit jobs"),
+        (seconds(-5.0), "0 s"),
+        (seconds(119.0), "119 s"),
+        (seconds(120.0), "2 min"),
+        (seconds(1_000_000.0), "11.6 d"),
+        (size(3 * 1024.0**4), "3 TB"),
+        (size(1023.0), "1.02e+03 B"),
+        (comparison(compared(9.0, "<=", 3.0)), "9 MB; must be at most 3 MB (queue.maxrss)"),
+        (
+            throttle(ThrottleState(condition="share_usage", figure=97.5, cap=90.0, unit="%", key="rule")),
+            "usage of the share 97.5 %, cap 90 % (rule)",
+        ),
+        (
+            throttle(ThrottleState(condition="quota_unknown", figure=0, cap=0, unit="-", key="config")),
+            "the quota cannot be read, and until it can no jobs are made",
+        ),
+    ],
+)
+def test_figures_in_words(text: str, shown: str) -> None:
+    assert text == shown
+
+
+def test_names_whatever_their_case_and_the_nearest() -> None:
+    names = ["BNL", "BNL_ARM", "RAL-LCG2"]
+    assert known_name("queue", "bnl", names, "here") == "BNL"
+    assert nearest("bnlx", names)[0] == "BNL"
+    assert nearest("ral", names) == ("RAL-LCG2",) and nearest("", names) == ()
+    with pytest.raises(NothingFound) as caught:
+        known_name("queue", "zzz", names, "here")
+    assert (caught.value.exit_status, caught.value.nearest, caught.value.kind) == (4, (), "queue")

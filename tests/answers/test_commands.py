@@ -1,0 +1,118 @@
+"""The commands that ask, as an operator types them, and pause and resume."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from broker.cli.main import main
+from broker.store.connection.database import Database
+from tests.answers.demo_database import BUSY_USER, TOO_MUCH_MEMORY
+from tests.cli.commands import Command, runner
+
+
+@pytest.fixture
+def broker(demo: Database, capsys: pytest.CaptureFixture[str]) -> Command:
+    return runner(capsys, "--db", demo.url)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("tasks", "--reason", "lowmemory"), (str(TOO_MUCH_MEMORY), "43000083")),
+        (("reasons", "--rules"), ("9 of 98 chunks and tasks wait", "links_full", "queues rejected")),
+        (("queues", "--idle"), ("BEIJING-LCG2\tpaused", "status")),
+        (("queue", "show", "bnl"), ("production_job: got", "would come if", "Rejected here by production_job")),
+        (("nucleus", "ral-lcg2"), ("RAL-LCG2: nucleus, ACTIVE", "probability")),
+        (("nucleus",), ("Nuclei and satellites", "SARA-MATRIX")),
+        (("links", "--full", "--limit", "2"), ("NQUEUED_SAT_CAP", "more; --limit")),
+        (("shares",), ("Production\t70.0 %", ". MC 23")),
+        (("user", BUSY_USER), ("Throttled: 225 jobs that run, cap 150", "wait for throttled_running_jobs")),
+        (("explain", str(TOO_MUCH_MEMORY)), ("No queue offers enough memory", "Nothing in the tuning would help.")),
+        (("history", str(TOO_MUCH_MEMORY)), ("pending lowmemory",)),
+        (("why-not", str(TOO_MUCH_MEMORY), "bnl"), ("must be at most 16,000 MB (queue.maxrss)",)),
+        (("alarms",), ("Alarms",)),
+        (("agents",), ("production_job", "done")),
+    ],
+)  # fmt: skip
+def test_in_words(broker: Command, command: tuple[str, ...], words: tuple[str, ...]) -> None:
+    done = broker(*command)
+    assert done.status == 0, done.err
+    assert [word for word in words if word not in done.out] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "keys"),
+    [
+        (("tasks",), {"task", "outcome", "reason", "main_code", "chunks", "jobs"}),
+        (("reasons",), {"waiting", "considered", "lines", "rules", "compared_with"}),
+        (("queues",), {"queue", "considered", "chosen", "placed", "main_code"}),
+        (("links", "--limit", "1"), {"source", "nucleus", "queued_files", "cap_files", "full"}),
+        (("shares",), {"gshare", "target_percent", "running_hs06"}),
+        (("user", BUSY_USER), {"tasks", "throttles", "caps", "quotas", "advice"}),
+        (("nucleus", "CERN-PROD"), {"line", "tasks", "rejected", "links"}),
+        (("explain", str(TOO_MUCH_MEMORY), "--no-evaluate"), {"rejected", "funnel", "verdict", "summary", "task"}),
+        (("agents",), {"agent", "last_outcome", "started", "finished", "pause"}),
+    ],
+)
+def test_as_objects(broker: Command, command: tuple[str, ...], keys: set[str]) -> None:
+    done = broker(*command, "--json")
+    assert done.status == 0, done.err
+    assert keys <= set(json.loads(done.out.splitlines()[0]))
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (("queue", "show", "BNLX"), "BNL"),
+        (("nucleus", "RAL"), "RAL-LCG2"),
+        (("user", "etanaka2"), BUSY_USER),
+        (("links", "--nucleus", "SARA-MATRI"), "SARA-MATRIX"),
+        (("why-not", str(TOO_MUCH_MEMORY), "BNLX"), "BNL"),
+        (("pause", "timeout", "--until", "1h", "--reason", "x"), "timeouts"),
+    ],
+)
+def test_what_is_not_there_ends_with_4_and_the_nearest_name(
+    broker: Command, command: tuple[str, ...], name: str
+) -> None:
+    done = broker(*command)
+    assert done.status == 4 and name in done.err
+
+
+def test_pause_and_resume(broker: Command) -> None:
+    assert broker("pause", "timeouts", "--until", "2h", "--reason", "downtime", "--editor", "ann").status == 0
+    try:
+        rows = [json.loads(line) for line in broker("agents", "--json").out.splitlines()]
+        pause = {row["agent"]: row["pause"] for row in rows}["timeouts"]
+        assert (pause["editor"], pause["reason"]) == ("ann", "downtime")
+        refused = broker("run", "timeouts")
+        assert refused.status == 3 and "timeouts is paused until" in refused.err and "broker resume" in refused.err
+        assert broker("run", "timeouts", "--dry-run").status == 0
+        assert "timeouts is paused by ann: downtime" in broker("alarms").out
+    finally:
+        resumed = broker("resume", "timeouts", "--json")
+    assert resumed.document == {"agent": "timeouts", "resumed": True, "still_paused_by": []}
+    assert broker("resume", "timeouts").status == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("all", "--until", "now", "--reason", "x"), 2),
+        (("all", "--until", "2020-01-01", "--reason", "x"), 3),
+        (("all", "--until", "1h", "--reason", " "), 2),
+        (("all", "--until", "soon", "--reason", "x"), 2),
+        (("all", "--reason", "x"), 2),
+    ],
+)
+def test_pauses_that_are_none(broker: Command, arguments: tuple[str, ...], status: int) -> None:
+    assert broker("pause", *arguments).status == status
+
+
+def test_a_closed_list_of_commands_is_registered(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    names = ("tasks", "reasons", "queues", "nucleus", "links", "shares", "user", "alarms", "pause", "resume", "history")
+    assert [name for name in names if name not in shown] == []

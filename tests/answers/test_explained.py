@@ -1,0 +1,188 @@
+"""The answer to explain, on the example grid: verdict, what would help, numbers that add up, the draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.app.answers.asking import NothingFound
+from broker.app.answers.decision import task_decision
+from broker.app.answers.decision_model import ExplainedDecision, TaskDecision
+from broker.app.answers.parts import Counts
+from broker.app.answers.why_not import why_not
+from broker.app.sentences.decision import (
+    position_sentence,
+    remedy_sentences,
+    task_sentence,
+    verdict_sentence,
+)
+from broker.demo.summary import summarise
+from broker.store.connection.database import Database
+from tests.answers.demo_database import (
+    ALL_SCRATCH,
+    BROKERED,
+    DRAWN,
+    LINKS_FULL,
+    LOST_INPUT,
+    RETIRED_QUEUE,
+    THROTTLED,
+    TOO_MUCH_MEMORY,
+)
+
+Ask = Callable[..., Any]
+
+
+def explained(ask: Ask, task: int, **named: Any) -> ExplainedDecision:
+    found: TaskDecision = ask(task_decision, task, **named)
+    (decision,) = found.decisions
+    return decision
+
+
+def test_a_pending_task_begins_with_what_is_missing_and_how_far_the_best_queue_is(ask: Ask) -> None:
+    decision = explained(ask, TOO_MUCH_MEMORY)
+    verdict = decision.verdict
+    assert (verdict.code, verdict.reason, verdict.queues, verdict.of_queues) == ("out_of_reach", "lowmemory", 61, 75)
+    assert verdict.best is not None and verdict.best.compared is not None
+    assert (verdict.best.compared.value, verdict.best.compared.limit) == (288900.0, 48000.0)
+    assert verdict.best.gap_percent == pytest.approx(100 * (288900 - 48000) / 48000)
+    assert verdict_sentence(decision) == (
+        "No queue offers enough memory: lowmemory rejected 61 of 75 queues. The nearest is BNL_VHIMEM/MCORE_VHIMEM: "
+        "288,900 MB; must be at most 48,000 MB (queue.maxrss)."
+    )
+
+
+def test_the_task_is_named_with_what_it_asks_for(ask: Ask) -> None:
+    found: TaskDecision = ask(task_decision, TOO_MUCH_MEMORY)
+    sentence = task_sentence(found.task)
+    for words in ("too_much_memory", "pending", "atlasprd", "MC 20", "priority 500", "8 cores", "40,000 MBPerCore"):
+        assert words in sentence
+    assert found.task.waiting_since is not None and found.task.next_try_at is not None
+
+
+def test_what_would_help_is_evaluated_again_and_the_tuning_is_named_if_nothing_in_it_does(ask: Ask) -> None:
+    decision = explained(ask, TOO_MUCH_MEMORY)
+    by_kind = {one.kind: one for one in reversed(decision.remedies.helpful)}
+    assert set(by_kind) == {"task", "queue", "rule"} and decision.remedies.in_the_tuning is False
+    task, queue, rule = by_kind["task"], by_kind["queue"], by_kind["rule"]
+    # (0.9 * (1000 + 6200 * 8)) fits into 48,000 MB and 6,600 MB a core do not
+    assert (task.name, task.now, task.to, task.such_as) == ("task.ramcount", 40000.0, 6200.0, ("BNL_VHIMEM",))
+    assert (queue.name, queue.where, queue.now, queue.to) == (
+        "queue.maxrss", "BNL_VHIMEM/MCORE_VHIMEM", 48000.0, 289000.0,
+    )  # fmt: skip
+    assert (rule.name, rule.candidates) == ("memory_max", Counts(queues=48, pseudo_queues=177))
+    assert list(remedy_sentences(decision))[-1] == "Nothing in the tuning would help."
+
+
+def test_a_key_that_would_help_is_named_with_its_value(ask: Ask) -> None:
+    decision = explained(ask, LINKS_FULL)
+    key = decision.remedies.helpful[0]
+    assert (key.kind, key.name, key.now, key.to) == ("key", "NQUEUED_NUC_CAP_FOR_JOBS", 10000, 11251)
+    assert decision.remedies.in_the_tuning and key.candidates.queues == 43
+    assert decision.position is not None and decision.position.decides
+    assert position_sentence(decision.position) == "Place 3 of 3 that wait in share MC 23 (priority 380)."
+
+
+def test_without_evaluation_only_what_is_stored_is_said(ask: Ask) -> None:
+    decision = explained(ask, ALL_SCRATCH, evaluate=False)
+    assert (decision.remedies.evaluated, decision.near_misses, decision.verdict.reason) == (False, (), "disk")
+    assert list(remedy_sentences(decision)) == []
+
+
+@pytest.mark.parametrize("task", [TOO_MUCH_MEMORY, ALL_SCRATCH, LINKS_FULL, LOST_INPUT, THROTTLED, BROKERED, DRAWN])
+def test_the_sum_of_all_reasons_and_what_is_chosen_is_the_start(ask: Ask, task: int) -> None:
+    for decision in ask(task_decision, task, evaluate=False).decisions:
+        summary = decision.summary
+        assert summary.start.queues == summary.chosen.queues + sum(one.rejected.queues for one in summary.rejections)
+        if summary.start.pseudo_queues is not None:
+            rejected = sum(one.rejected.pseudo_queues or 0 for one in summary.rejections)
+            assert summary.start.pseudo_queues == (summary.chosen.pseudo_queues or 0) + rejected
+
+
+def test_the_figures_of_the_demo_are_those_of_explain(ask: Ask) -> None:
+    decision = explained(ask, TOO_MUCH_MEMORY, evaluate=False)
+    shown = decision.model_dump(mode="json")
+    waiting = summarise([shown | {"candidates": shown["candidates"]}]).waiting[0]
+    by_code = {one.code: one.rejected.queues for one in decision.summary.rejections}
+    assert dict(waiting.codes).items() <= by_code.items() and waiting.codes[0] == ("lowmemory", 61)
+
+
+def test_a_throttle_in_words_with_figure_and_cap(ask: Ask) -> None:
+    decision = explained(ask, THROTTLED)
+    assert verdict_sentence(decision) == "Throttled: 225 jobs that run, cap 150 (CAP_RUNNING_USER_JOBS)."
+    assert decision.throttle is not None and decision.throttle.condition == "running_jobs"
+    assert decision.remedies.why_not == "throttled"
+
+
+def test_a_nucleus_is_a_weighted_draw_with_probabilities(ask: Ask) -> None:
+    decision = explained(ask, DRAWN, brokerage="production_task")
+    assert (decision.draw, decision.candidate_kind, decision.summary.start.pseudo_queues) == (
+        "weighted",
+        "nucleus",
+        None,
+    )
+    assert sum(one.probability or 0 for one in decision.candidates) == pytest.approx(1)
+    first = decision.candidates[0]
+    assert first.assigned == 1 and first.probability == pytest.approx(
+        first.weight / sum(one.weight for one in decision.candidates)
+    )
+    assert "weighted random draw among 11 candidates" in verdict_sentence(decision)
+
+
+def test_where_jobs_went(ask: Ask) -> None:
+    decision = explained(ask, BROKERED)
+    jobs = sum(decision.assigned.values())
+    assert (decision.verdict.code, decision.verdict.jobs, jobs > 0) == ("placed", jobs, True)
+    assert decision.remedies.evaluated is False and decision.position is None
+
+
+def test_a_queue_that_does_not_exist_is_no_candidate_and_counts_nowhere(ask: Ask) -> None:
+    decision = explained(ask, RETIRED_QUEUE)
+    assert decision.summary.start == Counts(queues=0, pseudo_queues=0)
+    assert list(decision.summary.not_candidates.values()) == ["unknown_queue"]
+    assert verdict_sentence(decision) == (
+        "Nothing was a candidate: UKI-NORTHGRID-LIV-HEP_RETIRED (unknown_queue).".replace("_queue)", " queue)")
+    )
+
+
+def test_input_that_is_nowhere(ask: Ask) -> None:
+    assert verdict_sentence(explained(ask, LOST_INPUT)) == "The input has no complete replica that can be read."
+
+
+def test_a_task_that_is_not_there(ask: Ask) -> None:
+    with pytest.raises(NothingFound, match="there is no task 999") as caught:
+        ask(task_decision, 999)
+    assert caught.value.exit_status == 4
+
+
+@pytest.mark.parametrize("name", ["BNL", "bnl", "Bnl"])
+def test_why_not_finds_queues_whatever_their_case(ask: Ask, demo: Database, name: str) -> None:
+    found = ask(why_not, demo, TOO_MUCH_MEMORY, name)
+    assert found.name == "BNL" and len(found.answers) == 8
+    first = found.answers[0].candidate
+    assert (first.code, first.compared.key) == ("lowmemory", "queue.maxrss")
+
+
+def test_why_not_names_the_nearest_of_a_name_that_is_not_there(ask: Ask, demo: Database) -> None:
+    with pytest.raises(NothingFound, match="did you mean BNL") as caught:
+        ask(why_not, demo, TOO_MUCH_MEMORY, "BNLX")
+    assert caught.value.nearest[0] == "BNL"
+
+
+def test_every_rule_says_what_it_says_in_order(ask: Ask, demo: Database) -> None:
+    (line,) = ask(why_not, demo, TOO_MUCH_MEMORY, "BNL/MCORE", None, True).answers
+    verdicts = {one.rule: one.verdict for one in line.every_rule}
+    names = [one.rule for one in line.every_rule]
+    assert (verdicts["status"], verdicts["memory_max"]) == ("pass", "fail")
+    behind = names[names.index("memory_max") + 1 :]
+    assert behind and {verdicts[name] for name in behind} == {"not_reached"}
+    failed = next(one for one in line.every_rule if one.rule == "memory_max")
+    assert failed.compared == line.candidate.compared
+
+
+def test_every_rule_of_a_chosen_queue_passes_or_was_not_asked(ask: Ask, demo: Database) -> None:
+    chosen = explained(ask, BROKERED).candidates[0].name
+    (line,) = ask(why_not, demo, BROKERED, chosen, None, True).answers
+    assert line.candidate.code == "chosen"
+    assert {one.verdict for one in line.every_rule} <= {"pass", "not_asked", "unknown"}

@@ -1,0 +1,129 @@
+"""The history of a task: repeats folded, the rule that took or released each queue, and what changed beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from broker.app.answers.asking import Asking
+from broker.app.answers.history import Beside, History, beside_events, history
+from broker.app.sentences.history import event_sentence
+from broker.domain.decision_records import DecisionRecord, Origin
+from broker.domain.decisions import Candidate, Decision, FunnelStep
+from broker.store.connection.database import Database
+from broker.store.decisions import decision_writing
+from broker.store.feeds.feed_runs import KeptChange
+from broker.store.feeds.queue_pins import Pin
+from tests.conftest import TestServer
+
+NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
+TASK = 77
+WHOLE = {"Q1": "status", "Q2": "lowmemory", "Q3": "lowmemory"}
+
+
+def decide(database: Database, minute: int, rejected: dict[str, str], *notes: str) -> None:
+    """A decision: what is not rejected of three queues is chosen."""
+    chosen = tuple(Candidate(name, 1.0, {}) for name in WHOLE if name not in rejected)
+    steps, left = [], len(WHOLE)
+    for code in dict.fromkeys(rejected.values()):
+        number = list(rejected.values()).count(code)
+        steps.append(FunnelStep(code, left, left - number))
+        left -= number
+    outcome, reason = ("brokered", "") if chosen else ("pending", "no_candidates")
+    decision = Decision(TASK, 8, 1000.0, "production_job", outcome, reason, chosen, rejected, tuple(steps), notes)  # type: ignore[arg-type]
+    origin = Origin(1, NOON + timedelta(minutes=minute), "s", 1, 1, "0.1.0")
+    record = DecisionRecord(decision, {chosen[0].name: 5} if chosen else {})
+    with database.begin() as connection:
+        decision_writing.save(Database.raw(connection), origin, [record])
+
+
+PIN = """
+    INSERT INTO broker.queue_pins (queue, field, value, reason, editor, set_at, until)
+    VALUES ('Q1', 'status', '"brokeroff"', 'disk broken', 'ann', '2026-08-01T12:18Z', '2026-08-01T18:00Z')"""
+RUN = """
+    INSERT INTO broker.feed_runs (feed, by_hand, started_at, outcome, documents, changes, left_out)
+    VALUES ('cric', false, '2026-08-01T12:19Z', 'done', '{}', '{}', '{}') RETURNING id"""
+CHANGE = """
+    INSERT INTO broker.feed_changes (run_id, position, changed_at, table_name, row_key, kind, fields)
+    VALUES (:run, 1, '2026-08-01T12:19Z', 'schedconfig_json', ARRAY['Q2'], 'changed',
+            '{"maxrss": [8000, 16000], "corepower": [10, 11], "ignored": [1, 2]}')"""
+
+
+@pytest.fixture(scope="module")
+def found(test_server: TestServer) -> Iterator[History]:
+    """Waits three times, then goes to a queue that a rule released, then loses it to another rule and a source."""
+    url = test_server.create()
+    with Database(url) as database:
+        for minute in (0, 5, 10):
+            decide(database, minute, WHOLE)
+        decide(database, 20, {"Q1": "status", "Q3": "lowmemory"})
+        decide(database, 30, {"Q1": "status", "Q2": "link_unusable"}, "source_stale:links")
+        decide(database, 40, {"Q1": "status", "Q3": "lowmemory"})
+        with database.begin() as connection:
+            connection.execute(sa.text(PIN))
+            connection.execute(sa.text(CHANGE), {"run": connection.execute(sa.text(RUN)).scalar_one()})
+        with database.read_snapshot() as connection:
+            yield history(Asking(connection, database.names, NOON + timedelta(hours=1)), TASK)
+    test_server.drop(sa.make_url(url).database or "")
+
+
+def sentences(found: History, kind: str) -> list[str]:
+    return [event_sentence(event) for event in found.events if event.event == kind]
+
+
+def test_repeats_are_folded_with_their_main_reason(found: History) -> None:
+    first = sentences(found, "decision")[0]
+    assert first == ("production_job dataset 8, ramcount 1000: pending lowmemory x 3; decision 1, 12:00 to 12:10")
+
+
+def test_the_rule_that_took_or_released_each_queue(found: History) -> None:
+    _, released, taken, _ = [event.about for event in found.events if event.event == "decision"]
+    assert released["released_by"] == {"Q2": "lowmemory"} and released["changed"]["gained"] == ["Q2"]
+    assert taken["taken_by"] == {"Q2": "link_unusable"} and taken["released_by"] == {"Q3": "lowmemory"}
+    assert "gained Q2 from lowmemory" in sentences(found, "decision")[1]
+    assert "lost Q2 to link_unusable" in sentences(found, "decision")[2]
+
+
+def test_sources_that_were_unusable_and_usable_again(found: History) -> None:
+    assert sentences(found, "source") == ["source links is stale", "source links is ok"]
+
+
+def test_changes_of_queues_that_came_or_went(found: History) -> None:
+    assert sentences(found, "queue") == ["queue Q2: corepower 10 -> 11, maxrss 8000 -> 16000"]
+    assert sentences(found, "pin") == []  # of a queue that the task neither gained nor lost
+
+
+def test_events_come_in_the_order_of_time(found: History) -> None:
+    assert [event.at for event in found.events] == sorted(event.at for event in found.events)
+    assert set(found.events[0].flat()) >= {"at", "event"}
+
+
+def pin(**more: object) -> Pin:
+    values = {"id": 1, "queue": "Q1", "field": "status", "value": "brokeroff", "reason": "disk", "editor": "ann"}
+    times = {"set_at": NOON, "until": NOON + timedelta(hours=2), "ended_at": None, "ended_by": None}
+    return Pin(**{**values, **times, **more})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("minutes", "words"),
+    [
+        ({}, ["Q1: ann holds status at brokeroff: disk"]),
+        (
+            {"ended_at": NOON + timedelta(minutes=30)},
+            ["Q1: ann holds status at brokeroff: disk", "Q1: status is held no longer"],
+        ),
+        ({"set_at": NOON - timedelta(minutes=1)}, []),
+    ],
+)  # fmt: skip
+def test_pins_from_the_first_event_on_until_now(minutes: dict[str, datetime], words: list[str]) -> None:
+    beside = Beside({}, {"Q1": [pin(**minutes)]})
+    events = beside_events(beside, NOON, NOON + timedelta(hours=1))
+    assert [event_sentence(event) for event in events] == words
+
+
+def test_changes_before_the_first_event_do_not_count() -> None:
+    change = KeptChange(NOON - timedelta(seconds=1), "schedconfig_json", ("Q1",), "changed", {"status": ["a", "b"]})
+    assert not list(beside_events(Beside({"Q1": [change]}, {}), NOON, NOON))

@@ -1,0 +1,104 @@
+"""A token issuer on this machine: publishes its keys over HTTP, and signs what it is told, also what it should not."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from joserfc import jwt
+from joserfc.jwk import RSAKey
+
+AUDIENCE = "https://broker.example.org"
+
+
+class Issuer:
+    """Publishes keys and signs tokens.
+
+    Attributes:
+        url: its name, and where it answers.
+        fetches: how often its keys were asked for.
+        down: whether it answers nothing but errors.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.fetches = 0
+        self.down = False
+        self.keys = {"one": RSAKey.generate_key(2048, {"kid": "one"})}
+        self.asked: list[str] = []
+
+    def add_key(self, name: str) -> None:
+        self.keys[name] = RSAKey.generate_key(2048, {"kid": name})
+
+    def document(self, path: str) -> dict[str, Any] | None:
+        self.asked.append(path)
+        if path == "/.well-known/openid-configuration":
+            return {"issuer": self.url, "jwks_uri": f"{self.url}/jwks"}
+        if path == "/jwks":
+            self.fetches += 1
+            return {"keys": [{**key.as_dict(private=False), "use": "sig"} for key in self.keys.values()]}
+        return None
+
+    def claims(self, now_s: float, **changes: Any) -> dict[str, Any]:
+        """Good claims at a time; a change of None takes a claim out."""
+        good = {
+            "iss": self.url, "sub": "ann", "aud": AUDIENCE, "iat": int(now_s), "nbf": int(now_s),
+            "exp": int(now_s) + 3600, "jti": f"j{now_s}", "wlcg.ver": "1.0", "scope": "broker.read",
+        }  # fmt: skip
+        return {name: value for name, value in {**good, **changes}.items() if value is not None}
+
+    def sign(self, claims: dict[str, Any], *, key: str = "one", header: dict[str, Any] | None = None) -> str:
+        shown = {"alg": "RS256", "kid": key, **(header or {})}
+        used = {name: value for name, value in shown.items() if value is not None}
+        return jwt.encode(used, claims, self.keys[key], algorithms=["RS256", "RS512"])
+
+    def sign_with_public_key(self, claims: dict[str, Any]) -> str:
+        """HMAC, with the public key as the secret: who believes the header's algorithm would take it."""
+        secret = self.keys["one"].as_pem(private=False)
+        signed = f"{_part({'alg': 'HS256', 'kid': 'one'})}.{_part(claims)}"
+        return f"{signed}.{_text(hmac.digest(secret, signed.encode(), 'sha256'))}"
+
+    def unsigned(self, claims: dict[str, Any]) -> str:
+        return f"{_part({'alg': 'none', 'kid': 'one'})}.{_part(claims)}."
+
+
+def _part(content: dict[str, Any]) -> str:
+    return _text(json.dumps(content).encode())
+
+
+def _text(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+@contextmanager
+def issuing() -> Iterator[Issuer]:
+    """An issuer that answers."""
+    holder: list[Issuer] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = None if holder[0].down else holder[0].document(self.path)
+            body = json.dumps(found).encode()
+            self.send_response(503 if holder[0].down else 404 if found is None else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: Any) -> None:
+            """Nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        holder.append(Issuer(server.server_address[1]))
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield holder[0]
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,64 @@
+"""An API that serves, for tests: a real server on a real database, and a client of it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+
+from broker.api.app import Parts, create_app
+from broker.api.configuration import ApiConfiguration, load
+from broker.api.listening import Listening
+from broker.api.process import pool
+from broker.api.server import ApiServer
+from broker.resources import path
+from broker.store.connection.database import Database
+
+TOKEN = "a-token-of-this-machine-for-tests"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+def shipped(**changes: object) -> ApiConfiguration:
+    """The configuration that is shipped, with other sections."""
+    return ApiConfiguration.model_validate({**load(path("config/api.yaml")).model_dump(), **changes})
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@contextlib.contextmanager
+def serving(
+    database: Database,
+    home: Path,
+    configuration: ApiConfiguration | None = None,
+    *,
+    parts: Parts | None = None,
+    now: Callable[[], datetime] = utc_now,
+    steady_s: Callable[[], float] = time.monotonic,
+) -> Iterator[ApiServer]:
+    """The API on ``database``, with the token ``TOKEN``."""
+    chosen = configuration or shipped()
+    with pool(database, chosen) as own:
+        app = create_app(
+            own,
+            chosen,
+            home=home,
+            folder=None,
+            now=now,
+            steady_s=steady_s,
+            parts=parts or Parts(local_token=TOKEN),
+        )
+        with ApiServer(app, Listening(), chosen.limits) as server:
+            yield server
+
+
+@contextlib.contextmanager
+def client_of(server: ApiServer, headers: dict[str, str] | None = None) -> Iterator[httpx.Client]:
+    """A client of the API that shows the token; ``headers`` instead of it."""
+    with httpx.Client(base_url=server.url, headers=BEARER if headers is None else headers, timeout=30) as client:
+        yield client

@@ -1,0 +1,79 @@
+"""Jobs for pilots: exactly once, and the same job again for the same request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sa
+
+from broker.store.connection.database import Database
+from tests.api.serving import client_of, serving
+from tests.store.matching.test_job_match import add_jobs, follow
+from tests.store.pool_grid import emptied, publish_places, refresh
+
+PLACE = {"site": "SITE_A", "ce": "ce1", "queue": "long", "vo": "lhcb", "cpu_time_s": 1_000_000}
+JOBS = 40
+
+
+@pytest.fixture
+def client(shared: Database, tmp_path: Path) -> Iterator[httpx.Client]:
+    publish_places(emptied(shared))
+    refresh(shared, 0)
+    with shared.begin() as connection:
+        connection.execute(sa.text("TRUNCATE broker.matched_requests"))
+    add_jobs(shared, 1, JOBS)
+    follow(shared)
+    with serving(shared, tmp_path) as server, client_of(server) as found:
+        yield found
+
+
+def match(client: httpx.Client, **changes: Any) -> dict[str, Any]:
+    answer = client.post("/api/v1/jobs:match", json={**PLACE, **changes})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def sent(database: Database) -> int:
+    with database.begin() as connection:
+        query = sa.text("SELECT count(*) FROM doma_panda.jobsactive4 WHERE jobstatus = 'sent'")
+        return int(connection.execute(query).scalar_one())
+
+
+def test_the_same_request_gets_the_same_job(client: httpx.Client, shared: Database) -> None:
+    first = match(client, pilot="p1", request_number=1)
+    assert first["pandaid"] and not first["repeated"]
+    again = match(client, pilot="p1", request_number=1)
+    assert (again["pandaid"], again["repeated"]) == (first["pandaid"], True) and sent(shared) == 1
+    others = [match(client, pilot="p1", request_number=2), match(client, pilot="p2", request_number=1), match(client)]
+    assert len({one["pandaid"] for one in (first, *others)}) == 4 and sent(shared) == 4
+
+
+def test_many_at_once_get_each_job_once(client: httpx.Client, shared: Database) -> None:
+    asked = [(f"p{number % 30}", 1) for number in range(3 * JOBS)]  # every request is sent several times
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda one: match(client, pilot=one[0], request_number=one[1]), asked))
+    by_pilot = {(pilot, one["pandaid"]) for (pilot, _), one in zip(asked, found, strict=True)}
+    assert len(by_pilot) == 30 == sent(shared)
+    assert max(Counter(job for _, job in by_pilot).values()) == 1
+
+
+def test_a_repeated_request_gets_its_job_when_nothing_waits_any_more(client: httpx.Client, shared: Database) -> None:
+    first = match(client, pilot="p1", request_number=1)
+    while match(client)["pandaid"] is not None:
+        pass
+    assert sent(shared) == JOBS
+    nothing = match(client, pilot="p9", request_number=9)
+    assert nothing["pandaid"] is None and nothing["reason"]
+    assert match(client, pilot="p1", request_number=1)["pandaid"] == first["pandaid"]
+
+
+def test_a_number_needs_a_pilot(client: httpx.Client) -> None:
+    answer = client.post("/api/v1/jobs:match", json={**PLACE, "request_number": 1})
+    assert answer.status_code == 422

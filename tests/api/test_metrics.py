@@ -1,0 +1,150 @@
+"""Metrics: what is promised is there, counters only grow, labels are bounded; the files for Grafana and Prometheus."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import sqlalchemy as sa
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from broker.api.metrics import Growth, rejections_in
+from broker.api.server import ApiServer
+from broker.domain.queue_counts import CANDIDATE, QueueCounts
+from broker.resources import path
+from broker.store.connection.database import Database
+from tests.api.decided import decided_database
+from tests.api.serving import client_of, serving, shipped
+from tests.conftest import TestServer
+
+MONITORING = "config/monitoring"
+BUCKET = "'2026-08-01T12:00:00Z'"
+
+
+@pytest.fixture(scope="module")
+def decided(test_server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Database, ApiServer]]:
+    configuration = shipped(metrics={"queues": ["ALPHA_MCORE"]})
+    with (
+        decided_database(test_server) as database,
+        serving(database, tmp_path_factory.mktemp("home"), configuration) as server,
+    ):
+        yield database, server
+
+
+def samples(client: httpx.Client) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    answer = client.get("/metrics")
+    assert answer.status_code == 200, answer.text
+    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    for family in text_string_to_metric_families(answer.text):
+        for one in family.samples:
+            found.setdefault(one.name, {})[tuple(sorted(one.labels.items()))] = one.value
+    return found
+
+
+def decide(database: Database, decisions: int) -> None:
+    counts = QueueCounts(("A", "B"), ("low_memory", CANDIDATE), np.full((2, 2), decisions), np.ones((2, 2)), np.ones(2))
+    with database.begin() as connection:
+        connection.execute(
+            sa.text(f"""
+                INSERT INTO broker.reason_counts
+                    (bucket_s, bucket_at, brokerage, outcome, reason, decisions, chunks, jobs)
+                VALUES (300, {BUCKET}, 'made', 'pending', 'low_memory', :n, 1, :n)
+                ON CONFLICT (bucket_s, bucket_at, brokerage, outcome, reason, main_reason) DO UPDATE
+                SET decisions = :n, jobs = :n"""),
+            {"n": decisions},
+        )
+        connection.execute(
+            sa.text(f"""
+                INSERT INTO broker.queue_counts VALUES (300, {BUCKET}, 'made', :counts)
+                ON CONFLICT (bucket_s, bucket_at, brokerage) DO UPDATE SET counts = :counts"""),
+            {"counts": counts.pack()},
+        )
+        connection.execute(
+            sa.text("""
+                INSERT INTO broker.agent_runs (agent, holder, started_at, finished_at, outcome, tuning, timings)
+                VALUES ('made', 'host:1', now(), now(), 'done', 7, '{"load_s": 0.5, "total_s": 2}')""")
+        )
+
+
+def test_counters_grow_by_what_was_decided_since(decided: tuple[Database, ApiServer]) -> None:
+    database, server = decided
+    with client_of(server, {}) as client:
+        decide(database, 3)
+        before = samples(client)
+        decide(database, 10)
+        server_metrics = _fresh(server)
+        server_metrics()
+        after = samples(client)
+    label = (("brokerage", "made"), ("outcome", "pending"), ("reason", "low_memory"))
+    assert after["broker_decisions_total"][label] - before.get("broker_decisions_total", {}).get(label, 0) == 7
+    assert after["broker_jobs_assigned_total"][(("brokerage", "made"),)] == 7
+    assert after["broker_rejections_total"][(("brokerage", "made"), ("rule", "low_memory"))] == 14
+    assert after["broker_cycles_total"][(("agent", "made"), ("outcome", "done"))] == 1
+    assert after["broker_cycle_seconds_count"][(("agent", "made"), ("stage", "load"))] == 1
+    assert after["broker_tuning_version"][(("process", "host:1"),)] == 7
+    assert {dict(labels)["source"] for labels in after["broker_source_usable"]} >= {"queues", "jobs"}
+    assert {dict(labels)["queue"] for labels in after["broker_queue_jobs"]} == {"ALPHA_MCORE"}
+    assert "broker_leader" in after
+    routes = {dict(labels)["route"] for labels in after["broker_http_request_seconds_count"]}
+    assert routes <= {"/metrics", "other"}
+
+
+def _fresh(server: ApiServer) -> Any:
+    """Let the metrics be counted anew, although they are young."""
+    metrics = server.app.state.api.kept["metrics"]
+
+    def forget() -> None:
+        metrics._shown = None
+
+    return forget
+
+
+def test_growth_begins_at_the_first_look_and_ignores_buckets_that_go() -> None:
+    growth = Growth()
+    assert growth.of({("a",): 5}) == {}
+    assert growth.of({("a",): 7, ("b",): 2}) == {("a",): 2, ("b",): 2}
+    assert growth.of({("b",): 2}) == {}
+
+
+def test_candidates_are_no_rejections() -> None:
+    counts = QueueCounts(("A", "B"), ("x", CANDIDATE), np.array([[1, 2], [9, 9]]), np.ones((2, 2)), np.ones(2))
+    assert rejections_in(counts.pack()) == {"x": 3}
+
+
+def expressions() -> list[str]:
+    rules = [rule for group in alerts()["groups"] for rule in group["rules"]]
+    dashboard = json.loads(path(f"{MONITORING}/grafana-dashboard.json").read_text(encoding="utf-8"))
+    return [rule["expr"] for rule in rules] + [one["expr"] for panel in dashboard["panels"] for one in panel["targets"]]
+
+
+def alerts() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(path(f"{MONITORING}/alerts.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def test_dashboard_and_alerts_ask_for_metrics_that_there_are(decided: tuple[Database, ApiServer]) -> None:
+    with client_of(decided[1], {}) as client:
+        text = client.get("/metrics").text
+    known = set(re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE))
+    asked = {name for one in expressions() for name in re.findall(r"\bbroker_\w+", one)}
+    assert {re.sub(r"_(bucket|count|sum)$", "", name) for name in asked} <= known
+
+
+def test_alert_rules_are_whole(tmp_path: Path) -> None:
+    for rule in (rule for group in alerts()["groups"] for rule in group["rules"]):
+        assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}, rule["alert"]
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        assert set(rule["annotations"]) == {"summary", "description"}
+        assert rule["expr"].count("(") == rule["expr"].count(")")
+    promtool = shutil.which("promtool")
+    if promtool is not None:
+        subprocess.run([promtool, "check", "rules", str(path(f"{MONITORING}/alerts.yaml"))], check=True)

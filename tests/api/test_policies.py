@@ -1,0 +1,71 @@
+"""Every route declares who may use it, and what the policies say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.routing import APIRoute
+
+from broker.access import policies
+from broker.access.policies import Policy, judge
+from broker.access.roles import Grant, Identity, Role
+from broker.api.app import create_app
+from broker.api.guarded_route import GuardedRoute, MissingPolicy, guarded_router
+from broker.store.connection.database import Database
+from tests.api.serving import shipped, utc_now
+
+POLICIES = {name: one for name, one in vars(policies).items() if isinstance(one, Policy)}
+
+
+@pytest.fixture
+def routes(tmp_path: Path) -> Iterator[list[object]]:
+    with Database("postgresql://localhost:1/none") as database:
+        app = create_app(database, shipped(), home=tmp_path, folder=None, now=utc_now, steady_s=lambda: 0.0)
+        yield list(app.routes)
+
+
+def test_every_route_declares_its_policy(routes: list[object]) -> None:
+    api = [route for route in routes if isinstance(route, APIRoute)]
+    assert len(api) > 25
+    assert [route.path for route in api if not isinstance(route, GuardedRoute)] == []
+    assert [route for route in routes if not isinstance(route, APIRoute)] == []
+
+
+def test_every_route_that_changes_something_says_so(routes: list[object]) -> None:
+    reading_posts = {"/api/v1/tasks:decisions", "/api/v1/brokerage/{name}:decide", "/api/v1/feasibility"}
+    for route in routes:
+        assert isinstance(route, GuardedRoute)
+        changes = not route.methods <= {"GET", "HEAD"} and route.path not in reading_posts
+        assert route.policy.writes == changes, route.path
+
+
+def test_a_route_without_a_policy_cannot_be_made() -> None:
+    router = guarded_router(tag="x")
+    with pytest.raises(MissingPolicy, match="/x"):
+
+        @router.get("/x")
+        def forgotten() -> None:
+            """Nothing."""
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_nobody_changes_anything_without_a_role(name: str) -> None:
+    policy = POLICIES[name]
+    if policy.writes:
+        assert policy.anonymous == "never" and policy.roles
+        assert judge(policy, None, anonymous_read=True) == "unauthenticated"
+        for role in Role:
+            wanted = "allowed" if role in policy.roles else "forbidden"
+            assert judge(policy, Identity("x", "y", {role: Grant(role)}), anonymous_read=True) == wanted
+    assert judge(policy, Identity("x", "y"), anonymous_read=True) == (
+        "allowed" if policy.anonymous == "always" else "forbidden"
+    )
+
+
+@pytest.mark.parametrize(("configured", "answer"), [(True, "allowed"), (False, "unauthenticated")])
+def test_reading_without_a_token_is_configured(configured: bool, answer: str) -> None:
+    assert judge(policies.READ, None, anonymous_read=configured) == answer
+    assert judge(policies.READ_NAMES, None, anonymous_read=configured) == "unauthenticated"
+    assert judge(policies.OPEN, None, anonymous_read=configured) == "allowed"

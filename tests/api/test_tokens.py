@@ -1,0 +1,234 @@
+"""Tokens of an issuer: good ones give the roles of the map, every kind of bad one is refused in the same words."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sa
+
+from broker.api.configuration import ApiConfiguration
+from broker.api.server import ApiServer
+from broker.store.connection.database import Database
+from tests.api.issuer import AUDIENCE, Issuer, issuing
+from tests.api.serving import client_of, serving, shipped
+
+ROLES = [
+    {"role": "reader", "scopes": ["broker.read"]},
+    {"role": "pilot", "scopes": ["broker.match"]},
+    {"role": "tuner", "groups": ["/atlas/tuners"]},
+    {"role": "operator", "subjects": ["boss"], "groups": ["/atlas/production"]},
+]
+REASON = {"value": 60, "reason": "try"}
+KEY = "/api/v1/config/NQUEUED_SAT_CAP"
+
+
+class Clock:
+    """A clock that goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.moment = datetime.now(UTC)
+        self._count = 0
+
+    def __call__(self) -> datetime:
+        return self.moment
+
+    @property
+    def s(self) -> float:
+        self._count += 1
+        return self.moment.timestamp() + self._count / 1e6  # each token has an identifier of its own
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[Issuer]:
+    with issuing() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def clock() -> Clock:
+    return Clock()
+
+
+def trusted(issuer: Issuer, **changes: Any) -> dict[str, Any]:
+    return {"issuer": issuer.url, "audiences": [AUDIENCE], "algorithms": ["RS256"], "roles": ROLES, **changes}
+
+
+@pytest.fixture(scope="module")
+def server(shared: Database, issuer: Issuer, clock: Clock, tmp_path_factory: Any) -> Iterator[ApiServer]:
+    home: Path = tmp_path_factory.mktemp("home")
+    with serving(shared, home, shipped(issuers=[trusted(issuer)]), now=clock) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client(server: ApiServer) -> Iterator[httpx.Client]:
+    with client_of(server, {}) as found:
+        yield found
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def who(client: httpx.Client, token: str) -> httpx.Response:
+    return client.get("/api/v1/whoami", headers=bearer(token))
+
+
+def test_a_good_token_gives_the_roles_of_the_map(client: httpx.Client, issuer: Issuer, clock: Clock) -> None:
+    claims = issuer.claims(clock.s, **{"scope": "broker.read broker.match:/BNL", "wlcg.groups": ["/atlas/tuners"]})
+    found = who(client, issuer.sign(claims)).json()
+    assert found["subject"] == "ann" and found["issuer"] == issuer.url
+    assert found["roles"] == {"reader": ["/"], "pilot": ["/BNL"], "tuner": ["/"]}
+
+
+BAD: dict[str, Callable[[Issuer, float], str]] = {
+    "expired": lambda one, s: one.sign(one.claims(s, exp=int(s))),
+    "expired by a second": lambda one, s: one.sign(one.claims(s, exp=int(s) - 1)),
+    "without an end": lambda one, s: one.sign(one.claims(s, exp=None)),
+    "end is a text": lambda one, s: one.sign(one.claims(s, exp="tomorrow")),
+    "lives for a week": lambda one, s: one.sign(one.claims(s, exp=int(s) + 7 * 86400)),
+    "not yet valid": lambda one, s: one.sign(one.claims(s, nbf=int(s) + 120)),
+    "issued in the future": lambda one, s: one.sign(one.claims(s, iat=int(s) + 120)),
+    "wrong issuer": lambda one, s: one.sign(one.claims(s, iss="https://evil.example.org")),
+    "issuer with a slash more": lambda one, s: one.sign(one.claims(s, iss=one.url + "/")),
+    "wrong audience": lambda one, s: one.sign(one.claims(s, aud="https://other.example.org")),
+    "no audience": lambda one, s: one.sign(one.claims(s, aud=None)),
+    "audience for anybody": lambda one, s: one.sign(one.claims(s, aud="https://wlcg.cern.ch/jwt/v1/any")),
+    "no subject": lambda one, s: one.sign(one.claims(s, sub=None)),
+    "subject with a line end": lambda one, s: one.sign(one.claims(s, sub="ann\nroot")),
+    "no identifier": lambda one, s: one.sign(one.claims(s, jti=None)),
+    "alg none": lambda one, s: one.unsigned(one.claims(s)),
+    "HMAC with the public key": lambda one, s: one.sign_with_public_key(one.claims(s)),
+    "another algorithm": lambda one, s: one.sign(one.claims(s), header={"alg": "RS512"}),
+    "unknown key": lambda one, s: one.sign(one.claims(s), header={"kid": "nobody"}),
+    "key id is a path": lambda one, s: one.sign(one.claims(s), header={"kid": "../../etc/passwd"}),
+    "key id is an address": lambda one, s: one.sign(one.claims(s), header={"kid": f"{one.url}/stolen"}),
+    "header names a key address": lambda one, s: one.sign(one.claims(s), header={"jku": f"{one.url}/stolen"}),
+    "oversized": lambda one, s: one.sign(one.claims(s, padding="x" * 20_000)),
+    "changed claims": lambda one, s: _changed(one, s),
+    "cut short": lambda one, s: one.sign(one.claims(s))[:-8],
+    "no token": lambda one, s: "a.b.c",
+    "two parts": lambda one, s: "a.b",
+}
+
+
+def _changed(issuer: Issuer, seconds: float) -> str:
+    header, _, signature = issuer.sign(issuer.claims(seconds)).split(".")
+    _, claims, _ = issuer.sign(issuer.claims(seconds, sub="boss")).split(".")
+    return f"{header}.{claims}.{signature}"
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_token_is_refused_without_detail(client: httpx.Client, issuer: Issuer, clock: Clock, name: str) -> None:
+    answer = who(client, BAD[name](issuer, clock.s))
+    assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
+    assert answer.json()["detail"] == "a valid token is needed"
+    assert "/stolen" not in issuer.asked and not any("etc" in path for path in issuer.asked)
+
+
+def test_a_role_that_is_missing_is_forbidden_without_detail(client: httpx.Client, issuer: Issuer, clock: Clock) -> None:
+    reader = bearer(issuer.sign(issuer.claims(clock.s)))
+    answer = client.put(KEY, json=REASON, headers=reader)
+    assert (answer.status_code, answer.json()["detail"]) == (403, "this needs another role")
+    nobody = bearer(issuer.sign(issuer.claims(clock.s, scope="storage.read:/")))
+    assert client.get("/api/v1/config", headers=nobody).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("scope", "queue", "allowed"),
+    [
+        ("broker.match:/BNL", "BNL", True),
+        ("broker.match:/BNL", "BNL_TEST", False),
+        ("broker.match:/BNL_TEST", "BNL", False),
+        ("broker.match:/", "BNL", True),
+        ("broker.match", "BNL", True),
+        ("broker.match:/../BNL", "BNL", False),
+        ("broker.match:BNL", "BNL", False),
+        ("broker.matcher:/BNL", "BNL", False),
+        ("broker.match.all", "BNL", False),
+    ],
+)
+def test_the_path_of_a_scope_is_no_prefix(
+    client: httpx.Client, issuer: Issuer, clock: Clock, scope: str, queue: str, allowed: bool
+) -> None:
+    pilot = bearer(issuer.sign(issuer.claims(clock.s, scope=scope)))
+    answer = client.post("/api/v1/jobs:match", json={"site": "A", "ce": "B", "queue": queue}, headers=pilot)
+    assert answer.status_code == (200 if allowed else 403), answer.text
+
+
+def test_a_token_that_was_used_for_a_write_is_used_up(
+    client: httpx.Client, issuer: Issuer, clock: Clock, shared: Database
+) -> None:
+    tuner = bearer(issuer.sign(issuer.claims(clock.s, sub="tina", **{"wlcg.groups": ["/atlas/tuners"]})))
+    keyed = {**tuner, "Idempotency-Key": "once"}
+    first = client.put(KEY, json=REASON, headers=keyed)
+    assert first.status_code == 200, first.text
+    retried = client.put(KEY, json=REASON, headers=keyed)
+    assert (retried.status_code, retried.json()) == (200, first.json())
+    replayed = client.put(KEY, json={**REASON, "value": 61}, headers=tuner)
+    assert (replayed.status_code, replayed.json()["detail"]) == (401, "a valid token is needed")
+    with shared.begin() as connection:
+        editors = connection.execute(
+            sa.text("SELECT editor FROM broker.gdpconfig_versions ORDER BY version DESC LIMIT 1")
+        )
+        assert editors.scalar_one() == f"tina ({issuer.url})"
+    assert who(client, tuner["Authorization"].removeprefix("Bearer ")).status_code == 200
+
+
+def test_keys_are_fetched_once_however_many_ask(shared: Database, clock: Clock, tmp_path: Path) -> None:
+    with issuing() as issuer, serving(shared, tmp_path, shipped(issuers=[trusted(issuer)]), now=clock) as server:
+        token = issuer.sign(issuer.claims(clock.s))
+        with client_of(server, {}) as client:
+            found: list[int] = []
+            threads = [threading.Thread(target=lambda: found.append(who(client, token).status_code)) for _ in range(8)]
+            for one in threads:
+                one.start()
+            for one in threads:
+                one.join()
+            strange = issuer.sign(issuer.claims(clock.s), header={"kid": "x"})
+            assert [who(client, strange).status_code for _ in range(3)] == [401] * 3
+        assert found == [200] * 8 and issuer.fetches == 1
+
+
+@contextlib.contextmanager
+def again(
+    database: Database, home: Path, configured: ApiConfiguration, clock: Clock, steady: list[float]
+) -> Iterator[httpx.Client]:
+    """A client of a process that has just started."""
+    with (
+        serving(database, home, configured, now=clock, steady_s=lambda: steady[0]) as server,
+        client_of(server, {}) as client,
+    ):
+        yield client
+
+
+def test_a_revoked_key_and_an_issuer_that_is_down(shared: Database, tmp_path: Path) -> None:
+    clock, steady = Clock(), [0.0]
+    with issuing() as issuer:
+        issuer.add_key("two")
+        configured = shipped(issuers=[trusted(issuer, longest_life_s=10 * 86400.0)])
+        long = {"exp": int(clock.s) + 5 * 86400}
+        first, second = (issuer.sign(issuer.claims(clock.s, **long), key=name) for name in ("one", "two"))
+        with again(shared, tmp_path, configured, clock, steady) as client:
+            assert [who(client, one).status_code for one in (first, second)] == [200, 200]
+            del issuer.keys["two"]
+            clock.moment += timedelta(hours=7)
+            steady[0] += 7 * 3600
+            assert [who(client, one).status_code for one in (first, second)] == [200, 401]
+            issuer.down = True
+            clock.moment += timedelta(hours=47)
+            steady[0] += 47 * 3600
+            assert who(client, first).status_code == 200
+        # a process that starts while the issuer is down finds the keys that another one kept
+        with again(shared, tmp_path, configured, clock, steady) as client:
+            assert who(client, first).status_code == 200
+            clock.moment += timedelta(hours=2)
+            steady[0] += 2 * 3600
+            assert who(client, first).status_code == 401

@@ -1,0 +1,88 @@
+"""Options of rules and steps that a profile chooses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from agents.service.profile_file import load_profile
+from broker.brokerages.profile import build_chain, read_profile, rules_of
+from broker.brokerages.profile_errors import ProfileError
+from broker.engine.shared.chain import RuleChain
+from broker.rules.contract import Configurable
+
+BROKERAGES = ("production_job", "production_task", "analysis_job")
+
+
+def chain_of(**entry: Any) -> RuleChain:
+    text = yaml.safe_dump({"profile": "own", "brokerages": [{"brokerage": "production_job", **entry}]})
+    return build_chain(read_profile(text).of("production_job"), RuleChain)
+
+
+def options_of(chain: RuleChain, name: str) -> Configurable:
+    every = {rule.name: rule for rule in chain} | dict(chain.named_steps)
+    return every[name]
+
+
+def test_the_profile_seed_chooses_nothing() -> None:
+    profile = load_profile("seed")
+    for name in BROKERAGES:
+        chain = rules_of(profile, name).chain
+        assert [rule.name for rule in chain if rule.chosen] == []
+        assert [step.name for step in chain.named_steps.values() if step.chosen] == []
+
+
+@pytest.mark.parametrize("name", ["production_job", "production_task"])
+def test_every_choice_of_the_profile_panda_has_its_reason(name: str) -> None:
+    chain = rules_of(load_profile("panda"), name).chain
+    chosen = [one for one in (*chain, *chain.named_steps.values()) if one.chosen]
+    assert chosen
+    assert [one.name for one in chosen if not one.because] == []
+
+
+def test_an_option_is_given_to_the_rule_and_leaves_others_as_they_are() -> None:
+    chain = chain_of(rules={"status": {"also": ["standby"], "because": "they take jobs"}})
+    rule = options_of(chain, "status")
+    assert rule.chosen == {"also": ("standby",)}
+    assert rule.because == "they take jobs"
+    assert options_of(chain_of(), "status").chosen == {}
+
+
+def test_an_option_of_a_step() -> None:
+    step = options_of(chain_of(steps={"urgency": {"priority": "above_1000"}}), "urgency")
+    assert step.chosen == {"priority": "above_1000"}
+
+
+def test_a_rule_that_the_brokerage_does_not_use_by_itself_can_be_added() -> None:
+    names = [rule.name for rule in chain_of(add=[{"rule": "cap_rt", "after": "cap"}])]
+    assert names.index("cap_rt") == names.index("cap") + 1
+    assert "cap_rt" not in [rule.name for rule in chain_of()]
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"rules": {"status": {"aslo": []}}}, "status: option aslo: Extra inputs"),
+        ({"rules": {"status": {"also": 3}}}, "status: option also: Input should be"),
+        ({"rules": {"connectivity": {"also": []}}}, "the options are none"),
+        ({"rules": {"nobody": {}}}, "rules: there is no rule nobody"),
+        ({"steps": {"nothing": {}}}, "steps: there is no step nothing; there are snapshot_reading"),
+        ({"steps": {"running": {"gates": "many"}}}, "running: option gates: Input should be"),
+        ({"steps": {"running": {"use": "another"}}}, "step running: no installed distribution offers another"),
+    ],
+)
+def test_a_choice_that_there_is_not(entry: dict[str, Any], message: str) -> None:
+    with pytest.raises(ProfileError, match="brokerage production_job") as refused:
+        chain_of(**entry)
+    assert message in str(refused.value)
+
+
+def test_a_profile_that_extends_another_changes_single_options() -> None:
+    rules = "{io: {limit: up_to_whole_mb}, status: {also: [a]}}"
+    base = f"profile: one\nbrokerages: [{{brokerage: production_job, rules: {rules}}}]"
+    text = "profile: two\nextends: one\nbrokerages: [{brokerage: production_job, rules: {status: {also: [b]}}}]"
+    chain = build_chain(read_profile(text, lambda _: base).of("production_job"), RuleChain)
+    assert options_of(chain, "status").chosen == {"also": ("b",)}
+    assert options_of(chain, "io").chosen == {"limit": "up_to_whole_mb"}

@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.cli.output import escaped, print_json, print_table, remark
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("plain", "plain"),
+        ("Zürich 100% [bold]x[/bold]", "Zürich 100% [bold]x[/bold]"),
+        ("a\nb\tc\rd", "a\\nb\\tc\\rd"),
+        ("\x1b[31mred\x07", "\\x1b[31mred\\x07"),
+        ("abc\u202edef\u2066", "abc\\u202edef\\u2066"),
+        ("\u2028", "\\u2028"),
+        ("\ud800", "\\ud800"),
+        ("\U000e0001", "\\U000e0001"),
+        (None, ""),
+        (5, "5"),
+    ],
+)
+def test_hidden_characters_are_made_visible(text: object, expected: str) -> None:
+    assert escaped(text) == expected
+
+
+@given(st.text())
+def test_nothing_that_is_printed_breaks_the_line_or_the_terminal(text: str) -> None:
+    shown = escaped(text)
+    assert len(shown.splitlines()) <= 1
+    assert shown.encode().decode() == shown
+    assert "\x1b" not in shown
+
+
+def test_a_table_takes_names_literally_and_cuts_nothing() -> None:
+    stream = io.StringIO()
+    long_name = "x" * 120
+    print_table(
+        ("queue", "jobs"),
+        [("[red]Q[/red]\x1b[2J", 5), (long_name, None), (":smile:", 1.23456789)],
+        title="A title [b] that is longer than the table, which would be cut",
+        stream=stream,
+    )
+    shown = stream.getvalue()
+    assert "[red]Q[/red]\\x1b[2J" in shown
+    assert long_name in shown
+    assert ":smile:" in shown
+    assert "1.23457" in shown
+    assert shown.startswith("A title [b] that is longer than the table, which would be cut\n")
+
+
+@pytest.mark.parametrize("rows", [1000, 1001])
+def test_a_long_table_says_as_much_as_a_short_one(rows: int) -> None:
+    stream = io.StringIO()
+    cells = [(number, "bad\nname" if number == 7 else "x", None, number / 3) for number in range(rows)]
+    print_table(("number", "name", "nothing", "third"), cells, title="Many", stream=stream)
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "Many"
+    words = [line.split() for line in lines[1:]]
+    assert ["number", "name", "nothing", "third"] in words
+    assert ["7", "bad\\nname", "2.33333"] in words
+    assert sum(1 for one in words if one and one[0].isdigit()) == rows
+
+
+def test_an_empty_table_says_so_in_a_word() -> None:
+    stream = io.StringIO()
+    print_table(("a", "b"), [], stream=stream)
+    print_table(("a", "b"), [], title="Candidates", stream=stream)
+    assert stream.getvalue() == "none\nCandidates: none\n"
+
+
+def test_json_is_one_line_and_knows_our_types() -> None:
+    stream = io.StringIO()
+    print_json(
+        {
+            "time": datetime(2026, 8, 1, tzinfo=UTC),
+            "array": np.array([1.5, 2.0]),
+            "number": np.int64(3),
+            "whole": Decimal("4"),
+            "part": Decimal("4.5"),
+            "path": Path("a/b"),
+            "set": {2, 1},
+            "text": "a\n\u202e",
+        },
+        stream,
+    )
+    text = stream.getvalue()
+    assert text.isascii()
+    assert text.count("\n") == 1
+    assert json.loads(text) == {
+        "time": "2026-08-01T00:00:00+00:00",
+        "array": [1.5, 2.0],
+        "number": 3,
+        "whole": 4,
+        "part": 4.5,
+        "path": "a/b",
+        "set": [1, 2],
+        "text": "a\n\u202e",
+    }
+
+
+@pytest.mark.parametrize(
+    ("document", "error"), [(float("nan"), ValueError), (float("inf"), ValueError), (object(), TypeError)]
+)
+def test_what_is_not_json_is_an_error(document: object, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        print_json({"x": document}, io.StringIO())
+
+
+def test_remarks_go_to_stderr_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    remark("one\ntwo")
+    assert capsys.readouterr() == ("", "one\\ntwo\n")

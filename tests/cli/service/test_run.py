@@ -1,0 +1,204 @@
+"""``broker run``, ``broker serve --once`` and ``broker agents`` as an operator uses them."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+import sqlalchemy as sa
+
+from broker.cli.main import main
+from broker.store.connection.database import Database
+from broker.store.service import services
+from tests.fault.processes import load_grid, made_jobs, take_lease
+
+
+@dataclass(frozen=True)
+class Outcome:
+    status: object
+    out: str
+    err: str
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+def of_job_agent(done: Outcome) -> dict[str, Any]:
+    (one,) = [told for told in done.objects if told["agent"] == "production_job"]
+    return one
+
+
+class Command(Protocol):
+    def __call__(self, *arguments: str) -> Outcome: ...
+
+
+@pytest.fixture
+def command(database: Database, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
+    loggers = [logging.getLogger(name) for name in ("agents", "broker", "apscheduler")]
+    before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
+
+    def run(*arguments: str) -> Outcome:
+        with pytest.raises(SystemExit) as end:
+            main(["--db", database.url, *arguments])
+        captured = capsys.readouterr()
+        return Outcome(end.value.code, captured.out, captured.err)
+
+    yield run
+    for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        logger.handlers, logger.level, logger.propagate = handlers, level, propagate
+
+
+@pytest.fixture
+def grid(database: Database) -> Database:
+    load_grid(database)
+    return database
+
+
+def test_json_prints_one_object_a_chunk_and_nothing_else(grid: Database, command: Command, tmp_path: Path) -> None:
+    timings = tmp_path / "timings.json"
+    done = command("run", "production_job", "--at", "now", "--seed", "1", "--json", "--timings", str(timings))
+    assert done.status == 0
+    assert sum(sum(one["assigned"].values()) for one in done.objects) == made_jobs(grid) > 0
+    assert all(one["brokerage"] == "production_job" for one in done.objects)
+    told = json.loads(timings.read_text())
+    assert told["jobs"] == made_jobs(grid)
+    assert told["chunks"] == len(done.objects)
+    assert {"load_s", "decide_s", "cut_s", "write_s", "tasks", "candidates"} <= told.keys()
+
+
+def test_an_agent_of_something_else_than_tasks_tells_what_it_did(grid: Database, command: Command) -> None:
+    done = command("run", "gpu_summary", "--dry-run", "--json")
+    assert (done.status, json.loads(done.out)) == (0, {"summary": "mv_worker_node_gpu_summary", "kind": "table"})
+    assert "stays as it is" in done.err
+    done = command("run", "gpu_summary", "--dry-run")
+    assert done.status == 0 and "mv_worker_node_gpu_summary" in done.out
+    assert "cycle of gpu_summary: done" in done.err
+
+
+def test_without_json_people_get_a_table(grid: Database, command: Command) -> None:
+    done = command("run", "production_job", "--seed", "1", "--dry-run")
+    assert done.status == 0
+    assert "brokered" in done.out
+    assert "cycle of production_job: done" in done.err
+    assert made_jobs(grid) == 0
+
+
+def test_the_instant_may_be_given(grid: Database, command: Command) -> None:
+    for text in ("2026-08-01T12:00:00", "2026-08-01T12:00:00Z", "2026-08-01T14:00:00+02:00"):
+        done = command("run", "production_job", "--at", text, "--seed", "1", "--dry-run", "--json")
+        assert done.status == 0
+        assert {one["snapshot"][:15] for one in done.objects} == {"20260801T120000"}
+
+
+def test_only_the_tasks_asked_for_are_looked_at(grid: Database, command: Command) -> None:
+    everything = command("run", "production_job", "--seed", "1", "--dry-run", "--json").objects
+    task = everything[0]["jeditaskid"]
+    done = command(
+        "run", "production_job", "--seed", "1", "--independent", "--json", "--task", str(task), "--task", "1"
+    )
+    assert {one["jeditaskid"] for one in done.objects} == {task, 1}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("run", "production_job", "--at", "yesterday"), "--at"),
+        (("run", "production_job", "--seed", "-1"), "seed"),
+        (("run", "production_job", "--task", "x"), "task"),
+    ],
+)
+def test_wrong_usage_ends_with_2(command: Command, arguments: tuple[str, ...], told: str) -> None:
+    done = command(*arguments)
+    assert done.status == 2
+    assert told in done.err
+    assert done.out == ""
+
+
+def test_not_being_the_leader_ends_with_3_and_says_who_is(grid: Database, command: Command) -> None:
+    take_lease(grid, "somebody")
+    done = command("run", "production_job", "--seed", "1")
+    assert done.status == 3
+    assert "somebody" in done.err
+    assert done.out == ""
+    (error,) = command("run", "production_job", "--seed", "1", "--json").objects
+    assert error["error"]["code"] == "refused" and "somebody" in error["error"]["what"]
+    assert command("run", "production_job", "--seed", "1", "--json", "--dry-run").status == 0
+
+
+def test_stale_data_end_with_3(grid: Database, command: Command) -> None:
+    done = command("run", "production_job", "--at", "2026-11-01T12:00:00", "--json")
+    assert done.status == 3
+    assert "queues is stale" in done.err
+    assert made_jobs(grid) == 0
+
+
+def test_an_unforeseen_error_ends_with_1(grid: Database, command: Command) -> None:
+    with grid.begin() as connection:
+        connection.execute(sa.text("DROP TABLE doma_panda.filestable4"))
+    done = command("run", "production_job", "--seed", "1", "--json")
+    assert done.status == 1
+    assert "filestable4" in done.err
+    assert made_jobs(grid) == 0
+
+
+def test_agents_shows_what_ran_and_who_leads(grid: Database, command: Command) -> None:
+    before = of_job_agent(command("agents", "--json"))
+    assert (before["agent"], before["last_outcome"], before["holder"]) == ("production_job", None, None)
+    command("run", "production_job", "--seed", "1", "--json")
+    take_lease(grid, "somebody")
+    after = of_job_agent(command("agents", "--json"))
+    assert (after["last_outcome"], after["holder"], after["period_s"]) == ("done", "somebody", 30.0)
+    assert after["counts"]["jobs"] == made_jobs(grid)
+    assert 0 < after["expires_in_s"] <= 15
+    shown = command("agents")
+    assert shown.status == 0
+    assert "somebody" in shown.out
+
+
+def test_health_needs_a_recent_heartbeat_from_this_host(
+    database: Database, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "here")
+    assert command("agents", "--health").status == 1
+    with database.begin() as connection:
+        services.beat(connection, "a", "elsewhere", "1", [])
+    assert command("agents", "--health").status == 1
+    with database.begin() as connection:
+        services.beat(connection, "b", "here", "1", [])
+    assert command("agents", "--health").status == 0
+    for age_s, status in ((29, 0), (31, 1)):
+        with database.begin() as connection:
+            connection.execute(
+                sa.text("UPDATE broker.services SET seen_at = clock_timestamp() - make_interval(secs => :age)"),
+                {"age": age_s},
+            )
+        assert command("agents", "--health").status == status
+
+
+def test_serve_once_runs_each_agent_once(grid: Database, command: Command) -> None:
+    done = command("serve", "--once")
+    assert done.status == 1  # the grid is not of the present, so the cycle is refused
+    assert "production_job: refused" in done.err
+    take_lease(grid)
+    assert command("serve", "--once").status == 3
+
+
+def test_a_folder_of_own_configuration_is_used(
+    grid: Database, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "agents.yaml").write_text(
+        "agents: {production_job: {period_s: 77, cycle_budget_s: 5, enabled: false}}\n"
+    )
+    monkeypatch.setenv("BROKER_CONFIG", str(tmp_path))
+    shown = of_job_agent(command("agents", "--json"))
+    assert (shown["period_s"], shown["enabled"]) == (77.0, False)
+    (tmp_path / "broker.yaml").write_text("profile: none\n")
+    done = command("run", "production_job", "--dry-run")
+    assert done.status == 1
+    assert "none" in done.err

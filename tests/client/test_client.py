@@ -1,0 +1,141 @@
+"""The client and ``broker --server``: what the commands say here, they say from elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from broker.api.server import ApiServer
+from broker.cli import entry, remote
+from broker.store.connection.database import Database
+from gridbroker_client import BrokerClient, BrokerProblem, BrokerUnreachable, find_token, token_from_file
+from tests.api.decided import decided_server
+from tests.api.serving import TOKEN
+from tests.brokerages.small_grid import TASK
+from tests.cli.commands import runner
+from tests.conftest import TestServer
+
+
+@pytest.fixture(scope="module")
+def decided(test_server: TestServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Database, ApiServer]]:
+    with decided_server(test_server, tmp_path_factory.mktemp("home")) as found:
+        yield found
+
+
+@pytest.fixture
+def client(decided: tuple[Database, ApiServer]) -> Iterator[BrokerClient]:
+    with BrokerClient(decided[1].url, lambda: TOKEN) as found:
+        yield found
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> Path:
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    return file
+
+
+def test_methods_of_the_client(client: BrokerClient) -> None:
+    assert client.whoami()["issuer"] == "local"
+    assert client.tasks(limit=1)["total"] == 3
+    assert client.explain(TASK + 2)["decisions"][0]["near_misses"]
+    assert client.why_not(TASK + 2, "ALPHA_MCORE")["answers"]
+    assert client.decisions([TASK])["tasks"][0]["task"]["jeditaskid"] == TASK
+    assert client.run("production_job", tasks=[TASK], seed=1)["decisions"]
+    assert len(list(client.config_list())) > 80
+    changed = client.config_set("NQUEUED_SAT_CAP", 88, reason="try")
+    assert client.config_get("NQUEUED_SAT_CAP")["value"] == 88
+    with pytest.raises(BrokerProblem) as conflict:
+        client.config_set("NQUEUED_SAT_CAP", 89, reason="try", expect_version=changed["version"] + 9)
+    assert (conflict.value.status, conflict.value.code, conflict.value.exit_status) == (412, "version_conflict", 3)
+    assert client.match_job("A", "B", "C", pilot="p", request_number=1)["pandaid"] is None
+    with pytest.raises(BrokerProblem, match="nothing_found"):
+        client.explain(1)
+
+
+def test_nobody_answers() -> None:
+    with BrokerClient("http://127.0.0.1:9", timeout_s=2) as client, pytest.raises(BrokerUnreachable):
+        client.whoami()
+
+
+def test_where_a_token_comes_from(tmp_path: Path) -> None:
+    file = tmp_path / "bt_u7"
+    file.write_text("from-runtime\n")
+    assert find_token({"BEARER_TOKEN": " mine "}, 7)() == "mine"
+    assert find_token({"BEARER_TOKEN_FILE": str(file)}, 8)() == "from-runtime"
+    assert find_token({"XDG_RUNTIME_DIR": str(tmp_path)}, 7)() == "from-runtime"
+    read = token_from_file(file)
+    file.write_text("renewed\n")
+    assert read() == "renewed"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("tasks",),
+        ("reasons",),
+        ("queues",),
+        ("queue", "show", "ALPHA_MCORE"),
+        ("shares",),
+        ("config", "get", "NQUEUED_SAT_CAP"),
+        ("run", "production_job", "--dry-run", "--seed", "3", "--task", str(TASK)),
+    ],
+)
+def test_a_command_says_the_same_from_elsewhere(
+    decided: tuple[Database, ApiServer],
+    token_file: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: tuple[str, ...],
+) -> None:
+    here = runner(capsys, "--db", decided[0].url)(*command, "--json")
+    with pytest.raises(SystemExit) as end:
+        entry.main([*command, "--json", "--server", decided[1].url, "--token-file", str(token_file)])
+    printed = capsys.readouterr()
+    assert (end.value.code, printed.err) == (0, "")
+    assert [_plain(line) for line in printed.out.splitlines()] == [_plain(line) for line in here.out.splitlines()]
+
+
+def _plain(line: str) -> Any:
+    return json.loads(line.replace('+00:00"', 'Z"'))
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (("explain", "1"), 4),
+        (("config", "set", "NQUEUED_SAT_CAP", "-1", "--reason", "x"), 3),
+        (("db", "init"), 2),
+        (("run", "production_job"), 2),
+        (("tasks", "--nothing"), 2),
+    ],
+)
+def test_exit_statuses_from_elsewhere(
+    decided: tuple[Database, ApiServer],
+    token_file: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: tuple[str, ...],
+    status: int,
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        entry.main([*command, "--server", decided[1].url, "--token-file", str(token_file)])
+    assert end.value.code == status, capsys.readouterr().err
+
+
+def test_every_command_elsewhere_is_a_command_here() -> None:
+    for path in remote.HANDLERS:
+        with pytest.raises(typer.Exit):
+            remote._parsed([*path.split(), "--help"])
+
+
+def test_the_server_is_found_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BROKER_SERVER", raising=False)
+    assert entry.server_in(["tasks"]) is None
+    assert entry.server_in(["tasks", "--server=http://x", "--json"]) == ("http://x", None, ["tasks", "--json"])
+    assert entry.server_in(["--server", "u", "--token-file", "f", "tasks"]) == ("u", "f", ["tasks"])
+    monkeypatch.setenv("BROKER_SERVER", "http://y")
+    assert entry.server_in(["tasks"]) == ("http://y", None, ["tasks"])

@@ -1,0 +1,156 @@
+"""A brokerage of another distribution: installed, it runs, is explained, replayed and tried like those of the tree."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker.store.connection.database import Database
+from broker.store.scenarios.load_dump import load
+from tests.brokerages.small_grid import FRESH, NOW, scenario
+from tests.conftest import TestServer
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "examples" / "brokerage-package"
+SOURCE = PACKAGE / "src" / "example_slot_reservation"
+PAGE = (ROOT / "docs" / "how-to" / "add-a-brokerage.md").read_text(encoding="utf-8")
+FILES = dict(re.findall(r"^`([^`\n]+\.yaml)`:\n\n```yaml\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL))
+COMMANDS = re.findall(r"^\$ broker (.*)$", PAGE, flags=re.MULTILINE)
+
+FIRST, LARGE, LONG = 101, 102, 103
+
+
+def slots(queue: str, count: int) -> dict[str, Any]:
+    return {"pandaqueuename": queue, "gshare": "", "resourcetype": "", "numslots": count, "modificationtime": FRESH}
+
+
+@pytest.fixture(scope="module")
+def stored(test_server: TestServer) -> Iterator[Database]:
+    """A grid on which three queues publish slots, one of them offline, and three requests."""
+    url = test_server.create()
+    published = [slots("ALPHA_MCORE", 64), slots("BETA", 100), slots("GAMMA_OFF", 500)]
+    with Database(url) as database:
+        load(database, scenario(harvester_slots=published))
+        with database.begin() as connection:
+            connection.exec_driver_sql((SOURCE / "requests.sql").read_text(encoding="utf-8"))
+            rows = [(FIRST, 60, 3600), (LARGE, 60, 3600), (LONG, 10, 900_000)]
+            for number, count, walltime_s in rows:
+                connection.execute(
+                    sa.text("INSERT INTO public.hpc_slot_requests VALUES (:id, 'atlas', :slots, :walltime_s)"),
+                    {"id": number, "slots": count, "walltime_s": walltime_s},
+                )
+        yield database
+    test_server.drop(sa.make_url(url).database or "")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of a process that finds the installed package and the two files of the page."""
+    target, config = tmp_path_factory.mktemp("installed"), tmp_path_factory.mktemp("configuration")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps"]
+    subprocess.run([*pip, "--no-build-isolation", "--target", str(target), str(PACKAGE)], check=True)
+    for name, text in FILES.items():
+        (config / name).parent.mkdir(exist_ok=True)
+        (config / name).write_text(text, encoding="utf-8")
+    path = os.pathsep.join([str(target), str(ROOT)])
+    own = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "BROKER_CONFIG": str(config)}
+    return {**os.environ, **own}
+
+
+class Installed:
+    """The command ``broker`` where the package is installed."""
+
+    def __init__(self, env: dict[str, str], database: Database) -> None:
+        self._env = {**env, "BROKER_DATABASE_URL": database.url}
+
+    def __call__(self, *arguments: str, status: int = 0) -> list[dict[str, Any]]:
+        """What it prints as JSON lines."""
+        command = [sys.executable, "-m", "broker.cli.main", *arguments, "--json"]
+        done = subprocess.run(command, env=self._env, capture_output=True, text=True, check=False)
+        assert done.returncode == status, done.stdout + done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def broker(installed: dict[str, str], stored: Database) -> Installed:
+    """The command, after one cycle of the agent."""
+    command = Installed(installed, stored)
+    command("run", "slot_reservation", "--at", NOW.isoformat(), "--seed", "1")
+    return command
+
+
+def test_the_page_names_its_files_and_commands() -> None:
+    assert set(FILES) == {"broker.yaml", "profiles/reservations.yaml"}
+    assert {path.name for path in SOURCE.iterdir() if path.suffix in (".py", ".sql")} >= {"brokerage.py", "tables.py"}
+    for path in SOURCE.iterdir():
+        if path.suffix in (".py", ".sql") and path.name != "__init__.py":
+            assert f"`{path.name}`" in PAGE, path.name
+    assert [command.split()[0] for command in COMMANDS] == [
+        "rules", "run", "explain", "why-not", "replay", "what-if", "agents",
+    ]  # fmt: skip
+
+
+def test_its_agent_writes_what_it_decided(broker: Installed, stored: Database) -> None:
+    with stored.begin() as connection:
+        rows = connection.exec_driver_sql("SELECT requestid, queue FROM public.hpc_slot_requests ORDER BY 1").all()
+    # the first fills ALPHA_MCORE best, and leaves too little there for the second; the third runs for too long
+    assert [tuple(row) for row in rows] == [(FIRST, "ALPHA_MCORE"), (LARGE, "BETA"), (LONG, None)]
+
+
+def test_its_decisions_are_explained(broker: Installed) -> None:
+    (first,) = broker("explain", str(FIRST))
+    assert (first["brokerage"], first["outcome"]) == ("slot_reservation", "brokered")
+    assert [(one["name"], one["factors"]) for one in first["candidates"]] == [
+        ("ALPHA_MCORE", {"best_fit": 60 / 64}),
+        ("BETA", {"best_fit": 60 / 100}),
+    ]
+    assert first["rejected"] == {"GAMMA_OFF": "not_online"} and first["assigned"] == {"ALPHA_MCORE": 60}
+    (last,) = broker("explain", str(LONG))
+    assert (last["outcome"], last["reason"]) == ("pending", "no_candidates")
+    assert last["pending_until"] == "2026-08-01T12:10:00Z"
+
+
+def test_it_answers_why_not(broker: Installed) -> None:
+    (full,) = broker("why-not", str(LARGE), "ALPHA_MCORE")
+    assert (full["code"], full["rule"]) == ("too_few_slots", "enough_slots")
+    assert (full["value"], full["limit"], full["unit"]) == (60.0, 4.0, "slots")
+    (long,) = broker("why-not", str(LONG), "BETA")
+    assert (long["code"], long["limit"], long["key"]) == ("too_long", 345600.0, "queue.maxtime")
+    (chosen,) = broker("why-not", str(LARGE), "BETA")
+    assert chosen["code"] == "chosen"
+
+
+def test_its_cycles_are_replayed(broker: Installed) -> None:
+    found = broker("replay", "--last", "1h", "--at", NOW.isoformat())
+    assert len(found) == 3 and all(one["identical"] for one in found)
+
+
+def test_another_rule_list_is_tried_on_its_cycles(broker: Installed) -> None:
+    options = ("--last", "1h", "--at", NOW.isoformat(), "--processes", "1")
+    found = broker("what-if", "--rule", "long_enough=off", *options)
+    (total,) = [one for one in found if one["kind"] == "total"]
+    assert (total["brokerage"], total["decisions"], total["tasks_gaining_first_queue"]) == ("slot_reservation", 3, 1)
+    (task,) = [one for one in found if one["kind"] == "task"]
+    assert task["jeditaskid"] == LONG and task["gained"] == {"BETA": "too_long"}
+
+
+def test_it_is_an_agent_on_a_schedule_of_its_own(broker: Installed) -> None:
+    (own,) = [one for one in broker("agents") if one["agent"] == "slot_reservation"]
+    assert (own["enabled"], own["period_s"], own["last_outcome"]) == (True, 30.0, "done")
+    assert own["counts"]["reserved"] == 2
+
+
+def test_the_broker_does_not_know_its_name() -> None:
+    for folder in ("broker", "agents", "config"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.suffix in (".py", ".yaml"):
+                assert "slot_reservation" not in path.read_text(encoding="utf-8"), path

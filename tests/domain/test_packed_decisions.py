@@ -1,0 +1,238 @@
+"""Packed decisions: nothing is lost, what is damaged is refused, and they are small."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.domain.decisions import Candidate, FunnelStep
+from broker.domain.legend import Legend, LegendCorruptError
+from broker.domain.packed_candidates import (
+    CandidatesCorruptError,
+    ChosenCandidates,
+    no_candidates,
+    pack_candidates,
+    pack_named_candidates,
+    unpack_candidates,
+)
+from broker.domain.packed_reasons import (
+    FEASIBLE,
+    NOT_A_CANDIDATE,
+    FunnelSteps,
+    Reasons,
+    ReasonsCorruptError,
+    RejectedNames,
+    group_steps,
+    pack_named,
+    pack_reasons,
+    unpack_reasons,
+)
+from broker.domain.packed_remarks import Notes, Remarks, RemarksCorruptError, pack_remarks, unpack_remarks
+
+
+def legend(groups: Sequence[str], codes: int = 4, factors: Sequence[str] = ()) -> Legend:
+    """Candidates ``GROUP/NUMBER`` and codes ``c0``, ``c1``, ...; the funnel goes backwards, departures in pairs."""
+    return Legend(
+        names=tuple(f"{group}/{number}" for number, group in enumerate(groups)),
+        groups=tuple(groups),
+        codes=tuple(f"c{number}" for number in range(codes)),
+        order=tuple(reversed(range(codes))),
+        departure=tuple(number // 2 for number in range(codes)),
+        factors=tuple(factors),
+        stats=("nQ", "nR"),
+        remark="seen",
+    )
+
+
+@st.composite
+def judged(draw: st.DrawFn) -> Reasons:
+    groups = draw(st.lists(st.sampled_from("ABCD"), min_size=1, max_size=12))
+    codes = draw(st.sampled_from([1, 4, 300]))
+    positions = draw(st.lists(st.integers(-2, codes - 1), min_size=len(groups), max_size=len(groups)))
+    blocked = draw(st.sampled_from(["", "throttled"]))
+    refused = draw(st.dictionaries(st.sampled_from(["A", "Z", "A/0"]), st.just("unknown"), max_size=2))
+    return Reasons(legend(groups, codes), np.array(positions, dtype=np.int16), blocked, refused)
+
+
+def rejected_one_by_one(reasons: Reasons) -> dict[str, str]:
+    """Name by name, as the specification has it."""
+    names, groups, codes = reasons.legend.names, reasons.legend.groups, reasons.legend.codes
+    position = reasons.position.tolist()
+    alive = {group for group, step in zip(groups, position, strict=True) if step == FEASIBLE}
+    found, last = {}, {}
+    for name, group, step in zip(names, groups, position, strict=True):
+        if step < 0:
+            continue
+        found[name] = codes[step]
+        later = reasons.legend.departure[step] >= reasons.legend.departure[last.get(group, step)]
+        if group not in alive and later:
+            last[group] = step
+    for group, step in last.items():
+        found.setdefault(group, codes[step])
+    if reasons.blocked:
+        found |= {name: reasons.blocked for name, step in zip(names, position, strict=True) if step == FEASIBLE}
+    return found | dict(reasons.refused)
+
+
+@settings(max_examples=150)
+@given(judged())
+def test_reasons_come_back_with_names_and_a_funnel_that_adds_up(reasons: Reasons) -> None:
+    again = unpack_reasons(reasons.legend, pack_reasons(reasons))
+    assert again.rejected == reasons.rejected == rejected_one_by_one(reasons)
+    assert again.funnel == reasons.funnel
+    left, start = int((reasons.position == FEASIBLE).sum()), int((reasons.position >= FEASIBLE).sum())
+    for step in again.funnel:
+        assert step.before == start
+        start = step.after
+    assert start == (0 if reasons.blocked else left)
+
+
+@settings(max_examples=50)
+@given(judged())
+def test_groups_of_many_decisions_at_once_are_those_of_each_alone(reasons: Reasons) -> None:
+    rows = np.stack([reasons.position, np.roll(reasons.position, 1), np.full_like(reasons.position, FEASIBLE)])
+    together = group_steps(reasons.legend, rows)
+    for row, steps in zip(rows, together, strict=True):
+        assert (group_steps(reasons.legend, row[None, :])[0] == steps).all()
+    assert (together[2] == FEASIBLE).all()
+
+
+def test_a_mapping_and_a_sequence_that_equal_plain_ones() -> None:
+    reasons = Reasons(legend("AAB"), np.array([1, FEASIBLE, NOT_A_CANDIDATE]))
+    assert RejectedNames(reasons) == {"A/0": "c1"} == dict(RejectedNames(reasons))
+    assert FunnelSteps(reasons) == (FunnelStep("c1", 2, 1),)
+    assert FunnelSteps(reasons) != (FunnelStep("c1", 2, 0),)
+    assert (len(FunnelSteps(reasons)), FunnelSteps(reasons)[0].before) == (1, 2)
+
+
+def test_the_reasons_of_780_candidates_take_less_than_400_bytes_instead_of_24_000() -> None:
+    random = np.random.default_rng(1)
+    groups = [f"QUEUE_WITH_A_NAME_{number // 4:03d}" for number in range(780)]
+    # as on a real grid: most of a site go together, by a dozen of codes
+    position = np.repeat(random.integers(0, 12, 260), 3).astype(np.int16)
+    position[random.integers(0, 780, 40)] = random.integers(0, 12, 40)
+    reasons = Reasons(legend(groups, 70), position)
+    packed = pack_reasons(reasons)
+    assert len(packed) < 400 < 24_000 < len(json.dumps(reasons.rejected))
+    assert unpack_reasons(reasons.legend, packed).rejected == reasons.rejected
+
+
+def test_reasons_known_by_name_alone_need_no_legend() -> None:
+    rejected, funnel = {"A": "full", "B": "offline", "C": "full"}, (FunnelStep("offline", 3, 2),)
+    again = unpack_reasons(None, pack_named(rejected, funnel))
+    assert (again.rejected, again.funnel) == (rejected, funnel)
+
+
+GOOD = pack_reasons(Reasons(legend("AAB"), np.array([1, FEASIBLE, NOT_A_CANDIDATE])))
+
+
+@pytest.mark.parametrize(
+    ("data", "names"),
+    [
+        (b"", "AAB"),
+        (b"\x01", "AAB"),
+        (b"\x02" + GOOD[1:], "AAB"),
+        (GOOD, "AA"),
+        (GOOD, "AABB"),
+        (GOOD[:-1], "AAB"),
+        (GOOD[:1] + b"\x02" + GOOD[2:], "AAB"),
+        (GOOD[:2] + b"\xff" + GOOD[3:], "AAB"),
+        (pack_named({"A": "x"}, ())[:-3], "AAB"),
+    ],
+)
+def test_damaged_reasons_are_refused(data: bytes, names: str) -> None:
+    with pytest.raises(ReasonsCorruptError):
+        unpack_reasons(legend(names), data)
+
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=True) | st.sampled_from([0.0, -0.0, 1.0, 1e-300])
+
+
+@settings(max_examples=80)
+@given(st.lists(st.tuples(st.integers(0, 2), NUMBERS, NUMBERS, NUMBERS, st.booleans()), max_size=20), st.booleans())
+def test_candidates_come_back_to_the_bit(rows: list[tuple[int, float, float, float, bool]], weighed: bool) -> None:
+    columns = np.array([row[1:4] for row in rows], dtype=np.float64).reshape(-1, 3).T
+    chosen = ChosenCandidates(
+        legend("AAB", factors=("f", "g")),
+        np.array([row[0] for row in rows], dtype=np.int64),
+        columns[0],
+        columns[1:] if weighed else columns[:0],
+        np.array([row[4] for row in rows], dtype=np.bool_),
+    )
+    packed = pack_candidates(chosen)
+    again = unpack_candidates(chosen.legend, packed)
+    assert again == tuple(chosen)
+    assert repr(again) == repr(chosen if rows else ())  # -0.0 stays -0.0
+    assert (packed is None) == (not rows)
+
+
+def test_no_candidates_are_an_empty_sequence() -> None:
+    assert no_candidates(legend("A")) == ()
+    assert not no_candidates(legend("A"))
+    assert unpack_candidates(None, pack_candidates(no_candidates(legend("A")))) == ()
+
+
+def test_candidates_known_by_name_alone_need_no_legend() -> None:
+    some = (Candidate("A", 2.5, {"f": 2.5}, True), Candidate("B", 1.0, {}))
+    assert unpack_candidates(None, pack_named_candidates(some)) == some
+
+
+PACKED = pack_candidates(
+    ChosenCandidates(legend("AB", factors=("f",)), np.array([1]), np.ones(1), np.ones((1, 1)), np.array([True]))
+)
+assert PACKED is not None
+
+
+@pytest.mark.parametrize(
+    ("data", "like"),
+    [
+        (b"", legend("AB", factors=("f",))),
+        (b"\x09" + PACKED[1:], legend("AB", factors=("f",))),
+        (PACKED[:-2], legend("AB", factors=("f",))),
+        (PACKED, legend("A", factors=("f",))),
+        (PACKED, legend("AB", factors=("f", "g"))),
+        (PACKED, None),
+    ],
+)
+def test_damaged_candidates_are_refused(data: bytes, like: Legend | None) -> None:
+    with pytest.raises(CandidatesCorruptError):
+        unpack_candidates(like, data)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 2), NUMBERS, NUMBERS), max_size=9))
+def test_figures_become_words_when_they_are_read(rows: list[tuple[int, float, float]]) -> None:
+    like = legend("AAB")
+    stats = np.array([row[1:] for row in rows], dtype=np.float64).reshape(-1, 2).T
+    remarks = Remarks(like, np.array([row[0] for row in rows], dtype=np.int64), stats)
+    words = tuple(f"seen:{like.names[at]} nQ={one:g} nR={two:g}" for at, one, two in rows)
+    assert Notes(("first",), remarks) == ("first", *words)
+    assert len(Notes((), remarks)) == len(rows)
+    packed = pack_remarks(remarks)
+    assert (packed is None) == (not rows)
+    if packed is not None:
+        assert unpack_remarks(like, packed).notes == words
+        for bad in (packed[:-2], b"", b"\x07" + packed[1:]):
+            with pytest.raises(RemarksCorruptError):
+                unpack_remarks(like, bad)
+        with pytest.raises(RemarksCorruptError):
+            unpack_remarks(None, packed)
+
+
+def test_a_legend_comes_back_and_has_a_name_of_its_own() -> None:
+    one = legend("AAB", factors=("f",))
+    assert Legend.from_json(json.loads(one.text)) == one
+    assert one.sha256 == legend("AAB", factors=("f",)).sha256 != legend("AAC", factors=("f",)).sha256
+
+
+@pytest.mark.parametrize(
+    "told", [{}, {"names": 5}, {"names": ["A"], "groups": ["A", "B"]}, {"names": ["A"], "codes": 1}]
+)
+def test_a_damaged_legend_is_refused(told: dict[str, object]) -> None:
+    with pytest.raises(LegendCorruptError):
+        Legend.from_json(told)

@@ -1,0 +1,84 @@
+"""Which decisions a cycle saw again: packed, and small where nothing changes."""
+
+from __future__ import annotations
+
+import json
+import zlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.domain.repeats import (
+    NEW,
+    Body,
+    RepeatsCorruptError,
+    changed,
+    changes_by_place,
+    pack_changes,
+    pack_pattern,
+    unpack_pattern,
+)
+from broker.domain.work_bytes import pack_work
+
+PARTS = st.none() | st.binary(max_size=60)
+BODIES = st.builds(Body, PARTS, PARTS, PARTS | st.binary(max_size=60).map(pack_work))
+
+
+@settings(max_examples=80)
+@given(st.lists(st.just(NEW) | st.integers(1, 2**62), max_size=30))
+def test_a_pattern_comes_back(pattern: list[int]) -> None:
+    assert unpack_pattern(pack_pattern(pattern)).tolist() == pattern
+
+
+def test_the_pattern_of_a_quiet_cycle_of_10000_chunks_takes_less_than_200_bytes() -> None:
+    assert len(pack_pattern(range(10**9, 10**9 + 10_000))) < 200
+
+
+@settings(max_examples=80)
+@given(BODIES, BODIES)
+def test_a_change_gives_the_later_body(before: Body, now: Body) -> None:
+    packed = pack_changes({3: (before, now), 7: (now, before)})
+    found = changes_by_place(packed)
+    assert list(found) == [3, 7]
+    assert changed(before, found[3]) == now
+    assert changed(now, found[7]) == before
+
+
+def test_work_that_differs_in_a_figure_takes_less_than_100_bytes() -> None:
+    def work(placed: int) -> bytes:
+        body = {"c": {f"column_{number}": [number * 7919 % 10_007] for number in range(150)}, "placed": {"Q": placed}}
+        return pack_work(json.dumps(body).encode())
+
+    before, now = Body(b"[]", None, work(5)), Body(b"[]", None, work(12))
+    packed = pack_changes({0: (before, now)})
+    assert packed is not None and len(packed) < 100 < len(work(5))
+    assert changed(before, changes_by_place(packed)[0]) == now
+
+
+def test_nothing_changed_takes_nothing() -> None:
+    assert pack_changes({}) is None and changes_by_place(None) == {}
+
+
+GOOD = pack_pattern([5, NEW, 9])
+
+
+@pytest.mark.parametrize("data", [b"", b"\x09" + GOOD[1:], GOOD[:-2], GOOD[:1] + zlib.compress(b"\x03\0\0\0\xa0abc")])
+def test_damaged_patterns_are_refused(data: bytes) -> None:
+    with pytest.raises(RepeatsCorruptError):
+        unpack_pattern(data)
+
+
+def test_damaged_changes_are_refused() -> None:
+    one, two = Body(b"[1]", None, b"w"), Body(b"[2]", b"r", b"v")
+    packed = pack_changes({0: (one, two)})
+    assert packed is not None
+    for bad in (b"", b"\x05" + packed[1:], packed[:-1]):
+        with pytest.raises(RepeatsCorruptError):
+            changes_by_place(bad)
+    (difference,) = changes_by_place(packed).values()
+    for damaged in (difference[:-9], b"abc"):
+        with pytest.raises(RepeatsCorruptError):
+            changed(one, damaged)
+    with pytest.raises(RepeatsCorruptError):
+        changed(Body(b"[3]", None, b"other"), difference)

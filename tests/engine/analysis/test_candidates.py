@@ -1,0 +1,76 @@
+"""Lists of queues as users write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.engine.analysis.candidates import analysis_candidates, has_auto, matched
+from tests.engine.analysis.analysis_requests import reading_grid, requests
+from tests.engine.small_work import chunk_table
+from tests.snapshot.raw_grid import uses
+
+NAMES = ["ANALY_CERN", "CERN", "CERN_T0", "MWT2", "a.c", "abc"]
+
+
+@pytest.mark.parametrize(
+    ("items", "wanted"),
+    [
+        ("CERN", ["CERN"]),
+        ("cern", []),
+        ("CERN*", ["CERN", "CERN_T0"]),
+        ("*CERN", ["ANALY_CERN", "CERN"]),
+        ("*CERN*", ["ANALY_CERN", "CERN", "CERN_T0"]),
+        ("CERN, MWT2 ,", ["CERN", "MWT2"]),
+        ("*", NAMES),
+        ("a.c", ["a.c"]),
+        ("a*c", ["a.c", "abc"]),
+        ("(", []),
+        ("", []),
+        ("AUTO", []),
+    ],
+)
+def test_the_whole_name_must_match(items: str, wanted: list[str]) -> None:
+    assert [name for name, flag in zip(NAMES, matched(items, NAMES), strict=True) if flag] == wanted
+
+
+def test_auto_is_an_item_of_its_own() -> None:
+    assert has_auto("CERN, AUTO")
+    assert not has_auto("AUTOMATIC,CERN")
+
+
+#: A, B, C and U are queues of analysis; A reads ENDPOINT in the scope of analysis.
+GRID = reading_grid(panda_ddm_relation=[uses(name, "DISK_A", scope="analysis") for name in "AP"])
+NAMES_OF_GRID = [str(name) for name in GRID.queues.name]
+
+
+@pytest.mark.parametrize(
+    ("site", "included", "excluded", "initial", "named", "reserve"),
+    [
+        (None, None, None, "ABCU", "", ""),
+        (None, "A,B", None, "AB", "AB", ""),
+        (None, "A,AUTO", "B", "ACU", "A", "CU"),
+        (None, "AUTO", None, "ABCU", "", "ABCU"),
+        # one queue, which need not be one of analysis; exclusion goes first
+        ("P", None, None, "P", "P", ""),
+        ("A", None, "A", "", "A", ""),
+        # an endpoint: the queues of analysis that read it, without those excluded, whatever the list
+        ("DISK_A", "B", None, "A", "", ""),
+        ("DISK_A", None, "A", "", "", ""),
+        # neither a queue nor an endpoint of analysis
+        ("DISK_B", "B", None, "B", "B", ""),
+    ],
+)
+def test_candidates(
+    site: str | None, included: str | None, excluded: str | None, initial: str, named: str, reserve: str
+) -> None:
+    asked = requests(included_sites=included, excluded_sites=excluded)
+    found = analysis_candidates(chunk_table(1, site=site), asked, GRID)
+
+    def names(mask: Any) -> str:
+        return "".join(dict.fromkeys(NAMES_OF_GRID[at][0] for at in np.flatnonzero(mask[0])))
+
+    assert (names(found.initial), names(found.named), names(found.reserve)) == (initial, named, reserve)
+    assert found.one_preassigned.tolist() == [site in ("P", "A")]

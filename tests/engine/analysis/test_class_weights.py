@@ -1,0 +1,78 @@
+"""The new basic weight against figures worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.engine.analysis.class_weights import (
+    EPSILON_1,
+    EPSILON_2,
+    LEAST,
+    class_weight,
+    new_basic_weight,
+    queue_weight,
+)
+
+HI, MID, LO = 1.0, 0.0, -1.0
+
+
+def column(*values: float) -> np.ndarray:
+    return np.array(values, dtype=np.float64)[:, None]
+
+
+@pytest.mark.parametrize(
+    ("task_class", "weights"),
+    [
+        (2.0, (40, EPSILON_1, EPSILON_2)),
+        (1.0, (40, EPSILON_1, EPSILON_2)),
+        (np.nan, (40, EPSILON_1, EPSILON_2)),
+        (0.0, (EPSILON_2, 40, EPSILON_1)),
+        (-1.0, (EPSILON_2, EPSILON_1, 40)),
+    ],
+)
+def test_the_table_of_classes(task_class: float, weights: tuple[float, ...]) -> None:
+    classes = np.array([[HI, MID, LO]])
+    found = class_weight(column(40), column(task_class), classes, np.array([[True]]))
+    assert found.tolist() == [list(weights)]
+    assert class_weight(column(40), column(task_class), classes, np.array([[False]])).tolist() == [[40, 40, 40]]
+
+
+def test_a_queue_without_a_class_is_mid() -> None:
+    found = class_weight(column(40), column(1.0), np.array([[np.nan]]), np.array([[True]]))
+    assert found.tolist() == [[EPSILON_1]]
+
+
+def weighed(room: list[float], jobs: float, w_s: float = 1.0, merging: bool = False) -> list[float]:
+    rooms = np.array([room])
+    feasible = ~np.isnan(rooms)
+    flags = np.array([[merging]])
+    return list(queue_weight(np.nan_to_num(rooms), np.full(rooms.shape, w_s), column(jobs), feasible, flags)[0])
+
+
+def test_room_of_the_user() -> None:
+    # 3 candidates, room 30 + 20 + 10 = 60, 6 jobs: (room - 2) / (60 - 6)
+    assert weighed([30, 20, 10], 6) == pytest.approx([28 / 54, 18 / 54, 8 / 54])
+    # the floor is a thousandth of W_s
+    assert weighed([60, 1, 0], 6, w_s=5.0) == pytest.approx([58 / 55, 0.005 / 55, 0.005 / 55])
+    # more jobs than room: by room alone; merging the same
+    assert weighed([30, 20, 10], 60) == pytest.approx([0.5, 1 / 3, 1 / 6])
+    assert weighed([30, 20, 10], 6, merging=True) == pytest.approx([0.5, 1 / 3, 1 / 6])
+    # no room at all: all alike
+    assert weighed([0, 0, -5, 0], 6) == pytest.approx([0.25] * 4)
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=8),
+    st.floats(1, 1e6),
+    st.sampled_from([2.0, 1.0, 0.0, -1.0, np.nan]),
+    st.booleans(),
+)
+def test_weights_are_finite_and_above_zero(room: list[float], jobs: float, task_class: float, merging: bool) -> None:
+    rooms = np.array([room])
+    classes = (column(task_class), np.resize([HI, MID, LO, np.nan], (1, len(room))), np.array([[True]]))
+    found = new_basic_weight(rooms, column(jobs), classes, np.ones_like(rooms, dtype=np.bool_), np.array([[merging]]))
+    assert np.isfinite(found).all()
+    assert (found >= LEAST).all()

@@ -1,0 +1,85 @@
+"""For which chunks there is a second pass, and what both leave together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.domain.arrays import Bools
+from broker.engine.analysis.chain import AnalysisChain
+from broker.engine.analysis.passes import passing, second_pass, too_few
+from broker.engine.shared.evaluate import FEASIBLE, NOT_A_CANDIDATE, Evaluation
+from tests.engine.toy_rules import Toy
+
+CLOSED, BUSY = 0, 1
+"""The toy rules: one that rejects for good, and one whose name is that of a rule of temporary issues."""
+UNKNOWN_CLOSED, UNKNOWN_BUSY = 2, 3
+CHAIN = AnalysisChain(
+    "toy", (Toy("closed", lambda *_: None), Toy("queue_cap", lambda *_: None, kind="temporary")), (), (), ()
+)
+
+
+def evaluation(*rows: list[int]) -> Evaluation:
+    reason = np.array(rows, dtype=np.int16)
+    return Evaluation(reason == FEASIBLE, reason, ())
+
+
+def test_what_is_skipped_for_now_has_passed() -> None:
+    found = passing(CHAIN, evaluation([FEASIBLE, CLOSED, BUSY, UNKNOWN_CLOSED, UNKNOWN_BUSY, NOT_A_CANDIDATE]))
+    assert found.tolist() == [[True, False, True, False, True, False]]
+
+
+@pytest.mark.parametrize(("count", "wanted", "few"), [(0, 1, True), (1, 1, False), (2, 3, True), (3, 3, False)])
+def test_too_few(count: int, wanted: int, few: bool) -> None:
+    found = np.array([[at < count for at in range(4)]])
+    assert too_few(found, np.array([wanted])).tolist() == [few]
+
+
+class Judge:
+    """Gives prepared answers: of all filters, and of the temporary ones among the candidates that it notes."""
+
+    def __init__(self, second: list[int], third: list[int] | None = None) -> None:
+        self._answers = [second, third]
+        self.candidates: list[Any] = []
+
+    def __call__(self, filters: Any, candidates: Bools | None) -> Evaluation:
+        self.candidates.append(None if candidates is None else candidates[0].tolist())
+        answer = self._answers[0 if candidates is None else 1]
+        assert answer is not None and len(filters) == (2 if candidates is None else 1)
+        return evaluation(answer)
+
+
+def after(first: list[int], evaluate_block: Judge, wanted: int) -> tuple[list[int], list[bool]]:
+    found = second_pass(
+        CHAIN, evaluation([FEASIBLE] * len(first), first), np.array([1]), np.array([1, wanted]), evaluate_block
+    )
+    # the other chunk of the block stays as it is
+    assert found.reason[0].tolist() == [FEASIBLE] * len(first) and found.feasible[0].all()
+    return found.reason[1].tolist(), found.feasible[1].tolist()
+
+
+def test_after_an_empty_first_pass_the_second_counts_alone() -> None:
+    evaluate_block = Judge([FEASIBLE, BUSY, CLOSED])
+    assert after([CLOSED] * 3, evaluate_block, 1) == ([FEASIBLE, BUSY, CLOSED], [True, False, False])
+    assert evaluate_block.candidates == [None]
+
+
+@pytest.mark.parametrize(("wanted", "feasible"), [(2, [True, True, False]), (3, [False, False, False])])
+def test_after_an_empty_first_pass_the_second_must_have_enough(wanted: int, feasible: list[bool]) -> None:
+    assert after([CLOSED] * 3, Judge([FEASIBLE, FEASIBLE, CLOSED]), wanted)[1] == feasible
+
+
+def test_both_passes_together() -> None:
+    """The first had queue 0, the second has queue 1 and skips 2 for now; those three are asked for temporary issues."""
+    evaluate_block = Judge([CLOSED, FEASIBLE, BUSY, CLOSED], [FEASIBLE, FEASIBLE, 0, NOT_A_CANDIDATE])
+    reason, feasible = after([FEASIBLE, CLOSED, CLOSED, CLOSED], evaluate_block, 9)
+    assert evaluate_block.candidates == [None, [True, True, True, False]]
+    # 0 is the position of the rule among the temporary ones
+    assert (reason, feasible) == ([FEASIBLE, FEASIBLE, BUSY, CLOSED], [True, True, False, False])
+
+
+def test_a_second_pass_without_any_queue_ends_the_search() -> None:
+    reason, feasible = after([FEASIBLE, CLOSED], Judge([CLOSED, CLOSED]), 2)
+    assert (reason, feasible) == ([CLOSED, CLOSED], [False, False])

@@ -1,0 +1,130 @@
+"""The throttle stage condition by condition, with both sides of each boundary."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.domain.analysis import CLASS_A, CLASS_B, CLASS_C, CLASS_S, AnalysisGrid, OwnerJobs, QuotaLine
+from broker.engine.analysis.throttle import KEYS, Requester, Throttle, by_quota, throttle_of
+from broker.gdpconfig import Tuning
+
+CAPS = {
+    "CAP_RUNNING_USER_JOBS": 100,
+    "CAP_RUNNING_USER_CORES": 400,
+    "CAP_RUNNING_GROUP_JOBS": 1000,
+    "CAP_RUNNING_GROUP_CORES": 4000,
+}
+ODD = "Zoë O'Neill /CN=x:\t\"%_*;--"
+
+
+def requester(**changes: object) -> Requester:
+    values: dict[str, object] = {
+        "user": ODD,
+        "group": None,
+        "share": "User Analysis",
+        "merging": False,
+        "task_class": None,
+    }
+    return Requester(**(values | changes))  # type: ignore[arg-type]
+
+
+def asked(grid: AnalysisGrid, who: Requester, usable: bool = True, closed: bool = True, **keys: object) -> str | None:
+    tuning = Tuning.defaults().with_values({**CAPS, **keys}).only(KEYS)  # type: ignore[dict-item]
+    found = throttle_of(who, grid, tuning, usable, closed)
+    return None if found is None else found.condition
+
+
+@pytest.mark.parametrize(
+    ("jobs", "condition"),
+    [
+        (OwnerJobs(running_jobs=100), None),
+        (OwnerJobs(running_jobs=101), "running_jobs"),
+        (OwnerJobs(queued_jobs=200), None),
+        (OwnerJobs(queued_jobs=201), "queued_jobs"),
+        (OwnerJobs(running_cores=400), None),
+        (OwnerJobs(running_cores=401), "running_cores"),
+        (OwnerJobs(queued_cores=800), None),
+        (OwnerJobs(queued_cores=801), "queued_cores"),
+        (OwnerJobs(1e6, 1e6, 1e6, 1e6), "running_jobs"),
+    ],
+)
+def test_caps_of_users(jobs: OwnerJobs, condition: str | None) -> None:
+    grid = AnalysisGrid(of_user={ODD: jobs})
+    assert asked(grid, requester()) == condition
+    assert asked(grid, requester(user="someone else")) is None
+    assert asked(grid, requester(merging=True)) is None
+    assert asked(grid, requester(group="phys-higgs")) is None
+    assert throttle_of(requester(), grid, Tuning.defaults().only(KEYS), True, True) is None
+
+
+def test_caps_of_groups_are_their_own() -> None:
+    grid = AnalysisGrid(of_group={"phys-higgs": OwnerJobs(running_jobs=1001)})
+    assert asked(grid, requester(group="phys-higgs")) == "running_jobs"
+    assert asked(grid, requester()) is None
+
+
+@pytest.mark.parametrize(
+    ("task_class", "usage", "throttled"),
+    [
+        (CLASS_C, 0.90, False),
+        (CLASS_C, 0.901, True),
+        (CLASS_B, 0.95, False),
+        (CLASS_B, 0.951, True),
+        (CLASS_S, 99.0, False),
+        (None, 99.0, False),
+        # 250 of 1,000 slots are left: 750 run at hi, the limit is 133.3 %
+        (CLASS_A, 1.333, False),
+        (CLASS_A, 1.334, True),
+    ],
+)
+def test_usage_of_the_share(task_class: float | None, usage: float, throttled: bool) -> None:
+    grid = AnalysisGrid(share_usage={"User Analysis": usage}, user_slots_left={ODD: 250})
+    assert (asked(grid, requester(task_class=task_class)) == "share_usage") is throttled
+    assert (asked(grid, requester(task_class=task_class, merging=True)) == "share_usage") is throttled
+    assert asked(grid, requester(task_class=task_class, share="Express Analysis")) is None
+
+
+def test_class_a_without_slots_at_hi_has_no_limit_and_an_unknown_user_that_of_half() -> None:
+    nothing_runs = AnalysisGrid(share_usage={"User Analysis": 1e9}, user_slots_left={ODD: 1000})
+    assert asked(nothing_runs, requester(task_class=CLASS_A)) is None
+    unknown = AnalysisGrid(share_usage={"User Analysis": 2.0})
+    assert asked(unknown, requester(task_class=CLASS_A)) is None
+    assert asked(AnalysisGrid(share_usage={"User Analysis": 2.01}), requester(task_class=CLASS_A)) == "share_usage"
+
+
+def test_the_top_level_share_counts_only_when_asked_for() -> None:
+    grid = AnalysisGrid(share_usage={"User Analysis": 1.0}, share_usage_l1={"User Analysis": 0.5})
+    assert asked(grid, requester(task_class=CLASS_C)) == "share_usage"
+    assert asked(grid, requester(task_class=CLASS_C), USE_L1_SHARE_USAGE=True) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "condition", "merging_condition"),
+    [
+        ([], None, None),
+        ([(90, 100)], None, None),
+        ([(91, 100)], "near_global_quota", None),
+        ([(100, 100)], "near_global_quota", None),
+        ([(101, 100)], "global_quota", "global_quota"),
+        ([(101, 0), (101, -1)], None, None),
+        # one that is nearly used up does not hide one that is
+        ([(91, 100), (101, 100)], "global_quota", "global_quota"),
+    ],
+)
+def test_quota(lines: list[tuple[float, float]], condition: str | None, merging_condition: str | None) -> None:
+    quota = tuple(QuotaLine("*", used, limit) for used, limit in lines)
+    for merging, wanted in ((False, condition), (True, merging_condition)):
+        found = by_quota(quota, merging)
+        assert (None if found is None else found.condition) == wanted
+    assert asked(AnalysisGrid(quotas={ODD: quota}), requester()) == condition
+
+
+def test_a_source_of_quotas_that_cannot_be_used_closes_unless_it_is_to_be_open() -> None:
+    assert asked(AnalysisGrid(), requester(), usable=False) == "quota_unknown"
+    assert asked(AnalysisGrid(), requester(), usable=False, closed=False) is None
+
+
+def test_a_note_is_read_back() -> None:
+    throttle = Throttle("running_jobs", 12001.0, 10000.0, "jobs", "CAP_RUNNING_USER_JOBS")
+    assert Throttle.read(throttle.note) == throttle
+    assert Throttle.read("source_stale:jobs") is None

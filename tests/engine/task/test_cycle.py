@@ -1,0 +1,251 @@
+"""The task brokerage when sources are missing or rules are broken, and the question to the job brokerage."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.brokerages.production_job import rules as production_job
+from broker.brokerages.production_task import rules as production_task
+from broker.brokerages.production_task.assign import AssignedTask, assign_tasks
+from broker.brokerages.production_task.rules import asked_filters
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import FunnelStep, Observation
+from broker.domain.task_work_codec import task_of
+from broker.engine.shared.chain import NucleusChain
+from broker.engine.task.cycle import TaskCycle
+from broker.engine.task.nucleus_feasibility import ask_jobs
+from broker.gdpconfig import Tuning
+from broker.rules.contract import Filter, NucleusLoadWeight, TaskPairs, Weight
+from broker.store.connection.database import Database
+from broker.store.scenarios.scenario_file import Scenario
+from tests.brokerages.production_task.test_assign import cycle_of
+from tests.brokerages.small_grid import GB, NOW, TASK, Row, dataset, input_files, replica
+from tests.brokerages.task_engine import task_cycle
+from tests.brokerages.task_grid import busy, outputs, pseudo_input, task_scenario, waiting
+
+
+def with_rules(cycle: TaskCycle, chain: NucleusChain, unusable: str | None = None) -> TaskCycle:
+    """The same tasks judged by other rules, or without a source."""
+    snapshot = cycle.snapshot
+    if unusable is not None:
+        states = tuple(
+            dataclasses.replace(state, state="missing") if state.name == unusable else state
+            for state in snapshot.states
+        )
+        snapshot = dataclasses.replace(snapshot, states=states)
+    return task_cycle(snapshot, cycle.work, cycle.tuning, chain, production_job.chain(), independent=True)
+
+
+def only(cycle: TaskCycle) -> AssignedTask:
+    (placed,) = assign_tasks(cycle, 1)
+    return placed
+
+
+@pytest.mark.parametrize(
+    ("source", "rejected", "note"),
+    [
+        ("links", {}, "source_missing:links"),
+        ("storages", {"ALPHA": "unknown_match", "BETA": "unknown_match"}, "source_missing:storages"),
+        ("replicas", {}, "source_missing:replicas"),
+    ],
+)
+def test_missing_sources(database: Database, source: str, rejected: dict[str, str], note: str) -> None:
+    cycle = cycle_of(database, task_scenario())
+    decision = only(with_rules(cycle, production_task.chain(), source)).decision
+    assert decision.rejected == rejected and note in decision.notes
+
+
+class Broken(Filter[TaskPairs]):
+    """A filter that raises."""
+
+    name = code = "broken"
+    title = "broken"
+
+    def keep(self, *_: Any) -> Bools:
+        raise ArithmeticError("on purpose")
+
+    def observe(self, *_: Any) -> Observation:
+        raise ArithmeticError("on purpose")
+
+
+class BrokenWeight(Weight[TaskPairs]):
+    """A weight that raises."""
+
+    name = code = "broken_weight"
+    title = "broken"
+
+    def factor(self, *_: Any) -> Floats:
+        raise ArithmeticError("on purpose")
+
+
+class NoNumber(Weight[TaskPairs]):
+    """A weight that is no number for the first nucleus."""
+
+    name = code = "no_number"
+    title = "no number"
+
+    def factor(self, *_: Any) -> Floats:
+        return np.array([[np.nan, 1.0, 1.0, 1.0]])
+
+
+class Negative(NucleusLoadWeight):
+    """A moving weight below 0."""
+
+    name = code = "negative"
+    title = "negative"
+
+    def factor(self, remaining_work_hs06s: Floats) -> Floats:
+        return -np.ones_like(remaining_work_hs06s)
+
+
+def test_a_broken_filter_rejects_and_is_told(database: Database) -> None:
+    cycle = cycle_of(database, task_scenario())
+    shipped = production_task.chain()
+    decision = only(with_rules(cycle, dataclasses.replace(shipped, filters=(Broken(), *shipped.filters)))).decision
+    assert set(decision.rejected.values()) == {"unknown_broken"} and "rule_fault:broken" in decision.notes
+    assert decision.outcome == "pending"
+
+
+def test_a_broken_weight_has_no_effect_and_is_told(database: Database) -> None:
+    cycle = cycle_of(database, task_scenario())
+    shipped = production_task.chain()
+    decision = only(
+        with_rules(cycle, dataclasses.replace(shipped, weights=(*shipped.weights, BrokenWeight())))
+    ).decision
+    assert {one.name: one.weight for one in decision.candidates} == pytest.approx({"ALPHA": 2.0, "BETA": 0.5})
+    assert "rule_fault:broken_weight" in decision.notes
+
+
+def test_a_weight_that_is_no_number_never_takes_part(database: Database) -> None:
+    cycle = cycle_of(database, task_scenario())
+    shipped = production_task.chain()
+    decision = only(with_rules(cycle, dataclasses.replace(shipped, weights=(*shipped.weights, NoNumber())))).decision
+    assert decision.rejected == {"ALPHA": "weight_unknown"}
+    assert [one.name for one in decision.candidates] == ["BETA"]
+    assert decision.funnel == (FunnelStep("weight_unknown", 2, 1),)
+
+
+def test_without_any_usable_weight_the_task_waits(database: Database) -> None:
+    cycle = cycle_of(database, task_scenario())
+    chain = dataclasses.replace(production_task.chain(), load_weights=(Negative(),))
+    decision = only(with_rules(cycle, chain)).decision
+    assert (decision.outcome, decision.reason) == ("pending", "no_candidates")
+    assert decision.rejected == {"ALPHA": "weight_unknown", "BETA": "weight_unknown"}
+
+
+def test_all_weights_zero_takes_the_first_by_name(database: Database) -> None:
+    class Nothing(Weight[TaskPairs]):
+        name = code = "nothing"
+        title = "nothing"
+
+        def factor(self, *_: Any) -> Floats:
+            return np.zeros((1, 1))
+
+    cycle = cycle_of(database, task_scenario())
+    chain = dataclasses.replace(production_task.chain(), weights=(Nothing(),))
+    for seed in range(5):
+        (placed,) = assign_tasks(with_rules(cycle, chain), seed)
+        assert placed.decision.candidates[0].name == "ALPHA"
+
+
+def test_one_question_for_all_tasks_gives_what_one_for_each_gives(database: Database) -> None:
+    """40 tasks of different memory and cores, asked together and alone."""
+    names = range(TASK, TASK + 40)
+    loaded = task_scenario(
+        jedi_tasks=[
+            waiting(jeditaskid=name, ramcount=250 * (1 + at % 13), corecount=(8, 1, 0)[at % 3])
+            for at, name in enumerate(names)
+        ],
+        jedi_datasets=[
+            row for name in names for row in (pseudo_input(jeditaskid=name, datasetid=name), *outputs(name, 10 * name))
+        ],
+        jedi_dataset_contents=[
+            {**row, "jeditaskid": name, "datasetid": name, "fileid": row["fileid"] + 10 * name}
+            for name in names
+            for row in input_files(2, 0, type="pseudo_input", fsize=None)
+        ],
+    )
+    cycle = cycle_of(database, loaded)
+    work, filters = cycle.work, asked_filters(production_job.chain())
+    wanted = cycle.facts.initial
+    together = ask_jobs(cycle.snapshot, work.hint, work.tasks.jeditaskid, wanted, filters, Tuning.defaults())
+    assert 0 < together.able_queues.sum() < wanted.sum()
+    for row in range(len(work.tasks)):
+        one = task_of(work, row)
+        alone = ask_jobs(
+            cycle.snapshot, one.hint, one.tasks.jeditaskid, wanted[[row]], filters, Tuning.defaults(), with_codes=True
+        )
+        assert (alone.able_queues[0] == together.able_queues[row]).all()
+        assert all(alone.codes[0, at] is not None for at in np.flatnonzero(wanted[row] & (alone.able_queues[0] == 0)))
+
+
+def test_at_most_ten_files_are_asked_about_and_no_scouts(database: Database) -> None:
+    loaded = task_scenario(
+        jedi_tasks=[waiting(splitrule="NF=1,US=2")],
+        jedi_datasets=[dataset(30, nevents=100, state="mutable"), *outputs()],
+        jedi_dataset_contents=input_files(30, GB),
+        dataset_replicas=[replica("ALPHA", 30, 30)],
+    )
+    hint = cycle_of(database, loaded).work.hint
+    assert hint.chunks.n_files.tolist() == [10] and not hint.chunks.scout.any()
+
+
+def test_a_nucleus_that_is_able_for_one_chunk_is_able(database: Database) -> None:
+    """Half of the files need more memory than any queue has: two chunks, one of which can run."""
+    files = input_files(6, 0, type="pseudo_input", fsize=None)
+    for row in files[3:]:
+        row["ramcount"] = 50_000
+    cycle = cycle_of(database, task_scenario(jedi_datasets=[pseudo_input(6), *outputs()], jedi_dataset_contents=files))
+    assert len(cycle.work.hint.chunks) == 2
+    assert cycle.facts.able_queues[0, :2].tolist() == [1.0, 1.0]
+
+
+def test_output_that_the_work_of_a_nucleus_will_write(database: Database) -> None:
+    """A quarter of a GB for a day of a core of 10 HS06: 6,912,000 HS06 s are 8 days of a core, 2 GB."""
+    task, work = busy(101, "ALPHA", 69_120, gshare="Other", currentpriority=1)
+    cycle = cycle_of(database, task_scenario(jedi_tasks=[waiting(), task], jedi_datasets=[pseudo_input(), work]))
+    assert cycle.facts.expected_output_gb[0].tolist() == pytest.approx([2.0, 0.0, 0.0, 0.0])
+
+
+def test_what_the_cycle_places_is_forgotten_between_independent_tasks(database: Database) -> None:
+    task, work = busy(101, "ALPHA", 10)
+    cycle = cycle_of(database, task_scenario(jedi_tasks=[waiting(), task], jedi_datasets=[pseudo_input(), work]))
+    before = cycle.remaining_work(0).copy()
+    cycle.place(0, 0)
+    assert (cycle.remaining_work(0) == before).all()
+    assert cycle.snapshot.taken_at == NOW
+
+
+def with_release(**tables: list[Row]) -> Scenario:
+    """A task with a database release, which does not count for the locality."""
+    release = dataset(5, datasetid=8500, masterid=8000, datasetname="ddo:ddo.1.release", nevents=0)
+    return task_scenario(
+        jedi_datasets=[dataset(5, nevents=100), release, *outputs()],
+        jedi_dataset_contents=[
+            *input_files(5, GB),
+            *({**row, "datasetid": 8500} for row in input_files(5, GB)),
+        ],
+        dataset_replicas=[replica("ALPHA", 5, 5)],
+        **tables,
+    )
+
+
+def test_what_cannot_be_asked_is_not_able(database: Database) -> None:
+    """The catalogue knows the release, and that it is complete nowhere: no job can run without it."""
+    known = {"scope": "ddo", "name": "ddo.1.release", "did_type": "DATASET", "length": 5, "rule_groupings": ["ALL"]}
+    cycle = cycle_of(database, with_release(dataset_metadata=[known]))
+    assert cycle.dry_run.failed.tolist() == [True] and cycle.dry_run.fault.tolist() == ["no_complete_replica"]
+    assert not cycle.dry_run.able_queues.any()
+    decision = only(cycle).decision
+    assert decision.reason == "job_check_failed" and "job_check:no_complete_replica" in decision.notes
+
+
+def test_the_dry_run_looks_up_no_files(database: Database) -> None:
+    """A secondary dataset that the catalogue does not know makes the dry run no harder."""
+    cycle = cycle_of(database, with_release())
+    assert cycle.dry_run.failed.tolist() == [False] and cycle.dry_run.able_queues[0, :2].tolist() == [1.0, 1.0]
+    assert only(cycle).nucleus is not None

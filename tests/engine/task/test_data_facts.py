@@ -1,0 +1,98 @@
+"""Where the input of tasks is: the best copy of each part at each nucleus, and input that cannot be had at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.engine.task.data_facts import TaskData, gather_task_data, reading_nuclei
+from tests.engine.task.task_works import GB, Copy, Part, nuclei, task_work
+from tests.snapshot.raw_grid import endpoint, uses
+
+GRID = nuclei()
+NAMES = [str(name) for name in GRID.nuclei.name]
+
+
+def by_nucleus(values: Any) -> dict[str, float]:
+    return {name: value for name, value in zip(NAMES, values.tolist(), strict=True) if value}
+
+
+def gathered(*parts: Part, **columns: Any) -> TaskData:
+    return gather_task_data(task_work(parts, tasks=columns), GRID)
+
+
+@pytest.mark.parametrize(
+    ("parts", "disk", "anywhere"),
+    [
+        ([Part([Copy("A_DISK")])], {"A": 10}, {"A": 10}),
+        ([Part([Copy("A_TAPE", is_tape=True)])], {}, {"A": 10}),
+        # of two copies of a nucleus the one with most files counts, they are not added up
+        ([Part([Copy("A_DISK", 3, complete=False), Copy("A_TAPE", 7, True, False)])], {"A": 3}, {"A": 7}),
+        # a complete one on disk goes first
+        ([Part([Copy("A_DISK", 5), Copy("A_TAPE", 7, True)])], {"A": 5}, {"A": 5}),
+        # parts are added up
+        ([Part([Copy("A_DISK"), Copy("B_DISK")]), Part([Copy("B_DISK", 4)])], {"A": 10, "B": 14}, {"A": 10, "B": 14}),
+        # endpoints of nobody, and of satellites
+        ([Part([Copy("ELSEWHERE")])], {}, {}),
+        ([Part([Copy("S_DISK")])], {"S": 10}, {"S": 10}),
+        ([Part([Copy("A_DISK", np.nan)])], {}, {}),
+    ],
+)
+def test_the_best_copy_of_each_part(parts: Sequence[Part], disk: dict[str, float], anywhere: dict[str, float]) -> None:
+    found = gathered(*parts)
+    assert (by_nucleus(found.disk_files[0]), by_nucleus(found.any_files[0])) == (disk, anywhere)
+    assert by_nucleus(found.disk_bytes[0]) == {name: files * GB for name, files in disk.items()}
+    assert (found.total_files.tolist(), found.total_bytes.tolist()) == ([10 * len(parts)], [10 * len(parts) * GB])
+
+
+def test_tasks_do_not_see_each_other() -> None:
+    found = gather_task_data(task_work([Part([Copy("A_DISK")])], [], [Part([Copy("B_DISK", 4)])]), GRID)
+    assert found.examined.tolist() == [True, False, True]
+    assert [by_nucleus(row) for row in found.disk_files] == [{"A": 10}, {}, {"B": 4}]
+    assert found.fault.tolist() == ["", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("parts", "staged", "fault"),
+    [
+        ([], False, ""),
+        ([Part([Copy("A_DISK")])], False, ""),
+        ([Part([])], False, "no_complete_replica"),
+        ([Part([Copy("A_DISK", 9, complete=False)])], False, "no_complete_replica"),
+        ([Part([Copy("A_DISK")]), Part([])], False, "no_complete_replica"),
+        # where its input is staged, a part of it is enough
+        ([Part([Copy("A_DISK", 9, complete=False)])], True, ""),
+        ([Part([], catalogued=False)], False, "unknown_dataset"),
+        ([Part([], catalogued=False)], True, "unknown_dataset"),
+        # an endpoint that is not on record is not known to be closed
+        ([Part([Copy("ELSEWHERE")])], False, ""),
+        ([Part([Copy("SHUT")])], False, "replica_unreadable"),
+        ([Part([Copy("SHUT"), Copy("A_DISK")])], False, ""),
+        ([Part([Copy("SHUT"), Copy("A_DISK", 9, complete=False)])], False, "replica_unreadable"),
+    ],
+)
+def test_input_that_cannot_be_had(parts: Sequence[Part], staged: bool, fault: str) -> None:
+    grid = nuclei(
+        ddm_endpoint=[endpoint("A_DISK", "A"), endpoint("SHUT", "A", detailed_status='{"read_wan": "OFF"}')],
+        panda_ddm_relation=[uses("A_Q", "A_DISK")],
+    )
+    found = gather_task_data(task_work(parts, tasks={"input_prestaging": staged}), grid)
+    assert found.fault.tolist() == [fault]
+
+
+def test_which_nuclei_read_an_endpoint() -> None:
+    """Over LAN, in any scope, by a queue of production."""
+    grid = nuclei(
+        panda_ddm_relation=[
+            uses("A_Q", "B_DISK", scope="analysis"),
+            uses("B_Q", "B_DISK", roles="write_lan"),
+            uses("C_Q", "A_DISK", roles="read_lan"),
+        ]
+    )
+    table = reading_nuclei(grid)
+    storages = [str(name) for name in grid.storages.name]
+    assert [NAMES[at] for at in np.flatnonzero(table[:, storages.index("B_DISK")])] == ["A"]
+    assert [NAMES[at] for at in np.flatnonzero(table[:, storages.index("A_DISK")])] == ["C"]

@@ -1,0 +1,53 @@
+"""Which nuclei a task may have: all of them, and for full chains the satellites that serve as bare ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from broker.domain.task_work import AssigningTable
+from broker.engine.task.facts import initial_nuclei
+from broker.snapshot.snapshot import Snapshot
+from tests.rules.nucleus.nucleus_builders import make_assigning
+from tests.snapshot.raw_grid import at_site, build, queue
+
+BARE: dict[str, dict[str, str]] = {"ONLY": {"bareNucleus": "only"}, "ALLOW": {"bareNucleus": "allow"}, "PLAIN": {}}
+
+
+def grid() -> Snapshot:
+    """Nuclei N_... and satellites S_... of every kind: bare only, bare too, and not bare."""
+    names = [f"{role}_{kind}" for role in "NS" for kind in BARE]
+    return build(
+        schedconfig_json=[queue(f"{name}_Q", params=BARE[name[2:]]) for name in names],
+        panda_site=[at_site(f"{name}_Q", name) for name in names],
+        site=[{"site_name": name, "role": "nucleus" if name[0] == "N" else "satellite"} for name in names],
+    )
+
+
+GRID = grid()
+NUCLEI = {"N_ALLOW", "N_ONLY", "N_PLAIN"}
+BARE_ONES = NUCLEI | {"S_ALLOW", "S_ONLY"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "names"),
+    [
+        ({}, NUCLEI),
+        ({"full_chain": 1}, BARE_ONES),
+        ({"full_chain": 2}, BARE_ONES),
+        ({"full_chain": 3}, NUCLEI),
+        ({"full_chain": 3, "parent_nucleus": "S_ALLOW"}, BARE_ONES),
+        ({"full_chain": 3, "parent_nucleus": "N_PLAIN"}, NUCLEI),
+        ({"full_chain": 0, "parent_nucleus": "S_ALLOW"}, NUCLEI),
+        ({"nucleus": "N_ALLOW"}, {"N_ALLOW"}),  # the first by name
+        ({"nucleus": "S_PLAIN"}, {"S_PLAIN"}),
+        ({"nucleus": "GONE"}, NUCLEI),
+    ],
+)
+def test_nuclei_to_begin_with(columns: dict[str, Any], names: set[str]) -> None:
+    task = make_assigning(1, **columns)
+    flat = {column.name: getattr(task, column.name).ravel() for column in dataclasses.fields(task)}
+    (row,) = initial_nuclei(AssigningTable(**flat), GRID)
+    assert set(GRID.nuclei.name[row]) == names

@@ -1,0 +1,25 @@
+"""Documents for tests of feeds."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from broker.feeds.documents import Document, parse
+
+NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
+
+
+def document(content: Any, name: str = "queues") -> Document:
+    """The document as it would be parsed from its bytes."""
+    return parse(json.dumps(content).encode(), name)
+
+
+def raw(text: str, name: str = "queues") -> Document:
+    return parse(text.encode(), name)
+
+
+def codes(dropped_rows: tuple[Any, ...]) -> dict[str, str]:
+    """What was left out and why."""
+    return {one.identifier: one.code for one in dropped_rows}

@@ -1,0 +1,103 @@
+"""A web server whose answers a test decides, with or without TLS."""
+
+from __future__ import annotations
+
+import http.server
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.message import Message
+
+Handler = http.server.BaseHTTPRequestHandler
+Answer = Callable[[Handler], None]
+
+
+@dataclass
+class WebServer:
+    """A server that is running.
+
+    Attributes:
+        answers: what it answers, one after the other; the last one again and again.
+        asked: the headers of each request.
+    """
+
+    answers: list[Answer]
+    port: int = 0
+    scheme: str = "http"
+    host: str = "127.0.0.1"
+    asked: list[Message] = field(default_factory=list)
+
+    def address(self, path: str = "/document") -> str:
+        """An address on it."""
+        return f"{self.scheme}://{self.host}:{self.port}{path}"
+
+
+def says(status: int, body: bytes = b"", **headers: str) -> Answer:
+    """An answer with a body; underscores in names of headers are hyphens."""
+
+    def answer(handler: Handler) -> None:
+        handler.send_response(status)
+        for name, value in headers.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    return answer
+
+
+def breaks_off(handler: Handler) -> None:
+    """The body ends before the length that was promised."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", "100")
+    handler.end_headers()
+    handler.wfile.write(b'{"a": ')
+    handler.wfile.flush()
+    handler.connection.close()
+
+
+def never_ends(handler: Handler) -> None:
+    """A body of 200 MB, as far as anybody reads it."""
+    handler.send_response(200)
+    handler.end_headers()
+    try:
+        for _ in range(200):
+            handler.wfile.write(b" " * 2**20)
+    except OSError:
+        handler.close_connection = True
+
+
+@contextmanager
+def serving(*answers: Answer, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Iterator[WebServer]:
+    """A server with these answers."""
+    server = WebServer(list(answers), scheme="https" if tls else "http", host=host)
+
+    class Handling(Handler):
+        def do_GET(self) -> None:  # noqa: N802 - the name of the base class
+            server.asked.append(self.headers)
+            answer = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
+            answer(self)
+
+        def log_message(self, format: str, *arguments: object) -> None:
+            """Say nothing."""
+
+    class Quiet(http.server.ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            """A client that goes away, or does not trust the certificate, is what tests are about."""
+
+    listening = Quiet(("127.0.0.1", 0), Handling)
+    if tls is not None:
+        listening.socket = tls.wrap_socket(listening.socket, server_side=True)
+    server.port = listening.server_address[1]
+    thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        listening.shutdown()
+        listening.server_close()
+        thread.join()

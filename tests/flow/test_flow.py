@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import dataclasses
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from broker.flow.cycle import LEFT_OVER, binding, damped, decide, greedy
+from broker.flow.problem import (
+    SEGMENTS,
+    FlowChunks,
+    FlowCosts,
+    FlowPairs,
+    FlowProblem,
+    FlowQueues,
+    pair_costs,
+    segment_size,
+    segment_waits,
+    unplaced_costs,
+)
+from broker.flow.program import FlowProgram
+from broker.flow.rounding import broken_limits
+from tests.flow.small_flows import grid_problem
+
+
+def problem(jobs: list[int], rooms: list[float], **changes: object) -> FlowProblem:
+    """Chunks of 8-core jobs of an hour at two queues of core power 10, all pairs feasible, one share."""
+    chunks, queues = len(jobs), len(rooms)
+    made = FlowProblem(
+        chunks=FlowChunks(
+            np.arange(chunks), np.array(jobs), np.full(chunks, 8.0), np.full(chunks, 288_000.0), np.full(chunks, 10.0),
+            np.zeros(chunks, dtype=np.int64), np.full(chunks, 500.0),
+        ),
+        queues=FlowQueues(
+            np.full(queues, 10.0), np.ones(queues), np.zeros(queues), np.full(queues, 800.0), np.zeros(queues),
+            np.array(rooms)[:, None], np.arange(queues),
+        ),
+        pairs=FlowPairs(
+            np.repeat(np.arange(chunks), queues), np.tile(np.arange(queues), chunks), np.zeros(chunks * queues),
+            np.full(chunks * queues, 0.1), np.full(chunks * queues, -1),
+        ),
+        link_gb=np.full(queues, 1e9),
+        output_jobs=np.empty(0),
+        share_debt_hs06=np.zeros(1),
+        costs=FlowCosts(),
+    )  # fmt: skip
+    pairs = {name: value for name, value in changes.items() if name in ("missing", "output")}
+    others = {name: value for name, value in changes.items() if name not in pairs}
+    return dataclasses.replace(made, pairs=dataclasses.replace(made.pairs, **pairs), **others)  # type: ignore[arg-type]
+
+
+def test_the_cost_of_a_job_is_its_time_and_its_bytes() -> None:
+    # 8 cores x 10 HS06 x 1 h, and 10 GB: 100 s of 8 cores, and 5 HS06 h a GB
+    found = pair_costs(problem([1], [9.0, 9.0], missing=np.array([0.0, 1.0])))
+    assert found == pytest.approx([80.0, 80.0 + 8 * 10 * 100 / 3600 + 50.0])
+
+
+@pytest.mark.parametrize(("priority", "hours"), [(0.0, 48.0), (500.0, 72.0), (1000.0, 96.0), (-5.0, 48.0)])
+def test_leaving_a_job_over_costs_more_with_priority(priority: float, hours: float) -> None:
+    made = problem([1], [9.0, 9.0])
+    made = dataclasses.replace(made, chunks=dataclasses.replace(made.chunks, priority=np.array([priority])))
+    assert unplaced_costs(made) == pytest.approx([hours * 80])
+
+
+def test_leaving_over_is_dearer_than_any_feasible_place() -> None:
+    made = problem([1], [9.0, 9.0], missing=np.ones(2))
+    dear = dataclasses.replace(made, costs=FlowCosts(byte_hs06h_gb=10_000.0))
+    assert unplaced_costs(dear)[0] > pair_costs(dear).max()
+    assert decide(dear, 1).left.tolist() == [0]
+
+
+@pytest.mark.parametrize(("room", "placed"), [(4.0, 8), (5.0, 10), (6.0, 10), (0.0, 0)])
+def test_room_limits_the_jobs_of_a_share_at_a_queue(room: float, placed: int) -> None:
+    result = decide(problem([10], [room, room]), 1)
+    assert result.jobs.sum() == placed and result.left.tolist() == [10 - placed]
+    assert (result.jobs <= room).all()
+
+
+@pytest.mark.parametrize(("gb", "moved"), [(0.0, 0), (29.0, 2), (30.0, 3), (1000.0, 5)])
+def test_a_link_takes_no_more_bytes_than_its_window(gb: float, moved: int) -> None:
+    # 10 GB a job to the second queue; the first has room for one job, so the others have to move or are left over
+    made = problem([6], [1.0, 9.0], missing=np.array([0.0, 1.0]), link_gb=np.array([0.0, gb]))
+    result = decide(made, 1)
+    assert result.jobs.tolist() == [1, moved]
+
+
+@pytest.mark.parametrize(("files", "sent"), [(0.0, 0), (2.0, 2), (99.0, 6)])
+def test_output_links_take_files_until_their_cap(files: float, sent: int) -> None:
+    made = problem([6], [9.0, 0.0], output=np.array([0, 0]), output_jobs=np.array([files]))
+    assert decide(made, 1).jobs.tolist() == [sent, 0]
+
+
+def test_bytes_are_moved_only_when_the_wait_is_worth_it() -> None:
+    def moved(price: float) -> int:
+        made = problem([60], [99.0, 99.0], missing=np.array([0.0, 1.0]), costs=FlowCosts(byte_hs06h_gb=price))
+        return int(decide(made, 1).jobs[1])
+
+    assert moved(0.0) > moved(10.0) >= moved(200.0) == 0
+
+
+def test_a_share_in_debt_goes_to_the_stronger_queue_first() -> None:
+    made = problem([10, 10], [10.0, 10.0])
+    power = np.array([10.0, 12.0])
+    made = dataclasses.replace(
+        made,
+        chunks=dataclasses.replace(made.chunks, share=np.array([0, 1])),
+        queues=dataclasses.replace(made.queues, corepower=power, room=np.array([[0.0, 0.0], [10.0, 10.0]])),
+        share_debt_hs06=np.array([0.0, 800.0]),
+    )
+    result = decide(made, 1)
+    assert result.charges["share_debt"][[1, 3]].tolist() == [0.0, 0.0]
+    assert result.jobs.sum() == 20
+
+
+def test_the_optimum_is_that_of_the_whole_program() -> None:
+    """All columns at once, by another solver interface, cost the same as columns by price."""
+    made = grid_problem(25, 12, seed=4)
+    program = FlowProgram(made)
+    found = program.solve()
+    pairs, chunks, queues, rows = made.pairs, made.chunks, made.queues, program.rows
+    n, k, q, s = len(pairs), len(chunks), len(queues), len(made.share_debt_hs06)
+    total = n + q * SEGMENTS + k + s
+    equal, above = np.zeros((k + q, total)), np.zeros((len(rows.room) + len(made.link_gb) + 30 + s, total))
+    equal[pairs.chunk, np.arange(n)] = 1
+    equal[np.arange(k), n + q * SEGMENTS + np.arange(k)] = 1
+    equal[k + pairs.queue, np.arange(n)] = chunks.cores[pairs.chunk]
+    equal[k + np.repeat(np.arange(q), SEGMENTS), n + np.arange(q * SEGMENTS)] = -1
+    above[rows.room_of, np.arange(n)] = 1
+    link = len(rows.room)
+    above[link + rows.link_of[rows.link_of >= 0], np.flatnonzero(rows.link_of >= 0)] = rows.gb[rows.link_of >= 0]
+    output = link + len(made.link_gb)
+    above[output + pairs.output[pairs.output >= 0], np.flatnonzero(pairs.output >= 0)] = 1
+    share = output + 30
+    above[share + chunks.share[pairs.chunk], np.arange(n)] = -chunks.cores[pairs.chunk] * queues.corepower[pairs.queue]
+    above[share + np.arange(s), total - s + np.arange(s)] = -1
+    size = np.full((q, SEGMENTS), np.inf)
+    size[:, :-1] = segment_size(made)[:, None]
+    cost = np.concatenate([pair_costs(made), segment_waits(made).reshape(-1), unplaced_costs(made), np.full(s, 10.0)])
+    asked = np.bincount(chunks.share, weights=chunks.jobs * chunks.cores * 10.0, minlength=s)
+    limits = [rows.room, made.link_gb, made.output_jobs, -np.clip(made.share_debt_hs06, 0, asked)]
+    bounds = [(0, None)] * n + [(0, end) for end in size.reshape(-1)] + [(0, None)] * (k + s)
+    right = np.concatenate([chunks.jobs, np.zeros(q)])
+    whole = linprog(cost, above, np.concatenate(limits), equal, right, bounds)
+    assert found.status == "optimal" and whole.status == 0
+    assert found.cost == pytest.approx(whole.fun, rel=1e-7)
+    assert found.columns < n, "not all columns were needed"
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 60), st.integers(2, 25), st.integers(0, 10_000))
+def test_no_limit_is_broken_and_the_chosen_cost_nothing_more(chunks: int, queues: int, seed: int) -> None:
+    made = grid_problem(chunks, queues, seed)
+    program = FlowProgram(made)
+    result = decide(made, seed, time_limit_s=60.0)
+    assert result.fallback == ""
+    assert broken_limits(made, program.rows, result.jobs) == 0
+    assert (result.left >= 0).all() and result.gap >= -1e-9
+    assert result.linear is not None
+    used = result.linear.amount > 1e-6
+    scale = np.maximum(1.0, np.abs(result.linear.prices.chunk[made.pairs.chunk]))
+    assert (np.abs(result.reduced_hs06h[used]) <= 1e-5 * scale[used]).all()
+    assert (result.reduced_hs06h >= -1e-5 * scale).all()
+
+
+def test_the_same_problem_gives_the_same_to_the_last_bit() -> None:
+    made = grid_problem(120, 40, seed=2)
+    first, second = decide(made, 5, time_limit_s=60.0), decide(made, 5, time_limit_s=60.0)
+    assert first.jobs.tobytes() == second.jobs.tobytes()
+    assert first.reduced_hs06h.tobytes() == second.reduced_hs06h.tobytes()
+    assert first.linear is not None and first.linear.solver.startswith("HiGHS 1.")
+    assert decide(made, 6, time_limit_s=60.0).jobs.tobytes() != first.jobs.tobytes(), "rounding is drawn by seed"
+
+
+def test_past_the_time_limit_the_greedy_order_decides_and_says_so() -> None:
+    made = grid_problem(120, 40, seed=2)
+    result = decide(made, 5, time_limit_s=0.0)
+    program = FlowProgram(made)
+    assert (result.fallback, result.linear) == ("time_limit", None)
+    assert result.jobs.sum() > 0 and broken_limits(made, program.rows, result.jobs) == 0
+    assert result.jobs.tobytes() == greedy(made, program).tobytes()
+
+
+def test_three_thousand_chunks_in_ten_seconds_within_a_percent() -> None:
+    made = grid_problem(3000, 165, seed=1)
+    started = time.process_time()
+    result = decide(made, 1, time_limit_s=300.0)
+    spent = time.process_time() - started
+    assert result.fallback == "" and result.gap <= 0.01
+    assert broken_limits(made, FlowProgram(made).rows, result.jobs) == 0
+    assert spent < 20.0, f"{spent:.1f} s; the target of 10 s is for an idle core, see benchmarks/bench_flow.py"
+
+
+@pytest.mark.parametrize(
+    ("made", "pair", "cause"),
+    [
+        # the better queue is full, and nothing is left over
+        (problem([10], [5.0, 9.0], missing=np.array([0.0, 1.0])), 0, "queue_full"),
+        (problem([10], [5.0, 4.0], missing=np.array([0.0, 1.0])), 0, LEFT_OVER),
+        (problem([10], [99.0, 99.0], missing=np.array([0.0, 1.0])), 1, "time_and_bytes"),
+    ],
+)
+def test_why_not_names_the_binding_limit(made: FlowProblem, pair: int, cause: str) -> None:
+    assert binding(decide(made, 1), made, pair) == cause
+
+
+def test_prices_are_damped() -> None:
+    assert damped(None, np.array([4.0]), 0.5).tolist() == [4.0]
+    assert damped(np.array([0.0]), np.array([4.0]), 0.75).tolist() == [1.0]
+
+
+def swing(damping: float, counters: bool) -> float:
+    """How far two equal queues come apart in cores, late in a run of cycles that see them every fifth cycle only."""
+    waiting, seen, smooth = np.array([1600.0, 0.0]), np.array([1600.0, 0.0]), None
+    since, apart = np.zeros(2), []
+    for cycle in range(80):
+        if cycle % 5 == 0:
+            seen, since = waiting.copy(), np.zeros(2)
+        smooth = damped(smooth, seen + since, damping)
+        made = problem([20], [999.0, 999.0])
+        result = decide(dataclasses.replace(made, queues=dataclasses.replace(made.queues, waiting_cores=smooth)), cycle)
+        waiting = np.maximum(0.0, waiting + result.jobs * 8.0 - 80.0)
+        if counters:
+            since += result.jobs * 8.0
+        apart.append(abs(waiting[0] - waiting[1]))
+    return max(apart[40:])
+
+
+def test_stale_queues_do_not_swing() -> None:
+    a_cycle = 20 * 8.0
+    # own counters keep the queues within one cycle's work; damping leaves it so
+    assert swing(0.0, counters=True) <= a_cycle and swing(0.5, counters=True) <= 2 * a_cycle
+    # without them every reading sends five cycles' work to one side
+    assert swing(0.0, counters=False) >= 4 * a_cycle

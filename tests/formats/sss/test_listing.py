@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from broker.formats.sss.inheritance import whole_jobs
+from broker.formats.sss.listing import Listed, listed
+from broker.formats.sss.model import Property
+from broker.formats.sss.reading import read_document
+from broker.formats.sss.vocabulary import KINDS
+from tests.formats.sss.documents import document
+
+
+def test_every_value_has_its_unit_and_attributes() -> None:
+    (whole,) = whole_jobs(document("delivered"))
+    found = {(one.path, one.attributes): (one.value, one.unit) for one in listed(whole.job)}
+    assert found["SubmissionTime", ""] == ("1600000000", "s since 1970 UTC")
+    assert found["Charge", ""] == ("12.75", "EUR")
+    assert found["Requested/Memory", "op=GE"] == ("2", "GB")
+    assert found["Requested/WallDuration", ""] == ("5400", "s")
+    assert found["Delivered/Processors", "consumptionRate=0.5 (fraction)"] == ("16", "processors")
+    assert found["Delivered/Memory", "metric=Maximum"] == ("1.5", "GB")
+    assert found["Environment/THREADS", ""] == ("16", "")
+    assert len(found) == 24
+
+
+@pytest.mark.parametrize(
+    ("inside", "told"),
+    [
+        ("<Memory>5</Memory>", Listed("Memory", "5", "MB (assumed)", "")),
+        ("<Charge>5</Charge>", Listed("Charge", "5", "not said", "")),
+        ("<Network>1.50</Network>", Listed("Network", "1.50", "not said", "")),
+        ("<NodeCount>2</NodeCount>", Listed("NodeCount", "2", "nodes", "")),
+        ("<SuspendDuration>2</SuspendDuration>", Listed("SuspendDuration", "2", "s", "")),
+        ("<Restartable>true</Restartable>", Listed("Restartable", "true", "", "")),
+        ("<Odd a='1'>x</Odd>", Listed("Odd", "x", "not said", "a=1")),
+        ("<Odd><In b='2'>y</In></Odd>", Listed("Odd/In", "y", "not said", "b=2")),
+        ("<TaskGroup><Task><Node>n</Node></Task></TaskGroup>", Listed("TaskGroup[1]/Task[1]/Node", "n", "", "")),
+        ("<NodeProperties><Name op='match'>a.*</Name></NodeProperties>",
+         Listed("NodeProperties/Name", "a.*", "", "op=Match")),
+    ],
+)  # fmt: skip
+def test_where_a_value_stands_and_in_which_unit(inside: str, told: Listed) -> None:
+    text = f"<Job><JobId>j</JobId>{inside}</Job>"
+    assert list(listed(read_document(text.encode()).root))[-1] == told
+
+
+def test_times_and_amounts_have_a_unit_whatever_they_are_called() -> None:
+    level = read_document(b"<Job><JobId>j</JobId></Job>").root
+    for name, kind in KINDS.items():
+        if kind.type in ("duration", "datetime", "float"):
+            one = Property(name, 1)
+            (shown,) = listed(type(level)("Job", properties=(one,)))
+            assert shown.unit, name

@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+import pytest
+
+from broker.pilot_api.app import pilot_app
+from broker.store.connection.database import Database
+from tests.pilot_api.client import Client
+
+
+@pytest.fixture(scope="module")
+def client(shared: Database) -> Client:
+    """A client of the interface on the database of the module."""
+    return Client(pilot_app(shared))

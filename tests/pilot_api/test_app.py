@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import pytest
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
+
+from broker.access import roles
+from broker.access.roles import Grant, Role
+from broker.pilot_api.access import Identity, of_token
+from broker.pilot_api.app import beside, is_for_pilots, pilot_app
+from broker.store.connection.database import Database
+from tests.pilot_api.client import Client
+from tests.pilot_api.pilot_grid import AGENT, fill, job, post
+
+WHO = {
+    "pilot": Identity("p"),
+    "pilot of Q": Identity("p", paths=("/Q",)),
+    "user": Identity("ann", has_role=False),
+}
+
+
+@pytest.fixture(scope="module")
+def guarded(shared: Database) -> Client:
+    async def identify(connection: HTTPConnection) -> Identity | None:
+        return WHO.get(connection.headers.get("authorization", ""))
+
+    return Client(pilot_app(shared, identify))
+
+
+def ask(client: Client, who: str, method: str, **fields: str) -> int:
+    headers = {**AGENT, "authorization": who}
+    answer = client.post(f"/server/panda/{method}", data=fields, headers=headers)
+    assert answer.status_code == 200
+    return int(answer.json()["StatusCode"])
+
+
+def test_without_a_token_a_refusal_is_a_body(guarded: Client) -> None:
+    for method in ("getJob", "updateJob", "updateWorkerPilotStatus"):
+        assert ask(guarded, "nobody", method, siteName="Q") == 70
+    answer = guarded.post("/api/v1/pilot/update_job", json={})
+    assert (answer.status_code, answer.text) == (403, "SSL secure connection is required")
+
+
+@pytest.mark.parametrize(
+    ("who", "fields", "code"),
+    [
+        ("pilot", {"siteName": "Q"}, 0),
+        ("pilot of Q", {"siteName": "Q"}, 0),
+        ("pilot of Q", {"siteName": "R"}, 70),
+        ("pilot of Q", {"siteName": "QQ"}, 70),
+        ("user", {"siteName": "Q"}, 60),
+        ("user", {"siteName": "Q", "prodSourceLabel": "user"}, 0),
+        ("user", {"siteName": "Q", "prodSourceLabel": "user", "prodUserID": "bob"}, 0),
+    ],
+)
+def test_who_may_take_jobs(shared: Database, guarded: Client, who: str, fields: dict[str, str], code: int) -> None:
+    label = "user" if who == "user" else "managed"
+    fill(shared, [job(5, prodsourcelabel=label, produserid="ann"), job(6, prodsourcelabel="user", produserid="bob")])
+    assert ask(guarded, who, "getJob", **fields) == code
+    if who == "user" and code == 0:
+        assert ask(guarded, who, "getJob", **fields) == 20
+
+
+@pytest.mark.parametrize(("who", "code"), [("pilot", 0), ("pilot of Q", 70), ("user", 60)])
+def test_who_may_report(shared: Database, guarded: Client, who: str, code: int) -> None:
+    fill(shared, [job(5, "running", computingsite="R")])
+    assert ask(guarded, who, "updateJob", jobId="5", state="running", siteName="Q") == code
+
+
+def test_without_the_role_the_newer_methods_refuse(guarded: Client) -> None:
+    answer = guarded.post("/api/v1/harvester/update_workers", json={"harvester_id": "h", "workers": []},
+                          headers={"authorization": "user"})  # fmt: skip
+    assert (answer.status_code, answer.json()["success"]) == (200, False)
+
+
+@pytest.mark.parametrize(
+    ("grants", "expected"),
+    [
+        ({Role.PILOT: Grant(Role.PILOT, ("/Q",))}, Identity("ann", True, ("/Q",))),
+        ({Role.SUBMITTER: Grant(Role.SUBMITTER)}, Identity("ann", has_role=False)),
+        ({Role.READER: Grant(Role.READER)}, None),
+        ({}, None),
+    ],
+)
+def test_a_token_is_a_pilot_a_user_or_nobody(grants: dict[Role, Grant], expected: Identity | None) -> None:
+    assert of_token(roles.Identity("sub", "iss", grants, username="ann")) == expected
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/server/panda/killJob"), ("GET", "/server/panda/getJob"), ("POST", "/api/v1/pilot/nothing"),
+     ("GET", "/api/v1/harvester/heartbeat"), ("POST", "/server/panda/../../etc/passwd")],
+)  # fmt: skip
+def test_other_methods_are_forbidden(client: Client, method: str, path: str) -> None:
+    answer = client.request(method, path)
+    assert answer.status_code in (403, 404)
+    assert "Traceback" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/server/panda/getJob", True),
+        ("/api/v1/pilot/update_job", True),
+        ("/api/v1/harvester/heartbeat", True),
+        ("/cache/schedconfig/Q.json", True),
+        ("/api/v1/pilots", False),
+        ("/api/v1/tasks", False),
+        ("/", False),
+    ],
+)
+def test_two_applications_on_one_port(shared: Database, path: str, expected: bool) -> None:
+    async def other(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("other", 418)(scope, receive, send)
+
+    assert is_for_pilots(path) == expected
+    answer = Client(beside(other, pilot_app(shared))).get(path)
+    assert (answer.status_code != 418) == expected
+
+
+def test_the_schema_is_its_own(client: Client) -> None:
+    schema = client.get("/api/v1/pilot/openapi.json").json()
+    assert {"/server/panda/getJob", "/api/v1/pilot/update_job", "/api/v1/harvester/heartbeat"} <= set(schema["paths"])
+    body = schema["paths"]["/api/v1/pilot/update_job"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body["required"] == ["job_id", "job_status"]
+    assert body["properties"]["job_id"] == {"type": "integer"}
+
+
+def test_without_a_database_a_final_report_is_sent_again() -> None:
+    with Database("postgresql://nobody@127.0.0.1:1/none") as nowhere:
+        client = Client(pilot_app(nowhere))
+        assert post(client, "getJob", siteName="Q") == {"StatusCode": 30, "errorDialog": "database error"}
+        answer = client.post("/server/panda/updateJob", data={"jobId": "5", "state": "finished"}, headers=AGENT)
+        assert (answer.status_code, answer.headers["content-type"].split(";")[0]) == (503, "text/plain")
+        found = client.post("/api/v1/pilot/update_job", json={"job_id": 5, "job_status": "running"}).json()
+        assert found == {"success": True, "message": "Database error", "data": {"StatusCode": 30}}
+        found = client.post("/api/v1/harvester/heartbeat", json={"harvester_id": "h"}).json()
+        assert found == {"success": False, "message": "Database error", "data": None}
+        assert client.get("/cache/schedconfig/Q.json").status_code == 503

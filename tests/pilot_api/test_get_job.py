@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from broker.store.connection.database import Database
+from tests.pilot_api.client import Client
+from tests.pilot_api.pilot_grid import QUEUES, call, content, dataset, fill, follow, job, post, queue, record, row, rows
+
+PILOT = {"siteName": "Q", "prodSourceLabel": "managed", "mem": "4000.0", "diskSpace": "20000", "node": "n1",
+         "computingElement": "CE"}  # fmt: skip
+NOTHING = {"StatusCode": 20, "errorDialog": "no jobs in PanDA"}
+
+
+def test_a_pilot_gets_a_job_with_its_files(shared: Database, client: Client) -> None:
+    fill(
+        shared,
+        [job(5, minramcount=4000)],
+        jedi_taskparams=[{"jeditaskid": 1, "taskparams": '{"arguments": "-i ${IN} -o ${OUTPUT0}"}'}],
+        jedi_datasets=[dataset(), dataset(11, "output"), dataset(12, "log")],
+        jedi_dataset_contents=[content(1, 5)],
+        filestable4=[
+            record(5, 1),
+            record(5, 2, 11, lfn="out", type="output", attemptnr=None),
+            record(5, 3, 12, lfn="a.log", type="log", attemptnr=None),
+        ],
+        panda_ddm_relation=[
+            {"panda_site_name": "Q", "ddm_endpoint_name": "DISK", "roles": "read_lan,write_lan", "scope": "default",
+             "default_read": "Y", "default_write": "Y"},
+        ],
+    )  # fmt: skip
+    answer = post(client, "getJob", **PILOT)
+    wanted = {"StatusCode": 0, "PandaID": 5, "taskID": 1, "jobPars": "-i file1 -o out", "inFiles": "file1",
+              "scopeIn": "s", "outFiles": "out,a.log", "logFile": "a.log",
+              "ddmEndPointIn": "DISK", "ddmEndPointOut": "DISK,DISK",
+              "scopeOut": "s", "scopeLog": "s"}  # fmt: skip
+    assert {name: answer[name] for name in wanted} == wanted
+    found = row(shared, "SELECT * FROM doma_panda.jobsactive4")
+    assert (found["jobstatus"], found["modificationhost"], found["computingelement"]) == ("sent", "n1", "CE")
+    assert found["starttime"] == found["modificationtime"] is not None
+    assert found["jobexecutionid"] == 0
+    assert rows(shared, "SELECT pandaid, jobstatus FROM doma_panda.jobs_statuslog") == [(5, "sent")]
+    assert post(client, "getJob", **PILOT) == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("columns", "fields", "gets"),
+    [
+        ({"minramcount": 4000}, {}, True),
+        ({"minramcount": 4001}, {}, False),
+        ({"minramcount": 4001}, {"mem": "0"}, True),
+        ({"maxdiskcount": 20001}, {}, False),
+        ({"maxdiskcount": 20000}, {}, True),
+        ({"maxwalltime": 3601}, {"remaining_time": "3600"}, False),
+        ({"maxwalltime": 3600}, {"remaining_time": "3600"}, True),
+        ({"maxwalltime": None}, {"remaining_time": "60"}, True),
+        ({"prodsourcelabel": "user"}, {}, False),
+        ({"prodsourcelabel": "user"}, {"prodSourceLabel": "user"}, True),
+        ({"prodsourcelabel": "user"}, {"prodSourceLabel": "unified"}, True),
+        ({"prodsourcelabel": "install"}, {}, True),
+        ({"prodsourcelabel": "rc_test"}, {}, False),
+        ({"processingtype": "gangarobot"}, {"prodSourceLabel": "test"}, True),
+        ({}, {"prodSourceLabel": "test"}, False),
+        ({}, {"taskID": "1"}, True),
+        ({}, {"taskID": "2"}, False),
+        ({}, {"taskID": "None"}, True),
+        ({"produserid": "ann"}, {"prodUserID": "bob"}, False),
+        ({"produserid": "ann"}, {"prodUserID": "ann"}, True),
+        ({"resource_type": "MCORE"}, {"resourceType": "SCORE"}, False),
+        ({"resource_type": "MCORE"}, {"resourceType": "MCORE"}, True),
+        ({"computingsite": "TEST"}, {"siteName": "TEST"}, False),
+        ({"computingsite": "TEST", "prodsourcelabel": "test"}, {"siteName": "TEST"}, True),
+        ({}, {"siteName": "R"}, False),
+        ({}, {"siteName": "NOWHERE"}, False),
+    ],
+)
+def test_who_gets_which_job(
+    shared: Database, client: Client, columns: dict[str, Any], fields: dict[str, str], gets: bool
+) -> None:
+    fill(shared, [job(5, **columns)])
+    assert post(client, "getJob", **PILOT | fields)["StatusCode"] == (0 if gets else 20)
+    assert rows(shared, "SELECT jobstatus FROM doma_panda.jobsactive4") == [("sent" if gets else "activated",)]
+
+
+@pytest.mark.parametrize(("corepower", "gets"), [(10, True), (9.9, False), (None, True)])
+def test_a_job_that_needs_cpu_time_goes_where_there_is_enough(
+    shared: Database, client: Client, corepower: float | None, gets: bool
+) -> None:
+    at = queue("Q", maxtime=100, corepower=corepower)
+    fill(shared, [], schedconfig_json=[at])
+    fill(shared, [job(5)], schedconfig_json=[at])
+    with shared.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO broker.task_requirements (jeditaskid, cputime_s) VALUES (1, 1000)")
+        connection.exec_driver_sql("DELETE FROM broker.waiting_jobs; DELETE FROM broker.task_queues")
+    follow(shared)
+    assert post(client, "getJob", **PILOT)["StatusCode"] == (0 if gets else 20)
+
+
+def test_several_jobs_at_once(shared: Database, client: Client) -> None:
+    fill(shared, [job(5), job(6), job(7)])
+    answer = post(client, "getJob", **PILOT, nJobs="2")
+    assert [one["PandaID"] for one in answer["jobs"]] == [5, 6]
+    found = call(client, "pilot/acquire_jobs", site_name="Q", prod_source_label="managed", n_jobs=5, node="n1")
+    assert (found["success"], [one["PandaID"] for one in found["data"]["jobs"]]) == (True, [7])
+    found = call(client, "pilot/acquire_jobs", site_name="Q")
+    assert (found["success"], found["message"]) == (False, "No jobs in PanDA")
+
+
+def test_each_job_goes_to_one_pilot(shared: Database, client: Client) -> None:
+    fill(shared, [job(number) for number in range(100, 130)])
+
+    def ask(number: int) -> list[int]:
+        found = []
+        while (answer := post(client, "getJob", **PILOT | {"node": f"n{number}"}))["StatusCode"] == 0:
+            found.append(int(answer["PandaID"]))
+        return found
+
+    with ThreadPoolExecutor(4) as pool:
+        given = [pandaid for found in pool.map(ask, range(4)) for pandaid in found]
+    assert sorted(given) == list(range(100, 130))
+
+
+def test_the_worker_of_a_known_harvester_runs(shared: Database, client: Client) -> None:
+    worker = {"harvesterid": "h", "workerid": 12, "status": "submitted", "lastupdate": "2026-08-01T10:00:00"}
+    known = [{"harvester_id": "h"}]
+    fill(shared, [job(5), job(6)], harvester_workers=[worker], harvester_instances=known)
+    post(client, "getJob", **PILOT, harvester_id="h", worker_id="12")
+    assert rows(shared, "SELECT status, njobs FROM doma_panda.harvester_workers") == [("running", 1)]
+    related = "SELECT harvesterid, workerid, pandaid FROM doma_panda.harvester_rel_jobs_workers"
+    assert rows(shared, related) == [("h", 12, 5)]
+    assert post(client, "getJob", **PILOT, harvester_id="other", worker_id="3")["PandaID"] == 6
+    assert rows(shared, related) == [("h", 12, 5)]
+
+
+def test_requests_are_counted_at_known_queues(shared: Database, client: Client) -> None:
+    fill(shared, [job(5)])
+    post(client, "getJob", **PILOT)
+    post(client, "getJob", **PILOT)
+    post(client, "getJob", **PILOT | {"siteName": "NOWHERE"})
+    counted = rows(shared, "SELECT panda_queue, method, node, requests FROM broker.pilot_requests ORDER BY 2")
+    assert counted == [("Q", "getjob", "n1", 2), ("Q", "nojob", "n1", 1)]
+
+
+def test_who_does_not_accept_json_gets_text(shared: Database, client: Client) -> None:
+    fill(shared, [job(5)])
+    answer = client.post("/server/panda/getJob", data=PILOT, headers={"accept": "*/*"})
+    fields = parse_qs(answer.text, keep_blank_values=True)
+    assert (answer.status_code, fields["StatusCode"], fields["PandaID"]) == (200, ["0"], ["5"])
+
+
+@pytest.mark.parametrize("path", ["/server/panda/getJob", "/server/panda/updateJob", "/api/v1/pilot/update_job"])
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b"{", {"content-type": "application/json"}, 400),
+        (b"[]", {"content-type": "application/json"}, 400),
+        (b'{"a": NaN}', {"content-type": "application/json"}, 400),
+        (b"[" * 5000 + b"]" * 5000, {"content-type": "application/json"}, 400),
+        (b"\xff\xfe", {"content-type": "application/json"}, 400),
+        (b"no gzip", {"content-type": "application/json", "content-encoding": "gzip"}, 400),
+        (b"{}", {"content-type": "application/json", "content-encoding": "br"}, 415),
+        (b"x" * (8 * 2**20 + 1), {"content-type": "application/json"}, 413),
+    ],
+)
+def test_bad_bodies_are_refused(client: Client, path: str, body: bytes, headers: dict[str, str], status: int) -> None:
+    answer = client.post(path, content=body, headers=headers)
+    assert (answer.status_code, len(answer.text) < 100) == (status, True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"), [({}, 50), ({"siteName": ""}, 50), ({"siteName": "a\0b'; DROP TABLE x; --"}, 20)]
+)
+def test_a_request_without_a_queue_is_invalid(client: Client, fields: dict[str, str], code: int) -> None:
+    assert post(client, "getJob", **fields)["StatusCode"] == code
+
+
+def test_queues_of_the_grid_are_there() -> None:
+    assert [one["panda_queue"] for one in QUEUES] == ["Q", "R", "TEST"]

@@ -1,0 +1,65 @@
+"""Pilots name a PanDA queue only: which place that is, and so which SubmitPools they bring."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.store.connection.database import Database
+from broker.store.pilots.job_giving import parameters_of
+from broker.store.pools.pool_registration import Asked, attach, register
+from tests.pilot_api.client import Client
+from tests.pilot_api.pilot_grid import NOW, content, dataset, fill, follow, job, post, queue, record
+from tests.store.pool_grid import emptied, pool_for, publish_places, refresh
+
+
+@pytest.mark.parametrize(
+    ("memory_mb", "at", "gets"),
+    [(3000, "QUEUE_B", True), (5000, "QUEUE_B", False), (1000, "QUEUE_A", False), (None, "QUEUE_A", True)],
+)
+def test_a_queue_at_one_place_brings_its_pools(
+    shared: Database, client: Client, memory_mb: int | None, at: str, gets: bool
+) -> None:
+    fill(shared, [], schedconfig_json=[queue(at)])
+    publish_places(emptied(shared))
+    fill(shared, [job(5, computingsite=at, vo="lhcb")], schedconfig_json=[queue(at)])
+    with shared.begin() as connection:
+        if memory_mb is not None:
+            pool = pool_for(Memory=memory_mb)
+            register(connection, pool, NOW)
+            attach(connection, 1, pool, Asked())
+        connection.exec_driver_sql("DELETE FROM broker.waiting_jobs; DELETE FROM broker.task_queues")
+    refresh(shared, 0)
+    follow(shared)
+    assert post(client, "getJob", siteName=at)["StatusCode"] == (0 if gets else 20)
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ('{"arguments": "-n 4"}', "-n 4"),
+        ('{"arguments": null}', ""),
+        ('{"jobParameters": [{"type": "constant", "value": "-a"}, {"value": "${IN}"}, {"value": 1}, 2]}', "-a ${IN}"),
+        ('{"jobParameters": {}}', ""),
+        ("[]", ""),
+        ("{", ""),
+        ("[" * 5000, ""),
+        (None, ""),
+    ],
+)
+def test_parameters_of_tasks(written: str | None, expected: str) -> None:
+    assert parameters_of(written) == expected
+
+
+def test_each_job_of_a_document_has_its_own_arguments(shared: Database, client: Client) -> None:
+    fill(
+        shared,
+        [job(5), job(6)],
+        jedi_taskparams=[{"jeditaskid": 1, "taskparams": '{"arguments": "of the task"}'}],
+        jedi_datasets=[dataset(type="pseudo_input")],
+        jedi_dataset_contents=[content(1, 5, type="pseudo_input"), content(2, 6, type="pseudo_input")],
+        filestable4=[record(5, 1, type="pseudo_input"), record(6, 2, type="pseudo_input")],
+    )
+    with shared.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO broker.file_arguments VALUES (1, 1, 'of its own')")
+    given = [post(client, "getJob", siteName="Q")["jobPars"] for _ in range(2)]
+    assert given == ["of its own", "of the task"]

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from broker.store.connection.database import Database
+from tests.pilot_api.client import Client
+from tests.pilot_api.pilot_grid import AGENT, call, content, dataset, fill, job, post, record, row, rows
+
+OK = {"StatusCode": 0, "command": "NULL"}
+
+
+def state(database: Database) -> dict[str, Any]:
+    return row(database, "SELECT * FROM doma_panda.jobsactive4 WHERE pandaid = 5")
+
+
+def report(client: Client, state: str, **fields: Any) -> Any:
+    return post(client, "updateJob", jobId="5", attemptNr="0", state=state, siteName="Q", **fields)
+
+
+def test_the_life_of_a_job(shared: Database, client: Client) -> None:
+    fill(
+        shared,
+        [job(5, "sent")],
+        jedi_datasets=[dataset()],
+        jedi_dataset_contents=[content(1, 5)],
+        filestable4=[record(5, 1)],
+        sitedata=[{"site": "Q", "flag": "production", "hours": 3, "lastmod": "2026-08-01T11:00:00"}],
+    )
+    assert report(client, "starting", node="n1", pilotID="id|t|3.7.0.36") == OK
+    assert (state(shared)["jobstatus"], state(shared)["pilotid"]) == ("starting", "id|t|3.7.0.36")
+    assert report(client, "running", startTime="1700000000", cpuConsumptionTime="3", totRBYTES="4096") == OK
+    found = state(shared)
+    assert (found["jobstatus"], found["cpuconsumptiontime"], found["totrbytes"]) == ("running", 3, 4)
+    assert found["starttime"] is not None
+    assert rows(shared, "SELECT proc_status FROM doma_panda.jedi_dataset_contents") == [("running",)]
+    assert row(shared, "SELECT laststart FROM doma_pandameta.sitedata")["laststart"] == found["starttime"]
+    xml = json.dumps({"a.log": {"guid": "g", "fsize": 1, "adler32": "01"}})
+    assert report(client, "finished", xml=xml, pilotTiming="1|2|3|4|5|6", endTime="1700000001", pilotLog="end") == OK
+    found = state(shared)
+    assert (found["jobstatus"], found["pilottiming"]) == ("holding", "1|2|3|4|5|6")
+    assert found["endtime"] is not None
+    held = row(shared, "SELECT * FROM doma_panda.job_output_report")
+    assert (held["pandaid"], held["attemptnr"], held["jobstatus"], held["data"]) == (5, 0, "finished", xml)
+    assert rows(shared, "SELECT text FROM broker.pilot_logs") == [("end",)]
+    log = rows(shared, "SELECT jobstatus FROM doma_panda.jobs_statuslog ORDER BY modificationtime")
+    assert log == [("starting",), ("running",), ("holding",)]
+    before = state(shared)
+    assert report(client, "finished", xml="{}")["command"] == "alreadydone"
+    assert report(client, "running")["command"] == "alreadydone"
+    assert state(shared) == before
+
+
+@pytest.mark.parametrize(
+    ("found", "fields", "command"),
+    [
+        ([], {}, "tobekilled"),
+        ([job(5, "running", attemptnr=1)], {}, "tobekilled"),
+        ([job(5, "closed")], {}, "tobekilled"),
+        ([job(5, "defined")], {}, "tobekilled"),
+        ([job(5, "finished")], {}, "alreadydone"),
+        ([job(5, "failed")], {}, "alreadydone"),
+        ([job(5, "running", commandtopilot="tobekilled")], {}, "tobekilled"),
+        ([job(5, "running", specialhandling="debug")], {}, "debug"),
+        ([job(5, "running", batchid="a.1")], {"batchID": "a.2"}, "tobekilled"),
+        ([job(5, "running", batchid="a.1")], {"batchID": "a.1"}, "NULL"),
+    ],
+)
+def test_what_the_pilot_is_told(
+    shared: Database, client: Client, found: list[dict[str, Any]], fields: dict[str, str], command: str
+) -> None:
+    fill(shared, found)
+    assert report(client, "running", **fields) == {"StatusCode": 0, "command": command}
+
+
+def test_a_changed_batch_id_is_noted(shared: Database, client: Client) -> None:
+    fill(shared, [job(5, "running", batchid="a.1")])
+    report(client, "running", batchID="a.2")
+    found = state(shared)
+    assert (found["superrorcode"], found["batchid"], found["superrordiag"]) == (
+        1,
+        "a.1",
+        "the batch id was a.1 and is a.2",
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "answer"),
+    [
+        ({"jobId": "5", "state": "flying"}, OK),
+        ({"jobId": "x", "state": "running"}, {"StatusCode": 50, "errorDialog": "jobId is missing or no value"}),
+        ({"jobId": "5"}, {"StatusCode": 50, "errorDialog": "state is missing or no value"}),
+    ],
+)
+def test_a_report_of_nothing_changes_nothing(
+    shared: Database, client: Client, fields: dict[str, str], answer: dict[str, Any]
+) -> None:
+    fill(shared, [job(5, "running")])
+    before = state(shared)
+    assert post(client, "updateJob", **fields) == answer
+    assert state(shared) == before
+
+
+def test_hostile_texts_are_kept_as_texts(shared: Database, client: Client) -> None:
+    fill(shared, [job(5, "running")])
+    diag = "'; DROP TABLE doma_panda.jobsactive4; --\0\n\u202e" + "x" * 10_000
+    assert report(client, "failed", pilotErrorDiag=diag, jobMetrics="%s %(now)s :pandaid") == OK
+    found = state(shared)
+    assert (len(found["piloterrordiag"]), found["jobmetrics"]) == (500, "%s %(now)s :pandaid")
+
+
+def test_json_with_gzip_is_read_too(shared: Database, client: Client) -> None:
+    fill(shared, [job(5, "running")])
+    body = gzip.compress(json.dumps({"jobId": 5, "attemptNr": 0, "state": "running", "coreCount": 8}).encode())
+    headers = {**AGENT, "content-type": "application/json", "content-encoding": "gzip"}
+    assert client.post("/server/panda/updateJob", content=body, headers=headers).json() == OK
+    assert state(shared)["actualcorecount"] == 8
+
+
+def test_a_compressed_bomb_is_refused(client: Client) -> None:
+    body = gzip.compress(b" " * (50 * 2**20))
+    headers = {**AGENT, "content-type": "application/json", "content-encoding": "gzip"}
+    assert client.post("/server/panda/updateJob", content=body, headers=headers).status_code == 413
+
+
+def test_reports_in_bulk(shared: Database, client: Client) -> None:
+    fill(shared, [job(5, "sent"), job(6, "sent")])
+    jobs = [{"jobId": one, "attemptNr": 0, "state": "running"} for one in (5, 6, 7)]
+    answer = post(client, "updateJobsInBulk", jobList=json.dumps(jobs), harvester_id="h")
+    assert answer == [True, [OK, OK, {"StatusCode": 0, "command": "tobekilled"}]]
+    assert post(client, "updateJobsInBulk", jobList="{") == [False, "jobList is no list of objects"]
+    found = call(
+        client, "pilot/update_jobs_bulk",
+        job_list=[{"job_id": 5, "job_status": "finished"}, {"job_id": 6, "job_status": "running", "x": 1}],
+    )  # fmt: skip
+    assert [one["success"] for one in found["data"]] == [True, False]
+
+
+def test_status_of_jobs(shared: Database, client: Client) -> None:
+    fill(shared, [job(5, "running", attemptnr=2), job(6, "finished")])
+    answer = post(client, "getStatus", ids="5,6,7,x")
+    assert answer == {"StatusCode": 0, "status": "running,finished,notfound,notfound", "attemptNr": "2,0,0,0"}
+    found = client.get("/api/v1/pilot/get_job_status", params={"job_ids": [5, 7]}).json()
+    assert found["data"] == [
+        {"job_id": 5, "status": "running", "attempt_number": 2},
+        {"job_id": 7, "status": "not found", "attempt_number": 0},
+    ]
+    assert client.get("/api/v1/pilot/get_job_status", params={"job_ids": "x"}).json()["success"] is False
+
+
+def test_the_newer_interface(shared: Database, client: Client) -> None:
+    fill(shared, [job(5, "sent")])
+    found = call(client, "pilot/update_job", job_id=5, job_status="running", attempt_nr=0, max_rss=10.5)
+    assert found == {"success": True, "message": "", "data": {"StatusCode": 0, "command": None}}
+    found = call(client, "pilot/update_job", job_id=5, job_status="flying")
+    assert (found["success"], found["data"]) == (False, {"StatusCode": 50})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"job_id": "5", "job_status": "running"},
+        {"job_id": True, "job_status": "running"},
+        {"job_id": 5},
+        {"job_id": 5, "job_status": "running", "surprise": 1},
+        {"job_id": 5, "job_status": "running", "node": 7},
+        {"job_id": 5, "job_status": "running", "max_rss": "much"},
+    ],
+)
+def test_types_are_enforced(shared: Database, client: Client, values: dict[str, Any]) -> None:
+    found = call(client, "pilot/update_job", **values)
+    assert (found["success"], found["message"].startswith("Argument error: ")) == (False, True)
+
+
+def test_the_end_of_the_output_in_debug_mode(shared: Database, client: Client) -> None:
+    fill(shared, [job(5, "running", specialhandling="debug")])
+    report(client, "running", stdout="x" * 3000 + "end", metaData="<meta/>")
+    (stdout,) = rows(shared, "SELECT stdout FROM doma_panda.jobsdebug")[0]
+    assert (len(stdout), stdout[-3:]) == (2048, "end")
+    assert rows(shared, "SELECT metadata FROM doma_panda.metatable") == [("<meta/>",)]

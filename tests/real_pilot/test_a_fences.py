@@ -1,0 +1,71 @@
+"""The fences around pilots, shown with harmless programs before any pilot is started."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.source_tree import ROOT
+from tests.real_pilot.launcher import NAMESPACE, PROGRAM, NoNamespace, PilotLauncher
+
+STAND_IN = """
+import os, pathlib, sys
+processes = [name for name in os.listdir("/proc") if name.isdigit()]
+pathlib.Path("seen").write_text(f"{os.getpid()} {len(processes)} {os.environ.get('PILOT_NOKILL')} {sys.argv[1]}")
+"""
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Path:
+    """A folder with a program in the place of the pilot, which only writes down what it sees."""
+    (tmp_path / PROGRAM).write_text(STAND_IN, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_pilot_sees_no_process_but_its_own(stand_in: Path) -> None:
+    launcher = PilotLauncher(Path(sys.executable), stand_in)
+    with launcher.running(["-x"], {}, stand_in) as process:
+        assert process.wait(60) == 0, (stand_in / "pilot.out").read_text()
+    assert (stand_in / "seen").read_text() == "1 1 1 -x"
+    assert os.getpid() != 1
+
+
+def test_the_switch_cannot_be_left_out(stand_in: Path) -> None:
+    launcher = PilotLauncher(Path(sys.executable), stand_in)
+    with launcher.running(["-x"], {"PILOT_NOKILL": ""}, stand_in) as process:
+        assert process.wait(60) == 0
+    assert (stand_in / "seen").read_text().split()[2] == "1"
+
+
+@pytest.mark.parametrize(
+    ("namespace", "said"),
+    [
+        (("no-such-unshare",), "is not installed"),
+        (("false",), "no PID namespace"),
+        (("env",), "no PID namespace"),
+        (("setsid", "-w"), "no PID namespace"),
+        (("unshare", "--mount"), "no PID namespace"),
+        (("unshare", "--pid", "--fork"), "no PID namespace"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_without_a_namespace_nothing_is_started(stand_in: Path, namespace: tuple[str, ...], said: str) -> None:
+    launcher = PilotLauncher(Path(sys.executable), stand_in, namespace)
+    with (
+        pytest.raises(NoNamespace, match=f"{said}.*no pilot was started"),
+        launcher.running(["-x"], {}, stand_in),
+    ):
+        pass
+    assert not (stand_in / "seen").exists()
+
+
+def test_nothing_else_in_the_tests_starts_pilots() -> None:
+    here = Path(__file__).parent
+    named = [path for path in (ROOT / "tests").rglob("*.py") if PROGRAM in path.read_text(encoding="utf-8")]
+    assert named == [here / "launcher.py"]
+    started = [path.name for path in here.glob("*.py") if "subprocess." + "Popen(" in path.read_text(encoding="utf-8")]
+    assert sorted(started) == ["installation.py", "launcher.py"]
+    assert NAMESPACE[:4] == ("unshare", "--pid", "--fork", "--mount-proc")

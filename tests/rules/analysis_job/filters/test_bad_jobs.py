@@ -1,0 +1,29 @@
+"""Failed and closed jobs fewer than 2 x finished ones, or than the least number."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.rules.analysis_job.filters.bad_jobs import BadJobs
+from tests.rules.analysis_job.analysis_cases import kept, rejected
+from tests.rules.builders import Case, check
+
+CASES = [
+    kept(jobs_bad=4.0),
+    rejected(jobs_bad=5.0),
+    kept(jobs_bad=4.0, jobs_finished=2.0),
+    rejected(jobs_bad=5.0, jobs_finished=2.0),
+    kept(jobs_bad=5.0, jobs_finished=3.0),
+    rejected(jobs_bad=6.0, jobs_finished=3.0),
+    kept(jobs_bad=9.0, MIN_BAD_JOBS_TO_SKIP_PQ=10),
+    rejected(jobs_bad=10.0, MIN_BAD_JOBS_TO_SKIP_PQ=10),
+    # no bad job is never too many
+    kept(jobs_bad=0.0, MIN_BAD_JOBS_TO_SKIP_PQ=1),
+    kept(jobs_bad=99.0, site_named=True),
+    rejected(jobs_bad=99.0, named=True),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.given))
+def test_bad_jobs(case: Case) -> None:
+    check(BadJobs(), case)

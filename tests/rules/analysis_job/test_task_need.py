@@ -1,0 +1,37 @@
+"""What a task of a user runs, by its transHome and transUses."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.matching.need import Release
+from broker.rules.analysis_job.task_need import analysis_release
+
+NIGHTLY = Release("nightlies")
+
+
+@pytest.mark.parametrize(
+    ("transhome", "transuses", "wanted"),
+    [
+        # a cache: neither nightly nor release
+        ("AnalysisTransforms-AnalysisBase_24.2", None, Release("atlas", "AnalysisBase", "24.2")),
+        ("AnalysisTransforms-Athena_24.0.41.1", "Atlas-24.0.41", Release("atlas", "Athena", "24.0.41.1")),
+        # a release, by transUses where that is no series
+        ("AnalysisTransforms-Athena_24.0.41", "Atlas-24.0.41", Release("atlas", "AtlasOffline", "24.0.41")),
+        ("AnalysisTransforms", "Atlas-24.0", Release("atlas", "AtlasOffline", "24.0")),
+        ("AnalysisTransforms-Athena_24.0.41", None, Release("atlas", "Athena", "24.0.41")),
+        # a name of three parts does not tell its version
+        ("AnalysisTransforms-Athena_main_24.0.41", None, Release("atlas", "Athena", "main", readable=False)),
+        ("AnalysisTransforms-Athena_main_24.0.41", "Atlas-24.0.41", Release("atlas", "AtlasOffline", "24.0.41")),
+        (None, "Atlas-24.0.41", Release("atlas", "AtlasOffline", "24.0.41")),
+        # nightlies: by their time, and whatever else is left
+        ("AnalysisTransforms-Athena_main_2026-08-01T2101", None, NIGHTLY),
+        ("AnalysisTransforms-Athena_main_2026-08-01T2101", "Atlas-24.0", NIGHTLY),
+        ("AnalysisTransforms-Athena_24.0.41", "Atlas-24.0", NIGHTLY),
+        ("AnalysisTransforms", None, NIGHTLY),
+        # neither
+        (None, None, None),
+    ],
+)
+def test_release(transhome: str | None, transuses: str | None, wanted: Release | None) -> None:
+    assert analysis_release(transhome, transuses) == wanted

@@ -1,0 +1,58 @@
+"""MB: 1500 at least for output, 300 at least for work, and the input if it is copied."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.rules.production_job.filters.scratch_disk import ScratchDisk
+from tests.rules.builders import MB, Case, check, kept, rejected
+
+CASES = [
+    rejected(atom_bytes=1000 * MB, maxwdir_mb=2800.0),
+    kept(atom_bytes=1000 * MB, maxwdir_mb=2801.0),
+    kept(atom_bytes=1000 * MB, maxwdir_mb=0.0),
+    kept(atom_bytes=1000 * MB, maxwdir_mb=None),
+    # whole MB: one byte less than a MB does not count
+    rejected(atom_bytes=1001 * MB, maxwdir_mb=2801.0),
+    kept(atom_bytes=1001 * MB - 1, maxwdir_mb=2801.0),
+    rejected(atom_bytes=None, maxwdir_mb=1800.0),
+    kept(atom_bytes=None, maxwdir_mb=1801.0),
+    # read directly: no input
+    kept(atom_bytes=1000 * MB, maxwdir_mb=1801.0, maxinputsize_mb=-1.0),
+    rejected(atom_bytes=1000 * MB, maxwdir_mb=1800.0, maxinputsize_mb=-1.0),
+    kept(atom_bytes=1000 * MB, maxwdir_mb=1801.0, allow_input_lan=1, direct_access_lan=True),
+    rejected(atom_bytes=1000 * MB, maxwdir_mb=1801.0, allow_input_lan=1),
+    rejected(atom_bytes=1000 * MB, maxwdir_mb=1801.0, direct_access_lan=True),
+    rejected(atom_bytes=1000 * MB, maxwdir_mb=1801.0, allow_input_lan=1, direct_access_lan=True, use_local_io=True),
+    kept(atom_bytes=1000 * MB, maxwdir_mb=1801.0, maxinputsize_mb=-1.0, use_local_io=True),
+    rejected(atom_bytes=1000 * MB, maxwdir_mb=1801.0, maxinputsize_mb=-1.0, merging=True),
+    # output by event: 2 MB x 1000; by MB of input: 2048 kB x 1000 MB; by bytes
+    rejected(outdiskcount=2.0, outdiskunit="MBPerEvent", atom_events=1000.0, atom_bytes=0.0, maxwdir_mb=2300.0),
+    kept(outdiskcount=2.0, outdiskunit="MBPerEvent", atom_events=1000.0, atom_bytes=0.0, maxwdir_mb=2301.0),
+    rejected(outdiskcount=2048.0, outdiskunit="kB", atom_mb=1000.0, atom_bytes=0.0, maxwdir_mb=2300.0),
+    kept(outdiskcount=2048.0, outdiskunit="kB", atom_mb=1000.0, atom_bytes=0.0, maxwdir_mb=2301.0),
+    rejected(outdiskcount=1.0, outdiskunit="GBPerEvents", atom_events=2.0, atom_bytes=0.0, maxwdir_mb=2348.0),
+    kept(outdiskcount=1.0, outdiskunit="GBPerEvents", atom_events=2.0, atom_bytes=0.0, maxwdir_mb=2349.0),
+    kept(outdiskcount=9e5, outdiskunit=None, atom_mb=1000.0, atom_bytes=0.0, maxwdir_mb=1801.0),
+    kept(outdiskcount=-5.0, outdiskunit="GB", atom_bytes=0.0, maxwdir_mb=1801.0),
+    # work space: the larger of it and 300 MB
+    rejected(workdiskcount=301.0, atom_bytes=0.0, maxwdir_mb=1801.0),
+    kept(workdiskcount=301.0, atom_bytes=0.0, maxwdir_mb=1802.0),
+    kept(workdiskcount=299.0, atom_bytes=0.0, maxwdir_mb=1801.0),
+    kept(workdiskcount=1.0, workdiskunit="GB", atom_bytes=0.0, maxwdir_mb=2525.0),
+    rejected(workdiskcount=1.0, workdiskunit="GB", atom_bytes=0.0, maxwdir_mb=2524.0),
+    # a job of one core gets the part of one core, also of a flexible task; event service and several cores get all
+    rejected(atom_bytes=1000 * MB, corecount=1.0, unified_cores=8.0, maxwdir_mb=22_400.0),
+    kept(atom_bytes=1000 * MB, corecount=1.0, unified_cores=8.0, maxwdir_mb=22_408.0),
+    rejected(atom_bytes=1000 * MB, corecount=0.0, unified_cores=8.0, maxwdir_mb=22_400.0),
+    rejected(atom_bytes=1000 * MB, corecount=None, unified_cores=8.0, maxwdir_mb=22_400.0),
+    kept(atom_bytes=1000 * MB, corecount=8.0, unified_cores=8.0, maxwdir_mb=2801.0),
+    kept(atom_bytes=1000 * MB, corecount=1.0, unified_cores=8.0, maxwdir_mb=2801.0, eventservice=1.0),
+    kept(atom_bytes=1000 * MB, corecount=1.0, unified_cores=0.0, maxwdir_mb=2801.0),
+    kept(atom_bytes=1000 * MB, corecount=1.0, unified_cores=None, maxwdir_mb=2801.0),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.given))
+def test_scratch_disk(case: Case) -> None:
+    check(ScratchDisk(), case)

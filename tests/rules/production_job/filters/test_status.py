@@ -1,0 +1,25 @@
+"""Only online queues, unless they were given."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.rules.production_job.filters.status import Status
+from tests.rules.builders import Case, check, kept, rejected
+
+CASES = [
+    kept(),
+    rejected(queue_status="standby"),
+    rejected(queue_status="offline"),
+    rejected(queue_status="test"),
+    rejected(queue_status="ONLINE"),
+    rejected(queue_status=None),
+    rejected(queue_status="brokeroff"),
+    kept(queue_status="offline", one_preassigned=True),
+    kept(queue_status="test", listed=True),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.given))
+def test_status(case: Case) -> None:
+    check(Status(), case)

@@ -1,0 +1,47 @@
+"""Small grids for the tests of the simulation."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from broker.simulation.distributions import Fixed
+from broker.simulation.job_kinds import fixed_kind
+from broker.simulation.scenario import Ages, Pilots, Queue, Scenario, Site, Task
+
+AT_ONCE = Pilots(0.0, 0.0, 0.0, 0.0)
+ONE_HOUR_HS06S = 36_000.0
+
+
+def site(number: int, nucleus: bool = False, rate: float = 1e9, total: float = 1e15) -> Site:
+    return Site(f"SITE-{number}", nucleus, total, 0.0, rate, rate)
+
+
+def queue(number: int, cores: int = 16, **changes: object) -> Queue:
+    made = Queue(f"QUEUE_{number}", number % 2, 1, cores, 4.0 * cores, 10.0, mode="push")
+    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+
+
+def task(number: int, jobs: int = 10, **changes: object) -> Task:
+    made = Task(number, "hour", jobs, 0.0, 0, 0, 500.0, (0,))
+    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+
+
+def closed(*tasks: Task, queues: int = 2, **changes: object) -> Scenario:
+    """Two sites, queues of 16 cores and core power 10; a job of kind ``hour`` runs for an hour on one core."""
+    made = Scenario(
+        name="small",
+        days=1.0,
+        sites=(site(0, nucleus=True), site(1)),
+        queues=tuple(queue(number) for number in range(queues)),
+        shares=(("A", 1.0), ("B", 1.0)),
+        tasks=tasks,
+        kinds={
+            "hour": fixed_kind("hour", 1, Fixed(ONE_HOUR_HS06S)),
+            "wide": fixed_kind("wide", 8, Fixed(288_000.0), 2.0),
+        },
+        warm_up_s=0.0,
+        closed=True,
+        pilots=AT_ONCE,
+        ages=Ages(0.0, 0.0, 0.0, 0.0),
+    )
+    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]

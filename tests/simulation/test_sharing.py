@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.simulation.errors import SimulationError
+from broker.simulation.events import EventQueue
+from broker.simulation.network import Network
+from broker.simulation.sharing import fair_rates
+
+A, B, C = 1, 2, 3
+
+
+def test_the_worked_example() -> None:
+    uses = {1: (A,), 2: (A, C), 3: (A, B), 4: (B,)}
+    rates = fair_rates(uses, {A: 10.0, B: 4.0, C: 20.0}, dict.fromkeys(uses, math.inf))
+    assert rates == {1: 4.0, 2: 4.0, 3: 2.0, 4: 2.0}
+
+
+@pytest.mark.parametrize(
+    ("caps", "rates"),
+    [
+        ((math.inf, math.inf), (5.0, 5.0)),
+        ((4.0, math.inf), (4.0, 6.0)),
+        ((5.0, math.inf), (5.0, 5.0)),
+        ((4.0, 4.0), (4.0, 4.0)),
+        ((1.0, 5.5), (1.0, 5.5)),
+    ],
+)
+def test_a_cap_leaves_the_rest_to_the_others(caps: tuple[float, float], rates: tuple[float, float]) -> None:
+    found = fair_rates({1: (A,), 2: (A,)}, {A: 10.0}, dict(enumerate(caps, 1)))
+    assert tuple(found.values()) == pytest.approx(rates)
+
+
+uses_of = st.dictionaries(st.integers(0, 12), st.sets(st.integers(0, 5)).map(lambda s: tuple(sorted(s))), min_size=1)
+
+
+@given(
+    uses_of,
+    st.lists(st.floats(0.5, 50), min_size=6, max_size=6),
+    st.lists(st.floats(0.1, 40), min_size=13, max_size=13),
+)
+def test_rates_are_max_min_fair(uses: dict[int, tuple[int, ...]], widths: list[float], limits: list[float]) -> None:
+    capacity, caps = dict(enumerate(widths)), dict(enumerate(limits))
+    rates = fair_rates(uses, capacity, caps)
+    load = {r: sum(rate for flow, rate in rates.items() if r in uses[flow]) for r in capacity}
+    assert rates.keys() == uses.keys()
+    assert all(load[r] <= capacity[r] * (1 + 1e-9) for r in capacity)
+    for flow, rate in rates.items():
+        assert rate <= caps[flow] * (1 + 1e-9)
+        # at its cap, or at a full resource where nobody has more
+        full = [r for r in uses[flow] if load[r] >= capacity[r] * (1 - 1e-9)]
+        highest = [max(rates[other] for other in uses if r in uses[other]) for r in full]
+        assert rate >= caps[flow] * (1 - 1e-9) or any(rate >= top * (1 - 1e-9) for top in highest)
+
+
+def ends(sizes: list[float], width: float, cap: float = 1e12) -> list[float]:
+    events = EventQueue()
+    network = Network(events, {0: width}, batch_s=0.0)
+    found: list[float] = []
+    for size in sizes:
+        network.start((0,), size, cap, lambda: found.append(events.now))
+    events.run(1e9)
+    assert network.totals.started == network.totals.arrived == sum(sizes)
+    return found
+
+
+def test_equal_transfers_end_together_and_others_by_size() -> None:
+    assert ends([1e9] * 4, 1e9) == pytest.approx([4.0] * 4)
+    assert ends([1e9, 2e9, 3e9], 1e9) == pytest.approx([3.0, 5.0, 6.0])
+
+
+def test_a_transfer_is_never_faster_than_its_cap() -> None:
+    assert ends([1e9], 1e9, cap=1e8) == pytest.approx([10.0])
+
+
+def test_a_cancelled_transfer_loses_what_it_sent_and_frees_the_link() -> None:
+    events = EventQueue()
+    network = Network(events, {0: 10.0}, batch_s=0.0)
+    found: list[float] = []
+    first = network.start((0,), 100.0, 100.0, lambda: found.append(-1.0))
+    network.start((0,), 100.0, 100.0, lambda: found.append(events.now))
+    events.at(4.0, network.cancel, first)
+    events.run(1000.0)
+    # 5 B/s for 4 s, then 80 B at 10 B/s
+    assert found == pytest.approx([12.0])
+    totals = network.totals
+    assert (totals.lost, totals.arrived) == pytest.approx((20.0, 100.0))
+    assert totals.started == pytest.approx(totals.arrived + totals.lost)
+    network.cancel(first)
+
+
+@pytest.mark.parametrize("width", [0.0, -1.0, math.nan])
+def test_a_link_without_bandwidth_is_refused(width: float) -> None:
+    with pytest.raises(SimulationError, match="bandwidth"):
+        Network(EventQueue(), {0: width})
+
+
+def test_an_event_in_the_past_is_refused_and_a_circle_of_events_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.simulation.events.MOST_EVENTS_AT_ONE_INSTANT", 1000)
+    events = EventQueue(5.0)
+    for time_s in (4.9, math.nan):
+        with pytest.raises(SimulationError, match="planned"):
+            events.at(time_s, print)
+
+    def again() -> None:
+        events.after(0.0, again)
+
+    again()
+    with pytest.raises(SimulationError, match="stands still"):
+        events.run(6.0)

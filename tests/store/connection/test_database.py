@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from broker.store.connection import database as database_module
+from broker.store.connection.address import parse_url
+from broker.store.connection.database import Database
+from broker.store.connection.errors import BadDatabaseUrl, CommitOutcomeUnknown, DatabaseUnavailable, ServerTooOld
+
+
+def test_a_transaction_is_committed_at_the_end_of_the_block(database: Database) -> None:
+    with database.begin() as connection:
+        connection.execute(sa.text("INSERT INTO broker.dataset_replicas (scope, name, rse) VALUES ('s', 'n', 'r')"))
+    with database.read_snapshot() as connection:
+        assert connection.scalar(sa.text("SELECT count(*) FROM broker.dataset_replicas")) == 1
+
+
+def test_a_transaction_is_rolled_back_when_the_block_raises(database: Database) -> None:
+    with pytest.raises(KeyError), database.begin() as connection:
+        connection.execute(sa.text("INSERT INTO broker.dataset_replicas (scope, name, rse) VALUES ('s', 'n', 'r')"))
+        raise KeyError("stop")
+    with database.read_snapshot() as connection:
+        assert connection.scalar(sa.text("SELECT count(*) FROM broker.dataset_replicas")) == 0
+
+
+def test_a_read_snapshot_sees_one_instant_and_cannot_write(database: Database) -> None:
+    count = sa.text("SELECT count(*) FROM broker.dataset_replicas")
+    insert = sa.text("INSERT INTO broker.dataset_replicas (scope, name, rse) VALUES ('s', 'n', 'r')")
+    with database.read_snapshot() as reader:
+        assert reader.scalar(count) == 0
+        with database.begin() as writer:
+            writer.execute(insert)
+        assert reader.scalar(count) == 0
+    with pytest.raises(sa.exc.DBAPIError, match="read-only"), database.read_snapshot() as reader:
+        reader.execute(insert)
+    with database.begin() as connection:
+        connection.execute(sa.text("DELETE FROM broker.dataset_replicas"))
+
+
+def test_the_connection_goes_back_to_ordinary_transactions_after_a_snapshot(database: Database) -> None:
+    with database.read_snapshot() as reader:
+        assert reader.scalar(sa.text("SHOW transaction_isolation")) == "repeatable read"
+        assert reader.scalar(sa.text("SHOW transaction_read_only")) == "on"
+    with database.begin() as writer:
+        assert writer.scalar(sa.text("SHOW transaction_isolation")) == "read committed"
+        assert writer.scalar(sa.text("SHOW transaction_read_only")) == "off"
+
+
+def test_raw_is_the_same_transaction(database: Database) -> None:
+    with database.begin() as connection:
+        raw = database.raw(connection)
+        assert isinstance(raw, psycopg.Connection)
+        with raw.cursor().copy("COPY broker.dataset_replicas (scope, name, rse) FROM STDIN") as copy:
+            copy.write_row(("s", "it's\na %s name", "r"))
+        assert connection.scalar(sa.text("SELECT name FROM broker.dataset_replicas")) == "it's\na %s name"
+
+
+def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
+    database = Database("postgresql://me:secret@localhost:1/nothing")
+    with pytest.raises(DatabaseUnavailable) as caught, database.begin():
+        pass
+    assert "localhost" in str(caught.value)
+    assert "--db" in str(caught.value)
+    assert "secret" not in str(caught.value)
+    database.close()
+
+
+def test_a_connection_lost_inside_a_transaction_is_unavailable_and_the_next_one_works(database: Database) -> None:
+    with (
+        pytest.raises(DatabaseUnavailable, match="nothing of the transaction was kept"),
+        database.begin() as connection,
+    ):
+        pid = connection.scalar(sa.text("SELECT pg_backend_pid()"))
+        with database.begin() as other:
+            other.execute(sa.text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
+        connection.execute(sa.text("SELECT 1"))
+    with database.begin() as connection:
+        assert connection.scalar(sa.text("SELECT 1")) == 1
+
+
+def test_a_connection_killed_between_transactions_is_replaced(database: Database) -> None:
+    with database.begin() as connection:
+        pid = connection.scalar(sa.text("SELECT pg_backend_pid()"))
+    other = Database(database.url)
+    with other.begin() as connection:
+        connection.execute(sa.text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
+    other.close()
+    with database.begin() as connection:
+        assert connection.scalar(sa.text("SELECT pg_backend_pid()")) != pid
+
+
+@pytest.mark.parametrize(
+    ("url", "accepted"),
+    [
+        ("postgresql://u@h/d", True),
+        ("postgres://u@h/d", True),
+        ("postgresql+psycopg://u@h/d", True),
+        ("postgresql://u@/d?host=/run/pg", True),
+        ("postgresql+asyncpg://u@h/d", False),
+        ("sqlite:///x", False),
+        ("no address", False),
+        ("", False),
+    ],
+)
+def test_only_addresses_of_postgresql_are_accepted(url: str, accepted: bool) -> None:
+    if accepted:
+        assert parse_url(url).drivername == "postgresql+psycopg"
+    else:
+        with pytest.raises(BadDatabaseUrl):
+            parse_url(url)
+
+
+def test_the_server_is_recent_enough(database: Database) -> None:
+    assert database.server_version() >= 15
+
+
+def test_a_connection_lost_during_commit_is_told_apart(database: Database) -> None:
+    with database.begin() as connection:
+        connection.exec_driver_sql(
+            """
+            CREATE TABLE deadly (x int);
+            CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS
+                $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$;
+            CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON deadly DEFERRABLE INITIALLY DEFERRED
+                FOR EACH ROW EXECUTE FUNCTION die();
+            """
+        )
+    with pytest.raises(CommitOutcomeUnknown, match="read back what was written"), database.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO deadly VALUES (1)")
+    with database.begin() as connection:
+        assert connection.scalar(sa.text("SELECT count(*) FROM deadly")) == 0
+
+
+def test_a_constraint_that_fails_at_commit_is_no_lost_connection(database: Database) -> None:
+    with database.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE single (x int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+    with pytest.raises(sa.exc.IntegrityError), database.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO single VALUES (1), (1)")
+
+
+def test_an_old_server_is_refused(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_module, "OLDEST_SERVER", 99)
+    with pytest.raises(ServerTooOld, match="use PostgreSQL 99 or newer"):
+        database.server_version()
+
+
+def test_a_connection_in_use_while_the_database_is_closed_is_closed_when_it_is_returned(database: Database) -> None:
+    own = Database(database.url)
+    with own.begin() as connection:
+        raw = own.raw(connection)
+        own.close()
+        assert not raw.closed
+        assert connection.scalar(sa.text("SELECT 1")) == 1
+    assert raw.closed
+
+
+def test_a_new_connection_whose_first_questions_fail_is_closed(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Database(database.url)
+    made: list[psycopg.Connection[Any]] = []
+
+    def fail(dialect: object, connection: sa.Connection) -> None:
+        made.append(connection.connection.driver_connection)
+        raise RuntimeError("first question")
+
+    with own:
+        monkeypatch.setattr(type(own.engine.dialect), "initialize", fail)
+        with pytest.raises(RuntimeError, match="first question"), own.begin():
+            pass
+    assert [one.closed for one in made] == [True]

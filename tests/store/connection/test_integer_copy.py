@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import numpy as np
+import sqlalchemy as sa
+from psycopg import sql
+
+from broker.store.connection.database import Database
+from broker.store.connection.integer_copy import copy_integers, integers_of
+
+
+def test_integers_arrive_as_they_are_whatever_their_type_and_number(database: Database) -> None:
+    limits = np.iinfo(np.int64)
+    some = np.array([limits.min, -1, 0, 1, limits.max], dtype=np.int64)
+    with database.begin() as connection:
+        connection.execute(sa.text("CREATE TEMPORARY TABLE t (a bigint, b bigint, c bigint DEFAULT 7)"))
+        raw = Database.raw(connection)
+        copy_integers(raw, sql.Identifier("t"), {"b": some, "a": some > 0})
+        copy_integers(raw, sql.Identifier("t"), {"a": some[:0], "b": some[:0]})
+        rows = connection.execute(sa.text("SELECT a, b, c FROM t ORDER BY b")).all()
+        assert [tuple(row) for row in rows] == [(int(value > 0), int(value), 7) for value in some]
+        many = np.arange(200_001)
+        copy_integers(raw, sql.Identifier("t"), {"a": many, "b": many})
+        total = connection.execute(sa.text("SELECT count(*), sum(a) FROM t WHERE a = b AND c = 7")).one()
+    assert tuple(total) == (200_001 + 2, 200_000 * 200_001 // 2 + 1)
+
+
+def test_arrays_that_the_server_sends(database: Database) -> None:
+    limits = np.iinfo(np.int64)
+    query = "SELECT array_send(CAST(x AS bigint[])) FROM (VALUES (1, :a), (2, ARRAY[7])) AS t (n, x) ORDER BY n"
+    with database.begin() as connection:
+        found = connection.execute(sa.text(query), {"a": [limits.min, 0, limits.max]}).scalars()
+        assert integers_of(bytes(one) for one in found).tolist() == [limits.min, 0, limits.max, 7]
+    assert integers_of([]).tolist() == []

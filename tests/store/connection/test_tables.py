@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from broker.store.connection.database import Database
+from broker.store.connection.names import Names
+from broker.store.connection.tables import MissingParts, TableCatalogue, columns_present
+from broker.store.schema.schema_files import TableShape
+
+
+def test_present_columns_are_read_and_missing_ones_are_typed_nulls(empty_database: Database) -> None:
+    with empty_database.begin() as connection:
+        connection.exec_driver_sql(
+            "CREATE SCHEMA doma_panda; CREATE TABLE doma_panda.site (site_name text, role text);"
+            "INSERT INTO doma_panda.site VALUES ('S', 'nucleus')"
+        )
+    with empty_database.read_snapshot() as connection:
+        catalogue = TableCatalogue.read(connection, empty_database.names)
+        assert catalogue.columns_present("site") == {"site_name", "role"}
+        listed = catalogue.select_list("site", ("site_name", "tier_level", "role"), alias="s")
+        row = connection.execute(sa.text(f"SELECT {listed} FROM doma_panda.site s")).one()
+        assert tuple(row) == ("S", None, "nucleus")
+        assert (
+            connection.scalar(
+                sa.text(f"SELECT pg_typeof(t.tier_level)::text FROM (SELECT {listed} FROM doma_panda.site s) t")
+            )
+            == "smallint"
+        )
+
+
+def test_a_missing_table_is_an_empty_one(empty_database: Database) -> None:
+    with empty_database.read_snapshot() as connection:
+        catalogue = TableCatalogue.read(connection, empty_database.names)
+        source = catalogue.source("sw_tags", ("panda_queue", "data"))
+        assert connection.execute(sa.text(f"SELECT panda_queue, data FROM {source} t")).all() == []
+        assert "sw_tags" in catalogue.missing.tables
+
+
+def test_a_table_that_is_there_is_a_source_with_exactly_the_columns_wanted(database: Database) -> None:
+    with database.begin() as connection:
+        connection.exec_driver_sql("INSERT INTO doma_panda.site (site_name) VALUES ('S')")
+        catalogue = TableCatalogue.read(connection, database.names)
+        result = connection.execute(
+            sa.text(f"SELECT * FROM {catalogue.source('site', ('role', 'site_name', 'no_such'))} t")
+        )
+        assert list(result.keys()) == ["role", "site_name", "no_such"]
+        assert result.all() == [(None, "S", None)]
+        assert not catalogue.missing
+
+
+def test_the_meta_schema_is_looked_up_where_it_is(database: Database) -> None:
+    with database.read_snapshot() as connection:
+        assert "getjob" in columns_present(connection, database.names, "sitedata")
+        assert columns_present(connection, Names(meta="elsewhere"), "sitedata") == frozenset()
+        assert columns_present(connection, database.names, "no_such_table") == frozenset()
+
+
+def test_missing_parts_are_false_when_nothing_is_missing() -> None:
+    wanted = {"a": TableShape("a", {"x": "int", "y": "int"}, ()), "b": TableShape("b", {"z": "int"}, ())}
+    assert not MissingParts.of(wanted, {"a": {"x": "int", "y": "int", "more": "int"}, "b": {"z": "int"}})
+    found = MissingParts.of(wanted, {"a": {"y": "int"}})
+    assert (found.tables, dict(found.columns)) == (("b",), {"a": ("x",)})
+    assert found

@@ -1,0 +1,206 @@
+"""Decisions that are as before: no row of their own, counted and shown, and the cycle can be read back whole."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from broker.domain.decision_records import DecisionRecord, Origin
+from broker.domain.queue_counts import QueueCount
+from broker.store.connection.database import Database
+from broker.store.decisions import decision_writing
+from broker.store.decisions.decision_rows import latest
+from broker.store.decisions.history_reads import read_record
+from broker.store.decisions.stored_cycles import StoredCycle, stored_cycles
+from broker.store.summaries.chunk_states import ChunkState, read_states
+from broker.store.summaries.queue_counts import queue_totals
+from broker.store.summaries.reason_counts import reason_counts, waited_at
+from tests.store.decisions.packed_records import START, brokered, waiting
+
+
+@pytest.fixture
+def cycle(database: Database) -> Callable[..., None]:
+    """Stores the decisions of a cycle so many minutes after the start, in batches."""
+
+    def store(minutes: float, *batches: list[DecisionRecord], tuning: int = 3) -> None:
+        now = START + timedelta(minutes=minutes)
+        origin = Origin(int(minutes) + 1, now, f"snapshot {minutes}", tuning, 9, "1")
+        for batch in batches:
+            until = now + timedelta(minutes=30)
+            records = [dataclasses.replace(one, pending_until=until) for one in batch]
+            with database.begin() as connection:
+                assert decision_writing.save(Database.raw(connection), origin, records) == len(batch)
+
+    return store
+
+
+def rows(database: Database) -> int:
+    with database.read_snapshot() as connection:
+        return int(connection.execute(sa.text("SELECT count(*) FROM broker.decisions")).scalar_one())
+
+
+def cycles(database: Database) -> list[StoredCycle]:
+    with database.read_snapshot() as connection:
+        return list(stored_cycles(connection))
+
+
+def states(database: Database) -> dict[int, ChunkState]:
+    with database.read_snapshot() as connection:
+        return {one.jeditaskid: one for one in read_states(connection)}
+
+
+def test_what_is_as_before_is_counted_on_its_row(database: Database, cycle: Callable[..., None]) -> None:
+    for minutes in (0, 5, 10):
+        cycle(minutes, [waiting(1), waiting(2)])
+    assert rows(database) == 2
+    with database.read_snapshot() as connection:
+        (stored,) = latest(connection, 1)
+        lines = read_record(connection, database.names, 1).decisions
+    assert (stored.seen_again, stored.last_agent_run) == (2, 11)
+    assert stored.last_seen_at == START + timedelta(minutes=10)
+    assert stored.record.pending_until == START + timedelta(minutes=40)
+    assert [(one.seen_again, one.last_seen_at) for one in lines] == [(2, stored.last_seen_at)]
+    state = states(database)[1]
+    assert (state.decisions, state.seen_again, state.outcome_since, state.waiting_since) == (3, 2, START, START)
+    assert state.pending_until == START + timedelta(minutes=40)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        waiting(1, 0, 1, 1),
+        waiting(1, reason="other"),
+        dataclasses.replace(waiting(1), assigned={"B": 1}),
+        brokered(1),
+    ],
+)
+def test_what_differs_has_a_row_of_its_own(
+    database: Database, cycle: Callable[..., None], other: DecisionRecord
+) -> None:
+    cycle(0, [waiting(1)])
+    cycle(5, [waiting(1)])
+    cycle(10, [other])
+    assert rows(database) == 2
+    first, second = (one.decisions[0] for one in (cycles(database)[0], cycles(database)[2]))
+    assert (first.seen_again, first.last_seen_at) == (1, START + timedelta(minutes=5))
+    assert (second.seen_again, second.last_seen_at) == (0, None)
+    with database.read_snapshot() as connection:
+        assert [one.id for one in latest(connection, 1)] == [second.id]
+        assert [one.id for one in latest(connection, 1, START + timedelta(minutes=7))] == [first.id]
+
+
+def test_another_version_of_the_tuning_and_another_day_have_rows_of_their_own(
+    database: Database, cycle: Callable[..., None]
+) -> None:
+    cycle(0, [waiting(1)])
+    cycle(5, [waiting(1)], tuning=4)
+    assert rows(database) == 2
+    cycle(12 * 60 - 0.01, [waiting(1)], tuning=4)
+    assert rows(database) == 2
+    cycle(12 * 60, [waiting(1)], tuning=4)
+    assert rows(database) == 3
+    assert states(database)[1].outcome_since == START
+
+
+def test_the_same_instant_twice_is_twice_a_row(database: Database, cycle: Callable[..., None]) -> None:
+    cycle(0, [waiting(1)])
+    cycle(0, [waiting(1)])
+    assert rows(database) == 2
+
+
+def test_jobs_that_took_other_files_are_no_repeat(database: Database, cycle: Callable[..., None]) -> None:
+    cycle(0, [brokered(1)])
+    cycle(5, [brokered(1)])
+    assert rows(database) == 1
+    cycle(10, [brokered(1, work=b"other files")])
+    assert rows(database) == 2
+
+
+def test_a_row_that_is_gone_is_written_again(database: Database, cycle: Callable[..., None]) -> None:
+    cycle(0, [waiting(1)])
+    with database.begin() as connection:
+        connection.execute(sa.text("DELETE FROM broker.decisions"))
+    cycle(5, [waiting(1)])
+    assert rows(database) == 1
+
+
+def test_a_cycle_comes_back_whole_in_order_and_with_its_own_work(
+    database: Database, cycle: Callable[..., None]
+) -> None:
+    cycle(0, [waiting(1), waiting(2), waiting(3)], [waiting(4)])
+    cycle(5, [waiting(1), waiting(2, 1, 1, 1), waiting(3, work=b"w2", figure=5.5)], [waiting(9), waiting(4)])
+    cycle(10, [waiting(3, work=b"w2"), waiting(5), waiting(1)])
+    assert rows(database) == 7
+    first, second, third = cycles(database)
+    seen = [[one.record.decision.jeditaskid for one in some.decisions] for some in (first, second, third)]
+    assert seen == [[1, 2, 3, 4], [1, 2, 3, 9, 4], [3, 5, 1]]
+    assert [one.record.work for one in second.decisions] == [b"work", b"work", b"w2", b"work", b"work"]
+    assert second.decisions[2].record.decision.notes == ("source_stale:links", "seen:B nQ=5.5")
+    assert first.decisions[2].record.decision.notes[1] == third.decisions[0].record.decision.notes[1] == "seen:B nQ=1"
+    assert {one.origin.snapshot for one in second.decisions} == {"snapshot 5"}
+    assert {one.origin.agent_run for one in third.decisions} == {11}
+    assert second.decisions[0].record.pending_until == START + timedelta(minutes=35)
+
+
+def test_an_earlier_instant_does_not_replace_what_is_known(database: Database, cycle: Callable[..., None]) -> None:
+    cycle(10, [waiting(1)])
+    cycle(0, [waiting(1, 1, 1, 1, reason="then")])
+    assert states(database)[1].reason == "none"
+    with database.read_snapshot() as connection:
+        (stored,) = latest(connection, 1)
+    assert stored.record.decision.reason == "none"
+
+
+def test_decisions_are_counted_by_reason_and_by_queue(database: Database, cycle: Callable[..., None]) -> None:
+    cycle(0, [waiting(1), waiting(2)], [brokered(3)])
+    cycle(1, [waiting(1), waiting(2, reason="other")])
+    with database.read_snapshot() as connection:
+        counted = reason_counts(connection, START, START + timedelta(minutes=5))
+        totals = queue_totals(connection, START, START + timedelta(minutes=5))
+        waited = waited_at(connection, START + timedelta(minutes=4))
+    assert [(one.outcome, one.reason, one.decisions, one.chunks, one.jobs) for one in counted] == [
+        ("brokered", "", 1, 1, 7),
+        ("pending", "none", 3, 2, 0),
+        ("pending", "other", 1, 1, 0),
+    ]
+    assert totals == {
+        "production_job": [
+            QueueCount("B", "full", 5, 4, 0),
+            QueueCount("A", "offline", 4, 3, 0),
+            QueueCount("A", "candidate", 1, 1, 7),
+        ]
+    }
+    assert [(one.reason, one.chunks, one.tasks) for one in waited] == [("none", 1, 1), ("other", 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "reason", "main"),
+    [
+        ((0, 0, 1), "none", "none"),
+        ((0, 0, 1), "no_candidates", "full"),  # one queue each: of equals the later rule
+        ((1, 0, 0), "no_candidates", "full"),  # the last to go of A
+        ((0, 0, 0), "no_candidates", "offline"),
+        ((-2, -2, -2), "no_candidates", "no_candidates"),
+    ],
+)
+def test_the_main_reason_is_the_code_that_rejected_most_queues(
+    database: Database, cycle: Callable[..., None], steps: tuple[int, ...], reason: str, main: str
+) -> None:
+    cycle(0, [waiting(1, *steps, reason=reason)])
+    assert states(database)[1].main_reason == main
+
+
+def test_10000_unchanged_chunks_of_a_day_take_less_than_100_mb(database: Database, cycle: Callable[..., None]) -> None:
+    """A tenth of the chunks, every half hour: a tenth of the room."""
+    records = [waiting(task, work=b"w" * 1000) for task in range(1, 1001)]
+    for half_hours in range(24):
+        cycle(30 * half_hours, records[:500], records[500:])
+    assert rows(database) == 1000 and len(cycles(database)[-1].decisions) == 1000
+    with database.begin() as connection:
+        sizes = "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relnamespace = 'broker'::regnamespace"
+        tables = "AND relname IN ('decisions_default', 'decision_repeats', 'chunk_states', 'queue_counts')"
+        assert connection.execute(sa.text(f"{sizes} {tables}")).scalar_one() < 5_000_000

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+
+from broker.formats.feature_summary import QueueSummary, Report
+from broker.snapshot.build_features import TABLE
+from broker.store.connection.database import Database
+from broker.store.features import feature_rows
+
+NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
+REPORT = Report("Q", "p1", NOW.timestamp(), 8, 12.5, 3600, 2**34, 2**35, True, 64, int(NOW.timestamp()) + 60)
+HOUR = timedelta(hours=1)
+
+
+def test_a_report_is_read_as_it_was_saved(database: Database) -> None:
+    with database.begin() as connection:
+        assert feature_rows.save_report(connection, REPORT, {"hs06": 400.0}, ["hs06:zero"], 5)
+        empty = Report("R", "p1", NOW.timestamp())
+        assert feature_rows.save_report(connection, empty, {}, [])
+        assert feature_rows.read_reports(connection, NOW, HOUR) == [REPORT, empty]
+
+
+def test_a_pilot_has_one_report_and_an_older_one_does_not_replace_it(database: Database) -> None:
+    older = dataclasses.replace(REPORT, reported_s=REPORT.reported_s - 1, corepower=1.0)
+    newer = dataclasses.replace(REPORT, reported_s=REPORT.reported_s + 1, corepower=9.0)
+    with database.begin() as connection:
+        assert feature_rows.save_report(connection, REPORT, {}, [])
+        assert not feature_rows.save_report(connection, older, {}, [])
+        assert feature_rows.save_report(connection, newer, {}, [])
+        assert feature_rows.read_reports(connection, NOW + HOUR / 60, HOUR) == [newer]
+
+
+def test_only_the_window_is_read_and_old_reports_are_removed(database: Database) -> None:
+    with database.begin() as connection:
+        for number, minutes in enumerate((-1, 0, 59, 60, 61)):
+            when = (NOW - timedelta(minutes=minutes)).timestamp()
+            feature_rows.save_report(connection, Report("Q", f"p{number}", when), {}, [])
+        found = [one.reporter for one in feature_rows.read_reports(connection, NOW, HOUR)]
+        assert found == ["p1", "p2"]  # neither those of the future nor those of an hour ago
+        assert feature_rows.forget_reports(connection, NOW - HOUR) == 2
+
+
+def test_figures_replace_the_last_ones_and_are_a_source(database: Database) -> None:
+    first = QueueSummary("OLD", 5, None, None, None, None, 0, None)
+    second = QueueSummary("Q", 30, 12.5, 3000.0, 2000.0, 9000.0, 20, NOW.timestamp() + 60)
+    with database.begin() as connection:
+        assert feature_rows.read_source(connection).newest is None
+        feature_rows.replace_summaries(connection, [first], NOW)
+        assert feature_rows.replace_summaries(connection, [second], NOW) == 1
+    with database.read_snapshot() as connection:
+        source = feature_rows.read_source(connection)
+    (row,) = source.rows(TABLE).records()
+    assert source.newest == NOW
+    assert row["queue"] == "Q" and row["corepower"] == 12.5
+    assert row["shutdown_at"] == NOW + timedelta(minutes=1)

@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from broker.domain.arrays import Floats
+from broker.pools.matcher import Pilot
+from broker.store.connection.database import Database
+from broker.store.matching.job_match import Match, Matcher, NoMatch
+from broker.store.matching.task_queue_rows import follow_jobs, weigh
+from broker.store.pools.pool_registration import Asked, attach, register
+from tests.store.pool_grid import at, emptied, execute, pool_for, publish_places, refresh, rows
+
+LONG = Pilot("SITE_A", "ce1", "long", "lhcb")
+SHORT = Pilot("SITE_A", "ce1", "short", "lhcb")
+
+
+@pytest.fixture
+def database(shared: Database) -> Database:
+    publish_places(emptied(shared))
+    refresh(shared, 0)
+    return shared
+
+
+def add_jobs(database: Database, first: int, count: int = 1, **columns: Any) -> None:
+    """Activated jobs of task 1 at QUEUE_A."""
+    values = {
+        "jeditaskid": 1, "computingsite": "QUEUE_A", "vo": "lhcb", "produsername": "ann", "currentpriority": 1,
+        "jobstatus": "activated", "jobdefinitionid": 0, **columns,
+    }  # fmt: skip
+    names, marks = ", ".join(values), ", ".join(f":{name}" for name in values)
+    execute(
+        database,
+        f"INSERT INTO doma_panda.jobsactive4 (pandaid, {names}) SELECT number, {marks}"
+        " FROM generate_series(CAST(:first AS bigint), CAST(:last AS bigint)) AS number",
+        first=first,
+        last=first + count - 1,
+        **values,
+    )
+
+
+def follow(database: Database, seconds: float = 0) -> dict[str, int]:
+    def shares(names: Any) -> Floats:
+        return np.full(len(names), 1000.0)
+
+    with database.begin() as connection:
+        counts = follow_jobs(connection, database.names, at(seconds))
+        weigh(connection, shares, background=False)
+    return counts
+
+
+@contextlib.contextmanager
+def matcher(database: Database, seed: int = 1) -> Iterator[Matcher]:
+    with psycopg.connect(database.url, autocommit=True) as connection:
+        yield Matcher(connection, database.names, np.random.default_rng(seed))
+
+
+def given(database: Database, pilot: Pilot, seconds: float = 0) -> Match | NoMatch:
+    with matcher(database) as one:
+        return one.match(pilot, at(seconds))
+
+
+def states(database: Database) -> dict[str, int]:
+    return dict(rows(database, "SELECT jobstatus, count(*) FROM doma_panda.jobsactive4 GROUP BY 1"))  # type: ignore[arg-type]
+
+
+def test_a_pilot_gets_one_job_which_is_then_sent(database: Database) -> None:
+    add_jobs(database, 10, 2)
+    assert follow(database) == {"queued": 2, "left": 0, "new_queues": 1, "dropped_queues": 0}
+    assert given(database, LONG, 7) == Match(10, 1, 1, "QUEUE_A", None)
+    [job] = rows(database, "SELECT jobstatus, statechangetime FROM doma_panda.jobsactive4 WHERE pandaid = 10")
+    assert job == ("sent", at(7).replace(tzinfo=None))
+    log = rows(database, "SELECT pandaid, jobstatus, computingsite, modiftime_extended FROM doma_panda.jobs_statuslog")
+    assert log == [(10, "sent", "QUEUE_A", at(7).replace(tzinfo=None))]
+    assert isinstance(given(database, SHORT), Match)
+    assert given(database, LONG) == NoMatch("QUEUE_A", "nothing_waits", {})
+    assert states(database) == {"sent": 2}
+
+
+def test_a_pilot_elsewhere_is_told_why_it_gets_nothing(database: Database) -> None:
+    assert given(database, LONG) == NoMatch("QUEUE_A", "nothing_waits", {})
+    add_jobs(database, 1)
+    add_jobs(database, 2, vo="atlas")
+    follow(database)
+    elsewhere = Pilot("SITE_B", "ce1", "QUEUE_B", "atlas")
+    assert given(database, elsewhere) == NoMatch("QUEUE_B", "nothing_waits", {})
+    with matcher(database) as one:
+        assert one.explain(elsewhere, at(0)) == NoMatch("QUEUE_B", "queue", {"vo": 1, "queue": 1})
+    # a place that nobody knows goes by the name of its queue
+    assert isinstance(given(database, Pilot("NOWHERE", "x", "QUEUE_A", "atlas")), Match)
+
+
+def test_only_pilots_of_a_mapped_queue_get_jobs_with_requirements(database: Database) -> None:
+    with database.begin() as connection:
+        register(connection, pool_for(Memory=5000), at(0))
+        attach(connection, 1, pool_for(Memory=5000), Asked())
+    add_jobs(database, 1, 2)
+    add_jobs(database, 5, jeditaskid=2)
+    follow(database)
+    assert given(database, SHORT) == Match(5, 2, 2, "QUEUE_A", None)
+    assert given(database, SHORT) == NoMatch("QUEUE_A", "submit_pool", {"submit_pool": 1})
+    pool = pool_for(Memory=5000).pool_id
+    assert given(database, LONG, 100) == Match(1, 1, 1, "QUEUE_A", pool)
+    assert rows(database, "SELECT last_used_at FROM broker.submit_pools") == [(at(100),)]
+
+
+def test_a_view_that_is_out_of_date_does_not_let_a_job_go(database: Database) -> None:
+    with database.begin() as connection:
+        register(connection, pool_for(Memory=5000), at(0))
+        attach(connection, 1, pool_for(Memory=5000), Asked())
+    add_jobs(database, 1, 2)
+    follow(database)
+    with matcher(database) as one:
+        assert isinstance(one.match(LONG, at(0)), Match)
+        execute(database, "DELETE FROM broker.submit_pool_links")
+        assert one.match(LONG, at(1)) == NoMatch("QUEUE_A", "submit_pool", {"submit_pool": 1})
+    assert states(database) == {"activated": 1, "sent": 1}
+
+
+def test_each_job_is_asked_for_its_own_cpu_time(database: Database) -> None:
+    for task, need in ((1, 90_000), (2, 100_000), (3, None)):
+        with database.begin() as connection:
+            attach(connection, task, None, Asked(cputime_s=need))
+        add_jobs(database, task, jeditaskid=task)
+    follow(database)
+    pilot = Pilot("SITE_A", "ce1", "long", cputime_s=90_000)
+    found = given(database, pilot), given(database, pilot)
+    assert {one.pandaid for one in found if isinstance(one, Match)} == {1, 3}
+    assert given(database, pilot) == NoMatch("QUEUE_A", "cpu_time", {"cpu_time": 1})
+    assert given(database, LONG) == NoMatch("QUEUE_A", "cpu_time", {"cpu_time": 1})
+    assert isinstance(given(database, Pilot("SITE_A", "ce1", "long", cputime_s=100_000)), Match)
+
+
+def test_beyond_the_last_class_nobody_knows_the_need_but_the_job(database: Database) -> None:
+    with database.begin() as connection:
+        attach(connection, 1, None, Asked(cputime_s=2_000_000))
+    add_jobs(database, 1)
+    follow(database)
+    short_of_it = Pilot("SITE_A", "ce1", "long", cputime_s=1_999_999)
+    assert given(database, short_of_it) == NoMatch("QUEUE_A", "cpu_time", {"cpu_time": 1})
+    with matcher(database) as one:
+        assert one.explain(short_of_it, at(0)).reason == "cpu_time"
+    assert isinstance(given(database, Pilot("SITE_A", "ce1", "long", cputime_s=2_000_000)), Match)
+
+
+def test_rows_of_jobs_that_went_another_way_mean_nothing(database: Database) -> None:
+    add_jobs(database, 1, 5)
+    follow(database)
+    execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'cancelled' WHERE pandaid < 3")
+    execute(database, "DELETE FROM doma_panda.jobsactive4 WHERE pandaid = 3")
+    assert given(database, LONG) == Match(4, 1, 1, "QUEUE_A", None)
+    assert rows(database, "SELECT pandaid FROM broker.waiting_jobs") == [(5,)]
+    execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'cancelled' WHERE pandaid = 5")
+    assert follow(database)["left"] == 1
+    assert given(database, LONG) == NoMatch("QUEUE_A", "nothing_waits", {})
+
+
+def test_an_empty_task_queue_is_dropped_after_a_while(database: Database) -> None:
+    add_jobs(database, 1)
+    follow(database)
+    assert isinstance(given(database, LONG), Match)
+    assert [follow(database, second)["dropped_queues"] for second in (299, 300, 301)] == [0, 1, 0]
+
+
+def test_a_job_that_comes_back_waits_behind_the_others(database: Database) -> None:
+    add_jobs(database, 1, 3)
+    follow(database)
+    assert isinstance(first := given(database, LONG), Match)
+    assert first.pandaid == 1
+    execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'activated' WHERE pandaid = 1")
+    assert follow(database)["queued"] == 1
+    order = [found.pandaid for found in (given(database, LONG) for _ in range(3)) if isinstance(found, Match)]
+    assert order == [2, 3, 1]
+
+
+def test_weights_and_levels_follow_the_jobs(database: Database) -> None:
+    add_jobs(database, 1, 2)
+    add_jobs(database, 3, produsername="bob", currentpriority=7)
+    add_jobs(database, 4, produsername="bob", currentpriority=9)
+    follow(database)
+    found = rows(database, "SELECT owner, weight FROM broker.task_queues ORDER BY 1")
+    assert found == [("ann", 500.0), ("bob", 500.0)]
+    levels = rows(database, "SELECT task_queue, priority, jobs FROM broker.task_queue_levels ORDER BY 1, 2")
+    assert [row[1:] for row in levels] == [(1, 2), (7, 1), (9, 1)]
+    with matcher(database) as one:
+        taken = [found.pandaid for found in (one.match(LONG, at(0)) for _ in range(4)) if isinstance(found, Match)]
+    assert sorted(taken) == [1, 2, 3, 4]
+
+
+# Forks eight matchers, tells their numbers, lets them begin together, and tells how each ended.
+MATCHERS = """
+import os, sys
+from datetime import UTC, datetime, timedelta
+import numpy as np, psycopg
+from broker.pools.matcher import Pilot
+from broker.store.matching.job_match import Match, Matcher
+from broker.store.connection.names import Names
+
+url, folder = sys.argv[1:]
+waits, begins = os.pipe()
+children = []
+for number in range(8):
+    children.append(os.fork())
+    if children[-1]:
+        continue
+    with psycopg.connect(url, autocommit=True) as connection, open(f"{folder}/{number}", "w") as out:
+        matcher = Matcher(connection, Names(), np.random.default_rng(number))
+        now, misses = datetime(2026, 8, 1, tzinfo=UTC), 0
+        os.close(begins)
+        os.read(waits, 1)
+        while misses < 3 or number == 0:  # the first goes on until it is killed
+            now += timedelta(milliseconds=20)
+            found = matcher.match(Pilot("SITE_A", "ce1", ("long", "short")[number % 2], "lhcb"), now)
+            if isinstance(found, Match):
+                print(found.pandaid, file=out, flush=True)
+            else:
+                misses += 1
+    os._exit(0)
+print(*children, flush=True)
+os.close(begins)
+print(*[os.waitpid(child, 0)[1] for child in children], flush=True)
+"""
+
+
+def test_no_job_is_given_twice_when_processes_match_and_one_is_killed(database: Database, tmp_path: Path) -> None:
+    jobs = 400
+    for owner in range(2):
+        add_jobs(database, 1 + owner * 200, 200, produsername=f"u{owner}", currentpriority=owner * 5)
+    follow(database)
+    files = [tmp_path / f"{number}" for number in range(8)]
+    command = [sys.executable, "-c", MATCHERS, database.url, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        children = [int(number) for number in parent.stdout.readline().split()]
+        assert len(children) == 8
+        while not files[0].exists() or files[0].read_text().count("\n") < 5:
+            assert parent.poll() is None
+        os.kill(children[0], signal.SIGKILL)
+        ends = [int(status) for status in parent.stdout.readline().split()]
+    assert ends == [signal.SIGKILL] + [0] * 7
+    taken = [int(line) for file in files for line in file.read_text().split()]
+    assert len(taken) == len(set(taken))
+    assert states(database) == {"sent": jobs}
+    assert jobs - 1 <= len(taken) <= jobs  # the one that was killed may have got a job that it could not tell of
+    assert rows(database, "SELECT count(*) FROM broker.waiting_jobs") == [(0,)]
+
+
+@pytest.mark.parametrize(
+    "holding",
+    [
+        "SELECT 1 FROM broker.waiting_jobs WHERE pandaid = 10 FOR UPDATE",
+        "DELETE FROM broker.waiting_jobs WHERE pandaid = 10",
+    ],
+)
+def test_a_job_that_another_matcher_is_taking_keeps_no_pilot_waiting(database: Database, holding: str) -> None:
+    add_jobs(database, 10, 3)
+    follow(database)
+    with database.begin() as other, psycopg.connect(database.url, autocommit=True) as connection:
+        other.execute(sa.text(holding))
+        connection.execute("SET lock_timeout = '2s'")
+        one = Matcher(connection, database.names, np.random.default_rng(1))
+        taken = [one.match(LONG, at(number)) for number in range(3)]
+    assert [found.pandaid for found in taken[:2] if isinstance(found, Match)] == [11, 12]
+    assert taken[2] == NoMatch("QUEUE_A", "taken_by_others", {})

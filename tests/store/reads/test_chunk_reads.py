@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from broker.store.connection.database import Database
+from broker.store.connection.tables import TableCatalogue
+from broker.store.reads.chunk_reads import WorkSelection, read_input_datasets, read_ready_files, read_tasks
+from broker.work.chunks import FileRequests, ReadFiles
+from broker.work.input_files import NULL_INTEGER
+from tests.store.input_rows import Rows, dataset, file, reading, task
+
+TASKS: Rows = [
+    task(1, currentpriority=100),
+    task(2, currentpriority=900),
+    task(3, currentpriority=None),
+    task(4, currentpriority=900),
+    task(5, prodsourcelabel="user"),
+    task(6, prodsourcelabel=None),
+    task(7, status="pending"),
+    task(8, vo="other"),
+    task(9, nucleus=None, status="scouting"),
+]
+
+
+SELECTIONS: list[tuple[WorkSelection, list[int]]] = [
+    (WorkSelection(), [2, 4, 6, 8, 9, 1, 3]),
+    (WorkSelection(vo="atlas"), [2, 4, 6, 9, 1, 3]),
+    (WorkSelection(with_nucleus=True), [2, 4, 6, 8, 1, 3]),
+    (WorkSelection(labels_excluded=False), [5]),
+    (WorkSelection(labels=("managed",), labels_excluded=False, vo="atlas"), [2, 4, 9, 1, 3]),
+    (WorkSelection(statuses=("pending",)), [7]),
+    (WorkSelection(task_ids=(3, 4, 5, 99)), [4, 3]),
+    (WorkSelection(task_ids=()), []),
+]
+
+
+def test_which_tasks_in_which_order(database: Database) -> None:
+    with reading(database, jedi_tasks=TASKS) as (connection, catalogue):
+        for selection, expected in SELECTIONS:
+            found = read_tasks(connection, catalogue, selection).jeditaskid.tolist()
+            assert found == expected, selection
+
+
+def test_columns_of_tasks(database: Database) -> None:
+    row = task(
+        1,
+        ramcount=2000,
+        frozentime="2026-08-01T00:00:10",
+        splitrule="NF=1",
+        cputime=None,
+        walltimeunit='a"%\n',
+        diskio=7,
+    )
+    with reading(database, jedi_tasks=[row]) as (connection, catalogue):
+        tasks = read_tasks(connection, catalogue, WorkSelection())
+    assert tasks.ramcount_mb.tolist() == [2000.0]
+    assert tasks.frozentime_s.tolist() == [1785542410.0]
+    assert tasks.texts["splitrule"].tolist() == ["NF=1"]
+    assert tasks.texts["walltimeunit"].tolist() == ['a"%\n']
+    assert tasks.texts["site"].tolist() == [None]
+    assert np.isnan(tasks.numbers["cputime"]).tolist() == [True]
+    assert tasks.numbers["diskio"].tolist() == [7.0]
+
+
+def test_input_datasets_by_task_and_id(database: Database) -> None:
+    datasets: Rows = [
+        dataset(31, 2),
+        dataset(12, 1, type="trn_log", attributes="nosplit", masterid=11, modificationtime="2026-08-01T00:00:00"),
+        dataset(11, 1, nfiles=None, nfilesused=None),
+        dataset(13, 1, type="output"),
+        dataset(99, 3),
+    ]
+    tasks: Rows = [task(1, currentpriority=1), task(2, currentpriority=2)]
+    with reading(database, jedi_tasks=tasks, jedi_datasets=datasets) as (connection, catalogue):
+        found = read_input_datasets(connection, catalogue, read_tasks(connection, catalogue, WorkSelection()))
+    assert found.task.tolist() == [0, 1, 1]
+    assert found.datasetid.tolist() == [31, 11, 12]
+    assert found.masterid.tolist() == [-1, -1, 11]
+    assert found.attributes.tolist() == [None, None, "nosplit"]
+    assert found.modificationtime_s[2] == 1785542400.0
+    np.testing.assert_array_equal(found.nfiles, [100, np.nan, 100])
+    assert found.nfilesused[1] == 0  # nothing counted yet
+
+
+def files_of(
+    database: Database,
+    rows: Rows,
+    limit: int = 100,
+    *,
+    lumi: bool = False,
+    master: bool = True,
+    by_ramcount: bool = True,
+    in_all: int | None = None,
+    datasets: int = 1,
+) -> ReadFiles:
+    datasets_rows = [dataset(10 + at) for at in range(datasets)]
+    tables = {"jedi_tasks": [task()], "jedi_datasets": datasets_rows, "jedi_dataset_contents": rows}
+    flags = np.ones(datasets, dtype=np.bool_)
+    requests = FileRequests(
+        np.arange(datasets), np.full(datasets, limit), flags & lumi, flags & master, flags & by_ramcount
+    )
+    with reading(database, **tables) as (connection, catalogue):
+        tasks = read_tasks(connection, catalogue, WorkSelection())
+        known = read_input_datasets(connection, catalogue, tasks)
+        return read_ready_files(connection, catalogue, tasks, known, requests, in_all)
+
+
+READINESS: list[tuple[dict[str, Any], bool]] = [
+    ({}, True),
+    ({"status": "picked"}, False),
+    ({"status": None}, False),
+    ({"attemptnr": 2, "maxattempt": 3}, True),
+    ({"attemptnr": 3, "maxattempt": 3}, False),
+    ({"attemptnr": None, "maxattempt": 3}, False),
+    ({"attemptnr": None, "maxattempt": None}, True),
+    ({"failedattempt": 2, "maxfailure": 3}, True),
+    ({"failedattempt": 3, "maxfailure": 3}, False),
+    ({"failedattempt": None, "maxfailure": 3}, False),
+    ({"failedattempt": 9, "maxfailure": None}, True),
+]
+
+
+def test_which_files_are_ready(database: Database) -> None:
+    rows = [file(at, **columns) for at, (columns, _) in enumerate(READINESS)]
+    found = files_of(database, rows).files.fileid.tolist()
+    assert found == [at for at, (_, ready) in enumerate(READINESS) if ready]
+
+
+def test_columns_of_files(database: Database) -> None:
+    row = file(5, fsize=None, startevent=0, endevent=-1, boundaryid=-7, lumiblocknr=2**40, ramcount=None, attemptnr=2)
+    files = files_of(database, [row]).files
+    assert files.fsize_bytes.tolist() == [NULL_INTEGER]
+    assert (files.nevents.tolist(), files.startevent.tolist(), files.endevent.tolist()) == ([100], [0], [-1])
+    assert (files.boundaryid.tolist(), files.lumiblocknr.tolist()) == ([-7], [2**40])
+    assert (files.ramcount_mb.tolist(), files.attemptnr.tolist()) == ([NULL_INTEGER], [2])
+
+
+def test_equal_names_have_equal_hashes(database: Database) -> None:
+    rows = [file(1, lfn="a"), file(2, lfn="b"), file(3, lfn="a"), file(4, lfn=None), file(5, lfn=None)]
+    first, second, third, *without = files_of(database, rows).files.lfn_hash.tolist()
+    assert first == third != second
+    assert without[0] != without[1]
+
+
+RAMS: list[int | None] = [500, None, 0, 500, 0]
+
+
+@pytest.mark.parametrize(
+    ("limit", "options", "expected"),
+    [
+        (5, {}, [2, 3, 5, 1, 4]),
+        (4, {}, [2, 3, 5, 1]),
+        (0, {}, []),
+        (1, {"master": False}, [2, 1]),
+        (2, {"master": False}, [2, 3, 1, 4]),
+        (3, {"master": False, "by_ramcount": False}, [1, 2, 3]),
+    ],
+)
+def test_order_and_number_of_files(
+    database: Database, limit: int, options: dict[str, Any], expected: list[int]
+) -> None:
+    rows = [file(at + 1, ramcount=ram) for at, ram in enumerate(RAMS)]
+    assert files_of(database, rows, limit, **options).files.fileid.tolist() == expected
+
+
+def test_order_by_lumi_block_and_name(database: Database) -> None:
+    rows = [
+        file(1, lumiblocknr=7, lfn="b"),
+        file(2, lumiblocknr=7, lfn="B"),
+        file(3, lumiblocknr=None, lfn="z"),
+        file(4, lumiblocknr=3, lfn="c"),
+        file(5, lumiblocknr=3, lfn="a", ramcount=100),
+    ]
+    assert files_of(database, rows, lumi=True).files.fileid.tolist() == [3, 4, 2, 1, 5]
+    assert files_of(database, rows, lumi=True, master=False).files.fileid.tolist() == [3, 4, 2, 1, 5]
+    assert files_of(database, rows).files.fileid.tolist() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("rams", "limit", "zero"),
+    [
+        ([None, None], 9, False),
+        ([None, 0], 9, True),
+        ([None, 0], 1, True),
+        ([0], 9, True),
+        ([500], 9, False),
+        ([], 9, False),
+    ],
+)
+def test_whether_ramcount_zero_occurs_beyond_the_limit_too(
+    database: Database, rams: list[int | None], limit: int, zero: bool
+) -> None:
+    rows = [file(at + 1, ramcount=ram) for at, ram in enumerate(rams)]
+    assert files_of(database, rows, limit).has_zero.tolist() == [zero]
+
+
+@pytest.mark.parametrize(
+    ("in_all", "offsets"),
+    [(None, [0, 2, 2, 5]), (5, [0, 2, 2, 5]), (4, [0, 2, 2, 4]), (2, [0, 2]), (1, [0, 1]), (0, [0])],
+)
+def test_files_of_a_cycle(database: Database, in_all: int | None, offsets: list[int]) -> None:
+    rows = [file(1, 10), file(2, 10), file(3, 12), file(4, 12), file(5, 12)]
+    found = files_of(database, rows, in_all=in_all, datasets=3)
+    assert found.offsets.tolist() == offsets
+    assert found.files.fileid.tolist() == [1, 2, 3, 4, 5][: offsets[-1]]
+    assert len(found) == len(found.has_zero)
+
+
+def test_more_datasets_than_are_asked_for_at_once(database: Database) -> None:
+    rows = [file(at + 1, 10 + at) for at in range(450)]
+    found = files_of(database, rows, datasets=450)
+    assert found.files.fileid.tolist() == list(range(1, 451))
+    assert len(found) == 450
+
+
+def test_a_database_without_optional_columns(make_database: Callable[..., Database]) -> None:
+    database = make_database()
+    tables: dict[str, Rows] = {
+        "jedi_tasks": [task(splitrule="NF=2")],
+        "jedi_datasets": [dataset()],
+        "jedi_dataset_contents": [file(1), file(2)],
+    }
+    with reading(database, **tables):
+        pass
+    panda = database.names.panda
+    with database.begin() as connection:
+        for table, column in (
+            ("jedi_tasks", "diskio"),
+            ("jedi_datasets", "nfileswaiting"),
+            ("jedi_dataset_contents", "lumiblocknr"),
+            ("jedi_dataset_contents", "maxfailure"),
+        ):
+            connection.execute(sa.text(f'ALTER TABLE "{panda}".{table} DROP COLUMN {column}'))
+    with database.read_snapshot() as connection:
+        catalogue = TableCatalogue.read(connection, database.names)
+        tasks = read_tasks(connection, catalogue, WorkSelection())
+        known = read_input_datasets(connection, catalogue, tasks)
+        one = np.ones(1, dtype=np.bool_)
+        requests = FileRequests(np.zeros(1, dtype=np.int64), np.array([9]), one, one, one)
+        found = read_ready_files(connection, catalogue, tasks, known, requests)
+    assert np.isnan(tasks.numbers["diskio"]).all()
+    assert np.isnan(known.nfileswaiting).all()
+    assert found.files.lumiblocknr.tolist() == [NULL_INTEGER] * 2

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from broker.store.connection.database import Database
+from broker.store.connection.names import Names
+from broker.store.connection.tables import read_columns, read_own_columns
+from broker.store.schema.schema_files import (
+    OWN,
+    PANDA,
+    BadSchemaFile,
+    Migration,
+    declared_tables,
+    read_migrations,
+)
+
+PRIMARY_KEYS = """
+SELECT c.relname, array_agg(a.attname::text ORDER BY array_position(i.indkey::int[], a.attnum::int))
+FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = ANY(i.indkey)
+WHERE i.indisprimary AND n.nspname = ANY(:schemas) GROUP BY c.relname
+"""
+
+
+def test_what_the_files_declare_is_what_the_database_has(database: Database) -> None:
+    declared = declared_tables(PANDA)
+    with database.read_snapshot() as connection:
+        found = read_columns(connection, database.names)
+        keys = dict(connection.execute(sa.text(PRIMARY_KEYS), {"schemas": ["doma_panda", "doma_pandameta"]}).all())
+    assert {name: list(shape.columns) for name, shape in declared.items()} == {n: list(c) for n, c in found.items()}
+    assert {name: list(shape.key) for name, shape in declared.items() if shape.key} == keys
+
+
+def test_our_own_tables_are_declared_as_they_are(database: Database) -> None:
+    declared = declared_tables(OWN)
+    with database.read_snapshot() as connection:
+        found = read_own_columns(connection)
+    books = {"schema_migrations", "installation", "submit_pool_queues", "stored_decisions"}  # the last two are views
+    assert {name: set(shape.columns) for name, shape in declared.items()} == {
+        name: set(columns) for name, columns in found.items() if name not in books
+    }
+
+
+def test_the_three_job_tables_are_the_same() -> None:
+    tables = declared_tables(PANDA)
+    assert tables["jobsdefined4"].columns == tables["jobsactive4"].columns == tables["jobsarchived4"].columns
+    assert tables["jobsactive4"].key == ("pandaid",)
+
+
+def test_only_keys_are_not_null(database: Database) -> None:
+    with database.read_snapshot() as connection:
+        forced = connection.execute(
+            sa.text(
+                "SELECT table_name, column_name FROM information_schema.columns "
+                "WHERE is_nullable = 'NO' AND table_schema IN ('doma_panda', 'doma_pandameta')"
+            )
+        ).all()
+    declared = declared_tables(PANDA)
+    keyless = {"tasks_statuslog": {"jeditaskid"}, "jobs_statuslog": {"pandaid"}, "harvester_slots": {"pandaqueuename"}}
+    assert forced
+    for table, column in forced:
+        assert column in declared[table].key or column in keyless.get(table, ()), f"{table}.{column}"
+
+
+def test_files_are_read_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    folder = tmp_path / OWN
+    folder.mkdir()
+    for name in ("0010_b.sql", "0002_a.sql", "0009_c_d.sql"):
+        (folder / name).write_text(f"-- {name}")
+    assert [(m.version, m.name) for m in read_migrations(OWN, tmp_path)] == [(2, "a"), (9, "c_d"), (10, "b")]
+
+
+@pytest.mark.parametrize("names", [("0001_a.sql", "0001_b.sql"), ("1_a.sql",), ("0001-a.sql",), ("0001_A.sql",)])
+def test_a_number_twice_or_a_name_without_one_is_an_error(tmp_path: Path, names: tuple[str, ...]) -> None:
+    folder = tmp_path / OWN
+    folder.mkdir()
+    for name in names:
+        (folder / name).write_text("SELECT 1;")
+    with pytest.raises(BadSchemaFile):
+        read_migrations(OWN, tmp_path)
+
+
+def test_schema_names_are_replaced_as_whole_words() -> None:
+    text = "doma_panda.a doma_pandameta.b my_doma_panda.c"
+    changed = Migration(PANDA, 1, "x", text).statements(Names("p", "m"))
+    assert changed == '"p".a "m".b my_doma_panda.c'

@@ -1,0 +1,112 @@
+"""Columns are as wide as PanDA's, also in a database of an earlier version and in the archive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker.store.connection.database import Database
+from broker.store.connection.tables import read_columns
+from broker.store.scenarios.load_dump import dump, load
+from broker.store.scenarios.scenario_file import Scenario
+from broker.store.schema.migrate import upgrade
+from broker.store.schema.schema_files import PANDA, declared_tables, read_migrations
+from tests.store.small_work import NOW
+
+#: Source: panda-database, pg_PANDA_TABLE. What an earlier version had otherwise.
+PANDAS = {
+    "jedi_process_lock.vo": "character varying(32)",
+    "jedi_process_lock.component": "character varying(56)",
+    "jedi_process_lock.lockedby": "character varying(56)",
+    "harvester_workers.jobtype": "character varying(52)",
+    "harvester_worker_stats.jobtype": "character varying(52)",
+    "task_attempts.attemptnr": "integer",
+    "mv_jobsactive4_stats.currentpriority": "bigint",
+    "filestable4.lfn": "character varying(4000)",
+    "filestable4.md5sum": "character varying(36)",
+    "jobsdefined4.hs06": "bigint",
+    "jobsactive4.memory_leak": "bigint",
+    "jobsarchived4.memory_leak_x2": "numeric(14,3)",
+}
+_LONG = {"varchar": "character varying", "char": "character"}
+
+
+def types(database: Database) -> dict[str, str]:
+    with database.read_snapshot() as connection:
+        found = read_columns(connection, database.names)
+    return {f"{table}.{name}": kind for table, columns in found.items() for name, kind in columns.items()}
+
+
+def written_out(declared: str) -> str:
+    """A type as the files write it, in the words of the catalogue of PostgreSQL."""
+    name, bracket, size = declared.replace(", ", ",").partition("(")
+    size = "20,0)" if size == "20)" and name == "numeric" else size
+    name = {"timestamp": "timestamp without time zone", **_LONG}.get(name, name)
+    return name + bracket + size
+
+
+def test_the_types_of_panda(database: Database) -> None:
+    found = types(database)
+    assert {name: found[name] for name in PANDAS} == PANDAS
+
+
+def test_the_files_declare_the_types_that_the_database_has(database: Database) -> None:
+    declared = {
+        f"{shape.name}.{column}": written_out(kind)
+        for shape in declared_tables(PANDA).values()
+        for column, kind in shape.columns.items()
+    }
+    assert declared == types(database)
+
+
+def test_the_archive_takes_what_the_tables_take(database: Database) -> None:
+    with database.read_snapshot() as connection:
+        rows = connection.execute(
+            sa.text(
+                "SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_attribute a"
+                " JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace"
+                " WHERE n.nspname = 'doma_pandaarch' AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped"
+            )
+        )
+        archived = {(table, name): kind for table, name, kind in rows}
+    source = {"jobsarchived": "jobsarchived4", "filestable_arch": "filestable4"}
+    found = types(database)
+    assert archived == {key: found[f"{source[key[0]]}.{key[1]}"] for key in archived}
+    assert len(archived) > 100
+
+
+@pytest.mark.parametrize(
+    ("stored", "kept"), [("12", 12), ("-3.6", -4), ("", None), ("n/a", None), (None, None), ("1e3", None)]
+)
+def test_leaks_that_were_text_become_numbers(empty_database: Database, stored: str | None, kept: Any) -> None:
+    steps = [step for step in read_migrations(PANDA) if step.version < 70]
+    upgrade(empty_database, panda=steps)
+    with empty_database.begin() as connection:
+        connection.execute(
+            sa.text("INSERT INTO doma_panda.jobsactive4 (pandaid, memory_leak, memory_leak_x2) VALUES (1, :v, :v)"),
+            {"v": stored},
+        )
+    upgrade(empty_database)
+    with empty_database.read_snapshot() as connection:
+        leak, square = connection.execute(
+            sa.text("SELECT memory_leak, memory_leak_x2 FROM doma_panda.jobsactive4")
+        ).one()
+    assert leak == kept
+    assert (square is None) == (kept is None)
+
+
+EVENTS: list[dict[str, Any]] = [
+    {"jeditaskid": 1, "pandaid": 2, "fileid": 3, "job_processid": 4, "datasetid": 5, "status": 0, "attemptnr": 3},
+    {"jeditaskid": 1, "pandaid": 2, "fileid": 3, "job_processid": 5, "status": 10, "error_diag": "x" * 500},
+]
+
+
+def test_event_ranges_are_a_table_of_scenarios(database: Database) -> None:
+    assert load(database, Scenario(NOW, {"jedi_events": EVENTS})) == {"jedi_events": 2}
+    assert [dict(sorted(row.items())) for row in dump(database, NOW).tables["jedi_events"]] == [
+        dict(sorted(row.items())) for row in EVENTS
+    ]
+    assert load(database, Scenario(NOW, {}), replace=True) == {}
+    assert "jedi_events" not in dump(database, NOW).tables

@@ -1,0 +1,29 @@
+"""Documents brought into a database, and what is in it then."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from broker.formats.sss.inheritance import whole_jobs
+from broker.formats.sss.job_columns import map_job
+from broker.formats.sss.model import Document
+from broker.formats.sss.task_columns import map_task
+from broker.store.connection.database import Database
+from broker.store.submissions.sss_import import Imported, import_document
+
+NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
+
+
+def bring(database: Database, read: Document, **options: Any) -> Imported:
+    wholes = whole_jobs(read)
+    mapped = [map_job(one) for one in wholes]
+    jobs = list(zip(wholes, mapped, strict=True))
+    return import_document(database, map_task(read, mapped), jobs, NOW, group=read.group, **options)
+
+
+def rows(database: Database, statement: str) -> list[Any]:
+    with database.read_snapshot() as connection:
+        return [tuple(row) for row in connection.execute(sa.text(statement))]

@@ -1,0 +1,220 @@
+"""What goes in as an SSS Job Object comes out as the same, but for what has changed meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker.formats.sss.exported import Naming
+from broker.formats.sss.reading import document_of, read_document
+from broker.formats.sss.writing import write_element
+from broker.formats.sss.xml_reading import Element, read_xml
+from broker.store.connection.database import Database
+from broker.store.submissions.sss_export import export_job, export_task
+from tests.formats.sss.documents import content, data
+from tests.store.submissions.imported import bring, rows
+
+AS_IT_CAME = Naming(original=True)
+OWN = {("JobId", ""), ("JobGroupId", ""), ("Extension", "PandaJobStatus"), ("Extension", "PandaTaskStatus"),
+       ("Extension", "JediTaskID")}  # fmt: skip
+
+
+def job(inside: str, attributes: str = "") -> str:
+    return f"<Job{attributes}><JobId>farm.1</JobId>{inside}</Job>"
+
+
+def group(inside: str, *jobs: str, attributes: str = "") -> str:
+    return f"<JobGroup{attributes}><JobGroupId>farm.g</JobGroupId>{inside}{''.join(jobs)}</JobGroup>"
+
+
+MASTER = (
+    "<TaskGroup><TaskGroupName>Master</TaskGroupName><TaskCount>1</TaskCount><Executable>/opt/a</Executable>"
+    "</TaskGroup>"
+)
+SLAVE = (
+    '<TaskGroup><TaskGroupName>Slave</TaskGroupName><TaskDistribution type="Rule">RoundRobin</TaskDistribution>'
+    "<Executable>/opt/b</Executable><NodeCount>4</NodeCount><Requested><Processors group='-1'>12</Processors>"
+    "<Processors conj='or' group='1'>16</Processors><Memory>512</Memory>"
+    "<NodeProperties><Name op='match'>fr15n.*</Name></NodeProperties></Requested></TaskGroup>"
+)
+DOCUMENTS: dict[str, str] = {
+    **{name: data(name).decode() for name in ("simple", "delivered", "exported", "group")},
+    "a message of a job that waits": job(
+        "<JobState>Idle</JobState><Hold>System</Hold><StatusMessage>no funds</StatusMessage>"
+    ),
+    "a message of a job that failed": job(
+        "<JobState>Completed</JobState><ExitCode>3</ExitCode><StatusMessage>out of disk</StatusMessage>"
+    ),
+    "restarts and policy": job(
+        "<Restartable>false</Restartable><StartCount>2</StartCount><Suspendable>true</Suspendable>",
+        ' awarenessPolicy="Ignore"',
+    ),
+    "another name of the exit code": job("<JobState>Completed</JobState><CompletionCode>0</CompletionCode>"),
+    "states that the columns do not have": job("<JobState>Suspended</JobState>"),
+    "a state on hold": job("<JobState>hold</JobState><Hold>user</Hold>"),
+    "quality of service": job("<QualityOfService>BottomFeeder</QualityOfService>"),
+    "many digits": job(
+        '<Charge units="USD">123456789.125</Charge><Delivered><Memory units="GB">1.890</Memory></Delivered>'
+    ),
+    "all that was delivered": job(
+        "<Delivered><Processors consumptionRate='0.78' dynamic='true'>2</Processors>"
+        "<Memory metric='max'>975</Memory><Memory metric='Minimum'>1</Memory><Memory metric='total'>7</Memory>"
+        "<Memory>3</Memory><Swap metric='Average' units='KB'>5</Swap><Disk units='GB'>1</Disk></Delivered>"
+    ),
+    "conditions outside a block": job(
+        "<Processors op='ge' preference='2'>4</Processors><Processors conj='and' op='le'>8</Processors>"
+        "<NodeCount>2</NodeCount>"
+    ),
+    "attributes and elements that nobody knows": job(
+        "<Requested colour='red'><Processors shade='dark'>4</Processors><Odd><Inner deep='1'>x</Inner></Odd>"
+        "<NodeProperties mind='me'><Feature>f</Feature></NodeProperties></Requested>"
+        "<Environment kind='e'><Variable name='A' secret='no'>1</Variable><Variable name='B'/></Environment><Colour/>",
+        ' flavour="up"',
+    ),
+    "text": job("<Arguments>a &lt;b&gt;\n\tc</Arguments><JobName>Schl\u00fcssel &amp; &#x1F511;</JobName>"),
+    "names from elsewhere": job("<GlobalJobId>urn:x:1</GlobalJobId><QuoteId>http://quotes/1#2</QuoteId>"),
+    "dependencies and limits": job(
+        "<Dependency condition='onfailure' designator='JobName'>first</Dependency>"
+        "<ResourceLimit name='nofile' type='Hard'>1024</ResourceLimit>"
+        "<Resource name='License' type='ESSL2'>1</Resource>"
+        "<NotificationList type='mail' uri='mailto:a@b'>end</NotificationList>"
+    ),
+    "task group with everything": job(
+        "<TaskGroupDefaults><Executable>/opt/x</Executable></TaskGroupDefaults><TaskGroup><TaskGroupId>t</TaskGroupId>"
+        "<Delivered><Processors>3</Processors></Delivered><TaskDefaults><SessionId>s</SessionId></TaskDefaults>"
+        "<Task><Node>n1</Node><ProcessId>7</ProcessId></Task><Task/></TaskGroup>"
+    ),
+    "a group with more than a task has": group(
+        "<JobGroupName>G</JobGroupName><JobGroupState>Active</JobGroupState><CreationTime>1600000000</CreationTime>"
+        "<Description>what for</Description><Colour>red</Colour><StatusMessage>so far so good</StatusMessage>"
+        "<NodeProperties><Feature>f</Feature></NodeProperties>"
+        "<Environment><Variable name='G'>1</Variable></Environment>"
+        "<JobDefaults><StagedTime>1600000100</StagedTime><UserId>asta</UserId><QualityOfService>gold</QualityOfService>"
+        "<Priority>7</Priority><Requested><Memory units='GB'>2</Memory><CpuDuration>60</CpuDuration></Requested>"
+        "</JobDefaults>",
+        job("<Queue/><Executable>/bin/x</Executable>"),
+        "<Job>elsewhere.7</Job>",
+        attributes=' awarenessPolicy="Ignore"',
+    ),
+    "several task groups": group(
+        "", job("<JobState>Idle</JobState><Hold>System</Hold>" + MASTER + SLAVE), job(SLAVE).replace("farm.1", "farm.2")
+    ),
+}
+
+
+def came_back(database: Database, text: str, naming: Naming) -> Element:
+    done = bring(database, read_document(text.encode()))
+    written = (
+        export_job(database, done.jobs[0].pandaid, naming)
+        if done.jeditaskid is None
+        else export_task(database, done.jeditaskid, naming)
+    )
+    return read_xml(write_element(written))
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_an_export_is_the_import(database: Database, name: str) -> None:
+    text = DOCUMENTS[name]
+    assert content(came_back(database, text, AS_IT_CAME)) == content(read_xml(text.encode()))
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_with_our_own_names_all_else_is_the_same(database: Database, name: str) -> None:
+    text = DOCUMENTS[name]
+    written = came_back(database, text, Naming())
+    assert content(written, without=OWN) == content(read_xml(text.encode()), without=OWN)
+    read_document(write_element(written))
+
+
+def test_a_job_of_a_group_has_what_it_inherits(database: Database) -> None:
+    done = bring(database, read_document(DOCUMENTS["a group with more than a task has"].encode()))
+    alone = document_of(export_job(database, done.jobs[0].pandaid)).root
+    assert (alone.text("UserId"), alone.text("Executable"), alone.text("QualityOfService")) == (
+        "asta",
+        "/bin/x",
+        "gold",
+    )
+    assert alone.requested is not None and alone.requested.all_of("CpuDuration")[0].value == 60
+
+
+def test_each_task_group_is_a_job_and_the_export_one_again(database: Database) -> None:
+    text = DOCUMENTS["several task groups"]
+    done = bring(database, read_document(text.encode()))
+    assert [one.job_id for one in done.jobs] == ["farm.1", "farm.1", "farm.2"]
+    statement = "SELECT pandaid, jobstatus, transformation, corecount, jeditaskid FROM doma_panda."
+    found = rows(database, f"{statement}jobsdefined4") + rows(database, f"{statement}jobsactive4")
+    task = done.jeditaskid
+    assert sorted(found) == [
+        (done.jobs[0].pandaid, "pending", "/opt/a", None, task),
+        (done.jobs[1].pandaid, "pending", "/opt/b", 12, task),
+        (done.jobs[2].pandaid, "activated", "/opt/b", 12, task),
+    ]
+    for number in (done.jobs[0].pandaid, done.jobs[1].pandaid):
+        assert content(export_job(database, number, AS_IT_CAME)) == content(read_xml(text.encode()).children[1])
+
+
+def changed(database: Database, pandaid: int, **columns: Any) -> None:
+    settings = ", ".join(f"{name} = :{name}" for name in columns)
+    with database.begin() as connection:
+        for table in ("jobsdefined4", "jobsactive4", "jobsarchived4"):
+            connection.execute(
+                sa.text(f"UPDATE doma_panda.{table} SET {settings} WHERE pandaid = :pandaid"),
+                {**columns, "pandaid": pandaid},
+            )
+
+
+def test_what_changed_since_is_written_as_it_is_now(database: Database) -> None:
+    text = group(
+        "<JobDefaults><Queue>long</Queue><UserId>asta</UserId></JobDefaults>",
+        job("<JobState>Suspended</JobState><Processors>8</Processors><StatusMessage>sleeps</StatusMessage>"),
+    )
+    done = bring(database, read_document(text.encode()))
+    number = done.jobs[0].pandaid
+    changed(database, number, jobstatus="failed", computingsite="SITE_B", corecount=16, exeerrordiag="bad luck",
+            produsername=None)  # fmt: skip
+    (read,) = document_of(export_task(database, done.jeditaskid or 0)).jobs
+    assert (read.text("JobState"), read.text("Queue"), read.text("StatusMessage")) == (
+        "Completed",
+        "SITE_B",
+        "bad luck",
+    )
+    assert read.extension("PandaJobStatus") == "failed"
+    assert not read.has("Processors")
+    assert read.requested is not None and read.requested.all_of("Processors")[0].value == 16
+    assert read.has("UserId") and read.text("UserId") is None  # nobody's now, and no longer inherited
+    assert export_task(database, done.jeditaskid or 0, AS_IT_CAME).children[0].text == "farm.g"
+
+
+def test_what_changed_of_a_task_group_is_said_of_that_group(database: Database) -> None:
+    done = bring(database, read_document(DOCUMENTS["several task groups"].encode()))
+    changed(database, done.jobs[1].pandaid, jobstatus="running", corecount=16, computingsite="SITE_B")
+    first, _ = document_of(export_task(database, done.jeditaskid or 0)).jobs
+    master, slave = first.of_level("TaskGroup")
+    assert (first.text("JobState"), first.text("Queue"), slave.text("Queue"), master.has("Queue")) == (
+        "Running", None, "SITE_B", False,
+    )  # fmt: skip
+    assert slave.requested is not None
+    assert [one.value for one in slave.requested.all_of("Processors")] == [16]
+
+
+def test_an_import_of_an_earlier_release_is_exported_from_its_columns(database: Database) -> None:
+    done = bring(database, read_document(DOCUMENTS["delivered"].encode()))
+    number = done.jobs[0].pandaid
+    with database.begin() as connection:
+        connection.execute(sa.text("UPDATE broker.sss_identity SET written = NULL"))
+        connection.execute(sa.text("DELETE FROM broker.sss_property WHERE path NOT LIKE 'Job[1]/Charge%'"))
+        connection.execute(sa.text("UPDATE broker.sss_property SET path = 'Charge[1]'"))
+    read = document_of(export_job(database, number)).root
+    assert (read.text("JobId"), read.text("Charge"), read.text("Queue")) == (str(number), "12.75", "long")
+    assert (read.text("QualityOfService"), read.extension("GlobalShare")) == ("gold", "gold")
+
+
+def test_our_own_export_of_a_task_comes_back_as_it_was(database: Database) -> None:
+    done = bring(database, read_document(DOCUMENTS["several task groups"].encode()))
+    written = write_element(export_task(database, done.jeditaskid or 0))
+    again = bring(database, read_document(written))
+    assert content(export_task(database, again.jeditaskid or 0, AS_IT_CAME), without=OWN) == content(
+        read_xml(written), without=OWN
+    )

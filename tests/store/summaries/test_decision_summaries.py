@@ -1,0 +1,197 @@
+"""Lists over the last decisions and over counts by bucket."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.domain.queue_counts import CANDIDATE, CountsCorruptError, QueueCount, QueueCounts
+from broker.store.connection.database import Database
+from broker.store.summaries import chunk_states, queue_counts, reason_counts
+from broker.store.summaries.buckets import bucket_of
+
+NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
+STATE = {
+    "brokerage": "production_job",
+    "jeditaskid": 1,
+    "datasetid": 7,
+    "ramcount": 2000.0,
+    "decision": 1,
+    "decided_at": NOW,
+    "outcome": "pending",
+    "reason": "no_candidates",
+    "outcome_since": NOW - timedelta(hours=3),
+    "waiting_since": NOW - timedelta(hours=4),
+    "last_seen_at": NOW,
+    "last_agent_run": 9,
+    "decisions": 4,
+    "seen_again": 3,
+    "pending_until": NOW + timedelta(minutes=30),
+    "candidate_count": 0,
+    "jobs": 0,
+    "assigned": "{}",
+    "state": b"s",
+    "work_state": b"w",
+    "main_reason": "full",
+}
+
+
+def add(database: Database, *changes: dict[str, Any]) -> None:
+    """Chunk states that differ from the one above by these changes."""
+    names = ", ".join(STATE)
+    values = ", ".join(f"CAST(:{name} AS jsonb)" if name == "assigned" else f":{name}" for name in STATE)
+    statement = sa.text(f"INSERT INTO broker.chunk_states ({names}) VALUES ({values})")
+    with database.begin() as connection:
+        connection.execute(statement, [STATE | change for change in changes])
+
+
+BROKERED = {"outcome": "brokered", "reason": "", "waiting_since": None, "jobs": 5, "assigned": '{"CERN": 5}'}
+
+
+@pytest.mark.parametrize(
+    ("asked", "tasks"),
+    [
+        ({}, [2, 1, 3]),
+        ({"tasks": [1, 3, 9]}, [1, 3]),
+        ({"brokerages": ["analysis_job"]}, [3]),
+        ({"outcomes": ["brokered"]}, [2]),
+        ({"reasons": ["throttled"]}, [3]),
+        ({"reasons": ["full"]}, [2, 1, 3]),
+        ({"queue": "CERN"}, [2]),
+        ({"queue": "CER"}, []),
+        ({"waiting": True}, [1, 3]),
+        ({"waiting": False}, [2]),
+        ({"changed_since": NOW - timedelta(hours=3)}, [1, 3]),
+        ({"changed_since": NOW - timedelta(hours=3) + timedelta(seconds=1)}, [3]),
+        ({"now": NOW + timedelta(hours=1)}, [2, 1, 3]),
+        ({"now": NOW + timedelta(hours=1, seconds=1)}, [1, 3]),
+        ({"most": 1}, [2]),
+    ],
+)
+def test_states_are_chosen_by_all_that_is_given(database: Database, asked: dict[str, Any], tasks: list[int]) -> None:
+    add(
+        database,
+        {},
+        BROKERED | {"jeditaskid": 2, "outcome_since": NOW - timedelta(hours=5), "pending_until": None},
+        {"jeditaskid": 3, "brokerage": "analysis_job", "reason": "throttled", "waiting_since": NOW, "ramcount": None}
+        | {"outcome_since": NOW},
+    )
+    with database.read_snapshot() as connection:
+        found = chunk_states.read_states(connection, **asked)
+    assert [one.jeditaskid for one in found] == tasks
+
+
+def test_a_state_is_read_as_it_is_stored_and_once_for_each_chunk(database: Database) -> None:
+    add(database, BROKERED, {"datasetid": None, "ramcount": None})
+    with database.read_snapshot() as connection:
+        first = chunk_states.read_states(connection, outcomes=["brokered"])[0]
+    assert (first.assigned, first.jobs, first.ramcount, first.waiting_since) == ({"CERN": 5}, 5, 2000.0, None)
+    with pytest.raises(sa.exc.IntegrityError):
+        add(database, {"datasetid": None, "ramcount": None})
+
+
+def test_what_waits_is_counted_by_reason_and_what_is_gone_is_not(database: Database) -> None:
+    add(
+        database,
+        {},
+        {"datasetid": 8, "waiting_since": NOW - timedelta(hours=9)},
+        {"jeditaskid": 2, "reason": "lost", "last_seen_at": NOW - timedelta(hours=2), "pending_until": None},
+        BROKERED | {"jeditaskid": 3},
+    )
+    with database.read_snapshot() as connection:
+        found = chunk_states.waiting_by_reason(connection, NOW)
+    assert found == [
+        chunk_states.Waiting(
+            "production_job",
+            "pending",
+            "no_candidates",
+            "full",
+            2,
+            1,
+            NOW - timedelta(hours=9),
+            NOW + timedelta(minutes=30),
+        )
+    ]
+
+
+def test_buckets_from_the_one_that_holds_since_up_to_until(database: Database) -> None:
+    at = [NOW + timedelta(minutes=5 * n) for n in range(3)]
+    with database.begin() as connection:
+        for moment in at:
+            connection.execute(
+                sa.text("INSERT INTO broker.reason_counts VALUES (300, :at, 'p', 'pending', 'r', 5, 3, 0, 'full')"),
+                {"at": moment},
+            )
+            connection.execute(
+                sa.text("INSERT INTO broker.waiting_counts VALUES (300, :at, 'p', 'pending', 'r', 3, 2, 'full')"),
+                {"at": moment},
+            )
+    with database.read_snapshot() as connection:
+        found = reason_counts.reason_counts(connection, NOW + timedelta(minutes=7), at[2])
+        assert [(one.bucket_at, one.decisions, one.chunks) for one in found] == [(at[1], 5, 3)]
+        waiting = reason_counts.waiting_counts(connection, NOW, at[2], ["p"])
+        assert [(one.bucket_at, one.chunks, one.tasks) for one in waiting] == [(at[0], 3, 2), (at[1], 3, 2)]
+        assert [one.bucket_at for one in reason_counts.waited_at(connection, at[2] - timedelta(seconds=1))] == [at[1]]
+        assert not reason_counts.waited_at(connection, at[2] + timedelta(hours=1, seconds=1))
+
+
+@pytest.mark.parametrize(
+    ("moment", "width_s", "start"),
+    [
+        (NOW, 300, NOW),
+        (NOW + timedelta(seconds=299.9), 300, NOW),
+        (NOW + timedelta(seconds=300), 300, NOW + timedelta(minutes=5)),
+        (NOW - timedelta(microseconds=1), 3600, NOW - timedelta(hours=1)),
+    ],
+)
+def test_a_bucket_begins_at_a_whole_multiple(moment: datetime, width_s: int, start: datetime) -> None:
+    assert bucket_of(moment, width_s) == start
+
+
+def counts(queues: str, codes: str, stats: list[list[int]]) -> QueueCounts:
+    table = np.array(stats, dtype=np.int64).reshape(len(codes), len(queues))
+    return QueueCounts(tuple(queues), (*codes[:-1], CANDIDATE), table, table // 2, table[-1] * 10)
+
+
+SIDES = st.tuples(
+    st.sampled_from(["AB", "BA", "CB", "D"]), st.sampled_from(["x!", "yx!"]), st.lists(st.integers(0, 9), min_size=6)
+).map(lambda one: counts(one[0], one[1], [one[2][: len(one[0])]] * len(one[1])))
+
+
+@settings(max_examples=40)
+@given(SIDES, SIDES)
+def test_counts_add_up_whatever_the_queues_and_codes(one: QueueCounts, other: QueueCounts) -> None:
+    total = one.plus(other)
+    for name in ("decisions", "chunks", "jobs"):
+        assert getattr(total, name).sum() == getattr(one, name).sum() + getattr(other, name).sum()
+    by_cell = {(row.queue, row.code): row.decisions for row in total.rows()}
+    for side in (one, other):
+        for row in side.rows():
+            assert by_cell[row.queue, row.code] >= row.decisions
+    assert list(QueueCounts.unpack(total.pack()).rows()) == list(total.rows())
+
+
+@pytest.mark.parametrize("data", [b"", b"\x02abc", b"\x01abc", QueueCounts.none("AB", "x").pack()[:-3]])
+def test_damaged_counts_are_refused(data: bytes) -> None:
+    with pytest.raises(CountsCorruptError):
+        QueueCounts.unpack(data)
+
+
+def test_the_sums_of_a_queue(database: Database) -> None:
+    with database.begin() as connection:
+        for n in range(3):
+            values = {
+                "at": NOW + timedelta(minutes=5 * n),
+                "counts": counts("AB", "x!", [[n, 1], [4, 0]]).pack(),
+            }
+            connection.execute(sa.text("INSERT INTO broker.queue_counts VALUES (300, :at, 'p', :counts)"), values)
+    with database.read_snapshot() as connection:
+        found = queue_counts.queue_totals(connection, NOW, NOW + timedelta(minutes=10), queue="A")
+        assert found == {"p": [QueueCount("A", CANDIDATE, 8, 4, 80), QueueCount("A", "x", 1, 0, 0)]}
+        assert queue_counts.queue_totals(connection, NOW, NOW + timedelta(minutes=10), queue="Z") == {"p": []}

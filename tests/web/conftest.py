@@ -1,0 +1,50 @@
+"""One page for all tests of a module, on a small grid with one stored cycle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from broker.api.server import ApiServer
+from broker.store.connection.database import Database
+from broker.web.mounting import page_parts
+from tests.api.decided import decided_database
+from tests.api.serving import TOKEN, client_of, serving, shipped
+from tests.conftest import TestServer
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml"}
+
+
+@pytest.fixture(scope="session")
+def decided(test_server: TestServer) -> Iterator[Database]:
+    """Two tasks that were brokered, and one that has no queue."""
+    with decided_database(test_server) as database:
+        yield database
+
+
+@pytest.fixture(scope="session")
+def site(decided: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """The page on that grid."""
+    configuration = shipped(rate={"anonymous": {"per_s": 1000, "burst": 1000}, "tuner": {"per_s": 1000, "burst": 1000}})
+    home: Path = tmp_path_factory.mktemp("home")
+    with serving(decided, home, configuration, parts=page_parts(configuration, TOKEN, time.monotonic)) as found:
+        yield found
+
+
+@pytest.fixture
+def stranger(site: ApiServer) -> Iterator[httpx.Client]:
+    """A browser of somebody who is not logged in."""
+    with client_of(site, BROWSER) as found:
+        yield found
+
+
+@pytest.fixture
+def somebody(site: ApiServer) -> Iterator[httpx.Client]:
+    """A browser of somebody who opened the link with the token."""
+    with client_of(site, BROWSER) as found:
+        assert found.get("/login", params={"token": TOKEN}).status_code == 303
+        yield found

@@ -1,0 +1,100 @@
+"""Every page is served whole and small, with the headers of a page, and with the same answers as the API."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import pytest
+
+from broker.api.server import ApiServer
+from tests.brokerages.small_grid import TASK
+
+PAGES = [
+    ("/", None),
+    ("/tasks", "/tasks"),
+    (f"/tasks/{TASK}", None),
+    (f"/tasks/{TASK + 2}", None),
+    (f"/tasks/{TASK + 2}/why-not/ALPHA_MCORE", f"/tasks/{TASK + 2}/why-not/ALPHA_MCORE"),
+    ("/queues", None),
+    ("/queues/ALPHA_MCORE", "/queues/ALPHA_MCORE"),
+    ("/queues/ALPHA_MCORE/MCORE", "/queues/ALPHA_MCORE"),
+    ("/nuclei", "/nuclei"),
+    ("/links", "/links"),
+    ("/shares", "/shares"),
+    ("/map", None),
+    ("/rules", None),
+    ("/rules/memory_max", None),
+    ("/reasons/lowmemory", None),
+    ("/reasons/low_weight", None),
+    ("/glossary", None),
+    ("/tuning", None),
+    ("/tuning/NQUEUED_SAT_CAP", None),
+    ("/service", None),
+]
+LARGEST_BYTES = 150_000
+
+
+@pytest.mark.parametrize("address", [page for page, _ in PAGES])
+def test_a_page_is_whole_small_and_takes_nothing_from_elsewhere(stranger: httpx.Client, address: str) -> None:
+    answer = stranger.get(address)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/html")
+    assert len(answer.content) < LARGEST_BYTES
+    nonce = re.search(r"script-src 'nonce-([^']+)'", answer.headers["content-security-policy"])
+    assert nonce is not None and f'nonce="{nonce[1]}"' in answer.text
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    assert answer.text.count("<h1>") == 1 and '<main id="main"' in answer.text and 'lang="en"' in answer.text
+    assert answer.text.count("<table") == answer.text.count("<caption>")
+    assert not re.search(r"""\s(?:style|on\w+)=["']|javascript:""", answer.text)
+    loaded = re.findall(r'<(?:link|script|img)[^>]+(?:href|src)="([^"]+)"', answer.text)
+    assert loaded and all(one.startswith("/static/") for one in loaded)
+    for one in loaded:
+        assert stranger.get(one).headers["cache-control"].endswith("immutable")
+
+
+@pytest.mark.parametrize(("page", "route"), [pair for pair in PAGES if pair[1]])
+def test_a_page_as_json_is_the_answer_of_the_api(stranger: httpx.Client, page: str, route: str) -> None:
+    shown = stranger.get(
+        page, headers={"Accept": "application/json"}, params={"limit": 100} if page == "/tasks" else {}
+    )
+    told = stranger.get(f"/api/v1{route}", params={"limit": 10_000} if page == "/links" else {})
+    first, second = shown.json(), told.json()
+    assert told.status_code == 200 and first.pop("now") <= second.pop("now")
+    for line in first.get("answers", ()):
+        assert line.pop("every_rule")
+    for line in second.get("answers", ()):
+        line.pop("every_rule")
+    assert first == second
+    assert stranger.get(page, params={"format": "json"}).headers["content-type"] == "application/json"
+
+
+def test_the_figures_of_a_page_are_those_of_its_answers(stranger: httpx.Client) -> None:
+    found = stranger.get("/api/v1/tasks").json()
+    page = stranger.get("/tasks").text
+    assert f"{found['total']} tasks match" in page
+    for line in found["tasks"]:
+        assert f'href="/tasks/{line["task"]["jeditaskid"]}"' in page
+        assert str(line["main_code"] or line["reason"]) in page
+
+
+@pytest.mark.parametrize("address", ["/nothing", "/tasks/1", "/queues/NOWHERE", "/reasons/no_such", "/tuning/NO_KEY"])
+def test_what_is_not_there_is_said_on_a_page(stranger: httpx.Client, address: str) -> None:
+    answer = stranger.get(address)
+    assert answer.status_code == 404
+    assert answer.headers["content-type"].startswith("text/html") and "Overview" in answer.text
+    assert (
+        stranger.get(address, headers={"Accept": "application/json"})
+        .headers["content-type"]
+        .startswith("application/problem+json")
+    )
+
+
+def test_a_new_nonce_for_each_page(stranger: httpx.Client) -> None:
+    policies = {stranger.get("/").headers["content-security-policy"] for _ in range(3)}
+    assert len(policies) == 3
+
+
+def test_a_page_asked_for_again_has_the_same_size(site: ApiServer, stranger: httpx.Client) -> None:
+    sizes = {len(stranger.get("/glossary").content) for _ in range(20)}
+    assert len(sizes) == 1

@@ -1,0 +1,156 @@
+"""Logging in, what a session may do, forms from elsewhere, hostile names, and the policies of routes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+
+from broker.api.app import create_app
+from broker.api.guarded_route import GuardedRoute
+from broker.store.connection.database import Database
+from broker.web.formats import visible
+from broker.web.issuer_login import challenge_of
+from broker.web.mounting import page_parts
+from broker.web.page_route import PageRoute
+from broker.web.pictures.scale import element, heat, nice_limit
+from broker.web.pictures.waterfall import Step, waterfall
+from broker.web.sessions import COOKIE, Sessions
+from tests.api.serving import BEARER, TOKEN, shipped, utc_now
+from tests.brokerages.small_grid import TASK
+
+KEY = "NQUEUED_SAT_CAP"
+HOSTILE = "<script>alert(1)</script>\"'\x1b[31m\u202e"
+
+
+def csrf_of(page: str) -> str:
+    found = re.search(r'name="csrf" value="([^"]+)"', page)
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture
+def routes(tmp_path: Path) -> list[object]:
+    with Database("postgresql://localhost:1/none") as database:
+        app = create_app(
+            database,
+            shipped(),
+            home=tmp_path,
+            folder=None,
+            now=utc_now,
+            steady_s=lambda: 0.0,
+            parts=page_parts(shipped(), TOKEN, lambda: 0.0),
+        )
+        return [route for route in app.routes if isinstance(route, PageRoute)]
+
+
+def test_every_page_has_a_policy_and_only_forms_change_something(routes: list[object]) -> None:
+    assert len(routes) > 25
+    for route in routes:
+        assert isinstance(route, GuardedRoute)
+        if route.path != "/logout":
+            assert route.policy.writes == (route.methods == {"POST"}), route.path
+    from_forms = [route.path for route in routes if isinstance(route, GuardedRoute) and route.methods == {"POST"}]
+    assert len(from_forms) >= 7
+
+
+def test_the_link_with_the_token_begins_a_session_that_no_script_reads(stranger: httpx.Client) -> None:
+    answer = stranger.get("/login", params={"token": TOKEN})
+    cookie = answer.headers["set-cookie"]
+    assert answer.status_code == 303 and answer.headers["location"] == "/"
+    assert "HttpOnly" in cookie and "SameSite=lax" in cookie and TOKEN not in cookie
+    assert "Log out" in stranger.get("/").text
+
+
+def test_another_token_begins_none(stranger: httpx.Client) -> None:
+    answer = stranger.get("/login", params={"token": TOKEN + "x"})
+    assert answer.status_code == 401 and COOKIE not in stranger.cookies
+
+
+def test_what_a_role_may_not_do_is_not_shown(stranger: httpx.Client, somebody: httpx.Client) -> None:
+    assert '<form method="post"' not in stranger.get(f"/tuning/{KEY}").text
+    assert somebody.get(f"/tuning/{KEY}").text.count('<form method="post" action="/tuning/') == 3
+
+
+def test_names_of_users_are_hidden_from_strangers(stranger: httpx.Client) -> None:
+    answer = stranger.get("/users/somebody")
+    assert answer.status_code == 401 and "Log in" in answer.text
+
+
+def test_a_value_is_set_by_its_form_and_hostile_text_is_shown_as_text(somebody: httpx.Client) -> None:
+    page = somebody.get(f"/tuning/{KEY}").text
+    fields = {"csrf": csrf_of(page), "version": "0", "value": "220", "reason": HOSTILE}
+    answer = somebody.post(f"/tuning/{KEY}", data=fields)
+    assert answer.status_code == 303, answer.text
+    after = somebody.get(f"/tuning/{KEY}").text
+    assert "220" in after and "<script>alert" not in after and "\x1b" not in after and "\u202e" not in after
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in after and "\\x1b[31m" in after
+    assert somebody.get(f"/api/v1/config/{KEY}").json()["value"] == 220
+    wrong = somebody.post(f"/tuning/{KEY}", data={**fields, "value": "-5", "version": "0"})
+    assert wrong.status_code >= 400 and "<h1>" in wrong.text
+
+
+@pytest.mark.parametrize("address", [f"/tuning/{KEY}", f"/tuning/{KEY}/try", "/tuning:rollback", "/replays", "/logout"])
+@pytest.mark.parametrize("csrf", ["", "x" * 43, None])
+def test_a_form_without_the_token_of_its_session_changes_nothing(
+    somebody: httpx.Client, address: str, csrf: str | None
+) -> None:
+    fields = {"value": "1", "version": "1", "reason": "x", **({} if csrf is None else {"csrf": csrf})}
+    assert somebody.post(address, data=fields).status_code == 403
+
+
+def test_a_form_from_elsewhere_is_from_nobody(somebody: httpx.Client) -> None:
+    fields = {"csrf": csrf_of(somebody.get(f"/tuning/{KEY}").text), "value": "1", "version": "0", "reason": "x"}
+    for header in ({"Origin": "https://elsewhere.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        assert somebody.post(f"/tuning/{KEY}", data=fields, headers=header).status_code == 401
+
+
+def test_a_cookie_alone_writes_nothing_through_the_api(somebody: httpx.Client) -> None:
+    body = {"value": 1, "reason": "x"}
+    assert somebody.get("/api/v1/whoami").status_code == 200
+    assert somebody.put(f"/api/v1/config/{KEY}", json=body).status_code == 401
+    assert somebody.post(f"/tuning/{KEY}", data={"value": "1"}, headers=BEARER).status_code == 403
+
+
+def test_logging_out_ends_the_session(somebody: httpx.Client) -> None:
+    key = somebody.cookies[COOKIE]
+    assert somebody.post("/logout", data={"csrf": csrf_of(somebody.get("/").text)}).status_code == 303
+    somebody.cookies.set(COOKIE, key)
+    assert somebody.get("/api/v1/whoami").status_code == 401
+
+
+def test_a_session_ends_after_its_time() -> None:
+    clock = [0.0]
+    sessions = Sessions(lambda: clock[0], 10.0)
+    key = sessions.begin(object())  # type: ignore[arg-type]
+    clock[0] = 9.9
+    assert sessions.find(key) is not None
+    clock[0] = 10.0
+    assert sessions.find(key) is None and sessions.find("") is None and sessions.find(None) is None
+
+
+def test_the_challenge_is_that_of_the_standard() -> None:
+    assert challenge_of("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk") == "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
+
+
+def test_a_hostile_name_is_text_in_a_picture() -> None:
+    drawn = str(waterfall(3, [Step(HOSTILE, 2, 1)], 1))
+    assert "<script>" not in drawn and "\x1b" not in drawn
+    assert str(element("text", HOSTILE)).startswith("<text>&lt;script&gt;")
+    assert visible("a\x1bb\tc\n") == "a\\x1bb\tc\n"
+
+
+@pytest.mark.parametrize(("largest", "limit"), [(0, 1), (1, 1), (1.1, 2), (5, 5), (51, 100), (0.3, 0.5)])
+def test_an_axis_ends_at_a_round_figure(largest: float, limit: float) -> None:
+    assert nice_limit(largest) == pytest.approx(limit)
+
+
+def test_shades_begin_with_nothing_and_end_with_the_largest() -> None:
+    assert [heat(value, 100) for value in (0, 1, 100)] == ["heat-0", "heat-1", "heat-5"]
+
+
+def test_a_task_page_shows_why_and_what_happened(somebody: httpx.Client) -> None:
+    page = somebody.get(f"/tasks/{TASK + 2}", params={"evaluate": "true"}).text
+    assert "What would help" in page and "<svg" in page and "why-not" in page and "History" in page
