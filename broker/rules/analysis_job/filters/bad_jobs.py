@@ -10,7 +10,7 @@ from broker.domain.analysis import AnalysisFacts
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation, Operator
 from broker.rules.contract import AnalysisPairs, Filter, Options, TuningView
-from broker.rules.shared.observing import number
+from broker.rules.shared.observing import flag, number
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
 LEAST_BAD = "MIN_BAD_JOBS_TO_SKIP_PQ"
@@ -54,16 +54,21 @@ class BadJobs(Filter[AnalysisPairs]):
         """(T, Q)."""
         known, limit = pairs.facts, _limit(pairs.facts, pairs.tuning)
         fine = known.jobs_bad <= limit if self.options.equality == "passes" else known.jobs_bad < limit
-        if self.options.asked == "everywhere":
-            return np.asarray(fine)
-        return np.asarray(fine | pairs.chunks.merging | ~known.can_be_throttled | known.user_ignored)
+        return np.asarray(fine | self._spared(pairs))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
         """Failed and closed jobs."""
         finished = number(pairs.facts.jobs_finished)
-        limit = number(_limit(pairs.facts, pairs.tuning))
+        limit = None if flag(self._spared(pairs)) else number(_limit(pairs.facts, pairs.tuning))
         operator: Operator = "<=" if self.options.equality == "passes" else "<"
         return Observation(number(pairs.facts.jobs_bad), operator, limit, "jobs", LEAST_BAD, {"finished": finished})
+
+    def _spared(self, pairs: AnalysisPairs) -> Bools:
+        """Where bad jobs do not count: (1, 1), or (T, Q) under ``with_stabilizer``."""
+        if self.options.asked == "everywhere":
+            return np.zeros((1, 1), dtype=np.bool_)
+        known = pairs.facts
+        return np.asarray(pairs.chunks.merging | ~known.can_be_throttled | known.user_ignored)
 
 
 def _limit(facts: AnalysisFacts, tuning: TuningView) -> Floats:

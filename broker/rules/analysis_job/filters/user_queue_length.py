@@ -52,5 +52,6 @@ class UserQueueLength(Filter[AnalysisPairs]):
         known = pairs.facts
         load = load_of(known)
         found = stabilize(load, pairs.tuning.number)
-        limit = number(found.max_q_len) if flag(found.can_be_throttled) else None
+        spared = not flag(found.can_be_throttled) or flag(known.user_ignored)
+        limit = None if spared else number(found.max_q_len)
         return Observation(number(known.user_queued), "<=", limit, "jobs", "rule", dict(stats(load, found)))

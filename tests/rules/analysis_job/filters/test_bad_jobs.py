@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.rules.analysis_job.filters.bad_jobs import BadJobs
+from broker.rules.analysis_job.filters.bad_jobs import BadJobs, BadJobsOptions
 from tests.rules.analysis_job.analysis_cases import kept, rejected
 from tests.rules.builders import Case, check
 
@@ -27,3 +27,20 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.given))
 def test_bad_jobs(case: Case) -> None:
     check(BadJobs(), case)
+
+
+WITH_STABILIZER = BadJobs()
+WITH_STABILIZER.options = BadJobsOptions(asked="with_stabilizer", equality="passes")
+
+ONLY_WHERE_LOOKED_AT = [
+    rejected(jobs_bad=6.0, can_be_throttled=True),
+    kept(jobs_bad=5.0, can_be_throttled=True),
+    kept(jobs_bad=6.0, can_be_throttled=False),
+    kept(jobs_bad=6.0, can_be_throttled=True, user_ignored=True),
+    kept(jobs_bad=6.0, can_be_throttled=True, merging=True),
+]
+
+
+@pytest.mark.parametrize("case", ONLY_WHERE_LOOKED_AT, ids=lambda case: str(case.given))
+def test_bad_jobs_only_where_the_stabilizer_looks(case: Case) -> None:
+    check(WITH_STABILIZER, case)

@@ -44,6 +44,7 @@ CASES = [
     kept(**FULL, to_running_rate=12.5, users=2.0, user_queued=76.0, MAX_EXPECTED_WAIT_HOUR=13),
     # neither merging nor the one queue of the task
     kept(**FULL, users=2.0, user_queued=51.0, merging=True),
+    kept(**FULL, users=2.0, user_queued=51.0, user_ignored=True),
     kept(**FULL, users=2.0, user_queued=51.0, site_named=True),
     rejected(**FULL, users=2.0, user_queued=51.0, named=True),
 ]
