@@ -27,6 +27,11 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("why-not", "broker.cli.decisions.explain:why_not", "Why a queue was not chosen for a task."),
     ("history", "broker.cli.decisions.history:history", "What happened to one task, and what changed beside it."),
     ("story", "broker.cli.decisions.history:history", "The same as history."),
+    (
+        "shadow",
+        "broker.cli.decisions.shadow:shadow",
+        "Our decisions beside what JEDI really did, by rule, queue and share.",
+    ),
     ("replay", "broker.cli.decisions.replay:replay", "Decide again what was decided, and compare to the byte."),
     ("snapshot", "broker.cli.data.snapshot:app", "What is kept of the grid: list, show, export to a file, import."),
     ("timeouts", "broker.cli.service.timeouts:timeouts", "Which jobs have waited or run for too long, by rule."),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 FORMATS = (".svg", ".png")
 MOST_QUEUES = 30
-_BEFORE, _AFTER = "#7f7f7f", "#1f77b4"
+BEFORE, AFTER = "#7f7f7f", "#1f77b4"
 
 
 class CannotPlot(BrokerError):
@@ -39,7 +39,7 @@ def check_plot(file: Path) -> None:
         raise UnknownFormat(
             f"no picture is of the kind {file.suffix or 'without a suffix'}", str(file), "use .svg or .png"
         )
-    _figure(1, 1)
+    new_figure(1, 1)
 
 
 def plot_difference(found: Difference, file: Path) -> None:
@@ -49,7 +49,7 @@ def plot_difference(found: Difference, file: Path) -> None:
         CannotPlot: matplotlib is not installed, or the file cannot be written.
     """
     brokerages = sorted(found.totals)
-    figure, axes = _figure(max(1, len(brokerages)), 2)
+    figure, axes = new_figure(max(1, len(brokerages)), 2)
     for row, brokerage in enumerate(brokerages):
         _candidates(axes[row][0], brokerage, found.totals[brokerage])
         _shares(axes[row][1], brokerage, found.totals[brokerage])
@@ -74,7 +74,7 @@ def _shares(axes: Axes, brokerage: str, totals: Totals) -> None:
     )[:MOST_QUEUES]
     _bars(
         axes,
-        [_plain(name) for name in largest],
+        [plain_label(name) for name in largest],
         [totals.jobs_before[name] / before for name in largest],
         [totals.jobs_after[name] / after for name in largest],
     )
@@ -85,8 +85,8 @@ def _shares(axes: Axes, brokerage: str, totals: Totals) -> None:
 
 def _bars(axes: Axes, labels: Sequence[str], before: Sequence[float], after: Sequence[float]) -> None:
     places = range(len(labels))
-    axes.bar([place - 0.2 for place in places], before, width=0.4, color=_BEFORE, label="before")
-    axes.bar([place + 0.2 for place in places], after, width=0.4, color=_AFTER, label="after")
+    axes.bar([place - 0.2 for place in places], before, width=0.4, color=BEFORE, label="before")
+    axes.bar([place + 0.2 for place in places], after, width=0.4, color=AFTER, label="after")
     axes.set_xticks(list(places), list(labels))
     axes.legend()
 
@@ -101,28 +101,33 @@ def plot_sweep(
     Raises:
         CannotPlot: matplotlib is not installed, or the file cannot be written.
     """
-    figure, axes = _figure(len(series), 1)
+    figure, axes = new_figure(len(series), 1)
     places = range(len(labels))
     for row, (name, values) in enumerate(series.items()):
-        axes[row][0].plot(list(places), list(values), marker="o", color=_AFTER)
+        axes[row][0].plot(list(places), list(values), marker="o", color=AFTER)
         axes[row][0].set_ylabel(name)
         axes[row][0].set_ylim(bottom=0)
         axes[row][0].yaxis.get_major_formatter().set_useOffset(False)
         if in_force is not None:
-            axes[row][0].axvline(in_force, color=_BEFORE, linestyle="--", label="in force")
+            axes[row][0].axvline(in_force, color=BEFORE, linestyle="--", label="in force")
             axes[row][0].legend()
-        axes[row][0].set_xticks(list(places), [_plain(label) for label in labels])
+        axes[row][0].set_xticks(list(places), [plain_label(label) for label in labels])
         axes[row][0].tick_params(axis="x", labelrotation=90, labelsize=6)
-    axes[0][0].set_title(_plain(title))
+    axes[0][0].set_title(plain_label(title))
     save(figure, file)
 
 
-def _plain(text: str) -> str:
+def plain_label(text: str) -> str:
     """A text in which nothing is taken for a formula."""
     return text.replace("$", r"\$")
 
 
-def _figure(rows: int, columns: int) -> tuple[Figure, Any]:
+def new_figure(rows: int, columns: int) -> tuple[Figure, Any]:
+    """An empty picture with its axes in rows and columns.
+
+    Raises:
+        CannotPlot: matplotlib is not installed.
+    """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

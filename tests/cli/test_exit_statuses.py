@@ -56,6 +56,7 @@ NEEDS_A_DATABASE: dict[str, tuple[str, ...]] = {
     "replay": (),
     "resume": ("all",),
     "run": ("production_job",),
+    "shadow": (),
     "shares": (),
     "snapshot export": ("snapshot.json",),
     "snapshot list": (),

@@ -20,6 +20,12 @@ _DECISIONS = sa.text(f"""
     WHERE jeditaskid = :task AND decided_at >= coalesce(:since, '-infinity'::timestamptz)
     ORDER BY decided_at, id""")  # noqa: S608 - constants
 
+# without the work, which is most of a row
+_MADE = sa.text(f"""
+    SELECT {COLUMNS.replace("work,", "NULL::bytea AS work,")} FROM {TABLE}
+    WHERE jeditaskid = ANY(:tasks) AND decided_at > :since AND decided_at <= :until
+    ORDER BY decided_at, id""")  # noqa: S608 - constants
+
 _ACTIONS = sa.text("""
     SELECT acted_at, agent, action, rule, queue, old_status, new_status, count(*) AS jobs,
            min(pandaid) AS first_pandaid, max(value_s) AS value_s, max(limit_s) AS limit_s
@@ -119,6 +125,15 @@ def read_record(connection: sa.Connection, names: Names, task: int, since: datet
     history = TuningStore(names).history(connection, limit=MOST_CHANGES) if used else []
     versions = [item for item in reversed(history) if min(used) <= item.version <= max(used)]
     return TaskRecord(decisions, _statuses(connection, names, task, since), actions, left, versions)
+
+
+def decisions_between(
+    connection: sa.Connection, tasks: Sequence[int], since: datetime, until: datetime
+) -> list[StoredDecision]:
+    """The decisions about tasks that were made after ``since`` up to ``until``, oldest first, without their work."""
+    asked: dict[str, Any] = {"tasks": list(tasks), "since": since, "until": until}
+    rows = (dict(row._mapping) for row in connection.execute(_MADE, asked))
+    return with_live_counts(connection, decisions_of(connection, rows))
 
 
 def _line(stored: StoredDecision) -> DecisionLine:

@@ -1,0 +1,152 @@
+"""What JEDI really did with chunks and tasks: where it made jobs, which nuclei it chose, and what it let wait.
+
+Source: PanDA JEDI 1.0.4: the site of a job is that of the candidate that was drawn for its bunch; a task without
+candidates becomes pending, and its dialog and the log of its statuses keep the last lines of the brokerage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from broker.store.connection.tables import TableCatalogue
+from broker.store.reads.chunk_reads import ANALYSIS_LABELS
+from broker.work.chunks import INPUT_FAMILIES
+
+_JOB_TABLES = ("jobsdefined4", "jobsactive4", "jobsarchived4")
+_JOB_COLUMNS = ("pandaid", "jeditaskid", "computingsite", "gshare", "prodsourcelabel", "lockedby", "creationtime")
+_FILE_COLUMNS = ("pandaid", "jeditaskid", "datasetid", "fileid", "type")
+#: Jobs in the minute in which they were made: one line for all that one pass of JEDI's placed at a queue.
+_PLACED = """
+    WITH jobs AS MATERIALIZED (
+        SELECT DISTINCT ON (pandaid) pandaid, jeditaskid, computingsite, gshare, prodsourcelabel, creationtime
+        FROM ({jobs}) AS j
+        WHERE lockedby = 'jedi' AND jeditaskid IS NOT NULL AND computingsite IS NOT NULL
+          AND creationtime > :since AND creationtime <= :until
+        ORDER BY pandaid
+    ), input AS (
+        SELECT DISTINCT ON (f.pandaid) f.pandaid, f.datasetid, f.fileid
+        FROM {files} AS f
+        JOIN jobs ON jobs.pandaid = f.pandaid
+        JOIN {datasets} AS d ON d.jeditaskid = jobs.jeditaskid AND d.datasetid = f.datasetid AND d.masterid IS NULL
+        WHERE d.type = ANY(:types)
+        ORDER BY f.pandaid, f.fileid
+    )
+    SELECT jobs.jeditaskid, input.datasetid, coalesce(c.ramcount, 0)::float8 AS ramcount,
+           jobs.computingsite AS queue, jobs.gshare AS share,
+           CASE WHEN jobs.prodsourcelabel = ANY(:analysis) THEN 'analysis_job' ELSE 'production_job' END AS brokerage,
+           max(jobs.creationtime) AS at, count(*) AS jobs
+    FROM jobs
+    LEFT JOIN input ON input.pandaid = jobs.pandaid
+    LEFT JOIN {contents} AS c
+      ON c.jeditaskid = jobs.jeditaskid AND c.datasetid = input.datasetid AND c.fileid = input.fileid
+    GROUP BY 1, 2, 3, 4, 5, 6, date_trunc('minute', jobs.creationtime)
+    ORDER BY 1, 2, 3, 7, 4"""
+_NUCLEI = """
+    SELECT t.jeditaskid, t.nucleus AS queue, t.gshare AS share, s.last_seen_at AS at
+    FROM broker.chunk_states AS s JOIN {tasks} AS t ON t.jeditaskid = s.jeditaskid
+    WHERE s.brokerage = 'production_task' AND s.last_seen_at > :since AND s.last_seen_at <= :until
+      AND t.nucleus IS NOT NULL
+    ORDER BY 1"""
+_WAITS = """
+    SELECT l.jeditaskid, l.modificationtime AS at, coalesce(l.reason, '') AS dialog, t.gshare AS share,
+           CASE WHEN t.prodsourcelabel = ANY(:analysis) THEN 'analysis_job' ELSE 'production_job' END AS brokerage
+    FROM {log} AS l JOIN {tasks} AS t ON t.jeditaskid = l.jeditaskid
+    WHERE l.status = 'pending' AND l.modificationtime > :since AND l.modificationtime <= :until
+    UNION
+    SELECT t.jeditaskid, t.modificationtime, coalesce(t.errordialog, ''), t.gshare,
+           CASE WHEN t.prodsourcelabel = ANY(:analysis) THEN 'analysis_job' ELSE 'production_job' END
+    FROM {tasks} AS t
+    WHERE t.status = 'pending' AND t.modificationtime > :since AND t.modificationtime <= :until
+    ORDER BY 1, 2, 3"""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Work that PanDA placed: jobs of a chunk at a queue, or a task at its nucleus.
+
+    Attributes:
+        brokerage: the one of ours that decides the same.
+        jeditaskid: of the task.
+        datasetid: the master dataset of the jobs; None for a task at a nucleus, and where the jobs' files are gone.
+        ramcount: of the files' chunk, MB; 0 where it has none.
+        queue: computing site of the jobs, or the nucleus.
+        share: the global share.
+        at: when the jobs were made; of a nucleus when ours last decided about the task (aware).
+        jobs: how many; 1 for a task.
+    """
+
+    brokerage: str
+    jeditaskid: int
+    datasetid: int | None
+    ramcount: float
+    queue: str
+    share: str | None
+    at: datetime
+    jobs: int
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A task that PanDA let wait at an instant, with what its dialog says."""
+
+    brokerage: str
+    jeditaskid: int
+    share: str | None
+    at: datetime
+    dialog: str
+
+
+def read_placements(
+    connection: sa.Connection, catalogue: TableCatalogue, since: datetime, until: datetime
+) -> list[Placement]:
+    """The jobs that were made after ``since`` up to ``until`` (aware), by task, chunk, time and queue."""
+    each = (f"SELECT * FROM {catalogue.source(table, _JOB_COLUMNS)} AS {table}" for table in _JOB_TABLES)  # noqa: S608
+    query = _PLACED.format(
+        jobs=" UNION ALL ".join(each),
+        files=catalogue.source("filestable4", _FILE_COLUMNS),
+        datasets=catalogue.source("jedi_datasets", ("jeditaskid", "datasetid", "masterid", "type")),
+        contents=catalogue.source("jedi_dataset_contents", ("jeditaskid", "datasetid", "fileid", "ramcount")),
+    )
+    values = {**_naive(since, until), "types": list(INPUT_FAMILIES), "analysis": list(ANALYSIS_LABELS)}
+    return [Placement(**_aware(row)) for row in connection.execute(sa.text(query), values)]
+
+
+def read_nuclei(
+    connection: sa.Connection, catalogue: TableCatalogue, since: datetime, until: datetime
+) -> list[Placement]:
+    """The nuclei of tasks about which the task brokerage last decided after ``since`` up to ``until`` (aware)."""
+    query = _NUCLEI.format(tasks=catalogue.source("jedi_tasks", ("jeditaskid", "nucleus", "gshare")))
+    rows = connection.execute(sa.text(query), {"since": since, "until": until})
+    common: dict[str, Any] = {"brokerage": "production_task", "datasetid": None, "ramcount": 0.0, "jobs": 1}
+    return [Placement(**row._mapping, **common) for row in rows]
+
+
+def read_waits(connection: sa.Connection, catalogue: TableCatalogue, since: datetime, until: datetime) -> list[Wait]:
+    """The tasks that became pending after ``since`` up to ``until`` (aware), each time they did."""
+    columns = ("jeditaskid", "status", "errordialog", "gshare", "prodsourcelabel", "modificationtime")
+    query = _WAITS.format(
+        log=catalogue.source("tasks_statuslog", ("jeditaskid", "modificationtime", "status", "reason")),
+        tasks=catalogue.source("jedi_tasks", columns),
+    )
+    values = {**_naive(since, until), "analysis": list(ANALYSIS_LABELS)}
+    return [Wait(**_aware(row)) for row in connection.execute(sa.text(query), values)]
+
+
+def _naive(since: datetime, until: datetime) -> dict[str, Any]:
+    """Columns of PanDA hold UTC without a zone."""
+    return {"since": since.astimezone(UTC).replace(tzinfo=None), "until": until.astimezone(UTC).replace(tzinfo=None)}
+
+
+def _aware(row: sa.Row[Any]) -> dict[str, Any]:
+    found: dict[str, Any] = dict(row._mapping)
+    return {**found, "at": found["at"].replace(tzinfo=UTC)}
+
+
+def tasks_of(placements: Sequence[Placement], waits: Sequence[Wait]) -> list[int]:
+    """The tasks of both, each once, in order."""
+    return sorted({one.jeditaskid for one in placements} | {one.jeditaskid for one in waits})

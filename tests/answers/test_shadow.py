@@ -1,0 +1,181 @@
+"""Shadow mode: our decisions beside what JEDI really did."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.app.answers.shadow import (
+    Decided,
+    add_placements,
+    add_waits,
+    criterion,
+    expected,
+    refusal,
+    shadow,
+)
+from broker.app.answers.shadow_models import Shadow
+from broker.app.answers.shadow_tally import Tally
+from broker.domain.decision_records import DecisionRecord, Origin, StoredDecision
+from broker.domain.decisions import Candidate, Decision, Outcome
+from broker.store.answers.panda_placements import Placement, Wait
+from broker.store.connection.database import Database
+from tests.answers.demo_database import NOON
+from tests.cli.commands import Command, runner
+
+AT = datetime(2026, 8, 1, 12, 30, tzinfo=UTC)
+TASK, DATASET = 7, 70
+AGE = timedelta(hours=2)
+
+
+def decision(outcome: Outcome = "brokered", **changed: Any) -> Decision:
+    given: dict[str, Any] = {
+        "jeditaskid": TASK,
+        "datasetid": DATASET,
+        "ramcount": None,
+        "brokerage": "production_job",
+        "outcome": outcome,
+        "reason": "" if outcome == "brokered" else "no_candidates",
+        "candidates": (Candidate("A/SCORE", 3.0, {}), Candidate("B", 1.0, {})) if outcome == "brokered" else (),
+        "rejected": {"C/SCORE": "lowmemory", "C/MCORE": "lowmemory", "D": "status"},
+        "funnel": (),
+    }
+    return Decision(**{**given, **changed})
+
+
+def stored(made: Decision, at: datetime = AT, seen: datetime | None = None) -> StoredDecision:
+    return StoredDecision(1, Origin(None, at, None, 1, 0, ""), DecisionRecord(made), 0, seen)
+
+
+def placed(queue: str, jobs: int = 4, at: datetime = AT, dataset: int | None = DATASET, **changed: Any) -> Placement:
+    given = {"brokerage": "production_job", "jeditaskid": TASK, "share": "MC"}
+    return Placement(
+        **{**given, "datasetid": dataset, "ramcount": 0.0, "queue": queue, "at": at, "jobs": jobs, **changed}
+    )
+
+
+def counted(placements: list[Placement], decisions: list[StoredDecision], waits: list[Wait] | None = None) -> Shadow:
+    tally, decided = Tally(), Decided(decisions, AGE)
+    add_placements(tally, placements, decided)
+    add_waits(tally, waits or [], decided)
+    return tally.answer(AT - AGE, AT, AGE)
+
+
+@pytest.mark.parametrize(
+    ("made", "queue", "code"),
+    [
+        (decision(), "A", None),
+        (decision(), "A/SCORE", None),
+        (decision(), "B", None),
+        (decision(), "D", "status"),
+        (decision(), "C", "lowmemory"),
+        (decision(), "E", "not_a_candidate"),
+        (decision("pending"), "C/MCORE", "lowmemory"),
+        (decision("pending"), "A", "no_candidates"),
+        (decision("throttled", reason="throttled_running_jobs", rejected={}), "A", "throttled_running_jobs"),
+        (decision().pending("candidates_full"), "A", "candidates_full"),
+    ],
+)  # fmt: skip
+def test_the_rule_that_made_a_difference(made: Decision, queue: str, code: str | None) -> None:
+    assert refusal(made, queue) == code
+
+
+def test_jobs_are_expected_by_weight_and_first_at_queues_that_have_none() -> None:
+    assert expected(decision(), 8) == {"A": 6.0, "B": 2.0}
+    assert expected(decision("pending"), 8) == {}
+    new = (Candidate("A", 5.0, {}), Candidate("N", 0.0, {}, bootstrap=True), Candidate("M", 0.0, {}, bootstrap=True))
+    assert expected(decision(candidates=new), 8) == {"N": 4.0, "M": 4.0}
+    assert expected(decision(candidates=(Candidate("A", 0.0, {}),)), 8) == {"A": 8.0}
+
+
+def test_a_chunk_agrees_when_all_of_its_jobs_do() -> None:
+    found = counted([placed("A"), placed("B", 2), placed("C", 3)], [stored(decision())])
+    (line,) = found.brokerages
+    assert (line.jobs, line.compared_jobs, line.agreed_jobs, line.job_agreement) == (9, 9, 6, 6 / 9)
+    assert (line.chunks, line.agreed_chunks) == (1, 0)
+    # ours: 6.75 at A and 2.25 at B
+    assert line.same_place == pytest.approx((4 + 2) / 9)
+    (rule,) = found.rules
+    assert (rule.side, rule.code, rule.jobs, rule.queues, rule.such_as) == ("panda_only", "lowmemory", 3, ("C",), (7,))
+    assert [(one.queue, one.panda_jobs, one.our_jobs, one.main_code) for one in found.queues] == [
+        ("A", 4, 6.75, None),
+        ("C", 3, 0.0, "lowmemory"),
+        ("B", 2, 2.25, None),
+    ]
+    assert [(one.share, one.agreed_jobs) for one in found.shares] == [("MC", 6)]
+    assert [(one.hour, one.agreed_jobs) for one in found.hours] == [(AT.replace(minute=0), 6)]
+
+
+@pytest.mark.parametrize(
+    ("at", "seen", "reason"),
+    [
+        (AT + timedelta(seconds=1), None, "no_decision"),  # ours came later
+        (AT, None, None),
+        (AT - AGE, None, None),
+        (AT - AGE - timedelta(seconds=1), None, "too_old"),
+        (AT - 3 * AGE, AT - AGE, None),  # later cycles came to the same
+        (AT - 3 * AGE, AT + AGE, None),
+    ],
+)
+def test_the_decision_in_force_is_compared(at: datetime, seen: datetime | None, reason: str | None) -> None:
+    found = counted([placed("A")], [stored(decision(), at, seen)])
+    assert [one.reason for one in found.uncompared] == ([] if reason is None else [reason])
+    assert found.brokerages[0].jobs == 4 and found.brokerages[0].compared_jobs == (4 if reason is None else 0)
+
+
+def test_the_last_decision_before_the_jobs_counts() -> None:
+    first = stored(decision(), AT - timedelta(hours=1))
+    later = stored(decision("pending"), AT + timedelta(minutes=1))
+    assert counted([placed("A")], [first, later]).brokerages[0].agreed_jobs == 4
+    assert counted([placed("A", at=AT + AGE)], [first, later]).rules[0].code == "no_candidates"
+
+
+def test_a_chunk_is_known_by_dataset_where_the_memory_of_a_file_has_changed() -> None:
+    assert counted([placed("A", ramcount=2000.0)], [stored(decision())]).brokerages[0].agreed_jobs == 4
+    both = [stored(decision(ramcount=1000.0)), stored(decision(ramcount=3000.0))]
+    assert counted([placed("A", ramcount=2000.0)], both).uncompared[0].reason == "no_decision"
+    assert counted([placed("A", dataset=None)], [stored(decision())]).uncompared[0].reason == "no_dataset"
+
+
+def test_waits_are_compared_with_all_chunks_of_the_task() -> None:
+    wait = Wait("production_job", TASK, "MC", AT, "skip site=A criteria=-x ... criteria=-lowmemory")
+    found = counted([], [stored(decision("pending")), stored(decision(datasetid=71))], [wait])
+    assert (found.brokerages[0].waits, found.brokerages[0].agreed_waits) == (1, 0)
+    assert [(one.side, one.code, one.tasks) for one in found.rules] == [("ours_only", "lowmemory", 1)]
+    same = counted([], [stored(decision("pending"))], [wait])
+    assert (same.brokerages[0].agreed_waits, same.rules) == (1, ())
+    assert counted([], [], [wait]).uncompared[0].waits == 1
+    assert criterion("brokerage failed for 1 input datasets when trying 1 datasets.") == "not_said"
+
+
+def test_jobs_of_our_own_are_where_our_decisions_want_them(demo: Database, ask: Any) -> None:
+    found = ask(shadow, NOON - timedelta(hours=1), AGE)
+    by_name = {line.brokerage: line for line in found.brokerages}
+    assert set(by_name) == {"production_job", "analysis_job", "production_task"}
+    for line in by_name.values():
+        assert line.agreed_jobs == line.compared_jobs > 0
+        assert line.agreed_chunks == line.chunks
+    assert not [one for one in found.rules if one.side == "panda_only"]
+    only = ask(shadow, NOON - timedelta(hours=1), AGE, "analysis_job")
+    assert [line.brokerage for line in only.brokerages] == ["analysis_job"]
+
+
+@pytest.fixture
+def broker(demo: Database, capsys: pytest.CaptureFixture[str]) -> Command:
+    return runner(capsys, "--db", demo.url)
+
+
+def test_the_command_shows_tables_an_object_and_a_picture(broker: Command, tmp_path: Path) -> None:
+    picture = tmp_path / "shadow.svg"
+    shown = broker("shadow", "--last", "1h", "--plot", str(picture))
+    assert shown.status == 0, shown.err
+    for words in ("jobs at a candidate of ours", "Differences, by the rule", "By share", "By hour", "PanDA's jobs"):
+        assert words in shown.out
+    assert picture.read_text(encoding="utf-8").count("jobs by queue") >= 0
+    document = broker("shadow", "--last", "1h", "--json").document
+    assert {"brokerages", "shares", "hours", "rules", "queues", "uncompared"} < set(document)
+    assert broker("shadow", "--plot", "x.doc").status == 2
+    assert broker("shadow", "--brokerage", "nothing").status == 4
