@@ -28,10 +28,11 @@ PANDA_SERVER := panda-server==1.0.4
 # The build of panda-server wants an account of its own under the group of root, and reports itself without DISABLE_MM.
 AS_OTHER_GROUP := $(shell [ "$$(id -g)" != 0 ] || echo setpriv --regid nogroup --clear-groups)
 
-.PHONY: help demo test test-rucio test-pilot test-jedi lint types docs reference bench soak audit wheel-test clean
+.PHONY: help demo demo-web test test-rucio test-pilot test-jedi lint types docs reference bench soak audit wheel-test clean
 
 help:
 	@echo "make demo        broker an example grid on the embedded database"
+	@echo "make demo-web    the same, then a web page on it with cycles going on"
 	@echo "make test        run the tests"
 	@echo "make test-rucio  run the feeds against a Rucio server of its own, in $(RUCIO_VENV)"
 	@echo "make test-pilot  run the real PanDA pilot against broker serve --api, in $(PILOT_VENV)"
@@ -48,6 +49,11 @@ help:
 
 demo: $(VENV)/.installed-embedded
 	$(BIN)/broker demo
+	@echo
+	@echo "To see it live on a web page, with cycles going on: make demo-web"
+
+demo-web: $(VENV)/.installed-embedded,web
+	$(BIN)/broker demo --web
 
 test: $(VENV)/.installed-test
 	$(PYTEST) -n $(WORKERS) -m "not soak and not rucio and not pilot"

@@ -25,18 +25,17 @@ def quick_jobs(jobs: int, quick: bool) -> int:
 
 def task_rows(facts: DemoFacts, clock: Clock) -> list[Row]:
     """Rows of ``jedi_tasks``, in the order of the facts; the ids count up from ``FIRST_TASK``."""
-    ids = share_queue_ids(facts)
-    return [
-        _task_row(facts, clock, FIRST_TASK + index, task, ids[task.share]) for index, task in enumerate(facts.tasks)
-    ]
+    return [task_row(facts, clock, FIRST_TASK + index, task) for index, task in enumerate(facts.tasks)]
 
 
 def task_parameter_rows(facts: DemoFacts) -> list[Row]:
     """Rows of ``jedi_taskparams``."""
-    return [
-        {"jeditaskid": FIRST_TASK + index, "taskparams": json.dumps(_parameters(task, FIRST_TASK + index))}
-        for index, task in enumerate(facts.tasks)
-    ]
+    return [task_parameter_row(task, FIRST_TASK + index) for index, task in enumerate(facts.tasks)]
+
+
+def task_parameter_row(task: TaskFacts, task_id: int) -> Row:
+    """The row of ``jedi_taskparams`` of one task."""
+    return {"jeditaskid": task_id, "taskparams": json.dumps(_parameters(task, task_id))}
 
 
 def _parameters(task: TaskFacts, task_id: int) -> dict[str, str]:
@@ -77,7 +76,8 @@ def _resource_type(facts: DemoFacts, task: TaskFacts) -> str:
     return resource_type_of(facts, cores, (task.ram_mb + task.base_ram_mb / cores) * RAM_COMPENSATION)
 
 
-def _task_row(facts: DemoFacts, clock: Clock, task_id: int, task: TaskFacts, share_id: int) -> Row:
+def task_row(facts: DemoFacts, clock: Clock, task_id: int, task: TaskFacts) -> Row:
+    """The row of ``jedi_tasks`` of one task."""
     return {
         "jeditaskid": task_id,
         "taskname": _task_name(task, task_id),
@@ -96,7 +96,7 @@ def _task_row(facts: DemoFacts, clock: Clock, task_id: int, task: TaskFacts, sha
         "processingtype": task.processing,
         "taskpriority": task.priority,
         "currentpriority": task.priority,
-        "workqueue_id": share_id,
+        "workqueue_id": share_queue_ids(facts)[task.share],
         "gshare": task.share,
         "cloud": None if task.user else "WORLD",
         "site": task.queues,

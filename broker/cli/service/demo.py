@@ -16,9 +16,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from broker import resources
 from broker.app.agent_cycle import JOB_AGENT, TASK_AGENT, USER_AGENT, broker_once
+from broker.app.demo_driver import DemoDriver
 from broker.app.explain import answers_about
 from broker.cli.context import open_store, settings_of
+from broker.cli.extras import require
 from broker.cli.output import console, print_json
+from broker.cli.service.demo_live import go_on
 from broker.cli.service.demo_report import DemoRun, print_next, print_report, report_object
 from broker.demo.facts import DemoFacts, facts_from_texts
 from broker.demo.grid import build_scenario
@@ -33,6 +36,7 @@ from broker.store.scenarios.scenario_file import Scenario
 FOLDER = "demo"
 EXPLAINED_TASK = "too_much_memory"
 DEFAULT_SEED = 1
+PORT = 8642
 
 
 def demo(
@@ -42,32 +46,47 @@ def demo(
     where: Annotated[
         bool, typer.Option("--where", help="Only print the folder of its database, for BROKER_HOME.")
     ] = False,
+    web: Annotated[
+        bool, typer.Option("--web", help="Then let the grid go on, and serve the page on it, until stopped.")
+    ] = False,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Of the page; 0: any that is free.")] = PORT,
     as_json: Annotated[bool, typer.Option("--json", help="One object on stdout.")] = False,
 ) -> None:
     """Broker a whole example grid: load it, place its jobs, show who got what and why some tasks wait.
 
     It runs in an embedded database of its own, or in the (empty) one that --db names.
     """
+    if web:
+        require("web")
     if where:
         typer.echo(str(settings_of(context).home / FOLDER))
         return
     stages = _Stages(quiet=as_json)
-    with stages.shown():
-        with stages.stage("Reading the grid"):
-            facts = facts_from_texts(
-                path.read_text(encoding="utf-8") for path in sorted(resources.path("config/demo").glob("*.yaml"))
-            )
-            now = datetime.now(UTC).replace(microsecond=0)
-            scenario = Scenario.of(build_scenario(facts, now, seed, quick))
-        with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
+        with stages.shown():
+            with stages.stage("Reading the grid"):
+                facts = facts_from_texts(
+                    path.read_text(encoding="utf-8") for path in sorted(resources.path("config/demo").glob("*.yaml"))
+                )
+                now = datetime.now(UTC).replace(microsecond=0)
+                scenario = Scenario.of(build_scenario(facts, now, seed, quick))
             with stages.stage("Starting the database"):
                 database = stack.enter_context(_open(context))
             run = _run(context, database, facts, scenario, seed, stages)
+        _print(run, as_json=as_json, web=web)
+        if web:
+            driver = DemoDriver(database, facts, seed, scenario.now)
+            go_on(database, driver, settings_of(context), settings_of(context).home / FOLDER, port)
+
+
+def _print(run: DemoRun, *, as_json: bool, web: bool) -> None:
     if as_json:
         print_json(report_object(run))
         return
     print_report(run)
     print_next(run)
+    if not web:
+        print("\nSee it live on a web page, with cycles going on:\n  broker demo --web")
 
 
 @dataclass

@@ -62,21 +62,28 @@ def serve(
         open_store(context, make=True) as database,
         database.sibling("gridbroker leases", CONTROL_CONNECTIONS) as control,
     ):
-        _free_clock(database)
-        service = _service(database, control, configuration, settings_of(context).config)
+        free_clock(database)
+        service = make_service(database, control, configuration, settings_of(context).config)
         if once:
             status = _run_once(service)
         else:
-            _stop_on_signals(service)
+            stop_on_signals(service)
             with _api(database, api, settings_of(context)):
                 ended_in_time = service.run(float("inf") if end_when_unhealthy is None else end_when_unhealthy)
-            if not ended_in_time:
-                # A cycle did not end in time. Its lease is given up, so what it still tries to write is refused; its
-                # thread cannot be ended, and the interpreter would wait for it.
-                logging.shutdown()
-                os._exit(FAILED)
+            leave_behind(ended_in_time)
             status = FAILED if service.ended_unhealthy else 0
     raise typer.Exit(status)
+
+
+def leave_behind(ended_in_time: bool) -> None:
+    """End the process at once where a cycle did not end in time.
+
+    Its lease is given up, so what it still tries to write is refused; its thread cannot be ended, and the interpreter
+    would wait for it.
+    """
+    if not ended_in_time:
+        logging.shutdown()
+        os._exit(FAILED)
 
 
 @contextlib.contextmanager
@@ -95,7 +102,17 @@ def _api(database: Database, port: int | None, settings: Settings) -> Iterator[N
         yield
 
 
-def _service(database: Database, control: Database, configuration: AgentsConfiguration, folder: Path | None) -> Service:
+def make_service(
+    database: Database, control: Database, configuration: AgentsConfiguration, folder: Path | None
+) -> Service:
+    """The service with the agents of a configuration, not yet running.
+
+    Args:
+        database: where the work is.
+        control: for leases and heartbeats.
+        configuration: ``config/agents.yaml``.
+        folder: with configuration files of the operator's own.
+    """
     process = load_process(config_file("broker.yaml", folder), folder)
     make = partial(registry.make, process=process)
     sections = sections_to_run(configuration, profile_in_force(process))
@@ -103,7 +120,7 @@ def _service(database: Database, control: Database, configuration: AgentsConfigu
     return Service(database, enabled_agents(sections, make, migrate.check(database)), keeper, configuration.service)
 
 
-def _free_clock(database: Database) -> None:
+def free_clock(database: Database) -> None:
     """From now on the wall clock holds, for the service and for everybody who asks."""
     with database.begin() as connection:
         loaded = forget_clock(connection)
@@ -123,7 +140,9 @@ def _run_once(service: Service) -> int:
     return status
 
 
-def _stop_on_signals(service: Service) -> None:
+def stop_on_signals(service: Service) -> None:
+    """The first signal to end stops the service, the second one ends the process."""
+
     def stop(number: int, frame: FrameType | None) -> None:
         if service.ending.is_set():
             os._exit(128 + number)

@@ -159,6 +159,18 @@ def load(database: Database, scenario: Scenario, *, replace: bool = False) -> di
     return {one.table.name: len(one.rows) for one in prepared}
 
 
+def append(database: Database, scenario: Scenario) -> None:
+    """Add rows to those of a scenario that is there, in one transaction; the clock stays.
+
+    Raises:
+        BadScenario: a table, column or value does not fit, or a row is there already.
+    """
+    with database.begin() as connection:
+        for one in prepare(scenario, scenario_tables(connection, database.names)):
+            _copy(database.raw(connection), one)
+        _raise_sequences(connection, database.names)
+
+
 def _load_catalogue(database: Database, scenario: Scenario, *, replace: bool) -> dict[str, int]:
     """Alongside PanDA: Rucio's tables, which are ours there as well. Nothing else is touched."""
     theirs = sorted(name for name, rows in scenario.tables.items() if rows and name not in REPLICA_TABLES)

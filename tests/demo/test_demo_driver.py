@@ -1,0 +1,84 @@
+"""The driver of the demonstration on a real database: steps at given times, and the agents that take them further."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker.app.agent_cycle import broker_once
+from broker.app.demo_driver import DemoDriver
+from broker.demo.facts import DemoFacts
+from broker.demo.live_script import OUTAGE_FROM, OUTAGE_TO, REFRESH_EVERY, STEP_S
+from broker.store.connection.database import Database
+from broker.store.scenarios.load_dump import load
+from broker.store.scenarios.scenario_file import Scenario
+from tests.conftest import TestServer
+
+NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
+SOURCE_TIMES = """
+SELECT min(age) AS youngest, max(age) AS oldest FROM (
+    SELECT CAST(:now AS timestamp) - last_update AS age FROM {panda}.schedconfig_json
+    UNION ALL SELECT CAST(:now AS timestamp) - ts FROM {panda}.network_matrix_kv
+    UNION ALL SELECT CAST(:now AS timestamp) - space_timestamp FROM {panda}.ddm_endpoint
+    UNION ALL SELECT CAST(:now AS timestamp) - lastmod FROM {meta}.sitedata) AS told"""
+
+
+def rows(database: Database, query: str, **values: Any) -> list[Any]:
+    with database.begin() as connection:
+        return list(connection.execute(sa.text(database.names.sql(query)), values))
+
+
+@pytest.fixture(scope="module")
+def alive(test_server: TestServer, demo_facts: DemoFacts, quick_scenario: dict[str, Any]) -> Iterator[Database]:
+    url = test_server.create()
+    with Database(url) as database:
+        load(database, Scenario.of(quick_scenario))
+        yield database
+    test_server.drop(sa.make_url(url).database or "")
+
+
+def test_a_round_of_steps_keeps_the_grid_alive(alive: Database, demo_facts: DemoFacts) -> None:
+    driver = DemoDriver(alive, demo_facts, 1, NOW)
+    tasks = rows(alive, "SELECT count(*) FROM {panda}.jedi_tasks")[0][0]
+    archived = "SELECT jobstatus, count(*) FROM {panda}.jobsarchived4 GROUP BY 1"
+    assert rows(alive, archived) == []
+    ended, off = 0, {}
+    for step in range(REFRESH_EVERY + 1):
+        now = NOW + timedelta(seconds=STEP_S * (step + 1))
+        found = driver.step(now)
+        ended += len(found.ends)
+        if step == OUTAGE_FROM:
+            off = dict(found.switched)
+            assert _statuses(alive, list(off)) == {"offline"}
+        if step == OUTAGE_TO:
+            assert _statuses(alive, list(off)) == {"online"}
+    assert off and ended
+    told = rows(alive, SOURCE_TIMES, now=now.replace(tzinfo=None))[0]
+    assert timedelta(0) < told.youngest and told.oldest < timedelta(minutes=15)
+    assert rows(alive, "SELECT count(*) FROM {panda}.jedi_tasks")[0][0] > tasks
+    marks = rows(alive, "SELECT DISTINCT fields ->> 'status' FROM broker.feed_changes")
+    assert {one[0] for one in marks} == {'["online", "offline"]', '["offline", "online"]'}
+
+    broker_once("completion", alive, now, 1, lambda _: None)
+    assert {status: count for status, count in rows(alive, archived)}.keys() == {"finished", "failed"}
+    assert sum(count for _, count in rows(alive, archived)) == ended
+    assert rows(alive, "SELECT count(*) FROM {panda}.jobsactive4 WHERE jobstatus = 'holding'")[0][0] == 0
+
+
+def test_what_arrived_is_brokered_like_the_others(alive: Database, demo_facts: DemoFacts) -> None:
+    now = NOW + timedelta(hours=1)
+    found = DemoDriver(alive, demo_facts, 2, now).step(now)
+    newest = rows(alive, "SELECT max(jeditaskid) FROM {panda}.jedi_tasks")[0][0]
+    assert demo_facts.tasks[found.arrivals[-1]].user is not None
+    told: list[dict[str, Any]] = []
+    broker_once("analysis_job", alive, now, 1, told.append)
+    assert newest in {one["jeditaskid"] for one in told}
+
+
+def _statuses(database: Database, queues: list[str]) -> set[str]:
+    query = "SELECT DISTINCT data ->> 'status' FROM {panda}.schedconfig_json WHERE panda_queue = ANY(:queues)"
+    return {one[0] for one in rows(database, query, queues=queues)}
