@@ -12,7 +12,6 @@ from broker.cli.rendering.moments import utc, with_age
 from broker.cli.rendering.visible_text import remark
 from broker.errors import WRONG_USAGE, BrokerError, NotFound
 from broker.store.connection.database import Database
-from broker.store.scenarios.load_dump import read_clock
 
 NOW = "now"
 SCENARIO = "scenario"
@@ -66,7 +65,7 @@ def moment_of(text: str, database: Database, *, of_scenario: bool = False) -> da
         return _parsed(text)
     with database.begin() as connection:
         wall = connection.execute(sa.text("SELECT clock_timestamp()")).scalar_one().astimezone(UTC)
-        loaded = read_clock(connection) if of_scenario or text == SCENARIO else None
+        loaded = _scenario_clock(connection) if of_scenario or text == SCENARIO else None
     if loaded is None and text == SCENARIO:
         raise NoScenario("no scenario is loaded", "broker.scenario", "leave --at out for the wall clock")
     if loaded is None:
@@ -74,6 +73,13 @@ def moment_of(text: str, database: Database, *, of_scenario: bool = False) -> da
         return cast(datetime, wall)
     remark(f"clock: {with_age(loaded, wall)}, of the loaded scenario")
     return loaded.astimezone(UTC)
+
+
+def _scenario_clock(connection: sa.Connection) -> datetime | None:
+    # what loads scenarios takes long to import, and few commands ask for their clock
+    from broker.store.scenarios.load_dump import read_clock
+
+    return read_clock(connection)
 
 
 def until(text: str) -> datetime | None:

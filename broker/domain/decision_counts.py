@@ -46,9 +46,13 @@ def _by_position(legend: Legend, records: Sequence[DecisionRecord], distinct: Bo
     position = np.stack([one.position for one in found]).astype(np.int64)
     step = group_steps(legend, position) if legend.groups else position
     blocked = list(dict.fromkeys(one.blocked for one in found if one.blocked))
-    codes = (*legend.codes, CANDIDATE, *blocked)
+    steps = (*legend.codes, CANDIDATE, *blocked)
+    # two rules of a chain may give the same code
+    codes = tuple(dict.fromkeys(steps))
+    code_of = np.array([codes.index(one) for one in steps])
     left = np.array([len(legend.codes) + (1 + blocked.index(one.blocked) if one.blocked else 0) for one in found])
     step = np.where(step == FEASIBLE, left[:, None], step)
+    step = np.where(step >= 0, code_of[step], step)
     counts = QueueCounts(
         queues,
         codes,

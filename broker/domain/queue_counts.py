@@ -67,6 +67,9 @@ class QueueCounts:
 
     def plus(self, other: QueueCounts) -> QueueCounts:
         """The sum; queues and codes that only one of them has are kept."""
+        if (self.queues, self.codes) == (other.queues, other.codes):
+            stats = self.decisions + other.decisions, self.chunks + other.chunks, self.jobs + other.jobs
+            return QueueCounts(self.queues, self.codes, *stats)
         queues = self.queues if self.queues == other.queues else tuple(dict.fromkeys(self.queues + other.queues))
         codes = self.codes if self.codes == other.codes else tuple(dict.fromkeys(self.codes + other.codes))
         total = QueueCounts.none(queues, codes)

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from broker.errors import WRONG_USAGE, BrokerError
-from broker.whatif.comparison import Difference, Totals
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from broker.whatif.comparison import Difference, Totals
 
 FORMATS = (".svg", ".png")
 MOST_QUEUES = 30

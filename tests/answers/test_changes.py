@@ -12,7 +12,7 @@ from broker.app.answers.asking import NothingFound, known_name
 from broker.app.answers.changed_work import REQUESTS, TaskChange, lowered
 from broker.app.answers.parts import Compared, ThrottleState, gap_percent
 from broker.app.answers.queue_fields import needed_value
-from broker.app.sentences.stats import comparison, seconds, size, throttle, with_unit
+from broker.app.sentences.phrases import comparison, seconds, size, throttle, with_unit
 from broker.domain.decisions import Observation
 from broker.errors import nearest
 
@@ -96,7 +96,7 @@ def test_the_largest_round_figure_with_a_candidate(most: float, found: float | N
         (seconds(1_000_000.0), "11.6 d"),
         (size(3 * 1024.0**4), "3 TB"),
         (size(1023.0), "1.02e+03 B"),
-        (comparison(compared(9.0, "<=", 3.0)), "9 MB; must be at most 3 MB (queue.maxrss)"),
+        (comparison(compared(9.0, "<=", 3.0)), "requires 9 MB, limit 3 MB (queue.maxrss)"),
         (
             throttle(ThrottleState(condition="share_usage", figure=97.5, cap=90.0, unit="%", key="rule")),
             "usage of the share 97.5 %, cap 90 % (rule)",

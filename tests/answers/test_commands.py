@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from broker.cli.main import main
 from broker.store.connection.database import Database
-from tests.answers.demo_database import BUSY_USER, TOO_MUCH_MEMORY
+from tests.answers.demo_database import BUSY_USER, DRAWN, TOO_MUCH_MEMORY
 from tests.cli.commands import Command, runner
 
 
@@ -31,7 +32,7 @@ def broker(demo: Database, capsys: pytest.CaptureFixture[str]) -> Command:
         (("user", BUSY_USER), ("Throttled: 225 jobs that run, cap 150", "wait for throttled_running_jobs")),
         (("explain", str(TOO_MUCH_MEMORY)), ("No queue offers enough memory", "Nothing in the tuning would help.")),
         (("history", str(TOO_MUCH_MEMORY)), ("pending lowmemory",)),
-        (("why-not", str(TOO_MUCH_MEMORY), "bnl"), ("must be at most 16,000 MB (queue.maxrss)",)),
+        (("why-not", str(TOO_MUCH_MEMORY), "bnl"), ("limit 16,000 MB (queue.maxrss)",)),
         (("alarms",), ("Alarms",)),
         (("agents",), ("production_job", "done")),
     ],
@@ -60,6 +61,24 @@ def test_as_objects(broker: Command, command: tuple[str, ...], keys: set[str]) -
     done = broker(*command, "--json")
     assert done.status == 0, done.err
     assert keys <= set(json.loads(done.out.splitlines()[0]))
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        (("explain", str(TOO_MUCH_MEMORY), "--no-evaluate"), (b"lowmemory", b"no candidate has a weight")),
+        (("explain", str(DRAWN), "--brokerage", "production_task"), (b"RAL-LCG2", b"weights")),
+        (("shares",), (b"MC 23", b"target")),
+        (("history", str(TOO_MUCH_MEMORY)), (b"pending lowmemory", b"hours since")),
+    ],
+)
+def test_pictures(broker: Command, tmp_path: Path, command: tuple[str, ...], names: tuple[bytes, ...]) -> None:
+    file = tmp_path / "picture.svg"
+    done = broker(*command, "--plot", str(file))
+    assert done.status == 0, done.err
+    drawn = file.read_bytes()
+    assert [name for name in names if name not in drawn] == []
+    assert broker(*command, "--plot", str(tmp_path / "picture.pdf")).status == 2
 
 
 @pytest.mark.parametrize(

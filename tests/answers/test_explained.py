@@ -49,7 +49,7 @@ def test_a_pending_task_begins_with_what_is_missing_and_how_far_the_best_queue_i
     assert verdict.best.gap_percent == pytest.approx(100 * (288900 - 48000) / 48000)
     assert verdict_sentence(decision) == (
         "No queue offers enough memory: lowmemory rejected 61 of 75 queues. The nearest is BNL_VHIMEM/MCORE_VHIMEM: "
-        "288,900 MB; must be at most 48,000 MB (queue.maxrss)."
+        "requires 288,900 MB, limit 48,000 MB (queue.maxrss)."
     )
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
-from broker.app.answers.asking import NothingFound
+from broker.app.answers.alarms import alarms
+from broker.app.answers.asking import Asking, NothingFound
+from broker.app.answers.day_counts import DayCount, day_counts, totals_of_the_day
 from broker.app.answers.grid_models import LinkFilters, NucleusAnswer, QueueAnswer, QueueFilters
 from broker.app.answers.history import history
 from broker.app.answers.job import job_answer
 from broker.app.answers.links import links
 from broker.app.answers.list_models import ReasonFilters, TaskFilters
 from broker.app.answers.nuclei import nuclei, nucleus_answer
+from broker.app.answers.overview import rejection_map
 from broker.app.answers.pool import pool_answer
 from broker.app.answers.queue import queue_answer
 from broker.app.answers.queues import queues
@@ -22,9 +28,12 @@ from broker.app.answers.reasons import reasons
 from broker.app.answers.rules import rules
 from broker.app.answers.service import service_answer
 from broker.app.answers.shares import shares
+from broker.app.answers.stored_states import chunk_states
 from broker.app.answers.tasks import task_list
 from broker.app.answers.user import user_answer
 from broker.app.sentences.queue import near_miss_sentence, queue_sentences
+from broker.domain.rejection_counts import unified_of
+from broker.store.connection.database import Database
 from tests.answers.demo_database import BUSY_USER, DRAWN, LINKS_FULL, NOON, THROTTLED, TOO_MUCH_MEMORY
 
 Ask = Callable[..., Any]
@@ -83,7 +92,7 @@ def test_reasons_add_up_to_what_waits_most_frequent_first(ask: Ask) -> None:
 def test_a_queue_says_what_it_got_what_rejected_it_and_what_it_would_get(ask: Ask) -> None:
     found: QueueAnswer = ask(queue_answer, "bnl")
     (production,) = [one for one in found.brokerages if one.brokerage == "production_job"]
-    rejected = sum(one.chunks for one in production.rejected)
+    rejected = sum(one.decisions for one in production.rejected)
     assert production.considered == production.chosen + rejected and production.jobs_placed > 0
     misses = [miss for miss in production.near_misses if miss.field == "queue.maxrss" and miss.to == 32000.0]
     assert [(miss.now, miss.chunks, miss.jobs) for miss in misses] == [(24000.0, 2, 40)]
@@ -92,7 +101,67 @@ def test_a_queue_says_what_it_got_what_rejected_it_and_what_it_would_get(ask: As
     )
     assert {one.field for one in found.limits} >= {"queue.maxrss", "queue.maxtime", "queue.maxwdir"}
     assert found.links and found.not_a_candidate == () and found.jobs.running > 0
-    assert any("considered for" in sentence for sentence in queue_sentences(found))
+    assert any("considered in" in sentence for sentence in queue_sentences(found))
+
+
+def test_what_cycles_counted_is_what_their_decisions_say(ask: Ask) -> None:
+    def both(asking: Asking) -> tuple[dict[tuple[str, str], DayCount], dict[tuple[str, str], DayCount]]:
+        by_hand: defaultdict[tuple[str, str], DayCount] = defaultdict(DayCount)
+        for state in chunk_states(asking.connection, asking.now):
+            for queue in {unified_of(name) for name in state.chosen}:
+                by_hand[state.brokerage, queue].chosen += 1
+            for queue, code in {**state.counts.by_queue, **state.counts.not_candidates}.items():
+                by_hand[state.brokerage, queue].rejected[code] += 1
+            for name, jobs in state.assigned.items():
+                by_hand[state.brokerage, unified_of(name)].placed += jobs
+        counted = {
+            (brokerage, queue): count
+            for brokerage, some in totals_of_the_day(asking).items()
+            for queue, count in day_counts(some).items()
+        }
+        return dict(by_hand), counted
+
+    by_hand, counted = ask(both)
+    assert counted == by_hand and len(counted) > 100
+    bnl: QueueAnswer = ask(queue_answer, "BNL", evaluate=False)
+    line = next(one for one in ask(queues).queues if one.queue == "BNL")
+    assert (line.considered, line.chosen, line.placed) == tuple(
+        sum(getattr(one, name) for one in bnl.brokerages) for name in ("considered", "chosen", "jobs_placed")
+    )
+    jobs = by_hand["production_job", "BNL"].placed + by_hand["analysis_job", "BNL"].placed
+    assert line.placed == jobs > 0
+    rejected = {one.code: one.decisions for one in bnl.brokerages[1].rejected}
+    assert rejected == dict(by_hand["production_job", "BNL"].rejected)
+    (drawn,) = [one for one in ask(nuclei).nuclei if one.nucleus == "RAL-LCG2"]
+    assert drawn.collected == by_hand["production_task", "RAL-LCG2"].placed > 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "most"),
+    [
+        (task_list, 3),  # what throttles the throttled ones
+        (reasons, 0),
+        (queues, 0),
+        (nuclei, 0),
+        (rules, 0),
+        (rejection_map, 0),
+        (alarms, 0),
+    ],
+)
+def test_no_list_scans_decisions(demo: Database, ask: Ask, asked: Callable[..., Any], most: int) -> None:
+    read: list[int] = []
+
+    def look(_: object, cursor: object, statement: str, values: Any, *more: object) -> None:
+        if re.search(r"broker\.(stored_)?decisions\b", statement):
+            assert "id = ANY(" in statement
+            read.append(len(values["ids"]))
+
+    sa.event.listen(demo.engine, "before_cursor_execute", look)
+    try:
+        ask(asked)
+    finally:
+        sa.event.remove(demo.engine, "before_cursor_execute", look)
+    assert sum(read) <= most
 
 
 def test_a_queue_that_is_no_candidate_at_all_says_why(ask: Ask) -> None:
@@ -115,7 +184,7 @@ def test_a_nucleus_with_the_probability_of_each_task(ask: Ask) -> None:
     found: NucleusAnswer = ask(nucleus_answer, "ral-lcg2")
     drawn = {one.jeditaskid: one for one in found.tasks}[DRAWN]
     assert drawn.drawn and 0 < drawn.probability < 1
-    assert found.line.considered == found.line.candidate + sum(one.chunks for one in found.rejected)
+    assert found.line.considered == found.line.candidate + sum(one.decisions for one in found.rejected)
     assert "RAL" in found.queues and len(ask(nuclei).nuclei) > 10
     with pytest.raises(NothingFound):
         ask(nucleus_answer, "NOWHERE")

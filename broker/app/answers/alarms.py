@@ -17,9 +17,10 @@ from broker.app.answers.asking import Asking
 from broker.app.answers.failing_queues import QueueOutcomes, failing_queues
 from broker.app.answers.service import agent_lines, source_lines
 from broker.app.answers.service_models import AgentLine, Alarm, Alarms, SourceLine
-from broker.app.answers.stored_states import Change, ChunkState, chunk_states, outcome_changes
+from broker.app.answers.stored_states import ChunkState, chunk_states
 from broker.store.answers.agent_cycles import EndedCycle, database_clock, last_ended
 from broker.store.answers.task_facts import TaskSelection, read_task_facts
+from broker.store.summaries.chunk_states import Change, outcome_changes
 
 FILE = "alarms.yaml"
 GRAVITY = {"critical": 0, "warning": 1, "info": 2}

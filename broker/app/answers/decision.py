@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from broker.app.answers.asking import Asking, NothingFound
 from broker.app.answers.decision_model import CandidateLine, ExplainedDecision, Remedies, TaskDecision, Verdict
-from broker.app.answers.line import position_of
 from broker.app.answers.parts import Counts, FilterSummary, HeldField, RejectedCandidate, Rejection, TaskFacts
-from broker.app.answers.remedies import Evaluated, evaluated
 from broker.app.answers.stored_states import ChunkState, chunk_states, most_rejecting
 from broker.app.answers.throttles import throttle_in
 from broker.app.pins_in_decision import pins_in
@@ -21,8 +19,10 @@ from broker.domain.main_reasons import NO_CANDIDATES
 from broker.domain.rejection_counts import Number, RejectionCounts, rejection_counts, unified_of
 from broker.store.answers.task_facts import TaskSelection, read_task_facts
 from broker.store.decisions import decision_rows
-from broker.store.decisions.history_reads import read_record
 from broker.store.feeds.queue_pins import Pin
+
+if TYPE_CHECKING:
+    from broker.app.answers.remedies import Evaluated
 
 NUCLEUS = "nucleus"
 PRESET = "preset_nucleus"
@@ -69,6 +69,8 @@ def task_decision(
 
 def first_decided_at(asking: Asking, jeditaskid: int, brokerage: str | None) -> datetime | None:
     """When a task was first decided about; None for never."""
+    from broker.store.decisions.history_reads import read_record
+
     record = read_record(asking.connection, asking.names, jeditaskid)
     return min((one.decided_at for one in record.decisions if brokerage in (None, one.brokerage)), default=None)
 
@@ -90,8 +92,14 @@ def _explained(
     record, origin = stored.record, stored.origin
     decision = record.decision
     pins = pins_in(asking.connection, decision, origin.decided_at)
-    again = evaluated(asking, stored) if evaluate and decision.outcome != "brokered" else None
-    position = position_of(asking, decision, states) if decision.outcome != "brokered" else None
+    if decision.outcome == "brokered":
+        return explained(stored, pins, None)
+    # what evaluates again takes long to import
+    from broker.app.answers.line import position_of
+    from broker.app.answers.remedies import evaluated
+
+    again = evaluated(asking, stored) if evaluate else None
+    position = position_of(asking, decision, states)
     return explained(stored, pins, again).model_copy(update={"position": position})
 
 

@@ -56,12 +56,18 @@ class Queues(Answer):
 
 
 class RejectedThere(Answer):
-    """For how many chunks one rule rejected the queue in the last cycle, and over 24 hours."""
+    """How often one rule rejected the queue or nucleus.
+
+    Attributes:
+        code: of the rule.
+        decisions: in so many decisions of the 24 hours before.
+        waiting: for so many of the chunks that wait now and were looked at.
+        such_as: some of their tasks.
+    """
 
     code: str
-    chunks: int
-    chunks_24h: int
-    tasks: int
+    decisions: int
+    waiting: int
     such_as: tuple[int, ...] = ()
 
 
@@ -129,15 +135,28 @@ class NotACandidate(Answer):
 
 
 class BrokerageAtQueue(Answer):
-    """What the last cycle of one brokerage did about the queue."""
+    """What one brokerage decided about the queue in 24 hours.
+
+    Attributes:
+        decided_at: when it last decided about anything.
+        decisions: about all chunks.
+        considered: decisions in which the queue was chosen or rejected by a rule.
+        chosen: decisions in which it was among the candidates.
+        jobs_placed: that it got.
+        waiting: chunks that wait now.
+        looked_at: of so many of them the decision was read for ``waiting`` of the rejections and for near misses.
+        rejected: by rule; its decisions add up to considered minus chosen.
+        near_misses: what the queue would get with another limit.
+    """
 
     brokerage: str
-    decided_at: datetime
-    chunks: int
+    decided_at: datetime | None
+    decisions: int
     considered: int
     chosen: int
-    chunks_placed: int
     jobs_placed: int
+    waiting: int
+    looked_at: int
     rejected: tuple[RejectedThere, ...]
     near_misses: tuple[NearMiss, ...]
 
@@ -179,7 +198,7 @@ class TaskAtNucleus(Answer):
 
 
 class NucleusLine(Answer):
-    """A nucleus in short."""
+    """A nucleus in short; ``collected``, ``candidate`` and ``considered`` are decisions of the 24 hours before."""
 
     nucleus: str
     role: Literal["nucleus", "satellite"]

@@ -115,12 +115,16 @@ class ReasonLine(Answer):
 
 
 class RuleLine(Answer):
-    """How often one rule rejected queues in the last cycle, over all chunks; ``decides``: most queues of so many."""
+    """How often one rule rejected queues in 24 hours.
+
+    Attributes:
+        queues: that it rejected, over all decisions.
+        decides: chunks that wait now of which it rejected most queues.
+    """
 
     brokerage: str
     code: str
     queues: int
-    pseudo_queues: int
     decides: int
 
 

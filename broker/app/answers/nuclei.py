@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
 import numpy as np
 
 from broker.app.answers.asking import Asking, NothingFound, known_name
+from broker.app.answers.day_counts import DayCount, day_counts, totals_about
 from broker.app.answers.grid import figure, last_snapshot, link_lines, tuning_in_force
-from broker.app.answers.grid_models import Nuclei, NucleusAnswer, NucleusLine, RejectedThere, TaskAtNucleus
-from broker.app.answers.stored_states import ChunkState, chunk_states
+from broker.app.answers.grid_models import Nuclei, NucleusAnswer, NucleusLine, TaskAtNucleus
+from broker.app.answers.queue import rejected_there
+from broker.app.answers.stored_states import ChunkState, chunk_states, looked_at
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.domain.decision_records import StoredDecision
+from broker.domain.queue_counts import QueueCount
 from broker.snapshot.snapshot import Snapshot
-from broker.store.decisions.stored_cycles import NoSuchDecision, one_decision
 
 NUCLEUS = "nucleus"
-SUCH_AS = 5
 MOST_TASKS = 50
 MOST_LINKS = 50
 
 
 def nuclei(asking: Asking) -> Nuclei:
     """All nuclei and satellites, by name."""
-    return nuclei_of(last_snapshot(asking), _states(asking), asking.now)
+    return nuclei_of(last_snapshot(asking), _counted(asking), asking.now)
 
 
-def nuclei_of(snapshot: Snapshot | None, states: Sequence[ChunkState], now: datetime) -> Nuclei:
-    """The list, of a snapshot and the states of tasks. Pure."""
+def nuclei_of(snapshot: Snapshot | None, counts: Mapping[str, DayCount], now: datetime) -> Nuclei:
+    """The list, of a snapshot and what was counted of each nucleus. Pure."""
     if snapshot is None:
         return Nuclei(now=now, snapshot=None, taken_at=None, nuclei=())
-    lines = tuple(_line(snapshot, at, states) for at in range(len(snapshot.nuclei)))
+    lines = tuple(_line(snapshot, at, counts) for at in range(len(snapshot.nuclei)))
     return Nuclei(now=now, snapshot=snapshot.id, taken_at=snapshot.taken_at, nuclei=lines)
 
 
@@ -50,12 +51,11 @@ def nucleus_answer(asking: Asking, name: str) -> NucleusAnswer:
         )
     nucleus = known_name("nucleus", name, [str(one) for one in snapshot.nuclei.name], "site")
     at = int(np.flatnonzero(snapshot.nuclei.name == nucleus)[0])
-    states = _states(asking)
-    rejected: defaultdict[str, list[ChunkState]] = defaultdict(list)
-    for state in states:
-        if nucleus in state.counts.by_queue:
-            rejected[state.counts.by_queue[nucleus]].append(state)
-    lines = [_rejected(code, found) for code, found in rejected.items()]
+    counts, states = _counted(asking, nucleus), _states(asking)
+    waiting: defaultdict[str, list[ChunkState]] = defaultdict(list)
+    for state in looked_at(states):
+        if state.outcome != "brokered" and nucleus in state.counts.by_queue:
+            waiting[state.counts.by_queue[nucleus]].append(state)
     links = sorted(
         link_lines(snapshot, tuning_in_force(asking), None, nucleus), key=lambda one: -(one.queued_files or 0.0)
     )
@@ -64,9 +64,9 @@ def nucleus_answer(asking: Asking, name: str) -> NucleusAnswer:
         now=asking.now,
         snapshot=snapshot.id,
         taken_at=snapshot.taken_at,
-        line=_line(snapshot, at, states),
-        rejected=tuple(sorted(lines, key=lambda line: (-line.chunks, line.code))),
-        tasks=tuple(_tasks(asking, nucleus, states)),
+        line=_line(snapshot, at, counts),
+        rejected=rejected_there(counts.get(nucleus, DayCount()), waiting),
+        tasks=tuple(_tasks(nucleus, states)),
         links=tuple(links[:MOST_LINKS]),
         queues=tuple(sorted({str(one) for one in of_site})),
     )
@@ -77,11 +77,16 @@ def _states(asking: Asking) -> list[ChunkState]:
     return [state for state in found if brokerage_of(state.brokerage).candidate == NUCLEUS]
 
 
-def _line(snapshot: Snapshot, at: int, states: Iterable[ChunkState]) -> NucleusLine:
+def _counted(asking: Asking, nucleus: str | None = None) -> dict[str, DayCount]:
+    found: list[QueueCount] = [one for some in totals_about(asking, NUCLEUS, nucleus).values() for one in some]
+    return day_counts(found)
+
+
+def _line(snapshot: Snapshot, at: int, counts: Mapping[str, DayCount]) -> NucleusLine:
     nuclei, name = snapshot.nuclei, str(snapshot.nuclei.name[at])
+    counted = counts.get(name, DayCount())
     storage = int(nuclei.output_storage[at])
     role: Literal["nucleus", "satellite"] = "nucleus" if nuclei.is_nucleus[at] else "satellite"
-    considered = [state for state in states if name in state.counts.by_queue or name in state.chosen]
     return NucleusLine(
         nucleus=name,
         role=role,
@@ -89,28 +94,20 @@ def _line(snapshot: Snapshot, at: int, states: Iterable[ChunkState]) -> NucleusL
         output_endpoint=None if storage < 0 else str(snapshot.storages.name[storage]),
         free_gb=None if storage < 0 else figure(snapshot.storages.space_free_gb[storage]),
         total_gb=None if storage < 0 else figure(snapshot.storages.space_total_gb[storage]),
-        collected=sum(name in state.assigned for state in considered),
-        candidate=sum(name in state.chosen for state in considered),
-        considered=len(considered),
+        collected=counted.placed,
+        candidate=counted.chosen,
+        considered=counted.considered,
     )
 
 
-def _rejected(code: str, found: Sequence[ChunkState]) -> RejectedThere:
-    tasks = sorted({state.jeditaskid for state in found})
-    times = sum(state.times_seen for state in found)
-    return RejectedThere(
-        code=code, chunks=len(found), chunks_24h=times, tasks=len(tasks), such_as=tuple(tasks[:SUCH_AS])
-    )
-
-
-def _tasks(asking: Asking, nucleus: str, states: Iterable[ChunkState]) -> Iterator[TaskAtNucleus]:
+def _tasks(nucleus: str, states: Sequence[ChunkState]) -> Iterator[TaskAtNucleus]:
     """The last tasks for which the nucleus was a candidate, with the probability that it is drawn."""
-    newest = sorted((state for state in states if nucleus in state.chosen), key=lambda state: -state.decision)
-    for state in newest[:MOST_TASKS]:
-        try:
-            yield task_at_nucleus(one_decision(asking.connection, state.decision), nucleus)
-        except NoSuchDecision:
-            continue
+    brokered = [state for state in states if state.outcome == "brokered"]
+    some = sorted(looked_at(brokered), key=lambda state: -state.decision)
+    for state in [state for state in some if nucleus in state.chosen][:MOST_TASKS]:
+        stored = state.decided.of(state.decision)
+        if stored is not None:
+            yield task_at_nucleus(stored, nucleus)
 
 
 def task_at_nucleus(stored: StoredDecision, nucleus: str) -> TaskAtNucleus:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from broker.app.answers.asking import Answer, Asking
-from broker.app.answers.stored_states import ChunkState, chunk_states
+from broker.app.answers.day_counts import day_counts, totals_of_the_day
 from broker.store.answers import overview_reads
 from broker.store.answers.overview_reads import Found
 from broker.store.summaries.buckets import bucket_of
@@ -54,7 +54,7 @@ class CycleTimes(Answer):
 
 
 class QueueRejections(Answer):
-    """For how many chunks of the last cycles each rule rejected a queue, and for how many it was chosen."""
+    """In how many decisions of 24 hours each rule rejected a queue, and in how many it was chosen."""
 
     queue: str
     chosen: int
@@ -91,32 +91,19 @@ def cycle_times(asking: Asking) -> CycleTimes:
 
 
 def rejection_map(asking: Asking) -> RejectionMap:
-    """Which rule rejected which queue how often, by the last decisions about all chunks."""
-    states = chunk_states(asking.connection, asking.now)
+    """Which rule rejected which queue how often in the last 24 hours."""
+    counts = day_counts(one for some in totals_of_the_day(asking).values() for one in some)
     total: Counter[str] = Counter()
-    rejected: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    chosen = chosen_counts(states)
-    for state in states:
-        for queue, code in state.counts.by_queue.items():
-            rejected[queue][code] += 1
-            total[code] += 1
-    names = sorted({*rejected, *chosen})
+    for one in counts.values():
+        total += one.rejected
     return RejectionMap(
         now=asking.now,
         codes=tuple(sorted(total, key=lambda code: (-total[code], code))),
         queues=tuple(
-            QueueRejections(queue=name, chosen=chosen[name], rejected=dict(sorted(rejected[name].items())))
-            for name in names
+            QueueRejections(queue=name, chosen=one.chosen, rejected=dict(sorted(one.rejected.items())))
+            for name, one in sorted(counts.items())
         ),
     )
-
-
-def chosen_counts(states: list[ChunkState]) -> Counter[str]:
-    """For how many chunks each queue or nucleus was chosen. Pure."""
-    chosen: Counter[str] = Counter()
-    for state in states:
-        chosen.update({name.split("/")[0] for name in state.chosen})
-    return chosen
 
 
 def _marks(found: Found) -> Iterator[ChangeMark]:

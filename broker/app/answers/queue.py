@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
 
 from broker.app.answers.asking import Asking, NothingFound, known_name
+from broker.app.answers.day_counts import DayCount, day_counts, decisions_of_the_day, totals_about
 from broker.app.answers.decision import held_field
 from broker.app.answers.failing_queues import failing_queues
 from broker.app.answers.grid import figure, job_numbers, last_snapshot, link_lines, tuning_in_force
@@ -23,9 +25,10 @@ from broker.app.answers.grid_models import (
 from broker.app.answers.misses_at_queue import misses_at_queue
 from broker.app.answers.parts import Compared
 from broker.app.answers.request_limits import request_limits
-from broker.app.answers.stored_states import ChunkState, chunk_states
+from broker.app.answers.stored_states import MOST_READ, ChunkState, chunk_states, looked_at
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.registry import offered
+from broker.domain.queue_counts import QueueCount
 from broker.domain.rejection_counts import unified_of
 from broker.snapshot.snapshot import Snapshot
 from broker.store.feeds.feed_runs import changes_of_queue
@@ -52,15 +55,20 @@ def queue_answer(asking: Asking, name: str, *, evaluate: bool = True) -> QueueAn
         raise NothingFound("queue", name, "broker.snapshots", remedy="run a brokerage first: broker run production_job")
     queue = known_name("queue", unified_of(name), [str(one) for one in snapshot.unified.name], "schedconfig_json")
     states = chunk_states(asking.connection, asking.now)
-    brokerages = tuple(_at_brokerage(asking, kind, queue, states, evaluate) for kind in _job_brokerages(states))
+    counted, decisions = totals_about(asking, "queue", queue), decisions_of_the_day(asking)
+    brokerages = tuple(
+        _at_brokerage(asking, _Decided(kind, decisions[kind], counted.get(kind, ()), own), queue, evaluate)
+        for kind, own in _by_brokerage(states, counted).items()
+    )
     limits = request_limits(asking, snapshot, queue, states) if evaluate else ()
-    return _answer(asking, snapshot, queue, brokerages, limits)
+    return _answer(asking, snapshot, queue, states, brokerages, limits)
 
 
 def _answer(
     asking: Asking,
     snapshot: Snapshot,
     queue: str,
+    states: Sequence[ChunkState],
     brokerages: tuple[BrokerageAtQueue, ...],
     limits: tuple[RequestLimit, ...],
 ) -> QueueAnswer:
@@ -82,7 +90,7 @@ def _answer(
         workers=float(unified.n_workers[at]),
         last_start_at=_instant(float(unified.laststart_s[at])),
         brokerages=brokerages,
-        not_a_candidate=tuple(_not_candidates(asking, snapshot, at, queue, brokerages)),
+        not_a_candidate=tuple(_not_candidates(asking, snapshot, at, queue, states)),
         limits=limits,
         links=_links_of(asking, snapshot, at),
         pins=tuple(held_field(pin) for pin in held_pins(asking.connection, asking.now, queue)),
@@ -92,49 +100,58 @@ def _answer(
     )
 
 
-def _job_brokerages(states: Sequence[ChunkState]) -> list[str]:
-    """The brokerages of queues that have decided lately, by name."""
-    return sorted({state.brokerage for state in states if brokerage_of(state.brokerage).candidate == "queue"})
+@dataclass(frozen=True)
+class _Decided:
+    """What one brokerage decided: how often in a day, about the queue, and last about each chunk."""
+
+    brokerage: str
+    decisions: int
+    counts: Sequence[QueueCount]
+    states: Sequence[ChunkState]
 
 
-def _at_brokerage(
-    asking: Asking, brokerage: str, queue: str, states: Sequence[ChunkState], evaluate: bool
-) -> BrokerageAtQueue:
-    own = [state for state in states if state.brokerage == brokerage]
-    chosen = [state for state in own if any(unified_of(name) == queue for name in state.chosen)]
+def _by_brokerage(states: Sequence[ChunkState], counted: Iterable[str]) -> dict[str, list[ChunkState]]:
+    """The states of the brokerages of queues that have decided lately, by name."""
+    names = {state.brokerage for state in states if brokerage_of(state.brokerage).candidate == "queue"}
+    return {name: [one for one in states if one.brokerage == name] for name in sorted({*names, *counted})}
+
+
+def _at_brokerage(asking: Asking, decided: _Decided, queue: str, evaluate: bool) -> BrokerageAtQueue:
+    waiting = [state for state in decided.states if state.outcome != "brokered"]
+    seen = looked_at(decided.states)
     rejected: defaultdict[str, list[ChunkState]] = defaultdict(list)
-    for state in own:
+    for state in seen:
         code = state.counts.by_queue.get(queue)
         if code is not None:
             rejected[code].append(state)
-    placed = {
-        state.decision: sum(jobs for name, jobs in state.assigned.items() if unified_of(name) == queue) for state in own
-    }
-    misses = misses_at_queue(asking, brokerage, queue, rejected) if evaluate else ()
-    lines = [_rejected_there(code, found) for code, found in rejected.items()]
+    still = {code: [one for one in found if one.outcome != "brokered"] for code, found in rejected.items()}
+    count = day_counts(decided.counts).get(queue, DayCount())
     return BrokerageAtQueue(
-        brokerage=brokerage,
-        decided_at=max(state.decided_at for state in own),
-        chunks=len(own),
-        considered=len(chosen) + sum(map(len, rejected.values())),
-        chosen=len(chosen),
-        chunks_placed=sum(jobs > 0 for jobs in placed.values()),
-        jobs_placed=sum(placed.values()),
-        rejected=tuple(sorted(lines, key=lambda line: (-line.chunks, line.code))),
-        near_misses=misses,
+        brokerage=decided.brokerage,
+        decided_at=max((state.decided_at for state in decided.states), default=None),
+        decisions=decided.decisions,
+        considered=count.considered,
+        chosen=count.chosen,
+        jobs_placed=count.placed,
+        waiting=len(waiting),
+        looked_at=min(len(waiting), len(seen)),
+        rejected=rejected_there(count, still),
+        near_misses=misses_at_queue(asking, decided.brokerage, queue, rejected) if evaluate else (),
     )
 
 
-def _rejected_there(code: str, found: Sequence[ChunkState]) -> RejectedThere:
-    tasks = sorted({state.jeditaskid for state in found})
-    times = sum(state.times_seen for state in found)
-    return RejectedThere(
-        code=code, chunks=len(found), chunks_24h=times, tasks=len(tasks), such_as=tuple(tasks[:SUCH_AS])
-    )
+def rejected_there(count: DayCount, waiting: Mapping[str, Sequence[ChunkState]]) -> tuple[RejectedThere, ...]:
+    """What rejected a queue or nucleus in a day, most often first, with what waits for it now. Pure."""
+    lines = []
+    for code, decisions in sorted(count.rejected.items(), key=lambda item: (-item[1], item[0])):
+        found = waiting.get(code, ())
+        tasks = sorted({state.jeditaskid for state in found})
+        lines.append(RejectedThere(code=code, decisions=decisions, waiting=len(found), such_as=tuple(tasks[:SUCH_AS])))
+    return tuple(lines)
 
 
 def _not_candidates(
-    asking: Asking, snapshot: Snapshot, at: int, queue: str, brokerages: Sequence[BrokerageAtQueue]
+    asking: Asking, snapshot: Snapshot, at: int, queue: str, states: Sequence[ChunkState]
 ) -> list[NotACandidate]:
     """The brokerages of which the queue is no candidate, or only one that is rejected for its status."""
     unified = snapshot.unified
@@ -143,7 +160,6 @@ def _not_candidates(
         if brokerage_of(name).candidate != "queue":
             continue
         runs = unified.runs_analysis[at] if "analysis" in name else unified.runs_production[at]
-        here = next((one for one in brokerages if one.brokerage == name), None)
         if not runs:
             seen = Compared(
                 value=unified.type[at], operator="in", limit="its kind, unified", unit="-", key="queue.type"
@@ -151,11 +167,17 @@ def _not_candidates(
             found.append(
                 NotACandidate(brokerage=name, code="queue_type", compared=seen, since=_since(asking, queue, "type"))
             )
-        elif unified.status[at] != ONLINE and (here is None or not here.chosen):
+        elif unified.status[at] != ONLINE and not _is_chosen(queue, [one for one in states if one.brokerage == name]):
             seen = Compared(value=unified.status[at], operator="==", limit=ONLINE, unit="-", key="queue.status")
             since = _since(asking, queue, "status")
             found.append(NotACandidate(brokerage=name, code="status", compared=seen, since=since))
     return found
+
+
+def _is_chosen(queue: str, states: Sequence[ChunkState]) -> bool:
+    """Whether the queue is a candidate by one of the newest decisions about chunks."""
+    newest = sorted(states, key=lambda state: -state.decision)[:MOST_READ]
+    return any(unified_of(name) == queue for state in looked_at(newest) for name in state.chosen)
 
 
 def _since(asking: Asking, queue: str, field: str) -> datetime | None:

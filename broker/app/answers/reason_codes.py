@@ -9,7 +9,7 @@ from typing import Literal
 from broker.app.answers.asking import Answer, Asking, NothingFound
 from broker.app.answers.rules import rules
 from broker.app.answers.service_models import RuleInForce
-from broker.app.answers.stored_states import ChunkState, chunk_states
+from broker.app.answers.stored_states import ChunkState, chunk_states, looked_at
 from broker.app.answers.user import who_can_cure
 from broker.brokerages.registry import offered
 from broker.engine.job.initial_list import NO_PSEUDO_QUEUE, NOT_PRODUCTION
@@ -90,7 +90,7 @@ class RuleAnswer(Answer):
         rule: its name.
         places: of it in the brokerages.
         by_hour: queues that it rejected, over all decisions, hour by hour, the oldest first.
-        only_reason: tasks for which no other rule rejected anything, and that wait.
+        only_reason: tasks that wait and for which no other rule rejected anything, of the newest 200 that wait for it.
     """
 
     rule: str
@@ -154,11 +154,8 @@ def rule_answer(asking: Asking, name: str) -> RuleAnswer:
     if not places:
         raise NothingFound("rule", name, "the profile in force", [one.line.rule for one in every], "see broker rules")
     code = places[0].line.code
-    only = [
-        state.jeditaskid
-        for state in chunk_states(asking.connection, asking.now)
-        if _waits_for(state, code) and {line.code for line in state.counts.rejected} == {code}
-    ]
+    waiting = [state for state in chunk_states(asking.connection, asking.now) if _waits_for(state, code)]
+    only = [state.jeditaskid for state in looked_at(waiting) if {line.code for line in state.counts.rejected} == {code}]
     return RuleAnswer(
         rule=places[0].line.rule,
         code=code,

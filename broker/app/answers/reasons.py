@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from broker.app.answers.asking import Asking
+from broker.app.answers.day_counts import totals_of_the_day
 from broker.app.answers.list_models import ReasonFilters, ReasonLine, Reasons, RuleLine
 from broker.app.answers.stored_states import ChunkState, chunk_states
+from broker.domain.queue_counts import CANDIDATE, QueueCount
 from broker.store.summaries.reason_counts import waited_at
 
 SUCH_AS = 5
@@ -21,7 +23,8 @@ def reasons(asking: Asking, filters: ReasonFilters | None = None) -> Reasons:
     now_states = chunk_states(asking.connection, asking.now)
     then = waited_at(asking.connection, before)
     waited = Counter({(one.brokerage, one.reason, one.main_reason or None): one.chunks for one in then})
-    return reasons_of(now_states, waited if then else None, wanted, asking.now, before)
+    counted = totals_of_the_day(asking) if wanted.with_rules else {}
+    return reasons_of(now_states, waited if then else None, wanted, asking.now, before, counted)
 
 
 def reasons_of(
@@ -30,8 +33,12 @@ def reasons_of(
     filters: ReasonFilters,
     now: datetime,
     before: datetime,
+    counted: Mapping[str, Sequence[QueueCount]],
 ) -> Reasons:
-    """The answer, of the states of all chunks now, and of how many waited then (None: nobody knows). Pure."""
+    """The answer, of the states of all chunks now, and of how many waited then (None: nobody knows). Pure.
+
+    ``counted``: what was counted of queues in a day by brokerage, for the lines of rules.
+    """
     shown = [state for state in states if filters.brokerage in (None, state.brokerage)]
     waiting = [state for state in shown if state.outcome != "brokered"]
     groups: defaultdict[tuple[str, str, str | None], list[ChunkState]] = defaultdict(list)
@@ -46,7 +53,7 @@ def reasons_of(
         waiting=dict(Counter(state.brokerage for state in waiting)),
         considered=dict(Counter(state.brokerage for state in shown)),
         lines=tuple(lines),
-        rules=tuple(_rules(shown)) if filters.with_rules else (),
+        rules=tuple(_rules(shown, counted, filters)) if filters.with_rules else (),
     )
 
 
@@ -87,20 +94,20 @@ def _gone(key: tuple[str, str, str | None], before: int) -> ReasonLine:
     )
 
 
-def _rules(states: Iterable[ChunkState]) -> list[RuleLine]:
+def _rules(
+    states: Iterable[ChunkState], counted: Mapping[str, Sequence[QueueCount]], filters: ReasonFilters
+) -> list[RuleLine]:
     queues: Counter[tuple[str, str]] = Counter()
-    pseudo_queues: Counter[tuple[str, str]] = Counter()
     decides: Counter[tuple[str, str]] = Counter()
+    for brokerage, counts in counted.items():
+        for one in counts:
+            if one.code != CANDIDATE and filters.brokerage in (None, brokerage):
+                queues[brokerage, one.code] += one.decisions
     for state in states:
-        for line in state.counts.rejected:
-            queues[state.brokerage, line.code] += line.rejected.queues
-            pseudo_queues[state.brokerage, line.code] += line.rejected.pseudo_queues
         if state.outcome != "brokered" and state.main_code is not None:
             decides[state.brokerage, state.main_code] += 1
     found = [
-        RuleLine(
-            brokerage=key[0], code=key[1], queues=queues[key], pseudo_queues=pseudo_queues[key], decides=decides[key]
-        )
-        for key in pseudo_queues.keys() | decides.keys()
+        RuleLine(brokerage=key[0], code=key[1], queues=queues[key], decides=decides[key])
+        for key in queues.keys() | decides.keys()
     ]
     return sorted(found, key=lambda line: (line.brokerage, -line.queues, line.code))

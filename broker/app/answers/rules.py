@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from broker.app.answers.asking import Asking
-from broker.app.answers.queues import totals_of_the_day
+from broker.app.answers.day_counts import totals_of_the_day
 from broker.app.answers.service_models import RuleInForce, Rules
 from broker.app.answers.stored_states import chunk_states
 from broker.app.rules_in_force import chain_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -17,25 +17,30 @@ from broker.store.summaries import chunk_states as states
 from broker.store.summaries.states_until import StateUntil, states_until
 
 LOOKED_BACK = timedelta(hours=24)
+#: Of so many chunks at most a list reads the decisions themselves; what it counts comes from the counts of the cycles.
+MOST_READ = 200
 
 
 class Decided:
-    """The decisions behind the states of a list, read together when the first of them is asked for."""
+    """The decisions behind the states of a list: only those are read that are asked for."""
 
     def __init__(self, connection: sa.Connection, moments: Mapping[int, datetime]) -> None:
         """``moments``: when each decision was made, by its number."""
         self._connection, self._moments = connection, moments
+        self._read: dict[int, StoredDecision | None] = {}
 
-    @cached_property
-    def _found(self) -> Mapping[int, StoredDecision]:
-        if not self._moments:
-            return {}
-        first, last = min(self._moments.values()), max(self._moments.values())
-        return {one.id: one for one in by_id(self._connection, list(self._moments), first, last)}
+    def read(self, numbers: Iterable[int]) -> None:
+        """Read these at once, so that :meth:`of` asks the database no more for each."""
+        wanted = [one for one in numbers if one in self._moments and one not in self._read]
+        if wanted:
+            moments = [self._moments[one] for one in wanted]
+            found = {one.id: one for one in by_id(self._connection, wanted, min(moments), max(moments))}
+            self._read |= {one: found.get(one) for one in wanted}
 
     def of(self, number: int) -> StoredDecision | None:
         """The decision of this number; None if it was cleared away meanwhile."""
-        return self._found.get(number)
+        self.read([number])
+        return self._read.get(number)
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,7 @@ def _order(one: states.ChunkState) -> tuple[str, int, int, float]:
 def _until(connection: sa.Connection, found: Sequence[StateUntil]) -> list[ChunkState]:
     """States of the past, from the decisions themselves."""
     decided = Decided(connection, {one.decision: one.decided_at for one in found})
+    decided.read(one.decision for one in found if one.reason in NO_CANDIDATES)
     return [_state(one, decided, one.decided_at, one.times_seen, _main_code(decided, one)) for one in found]
 
 
@@ -157,31 +163,9 @@ def most_rejecting(counts: RejectionCounts) -> str | None:
     return next(iter(counts.not_candidates.values()), None)
 
 
-@dataclass(frozen=True)
-class Change:
-    """How often outcome or reason of a chunk changed since ``first_at``."""
-
-    brokerage: str
-    jeditaskid: int
-    datasetid: int | None
-    changes: int
-    first_at: datetime
-
-
-_CHANGES = sa.text("""
-    SELECT brokerage, jeditaskid, datasetid, count(*)::int AS changes, min(decided_at) AS first_at
-    FROM (
-        SELECT brokerage, jeditaskid, datasetid, ramcount, decided_at,
-               (outcome, coalesce(reason, '')) AS now, lag((outcome, coalesce(reason, ''))) OVER chunk AS before
-        FROM broker.stored_decisions WHERE decided_at > :since AND decided_at <= :until
-        WINDOW chunk AS (PARTITION BY brokerage, jeditaskid, datasetid, ramcount ORDER BY decided_at, id)
-    ) AS decided
-    WHERE before IS NOT NULL AND now <> before
-    GROUP BY brokerage, jeditaskid, datasetid, ramcount
-    ORDER BY changes DESC, jeditaskid""")
-
-
-def outcome_changes(connection: sa.Connection, since: datetime, until: datetime) -> list[Change]:
-    """The chunks whose outcome or reason changed between two instants (aware), the most often changed first."""
-    rows = connection.execute(_CHANGES, {"since": since, "until": until})
-    return [Change(**row._mapping) for row in rows]
+def looked_at(states: Iterable[ChunkState], most: int = MOST_READ) -> list[ChunkState]:
+    """The states of which the decisions are read, all at once: what waits first, the newest first."""
+    some = sorted(states, key=lambda state: (state.outcome == "brokered", -state.decision))[:most]
+    for decided in {id(state.decided): state.decided for state in some}.values():
+        decided.read(state.decision for state in some)
+    return some

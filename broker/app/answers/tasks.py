@@ -41,7 +41,7 @@ def tasks_of(
     for state in states:
         if state.jeditaskid in facts:
             by_task[state.jeditaskid].append(state)
-    lines = [task_line(facts[task], by_task.get(task, ())) for task in facts]
+    lines = [_line(facts[task], by_task.get(task, ())) for task in facts]
     found = sorted((line for line in lines if _holds(line, filters)), key=_order)
     behind = [line for line in found if filters.after is None or line.task.jeditaskid > filters.after]
     if filters.after is not None:
@@ -52,19 +52,37 @@ def tasks_of(
         now=now,
         filters=filters,
         total=len(found),
-        tasks=tuple(shown),
+        tasks=tuple(_with_throttle(line, by_task.get(line.task.jeditaskid, ())) for line in shown),
         next_after=shown[-1].task.jeditaskid if more and shown else None,
     )
 
 
 def task_line(facts: Mapping[str, Any], states: Sequence[ChunkState]) -> TaskLine:
     """One task with the states of its chunks."""
+    return _with_throttle(_line(facts, states), states)
+
+
+def _with_throttle(line: TaskLine, states: Sequence[ChunkState]) -> TaskLine:
+    """The line with what throttles its task: that stands in the notes of a decision, and only there."""
+    if line.outcome != "throttled":
+        return line
+    shown = _shown(states, line.brokerage)
+    return line if shown is None else line.model_copy(update={"throttle": throttle_in(shown.notes)})
+
+
+def _shown(states: Iterable[ChunkState], brokerage: str | None) -> ChunkState | None:
+    """Of the chunks that wait the one that has waited longest."""
+    waiting = [state for state in states if state.brokerage == brokerage and state.outcome != "brokered"]
+    return min(waiting, key=lambda state: state.waiting_since or state.decided_at, default=None)
+
+
+def _line(facts: Mapping[str, Any], states: Sequence[ChunkState]) -> TaskLine:
     last = max((state.decided_at for state in states), default=None)
     of_last = [state for state in states if state.decided_at == last]
     brokerage = of_last[0].brokerage if of_last else None
     chunks = [state for state in states if state.brokerage == brokerage]
     waiting = [state for state in chunks if state.outcome != "brokered"]
-    shown = min(waiting, key=lambda state: state.waiting_since or state.decided_at, default=None)
+    shown = _shown(chunks, brokerage)
     state = shown or (of_last[0] if of_last else None)
     queues = {unified_of(name) for chunk in chunks for name in chunk.assigned}
     return TaskLine(
@@ -83,7 +101,6 @@ def task_line(facts: Mapping[str, Any], states: Sequence[ChunkState]) -> TaskLin
         queues=tuple(sorted(queues)),
         times_seen=0 if state is None else state.times_seen,
         decided_at=last,
-        throttle=None if shown is None else throttle_in(shown.notes),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.app.answers.service_models import Alarm
-from broker.app.sentences.stats import number, with_unit
+from broker.app.sentences.phrases import number, with_unit
 
 
 def alarm_sentence(alarm: Alarm) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from broker.app.answers.decision_model import ExplainedDecision, Position, Remedy, Verdict
 from broker.app.answers.parts import RejectedCandidate, TaskFacts
+from broker.app.sentences.phrases import comparison, many, moment, number, throttle, with_unit
 from broker.app.sentences.reasons import about_input, no_queue_that
-from broker.app.sentences.stats import comparison, many, moment, number, throttle, with_unit
 
 
 def verdict_sentence(decision: ExplainedDecision) -> str:

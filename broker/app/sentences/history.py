@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from broker.app.answers.history import HistoryEvent
-from broker.app.sentences.stats import number, seconds
+from broker.app.sentences.phrases import number, seconds
 
 About = Mapping[str, Any]
 SHOWN_QUEUES = 6

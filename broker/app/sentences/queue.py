@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker.app.answers.grid_models import BrokerageAtQueue, NearMiss, NotACandidate, QueueAnswer
-from broker.app.sentences.stats import comparison, day_and_moment, many, with_unit
+from broker.app.sentences.phrases import comparison, day_and_moment, many, with_unit
 
 
 def queue_sentences(answer: QueueAnswer) -> Iterator[str]:
@@ -29,14 +29,14 @@ def not_a_candidate_sentence(one: NotACandidate) -> str:
 
 
 def brokerage_sentence(line: BrokerageAtQueue) -> str:
-    """What the queue got, and for how many chunks it was considered."""
+    """What the queue got in a day, and in how many decisions it was considered."""
     rejected = line.considered - line.chosen
-    head = f"{line.brokerage}: got {many(line.jobs_placed, 'job')} of {many(line.chunks_placed, 'chunk')}"
+    head = f"{line.brokerage}: got {many(line.jobs_placed, 'job')} in 24 h"
     if not line.considered:
-        return f"{head}; it was considered for none of {many(line.chunks, 'chunk')}."
+        return f"{head}; it was considered in none of {many(line.decisions, 'decision')}."
     return (
-        f"{head}; considered for {line.considered:,} of {many(line.chunks, 'chunk')}, chosen for {line.chosen:,},"
-        f" rejected for {rejected:,}."
+        f"{head}; considered in {line.considered:,} of {many(line.decisions, 'decision')}, chosen in {line.chosen:,},"
+        f" rejected in {rejected:,}."
     )
 
 

@@ -8,6 +8,7 @@ import typer
 
 from broker.app.answers.grid_models import NucleusAnswer, NucleusLine
 from broker.app.answers.nuclei import nuclei, nucleus_answer
+from broker.app.sentences.phrases import many
 from broker.cli.answers.asked import Json, asked
 from broker.cli.rendering.cells import Percent
 from broker.cli.rendering.json_lines import print_json
@@ -77,13 +78,14 @@ def _show(found: NucleusAnswer) -> None:
     )
     say(f"{line.nucleus}: {line.role}, {line.state}{free}. Output goes to {line.output_endpoint or 'no endpoint'}.")
     say(
-        f"Considered for {line.considered} tasks lately, a candidate of {line.candidate}, drawn for {line.collected}. "
+        f"In 24 h considered in {many(line.considered, 'decision')}, a candidate in {line.candidate:,}, "
+        f"drawn for {many(line.collected, 'task')}. "
         "A nucleus is drawn at random, each with the probability of its weight."
     )
     tasks = [(one.jeditaskid, one.drawn, Percent(one.probability), one.weight, one.decided_at) for one in found.tasks]
     print_table(("task", "drawn", "probability", "weight", Column("at", give_up=1)), tasks, title="Tasks")
-    rejected = [(one.code, one.tasks, one.such_as) for one in found.rejected]
-    print_table(("rule's code", "tasks", "such as"), rejected, title="Rejected by")
+    rejected = [(one.code, one.decisions, one.waiting, one.such_as) for one in found.rejected]
+    print_table(("rule's code", "decisions in 24 h", "tasks that wait", "such as"), rejected, title="Rejected by")
     links = [(one.source, one.queued_files, one.cap_files, one.full) for one in found.links[:MOST_LINKS]]
     print_table(("from", "files queued", "cap", "full"), links, title="Links with most files queued")
     say(f"Queues of the site: {', '.join(found.queues) or 'none'}")

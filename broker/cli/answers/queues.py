@@ -9,8 +9,8 @@ import typer
 from broker.app.answers.grid_models import BrokerageAtQueue, QueueAnswer, QueueFilters
 from broker.app.answers.queue import queue_answer
 from broker.app.answers.queues import queues as all_queues
+from broker.app.sentences.phrases import with_unit
 from broker.app.sentences.queue import near_miss_sentence, queue_sentences
-from broker.app.sentences.stats import with_unit
 from broker.cli.answers.asked import Json, asked
 from broker.cli.rendering.cells import Since
 from broker.cli.rendering.json_lines import print_json
@@ -118,9 +118,13 @@ def _show_facts(found: QueueAnswer) -> None:
 
 
 def _show_rejected(line: BrokerageAtQueue) -> None:
-    rows = [(one.code, one.chunks, one.chunks_24h, one.tasks, one.such_as) for one in line.rejected]
-    columns = ("rule's code", "chunks", "times in 24 h", "tasks", Column("such as", give_up=1))
-    print_table(columns, rows, title=f"Rejected here by {line.brokerage}: {line.considered - line.chosen} chunks")
+    rows = [(one.code, one.decisions, one.waiting, one.such_as) for one in line.rejected]
+    columns = ("rule's code", "decisions in 24 h", "chunks that wait", Column("such as", give_up=1))
+    rejected = f"Rejected here by {line.brokerage}: in {line.considered - line.chosen:,} decisions of 24 h"
+    looked_at = (
+        "" if line.looked_at == line.waiting else f"; {line.looked_at:,} of {line.waiting:,} that wait looked at"
+    )
+    print_table(columns, rows, title=f"{rejected}{looked_at}")
 
 
 def _show_limits(found: QueueAnswer) -> None:

@@ -58,9 +58,9 @@ def reasons(
     waiting, considered = sum(found.waiting.values()), sum(found.considered.values())
     print_table(columns, rows, title=f"{waiting:,} of {considered:,} chunks and tasks wait")
     if rules:
-        lines = [(one.brokerage, one.code, one.queues, one.pseudo_queues, one.decides) for one in found.rules]
-        heads = ("brokerage", "rule's code", "queues rejected", "pseudo-queues", "decides for")
-        print_table(heads, lines, title="Queues rejected, over all chunks by their last decision")
+        lines = [(one.brokerage, one.code, one.queues, one.decides) for one in found.rules]
+        heads = ("brokerage", "rule's code", "queues rejected", "decides for")
+        print_table(heads, lines, title="Queues rejected, over all decisions of 24 h")
     say(f"now {utc(found.now)}; change against {length(span)} ago")
 
 

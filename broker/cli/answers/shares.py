@@ -11,15 +11,23 @@ from broker.app.answers.shares import shares as all_shares
 from broker.cli.answers.asked import asked
 from broker.cli.rendering.cells import Percent
 from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.plot_option import Plot, check_plot
 from broker.cli.rendering.tables import Column, print_table
 
 
 def shares(
-    context: typer.Context, as_json: Annotated[bool, typer.Option("--json", help="One object a share.")] = False
+    context: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="One object a share.")] = False,
+    plot: Plot = None,
 ) -> None:
     """The tree of global shares: target, what runs, what waits. Children add up to their parent."""
+    check_plot(plot)
     with asked(context) as asking:
         found = all_shares(asking)
+    if plot is not None:
+        from broker.cli.rendering.pictures import plot_shares
+
+        plot_shares(found, plot)
     if as_json:
         for line in found.shares:
             print_json(line.model_dump(mode="json"))

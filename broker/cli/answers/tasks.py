@@ -8,7 +8,7 @@ import typer
 
 from broker.app.answers.list_models import MOST_LINES, TaskFilters, TaskLine, TaskList
 from broker.app.answers.tasks import task_list
-from broker.app.sentences.stats import throttle
+from broker.app.sentences.phrases import throttle
 from broker.cli.answers.asked import asked
 from broker.cli.rendering.cells import Since
 from broker.cli.rendering.json_lines import print_json

@@ -8,7 +8,7 @@ import typer
 
 from broker.app.answers.list_models import TaskFilters, TaskList, UserAnswer
 from broker.app.answers.user import user_answer
-from broker.app.sentences.stats import many, number, size, throttle
+from broker.app.sentences.phrases import many, number, size, throttle
 from broker.cli.answers.asked import Json, asked
 from broker.cli.answers.tasks import show_tasks
 from broker.cli.rendering.json_lines import print_json

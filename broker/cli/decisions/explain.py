@@ -10,12 +10,12 @@ from broker.app.answers.asking import Asking
 from broker.app.answers.decision import task_decision
 from broker.app.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot, WhyNotLine
 from broker.app.answers.parts import HeldField
-from broker.app.answers.why_not import why_not as why_not_answer
 from broker.app.sentences.decision import candidate_sentence
-from broker.app.sentences.stats import comparison
+from broker.app.sentences.phrases import comparison
 from broker.cli.context import open_store, settings_of
 from broker.cli.decisions.explain_text import show_answer, show_decision, show_pins
 from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.plot_option import Plot, check_plot
 from broker.cli.rendering.tables import Column, print_table, say
 from broker.cli.rendering.visible_text import remark
 from broker.cli.time_arguments import NOW, moment_of, until
@@ -40,14 +40,20 @@ def explain(
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="End with 5 if something of the task was not placed.")
     ] = False,
+    plot: Plot = None,
 ) -> None:
     """Why a task waits, or where it went: the answer in a sentence, what would help, then reasons and candidates."""
     wanted = until(at)
+    check_plot(plot)
     with open_store(context) as database:
         now = moment_of(NOW, database, of_scenario=True)
         with database.begin() as connection:
             asking = Asking(connection, database.names, now, settings_of(context).config)
             found = task_decision(asking, task, at=wanted, brokerage=brokerage, evaluate=evaluate)
+    if plot is not None:
+        from broker.cli.rendering.pictures import plot_decisions
+
+        plot_decisions(found, plot)
     if as_json:
         for one in found.decisions:
             print_json(_object(found, one))
@@ -70,6 +76,8 @@ def why_not(
     as_json: Json = False,
 ) -> None:
     """The rule that rejected a queue or nucleus for a task, the value it saw, the limit, and the key that set it."""
+    from broker.app.answers.why_not import why_not as why_not_answer
+
     wanted = until(at)
     with open_store(context) as database:
         now = moment_of(NOW, database, of_scenario=True)

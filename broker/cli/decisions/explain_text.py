@@ -15,7 +15,7 @@ from broker.app.sentences.decision import (
     verdict_sentence,
     waiting_sentence,
 )
-from broker.app.sentences.stats import many
+from broker.app.sentences.phrases import many
 from broker.cli.rendering.cells import Percent, Since
 from broker.cli.rendering.tables import Column, print_facts, print_table, say
 

@@ -11,6 +11,7 @@ from broker.app.answers.history import history as history_of
 from broker.app.sentences.history import event_sentence
 from broker.cli.context import open_store, settings_of
 from broker.cli.rendering.json_lines import print_json
+from broker.cli.rendering.plot_option import Plot, check_plot
 from broker.cli.rendering.tables import print_table
 from broker.cli.time_arguments import NOW, duration, moment_of
 
@@ -22,15 +23,21 @@ def history(
         str | None, typer.Option("--last", metavar="SPAN", help="Such as 24h or 7d; all without it.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One object an event.")] = False,
+    plot: Plot = None,
 ) -> None:
     """What happened to one task: decisions with repeats folded, and changes of tuning, queues, sources and pins."""
     span = None if last is None else duration(last, "--last")
+    check_plot(plot)
     with open_store(context) as database:
         now = moment_of(NOW, database, of_scenario=True)
         since = None if span is None else now - span
         with database.read_snapshot() as connection:
             asking = Asking(connection, database.names, now, settings_of(context).config)
             found = history_of(asking, task, since)
+    if plot is not None:
+        from broker.cli.rendering.pictures import plot_history
+
+        plot_history(found, plot)
     if as_json:
         for event in found.events:
             print_json(event.flat())

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from broker.domain.decisions import Observation
+from broker.app.answers.parts import compared
+from broker.app.sentences.phrases import comparison, number
 from broker.engine.shared.answer import CHOSEN, Answer
 
 
@@ -28,23 +29,13 @@ def describe_answer(answer: Answer) -> dict[str, Any]:
 
 
 def sentence(answer: Answer) -> str:
-    """The answer in words."""
+    """The answer in words: ``BNL/MCORE: lowmemory. ...: requires 4,000 MB, limit 2,000 MB (queue.maxrss).``."""
     if answer.code == CHOSEN:
         return f"{answer.queue}: chosen."
-    text = f"{answer.queue}: {answer.code}. {answer.title}."
-    return text if answer.observation is None else f"{text} {_comparison(answer.observation)}"
-
-
-def _comparison(seen: Observation) -> str:
-    unit = "" if seen.unit in ("", "-") else f" {seen.unit}"
-    words = {"<": "below", "<=": "at most", ">": "above", ">=": "at least", "==": "equal to", "!=": "other than"}
-    operator = words.get(seen.operator, seen.operator)
-    inputs = ", ".join(f"{name} {_short(value)}" for name, value in seen.inputs.items())
-    origin = f" (from {inputs})" if inputs else ""
-    return (
-        f"Seen {_short(seen.value)}{unit}, asked for {operator} {_short(seen.limit)}{unit}, set by {seen.key}{origin}."
-    )
-
-
-def _short(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else "nothing" if value is None else str(value)
+    text = f"{answer.queue}: {answer.code}. {answer.title}"
+    seen = compared(answer.observation)
+    if seen is None:
+        return f"{text}."
+    inputs = ", ".join(f"{name} {number(value)}" for name, value in seen.inputs.items())
+    origin = f" from {inputs}" if inputs else ""
+    return f"{text}: {comparison(seen)}{origin}."

@@ -80,13 +80,21 @@ _KNOWN = """
         last_seen_at, last_agent_run, decisions, seen_again, state, work_state
     FROM broker.chunk_states WHERE brokerage = %s AND jeditaskid = ANY(%s)"""
 # Rows in the order of their keys, so that two writers lock them in the same order.
+_CHANGES_KEPT = 32
+# Of an array the last ones: PostgreSQL counts from 1.
+_CHANGED_AT = f"""
+    CASE WHEN (chunk_states.outcome, chunk_states.reason) = (excluded.outcome, excluded.reason)
+        THEN chunk_states.changed_at
+        ELSE chunk_states.changed_at[greatest(1, cardinality(chunk_states.changed_at) - {_CHANGES_KEPT - 2}):]
+            || excluded.decided_at END"""
 _SAVE = f"""
     INSERT INTO broker.chunk_states ({", ".join(_TYPES)})
     SELECT {", ".join("assigned::jsonb" if name == "assigned" else name for name in _TYPES)}
     FROM unnest({", ".join(f"%s::{kind}[]" for kind in _TYPES.values())}) AS one ({", ".join(_TYPES)})
     ORDER BY jeditaskid, datasetid, ramcount
     ON CONFLICT (jeditaskid, brokerage, datasetid, ramcount) DO UPDATE SET
-        {", ".join(f"{name} = excluded.{name}" for name in _TYPES if name not in _KEY)}
+        {", ".join(f"{name} = excluded.{name}" for name in _TYPES if name not in _KEY)},
+        changed_at = {_CHANGED_AT}
     WHERE chunk_states.last_seen_at <= excluded.last_seen_at"""  # noqa: S608 - constants
 _AGAIN = """
     UPDATE broker.chunk_states AS s

@@ -43,6 +43,25 @@ _WAITING = sa.text(f"""
     GROUP BY brokerage, outcome, reason, main_reason
     ORDER BY chunks DESC, brokerage, outcome, reason, main_reason""")  # noqa: S608 - as above
 
+# Only what changed in the span, of the states that did.
+_CHANGES = sa.text("""
+    SELECT brokerage, jeditaskid, datasetid, count(*)::int AS changes, min(moment) AS first_at
+    FROM broker.chunk_states, unnest(changed_at) AS moment
+    WHERE outcome_since > :since AND moment > :since AND moment <= :until
+    GROUP BY brokerage, jeditaskid, datasetid, ramcount
+    ORDER BY changes DESC, jeditaskid""")
+
+
+@dataclass(frozen=True)
+class Change:
+    """How often outcome or reason of a chunk changed since ``first_at``; at most the last 32 changes are known."""
+
+    brokerage: str
+    jeditaskid: int
+    datasetid: int | None
+    changes: int
+    first_at: datetime
+
 
 @dataclass(frozen=True)
 class ChunkState:
@@ -174,3 +193,9 @@ def decided_after(connection: sa.Connection, moment: datetime) -> bool:
     """Whether a cycle for a later instant has changed the states, so that they do not say how it was at ``moment``."""
     statement = sa.text("SELECT EXISTS (SELECT FROM broker.chunk_states WHERE last_seen_at > :moment)")
     return bool(connection.execute(statement, {"moment": moment}).scalar_one())
+
+
+def outcome_changes(connection: sa.Connection, since: datetime, until: datetime) -> list[Change]:
+    """The chunks whose outcome or reason changed between two instants (aware), the most often changed first."""
+    rows = connection.execute(_CHANGES, {"since": since, "until": until})
+    return [Change(**row._mapping) for row in rows]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import reduce
 from typing import Any
 
 import psycopg
@@ -13,7 +14,7 @@ from broker.domain.decision_counts import counts_of
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.queue_counts import CountsCorruptError, QueueCounts
 from broker.store.decisions.plain_json import clean_text
-from broker.store.summaries.buckets import FINE_S, bucket_of
+from broker.store.summaries.buckets import COARSE_S, FINE_S, bucket_of
 from broker.store.summaries.chunk_states import GONE_AFTER
 
 _Key = tuple[str, str, str]
@@ -31,6 +32,15 @@ _QUEUES = """
 _SAVE_QUEUES = """
     INSERT INTO broker.queue_counts (bucket_s, bucket_at, brokerage, counts) VALUES (%s, %s, %s, %s)
     ON CONFLICT (bucket_s, bucket_at, brokerage) DO UPDATE SET counts = excluded.counts"""
+# What is counted in an hour that was added up already is not in that sum.
+_FORGET_HOUR = "DELETE FROM broker.queue_hours WHERE bucket_at = %s AND brokerage = %s"
+_LAST_HOUR = """
+    SELECT counts FROM broker.queue_counts
+    WHERE bucket_s = %s AND bucket_at >= %s AND bucket_at < %s AND brokerage = %s"""
+_IS_ADDED_UP = "SELECT FROM broker.queue_hours WHERE bucket_at = %s AND brokerage = %s"
+_SAVE_HOUR = """
+    INSERT INTO broker.queue_hours (bucket_at, brokerage, counts) VALUES (%s, %s, %s)
+    ON CONFLICT (bucket_at, brokerage) DO NOTHING"""
 _FIRST_OF_ALL = """
     SELECT NOT EXISTS (
         SELECT FROM broker.queue_counts
@@ -108,7 +118,22 @@ def _add_queues(connection: psycopg.Connection[Any], brokerage: str, bucket: dat
     if row is not None:
         counts = known_counts(bytes(row[0])).plus(counts)
     connection.execute(_SAVE_QUEUES, [FINE_S, bucket, brokerage, counts.pack()])
+    connection.execute(_FORGET_HOUR, [bucket_of(bucket, COARSE_S), brokerage])
+    if row is None:
+        _add_up_the_hour_before(connection, brokerage, bucket)
     return row is None
+
+
+def _add_up_the_hour_before(connection: psycopg.Connection[Any], brokerage: str, bucket: datetime) -> None:
+    """Keep the sum of the hour before that of a new bucket, if there is none yet."""
+    hour = bucket_of(bucket, COARSE_S)
+    before = hour - timedelta(seconds=COARSE_S)
+    if connection.execute(_IS_ADDED_UP, [before, brokerage]).fetchone() is not None:
+        return
+    rows = connection.execute(_LAST_HOUR, [FINE_S, before, hour, brokerage]).fetchall()
+    if rows:
+        total = reduce(QueueCounts.plus, (known_counts(bytes(one[0])) for one in rows))
+        connection.execute(_SAVE_HOUR, [before, brokerage, total.pack()])
 
 
 def known_counts(data: bytes) -> QueueCounts:

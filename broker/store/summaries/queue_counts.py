@@ -11,10 +11,19 @@ import sqlalchemy as sa
 from broker.domain.queue_counts import QueueCount, QueueCounts
 from broker.store.summaries.buckets import bucket_of
 
+# An hour that is over and lies within the span is one row, where that is kept; else its buckets of 5 minutes.
 _READ = sa.text("""
-    SELECT bucket_at, bucket_s, brokerage, counts FROM broker.queue_counts
+    WITH hours AS (
+        SELECT bucket_at, brokerage, counts FROM broker.queue_hours
+        WHERE bucket_at >= :since AND bucket_at + interval '1 hour' <= CAST(:until AS timestamptz)
+          AND (CAST(:brokerages AS text[]) IS NULL OR brokerage = ANY(:brokerages)))
+    SELECT bucket_at, 3600 AS bucket_s, brokerage, counts FROM hours
+    UNION ALL
+    SELECT bucket_at, bucket_s, brokerage, counts FROM broker.queue_counts AS c
     WHERE bucket_at >= :since AND bucket_at < :until
       AND (CAST(:brokerages AS text[]) IS NULL OR brokerage = ANY(:brokerages))
+      AND NOT EXISTS (SELECT FROM hours AS h WHERE h.brokerage = c.brokerage
+          AND h.bucket_at = date_bin('1 hour', c.bucket_at, '1970-01-01T00:00:00Z'))
     ORDER BY brokerage, bucket_at""")
 
 

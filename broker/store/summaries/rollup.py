@@ -57,6 +57,7 @@ def roll_up(connection: sa.Connection, now: datetime) -> int:
 
 def _roll_up_queues(connection: sa.Connection, values: dict[str, Any]) -> int:
     hours: dict[tuple[datetime, str], QueueCounts] = {}
+    connection.execute(sa.text("DELETE FROM broker.queue_hours WHERE bucket_at < :before"), values)
     rows = connection.execute(_OLD_QUEUES, values).all()
     for row in rows:
         key = bucket_of(row.bucket_at, COARSE_S), row.brokerage

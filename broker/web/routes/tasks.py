@@ -30,7 +30,7 @@ from broker.app.sentences.decision import (
     waiting_sentence,
 )
 from broker.app.sentences.history import event_sentence
-from broker.app.sentences.stats import comparison, throttle, with_unit
+from broker.app.sentences.phrases import comparison, throttle, with_unit
 from broker.web.page_route import page_router
 from broker.web.pictures.bars import Bar, bars
 from broker.web.pictures.over_time import Mark, timeline

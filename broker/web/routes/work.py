@@ -19,7 +19,7 @@ from broker.app import long_runs
 from broker.app.answers.job import job_answer
 from broker.app.answers.pool import pool_answer
 from broker.app.answers.user import user_answer
-from broker.app.sentences.stats import throttle
+from broker.app.sentences.phrases import throttle
 from broker.store.http import runs
 from broker.web.page_route import Form, back_to, page_router
 from broker.web.pictures.over_time import Mark, timeline

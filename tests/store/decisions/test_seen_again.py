@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -16,8 +16,8 @@ from broker.store.decisions import decision_writing
 from broker.store.decisions.decision_rows import latest
 from broker.store.decisions.history_reads import read_record
 from broker.store.decisions.stored_cycles import StoredCycle, stored_cycles
-from broker.store.summaries.chunk_states import ChunkState, read_states
-from broker.store.summaries.queue_counts import queue_totals
+from broker.store.summaries.chunk_states import ChunkState, outcome_changes, read_states
+from broker.store.summaries.queue_counts import queue_buckets, queue_totals
 from broker.store.summaries.reason_counts import reason_counts, waited_at
 from tests.store.decisions.packed_records import START, brokered, waiting
 
@@ -192,6 +192,44 @@ def test_the_main_reason_is_the_code_that_rejected_most_queues(
 ) -> None:
     cycle(0, [waiting(1, *steps, reason=reason)])
     assert states(database)[1].main_reason == main
+
+
+def test_how_often_a_chunk_changed_is_known_without_its_decisions(
+    database: Database, cycle: Callable[..., None]
+) -> None:
+    for minutes in range(40):
+        cycle(minutes, [brokered(1) if minutes % 2 else waiting(1), waiting(2)])
+
+    def changes(first: int, last: int) -> list[tuple[int, int, datetime]]:
+        span = START + timedelta(minutes=first), START + timedelta(minutes=last)
+        with database.read_snapshot() as connection:
+            return [(one.jeditaskid, one.changes, one.first_at) for one in outcome_changes(connection, *span)]
+
+    assert changes(30, 60) == [(1, 9, START + timedelta(minutes=31))]
+    assert changes(30, 35) == [(1, 5, START + timedelta(minutes=31))]
+    assert changes(-60, 60) == [(1, 32, START + timedelta(minutes=8))]  # of more the last 32 are known
+    assert changes(39, 60) == []
+
+
+def test_an_hour_that_is_over_is_one_row_until_something_is_counted_in_it(
+    database: Database, cycle: Callable[..., None]
+) -> None:
+    def of_the_day() -> tuple[int, int]:
+        span = START - timedelta(hours=2), START + timedelta(hours=10)
+        with database.read_snapshot() as connection:
+            found = list(queue_buckets(connection, *span))
+            return len(found), sum(int(one.counts.decisions.sum()) for one in found)
+
+    for minutes in (0, 5, 10):
+        cycle(minutes, [waiting(1)])
+    buckets, decisions = of_the_day()
+    assert buckets == 3
+    cycle(65, [waiting(1)])
+    assert of_the_day() == (2, decisions // 3 * 4)
+    cycle(15, [waiting(2)])  # late
+    assert of_the_day() == (5, decisions // 3 * 5)
+    cycle(70, [waiting(1)])
+    assert of_the_day() == (3, decisions // 3 * 6)
 
 
 def test_10000_unchanged_chunks_of_a_day_take_less_than_100_mb(database: Database, cycle: Callable[..., None]) -> None:

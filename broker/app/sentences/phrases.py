@@ -7,11 +7,9 @@ from datetime import datetime
 
 from broker.app.answers.parts import Compared, Figure, ThrottleState
 
+# A value may be as large as the limit, unless it says otherwise.
+_LIMITS = {"<=": "", "<": "below ", ">=": "at least ", ">": "above "}
 _OPERATORS = {
-    "<": "below",
-    "<=": "at most",
-    ">": "above",
-    ">=": "at least",
     "==": "equal to",
     "!=": "other than",
     "in": "one of",
@@ -86,9 +84,15 @@ def day_and_moment(at: datetime) -> str:
 
 
 def comparison(seen: Compared) -> str:
-    """``requires 288,900 MB; limit: at most 48,000 MB (queue.maxrss)``."""
-    must = _OPERATORS.get(seen.operator, seen.operator)
-    return f"{with_unit(seen.value, seen.unit)}; must be {must} {with_unit(seen.limit, seen.unit)} ({seen.key})"
+    """``requires 288,900 MB, limit 48,000 MB (queue.maxrss)``; of what has no order ``paused, must be online (...)``.
+
+    Where a field of the queue is the limit, the value is what the work requires; else it is what was found.
+    """
+    value, limit = with_unit(seen.value, seen.unit), with_unit(seen.limit, seen.unit)
+    if seen.operator not in _LIMITS:
+        return f"{value}, must be {_OPERATORS.get(seen.operator, seen.operator)} {limit} ({seen.key})"
+    requires = "requires " if seen.key.startswith("queue.") else ""
+    return f"{requires}{value}, limit {_LIMITS[seen.operator]}{limit} ({seen.key})"
 
 
 _THROTTLES = {
