@@ -21,7 +21,7 @@ from broker.matching.match_queue import SoftwareMatcherCache
 from broker.matching.need import Need, production_need
 from broker.matching.outcomes import Outcome
 from broker.snapshot.raw import RawSource, Rows
-from broker.snapshot.software_rows import build_software
+from broker.snapshot.sources.software import build_software
 
 QUEUES, TAGS, REQUIREMENTS, SEED = 500, 2000, 200, 1
 PLATFORMS = [

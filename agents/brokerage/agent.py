@@ -33,7 +33,8 @@ from broker.domain.decision_records import DecisionRecord, Origin
 from broker.domain.decisions import Decision
 from broker.gdpconfig import Tuning
 from broker.gdpconfig.publish import Published
-from broker.snapshot.source import SourceError, outside_sources
+from broker.snapshot.source import SourceError
+from broker.snapshot.source_points import outside_sources
 from broker.store.connection.tables import TableCatalogue
 from broker.store.schema import migrate
 

@@ -15,12 +15,13 @@ from broker.snapshot import raw
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot, snapshot_id
-from broker.snapshot.source import Source, SourceLimit
-from broker.snapshot.sources import ANALYSIS_SOURCES, SOURCES, SourceState, assess, limits_of
+from broker.snapshot.source import JobStatistics, Source, SourceLimit
+from broker.snapshot.source_limits import limits_of
+from broker.snapshot.source_list import grid_sources
+from broker.snapshot.source_states import SourceState, assess
 from broker.store.connection.tables import TableCatalogue
 from broker.store.snapshots import stored_snapshots as snapshots
-from broker.store.snapshots.analysis_source_reads import read_analysis_sources
-from broker.store.snapshots.source_reads import JobStatistics, read_outside_source, read_sources
+from broker.store.snapshots.source_reads import SourceReader, read_sources
 
 REMEMBERED_FOR = timedelta(days=1)
 """A stored snapshot older than this says nothing about how large a source should be."""
@@ -75,10 +76,8 @@ class GridReader:
         ``analysis``: read the sources that only the analysis brokerage needs as well.
         ``outside``: the sources of other distributions that rules name.
         """
-        self._analysis, self._outside = analysis, tuple(outside)
-        self._limits: dict[str, SourceLimit] = limits_of(
-            yaml.safe_load(limits.read_text(encoding="utf-8")), self._outside
-        )
+        self._sources = (*grid_sources(analysis=analysis), *outside)
+        self._limits: dict[str, SourceLimit] = limits_of(yaml.safe_load(limits.read_text(encoding="utf-8")), outside)
         self._job_statistics = job_statistics
         self._last_good: dict[str, RawSource] = {}
 
@@ -88,20 +87,11 @@ class GridReader:
         """The grid at ``now``, in the caller's read-only transaction."""
         if not self._last_good:
             self._recall(connection, now)
-        sources = read_sources(connection, catalogue, self._job_statistics, tick)
-        failures: dict[str, str] = {}
-        if self._analysis:
-            of_analysis, failures = read_analysis_sources(connection, catalogue, now)
-            sources |= of_analysis
-            tick()
-        for outside in self._outside:
-            sources[outside.name], fault = read_outside_source(connection, catalogue, outside)
-            failures |= {outside.name: fault} if fault else {}
-            tick()
+        reader = SourceReader(connection, catalogue, now, self._job_statistics)
+        sources, failures = read_sources(reader, self._sources, tick)
         used: dict[str, RawSource] = {}
         states: list[SourceState] = []
-        for name in self._names:
-            source = sources.get(name, RawSource(name, {}))
+        for name, source in sources.items():
             if name in failures:
                 used[name], state = source, SourceState(name, "failed", 0, None, None, detail=failures[name])
             else:
@@ -113,12 +103,6 @@ class GridReader:
         identifier = snapshot_id(now, [(name, digest) for name, (digest, _) in parts.items()])
         tick()
         return GridReading(build_snapshot(identifier, now, used, tuple(states)), parts)
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        """The sources of a snapshot, in their order."""
-        own = tuple(name for name in SOURCES if self._analysis or name not in ANALYSIS_SOURCES)
-        return (*own, *(source.name for source in self._outside))
 
     def _recall(self, connection: sa.Connection, now: datetime) -> None:
         """After a start: the sources of the last stored snapshot that have a limit on how much they may shrink."""

@@ -17,10 +17,10 @@ from broker.feeds.documents import Document, DocumentRefused
 from broker.feeds.fetching.terms import Validators
 from broker.feeds.rucio.client import NotAtRucio, RucioUnavailable
 from broker.feeds.rucio.quotas import GLOBAL, LOCAL, Usage, quota_table
+from broker.snapshot.sources.quota import QUOTA_REFRESH
 from broker.store.connection.tables import TableCatalogue
 from broker.store.feeds.feed_documents import KeptDocument
 from broker.store.feeds.quota_accounts import accounts
-from broker.store.snapshots.analysis_source_reads import QUOTA_REFRESH
 
 QUOTAS = "quotas"
 _NOTE = sa.text("""

@@ -16,13 +16,16 @@ from broker.lifecycle.jobs import UNREADABLE
 from broker.lifecycle.limits import TimeoutLimits, read_limits
 from broker.snapshot.raw import RawSource
 from broker.snapshot.source import SourceLimit
-from broker.snapshot.sources import SourceState, assess, limits_of
+from broker.snapshot.source_limits import limits_of
+from broker.snapshot.source_states import SourceState, assess
+from broker.snapshot.sources.pilots import PILOTS
+from broker.snapshot.sources.queues import QUEUES
 from broker.store.connection.tables import TableCatalogue
 from broker.store.lifecycle.queues import queues_of
 from broker.store.lifecycle.scan import TimeoutContext
-from broker.store.snapshots.source_reads import read_source
+from broker.store.snapshots.source_reads import SourceReader
 
-SOURCES = ("queues", "pilots")
+SOURCES = (QUEUES, PILOTS)
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class TimeoutInputs:
     @property
     def notes(self) -> list[str]:
         """Remarks on sources and queues that are not as they should be."""
-        return self.notes_on(SOURCES)
+        return self.notes_on([source.name for source in SOURCES])
 
     def notes_on(self, sources: Sequence[str]) -> list[str]:
         """As :attr:`notes`, of some sources only."""
@@ -79,8 +82,9 @@ class TimeoutInputReader:
         Pilots that cannot be believed make no queue inactive: by their silence all queues would be.
         """
         states, used = [], {}
-        for name in SOURCES:
-            source = read_source(connection, catalogue, name)
+        reader = SourceReader(connection, catalogue, now)
+        for declared in SOURCES:
+            name, source = declared.name, reader.read(declared)
             used[name], state = assess(source, now, self._limits[name], self._last_good.get(name))
             states.append(state)
             if state.usable:

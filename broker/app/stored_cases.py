@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from broker.errors import NotFound
 from broker.gdpconfig.publish import Published, UnknownVersionError
-from broker.snapshot.sources import SourceState
+from broker.snapshot.source_states import SourceState
 from broker.store.connection.database import Database
 from broker.store.decisions.cycle_work import decided_works
 from broker.store.decisions.stored_cycles import CycleKey, cycle_keys

@@ -10,22 +10,31 @@ from typing import Any
 import numpy as np
 
 from broker.domain.analysis import AnalysisGrid
-from broker.domain.arrays import Floats, Ints, codes_of, frozen
+from broker.domain.arrays import Ints, codes_of, frozen
 from broker.domain.grid import StorageTable
 from broker.domain.work import DroppedRow
-from broker.snapshot import build_jobs as jobs
 from broker.snapshot import build_queues as queues
 from broker.snapshot.build_analysis import build_analysis
-from broker.snapshot.build_features import build_features
-from broker.snapshot.build_links import build_links
+from broker.snapshot.build_nuclei import nuclei_of, outputs_of, storage_sharing
 from broker.snapshot.build_offered import with_outside_sources
-from broker.snapshot.build_pins import PINS, pins_in_force, unknown_queues
-from broker.snapshot.build_pools import build_pools
-from broker.snapshot.build_storages import build_relations, build_storages, storage_sharing
+from broker.snapshot.draft import Draft
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot
-from broker.snapshot.software_rows import build_gpus, build_software
-from broker.snapshot.sources import SOURCES, SourceState
+from broker.snapshot.source_states import SourceState
+from broker.snapshot.sources.features import FEATURES
+from broker.snapshot.sources.gpus import GPUS
+from broker.snapshot.sources.jobs import JOBS
+from broker.snapshot.sources.links import LINKS
+from broker.snapshot.sources.pilots import PILOTS
+from broker.snapshot.sources.pools import POOLS
+from broker.snapshot.sources.queues import QUEUES
+from broker.snapshot.sources.resource_types import RESOURCE_TYPES
+from broker.snapshot.sources.slots import SLOTS
+from broker.snapshot.sources.software import SOFTWARE
+from broker.snapshot.sources.storages import STORAGES
+from broker.snapshot.sources.user_jobs import USER_JOBS
+from broker.snapshot.sources.worker_nodes import WORKER_NODES
+from broker.snapshot.sources.workers import WORKERS
 
 
 def build_snapshot(
@@ -36,69 +45,51 @@ def build_snapshot(
     A row that cannot be used is left out, with its reason in ``dropped_rows``; nothing here raises for the content of a
     row.
     """
-    raw = {name: sources.get(name, RawSource(name, {})) for name in SOURCES}
-    now_s = taken_at.timestamp()
-    dropped_rows: list[DroppedRow] = []
-    records = queues.read_queues(raw["queues"], dropped_rows, pins_in_force(raw[PINS], now_s, dropped_rows))
-    kinds = queues.read_resource_types(raw["resource_types"], dropped_rows)
-    site_of_queue, sites = queues.read_sites(raw["queues"], dropped_rows)
-    unified = {record.name: index for index, record in enumerate(records)}
-    unknown_queues(raw[PINS], unified, dropped_rows)
-    storages = build_storages(raw["storages"], dropped_rows)
-    relations = build_relations(raw["storages"], unified, storages, dropped_rows)
-    outputs = queues.default_outputs(relations, len(records))
-    nuclei = queues.build_nuclei(records, site_of_queue, sites, outputs)
-    nucleus_index = {str(name): index for index, name in enumerate(nuclei.name)}
-    links = build_links(raw["links"], now_s, list(nucleus_index), dropped_rows)
-    special = jobs.resource_work_queues(raw["work_queues"], dropped_rows)
-    counts, average_diskio = jobs.build_jobs(raw["jobs"], unified, nucleus_index, special, dropped_rows)
-    activity = _activity(raw, unified, now_s, average_diskio, dropped_rows)
-    table = queues.build_unified(records, site_of_queue, activity)
-    features = build_features(raw["features"], unified, dropped_rows)
-    output_sites = _storage_sites(outputs, storages, list(links.sites))
-    of_queues = (codes_of(table.atlas_site, list(nucleus_index)), outputs, output_sites, features.shutdown_s)
-    analysis = build_analysis(raw, unified, now_s, dropped_rows) if "user_jobs" in sources else AnalysisGrid()
+    draft = Draft(sources, taken_at)
+    known, stored, nuclei, links = draft.of(QUEUES), draft.of(STORAGES), nuclei_of(draft), draft.of(LINKS)
+    outputs, features = outputs_of(draft), draft.of(FEATURES)
+    table = queues.build_unified(known.records, known.site_of_queue, _activity(draft))
+    of_queues = (
+        codes_of(table.atlas_site, list(nuclei.name)),
+        outputs,
+        _storage_sites(outputs, stored.storages, list(links.sites)),
+        features.shutdown_s,
+    )
     snapshot = Snapshot(
         id=identifier,
         taken_at=taken_at,
-        **queues.tables_of_candidates(records, kinds, *of_queues),
+        **queues.tables_of_candidates(known.records, draft.of(RESOURCE_TYPES), *of_queues),
         unified=table,
-        slots=jobs.build_slots(raw["slots"], unified, now_s, dropped_rows),
-        storages=storages,
-        relations=relations,
+        slots=draft.of(SLOTS),
+        storages=stored.storages,
+        relations=stored.relations,
         nuclei=nuclei,
         links=links,
-        jobs=counts,
-        shares_storage=storage_sharing(table, relations, outputs, nuclei),
+        jobs=draft.of(JOBS).counts,
+        shares_storage=storage_sharing(table, stored.relations, outputs, nuclei),
         features=features,
-        pools=build_pools(raw["pools"], unified, dropped_rows),
-        states=tuple(_with_dropped_rows(state, dropped_rows) for state in states),
-        dropped_rows=tuple(dropped_rows),
-        analysis=analysis,
+        pools=draft.of(POOLS),
+        analysis=build_analysis(draft) if USER_JOBS.name in sources else AnalysisGrid(),
+        # last, when every source has said what it left out
+        states=tuple(_with_dropped_rows(state, draft.dropped_rows) for state in states),
+        dropped_rows=tuple(draft.dropped_rows),
     )
     _freeze(snapshot)
     return with_outside_sources(snapshot, sources)
 
 
-def _activity(
-    raw: Mapping[str, RawSource],
-    unified: dict[str, int],
-    now_s: float,
-    average_diskio: Floats,
-    dropped_rows: list[DroppedRow],
-) -> queues.QueueActivity:
+def _activity(draft: Draft) -> queues.QueueActivity:
     """What is measured and published of the unified queues outside CRIC's queue rows."""
-    n_pilots, laststart = jobs.build_pilots(raw["pilots"], unified, dropped_rows)
-    software, container_sources = build_software(raw["software"], unified, dropped_rows)
+    pilots, software = draft.of(PILOTS), draft.of(SOFTWARE)
     return queues.QueueActivity(
-        n_pilots=n_pilots,
-        laststart_s=laststart,
-        n_workers=jobs.build_workers(raw["workers"], unified, now_s, dropped_rows),
-        average_diskio_kbps=average_diskio,
-        software=software,
-        container_sources=container_sources,
-        cpu_levels=jobs.build_cpu_levels(raw["worker_nodes"], unified, dropped_rows),
-        gpus=build_gpus(raw["gpus"], unified),
+        n_pilots=pilots.n_pilots,
+        laststart_s=pilots.laststart_s,
+        n_workers=draft.of(WORKERS),
+        average_diskio_kbps=draft.of(JOBS).average_diskio_kbps,
+        software=software.of_queues,
+        container_sources=software.container_sources,
+        cpu_levels=draft.of(WORKER_NODES),
+        gpus=draft.of(GPUS),
     )
 
 

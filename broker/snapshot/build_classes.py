@@ -11,10 +11,16 @@ from typing import Any
 
 from broker.domain.classification import GRID, QueueAbout
 from broker.domain.work import DroppedRow
-from broker.snapshot.readings import BadValueError, json_object, lenient_number, name, number, seconds, text
-
-#: Characters of one document of a metric: that of users holds an entry for each of them.
-MAX_METRIC_CHARACTERS = 64_000_000
+from broker.snapshot.readings import (
+    MAX_METRIC_CHARACTERS,
+    BadValueError,
+    json_object,
+    lenient_number,
+    name,
+    number,
+    seconds,
+    text,
+)
 
 Row = Mapping[str, Any]
 

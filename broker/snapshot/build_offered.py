@@ -8,8 +8,10 @@ from typing import Any
 
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot
-from broker.snapshot.source import SourceError, outside_source
-from broker.snapshot.sources import SOURCES, SourceState
+from broker.snapshot.source import SourceError
+from broker.snapshot.source_list import NAMES
+from broker.snapshot.source_points import outside_source
+from broker.snapshot.source_states import SourceState
 
 
 def with_outside_sources(snapshot: Snapshot, sources: Mapping[str, RawSource]) -> Snapshot:
@@ -18,7 +20,7 @@ def with_outside_sources(snapshot: Snapshot, sources: Mapping[str, RawSource]) -
     A source that cannot be built, or is not installed any more, has the state ``failed`` with the reason, so that rules
     which need it answer *unknown*.
     """
-    names = sorted(set(sources) - set(SOURCES))
+    names = sorted(set(sources) - set(NAMES))
     if not names:
         return snapshot
     values: dict[str, Any] = {}

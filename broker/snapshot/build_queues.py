@@ -9,15 +9,10 @@ from typing import Any
 import numpy as np
 
 from broker.domain.arrays import Floats, Ints, floats, texts
-from broker.domain.grid import NucleusTable, RelationTable
 from broker.domain.queues import QueueTable, UnifiedTable
 from broker.domain.software import ContainerSources, GpuSummary, QueueSoftware
-from broker.domain.work import DroppedRow
-from broker.snapshot.build_pins import NO_PINS, Pinned
 from broker.snapshot.pseudo_queues import PseudoQueue, ResourceType, pseudo_queues
-from broker.snapshot.queue_rows import QueueRecord, read_queue
-from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, name, number, text
+from broker.snapshot.queue_rows import QueueRecord
 
 
 @dataclass(frozen=True)
@@ -34,48 +29,6 @@ class QueueActivity:
     gpus: tuple[tuple[GpuSummary, ...], ...]
 
 
-def read_queues(source: RawSource, dropped_rows: list[DroppedRow], pinned: Pinned = NO_PINS) -> list[QueueRecord]:
-    """The usable queues by name; row ``ALL`` and rows without data are none, a second row of a name is left out.
-
-    ``pinned``: fields that operators hold, by queue.
-    """
-    records: dict[str, QueueRecord] = {}
-    # sorted, so that of two rows of one name the same is used whatever the order of reading
-    for row in sorted(source.rows("schedconfig_json").records(), key=lambda row: str(row["panda_queue"])):
-        if row["panda_queue"] == "ALL" or row["data"] is None:
-            continue
-        try:
-            record = read_queue(row["panda_queue"], row["data"], pinned)
-            if record.name in records:
-                raise BadValueError("duplicate", "nickname", record.name)
-        except BadValueError as bad:
-            dropped_rows.append(DroppedRow("queues", str(row["panda_queue"])[:80], bad.code, str(bad)))
-            continue
-        dropped_rows.extend(DroppedRow("queues", record.name, "defaulted", fault) for fault in record.faults)
-        records[record.name] = record
-    return [records[key] for key in sorted(records)]
-
-
-def read_resource_types(source: RawSource, dropped_rows: list[DroppedRow]) -> list[ResourceType]:
-    """The resource types by name."""
-    kinds: dict[str, ResourceType] = {}
-    for row in source.rows("resource_types").records():
-        try:
-            kind = ResourceType(
-                name(row["resource_name"], "resource_name"),
-                number(row["mincore"], "mincore"),
-                number(row["maxcore"], "maxcore"),
-                number(row["minrampercore"], "minrampercore"),
-                number(row["maxrampercore"], "maxrampercore"),
-            )
-            if kind.name in kinds:
-                raise BadValueError("duplicate", "resource_name", kind.name)
-            kinds[kind.name] = kind
-        except BadValueError as bad:
-            dropped_rows.append(DroppedRow("resource_types", str(row["resource_name"])[:80], bad.code, str(bad)))
-    return [kinds[key] for key in sorted(kinds)]
-
-
 def tables_of_candidates(records: list[QueueRecord], kinds: list[ResourceType], *of_queues: Any) -> dict[str, Any]:
     """The candidates, the unified queues behind them, and the types without ``minrampercore``, as a snapshot has them.
 
@@ -86,24 +39,6 @@ def tables_of_candidates(records: list[QueueRecord], kinds: list[ResourceType], 
         "parents": build_candidates(records, kinds, *of_queues, parents=True),
         "types_without_minrampercore": frozenset(kind.name for kind in kinds if math.isnan(kind.minrampercore_mb)),
     }
-
-
-def read_sites(
-    source: RawSource, dropped_rows: list[DroppedRow]
-) -> tuple[dict[str, str], dict[str, tuple[str | None, str | None]]]:
-    """Queue to ATLAS site, and ATLAS site to (role, state)."""
-    site_of_queue = {
-        row["panda_site_name"]: row["site_name"]
-        for row in source.rows("panda_site").records()
-        if row["panda_site_name"] and row["site_name"]
-    }
-    sites: dict[str, tuple[str | None, str | None]] = {}
-    for row in source.rows("site").records():
-        try:
-            sites[name(row["site_name"], "site_name")] = (text(row["role"], "role"), text(row["state"], "state"))
-        except BadValueError as bad:
-            dropped_rows.append(DroppedRow("queues", str(row["site_name"])[:80], bad.code, str(bad)))
-    return site_of_queue, sites
 
 
 def build_unified(records: list[QueueRecord], site_of_queue: dict[str, str], activity: QueueActivity) -> UnifiedTable:
@@ -128,41 +63,6 @@ def build_unified(records: list[QueueRecord], site_of_queue: dict[str, str], act
         cpu_levels=activity.cpu_levels,
         gpus=activity.gpus,
         container_sources=activity.container_sources,
-    )
-
-
-def default_outputs(relations: RelationTable, unified: int) -> Ints:
-    """(U,): the default output endpoint of each unified queue in scope default, -1 if it has none."""
-    result = np.full(unified, -1, dtype=np.int64)
-    wanted = relations.default_write & relations.is_output & (relations.scope == "default")
-    result[relations.unified[wanted]] = relations.storage[wanted]
-    return result
-
-
-def build_nuclei(
-    records: list[QueueRecord],
-    site_of_queue: dict[str, str],
-    sites: dict[str, tuple[str | None, str | None]],
-    outputs: Ints,
-) -> NucleusTable:
-    """Nuclei and satellites: ATLAS sites with at least one production queue; attributes of the first queue by name."""
-    first: dict[str, int] = {}
-    for index, record in enumerate(records):
-        site = site_of_queue.get(record.name)
-        if site is None or not record.runs_production or not record.cloud:
-            continue
-        if sites.get(site, (None, None))[0] in ("nucleus", "satellite"):
-            first.setdefault(site, index)
-    names = sorted(first)
-    return NucleusTable(
-        name=texts(names),
-        is_nucleus=np.array([sites[site][0] == "nucleus" for site in names], dtype=np.bool_),
-        # CRIC sites that are not ACTIVE never reach the table, so an unset state is an active one
-        state=texts(sites[site][1] or "ACTIVE" for site in names),
-        bare=np.array([records[first[site]].bare_nucleus for site in names], dtype=np.int64),
-        secondary=texts(records[first[site]].secondary_nucleus for site in names),
-        output_storage=np.array([outputs[first[site]] for site in names], dtype=np.int64),
-        first_unified=np.array([first[site] for site in names], dtype=np.int64),
     )
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from broker.domain.queues import BARE_ALLOW, BARE_NONE, BARE_ONLY
-from broker.snapshot.build_pins import NO_PINS, Pinned
 from broker.snapshot.catchall import Catchall
 from broker.snapshot.readings import BadValueError, json_object, lenient_number, name, number, text
+from broker.snapshot.sources.pins import NO_PINS, Pinned
 
 #: MB, when neither maxwdir nor maxinputsize can be read.
 DEFAULT_MAXWDIR_MB = 16336.0

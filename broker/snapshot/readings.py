@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 from broker.domain.json_depth import is_too_deep
+from broker.domain.work import DroppedRow
 
 #: A name longer than this is no name: it is left out, so that it cannot fill logs, tables and memory.
 MAX_NAME_CHARACTERS = 256
 #: A queue publishes a few kB; a document of more characters than this is not read.
 MAX_JSON_CHARACTERS = 1_000_000
+#: Characters of one document of a metric: that of users holds an entry for each of them.
+MAX_METRIC_CHARACTERS = 64_000_000
 
 
 class BadValueError(ValueError):
@@ -126,3 +130,33 @@ def seconds(value: Any, field: str) -> float:
         raise BadValueError("wrong_type", field, type(value).__name__)
     aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     return aware.timestamp()
+
+
+def known(value: float, field: str) -> float:
+    """A number that must be there.
+
+    Raises:
+        BadValueError: it is NaN.
+    """
+    if math.isnan(value):
+        raise BadValueError("missing", field, None)
+    return value
+
+
+def zero_if_null(value: float) -> float:
+    """The number, 0 for NaN: NULL counts nothing."""
+    return 0.0 if math.isnan(value) else value
+
+
+def add_guarded(
+    add: Callable[[dict[str, Any]], None],
+    row: dict[str, Any],
+    source: str,
+    identifier: str,
+    dropped_rows: list[DroppedRow],
+) -> None:
+    """Add up a row; one that cannot be used is left out, with its reason."""
+    try:
+        add(row)
+    except BadValueError as bad:
+        dropped_rows.append(DroppedRow(source, identifier[:80], bad.code, str(bad)))

@@ -1,32 +1,27 @@
 """What a source of snapshots is: the tables that are read, what is asked of them, and the value made of their rows.
 
+Those of this distribution are modules of ``broker.snapshot.sources``, in the order of ``broker.snapshot.source_list``.
 A source of another distribution is a subclass of :class:`Source`, offered by the entry point group ``broker.sources``.
 It is read in the cycles of the brokerages of which a rule names it in ``sources``, is stored with the snapshot, and its
-value stands in ``snapshot.offered[name]`` for the ``prepare`` of that rule; see ``docs/how-to/add-a-rule.md``.
+value stands in ``snapshot.offered[name]`` for the ``prepare`` of that rule; see ``docs/how-to/add-a-source.md``.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from broker.snapshot.raw import RawSource
 
 if TYPE_CHECKING:
+    from broker.snapshot.draft import Draft
     from broker.snapshot.snapshot import Snapshot
 
-GROUP = "broker.sources"
-_OWN = {
-    "task_resource_types": "TaskResourceTypes",
-    "global_share_names": "GlobalShareNames",
-    "active_user_jobs": "ActiveUserJobs",
-    "recent_starts": "RecentStarts",
-    "task_queues": "TaskQueues",
-}
+Built = TypeVar("Built")
+JobStatistics = Literal["live", "panda"]
 
 
 class SourceError(Exception):
@@ -44,6 +39,7 @@ class TableRead:
         stamp: column with the time at which a row was written, if it has one.
         where: SQL condition, if not all rows are wanted.
         counted: equal rows are read once, with their number in one more column, ``counted``.
+        stored_as: its name among the rows of the source, when not ``table``.
     """
 
     table: str
@@ -52,6 +48,45 @@ class TableRead:
     stamp: str | None = None
     where: str | None = None
     counted: bool = False
+    stored_as: str = ""
+
+    @property
+    def name(self) -> str:
+        """Under which its rows stand in the source."""
+        return self.stored_as or self.table
+
+    @property
+    def columns_stored(self) -> tuple[str, ...]:
+        """The columns of its rows in the source."""
+        return (*self.columns, "counted") if self.counted else self.columns
+
+
+@dataclass(frozen=True)
+class StatementRead:
+    """Rows of a source that a statement of its own gives.
+
+    Attributes:
+        name: under which they stand in the source.
+        columns_stored: their columns.
+        statement: SQL; ``{key}`` stands for a table of ``tables``, ``:now`` and ``:since`` for the instant of the
+            snapshot and that of ``window`` before it (naive UTC). It must sort the rows, so that equal content has an
+            equal digest.
+        tables: by key the table of PanDA's that is read and its columns; one that a database lacks gives NULL.
+        window: how far ``:since`` lies back.
+        newest: SQL of one value, the time of the newest row, if the rows carry one.
+        number_lists: columns with ``array_send`` of an array of bigint, stored as rising numbers with commas.
+    """
+
+    name: str
+    columns_stored: tuple[str, ...]
+    statement: str
+    tables: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    window: timedelta | None = None
+    newest: str | None = None
+    number_lists: tuple[str, ...] = ()
+
+
+Read = TableRead | StatementRead
 
 
 @dataclass(frozen=True)
@@ -59,26 +94,44 @@ class SourceLimit:
     """What is asked of a source: age of its newest row, whether it may be empty, and how much it may shrink.
 
     ``max_age_s`` None: its rows carry no time stamps, so it has no age and no limit. ``max_shrink`` is the largest
-    share of the rows of any of its tables that may be gone since the last good reading (1.0: all).
+    share of the rows of any of its tables that may be gone since the last good reading (1.0: all). ``main_table``: the
+    one without which a source of several tables is empty.
     """
 
     max_age_s: float | None = None
     may_be_empty: bool = True
     max_shrink: float = 1.0
+    main_table: str | None = None
 
 
-class Source(ABC):
-    """A source of snapshots.
+class AnySource:
+    """What all sources declare.
 
     Attributes:
         name: as in ``config/sources.yaml``, in ``sources`` of rules, and in stored snapshots.
         reads: its tables.
         limit: what is asked of it, where ``config/sources.yaml`` says nothing else.
+        aged_by: its name in the table of refreshes, when that tells its age and not a column of its rows.
+        may_fail: a failing read stops no cycle; the state of the source is then *failed*.
+        for_analysis: only the brokerage of analysis reads it.
     """
 
     name: ClassVar[str]
-    reads: ClassVar[tuple[TableRead, ...]]
+    reads: ClassVar[tuple[Read, ...]]
     limit: ClassVar[SourceLimit] = SourceLimit()
+    aged_by: ClassVar[str | None] = None
+    may_fail: ClassVar[bool] = False
+    for_analysis: ClassVar[bool] = False
+
+    def reads_with(self, statistics: JobStatistics) -> tuple[Read, ...]:
+        """What is read when jobs are counted like this."""
+        return self.reads
+
+
+class Source(AnySource, ABC):
+    """A source whose value stands beside the tables of the snapshot, for the rules and steps that name it."""
+
+    may_fail = True
 
     @abstractmethod
     def build(self, raw: RawSource, snapshot: Snapshot) -> Any:
@@ -90,35 +143,14 @@ class Source(ABC):
         """
 
 
-def offered() -> dict[str, EntryPoint]:
-    """The sources that this and other installed distributions offer, by name; nothing is imported yet."""
-    own = (EntryPoint(name, f"broker.snapshot.own_sources:{value}", GROUP) for name, value in _OWN.items())
-    return {point.name: point for point in (*own, *entry_points(group=GROUP))}
+class GridSource(AnySource, ABC, Generic[Built]):
+    """A source that tables of the snapshot itself are made from; ``broker.snapshot.build`` puts them together."""
 
+    @abstractmethod
+    def build(self, raw: RawSource, draft: Draft) -> Built:
+        """What its rows say, worked out once a snapshot; pure.
 
-@cache
-def outside_source(name: str) -> Source:
-    """The source of an installed distribution.
-
-    Raises:
-        SourceError: none offers it, it cannot be loaded, or it does not keep the contract.
-    """
-    point = offered().get(name)
-    if point is None:
-        raise SourceError(f"source {name}: no installed distribution offers it; install the one that does")
-    try:
-        found = point.load()()
-    except Exception as error:  # whatever an outside module raises on import is a fault of that distribution
-        raise SourceError(f"source {name}: {point.value} cannot be loaded: {type(error).__name__}: {error}") from error
-    if not isinstance(found, Source) or getattr(found, "name", None) != name or not getattr(found, "reads", ()):
-        raise SourceError(f"source {name}: {point.value} is no Source of this name with its reads")
-    return found
-
-
-def outside_sources(names: Iterable[str]) -> tuple[Source, ...]:
-    """Those of the named sources that installed distributions offer, by name.
-
-    Raises:
-        SourceError: one of them cannot be used.
-    """
-    return tuple(outside_source(name) for name in sorted(set(names) & set(offered())))
+        Args:
+            raw: the rows.
+            draft: the snapshot in the making: what other sources say, and where a row that cannot be used is noted.
+        """

@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from broker.domain.queue_fields import BadFieldValue, field_value
 from broker.errors import WRONG_USAGE, BrokerError, NotFound, did_you_mean
-from broker.snapshot.build_pins import PIN_COLUMNS, PINS
 from broker.snapshot.raw import RawSource, Rows
+from broker.snapshot.sources.pins import PIN_COLUMNS, PINS, TABLE
 from broker.whatif.cases import QueueField
 
 _SPAN = timedelta(days=1)
@@ -61,7 +61,7 @@ def with_fields(
     """
     by_folded = {name.casefold(): name for name in known}
     pins: dict[tuple[str, str], tuple[object, ...]] = {}
-    held = sources.get(PINS, RawSource(PINS, {}))
+    held = sources.get(PINS.name, RawSource(PINS.name, {}))
     for row in held.rows("queue_pins").records():
         pins[str(row["queue"]), str(row["field"])] = tuple(row[name] for name in PIN_COLUMNS)
     for one in fields:
@@ -71,4 +71,5 @@ def with_fields(
             raise NoSuchQueue(f"there is no queue {one.queue[:80]}", "broker.snapshots", remedy)
         output = (queue, one.field, json.dumps(one.value), "what-if", "what-if", taken_at - _SPAN, taken_at + _SPAN)
         pins[queue, one.field] = output
-    return {**sources, PINS: RawSource(PINS, {"queue_pins": Rows(PIN_COLUMNS, tuple(pins.values()))}, held.newest)}
+    laid = RawSource(PINS.name, {TABLE: Rows(PIN_COLUMNS, tuple(pins.values()))}, held.newest)
+    return {**sources, PINS.name: laid}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.domain.software import ContainerSources, GpuSummary, QueueOffer, QueueSoftware
-from broker.snapshot.software_rows import read_software
+from broker.snapshot.sources.software import read_software
 
 PLATFORM = "x86_64-centos7-gcc8-opt"
 HERE = Path(__file__).parent

@@ -1,7 +1,8 @@
 """Makes what the tree says twice: ``make reference`` writes it, and tests compare.
 
 The table of packages in ``docs/explanation/architecture.md`` comes from ``docs/explanation/packages.yaml``; the list of
-all defaults, ``tests/gdpconfig/defaults.yaml``, from the catalogue, so that a change of one is seen in a review.
+all defaults, ``tests/gdpconfig/defaults.yaml``, from the catalogue, so that a change of one is seen in a review; what
+``config/sources.yaml`` asks of each source, from the source.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from typing import Any
 import yaml
 
 from broker.gdpconfig.shipped import shipped_catalogue
+from broker.snapshot.source import AnySource, SourceLimit
+from broker.snapshot.source_list import GRID_SOURCES
 from tests.docs.source_tree import ROOT
 
 PACKAGES = ROOT / "docs" / "explanation" / "packages.yaml"
 ARCHITECTURE = ROOT / "docs" / "explanation" / "architecture.md"
+SOURCES = ROOT / "config" / "sources.yaml"
 DEFAULTS = ROOT / "tests" / "gdpconfig" / "defaults.yaml"
 START, END = "<!-- packages -->\n", "<!-- end of packages -->"
 
@@ -58,7 +62,40 @@ def _plain(value: object) -> str:
     return yaml.safe_dump(value, default_flow_style=True).removesuffix("...\n").strip()
 
 
-PAGES: dict[Path, Any] = {ARCHITECTURE: architecture, DEFAULTS: defaults}
+SOURCES_HEAD = """\
+# What is asked of each source of a snapshot. A source over its limit makes the rules that need it answer "unknown";
+# the cycle and every decision say so. As shipped (made by `make reference`) it says what the sources ask of themselves
+# (broker/snapshot/sources/); of a source that is left out here the same is asked.
+#   max_age_s     age of the newest row in seconds; left out: the rows carry no time stamps, so there is no limit
+#   may_be_empty  false: no rows at all means that the source is missing
+#   max_shrink    share of the rows that may be gone since the last good reading; more is refused, the last one is kept
+"""
+
+
+def sources() -> str:
+    """Every source of a snapshot with what is asked of it."""
+    lines = [(f"{one.name}:", _asked(one.limit), one) for one in GRID_SOURCES]
+    names, limits = (max(len(line[at]) for line in lines) for at in (0, 1))
+    return SOURCES_HEAD + "".join(
+        f"{name:{names}} {asked:{limits}}  # {'for analysis only: ' if one.for_analysis else ''}{_about(one)}\n"
+        for name, asked, one in lines
+    )
+
+
+def _asked(limit: SourceLimit) -> str:
+    own = {
+        "max_age_s": None if limit.max_age_s is None else f"{limit.max_age_s:g}",
+        "may_be_empty": None if limit.may_be_empty else "false",
+        "max_shrink": None if limit.max_shrink == 1.0 else f"{limit.max_shrink:g}",
+    }
+    return "{" + ", ".join(f"{key}: {value}" for key, value in own.items() if value is not None) + "}"
+
+
+def _about(source: AnySource) -> str:
+    return (type(source).__doc__ or "").strip().splitlines()[0].rstrip(".")
+
+
+PAGES: dict[Path, Any] = {ARCHITECTURE: architecture, DEFAULTS: defaults, SOURCES: sources}
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from broker.domain.work import Work
 from broker.engine.job.cycle import ChunkResult, JobCycle
 from broker.engine.shared.chain import QueueChain
 from broker.gdpconfig.tuning import Tuning
-from broker.snapshot.sources import SourceState
+from broker.snapshot.source_states import SourceState
 from tests.engine.small_work import Dataset, work_of
 from tests.snapshot.raw_grid import build, small_grid
 

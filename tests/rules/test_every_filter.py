@@ -17,15 +17,12 @@ from broker.brokerages.production_task.rules import FILTERS as OF_TASKS
 from broker.domain.analysis import AnalysisFacts
 from broker.engine.shared.evaluate import UNDECLARED, RuleViews, evaluate
 from broker.rules.contract import AnalysisPairs, AnyPairs, GroupFilter, JobPairs, TaskPairs
+from broker.snapshot.source_list import NAMES
 from tests.rules.builders import holds, looks_at, pairs_of, passes, tuning_for
 from tests.rules.nucleus.random_nuclei import random_nuclei
 from tests.rules.random_tables import one, random_tables, reordered
 
 CHUNKS, QUEUES = 3, 4
-SOURCES = {
-    "queues", "storages", "links", "jobs", "pilots", "workers", "slots", "replicas", "software", "gpus", "features",
-    "pools", "user_jobs", "quota",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -122,7 +119,7 @@ def test_a_rule_introduces_itself(brokerage: Brokerage, rule: Any) -> None:
     assert rule.code and rule.provenance
     assert rule.kind in ("persistent", "temporary")
     assert "Source: " in (type(rule).__doc__ or "").replace("\n    ", " ")
-    assert set(rule.sources) <= SOURCES
+    assert set(rule.sources) <= set(NAMES)
 
 
 @pytest.mark.parametrize("brokerage", BROKERAGES, ids=lambda one: one.name)

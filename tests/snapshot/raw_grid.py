@@ -10,15 +10,18 @@ from typing import Any
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.snapshot import Snapshot
-from broker.snapshot.sources import SourceState
-from broker.store.snapshots.source_reads import READS
+from broker.snapshot.source_list import grid_sources
+from broker.snapshot.source_states import SourceState
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
-COUNTS = ("computingsite", "gshare", "workqueue_id", "jobstatus", "resource_type", "nucleus", "vo", "prodsourcelabel")
-COUNTS += ("njobs", "ncores", "diskio_jobs", "diskio_per_core")
+#: Sources whose rows the broker writes itself, within the constraints of its tables.
+OF_OUR_OWN = ("features", "pools", "pins")
 COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
-    read.table: (source, read.columns) for source, reads in READS.items() for read in reads
-} | {"job_counts": ("jobs", COUNTS)}
+    read.name: (source.name, read.columns_stored)
+    for source in grid_sources(analysis=False)
+    if source.name not in OF_OUR_OWN
+    for read in source.reads
+}
 ON = json.dumps(dict.fromkeys(("read_lan", "write_lan", "read_wan", "write_wan"), "ON"))
 
 Row = dict[str, Any]

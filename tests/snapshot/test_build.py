@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import decode, encode
 from broker.snapshot.snapshot import Snapshot
-from broker.snapshot.sources import SourceState
+from broker.snapshot.source_states import SourceState
 from tests.snapshot.raw_grid import COLUMNS, NOW, build, queue, small_grid, sources
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from broker.snapshot.build import build_snapshot
-from broker.snapshot.build_features import TABLE
 from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.snapshot import Snapshot
-from broker.snapshot.sources import SourceState
+from broker.snapshot.source_states import SourceState
+from broker.snapshot.sources.features import TABLE
 from broker.snapshot.tighten import tightened
 from tests.snapshot.raw_grid import NOW, ago, queue, small_grid, sources, ucore
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.snapshot.build_links import KEYS
 from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.sources.links import KEYS
 from tests.snapshot.raw_grid import NOW, ago, at_site, build, endpoint, link, queue, uses
 
 

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from broker.domain.work import DroppedRow
-from broker.snapshot.build_pins import PIN_COLUMNS, PINS, pins_in_force, unknown_queues
-from broker.snapshot.build_queues import read_queues
 from broker.snapshot.raw import RawSource, Rows
+from broker.snapshot.sources.pins import PIN_COLUMNS, PINS, pins_in_force, unknown_queues
+from broker.snapshot.sources.queues import read_queues
 
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 
 
 def pins(*rows: tuple[Any, ...]) -> RawSource:
-    return RawSource(PINS, {"queue_pins": Rows(PIN_COLUMNS, tuple(rows))})
+    return RawSource(PINS.name, {"queue_pins": Rows(PIN_COLUMNS, tuple(rows))})
 
 
 def pin(

@@ -14,7 +14,8 @@ from broker.domain.work import DroppedRow
 from broker.matching.match_queue import match_queue
 from broker.matching.need import need_of, read_release
 from broker.snapshot.raw import RawSource, Rows
-from broker.snapshot.software_rows import MAX_REPORTED, build_gpus, build_software, read_software
+from broker.snapshot.sources.gpus import build_gpus
+from broker.snapshot.sources.software import MAX_REPORTED, build_software, read_software
 
 TAG = {"cmtconfig": "p", "project": "Athena", "release": "1.2.3", "container_name": "img", "sources": ["docker://x"]}
 

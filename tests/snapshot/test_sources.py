@@ -11,7 +11,10 @@ import yaml
 from broker import resources
 from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.source import SourceLimit
-from broker.snapshot.sources import SOURCES, assess, limits_of
+from broker.snapshot.source_limits import limits_of
+from broker.snapshot.source_list import GRID_SOURCES
+from broker.snapshot.source_states import assess
+from broker.snapshot.sources.pilots import PILOTS
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 
@@ -105,20 +108,28 @@ def test_a_last_good_reading_grows_old_too() -> None:
 )
 def test_a_whole_table_does_not_hide_one_that_shrank(now: dict[str, int], state: str) -> None:
     last = source(0, name="queues", schedconfig_json=10, panda_site=10, site=5)
-    limit = SourceLimit(may_be_empty=False, max_shrink=0.5)
+    limit = SourceLimit(may_be_empty=False, max_shrink=0.5, main_table="schedconfig_json")
     assert assess(source(0, name="queues", **now), NOW, limit, last)[1].state == state
 
 
 @pytest.mark.parametrize(("name", "table"), [("queues", "schedconfig_json"), ("storages", "ddm_endpoint")])
-def test_a_source_without_its_main_table_is_missing(name: str, table: str) -> None:
-    limit = SourceLimit(may_be_empty=False)
+@pytest.mark.parametrize("settings", [{}, {"queues": {"may_be_empty": False}, "storages": {"may_be_empty": False}}])
+def test_a_source_without_its_main_table_is_missing(name: str, table: str, settings: dict[str, Any]) -> None:
+    limit = limits_of(settings)[name]
     assert assess(source(0, name=name, **{table: 0, "other": 9}), NOW, limit)[1].state == "missing"
     assert assess(source(0, name=name, **{table: 1, "other": 0}), NOW, limit)[1].state == "ok"
 
 
+def test_what_the_file_leaves_out_is_asked_as_the_source_says() -> None:
+    limits = limits_of({"links": {}, "jobs": {"max_age_s": 60}})
+    assert limits["links"] == SourceLimit()
+    assert limits["jobs"] == SourceLimit(60.0)
+    assert limits["pilots"] == PILOTS.limit == SourceLimit(21600.0, may_be_empty=False, max_shrink=0.8)
+
+
 def test_limits_as_shipped() -> None:
     limits = limits_of(yaml.safe_load(resources.path("config/sources.yaml").read_text(encoding="utf-8")))
-    assert set(limits) == set(SOURCES)
+    assert limits == {source.name: source.limit for source in GRID_SOURCES}
     assert not limits["queues"].may_be_empty
     assert limits["queues"].max_age_s == 86400.0
     assert limits["jobs"] == SourceLimit(max_age_s=3600.0)

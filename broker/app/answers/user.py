@@ -14,8 +14,7 @@ from broker.domain.analysis import AnalysisGrid, OwnerJobs
 from broker.domain.classification import TASK_CLASS_NAMES
 from broker.engine.analysis.throttle import QUEUED_TIMES, USER_CORES, USER_JOBS
 from broker.gdpconfig import Tuning
-from broker.snapshot.build_classes import MAX_METRIC_CHARACTERS
-from broker.snapshot.readings import BadValueError, json_object
+from broker.snapshot.readings import MAX_METRIC_CHARACTERS, BadValueError, json_object
 from broker.store.answers.task_facts import read_user_names
 from broker.store.classes.class_rows import read_task_rows
 

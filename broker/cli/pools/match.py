@@ -26,12 +26,15 @@ from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.source import SourceLimit
-from broker.snapshot.sources import SOURCES, assess
+from broker.snapshot.source_states import assess
+from broker.snapshot.sources.gpus import GPUS
+from broker.snapshot.sources.queues import QUEUES
+from broker.snapshot.sources.software import SOFTWARE
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.snapshots.source_reads import read_sources
+from broker.store.snapshots.source_reads import SourceReader, read_sources
 
-WATCHED = ("queues", "software", "gpus")
+WATCHED = (QUEUES, SOFTWARE, GPUS)
 #: Published tags older than this are remarked on.
 OLD_AFTER = SourceLimit(max_age_s=86_400.0)
 
@@ -89,16 +92,16 @@ def _need(architecture: str, release: Release | None, container: str | None, onl
 def _offers(database: Database) -> SoftwareOffers:
     now = moment_of(NOW, database, of_scenario=True)
     with database.read_snapshot() as connection:
-        sources = read_sources(connection, TableCatalogue.read(connection, database.names))
+        reader = SourceReader(connection, TableCatalogue.read(connection, database.names), now)
+        sources, _ = read_sources(reader, WATCHED)
     return software_offers(_snapshot(sources, now))
 
 
 def _snapshot(sources: dict[str, RawSource], now: datetime) -> Snapshot:
     used, states = {}, []
-    for name in SOURCES:
-        source = sources.get(name, RawSource(name, {})) if name in WATCHED else RawSource(name, {})
+    for name, source in sources.items():
         used[name], state = assess(source, now, OLD_AFTER)
-        if name in WATCHED and state.state != "ok":
+        if state.state != "ok":
             remark(f"source {name} is {state.state}: {state.age_s or 0:.0f} s old")
         states.append(state)
     snapshot = build_snapshot("match", now, used, tuple(states))

@@ -20,9 +20,8 @@ from broker.domain.classification import (
     USER_METRIC,
     WAIT_METRIC,
 )
-from broker.snapshot.build_analysis import METRIC_VALIDITY_S
-from broker.snapshot.build_classes import MAX_METRIC_CHARACTERS
-from broker.snapshot.readings import BadValueError, json_object, seconds
+from broker.snapshot.readings import MAX_METRIC_CHARACTERS, BadValueError, json_object, seconds
+from broker.snapshot.sources.metrics import METRIC_VALIDITY_S
 from broker.store.classes.class_rows import read_metric_rows, read_task_rows
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.analysis_requests import EVALUATION_VALID

@@ -10,8 +10,9 @@ from broker.domain.analysis import AnalysisFacts
 from broker.domain.work import WorkTable
 from broker.engine.analysis.job_counts import RUNNING
 from broker.engine.analysis.steps import UserFigures
-from broker.snapshot.own_sources import ACTIVE_USER_JOBS, RECENT_STARTS, UserCounts
 from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.sources.active_user_jobs import ACTIVE_USER_JOBS, UserCounts
+from broker.snapshot.sources.recent_starts import RECENT_STARTS
 
 
 class ActiveUsers:

@@ -10,8 +10,10 @@ import numpy as np
 from broker.domain.arrays import Bools, Ints
 from broker.engine.job.steps import JobSteps
 from broker.rules.contract import Options, Step
-from broker.snapshot.own_sources import ACTIVE_USER_JOBS, RECENT_STARTS, TASK_QUEUES
 from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.sources.active_user_jobs import ACTIVE_USER_JOBS
+from broker.snapshot.sources.recent_starts import RECENT_STARTS
+from broker.snapshot.sources.task_queues import TASK_QUEUES
 
 
 class WishesOptions(Options):

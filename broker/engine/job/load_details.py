@@ -15,8 +15,8 @@ from broker.domain.grid import COUNTED_STATUSES
 from broker.domain.work import WorkTable
 from broker.engine.job.job_count_reading import typed_counts
 from broker.rules.contract import LoadDetails
-from broker.snapshot.own_sources import TASK_RESOURCE_TYPES
 from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.sources.task_resource_types import TASK_RESOURCE_TYPES
 
 _QUEUED = tuple(COUNTED_STATUSES.index(status) for status in ("defined", "activated", "starting"))
 _ASSIGNED, _RUNNING = COUNTED_STATUSES.index("assigned"), COUNTED_STATUSES.index("running")

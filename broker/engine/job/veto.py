@@ -13,8 +13,8 @@ import numpy as np
 from broker.domain.arrays import Bools, texts
 from broker.domain.work import WorkTable
 from broker.rules.contract import Options, Step
-from broker.snapshot.own_sources import GLOBAL_SHARES
 from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.sources.global_share_names import GLOBAL_SHARES
 
 Cause = Literal[
     "release_without_dash",

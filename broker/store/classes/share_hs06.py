@@ -11,8 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.domain.classification import ShareCount
+from broker.snapshot.source import JobStatistics
 from broker.store.connection.tables import TableCatalogue
-from broker.store.snapshots.source_reads import JobStatistics
 
 # HS06 of PanDA's statistics are computed already; jobs counted live have the cores, and a queue its power.
 _LIVE = """

@@ -10,8 +10,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.formats.feature_summary import QueueSummary, Report
-from broker.snapshot.build_features import TABLE
-from broker.snapshot.raw import RawSource, Rows
 
 _REPORT = sa.text("""
     INSERT INTO broker.feature_reports
@@ -38,10 +36,6 @@ _WRITE = sa.text("""
          shutdown_at)
     VALUES (:queue, :computed_at, :pilots, :corepower, :maxtime_s, :maxrss_per_core_mb, :maxwdir_per_core_mb,
             :draining_pilots, :shutdown_at)""")
-SOURCE_COLUMNS = (
-    "queue", "computed_at", "pilots", "corepower", "maxtime_s", "maxrss_per_core_mb", "maxwdir_per_core_mb",
-    "shutdown_at",
-)  # fmt: skip
 
 
 def _aware(seconds: float | None) -> datetime | None:
@@ -120,12 +114,3 @@ def replace_summaries(connection: sa.Connection, summaries: Iterable[QueueSummar
     if rows:
         connection.execute(_WRITE, rows)
     return len(rows)
-
-
-def read_source(connection: sa.Connection) -> RawSource:
-    """The figures of all queues as a source of the snapshot; empty before the agent has run."""
-    columns = ", ".join(SOURCE_COLUMNS)
-    statement = f"SELECT {columns} FROM broker.queue_features ORDER BY queue"  # noqa: S608 - constants
-    rows = tuple(tuple(row) for row in connection.exec_driver_sql(statement))
-    newest = max((row[1] for row in rows), default=None)
-    return RawSource("features", {TABLE: Rows(SOURCE_COLUMNS, rows)}, newest)

@@ -10,8 +10,6 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.errors import Refused
-from broker.snapshot.build_pins import PIN_COLUMNS, PINS
-from broker.snapshot.raw import RawSource, Rows
 
 _COLUMNS = "id, queue, field, value, reason, editor, set_at, until, ended_at, ended_by"
 
@@ -104,12 +102,3 @@ def end_pin(connection: sa.Connection, queue: str, field: str, *, editor: str, n
         {"queue": queue, "field": field, "editor": editor, "now": now},
     )
     return any(row[0] for row in found)
-
-
-def read_source(connection: sa.Connection) -> RawSource:
-    """The pins that nobody has ended, for a snapshot, which applies those in force at its instant."""
-    query = sa.text("""
-        SELECT queue, field, value::text, reason, editor, set_at, until FROM broker.queue_pins
-        WHERE ended_at IS NULL ORDER BY queue, field""")
-    rows = tuple(tuple(row) for row in connection.execute(query))
-    return RawSource(PINS, {"queue_pins": Rows(PIN_COLUMNS, rows)})

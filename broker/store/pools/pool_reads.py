@@ -6,12 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import numpy as np
 import sqlalchemy as sa
-
-from broker.snapshot.build_pools import MEMBER_COLUMNS, MEMBERS, PLACE_COLUMNS, PLACES
-from broker.snapshot.raw import RawSource, Rows
-from broker.store.connection.integer_copy import integers_of
 
 _OF_QUEUE = sa.text("""
     SELECT pool.pool_id FROM broker.resource_queues AS known
@@ -35,17 +30,6 @@ _QUEUES = sa.text("""
     FROM broker.submit_pool_queues AS mapped JOIN broker.resource_queues AS known USING (site, ce, queue)
     WHERE mapped.pool_id = :pool_id""")
 
-_PLACES = "SELECT number, site, ce, queue, panda_queue FROM broker.resource_queues ORDER BY number"
-_MEMBERS = """
-    SELECT pool.pool_id, link.queues
-    FROM broker.submit_pools AS pool
-    LEFT JOIN (SELECT pool, array_send(array_agg(queue)) AS queues FROM broker.submit_pool_links GROUP BY pool) AS link
-        ON link.pool = pool.number
-    ORDER BY pool.pool_id"""
-_REFRESHED = """
-    SELECT coalesce((SELECT refreshed_at FROM broker.submit_pool_refreshes),
-                    (SELECT min(coalesce(refreshed_at, created_at)) FROM broker.submit_pools))
-    WHERE EXISTS (SELECT FROM broker.submit_pools)"""
 
 #: More identifiers than this make an argument that a CE may refuse; the pilot then asks by itself.
 MOST_IN_ARGUMENTS = 100
@@ -131,18 +115,3 @@ def queues_of_pool(connection: sa.Connection, pool_id: str) -> list[MappedQueue]
     """The queues that are eligible for a pool, by name."""
     found = [MappedQueue(**row._mapping) for row in connection.execute(_QUEUES, {"pool_id": pool_id})]
     return sorted(found, key=lambda one: (one.site, one.ce, one.queue))
-
-
-def read_source(connection: sa.Connection) -> RawSource:
-    """The mapping as a source of the snapshot, as old as the last refresh; without pools it has no age."""
-    tables = {
-        PLACES: Rows(PLACE_COLUMNS, tuple(tuple(row) for row in connection.exec_driver_sql(_PLACES))),
-        MEMBERS: Rows(MEMBER_COLUMNS, tuple(_members(*row) for row in connection.exec_driver_sql(_MEMBERS))),
-    }
-    newest: datetime | None = connection.exec_driver_sql(_REFRESHED).scalar()
-    return RawSource("pools", tables, newest)
-
-
-def _members(pool: str, queues: bytes | None) -> tuple[str, str | None]:
-    """A pool with the rising numbers of its queues, with commas: the same whatever the order of reading."""
-    return pool, None if queues is None else ",".join(map(str, np.sort(integers_of([bytes(queues)])).tolist()))

@@ -13,7 +13,7 @@ from broker import __version__
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
 from broker.snapshot.snapshot import Snapshot, snapshot_id
-from broker.snapshot.sources import SourceState
+from broker.snapshot.source_states import SourceState
 from broker.store.snapshots import stored_snapshots as snapshots
 from broker.store.snapshots.source_columns import completed, missing_columns
 from broker.store.snapshots.stored_snapshots import SnapshotLostError

@@ -4,27 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.snapshot import build_features, build_pins, build_pools
 from broker.snapshot.raw import RawSource, Rows
-from broker.store.features import feature_rows
-from broker.store.snapshots import analysis_source_reads as analysis_reads
-from broker.store.snapshots import source_reads as snapshot_reads
-
-_QUOTA = ("bytes", "bytes_limit")
+from broker.snapshot.source_list import GRID_SOURCES
 
 #: By table of a source.
 COLUMNS: Mapping[str, tuple[str, ...]] = {
-    **{read.table: read.columns for reads in snapshot_reads.READS.values() for read in reads},
-    "job_counts": snapshot_reads.COUNT_COLUMNS,
-    "user_job_counts": analysis_reads.COUNT_COLUMNS,
-    "job_starts": ("computingsite", "njobs"),
-    "metrics": analysis_reads.METRIC_COLUMNS,
-    "rucio_account_usage": ("account", "rse_expression", *_QUOTA),
-    "rucio_local_usage": ("account", "rse", *_QUOTA),
-    build_features.TABLE: feature_rows.SOURCE_COLUMNS,
-    build_pools.PLACES: build_pools.PLACE_COLUMNS,
-    build_pools.MEMBERS: build_pools.MEMBER_COLUMNS,
-    "queue_pins": build_pins.PIN_COLUMNS,
+    read.name: read.columns_stored for source in GRID_SOURCES for read in source.reads
 }
 
 

@@ -13,10 +13,15 @@ from agents.feeds.importing import FeedAlarm
 from agents.service import fault_points
 from broker.demo.grid_documents import GridSize, cric_documents, endpoint_name, queue_name, site_name
 from broker.errors import Refused
+from broker.snapshot.sources.links import LINKS
+from broker.snapshot.sources.queues import QUEUES
+from broker.snapshot.sources.slots import SLOTS
+from broker.snapshot.sources.software import SOFTWARE
+from broker.snapshot.sources.storages import STORAGES
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.store.feeds.feed_runs import changes_of_queue
-from broker.store.snapshots.source_reads import read_sources
+from broker.store.snapshots.source_reads import SourceReader, read_sources
 from tests.agents.feeds.running import PROCESS, Feeding
 from tests.feeds.documents import NOW
 
@@ -233,7 +238,8 @@ def test_the_snapshot_sees_how_old_each_document_is(feeding: Feeding) -> None:
     documents = feeding.grid(20)
     feeding.cric({"queues": documents["queues"], "tags": documents["tags"]}, NOW + timedelta(hours=2))
     with feeding.database.read_snapshot() as connection:
-        sources = read_sources(connection, TableCatalogue.read(connection, feeding.database.names))
+        reader = SourceReader(connection, TableCatalogue.read(connection, feeding.database.names), NOW)
+        sources, _ = read_sources(reader, (QUEUES, SOFTWARE, STORAGES, LINKS, SLOTS))
     assert sources["queues"].newest == NOW, "sites are as old as that"
     assert sources["software"].newest == NOW + timedelta(hours=2)
     assert sources["storages"].newest == NOW and sources["links"].newest == NOW

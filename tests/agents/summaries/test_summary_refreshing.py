@@ -16,7 +16,10 @@ from agents.service.configuration import ConfigurationError
 from agents.service.cycle import open_run, run_cycle
 from agents.service.process import ProcessSettings
 from broker import resources
-from broker.snapshot.sources import assess, limits_of
+from broker.snapshot.source_limits import limits_of
+from broker.snapshot.source_states import assess
+from broker.snapshot.sources.gpus import GPUS
+from broker.snapshot.sources.worker_nodes import WORKER_NODES
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.store.scenarios.load_dump import load
@@ -25,7 +28,7 @@ from broker.store.schema import migrate
 from broker.store.service import leases
 from broker.store.service.agent_runs import RunRecord
 from broker.store.service.leases import LeaseTerms
-from broker.store.snapshots.source_reads import read_sources
+from broker.store.snapshots.source_reads import SourceReader, read_sources
 
 MakeDatabase = Callable[..., Database]
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
@@ -140,7 +143,8 @@ def states(database: Database, now: datetime) -> dict[str, str]:
         {name: {"max_age_s": 86400} for name in ("gpus", "worker_nodes")},
     )
     with database.read_snapshot() as connection:
-        sources = read_sources(connection, TableCatalogue.read(connection, database.names))
+        reader = SourceReader(connection, TableCatalogue.read(connection, database.names), now)
+        sources, _ = read_sources(reader, (GPUS, WORKER_NODES))
     return {name: assess(sources[name], now, limits[name])[1].state for name in ("gpus", "worker_nodes")}
 
 

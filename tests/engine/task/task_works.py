@@ -16,7 +16,7 @@ from broker.engine.shared.chain import NucleusChain
 from broker.engine.task.cycle import TaskCycle
 from broker.gdpconfig.tuning import Tuning
 from broker.snapshot.snapshot import Snapshot
-from broker.snapshot.sources import SourceState
+from broker.snapshot.source_states import SourceState
 from tests.engine.small_work import work_of
 from tests.rules.nucleus.nucleus_builders import make_assigning
 from tests.snapshot.raw_grid import at_site, build, endpoint, queue, uses

@@ -13,7 +13,7 @@ from broker.engine.task.cycle import TaskCycle
 from broker.engine.task.decision import task_decision
 from broker.engine.task.why_not import why_not_nucleus
 from broker.rules.contract import Filter, NucleusLoadWeight, TaskPairs, Weight
-from broker.snapshot.sources import SourceState
+from broker.snapshot.source_states import SourceState
 from tests.engine.task.task_works import Part, cycle, nuclei, task_work
 
 

@@ -15,9 +15,9 @@ from broker.brokerages.production_task.rules import (
     chain,
 )
 from broker.rules.contract import Rule
+from broker.snapshot.source_list import NAMES
 
 RULES = [*FILTERS, *WEIGHTS, *LOAD_WEIGHTS]
-SOURCES = {"queues", "storages", "links", "replicas"}
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
@@ -26,7 +26,7 @@ def test_a_rule_introduces_itself(rule: Rule) -> None:
     assert type(rule).__name__.lower() == rule.name.replace("_", "")
     assert rule.title and "\n" not in rule.title and len(rule.title) < 100
     assert "Source: " in " ".join((type(rule).__doc__ or "").split())
-    assert set(rule.sources) <= SOURCES
+    assert set(rule.sources) <= set(NAMES)
 
 
 def test_the_codes_are_those_of_panda() -> None:

@@ -3,10 +3,15 @@ from __future__ import annotations
 import dataclasses
 from datetime import UTC, datetime, timedelta
 
+import sqlalchemy as sa
+
 from broker.formats.feature_summary import QueueSummary, Report
-from broker.snapshot.build_features import TABLE
+from broker.snapshot.raw import RawSource
+from broker.snapshot.sources.features import FEATURES, TABLE
 from broker.store.connection.database import Database
+from broker.store.connection.tables import TableCatalogue
 from broker.store.features import feature_rows
+from broker.store.snapshots.source_reads import SourceReader
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 REPORT = Report("Q", "p1", NOW.timestamp(), 8, 12.5, 3600, 2**34, 2**35, True, 64, int(NOW.timestamp()) + 60)
@@ -41,15 +46,19 @@ def test_only_the_window_is_read_and_old_reports_are_removed(database: Database)
         assert feature_rows.forget_reports(connection, NOW - HOUR) == 2
 
 
+def source_of(connection: sa.Connection, database: Database) -> RawSource:
+    return SourceReader(connection, TableCatalogue.read(connection, database.names), NOW).read(FEATURES)
+
+
 def test_figures_replace_the_last_ones_and_are_a_source(database: Database) -> None:
     first = QueueSummary("OLD", 5, None, None, None, None, 0, None)
     second = QueueSummary("Q", 30, 12.5, 3000.0, 2000.0, 9000.0, 20, NOW.timestamp() + 60)
     with database.begin() as connection:
-        assert feature_rows.read_source(connection).newest is None
+        assert source_of(connection, database).newest is None
         feature_rows.replace_summaries(connection, [first], NOW)
         assert feature_rows.replace_summaries(connection, [second], NOW) == 1
     with database.read_snapshot() as connection:
-        source = feature_rows.read_source(connection)
+        source = source_of(connection, database)
     (row,) = source.rows(TABLE).records()
     assert source.newest == NOW
     assert row["queue"] == "Q" and row["corepower"] == 12.5

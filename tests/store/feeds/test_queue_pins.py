@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from broker.snapshot.sources.pins import PINS, TABLE
 from broker.store.connection.database import Database
-from broker.store.feeds.queue_pins import Pin, PinRefused, end_pin, held_pins, pins_of_queue, read_source, set_pin
+from broker.store.connection.tables import TableCatalogue
+from broker.store.feeds.queue_pins import Pin, PinRefused, end_pin, held_pins, pins_of_queue, set_pin
+from broker.store.snapshots.source_reads import SourceReader
 from tests.brokerages.small_grid import NOW, TASK, dataset, input_files, one_cycle, replica, scenario, task
 from tests.cli.commands import runner
 
@@ -45,7 +48,8 @@ def test_a_field_has_one_pin_and_the_earlier_ones_stay_on_record(database: Datab
     with database.begin() as connection:
         first: Pin = pins_of_queue(connection, "ALPHA_MCORE")[-1]
         assert (first.value, first.ended_at, first.ended_by) == ("offline", NOW - timedelta(minutes=30), "alice")
-        assert len(read_source(connection).rows("queue_pins")) == 2
+        reader = SourceReader(connection, TableCatalogue.read(connection, database.names), NOW)
+        assert len(reader.read(PINS).rows(TABLE)) == 2
 
 
 def test_a_pin_is_ended_once(database: Database) -> None:

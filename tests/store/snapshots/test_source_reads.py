@@ -13,12 +13,13 @@ from broker.domain.grid import COUNTED_STATUSES
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import RawSource, decode, encode
 from broker.snapshot.snapshot import Snapshot
-from broker.snapshot.sources import ANALYSIS_SOURCES, SOURCES
+from broker.snapshot.source import JobStatistics
+from broker.snapshot.source_list import GRID_SOURCES, grid_sources
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
-from broker.store.snapshots.source_reads import READS, JobStatistics, read_sources
+from broker.store.snapshots.source_reads import SourceReader, read_sources
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 STAMP = "2026-08-01T11:59:00"
@@ -100,7 +101,8 @@ def grid() -> dict[str, list[dict[str, Any]]]:
 
 def read(database: Database, statistics: JobStatistics = "live") -> dict[str, RawSource]:
     with database.read_snapshot() as connection:
-        return read_sources(connection, TableCatalogue.read(connection, database.names), statistics)
+        reader = SourceReader(connection, TableCatalogue.read(connection, database.names), NOW, statistics)
+        return read_sources(reader, grid_sources(analysis=False))[0]
 
 
 def built(sources: dict[str, RawSource]) -> Snapshot:
@@ -114,7 +116,7 @@ def digests(sources: dict[str, RawSource]) -> dict[str, str]:
 def test_every_source_is_read_and_built(database: Database) -> None:
     load(database, Scenario(NOW, grid()))
     sources = read(database)
-    assert set(sources) == set(SOURCES) - {"replicas", *ANALYSIS_SOURCES}
+    assert list(sources) == [source.name for source in grid_sources(analysis=False)]
     snapshot = built(sources)
     assert list(snapshot.queues.name) == ["A/SCORE", "B"]
     assert list(snapshot.nuclei.name) == ["NUC"]
@@ -211,8 +213,8 @@ def test_a_tick_after_each_source(database: Database) -> None:
     ticks: list[int] = []
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
-        read_sources(connection, catalogue, tick=lambda: ticks.append(1))
-    assert len(ticks) == len(READS)
+        read_sources(SourceReader(connection, catalogue, NOW), GRID_SOURCES, lambda: ticks.append(1))
+    assert len(ticks) == len(GRID_SOURCES)
 
 
 ACTIVE = [

@@ -9,7 +9,7 @@ from broker.domain.decisions import Observation, Value
 from broker.rules.contract import Load, LoadCut
 from broker.rules.production_job.cuts.cap import FAMILY, TIMES_RUNNING
 from broker.rules.shared.observing import flag, number
-from broker.snapshot.own_sources import TASK_RESOURCE_TYPES
+from broker.snapshot.sources.task_resource_types import TASK_RESOURCE_TYPES
 
 
 class CapRt(LoadCut):

@@ -13,8 +13,8 @@ from broker.domain.work import DroppedRow
 from broker.rules.contract import Filter
 from broker.rules.shared.filters.asked_site import AskedSite
 from broker.rules.shared.filters.submit_pool import SubmitPool
-from broker.snapshot.build_pools import MEMBER_COLUMNS, MEMBERS, PLACE_COLUMNS, PLACES, build_pools
 from broker.snapshot.raw import RawSource, Rows
+from broker.snapshot.sources.pools import MEMBER_COLUMNS, MEMBERS, PLACE_COLUMNS, PLACES, build_pools
 from tests.rules.builders import Case, check, kept, rejected
 
 POOL = PlacementConstraints("sp1-a")

@@ -1,4 +1,4 @@
-"""Places and SubmitPools, from the rows of ``resource_queues`` and ``submit_pool_links``."""
+"""The source ``pools``: places, and the queues of SubmitPools."""
 
 from __future__ import annotations
 
@@ -7,11 +7,42 @@ import numpy as np
 from broker.domain.arrays import texts
 from broker.domain.pool_table import PoolTable
 from broker.domain.work import DroppedRow
+from broker.snapshot.draft import Draft
 from broker.snapshot.raw import RawSource
+from broker.snapshot.source import GridSource, SourceLimit, StatementRead, TableRead
+from broker.snapshot.sources.queues import QUEUES
 
 PLACES, MEMBERS = "resource_queues", "submit_pool_links"
 PLACE_COLUMNS = ("number", "site", "ce", "queue", "panda_queue")
 MEMBER_COLUMNS = ("pool_id", "queues")
+_QUEUES_OF_POOLS = """
+    SELECT pool.pool_id, link.queues
+    FROM broker.submit_pools AS pool
+    LEFT JOIN (SELECT pool, array_send(array_agg(queue)) AS queues FROM broker.submit_pool_links GROUP BY pool) AS link
+        ON link.pool = pool.number
+    ORDER BY pool.pool_id"""
+_LAST_REFRESH = """
+    SELECT coalesce((SELECT refreshed_at FROM broker.submit_pool_refreshes),
+                    (SELECT min(coalesce(refreshed_at, created_at)) FROM broker.submit_pools))
+    WHERE EXISTS (SELECT FROM broker.submit_pools)"""
+
+
+class Pools(GridSource[PoolTable]):
+    """Queues of SubmitPools; as old as the last refresh."""
+
+    name = "pools"
+    reads = (
+        TableRead(f"broker.{PLACES}", PLACE_COLUMNS, stored_as=PLACES),
+        StatementRead(MEMBERS, MEMBER_COLUMNS, _QUEUES_OF_POOLS, newest=_LAST_REFRESH, number_lists=("queues",)),
+    )
+    limit = SourceLimit(max_age_s=2700.0)
+
+    def build(self, raw: RawSource, draft: Draft) -> PoolTable:
+        """Places of known queues, and the pools with the numbers of their places."""
+        return build_pools(raw, draft.of(QUEUES).rows, draft.dropped_rows)
+
+
+POOLS = Pools()
 
 
 def build_pools(source: RawSource, unified: dict[str, int], dropped_rows: list[DroppedRow]) -> PoolTable:

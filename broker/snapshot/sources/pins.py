@@ -1,4 +1,4 @@
-"""Pins of queues: fields that an operator holds for a while, laid over what CRIC says of the queue."""
+"""The source ``pins``: fields of queues that an operator holds for a while, laid over what CRIC says of the queue."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from types import MappingProxyType
 from typing import Any
 
 from broker.domain.work import DroppedRow
+from broker.snapshot.draft import Draft
 from broker.snapshot.raw import RawSource
 from broker.snapshot.readings import BadValueError, name, seconds, text
+from broker.snapshot.source import GridSource, TableRead
 
-PINS = "pins"
+TABLE = "queue_pins"
 PIN_COLUMNS = ("queue", "field", "value", "reason", "editor", "set_at", "until")
 
 Pinned = Mapping[str, Mapping[str, Any]]
@@ -20,16 +22,30 @@ Pinned = Mapping[str, Mapping[str, Any]]
 NO_PINS: Pinned = MappingProxyType({})
 
 
+class Pins(GridSource[Pinned]):
+    """Fields of queues that operators hold."""
+
+    name = "pins"
+    reads = (TableRead(f"broker.{TABLE}", PIN_COLUMNS, as_text=("value",), where="ended_at IS NULL", stored_as=TABLE),)
+
+    def build(self, raw: RawSource, draft: Draft) -> Pinned:
+        """Those in force at the instant of the snapshot."""
+        return pins_in_force(raw, draft.now_s, draft.dropped_rows)
+
+
+PINS = Pins()
+
+
 def pins_in_force(source: RawSource, now_s: float, dropped_rows: list[DroppedRow]) -> dict[str, dict[str, Any]]:
     """The pins that hold at ``now_s`` (seconds since 1970 UTC); a row that cannot be used is left out."""
     found: dict[str, dict[str, Any]] = {}
-    for row in source.rows("queue_pins").records():
+    for row in source.rows(TABLE).records():
         try:
             queue, field = name(row["queue"], "queue"), name(row["field"], "field")
             starts_s, ends_s = seconds(row["set_at"], "set_at"), seconds(row["until"], "until")
             value = _value(row["value"])
         except BadValueError as bad:
-            dropped_rows.append(DroppedRow(PINS, str(row["queue"])[:80], bad.code, str(bad)))
+            dropped_rows.append(DroppedRow(Pins.name, str(row["queue"])[:80], bad.code, str(bad)))
             continue
         if not math.isnan(ends_s) and starts_s <= now_s < ends_s:
             found.setdefault(queue, {})[field] = value
@@ -38,9 +54,9 @@ def pins_in_force(source: RawSource, now_s: float, dropped_rows: list[DroppedRow
 
 def unknown_queues(source: RawSource, queues: Mapping[str, int], dropped_rows: list[DroppedRow]) -> None:
     """Note the pins of queues that there are not."""
-    pinned = {str(row["queue"]) for row in source.rows("queue_pins").records()}
+    pinned = {str(row["queue"]) for row in source.rows(TABLE).records()}
     for queue in sorted(pinned - set(queues)):
-        dropped_rows.append(DroppedRow(PINS, queue[:80], "unknown_queue", "no such queue"))
+        dropped_rows.append(DroppedRow(Pins.name, queue[:80], "unknown_queue", "no such queue"))
 
 
 def _value(document: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The sources of a snapshot, and whether each may be used: present, fresh, and not suddenly smaller.
+"""How sources of a snapshot were found, and whether each may be used: present, fresh, and not suddenly smaller.
 
 A source that is not usable makes the rules that need it answer *unknown*. It never looks like an empty one.
 """
@@ -6,43 +6,13 @@ A source that is not usable makes the rules that need it answer *unknown*. It ne
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from broker.snapshot.raw import RawSource
-from broker.snapshot.source import Source, SourceLimit, offered
-
-#: Every source, in the order in which it is read.
-SOURCES = (
-    "queues",
-    "resource_types",
-    "work_queues",
-    "storages",
-    "links",
-    "jobs",
-    "pilots",
-    "slots",
-    "workers",
-    "software",
-    "worker_nodes",
-    "gpus",
-    "replicas",
-    "features",
-    "pools",
-    "pins",
-    "user_jobs",
-    "metrics",
-    "quota",
-)
-#: Sources that only the analysis brokerage reads; a snapshot for others is made without them.
-ANALYSIS_SOURCES = ("user_jobs", "metrics", "quota")
-
-#: The table without which a source of several tables says nothing.
-MAIN_TABLES = {"queues": "schedconfig_json", "storages": "ddm_endpoint"}
-
-LIMIT_KEYS = ("max_age_s", "may_be_empty", "max_shrink")
+from broker.snapshot.source import SourceLimit
 
 State = Literal["ok", "stale", "missing", "shrunk", "failed"]
 
@@ -93,8 +63,8 @@ def assess(
         limit: what is asked of this source.
         last_good: the last reading that was used, kept when the new one has shrunk by more than ``limit.max_shrink``.
     """
-    missing = not limit.may_be_empty and _is_empty(source)
-    if missing and (last_good is None or _is_empty(last_good)):
+    missing = not limit.may_be_empty and _is_empty(source, limit.main_table)
+    if missing and (last_good is None or _is_empty(last_good, limit.main_table)):
         return source, SourceState(source.name, "missing", source.row_count, None, limit.max_age_s, detail="no rows")
     used, state, detail = source, "ok", ""
     shrunk = "" if last_good is None else _shrunk(source, last_good, 1.0 - limit.max_shrink)
@@ -108,8 +78,7 @@ def assess(
     return used, SourceState(source.name, final, used.row_count, age_s, limit.max_age_s, detail=detail)
 
 
-def _is_empty(source: RawSource) -> bool:
-    main = MAIN_TABLES.get(source.name)
+def _is_empty(source: RawSource, main: str | None) -> bool:
     return source.row_count == 0 if main is None else len(source.rows(main)) == 0
 
 
@@ -127,43 +96,3 @@ def _age_s(source: RawSource, now: datetime) -> float | None:
         return None
     newest = source.newest if source.newest.tzinfo is not None else source.newest.replace(tzinfo=UTC)
     return max(0.0, (now - newest).total_seconds())
-
-
-def limits_of(settings: Mapping[str, object], outside: Sequence[Source] = ()) -> dict[str, SourceLimit]:
-    """The limits as configured, one entry a source; of sources of other distributions their own where none is set.
-
-    Raises:
-        ValueError: a source or limit that does not exist, or a value that is not of the right kind and range.
-    """
-    known = (*SOURCES, *(one.name for one in outside))
-    # a limit may stand there for a source that no rule of this brokerage names
-    unknown = sorted(set(settings) - set(known) - set(offered()))
-    if unknown:
-        raise ValueError(f"config/sources.yaml: {', '.join(unknown)}: no such source; there are {', '.join(known)}")
-    own = {one.name: one.limit for one in outside if one.name not in settings}
-    return {name: own.get(name) or _limit_of(name, settings.get(name, {})) for name in known}
-
-
-def _limit_of(name: str, entry: object) -> SourceLimit:
-    place = f"config/sources.yaml: {name}"
-    if not isinstance(entry, Mapping):
-        raise ValueError(f"{place} must hold {', '.join(LIMIT_KEYS)}, or {{}} for none")
-    unknown = sorted(set(entry) - set(LIMIT_KEYS), key=str)
-    if unknown:
-        raise ValueError(f"{place}: {unknown[0]}: no such limit; there are {', '.join(LIMIT_KEYS)}")
-    max_age, shrink, may_be_empty = (
-        entry.get("max_age_s"),
-        entry.get("max_shrink", 1.0),
-        entry.get("may_be_empty", True),
-    )
-    if max_age is not None and not (_is_number(max_age) and max_age > 0):
-        raise ValueError(f"{place}: max_age_s must be a number of seconds above 0")
-    if not (_is_number(shrink) and 0 <= shrink <= 1):
-        raise ValueError(f"{place}: max_shrink must lie between 0 and 1")
-    if not isinstance(may_be_empty, bool):
-        raise ValueError(f"{place}: may_be_empty must be true or false")
-    return SourceLimit(None if max_age is None else float(max_age), may_be_empty, float(shrink))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

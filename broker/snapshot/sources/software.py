@@ -1,24 +1,27 @@
-"""Published software tags to :class:`QueueSoftware`: what is of the wrong type is left out and reported."""
+"""The source ``software``: published tags; what is of the wrong type is left out and reported."""
 
 from __future__ import annotations
 
 import hashlib
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from broker.domain.software import (
     EXCLUSIVE,
     ContainerSources,
-    GpuSummary,
     Hardware,
     HardwareEntry,
     QueueSoftware,
     tag_key,
 )
 from broker.domain.work import DroppedRow
+from broker.snapshot.draft import Draft
 from broker.snapshot.raw import RawSource
 from broker.snapshot.readings import MAX_NAME_CHARACTERS, BadValueError, json_object
+from broker.snapshot.source import GridSource, SourceLimit, TableRead
+from broker.snapshot.sources.queues import QUEUES
 
 #: The pseudo-queue with the union of all queues, by which container names are resolved.
 ALL_QUEUES = "ALL"
@@ -28,8 +31,31 @@ MAX_REPORTED = 5
 MAX_REMEMBERED = 2048
 
 #: The tags, and what in them could not be read: the kind of fault, and where.
-Read = tuple[QueueSoftware, tuple[tuple[str, str], ...]]
-_remembered: dict[str, Read] = {}
+Tags = tuple[QueueSoftware, tuple[tuple[str, str], ...]]
+_remembered: dict[str, Tags] = {}
+
+
+@dataclass(frozen=True)
+class PublishedSoftware:
+    """The tags of each unified queue (U), None without any, and where the containers of all come from."""
+
+    of_queues: tuple[QueueSoftware | None, ...]
+    container_sources: ContainerSources
+
+
+class Software(GridSource[PublishedSoftware]):
+    """Software tags."""
+
+    name = "software"
+    reads = (TableRead("sw_tags", ("panda_queue", "data", "last_update"), ("data",), "last_update"),)
+    limit = SourceLimit(max_age_s=86_400.0, max_shrink=0.5)
+
+    def build(self, raw: RawSource, draft: Draft) -> PublishedSoftware:
+        """What known queues publish."""
+        return PublishedSoftware(*build_software(raw, draft.of(QUEUES).rows, draft.dropped_rows))
+
+
+SOFTWARE = Software()
 
 
 def digest_of(text: str) -> str:
@@ -54,7 +80,7 @@ def build_software(
     return tuple(found), sources
 
 
-def read_software(text: Any) -> Read:
+def read_software(text: Any) -> Tags:
     """The tags in a document, and what in it could not be read."""
     if not isinstance(text, str):
         return _parsed(text, "")
@@ -68,7 +94,7 @@ def read_software(text: Any) -> Read:
     return known
 
 
-def _parsed(text: Any, digest: str) -> Read:
+def _parsed(text: Any, digest: str) -> Tags:
     try:
         body = json_object(text, "data")
     except BadValueError as bad:
@@ -181,24 +207,3 @@ def read_sources(text: Any, dropped_rows: list[DroppedRow]) -> ContainerSources:
             found.setdefault(name, set()).update(_items(tag, "sources", str, faults))
     dropped_rows.extend(DroppedRow("software", ALL_QUEUES, "defaulted", fault) for fault in faults[:MAX_REPORTED])
     return ContainerSources(digest_of(text), {name: tuple(sorted(sources)) for name, sources in found.items()})
-
-
-_GPU_COLUMNS = (
-    ("vendor", "vendor"),
-    ("model", "model"),
-    ("generation", "architecture"),
-    ("cuda", "framework_version"),
-    ("driver", "driver_version"),
-)
-
-
-def build_gpus(source: RawSource, unified: dict[str, int]) -> tuple[tuple[GpuSummary, ...], ...]:
-    """What pilots have seen of GPUs at each unified queue; empty text and a memory of 0 are not known."""
-    groups: list[list[GpuSummary]] = [[] for _ in unified]
-    for row in source.rows("mv_worker_node_gpu_summary").records():
-        queue = unified.get(row["panda_queue"])
-        if queue is not None:
-            words = {name: _text(row.get(column)) or None for name, column in _GPU_COLUMNS}
-            vram = str(row["vram"]) if row.get("vram") else None
-            groups[queue].append(GpuSummary(vram=vram, **words))
-    return tuple(tuple(group) for group in groups)

@@ -1,23 +1,80 @@
-"""Raw endpoint rows to the tables of storages and of queue-endpoint relations.
+"""The source ``storages``: endpoints, their space, and which queue uses which.
 
 Source: PanDA data model, sites, storages and relations.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from broker.domain.arrays import Bools, floats, texts
-from broker.domain.grid import NucleusTable, RelationTable, StorageTable
-from broker.domain.queues import UnifiedTable
+from broker.domain.grid import RelationTable, StorageTable
 from broker.domain.work import DroppedRow
+from broker.snapshot.draft import Draft
 from broker.snapshot.raw import RawSource
 from broker.snapshot.readings import BadValueError, json_object, name, not_negative, number, text
+from broker.snapshot.source import GridSource, SourceLimit, TableRead
+from broker.snapshot.sources.queues import QUEUES
 
 SPACE_COLUMNS = ("space_total", "space_free", "space_expired", "space_min_free", "space_unavailable")
 ACTIVITIES = ("read_lan", "write_lan", "read_wan", "write_wan")
+
+
+@dataclass(frozen=True)
+class KnownStorages:
+    """Endpoints, and which queue uses which of them."""
+
+    storages: StorageTable
+    relations: RelationTable
+
+
+class Storages(GridSource[KnownStorages]):
+    """Endpoints, their space, and relations of queues to them."""
+
+    name = "storages"
+    reads = (
+        TableRead(
+            "ddm_endpoint",
+            (
+                "ddm_endpoint_name",
+                "site_name",
+                "type",
+                "is_tape",
+                *SPACE_COLUMNS,
+                "blacklisted_read",
+                "detailed_status",
+                "space_timestamp",
+            ),
+            ("detailed_status",),
+            "space_timestamp",
+        ),
+        TableRead(
+            "panda_ddm_relation",
+            (
+                "panda_site_name",
+                "ddm_endpoint_name",
+                "is_local",
+                "roles",
+                "order_read",
+                "order_write",
+                "default_read",
+                "default_write",
+                "scope",
+            ),
+        ),
+    )
+    limit = SourceLimit(max_age_s=172_800.0, may_be_empty=False, max_shrink=0.5, main_table="ddm_endpoint")
+
+    def build(self, raw: RawSource, draft: Draft) -> KnownStorages:
+        """The endpoints by name, and the relations of known queues to them."""
+        storages = build_storages(raw, draft.dropped_rows)
+        return KnownStorages(storages, build_relations(raw, draft.of(QUEUES).rows, storages, draft.dropped_rows))
+
+
+STORAGES = Storages()
 
 
 def _activity_states(record: dict[str, Any], document: Any, dropped_rows: list[DroppedRow]) -> dict[str, bool]:
@@ -131,22 +188,3 @@ def build_relations(
         default_write=np.array(columns[8], dtype=np.bool_),
         is_local=np.array(columns[9], dtype=np.bool_),
     )
-
-
-def storage_sharing(unified: UnifiedTable, relations: RelationTable, outputs: Any, nuclei: NucleusTable) -> Bools:
-    """(N, U): queues online that write, by default, where the first queue of the nucleus reads.
-
-    A queue that shares must run what that first queue runs. Source: PanDA production brokerage, sites sharing storage.
-    """
-    sharing = np.zeros((len(nuclei), len(unified)), dtype=np.bool_)
-    inputs = relations.is_input & (relations.scope == "default")
-    online = unified.status == "online"
-    for index, first in enumerate(nuclei.first_unified):
-        readable = relations.storage[inputs & (relations.unified == first)]
-        able = online & (outputs >= 0) & np.isin(outputs, readable)
-        if unified.runs_production[first]:
-            able &= unified.runs_production
-        if unified.runs_analysis[first]:
-            able &= unified.runs_analysis
-        sharing[index] = able
-    return sharing

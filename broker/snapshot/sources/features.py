@@ -1,4 +1,4 @@
-"""What pilots report, from the rows of ``queue_features``."""
+"""The source ``features``: what pilots report of the machines and slots that they run in, added up by an agent."""
 
 from __future__ import annotations
 
@@ -9,11 +9,33 @@ import numpy as np
 from broker.domain.arrays import Floats
 from broker.domain.feature_table import FeatureTable
 from broker.domain.work import DroppedRow
+from broker.snapshot.draft import Draft
 from broker.snapshot.raw import RawSource
 from broker.snapshot.readings import BadValueError, not_negative, seconds
+from broker.snapshot.source import GridSource, SourceLimit, TableRead
+from broker.snapshot.sources.queues import QUEUES
 
 TABLE = "queue_features"
 _NUMBERS = ("pilots", "corepower", "maxtime_s", "maxrss_per_core_mb", "maxwdir_per_core_mb")
+
+
+class Features(GridSource[FeatureTable]):
+    """What pilots report, added up by an agent."""
+
+    name = "features"
+    reads = (
+        TableRead(
+            f"broker.{TABLE}", ("queue", "computed_at", *_NUMBERS, "shutdown_at"), stamp="computed_at", stored_as=TABLE
+        ),
+    )
+    limit = SourceLimit(max_age_s=3600.0)
+
+    def build(self, raw: RawSource, draft: Draft) -> FeatureTable:
+        """The figures by unified queue."""
+        return build_features(raw, draft.of(QUEUES).rows, draft.dropped_rows)
+
+
+FEATURES = Features()
 
 
 def build_features(source: RawSource, unified: dict[str, int], dropped_rows: list[DroppedRow]) -> FeatureTable:

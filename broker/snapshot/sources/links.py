@@ -1,4 +1,4 @@
-"""Raw network rows to the matrix of links between storage sites and nuclei.
+"""The source ``links``: the network matrix, as links between storage sites and nuclei.
 
 Source: PanDA data model, network matrix; ATLAS brokerage, network weight.
 """
@@ -10,8 +10,11 @@ import numpy as np
 from broker.domain.arrays import Floats, texts
 from broker.domain.grid import LinkMatrix
 from broker.domain.work import DroppedRow
+from broker.snapshot.build_nuclei import nuclei_of
+from broker.snapshot.draft import Draft
 from broker.snapshot.raw import RawSource
 from broker.snapshot.readings import BadValueError, name, number, seconds
+from broker.snapshot.source import GridSource, SourceLimit, TableRead
 
 #: A row of the network matrix counts for this long.
 LINK_VALIDITY_S = 3600.0
@@ -24,6 +27,26 @@ KEYS = {
     "dashb_mbps_1d": "mbps_1d",
     "dashb_mbps_1w": "mbps_1w",
 }
+_KEYS_READ = ", ".join(f"'{key}'" for key in KEYS)
+
+
+class Links(GridSource[LinkMatrix]):
+    """Network matrix; each row counts for 60 min."""
+
+    name = "links"
+    reads = (
+        TableRead(
+            "network_matrix_kv", ("src", "dst", "key", "value", "ts"), stamp="ts", where=f"key IN ({_KEYS_READ})"
+        ),
+    )
+    limit = SourceLimit(max_age_s=3600.0)
+
+    def build(self, raw: RawSource, draft: Draft) -> LinkMatrix:
+        """Fresh values by source site and nucleus."""
+        return build_links(raw, draft.now_s, list(nuclei_of(draft).name), draft.dropped_rows)
+
+
+LINKS = Links()
 
 
 def build_links(source: RawSource, now_s: float, nuclei: list[str], dropped_rows: list[DroppedRow]) -> LinkMatrix:

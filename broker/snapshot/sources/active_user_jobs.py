@@ -1,0 +1,67 @@
+"""The source ``active_user_jobs``: queued and running jobs of each user, by queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Floats
+from broker.snapshot.raw import RawSource
+from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.source import Source, TableRead
+
+ACTIVE_USER_JOBS = "active_user_jobs"
+QUEUED_STATUSES = ("defined", "assigned", "activated", "starting")
+
+
+@dataclass(frozen=True)
+class UserCounts:
+    """Active jobs of users, without merge jobs: (queued, running) by label, share, queue and user."""
+
+    jobs: Mapping[tuple[str, str], Mapping[str, Mapping[str, tuple[float, float]]]]
+
+    def of_user(self, label: str, share: str, user: str, queues: list[str]) -> Floats:
+        """(5, U): queued and running jobs of the user, whether there are any, users, and running jobs of all.
+
+        NaN stands for the last two where the share has no jobs.
+        """
+        found = np.zeros((5, len(queues)))
+        found[3:] = np.nan
+        at = self.jobs.get((label, share), {})
+        for index, queue in enumerate(queues):
+            users = at.get(queue)
+            if users is None:
+                continue
+            own = users.get(user)
+            if own is not None:
+                found[:3, index] = (*own, 1.0)
+            found[3:, index] = len(users), sum(running for _, running in users.values())
+        return found
+
+
+class ActiveUserJobs(Source):
+    """Jobs of users in the table of active jobs."""
+
+    name = ACTIVE_USER_JOBS
+    reads = (
+        TableRead(
+            "jobsactive4",
+            ("computingsite", "gshare", "produsername", "prodsourcelabel", "jobstatus", "processingtype"),
+            where="processingtype <> 'pmerge'",
+            counted=True,
+        ),
+    )
+
+    def build(self, raw: RawSource, snapshot: Snapshot) -> UserCounts:
+        """By label and share, then by queue and user."""
+        found: dict[tuple[str, str], dict[str, dict[str, tuple[float, float]]]] = {}
+        for row in raw.rows("jobsactive4").records():
+            key = (row["prodsourcelabel"] or "", row["gshare"] or "")
+            users = found.setdefault(key, {}).setdefault(row["computingsite"] or "", {})
+            queued, running = users.get(row["produsername"] or "", (0.0, 0.0))
+            count, status = float(row["counted"]), row["jobstatus"]
+            is_queued = status in QUEUED_STATUSES
+            users[row["produsername"] or ""] = (queued + count * is_queued, running + count * (status == "running"))
+        return UserCounts(found)

@@ -1,0 +1,21 @@
+"""The source ``replicas``: the age of the replica catalogue, whose rows are read with the work."""
+
+from __future__ import annotations
+
+from broker.snapshot.draft import Draft
+from broker.snapshot.raw import RawSource
+from broker.snapshot.source import GridSource, SourceLimit
+
+
+class Replicas(GridSource[None]):
+    """Replica catalogue; without a feed it has no age."""
+
+    name = "replicas"
+    reads = ()
+    limit = SourceLimit(max_age_s=86_400.0)
+
+    def build(self, raw: RawSource, draft: Draft) -> None:
+        """Nothing: who needs replicas finds them in the work."""
+
+
+REPLICAS = Replicas()

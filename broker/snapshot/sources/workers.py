@@ -1,0 +1,56 @@
+"""The source ``workers``: batch workers that Harvester counts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from broker.domain.arrays import Floats
+from broker.domain.work import DroppedRow
+from broker.snapshot.draft import Draft
+from broker.snapshot.raw import RawSource
+from broker.snapshot.readings import BadValueError, known, not_negative, seconds
+from broker.snapshot.source import GridSource, TableRead
+from broker.snapshot.sources.queues import QUEUES
+
+#: A Harvester worker count is used for this long.
+WORKER_VALIDITY_S = 3600.0
+
+
+class Workers(GridSource[Floats]):
+    """Batch workers; rows older than 60 min are dropped."""
+
+    name = "workers"
+    reads = (
+        TableRead(
+            "harvester_worker_stats",
+            ("harvester_id", "computingsite", "resourcetype", "status", "jobtype", "n_workers", "lastupdate"),
+            where="status IN ('running', 'submitted')",
+        ),
+    )
+
+    def build(self, raw: RawSource, draft: Draft) -> Floats:
+        """(U,): running and submitted workers."""
+        return build_workers(raw, draft.of(QUEUES).rows, draft.now_s, draft.dropped_rows)
+
+
+WORKERS = Workers()
+
+
+def build_workers(source: RawSource, unified: dict[str, int], now_s: float, dropped_rows: list[DroppedRow]) -> Floats:
+    """Running and submitted batch workers by unified queue, from rows of the last 60 minutes."""
+    workers = np.zeros(len(unified))
+    for row in source.rows("harvester_worker_stats").records():
+        queue = unified.get(row["computingsite"])
+        if queue is None or row["status"] not in ("running", "submitted"):
+            continue
+        try:
+            stamp = known(seconds(row["lastupdate"], "lastupdate"), "lastupdate")
+            count = not_negative(row["n_workers"], "n_workers")
+        except BadValueError as bad:
+            dropped_rows.append(DroppedRow("workers", str(row["computingsite"])[:80], bad.code, str(bad)))
+            continue
+        if stamp > now_s - WORKER_VALIDITY_S and not math.isnan(count):
+            workers[queue] += count
+    return workers
