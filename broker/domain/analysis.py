@@ -106,8 +106,8 @@ class AnalysisWork:
 
 
 @dataclass(frozen=True)
-class AnalysisFacts(JobFacts):
-    """Facts of a block of T chunks and Q candidates for the rules of analysis."""
+class TaskChoiceFacts:
+    """What the task says of queues."""
 
     site_named: Bools  # (T, 1) the task names the one queue
     named: Bools  # (T, Q) the task names the queue
@@ -117,7 +117,12 @@ class AnalysisFacts(JobFacts):
     transuses: Texts  # (T, 1)
     gb_per_job: Floats  # (T, 1)
     cloud_of_queue: Texts  # (1, Q)
-    # -- data
+
+
+@dataclass(frozen=True)
+class LocalityFacts:
+    """Where the input is, and whether the queue may fetch it."""
+
     has_input: Bools  # (T, Q) as much of the input as the locality check wants
     needs_wan: Bools  # (T, Q) input comes from elsewhere
     avoids_vp: Bools  # (T, 1)
@@ -125,7 +130,12 @@ class AnalysisFacts(JobFacts):
     without_vp: Bools  # (T, Q) the input is there without virtual placement, or need not be
     locality_weight: Floats  # (T, Q)
     lacks_files: Bools  # (T, Q) the queue reads only local data, and has not all of it
-    # -- storage, by the scope in use
+
+
+@dataclass(frozen=True)
+class ScopedStorageFacts:
+    """Storages of the queue by the scope in use, and what the user may still write there."""
+
     has_output: Bools  # (1, Q)
     has_input_storage: Bools  # (1, Q)
     output_usable_gb: Floats  # (1, Q) NaN without a figure
@@ -135,16 +145,25 @@ class AnalysisFacts(JobFacts):
     receives: Bools
     sends: Bools
     over_local_quota: Bools  # (T, Q)
-    # -- load
+
+
+@dataclass(frozen=True)
+class TypeLoadFacts:
+    """Jobs by resource type, jobs of the share everywhere, and earlier jobs of the task."""
+
     queued_of_type: Floats  # (T, Q) of the share and resource type
     running_of_type: Floats
     share_queued: Floats  # (T, 1) over all queues
     share_running: Floats
-    # -- earlier jobs of the task
     jobs_finished: Floats  # (T, Q)
     jobs_bad: Floats
     jobs_closed: Floats
-    # -- stabilizer
+
+
+@dataclass(frozen=True)
+class StabilizerFacts:
+    """What the stabilizer looks at."""
+
     to_running_rate: Floats  # (T, Q) jobs an hour
     user_queued: Floats  # (T, Q)
     user_running: Floats
@@ -153,3 +172,8 @@ class AnalysisFacts(JobFacts):
     user_ignored: Bools  # (T, Q) the user is not looked at there
     can_be_throttled: Bools  # (T, Q)
     new_weight: Floats  # (T, Q)
+
+
+@dataclass(frozen=True)
+class AnalysisFacts(JobFacts, TaskChoiceFacts, LocalityFacts, ScopedStorageFacts, TypeLoadFacts, StabilizerFacts):
+    """Facts of a block of T chunks and Q candidates for the rules of analysis."""

@@ -17,27 +17,25 @@ from broker.domain.software import SoftwareOffers
 
 
 @dataclass(frozen=True)
-class JobFacts:
-    """Facts of a block of T chunks and Q candidates."""
+class ChunkFacts:
+    """What kind of chunk it is, and what its jobs require of Site, CE and queue."""
 
-    now_s: float
-    software: SoftwareOffers  # of the unified queues, to which ``candidates.unified`` points
-    # -- which candidates, and how they were named
     initial: Bools  # (T, Q) candidates before any rule
     one_preassigned: Bools  # (T, 1) exactly one pre-assigned queue
     listed: Bools  # (T, 1) several pre-assigned queues, or a merge near its unmerged files
-    # -- what the chunk's jobs require of Site, CE and queue; (1, 1) when no chunk of the block requires anything
     site_admitted: Bools  # (T, Q) the queue has a place at a site that is asked for and not banned
     pool_admitted: Bools  # (T, Q) such a place is eligible for the chunk's SubmitPool
-    # -- what kind of chunk
     urgent: Bools  # (T, 1) processingType urgent, or priority of 1000 and more
     event_service: Bools  # (T, 1) event service without job cloning
     es_high: Bools  # (T, 1) event service of high priority, or scouts
     walltime_undefined: Bools  # (T, 1) nothing to estimate a walltime from
-    accounting_key: (
-        Texts  # (T, 1) name under which the chunk's jobs are counted: share, or #id of a Resource work queue
-    )
-    # -- the nucleus of the task
+    accounting_key: Texts  # (T, 1) how its jobs are counted: share, or #id of a Resource work queue
+
+
+@dataclass(frozen=True)
+class NucleusFacts:
+    """The nucleus of the task, and the link to it from the storage of the queue."""
+
     has_nucleus: Bools  # (T, 1)
     nucleus_bare: Ints  # (T, 1)
     nucleus_wan: Bools  # (T, 1) its default output endpoint receives and sends over WAN
@@ -49,30 +47,44 @@ class JobFacts:
     storage_at_nucleus: Bools  # (T, Q) default output endpoint is of the nucleus's site
     storage_known: Bools  # (1, Q)
     is_ucore: Bools  # (1, Q) capability ucore
-    # -- the link from the queue's storage to the nucleus
     closeness: Floats  # (T, Q)
     link_queued: Floats  # (T, Q) files
     throughput_mb_per_s: Floats  # (T, Q) MB/s: last hour, else day, else week
-    # -- jobs of the chunk's tag at the unified queue
+
+
+@dataclass(frozen=True)
+class JobCountFacts:
+    """Jobs at the unified queue: those of the share (or Resource work queue) of the chunk, and those of all."""
+
     defined: Floats  # (T, Q)
     assigned: Floats
     activated: Floats
     starting: Floats
     running: Floats
     running_equivalent: Floats  # (T, Q) the largest reading of "running"
-    # -- jobs of all shares
     all_running: Floats  # (1, Q)
     all_activated: Floats  # (1, Q)
     all_starting: Floats  # (1, Q)
     transferring: Floats  # (1, Q) without those that go to a nucleus that cannot be written to
     running_cores: Floats  # (T, Q) for the task's VO and label
     starting_cores: Floats  # (T, Q) the same
+
+
+@dataclass(frozen=True)
+class QueueStateFacts:
+    """What the unified queue has and does beside jobs."""
+
     preferred_cpu_percent: Floats  # (T, Q) of the queue's CPUs that are of the level the task prefers; 0 without one
     n_pilots: Floats  # (1, Q)
     laststart_s: Floats  # (1, Q)
     average_diskio_kbps: Floats  # (1, Q)
     has_slots: Bools  # (T, Q) the resource published a number of slots for this share and resource type
-    # -- storages of the queue (DATADISK endpoints only)
+
+
+@dataclass(frozen=True)
+class StorageFacts:
+    """Storages of the queue (DATADISK endpoints only)."""
+
     space_free_gb: Floats  # (1, Q) of the default output endpoint; NaN when there is no such endpoint
     space_usable_gb: Floats  # (1, Q) the same, with expired space and without what cannot be used
     can_read: Bools  # (1, Q) some input endpoint is readable over LAN
@@ -80,7 +92,12 @@ class JobFacts:
     can_receive: Bools  # (T, Q) some input endpoint receives over WAN, or the data is there
     can_send: Bools  # (T, Q) some output endpoint sends over WAN, or the queue is at the nucleus
     remote_source: Bools  # (T, 1) the input can be read over WAN somewhere
-    # -- input data (pseudo datasets do not count)
+
+
+@dataclass(frozen=True)
+class InputFacts:
+    """Input data of the chunk (pseudo datasets do not count)."""
+
     total_bytes: Floats  # (T, 1)
     total_files: Floats  # (T, 1)
     available_bytes: Floats  # (T, Q) on disk
@@ -88,6 +105,14 @@ class JobFacts:
     available_tape_bytes: Floats  # (T, Q) on disk or tape
     available_tape_files: Floats  # (T, Q)
     all_local: Bools  # (T, Q) there is no input, or all of it is on disk at the queue
+
+
+@dataclass(frozen=True)
+class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, StorageFacts, InputFacts):
+    """Facts of a block of T chunks and Q candidates: those of all groups, so that a rule names a fact and no group."""
+
+    now_s: float
+    software: SoftwareOffers  # of the unified queues, to which ``candidates.unified`` points
 
     def block(self, tasks: Ints, candidates: Ints) -> JobFacts:
         """The facts of the chunks and candidates at these positions; axes of length 1 stay."""
