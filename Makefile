@@ -34,6 +34,7 @@ help:
 	@echo "make demo        broker an example grid on the embedded database"
 	@echo "make demo-web    the same, then a web page on it with cycles going on"
 	@echo "make test        run the tests"
+	@echo "make test-long   walk the pages of the documentation, and validate the simulation"
 	@echo "make test-rucio  run the feeds against a Rucio server of its own, in $(RUCIO_VENV)"
 	@echo "make test-pilot  run the real PanDA pilot against broker serve --api, in $(PILOT_VENV)"
 	@echo "make test-jedi   run the tests of the plug-in for PanDA JEDI with the real panda-server"
@@ -56,7 +57,11 @@ demo-web: $(VENV)/.installed-embedded,web
 	$(BIN)/broker demo --web
 
 test: $(VENV)/.installed-test
-	$(PYTEST) -n $(WORKERS) -m "not soak and not rucio and not pilot"
+	$(PYTEST) -n $(WORKERS) -m "not soak and not rucio and not pilot and not walk and not validation"
+
+# Pages walked literally, and the simulation against the theory of queues.
+test-long: $(VENV)/.installed-test
+	$(PYTEST) -n $(WORKERS) -m "walk or validation" tests/docs tests/simulation
 
 # The server pins its own SQLAlchemy and Flask, so it has an environment of its own; only its client is in ours.
 test-rucio: $(VENV)/.installed-test,rucio $(RUCIO_VENV)/.installed

@@ -19,6 +19,7 @@ from broker.store.scenarios.load_dump import load
 from tests.brokerages.small_grid import FRESH, NOW, scenario
 from tests.conftest import TestServer
 
+pytestmark = pytest.mark.walk
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "examples" / "brokerage-package"
 SOURCE = PACKAGE / "src" / "example_slot_reservation"

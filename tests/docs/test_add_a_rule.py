@@ -19,6 +19,7 @@ from broker.store.scenarios.load_dump import load
 from tests.brokerages.small_grid import NOW, TASK, dataset, input_files, replica, scenario, task
 from tests.conftest import TestServer
 
+pytestmark = pytest.mark.walk
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "examples" / "rule-package"
 PAGE = (ROOT / "docs" / "how-to" / "add-a-rule.md").read_text(encoding="utf-8")

@@ -9,9 +9,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from broker.store.connection.embedded import EmbeddedServer
 from tests.docs.source_tree import ROOT
 
+pytestmark = pytest.mark.walk
 PAGE = ROOT / "docs" / "tutorial" / "first-hour.md"
 PRELUDE = """
 set -eu

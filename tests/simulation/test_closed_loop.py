@@ -90,6 +90,7 @@ def test_a_policy_does_not_change_the_weather() -> None:
         assert one.draws.fails.tobytes() == other.draws.fails.tobytes()
 
 
+@pytest.mark.validation
 def test_twice_the_grid_with_twice_the_work_keeps_the_use_and_shortens_waits() -> None:
     def made(factor: int, seed: int) -> tuple[float, float]:
         random = np.random.default_rng(seed)

@@ -83,6 +83,7 @@ def within(found: Interval, expected: float) -> bool:
     return found.enough_seeds and abs(found.mean - expected) < 2 * found.half_width
 
 
+@pytest.mark.validation
 @pytest.mark.parametrize(("servers", "load"), [(1, 0.5), (2, 1.5), (4, 3.0), (10, 8.0), (50, 45.0)])
 def test_waits_of_m_m_c(servers: int, load: float) -> None:
     means = []
@@ -95,6 +96,7 @@ def test_waits_of_m_m_c(servers: int, load: float) -> None:
     assert found.half_width < 0.5 * expected
 
 
+@pytest.mark.validation
 def test_the_tail_of_the_wait_at_ten_servers() -> None:
     tails = []
     for seed in SEEDS:
@@ -104,6 +106,7 @@ def test_the_tail_of_the_wait_at_ten_servers() -> None:
     assert within(interval(tails), 2.5934), tails
 
 
+@pytest.mark.validation
 @pytest.mark.parametrize(
     ("name", "expected"), [("fixed", 2.0), ("lognormal .5", 2.56805), ("exponential", 4.0), ("lognormal 1", 5.43656)]
 )

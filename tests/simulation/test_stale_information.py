@@ -14,6 +14,7 @@ from broker.simulation.policies.simple import LeastLoaded
 from broker.simulation.scenario import Ages, Scenario, Task
 from tests.simulation.small_grids import ONE_HOUR_HS06S, closed, queue, task
 
+pytestmark = pytest.mark.validation
 ARRIVALS_A_MINUTE = 15.0
 EXPONENTIAL = fixed_kind("exponential", 1, Weibull(1.0, ONE_HOUR_HS06S))
 
