@@ -63,7 +63,8 @@ test: $(VENV)/.installed-test
 test-long: $(VENV)/.installed-test
 	$(PYTEST) -n $(WORKERS) -m "walk or validation" tests/docs tests/simulation
 
-# The server pins its own SQLAlchemy and Flask, so it has an environment of its own; only its client is in ours.
+# The server pins its own SQLAlchemy and Flask, so it has an environment and constraints of its own; only its client is
+# in ours.
 test-rucio: $(VENV)/.installed-test,rucio $(RUCIO_VENV)/.installed
 	BROKER_TEST_RUCIO_PYTHON="$(abspath $(RUCIO_VENV))/bin/python" $(PYTEST) -m rucio tests/rucio
 
@@ -119,9 +120,9 @@ $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[$*]"
 	@touch $@
 
-$(RUCIO_VENV)/.installed: | $(BIN)/python
-	$(BIN)/python -m venv $(RUCIO_VENV)
-	$(RUCIO_VENV)/bin/python -m pip install --quiet "rucio>=41,<42"
+$(RUCIO_VENV)/.installed: tests/rucio/constraints.txt | $(BIN)/python
+	$(BIN)/python -m venv --clear $(RUCIO_VENV)
+	PIP_CONSTRAINT=tests/rucio/constraints.txt $(RUCIO_VENV)/bin/python -m pip install --quiet rucio
 	@touch $@
 
 $(PILOT_VENV)/.installed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from time import perf_counter
 from urllib.parse import urljoin
@@ -10,12 +10,11 @@ from urllib.parse import urljoin
 import sqlalchemy as sa
 from pydantic import Field
 
-from agents.feeds.importing import Limits, Plan, Planned, require_standalone, run_import
+from agents.feeds.importing import Forget, Limits, Plan, Planned, require_standalone, run_import
 from agents.feeds.obtaining import Obtained, obtain
 from agents.feeds.options import FeedOptions
 from agents.service.base import Agent, CycleContext, CycleReport
 from broker.errors import Refused
-from broker.feeds.changes import RowChange, TableChanges
 from broker.feeds.cric import catalogue
 from broker.feeds.cric.catalogue import (
     CLOSED_READ,
@@ -146,7 +145,7 @@ class _Planner:
                     sites = frozenset(key[0] for key in planned.table.rows)
             elif lacking and self._looked_for.intersection(needed):
                 missing[table] = f"{', '.join(lacking)} never imported"
-        return Plan(tables, self._forget, missing)
+        return Plan(tables, self._touch_links, missing, forgets=self._forgets())
 
     def _needs_relations(self, table: str) -> set[str]:
         """Relations are made anew when endpoints may have changed."""
@@ -176,19 +175,21 @@ class _Planner:
         self._links = list(found.rows)
         return Planned(found, removes=False)
 
-    def _forget(self, connection: sa.Connection, writes: bool) -> Iterator[TableChanges]:
-        """Remove queues and values of the network that were not listed for too long."""
-        if not writes:
-            return
-        names, before = self._context.database.names, self._context.now - FORGOTTEN_AFTER
-        if QUEUES in self._looked_for and QUEUES in self._documents:
-            kept = self._kept_queues
-            gone = table_writing.remove_older(connection, names, "schedconfig_json", "last_update", before, kept)
-            yield TableChanges("schedconfig_json", tuple(RowChange((name,), "gone", {}) for name in gone), 0)
-        if CLOSENESS in self._looked_for:
+    def _touch_links(self, connection: sa.Connection, writes: bool) -> tuple[()]:
+        """Say of the links that CRIC lists that it does."""
+        if writes and CLOSENESS in self._looked_for:
+            names = self._context.database.names
             table_writing.touch_links(connection, names, CLOSENESS_KEY, self._links, self._context.now)
-            gone = table_writing.remove_older(connection, names, "network_matrix_kv", "ts", before)
-            yield TableChanges("network_matrix_kv", tuple(RowChange((name,), "gone", {}) for name in gone), 0)
+        return ()
+
+    def _forgets(self) -> list[Forget]:
+        """Queues and values of the network that were not listed for too long."""
+        before, found = self._context.now - FORGOTTEN_AFTER, []
+        if QUEUES in self._looked_for and QUEUES in self._documents:
+            found.append(Forget("schedconfig_json", "last_update", before, self._kept_queues))
+        if CLOSENESS in self._looked_for:
+            found.append(Forget("network_matrix_kv", "ts", before))
+        return found
 
 
 def _touched(table: MappedTable, *, removes: bool) -> Planned:

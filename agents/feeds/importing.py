@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,9 +14,10 @@ import sqlalchemy as sa
 from agents.feeds.obtaining import Obtained
 from agents.service import fault_points
 from agents.service.base import CycleContext, CycleReport
+from agents.service.clock import ClockFault
 from broker.domain.work import DroppedRow
 from broker.errors import Refused
-from broker.feeds.changes import TableChanges, compare
+from broker.feeds.changes import RowChange, TableChanges, compare
 from broker.feeds.documents import DocumentRefused
 from broker.feeds.rows import MappedTable, check_dropped_rows, reasons
 from broker.store.feeds import feed_documents, feed_runs, table_writing
@@ -50,12 +52,30 @@ class Planned:
 
 
 @dataclass(frozen=True)
+class Forget:
+    """Rows that go because nothing has spoken of them for too long.
+
+    Attributes:
+        table: where they are.
+        column: with the time at which they were spoken of last.
+        before: all whose time is before this one go (aware).
+        kept: first parts of keys of rows that stay.
+    """
+
+    table: str
+    column: str
+    before: datetime
+    kept: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a feed wants to write.
 
     Attributes:
         tables: in the order of writing.
-        afterwards: what follows, such as the removal of what is too old; told whether it may write, it gives changes.
+        afterwards: what follows; told whether it may write, it gives changes.
+        forgets: what is too old after that.
         not_written: tables that cannot be made, and why.
         dropped_rows: what was left out beside that of the tables.
     """
@@ -64,6 +84,7 @@ class Plan:
     afterwards: Callable[[sa.Connection, bool], Iterable[TableChanges]] = lambda connection, writes: ()
     not_written: Mapping[str, str] = field(default_factory=dict)
     dropped_rows: Sequence[DroppedRow] = ()
+    forgets: Sequence[Forget] = ()
 
 
 @dataclass(frozen=True)
@@ -132,6 +153,7 @@ class _Import:
         self._context, self._feed, self._obtained = context, feed, obtained
         self._left_out: dict[str, dict[str, int]] = {}
         self._not_written: Mapping[str, str] = {}
+        self._held_back: tuple[str, ...] = ()
 
     @property
     def writes(self) -> bool:
@@ -158,7 +180,23 @@ class _Import:
                     table_writing.touch(connection, names, one.table.table, one.touched, self._context.now)
             found.append(changes)
             self._context.check()
-        return found + list(plan.afterwards(connection, self.writes))
+        found += plan.afterwards(connection, self.writes)
+        forgotten = [self._forget(connection, one, limits) for one in plan.forgets]
+        return found + [changes for changes in forgotten if changes is not None]
+
+    def _forget(self, connection: sa.Connection, one: Forget, limits: Limits) -> TableChanges | None:
+        """Remove what is too old, unless a wrong clock may be what makes it so; None when nothing goes."""
+        names, before = self._context.database.names, one.before
+        due, there_are = table_writing.count_older(connection, names, one.table, one.column, before, one.kept)
+        held = held_back(due, there_are, limits.max_shrink, self._context.clock_faults)
+        if held:
+            fields = {"feed": self._feed, "table": one.table, "due": due, "there_are": there_are, "why": held}
+            _log.error("ALARM: what is too old is not removed", extra={"fields": fields})
+            self._held_back += (f"{due} of {there_are} rows of {one.table} are too old and stay: {held}",)
+        if held or not due or not self.writes:
+            return None
+        gone = table_writing.remove_older(connection, names, one.table, one.column, before, one.kept)
+        return TableChanges(one.table, tuple(RowChange((name,), "gone", {}) for name in gone), 0)
 
     def close(self, connection: sa.Connection, run: FeedRun, changes: Sequence[TableChanges]) -> None:
         if not self.writes or self._context.lease is None:
@@ -195,7 +233,8 @@ class _Import:
         left = (
             f"left out {n} x {code} of {name}" for name, codes in self._left_out.items() for code, n in codes.items()
         )
-        return (*left, *(f"{table} was not written: {why}" for table, why in self._not_written.items()))
+        missing = (f"{table} was not written: {why}" for table, why in self._not_written.items())
+        return (*left, *missing, *self._held_back)
 
     def emit(self, run: FeedRun) -> None:
         emit = self._context.request.emit
@@ -216,6 +255,22 @@ class _Import:
             about = self._obtained.get(name)
             if about is not None and about.good is not None:
                 check_dropped_rows(name, of_document, about.good.records, limits.max_left_out)
+
+
+def held_back(due: int, there_are: int, max_shrink: float, faults: Sequence[ClockFault]) -> str:
+    """Why rows that are too old must not go; empty when they may.
+
+    Args:
+        due: how many are too old.
+        there_are: how many rows the table has.
+        max_shrink: share of them that may go in one run.
+        faults: contradictions between the clocks.
+    """
+    if due and faults:
+        return f"clocks contradict one another: {faults[0].code} by {faults[0].seconds:+.0f} s"
+    if there_are >= _FEWEST_GUARDED and due > max_shrink * there_are:
+        return f"more than {max_shrink:.0%} at once; see the clocks, or import once with --allow-shrink"
+    return ""
 
 
 def _guard(changes: TableChanges, before: int, max_shrink: float) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import sqlalchemy as sa
 
 from agents.feeds.cric import FORGOTTEN_AFTER
-from agents.feeds.importing import Limits, Plan, Planned, require_standalone, run_import
+from agents.feeds.importing import Forget, Limits, Plan, Planned, require_standalone, run_import
 from agents.feeds.obtaining import obtain
 from agents.feeds.options import FeedOptions
 from agents.service.base import Agent, CycleContext, CycleReport
 from broker.errors import Refused
-from broker.feeds.changes import RowChange, TableChanges
 from broker.feeds.network.metrics import metric_table
 from broker.store.feeds import table_writing
 
@@ -56,19 +53,13 @@ class NetworkAgent(Agent[NetworkOptions]):
         document = obtained[METRICS].document if obtained[METRICS].good is not None else None
         names = context.database.names
 
-        def forget(connection: sa.Connection, writes: bool) -> Iterator[TableChanges]:
-            if not writes:
-                return
-            gone = table_writing.remove_older(
-                connection, names, "network_matrix_kv", "ts", context.now - FORGOTTEN_AFTER
-            )
-            yield TableChanges("network_matrix_kv", tuple(RowChange((site,), "gone", {}) for site in gone), 0)
+        too_old = Forget("network_matrix_kv", "ts", context.now - FORGOTTEN_AFTER)
 
         def plan(connection: sa.Connection) -> Plan:
             if document is None:
-                return Plan((), forget)
+                return Plan((), forgets=(too_old,))
             table = metric_table(document, table_writing.site_names(connection, names), context.now)
-            return Plan((Planned(table, removes=False),), forget)
+            return Plan((Planned(table, removes=False),), forgets=(too_old,))
 
         limits = Limits(1.0 if allow else self.options.max_shrink, self.options.max_left_out)
         return run_import(context, self.name, obtained, plan, limits)

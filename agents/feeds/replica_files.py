@@ -74,7 +74,7 @@ def _write_answers(
         if is_new:
             changed.append(RowChange(answer.did, "added" if before is None else "changed", {}))
         if writes:
-            asked = schedule.after_answer(answer.did, before, digest, now, schedule.Pace())
+            asked = schedule.after_answer(answer.did, before, digest, now, schedule.PACE)
             replica_requests.write_answer(connection, answer, asked, replicas, now, changed=is_new)
     return TableChanges("dataset_replicas", tuple(changed), len(answers) - len(changed))
 

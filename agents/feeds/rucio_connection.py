@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import random
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from pydantic import Field
 
+from agents.feeds.importing import FeedAlarm
 from agents.service.base import AgentOptions, CycleContext
+from broker.feeds.documents import DocumentRefused
 from broker.feeds.rucio.client import Rucio, RucioClient, RucioUnavailable
 
 QuestionT = TypeVar("QuestionT")
@@ -127,6 +131,50 @@ def ask_side_by_side(
                 yield question, answer
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True)
+class Gathered(Generic[QuestionT, AnswerT]):
+    """Answers by question, and why some questions have none."""
+
+    answers: Mapping[QuestionT, AnswerT]
+    refused: DocumentRefused | None
+
+
+def gather(
+    context: CycleContext,
+    feed: str,
+    questions: Sequence[QuestionT],
+    ask: Callable[[QuestionT], AnswerT],
+    in_flight: int,
+) -> Gathered[QuestionT, AnswerT]:
+    """The answers to questions that are asked at each cycle, in an order that differs from cycle to cycle.
+
+    So none is always among those for which there is no time left.
+
+    Raises:
+        CycleEndedError: the service is stopping.
+        FeedAlarm: there are questions, and there is no answer at all.
+    """
+    order = random.Random(context.seed).sample(questions, len(questions))  # noqa: S311 - no secret
+    answers: dict[QuestionT, AnswerT] = {}
+    failure: RucioUnavailable | None = None
+    for question, answer in ask_side_by_side(context, order, ask, in_flight):
+        if isinstance(answer, RucioUnavailable):
+            failure = answer
+        else:
+            answers[question] = answer
+    context.check()
+    missing = len(questions) - len(answers)
+    if failure is not None and not answers:
+        raise FeedAlarm(f"ALARM: feed {feed}: unreachable: {failure.what}", failure.where, failure.remedy)
+    if not missing:
+        return Gathered(answers, None)
+    why = "the time of the cycle is used up" if failure is None else failure.what
+    code = "time_out" if failure is None else "unreachable"
+    return Gathered(
+        answers, DocumentRefused(code, f"no answer to {missing} of {len(questions)} questions: {why}", "Rucio")
+    )
 
 
 def _result(future: Future[AnswerT]) -> AnswerT | RucioUnavailable:

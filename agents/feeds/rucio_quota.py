@@ -7,15 +7,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from agents.feeds.importing import FeedAlarm, Limits, Plan, Planned, run_import
+from agents.feeds.importing import Limits, Plan, Planned, run_import
 from agents.feeds.obtaining import Obtained, obtain
 from agents.feeds.options import FeedOptions
-from agents.feeds.rucio_connection import Connect, Pace, RucioOptions, ask_side_by_side, connect, paced
+from agents.feeds.rucio_connection import Connect, Pace, RucioOptions, connect, gather, paced
 from agents.service.base import Agent, CycleContext, CycleReport
 from agents.service.process import ProcessSettings
 from broker.feeds.documents import Document, DocumentRefused
 from broker.feeds.fetching.terms import Validators
-from broker.feeds.rucio.client import NotAtRucio, RucioUnavailable
+from broker.feeds.rucio.client import NotAtRucio
 from broker.feeds.rucio.quotas import GLOBAL, LOCAL, Usage, quota_table
 from broker.snapshot.sources.quota import QUOTA_REFRESH
 from broker.store.connection.tables import TableCatalogue
@@ -85,8 +85,6 @@ class RucioQuotaAgent(Agent[QuotaOptions]):
         with context.database.read_snapshot() as connection:
             found = accounts(connection, TableCatalogue.read(connection, context.database.names))
         rucio = paced(self._connect(self.options), Pace(context, self.options.requests_per_s))
-        usage: dict[str, dict[str, Any]] = {LOCAL: {}, GLOBAL: {}}
-        failure: RucioUnavailable | None = None
 
         def of_account(account: str) -> tuple[list[Any], list[Any]]:
             try:
@@ -94,21 +92,13 @@ class RucioQuotaAgent(Agent[QuotaOptions]):
             except NotAtRucio:
                 return [], []
 
-        wanted = dict.fromkeys((*self.options.accounts, *found))
-        for account, answer in ask_side_by_side(context, wanted, of_account, self.options.requests_in_flight):
-            if isinstance(answer, RucioUnavailable):
-                failure = answer
-            else:
-                usage[LOCAL][account], usage[GLOBAL][account] = answer
-        if failure is not None:
-            missing = len(wanted) - len(usage[LOCAL])
-            if not usage[LOCAL]:
-                raise FeedAlarm(f"ALARM: feed {self.name}: unreachable: {failure.what}", failure.where, failure.remedy)
-            refused = DocumentRefused("unreachable", f"no answer for {missing} accounts: {failure.what}", "Rucio")
-        else:
-            refused = None
+        wanted = list(dict.fromkeys((*self.options.accounts, *found)))
+        gathered = gather(context, self.name, wanted, of_account, self.options.requests_in_flight)
+        usage = {
+            kind: {name: one[at] for name, one in gathered.answers.items()} for at, kind in enumerate((LOCAL, GLOBAL))
+        }
         good = KeptDocument(QUOTAS, "rucio", len(usage[LOCAL]), Validators(), None)
-        return {QUOTAS: Obtained(QUOTAS, "rucio", Document(usage, QUOTAS, suspicious=True), good, refused)}
+        return {QUOTAS: Obtained(QUOTAS, "rucio", Document(usage, QUOTAS, suspicious=True), good, gathered.refused)}
 
 
 def _accounts_in(document: Document) -> int:

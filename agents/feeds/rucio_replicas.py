@@ -126,7 +126,7 @@ class RucioReplicasAgent(Agent[ReplicaOptions]):
             needed = replica_requests.needed_dids(connection, catalogue)
             known = replica_requests.requests_of(connection, (one.did for one in needed))
         asked = {did: one.asked for did, one in known.items()}
-        chosen = schedule.due(needed, asked, context.now, self.options.datasets_of_a_cycle)
+        chosen = schedule.due(needed, asked, context.now, self.options.datasets_of_a_cycle, self.options.pace)
         return {did: known.get(did) for did in chosen}
 
     def _close(self, context: CycleContext, tally: _Tally, pace: Pace, lasted_s: float) -> CycleReport:

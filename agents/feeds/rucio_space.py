@@ -8,15 +8,15 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import Field
 
-from agents.feeds.importing import FeedAlarm, Limits, Plan, Planned, require_standalone, run_import
+from agents.feeds.importing import Limits, Plan, Planned, require_standalone, run_import
 from agents.feeds.obtaining import Obtained, obtain
 from agents.feeds.options import FeedOptions
-from agents.feeds.rucio_connection import Connect, Pace, RucioOptions, ask_side_by_side, connect, paced
+from agents.feeds.rucio_connection import Connect, Pace, RucioOptions, connect, gather, paced
 from agents.service.base import Agent, CycleContext, CycleReport
 from agents.service.process import ProcessSettings
 from broker.feeds.documents import Document
 from broker.feeds.fetching.terms import Validators
-from broker.feeds.rucio.client import NotAtRucio, RucioUnavailable
+from broker.feeds.rucio.client import NotAtRucio
 from broker.feeds.rucio.space import space_table, usage_of_rows
 from broker.store.feeds import table_writing
 from broker.store.feeds.feed_documents import KeptDocument
@@ -87,14 +87,7 @@ class RucioSpaceAgent(Agent[SpaceOptions]):
             except NotAtRucio:
                 return {}
 
-        found: dict[str, Any] = {}
-        failure: RucioUnavailable | None = None
-        for endpoint, answer in ask_side_by_side(context, endpoints, usage, self.options.requests_in_flight):
-            if isinstance(answer, RucioUnavailable):
-                failure = answer
-            elif answer:
-                found[endpoint] = answer
-        if failure is not None and not found:
-            raise FeedAlarm(f"ALARM: feed {self.name}: unreachable: {failure.what}", failure.where, failure.remedy)
+        gathered = gather(context, self.name, endpoints, usage, self.options.requests_in_flight)
+        found = {endpoint: answer for endpoint, answer in gathered.answers.items() if answer}
         good = KeptDocument(SPACE, "rucio", len(found), Validators(), None)
-        return {SPACE: Obtained(SPACE, "rucio", Document(found, SPACE, suspicious=True), good)}
+        return {SPACE: Obtained(SPACE, "rucio", Document(found, SPACE, suspicious=True), good, gathered.refused)}

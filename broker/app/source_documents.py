@@ -18,6 +18,7 @@ from agents.feeds.rucio_space import RucioSpaceAgent, SpaceOptions
 from agents.feeds.workers import WorkersImport, WorkersOptions
 from agents.service import configuration, cycle, process, registry
 from agents.service.base import Agent, CycleContext, CycleRequest
+from agents.service.clock import ClockWatch, read_clocks
 from agents.service.configuration import AgentsConfiguration
 from agents.service.leadership import LeaseKeeper, holder_name
 from agents.service.process import ProcessSettings
@@ -172,6 +173,7 @@ def _run(
             lease=lease,
             run_id=run_id,
             believes=keeper.trusts,
+            clock_faults=ClockWatch(agents.service.clock_limit_s).check(read_clocks(database)),
         )
         return cycle.run_cycle(agent, context)
     finally:

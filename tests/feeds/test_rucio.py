@@ -201,6 +201,11 @@ def test_the_instant_at_which_one_is_due(in_s: float, is_due: bool) -> None:
     assert bool(due([Needed(("s", "d"), 0)], {("s", "d"): asked("d", in_s)}, NOW, 1)) == is_due
 
 
+@pytest.mark.parametrize(("in_s", "is_due"), [(1500, False), (1500.001, True), (30 * 86_400, True)])
+def test_a_time_that_a_wrong_clock_has_set_holds_nobody_up(in_s: float, is_due: bool) -> None:
+    assert bool(due([Needed(("s", "d"), 0)], {("s", "d"): asked("d", in_s)}, NOW, 1, PACE)) == is_due
+
+
 @given(st.lists(st.booleans(), max_size=30))
 def test_no_time_is_longer_than_the_longest(changes: list[bool]) -> None:
     record, digest = None, 0

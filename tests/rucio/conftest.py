@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,9 +15,12 @@ import pytest
 
 from broker.store.connection.database import Database
 from tests.agents.feeds.running import Feeding
+from tests.feeds.web_server import says, serving
 
 SERVER = Path(__file__).with_name("rucio_server.py")
 VARIABLE = "BROKER_TEST_RUCIO_PYTHON"
+PLACEMENT = "NEARBY"
+"""The site of all virtual placements."""
 DOMAIN = {"read": 1, "write": 1, "delete": 1}
 PROTOCOL = {
     "scheme": "mock",
@@ -44,8 +48,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 class RucioServer:
     """A server process with its own folder, and a client to fill it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, placements: str) -> None:
+        """``placements``: address of the service that it asks for virtual placements."""
+        self.folder, self.placements = folder, placements
         self.port = 0
         self._process: subprocess.Popen[str] | None = None
         self.start()
@@ -61,7 +66,7 @@ class RucioServer:
         assert python, f"{VARIABLE} names no Python with the package rucio: run make test-rucio"
         with (self.folder / "log").open("a") as log:
             self._process = subprocess.Popen(
-                [python, str(SERVER), str(self.folder), str(self.port)],
+                [python, str(SERVER), str(self.folder), str(self.port), self.placements],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -94,10 +99,10 @@ class RucioServer:
         return Client(timeout=30)
 
     def add_endpoint(self, name: str, *, tape: bool = False, used: int = 10**14, free: int = 10**15) -> None:
-        """An RSE with space."""
+        """An RSE with space; a disk can be read from elsewhere by xrootd."""
         client = self.client()
         client.add_rse(name, rse_type="TAPE" if tape else "DISK")
-        client.add_protocol(name, PROTOCOL)
+        client.add_protocol(name, PROTOCOL if tape else {**PROTOCOL, "scheme": "root"})
         client.set_rse_usage(name, "storage", used, free)
 
     def add_dataset(self, name: str, files: int, places: dict[str, int], *, closed: bool = True) -> None:
@@ -122,11 +127,16 @@ def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def rucio(server_folder: Path) -> Iterator[RucioServer]:
-    """One server for all tests, with a scope; each test adds what it needs under names of its own."""
-    server = RucioServer(server_folder)
-    server.client().add_scope("root", "mc23")
-    yield server
-    server.kill()
+    """One server for all tests, with a scope; each test adds what it needs under names of its own.
+
+    The service for virtual placements that it asks names the same site for each dataset.
+    """
+    os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
+    with serving(says(200, json.dumps([PLACEMENT]).encode(), Content_Type="application/json")) as placements:
+        server = RucioServer(server_folder, placements.address(""))
+        server.client().add_scope("root", "mc23")
+        yield server
+        server.kill()
 
 
 @pytest.fixture

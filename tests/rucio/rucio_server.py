@@ -1,7 +1,8 @@
 """A Rucio server on SQLite, run with the Python of an environment that has the package ``rucio``.
 
-``python rucio_server.py FOLDER [PORT]`` makes the configuration and the database in FOLDER if they are not there,
-serves, and prints the port once it does. Source: Rucio documentation, installing a server.
+``python rucio_server.py FOLDER PORT PLACEMENTS`` makes the configuration and the database in FOLDER if they are not
+there, serves at PORT (0: a free one), and prints the port once it does. PLACEMENTS is the address of the service for
+virtual placement. Source: Rucio documentation, installing a server.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ userpass_email = broker@example.org
 permission = generic
 schema = generic
 
+[virtual_placement]
+vp_endpoint = {placements}
+
 [alembic]
 cfg = {folder}/alembic.ini
 """
@@ -63,13 +67,13 @@ format = %(message)s
 """
 
 
-def prepare(folder: Path, port: int) -> None:
+def prepare(folder: Path, port: int, placements: str) -> None:
     """Write the configuration, and make the database if there is none."""
     import importlib.util
 
     found = importlib.util.find_spec("rucio")
     migrations = Path(next(iter(found.submodule_search_locations))) / "db" / "sqla" / "migrate_repo"
-    (folder / "rucio.cfg").write_text(CONFIGURATION.format(folder=folder, port=port))
+    (folder / "rucio.cfg").write_text(CONFIGURATION.format(folder=folder, port=port, placements=placements))
     (folder / "alembic.ini").write_text(ALEMBIC.format(folder=folder, migrations=migrations))
     os.environ["RUCIO_CONFIG"] = str(folder / "rucio.cfg")
     import rucio.common.schema  # noqa: F401 - before the rest: the modules import each other
@@ -82,7 +86,7 @@ def prepare(folder: Path, port: int) -> None:
         util.create_root_account()
 
 
-def main(folder: Path, port: int) -> None:
+def main(folder: Path, port: int, placements: str) -> None:
     """Serve until somebody ends the process."""
     import socket
 
@@ -90,7 +94,7 @@ def main(folder: Path, port: int) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-    prepare(folder, port)
+    prepare(folder, port, placements)
     from rucio.web.rest.flaskapi.v1.main import application
     from werkzeug.serving import make_server
 
@@ -100,4 +104,4 @@ def main(folder: Path, port: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

@@ -18,7 +18,7 @@ from agents.feeds.rucio_space import RucioSpaceAgent, SpaceOptions
 from broker.feeds.rucio.client import Rucio
 from tests.agents.feeds.running import PROCESS, Feeding
 from tests.agents.feeds.wanting import insert, want
-from tests.rucio.conftest import RucioServer
+from tests.rucio.conftest import PLACEMENT, RucioServer
 
 
 def replicas_agent(rucio: RucioServer, connecting: Any = connect, **options: Any) -> RucioReplicasAgent:
@@ -59,6 +59,23 @@ def test_datasets_with_their_replicas(
     on_disk = f"SELECT name FROM {{broker}}.file_replicas WHERE rse = '{disk}' ORDER BY 1"
     assert feeding.rows(on_disk) == [("mc23.part.0",), ("mc23.part.1",)], "files matter where only tape has all"
     assert outcomes(feeding) == {"mc23.whole": "found", "mc23.part": "found", "mc23.nowhere": "not_found"}
+
+
+def test_virtual_placements_of_what_can_be_read_from_elsewhere(
+    rucio: RucioServer, places: tuple[str, str], feeding: Feeding, now: datetime
+) -> None:
+    disk, tape = places
+    rucio.add_dataset("mc23.placed", 3, {disk: 3})
+    rucio.add_dataset("mc23.taped", 3, {tape: 3})
+    for task, name in enumerate(("mc23.placed", "mc23.taped"), 1):
+        want(feeding.database, task, f"mc23:{name}")
+    query = "SELECT name, rse, total_files FROM {broker}.dataset_replicas WHERE state = 'VP'"
+    for _ in range(3):  # the server gives the service for placements one second
+        feeding.run(replicas_agent(rucio, virtual_placement=True), now)
+        if feeding.rows(query):
+            break
+        now += timedelta(hours=1)
+    assert feeding.rows(query) == [("mc23.placed", f"{PLACEMENT}_VP_DISK", 3)]
 
 
 def test_containers_are_followed_to_their_datasets(

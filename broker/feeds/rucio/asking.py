@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from broker.feeds.rucio.answers import Answer, Did, RawAnswer, read_answer
@@ -65,7 +65,7 @@ def ask(rucio: Rucio, did: Did, known: Known, tape: Mapping[str, bool], question
     """
     if known.settled:
         try:
-            replicas = _replicas(rucio, did)
+            replicas, _ = _replicas(rucio, did)
         except NotAtRucio:
             return Heard(did, "", read_answer(RawAnswer(did, None), tape))
         digest = digest_of(replicas)
@@ -76,27 +76,26 @@ def ask(rucio: Rucio, did: Did, known: Known, tape: Mapping[str, bool], question
         if str(metadata.get("did_type")).upper().endswith(_CONTAINER):
             raw = RawAnswer(did, metadata, contents=tuple(rucio.contents(did)), rules=rucio.rule_groupings(did))
             return Heard(did, digest_of([]), read_answer(raw, tape))
-        found = _replicas(rucio, did)
-        raw = RawAnswer(did, metadata, tuple(found), rules=rucio.rule_groupings(did))
+        found, deep = _replicas(rucio, did)
+        virtual = tuple(rucio.virtual_placements(did, deep=deep)) if questions.virtual_placement else ()
+        raw = RawAnswer(did, metadata, tuple(found), virtual=virtual, rules=rucio.rule_groupings(did))
     except NotAtRucio:
         return Heard(did, "", read_answer(RawAnswer(did, None), tape))
-    return Heard(did, digest_of(found), _with_more(rucio, raw, tape, questions))
+    return Heard(did, digest_of(found), _with_files(rucio, raw, tape, questions))
 
 
-def _with_more(rucio: Rucio, raw: RawAnswer, tape: Mapping[str, bool], questions: Questions) -> Answer:
-    """The answer with virtual placements and single files, where they matter."""
-    virtual = tuple(rucio.virtual_placements(raw.did)) if questions.virtual_placement else ()
-    whole = RawAnswer(raw.did, raw.metadata, raw.replicas, raw.contents, virtual, rules=raw.rules)
-    answer = read_answer(whole, tape)
+def _with_files(rucio: Rucio, raw: RawAnswer, tape: Mapping[str, bool], questions: Questions) -> Answer:
+    """The answer, with single files where they matter."""
+    answer = read_answer(raw, tape)
     if not answer.needs_files or (answer.length or 0) > questions.most_files:
         return answer
-    files = tuple(rucio.file_replicas(raw.did))
-    return read_answer(RawAnswer(raw.did, raw.metadata, raw.replicas, (), virtual, files, raw.rules), tape)
+    return read_answer(replace(raw, files=tuple(rucio.file_replicas(raw.did))), tape)
 
 
-def _replicas(rucio: Rucio, did: Did) -> list[Mapping[str, Any]]:
-    """The replicas as daemons have noted them, else as the files say."""
-    return rucio.dataset_replicas(did, deep=False) or rucio.dataset_replicas(did, deep=True)
+def _replicas(rucio: Rucio, did: Did) -> tuple[list[Mapping[str, Any]], bool]:
+    """The replicas as daemons have noted them, else as the files say; and whether it was the files."""
+    noted = rucio.dataset_replicas(did, deep=False)
+    return (noted, False) if noted else (rucio.dataset_replicas(did, deep=True), True)
 
 
 def digest_of(rows: list[Mapping[str, Any]]) -> str:

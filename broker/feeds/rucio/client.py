@@ -35,8 +35,8 @@ class Rucio(Protocol):
     def dataset_replicas(self, did: Did, *, deep: bool) -> list[Mapping[str, Any]]:
         """Replicas of a dataset, ``deep`` from its files; raises :class:`NotAtRucio`."""
 
-    def virtual_placements(self, did: Did) -> list[Mapping[str, Any]]:
-        """Virtual placements of a dataset."""
+    def virtual_placements(self, did: Did, *, deep: bool) -> list[Mapping[str, Any]]:
+        """Virtual placements of a dataset that can be read from somewhere, ``deep`` by its files."""
 
     def contents(self, did: Did) -> list[Mapping[str, Any]]:
         """Constituents of a container; raises :class:`NotAtRucio`."""
@@ -96,9 +96,9 @@ class RucioClient:
         """See :class:`Rucio`."""
         return self._rows(lambda client: client.list_dataset_replicas(*did, deep=deep))
 
-    def virtual_placements(self, did: Did) -> list[Mapping[str, Any]]:
+    def virtual_placements(self, did: Did, *, deep: bool) -> list[Mapping[str, Any]]:
         """See :class:`Rucio`."""
-        rows = self._rows(lambda client: client.list_dataset_replicas_vp(*did))
+        rows = self._rows(lambda client: client.list_dataset_replicas_vp(*did, deep=deep))
         return [row for row in rows if isinstance(row, Mapping)]
 
     def contents(self, did: Did) -> list[Mapping[str, Any]]:

@@ -29,6 +29,9 @@ class Pace:
     failed_s: float = 60.0
 
 
+PACE = Pace()
+
+
 @dataclass(frozen=True)
 class Asked:
     """What is on record of a DID that was asked for.
@@ -56,22 +59,25 @@ class Needed:
     urgency: int
 
 
-def due(needed: Iterable[Needed], asked: dict[Did, Asked], now: datetime, most: int) -> list[Did]:
+def due(needed: Iterable[Needed], asked: dict[Did, Asked], now: datetime, most: int, pace: Pace = PACE) -> list[Did]:
     """The DIDs to ask for now, at most ``most``: those without an answer first, by urgency, then those that are due.
 
     Those that became due in the same few minutes are asked for by urgency as well; but none waits behind others that
-    became due later, so that all stay fresh when there is more to ask for than there is time.
+    became due later, so that all stay fresh when there is more to ask for than there is time. A time that lies further
+    ahead than anybody waits was set by a wrong clock: such a DID is due.
 
     Args:
         needed: what brokerage needs; a small urgency is needed soonest.
         asked: what is on record, by DID.
         now: the instant (aware).
         most: how many may be asked for.
+        pace: how long is waited at most.
     """
+    furthest = now + timedelta(seconds=max(pace.first_s, pace.longest_s))
     found: dict[Did, tuple[bool, int, int]] = {}
     for one in needed:
         record = asked.get(one.did)
-        if record is not None and record.next_at > now:
+        if record is not None and now < record.next_at <= furthest:
             continue
         answered = record is not None and record.digest is not None
         waited = 0 if record is None or not answered else int(record.next_at.timestamp() // SAME_TIME_S)

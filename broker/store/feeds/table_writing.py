@@ -108,6 +108,15 @@ def touch_links(connection: sa.Connection, names: Names, key: str, links: Sequen
     connection.execute(sa.text(statement), {"now": now.replace(tzinfo=None), "key": key, **ends})
 
 
+def count_older(
+    connection: sa.Connection, names: Names, table: str, column: str, before: datetime, kept: Sequence[str] = ()
+) -> tuple[int, int]:
+    """How many rows :func:`remove_older` would remove, and how many there are."""
+    query = f"SELECT count(*) FILTER (WHERE {_older(table, column)}), count(*) FROM {qualified(names, table)}"  # noqa: S608 - quoted names
+    row = connection.execute(sa.text(query), _older_values(before, kept)).one()
+    return int(row[0]), int(row[1])
+
+
 def remove_older(
     connection: sa.Connection, names: Names, table: str, column: str, before: datetime, kept: Sequence[str] = ()
 ) -> list[str]:
@@ -115,13 +124,16 @@ def remove_older(
 
     ``kept``: first parts of keys of rows that stay.
     """
-    first = _FIRST[table]
-    statement = (
-        f"DELETE FROM {qualified(names, table)} WHERE {quoted(column)} < :before "  # noqa: S608 - quoted names
-        f"AND NOT {quoted(first)} = ANY(:kept) RETURNING {quoted(first)}"
-    )
-    values = {"before": before.replace(tzinfo=None), "kept": list(kept)}
-    return [str(row[0]) for row in connection.execute(sa.text(statement), values)]
+    statement = f"DELETE FROM {qualified(names, table)} WHERE {_older(table, column)} RETURNING {quoted(_FIRST[table])}"  # noqa: S608 - quoted names
+    return [str(row[0]) for row in connection.execute(sa.text(statement), _older_values(before, kept))]
+
+
+def _older(table: str, column: str) -> str:
+    return f"{quoted(column)} < :before AND NOT {quoted(_FIRST[table])} = ANY(:kept)"
+
+
+def _older_values(before: datetime, kept: Sequence[str]) -> dict[str, Any]:
+    return {"before": before.replace(tzinfo=None), "kept": list(kept)}
 
 
 _FIRST: Mapping[str, str] = {"schedconfig_json": "panda_queue", "network_matrix_kv": "src"}

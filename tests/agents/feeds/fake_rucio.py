@@ -63,7 +63,7 @@ class FakeRucio:
             raise NotAtRucio("not known", "a test")
         return list(self.replicas[did])
 
-    def virtual_placements(self, did: Did) -> Rows:
+    def virtual_placements(self, did: Did, *, deep: bool) -> Rows:
         self._ask("virtual", did)
         return self.virtual.get(did, [])
 

@@ -57,8 +57,12 @@ class Feeding:
 
     def cric(self, documents: dict[str, Any], now: datetime = NOW, **options: Any) -> CycleReport:
         """Import documents of CRIC."""
+        return self.run(self.cric_agent(documents, **options), now)
+
+    def cric_agent(self, documents: dict[str, Any], **options: Any) -> CricAgent:
+        """The agent for documents of CRIC."""
         paths = {name: self.write(name, content) for name, content in documents.items()}
-        return self.run(CricAgent(CricOptions(documents=paths, **options), PROCESS), now)
+        return CricAgent(CricOptions(documents=paths, **options), PROCESS)
 
     def grid(self, queues: int = 20, now: datetime = NOW) -> dict[str, Any]:
         """Import a whole synthetic grid; its documents."""

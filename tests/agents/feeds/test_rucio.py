@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from agents.feeds.importing import FeedAlarm
 from agents.feeds.replica_files import ReplicaFileOptions, ReplicaImport
+from agents.feeds.rucio_connection import gather
 from agents.feeds.rucio_quota import QuotaOptions, RucioQuotaAgent
 from agents.feeds.rucio_replicas import ReplicaOptions, RucioReplicasAgent
 from agents.feeds.rucio_space import RucioSpaceAgent, SpaceOptions
@@ -249,9 +251,34 @@ def test_quotas_of_accounts_that_do_not_answer_stay(feeding: Feeding, rucio: Fak
     assert ("local", "GP") in rucio.asked and ("local", "carl") not in rucio.asked
     rucio.accounts["alice"] = ([], [])
     rucio.failing = {"bob"}
-    with pytest.raises(FeedAlarm, match="no answer for 1 accounts"):
+    with pytest.raises(FeedAlarm, match="no answer to 1 of 3 questions"):
         feeding.run(quota, NOW + timedelta(hours=1))
     assert feeding.rows(local) == [("bob", "DISK", 5, None)]
+
+
+@pytest.mark.parametrize(("failing", "used_s", "why"), [(2, 0.0, "no answer to 2 of 12"), (0, 43.0, "is used up")])
+def test_space_that_some_endpoints_did_not_tell_stays_and_is_not_silent(
+    feeding: Feeding, rucio: FakeRucio, failing: int, used_s: float, why: str
+) -> None:
+    feeding.grid(8)
+    names = [endpoint_name(site, 0) for site in range(4)]
+    rucio.usage = {name: [{"source": "storage", "used": GB, "free": GB, "updated_at": NOW}] for name in names}
+    rucio.failing = set(names[:failing])
+    space = RucioSpaceAgent(SpaceOptions(requests_per_s=10_000, requests_in_flight=1), PROCESS, lambda _: rucio)
+    with pytest.raises(FeedAlarm, match=why):
+        feeding.run(space, monotonic=lambda: used_s, started=0.0)
+    known = feeding.rows("SELECT ddm_endpoint_name FROM {panda}.ddm_endpoint WHERE space_used = 1 ORDER BY 1")
+    assert [one[0] for one in known] == (names[failing:] if failing else [])
+
+
+def test_whom_a_cycle_has_no_time_for_differs_from_cycle_to_cycle(feeding: Feeding) -> None:
+    firsts = set()
+    for seed in range(8):
+        context = dataclasses.replace(feeding.context("test"), seed=seed)
+        gathered = gather(context, "test", [str(number) for number in range(20)], str.upper, 1)
+        firsts.add(next(iter(gathered.answers)))
+        assert len(gathered.answers) == 20 and gathered.refused is None
+    assert len(firsts) > 1
 
 
 def test_space_from_a_dump(feeding: Feeding) -> None:
