@@ -13,6 +13,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
 from agents.service.configuration import config_file
+from broker.access import roles
+from broker.access.roles import Role
 from broker.api import local_token
 from broker.api.app import Parts, create_app
 from broker.api.configuration import ApiConfiguration, load
@@ -20,7 +22,7 @@ from broker.api.listening import Listening, check
 from broker.api.problems import Problem
 from broker.api.server import ApiServer
 from broker.api.state import ApiState
-from broker.pilot_api.access import Identify, Identity, of_token
+from broker.pilot_api.access import Identify, Identity, TooManyRequests, of_token
 from broker.pilot_api.app import beside, pilot_app
 from broker.store.connection.database import Database
 
@@ -86,19 +88,32 @@ def serving(
 
 
 def identify_pilot(state: ApiState) -> Identify:
-    """Who calls the interface for pilots: whoever the API knows by the same token, with the role for it."""
+    """Who calls the interface for pilots: whoever the API knows by the same token, with the role for it.
+
+    Requests count as those of the API do; an address at which nobody is known may ask as often as a pilot, since many
+    pilots read the settings of their queue through one.
+    """
 
     async def identify(connection: HTTPConnection) -> Identity | None:
-        for one in state.identify:
-            try:
-                found = await one(connection)
-            except (HTTPException, Problem):
-                return None
-            if found is not None:
-                return of_token(found)
-        return None
+        found = await _known(state, connection)
+        address = connection.client.host if connection.client is not None else ""
+        wait_s = state.limiter.wait_s(found, address, stranger=Role.PILOT.value)
+        if wait_s > 0:
+            raise TooManyRequests(wait_s)
+        return None if found is None else of_token(found)
 
     return identify
+
+
+async def _known(state: ApiState, connection: HTTPConnection) -> roles.Identity | None:
+    for one in state.identify:
+        try:
+            found = await one(connection)
+        except (HTTPException, Problem):
+            return None
+        if found is not None:
+            return found
+    return None
 
 
 def pool(database: Database, configuration: ApiConfiguration) -> Database:

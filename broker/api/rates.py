@@ -31,10 +31,16 @@ class RateLimiter:
         self._rates, self._steady_s = rates, steady_s
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
-    def wait_s(self, identity: Identity | None, address: str) -> float:
-        """Take one request of somebody: 0, or the seconds until there is one to take."""
-        rate = self._rate_of(identity)
-        name = f"address {address}" if identity is None else f"{identity.issuer} {identity.subject}"
+    def wait_s(self, identity: Identity | None, address: str, stranger: str = "anonymous") -> float:
+        """Take one request of somebody: 0, or the seconds until there is one to take.
+
+        Args:
+            identity: who sent it; None: nobody known.
+            address: that it came from.
+            stranger: the rate that counts for an address nobody is known at.
+        """
+        rate: Rate = getattr(self._rates, stranger) if identity is None else self._rate_of(identity)
+        name = f"{stranger} {address}" if identity is None else f"{identity.issuer} {identity.subject}"
         now_s = self._steady_s()
         bucket = self._buckets.pop(name, None) or _Bucket(float(rate.burst), now_s)
         bucket.left = min(float(rate.burst), bucket.left + (now_s - bucket.seen_s) * rate.per_s)
@@ -47,8 +53,8 @@ class RateLimiter:
         bucket.left -= 1.0
         return 0.0
 
-    def _rate_of(self, identity: Identity | None) -> Rate:
-        if identity is None or not identity.grants:
+    def _rate_of(self, identity: Identity) -> Rate:
+        if not identity.grants:
             return self._rates.anonymous
         found: list[Rate] = [getattr(self._rates, role.value) for role in identity.grants]
         return max(found, key=lambda rate: rate.per_s)

@@ -38,8 +38,20 @@ class Identity:
         return queue is None or any(covers(path, f"/{queue}") for path in self.paths)
 
 
+class TooManyRequests(Exception):
+    """Somebody asks more often than the service allows.
+
+    Attributes:
+        wait_s: seconds until the next request is taken.
+    """
+
+    def __init__(self, wait_s: float) -> None:
+        super().__init__(f"too many requests; the next one is taken in {wait_s:g} s")
+        self.wait_s = wait_s
+
+
 Identify = Callable[[HTTPConnection], Awaitable[Identity | None]]
-"""Who calls; None: nobody that may be let in."""
+"""Who calls; None: nobody that may be let in. It may raise :class:`TooManyRequests`."""
 
 
 async def anybody(connection: HTTPConnection) -> Identity | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -14,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from broker import __version__
 from broker.app import pilot_workers
 from broker.pilot_api import legacy
-from broker.pilot_api.access import NO_IDENTITY, Identify, anybody
+from broker.pilot_api.access import NO_IDENTITY, Identify, TooManyRequests, anybody
 from broker.pilot_api.arguments import body_schema
 from broker.pilot_api.bodies import BodyRefused, read_json
 from broker.pilot_api.methods import METHODS, READING, Call, Method, run
@@ -44,6 +45,7 @@ def pilot_app(database: Database, identify: Identify = anybody) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
+    app.add_exception_handler(TooManyRequests, _slow_down)
     app.add_exception_handler(Exception, _failed)
     app.include_router(_queue_data(service))
     app.include_router(_v1(service))
@@ -105,7 +107,8 @@ def _endpoint(service: PilotService, method: Method, *, reads: bool) -> Callable
 
 def _queue_data(service: PilotService) -> APIRouter:
     """What pilots read before they ask: settings of their queue, of all queues, and endpoints."""
-    routes = APIRouter(prefix=CACHE, tags=["queue data"])
+    # everybody may read it, but not as often as they like
+    routes = APIRouter(prefix=CACHE, tags=["queue data"], dependencies=[Depends(service.identify)])
     database = service.database
 
     @routes.get("/schedconfig/schedconfig.all.json", operation_id="all_queue_data")
@@ -147,6 +150,12 @@ async def _read(read: Callable[[], Any]) -> Response:
 
 async def _forbidden(method: str) -> Response:
     return PlainTextResponse(f"ERROR : method {method[:80]} is forbidden", 403)
+
+
+async def _slow_down(request: Request, error: Exception) -> Response:
+    """Without JSON in the answer, pilots ask and report again."""
+    wait_s = error.wait_s if isinstance(error, TooManyRequests) else 1.0
+    return PlainTextResponse("ERROR : too many requests", 429, headers={"Retry-After": str(math.ceil(wait_s))})
 
 
 async def _failed(request: Request, error: Exception) -> Response:

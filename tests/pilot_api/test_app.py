@@ -7,7 +7,7 @@ from starlette.types import Receive, Scope, Send
 
 from broker.access import roles
 from broker.access.roles import Grant, Role
-from broker.pilot_api.access import Identity, of_token
+from broker.pilot_api.access import Identity, TooManyRequests, of_token
 from broker.pilot_api.app import beside, is_for_pilots, pilot_app
 from broker.store.connection.database import Database
 from tests.pilot_api.client import Client
@@ -138,3 +138,22 @@ def test_without_a_database_a_final_report_is_sent_again() -> None:
         found = client.post("/api/v1/harvester/heartbeat", json={"harvester_id": "h"}).json()
         assert found == {"success": False, "message": "Database error", "data": None}
         assert client.get("/cache/schedconfig/Q.json").status_code == 503
+
+
+async def in_a_hurry(connection: HTTPConnection) -> Identity | None:
+    raise TooManyRequests(1.5)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/server/panda/getJob"),
+        ("POST", "/api/v1/pilot/update_job"),
+        ("GET", "/cache/schedconfig/Q.json"),
+        ("GET", "/cache/ddmendpoints.json"),
+    ],
+)
+def test_who_asks_too_often_is_told_when_to_come_again(shared: Database, method: str, path: str) -> None:
+    answer = Client(pilot_app(shared, in_a_hurry)).request(method, path)
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
+    assert "{" not in answer.text, "pilots take any JSON for success"
