@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import sys
@@ -14,9 +13,9 @@ import typer
 
 from broker.cli import completion
 from broker.cli.application import NONE, click_command
-from broker.cli.rendering.json_lines import print_json
+from broker.cli.failing import emit_error, print_error, wants_json
 from broker.cli.rendering.visible_text import remark
-from broker.errors import DONE, EXIT_STATUSES, FAILED, WRONG_USAGE, BrokerError
+from broker.errors import DONE, FAILED, WRONG_USAGE, BrokerError
 from broker.redaction import redact
 
 
@@ -34,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             args=_options_first(given), prog_name="broker", standalone_mode=not as_json
         )
     except BrokerError as error:
-        _emit(error, as_json)
+        emit_error(error, as_json)
         raise SystemExit(error.exit_status) from error
     except typer.Abort as error:
         remark("aborted")
@@ -44,31 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     raise SystemExit(status if isinstance(status, int) else DONE)
 
 
-def wants_json(arguments: Sequence[str]) -> bool:
-    """Whether answers, and so errors too, are to be objects on stdout."""
-    before = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
-    pairs = itertools.pairwise(before)
-    return "--json" in before or "--format=json" in before or ("--format", "json") in pairs
-
-
-def _emit(error: BrokerError, as_json: bool) -> None:
-    if as_json:
-        _print_error(error.exit_status, error.what, error.where, error.remedy)
-    else:
-        remark(f"error: {redact(str(error))}")
-
-
-def _print_error(status: int, what: str, where: str = "", what_to_do: str = "") -> None:
-    code = EXIT_STATUSES.get(status, EXIT_STATUSES[FAILED])[0]
-    output = {"code": code, "exit_status": status, "what": what, "where": where, "what_to_do": what_to_do}
-    print_json({"error": {name: redact(value) if isinstance(value, str) else value for name, value in output.items()}})
-
-
 def _unexpected(error: Exception, as_json: bool) -> int:
     """Tell of an error that is none of ours; the exit status. Wrong options are Click's errors."""
     output, status = getattr(error, "format_message", None), getattr(error, "exit_code", None)
     if output is not None and isinstance(status, int):
-        _print_error(WRONG_USAGE, str(output()), "", "see --help")
+        print_error(WRONG_USAGE, str(output()), "", "see --help")
         return WRONG_USAGE
     _report(error, as_json)
     return FAILED
@@ -123,7 +102,7 @@ def _report(error: Exception, as_json: bool) -> None:
     where = f"{os.path.basename(last.filename)}, line {last.lineno}"
     remedy = "run it again with BROKER_TRACEBACK=1 and report what it prints"
     if as_json:
-        _print_error(FAILED, what, where, remedy)
+        print_error(FAILED, what, where, remedy)
     else:
         remark(f"error: {what}; {where}; {remedy}")
 

@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 import typer
 
 from broker.cli.application import build_app
+from broker.cli.failing import emit_error, print_error, wants_json
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table
-from broker.cli.rendering.visible_text import remark
 from broker.cli.time_arguments import duration
-from broker.errors import FAILED, WRONG_USAGE, BrokerError
-from broker.redaction import redact
+from broker.errors import WRONG_USAGE, BrokerError
+from broker.feeds.fetching.web import shown
 from broker.settings import read_settings
 from gridbroker_client import BrokerClient, BrokerProblem, BrokerUnreachable, find_token, token_from_file
 
@@ -39,25 +39,39 @@ class NotRemote(BrokerError):
 
 def main(server: str, token_file: str | None, arguments: Sequence[str]) -> NoReturn:
     """Run one command against the broker at ``server`` and end the process with its exit status."""
+    as_json = wants_json(arguments)
     try:
         path, given = _parsed(arguments)
         with BrokerClient(server, _token(server, token_file)) as client:
-            _show(list(_handler(path)(client, given)), given)
+            _show(list(_handler(path)(client, given)), as_json)
     except typer.Exit as ended:
         raise SystemExit(ended.exit_code) from None
     except WRONG_ARGUMENTS as error:
-        error.show()
+        if as_json:
+            print_error(WRONG_USAGE, error.format_message(), "", "see --help")
+        else:
+            error.show()
         raise SystemExit(error.exit_code) from None
-    except BrokerProblem as problem:
-        remark(f"error: {problem}")
-        raise SystemExit(problem.exit_status) from None
-    except (BrokerUnreachable, OSError) as error:
-        remark(f"error: {redact(str(error))}")
-        raise SystemExit(FAILED) from None
-    except BrokerError as error:
-        remark(f"error: {redact(str(error))}")
-        raise SystemExit(error.exit_status) from None
+    except (BrokerProblem, BrokerUnreachable, OSError, BrokerError) as error:
+        found = _as_ours(error, server)
+        emit_error(found, as_json)
+        raise SystemExit(found.exit_status) from None
     raise SystemExit(0)
+
+
+def _as_ours(error: Exception, server: str) -> BrokerError:
+    """The error as if it had happened here: with its exit status, and what to do."""
+    if isinstance(error, BrokerError):
+        return error
+    address = shown(server)
+    if not isinstance(error, BrokerProblem):
+        what = str(error).replace(server, address)
+        return BrokerError(what, address, "see the address, the network and the broker there")
+    what = "; ".join(part for part in (error.code, error.detail) if part)
+    where = f"{address}, request {error.request_id}" if error.request_id else address
+    found = BrokerError(what, where, error.remedy or "see the log of the broker there")
+    found.exit_status = error.exit_status
+    return found
 
 
 def _parsed(arguments: Sequence[str]) -> tuple[str, Arguments]:
@@ -91,8 +105,7 @@ def _handler(path: str) -> Callable[[BrokerClient, Arguments], Documents]:
     return found
 
 
-def _show(documents: list[Mapping[str, Any]], given: Arguments) -> None:
-    as_json = given.get("as_json") or given.get("json") or given.get("format") == "json"
+def _show(documents: list[Mapping[str, Any]], as_json: bool) -> None:
     if as_json or len(documents) == 1:
         for one in documents:
             print_json(one)

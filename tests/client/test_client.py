@@ -123,7 +123,21 @@ def test_exit_statuses_from_elsewhere(
 ) -> None:
     with pytest.raises(SystemExit) as end:
         entry.main([*command, "--server", decided[1].url, "--token-file", str(token_file)])
-    assert end.value.code == status, capsys.readouterr().err
+    assert end.value.code == status
+    assert capsys.readouterr().err
+    with pytest.raises(SystemExit) as end:
+        entry.main([*command, "--format", "json", "--server", decided[1].url, "--token-file", str(token_file)])
+    printed = capsys.readouterr()
+    error = json.loads(printed.out)["error"]
+    assert (end.value.code, error["exit_status"], printed.err) == (status, status, "")
+    assert set(error) == {"code", "exit_status", "what", "where", "what_to_do"} and error["what"]
+
+
+def test_a_broker_that_is_not_there_is_an_object_too(capsys: pytest.CaptureFixture[str], token_file: Path) -> None:
+    with pytest.raises(SystemExit) as end:
+        entry.main(["tasks", "--json", "--server", "http://user:secret@127.0.0.1:9", "--token-file", str(token_file)])
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert end.value.code == error["exit_status"] == 1 and "secret" not in str(error)
 
 
 def test_every_command_elsewhere_is_a_command_here() -> None:
