@@ -22,11 +22,13 @@ from broker.api.server import ApiServer
 from broker.domain.queue_counts import CANDIDATE, QueueCounts
 from broker.resources import path
 from broker.store.connection.database import Database
+from tests.api import promql
 from tests.api.decided import decided_database
 from tests.api.serving import client_of, serving, shipped
 from tests.conftest import TestServer
 
 MONITORING = "config/monitoring"
+DURATION = re.compile(r"\d+[smhd]")
 BUCKET = "'2026-08-01T12:00:00Z'"
 
 
@@ -140,11 +142,36 @@ def test_dashboard_and_alerts_ask_for_metrics_that_there_are(decided: tuple[Data
 
 
 def test_alert_rules_are_whole(tmp_path: Path) -> None:
-    for rule in (rule for group in alerts()["groups"] for rule in group["rules"]):
+    found = alerts()
+    assert set(found) == {"groups"}
+    for group in found["groups"]:
+        assert set(group) == {"name", "interval", "rules"} and DURATION.fullmatch(group["interval"])
+        names = [rule["alert"] for rule in group["rules"]]
+        assert len(set(names)) == len(names)
+    for rule in (rule for group in found["groups"] for rule in group["rules"]):
         assert set(rule) == {"alert", "expr", "for", "labels", "annotations"}, rule["alert"]
+        assert DURATION.fullmatch(rule["for"]) and re.fullmatch(r"[A-Za-z_]\w*", rule["alert"])
         assert rule["labels"]["severity"] in ("critical", "warning")
         assert set(rule["annotations"]) == {"summary", "description"}
-        assert rule["expr"].count("(") == rule["expr"].count(")")
+        kept = {label for listed in re.findall(r"\bby \(([^)]*)\)", rule["expr"]) for label in listed.split(", ")}
+        for text in rule["annotations"].values():
+            used = [template.strip() for template in re.findall(r"{{(.*?)}}", text)]
+            assert all(one == "$value" or one.removeprefix("$labels.") in kept for one in used), (rule["alert"], used)
     promtool = shutil.which("promtool")
     if promtool is not None:
         subprocess.run([promtool, "check", "rules", str(path(f"{MONITORING}/alerts.yaml"))], check=True)
+
+
+@pytest.mark.parametrize("expression", expressions())
+def test_expressions_are_promql(expression: str) -> None:
+    assert promql.Expression(expression.replace("$__rate_interval", "5m")).kind == "vector"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["sum(x", "sum(x))", "rate(x)", "x[5m]", "increase(x[5])", "x{a=b}", "x{a=~\"(\"}", "nothing(x)",
+     "sum by agent (x)", "x ==", "1 and x", "sum(x[5m])", "x y", "", "max by (a) (x) = 0"],
+)  # fmt: skip
+def test_what_is_no_promql_is_found(expression: str) -> None:
+    with pytest.raises((promql.SyntaxFault, re.error)):
+        promql.Expression(expression)

@@ -12,7 +12,9 @@ import pytest
 import sqlalchemy as sa
 
 from broker.api.server import ApiServer
+from broker.app.source_documents import SOURCES
 from broker.store.connection.database import Database
+from broker.store.schema.migrate import STANDALONE
 from tests.api.decided import decided_server
 from tests.api.serving import client_of
 from tests.brokerages.small_grid import TASK
@@ -201,6 +203,25 @@ def test_sources_are_taken_whole_and_checked(client: httpx.Client) -> None:
     assert good(put(document))["source"] == "network"
     assert "network" in good(client.get(f"{V1}/sources"))["takes"]
     assert client.put(f"{V1}/sources/nothing", params={"sha256": "0" * 64, "taken_at": "2026-08-01"}).status_code == 404
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_alongside_panda_its_own_tables_are_not_taken(
+    client: httpx.Client, decided: tuple[Database, ApiServer], name: str
+) -> None:
+    params = {"sha256": hashlib.sha256(b"{").hexdigest(), "taken_at": "2026-08-01T12:00:00"}
+    _set_mode(decided[0], "beside")
+    try:
+        answer = client.put(f"{V1}/sources/{name}", params=params, content=b"{")
+    finally:
+        _set_mode(decided[0], STANDALONE)
+    expected = (409, "tables_of_panda") if SOURCES[name].pandas else (400, "document_not_taken")
+    assert (answer.status_code, answer.json()["code"]) == expected, answer.text
+
+
+def _set_mode(database: Database, mode: str) -> None:
+    with database.begin() as connection:
+        connection.execute(sa.text("UPDATE broker.installation SET mode = :mode"), {"mode": mode})
 
 
 def _tasks(database: Database) -> int:

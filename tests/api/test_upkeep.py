@@ -1,0 +1,69 @@
+"""What the API forgets by itself: requests, tokens, matches and runs, each after its time."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+
+from broker.store.connection.database import Database
+from broker.store.http import upkeep
+
+ROWS = {
+    "http_requests": ("(subject, key, digest, begun_at) VALUES ('s', :name, 'd', clock_timestamp() - :age)", 24),
+    "used_tokens": ("(issuer, token, expires_at) VALUES ('i', :name, clock_timestamp() - :age)", 1),
+    "matched_requests": (
+        "(pilot, request_number, pandaid, task_queue, panda_queue, matched_at) "
+        "VALUES (:name, 1, 1, 1, 'Q', clock_timestamp() - :age)",
+        7 * 24,
+    ),
+    "runs": (
+        "(kind, asked, subject, state, ended_at) VALUES ('sweep', '{}', :name, 'done', clock_timestamp() - :age)",
+        720,
+    ),
+}
+"""How a row comes in, and after how many hours it goes."""
+NAMES = {"http_requests": "key", "used_tokens": "token", "matched_requests": "pilot", "runs": "subject"}
+
+
+@pytest.fixture(autouse=True)
+def filled(shared: Database) -> None:
+    """In each table two rows that are old by a minute, and one that will be in a minute."""
+    with shared.begin() as connection:
+        for table, (values, hours) in ROWS.items():
+            connection.execute(sa.text(f"DELETE FROM broker.{table}"))
+            insert = sa.text(
+                f"INSERT INTO broker.{table} {values}".replace(
+                    ":age", "make_interval(hours => :hours, mins => :minutes)"
+                )
+            )
+            for name, minutes in (("old", 1), ("older", 2), ("young", -1)):
+                connection.execute(insert, {"name": name, "hours": hours, "minutes": minutes})
+
+
+def left(database: Database, table: str) -> set[str]:
+    with database.begin() as connection:
+        return {row[0] for row in connection.execute(sa.text(f"SELECT {NAMES[table]} FROM broker.{table}"))}
+
+
+def test_what_is_old_goes_and_what_is_not_stays(shared: Database) -> None:
+    assert upkeep.remove_old(shared) == dict.fromkeys(ROWS, 2)
+    assert {table: left(shared, table) for table in ROWS} == {table: {"young"} for table in ROWS}
+    assert upkeep.remove_old(shared) == dict.fromkeys(ROWS, 0)
+
+
+def test_a_run_that_has_not_ended_stays(shared: Database) -> None:
+    with shared.begin() as connection:
+        connection.execute(sa.text("UPDATE broker.runs SET state = 'running', ended_at = NULL"))
+    assert upkeep.remove_old(shared)["runs"] == 0
+
+
+def test_one_transaction_removes_so_many(shared: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "MOST_ROWS", 1)
+    assert [upkeep.remove_old(shared)["used_tokens"] for _ in range(3)] == [1, 1, 0]
+
+
+def test_a_row_that_somebody_holds_is_waited_for_by_nobody(shared: Database) -> None:
+    with shared.begin() as other:
+        other.execute(sa.text("SELECT FROM broker.http_requests WHERE key = 'old' FOR UPDATE"))
+        assert upkeep.remove_old(shared)["http_requests"] == 1
+    assert left(shared, "http_requests") == {"old", "young"}
