@@ -23,7 +23,7 @@ KEPT_AFTER_END = timedelta(minutes=120)
 SHOWN_METRICS = ("gshare_preference", "analy_site_eval", "analy_pmerge_jobs_wait_time", "analy_user_eval")
 
 # PanDA's table has a unique key that ours lacks: rows that are there are updated, however often, and the others added.
-_METRICS = """
+_WRITE_METRICS = """
 WITH given AS MATERIALIZED (
     SELECT * FROM unnest(CAST(:sites AS text[]), CAST(:shares AS text[]), CAST(:metrics AS text[]),
                          CAST(:documents AS text[])) AS g (computingsite, gshare, metric, document)
@@ -41,14 +41,14 @@ WHERE NOT EXISTS (
     WHERE u.computingsite = g.computingsite AND u.gshare = g.gshare AND u.metric = g.metric)
 ON CONFLICT DO NOTHING
 """
-_TASKS = """
+_INSERT_TASK_CLASSES = """
 INSERT INTO {panda}.task_evaluation (jeditaskid, metric, value_json, timestamp)
 SELECT g.jeditaskid, g.metric, g.document, :now
 FROM unnest(CAST(:ids AS bigint[]), CAST(:metrics AS text[]), CAST(:documents AS text[]))
      AS g (jeditaskid, metric, document)
 ON CONFLICT (jeditaskid, metric) DO UPDATE SET value_json = excluded.value_json, timestamp = excluded.timestamp
 """
-_ENDED = """
+_DELETE_CLASSES_OF_ENDED_TASKS = """
 DELETE FROM {panda}.task_evaluation AS e USING {panda}.jedi_tasks AS t
 WHERE t.jeditaskid = e.jeditaskid AND e.metric = :metric AND e.timestamp < :oldest
   AND t.status IN ('done', 'finished', 'failed', 'broken', 'aborted', 'exhausted')
@@ -67,7 +67,7 @@ def write_metrics(connection: sa.Connection, names: Names, rows: Iterable[Metric
         "documents": list(last.values()),
         "now": naive(now),
     }
-    connection.execute(sa.text(names.sql(_METRICS)), values)
+    connection.execute(sa.text(names.sql(_WRITE_METRICS)), values)
 
 
 def write_tasks(connection: sa.Connection, names: Names, rows: Sequence[TaskRow], now: datetime) -> None:
@@ -80,13 +80,13 @@ def write_tasks(connection: sa.Connection, names: Names, rows: Sequence[TaskRow]
         "documents": [_text(row.document) for row in rows],
         "now": naive(now),
     }
-    connection.execute(sa.text(names.sql(_TASKS)), values)
+    connection.execute(sa.text(names.sql(_INSERT_TASK_CLASSES)), values)
 
 
 def forget_ended_tasks(connection: sa.Connection, names: Names, now: datetime) -> int:
     """Remove old evaluations of tasks that have ended; how many."""
     values = {"metric": TASK_METRIC, "oldest": naive(now - KEPT_AFTER_END)}
-    return connection.execute(sa.text(names.sql(_ENDED)), values).rowcount
+    return connection.execute(sa.text(names.sql(_DELETE_CLASSES_OF_ENDED_TASKS)), values).rowcount
 
 
 def read_metric_rows(connection: sa.Connection, catalogue: TableCatalogue) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ _JOB_COLUMNS = (
 _LOG_COLUMNS = ("pandaid", "jobstatus", "modificationtime")
 
 # A job that is just being moved is in both tables.
-_SAMPLES = f"""
+_READ_WAITS_OF_STARTED_JOBS = f"""
 WITH jobs AS MATERIALIZED (
     SELECT DISTINCT ON (pandaid) pandaid, computingsite FROM (
         SELECT * FROM {{active}} AS a WHERE jobstatus IN (
@@ -51,14 +51,14 @@ FROM jobs JOIN changes USING (pandaid)
 WHERE running >= activated
 ORDER BY computingsite, pandaid
 """  # noqa: S608 - constants
-_QUEUED = f"""
+_READ_WAITS_OF_QUEUED_JOBS = f"""
 SELECT computingsite, jobstatus, extract(epoch FROM CAST(:now AS timestamp) - creationtime)::float8
 FROM {{active}} AS a
 WHERE {_OF_USERS} AND processingtype = 'pmerge' AND jobstatus IN ('activated', 'sent', 'starting')
   AND creationtime IS NOT NULL AND computingsite IS NOT NULL
 ORDER BY computingsite, pandaid
 """  # noqa: S608 - constants
-_STARTS = """
+_COUNT_STARTED_CORES = """
 SELECT computingsite, sum(greatest(coalesce(corecount, 1), 1))::float8 FROM (
     SELECT DISTINCT ON (pandaid) pandaid, computingsite, corecount FROM (
         SELECT * FROM {active} AS a UNION ALL SELECT * FROM {archived} AS f) AS both_tables
@@ -81,7 +81,7 @@ def read_wait_samples(connection: sa.Connection, catalogue: TableCatalogue, now:
     """Sample jobs of which the status log tells when they were first activated and first ran."""
     active, archived = (catalogue.source(table, _JOB_COLUMNS) for table in ("jobsactive4", "jobsarchived4"))
     log = catalogue.source("jobs_statuslog", _LOG_COLUMNS)
-    query = sa.text(_SAMPLES.format(active=active, archived=archived, log=log))
+    query = sa.text(_READ_WAITS_OF_STARTED_JOBS.format(active=active, archived=archived, log=log))
     values = {"now": naive(now), "since": naive(now - SAMPLES_OF), "tester": TEST_USER}
     rows = connection.execute(query, values).all()
     return WaitSamples(texts(row[0] for row in rows), floats(row[1] for row in rows), floats(row[2] for row in rows))
@@ -89,7 +89,7 @@ def read_wait_samples(connection: sa.Connection, catalogue: TableCatalogue, now:
 
 def read_queued_samples(connection: sa.Connection, catalogue: TableCatalogue, now: datetime) -> QueuedSamples:
     """Merge analysis jobs that wait at a queue now."""
-    query = sa.text(_QUEUED.format(active=catalogue.source("jobsactive4", _JOB_COLUMNS)))
+    query = sa.text(_READ_WAITS_OF_QUEUED_JOBS.format(active=catalogue.source("jobsactive4", _JOB_COLUMNS)))
     rows = connection.execute(query, {"now": naive(now)}).all()
     return QueuedSamples(texts(row[0] for row in rows), texts(row[1] for row in rows), floats(row[2] for row in rows))
 
@@ -98,7 +98,7 @@ def read_starts(connection: sa.Connection, catalogue: TableCatalogue, window: tu
     """Slots whose jobs started from the first instant up to the second, of whatever share; NULL cores are one."""
     since, until = window
     active, archived = (catalogue.source(table, _JOB_COLUMNS) for table in ("jobsactive4", "jobsarchived4"))
-    query = sa.text(_STARTS.format(active=active, archived=archived))
+    query = sa.text(_COUNT_STARTED_CORES.format(active=active, archived=archived))
     rows = connection.execute(query, {"since": naive(since), "until": naive(until)}).all()
     return SlotStarts({row[0]: row[1] for row in rows}, (until - since).total_seconds() / 3600.0)
 

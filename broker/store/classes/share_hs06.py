@@ -15,14 +15,14 @@ from broker.snapshot.source import JobStatistics
 from broker.store.connection.tables import TableCatalogue
 
 # HS06 of PanDA's statistics are computed already; jobs counted live have the cores, and a queue its power.
-_LIVE = """
+_COUNT_JOBS_OF_SHARES = """
 SELECT gshare, computingsite, jobstatus IN ('running', 'sent') AS is_running,
        sum(greatest(coalesce(corecount, 1), 1))::float8
 FROM {active} AS a
 WHERE jobstatus IN ('running', 'sent', 'activated') AND computingsite IS NOT NULL
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 """
-_PANDA = """
+_READ_STATISTICS_OF_SHARES = """
 SELECT gshare, CAST(NULL AS text), jobstatus IN ('running', 'sent') AS is_running, coalesce(sum(hs), 0)::float8
 FROM {statistics} AS s WHERE jobstatus IN ('running', 'sent', 'activated')
 GROUP BY 1, 3 ORDER BY 1, 3
@@ -42,9 +42,11 @@ def read_share_counts(
     """The counts, and when PanDA's statistics were made; None for jobs that are counted now."""
     if statistics == "live":
         columns = ("gshare", "computingsite", "jobstatus", "corecount")
-        query = sa.text(_LIVE.format(active=catalogue.source("jobsactive4", columns)))
+        query = sa.text(_COUNT_JOBS_OF_SHARES.format(active=catalogue.source("jobsactive4", columns)))
         return [ShareCount(*row) for row in connection.execute(query)], None
     source = catalogue.source("jobs_share_stats", ("ts", "gshare", "jobstatus", "hs"))
-    counts = [ShareCount(*row) for row in connection.execute(sa.text(_PANDA.format(statistics=source)))]
+    counts = [
+        ShareCount(*row) for row in connection.execute(sa.text(_READ_STATISTICS_OF_SHARES.format(statistics=source)))
+    ]
     made_at = connection.scalar(sa.text(f"SELECT max(ts) FROM {source} AS s"))  # noqa: S608 - quoted names
     return counts, made_at.replace(tzinfo=UTC) if isinstance(made_at, datetime) else None

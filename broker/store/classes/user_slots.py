@@ -20,7 +20,7 @@ TASKS_OF = timedelta(days=30)
 
 _JOB_COLUMNS = ("computingsite", "gshare", "produsername", "processingtype", "jobstatus", "corecount")
 _QUEUED = "jobstatus IN ('defined', 'assigned', 'activated', 'starting')"
-_USERS = f"""
+_COUNT_JOBS_OF_USERS = f"""
 SELECT produsername, computingsite,
        count(*) FILTER (WHERE {_QUEUED}),
        count(*) FILTER (WHERE jobstatus = 'running'),
@@ -32,7 +32,7 @@ WHERE gshare = ANY(:shares) AND processingtype IS DISTINCT FROM 'pmerge' AND pro
 GROUP BY 1, 2 ORDER BY 1, 2
 """  # noqa: S608 - constants
 _MASTER = "type IN ('input', 'pseudo_input') AND masterid IS NULL"
-_TASKS = f"""
+_READ_TASKS_OF_USERS = f"""
 WITH tasks AS MATERIALIZED (
     SELECT jeditaskid, username, gshare FROM {{tasks}} AS t
     WHERE tasktype = 'anal' AND prodsourcelabel = 'user' AND username IS DISTINCT FROM :tester
@@ -46,7 +46,7 @@ SELECT jeditaskid, coalesce(username, ''), gshare, coalesce(files, 0)::bigint, c
        coalesce(failed, 0)::bigint
 FROM tasks LEFT JOIN progress USING (jeditaskid) ORDER BY jeditaskid
 """  # noqa: S608 - constants
-_JOBS = f"""
+_COUNT_JOBS_OF_TASKS = f"""
 SELECT c.jeditaskid, count(DISTINCT c.pandaid)
 FROM {{datasets}} AS d JOIN {{contents}} AS c ON c.jeditaskid = d.jeditaskid AND c.datasetid = d.datasetid
 WHERE d.jeditaskid = ANY(:ids) AND {_MASTER} GROUP BY 1
@@ -55,7 +55,7 @@ WHERE d.jeditaskid = ANY(:ids) AND {_MASTER} GROUP BY 1
 
 def read_user_jobs(connection: sa.Connection, catalogue: TableCatalogue, shares: Sequence[str]) -> list[UserJobs]:
     """Jobs and slots of each user at each queue in these shares, without merge and test jobs; NULL cores are one."""
-    query = sa.text(_USERS.format(active=catalogue.source("jobsactive4", _JOB_COLUMNS)))
+    query = sa.text(_COUNT_JOBS_OF_USERS.format(active=catalogue.source("jobsactive4", _JOB_COLUMNS)))
     rows = connection.execute(query, {"shares": list(shares), "tester": TEST_USER})
     return [UserJobs(row[0], row[1], *(float(value) for value in row[2:])) for row in rows]
 
@@ -84,7 +84,7 @@ def read_tasks(
     """
     columns = ("jeditaskid", "username", "gshare", "tasktype", "prodsourcelabel", "status", "modificationtime")
     datasets = ("jeditaskid", "type", "masterid", "nfiles", "nfilesfinished", "nfilesfailed")
-    query = _TASKS.format(
+    query = _READ_TASKS_OF_USERS.format(
         tasks=catalogue.source("jedi_tasks", columns), datasets=catalogue.source("jedi_datasets", datasets)
     )
     values = {"since": naive(now - TASKS_OF), "tester": TEST_USER, "ids": None if only is None else list(only)}
@@ -93,7 +93,7 @@ def read_tasks(
 
 def count_jobs(connection: sa.Connection, catalogue: TableCatalogue, tasks: Iterable[int]) -> dict[int, int]:
     """How many jobs these tasks had for the files of their input."""
-    query = _JOBS.format(
+    query = _COUNT_JOBS_OF_TASKS.format(
         datasets=catalogue.source("jedi_datasets", ("jeditaskid", "datasetid", "type", "masterid")),
         contents=catalogue.source("jedi_dataset_contents", ("jeditaskid", "datasetid", "pandaid")),
     )

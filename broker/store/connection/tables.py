@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from broker.store.connection.names import OWN_SCHEMA, Names, quoted
 from broker.store.schema.schema_files import OWN, PANDA, TableShape, declared_tables
 
-_COLUMNS = """
+_READ_COLUMNS = """
 SELECT n.nspname, c.relname, a.attname, format_type(a.atttypid, a.atttypmod)
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -24,7 +24,7 @@ ORDER BY n.nspname, c.relname, a.attnum
 def read_columns(connection: sa.Connection, names: Names) -> dict[str, dict[str, str]]:
     """The columns of every table of PanDA's in this database: table to (column to SQL type)."""
     found: dict[str, dict[str, str]] = {}
-    rows = connection.execute(sa.text(_COLUMNS), {"schemas": [names.panda, names.meta]})
+    rows = connection.execute(sa.text(_READ_COLUMNS), {"schemas": [names.panda, names.meta]})
     for schema, table, column, sql_type in rows:
         if schema == names.schema_of(table):
             found.setdefault(table, {})[column] = sql_type
@@ -34,7 +34,7 @@ def read_columns(connection: sa.Connection, names: Names) -> dict[str, dict[str,
 def read_own_columns(connection: sa.Connection) -> dict[str, dict[str, str]]:
     """The columns of every table of ours in this database: table to (column to SQL type)."""
     found: dict[str, dict[str, str]] = {}
-    for _, table, column, sql_type in connection.execute(sa.text(_COLUMNS), {"schemas": [OWN_SCHEMA]}):
+    for _, table, column, sql_type in connection.execute(sa.text(_READ_COLUMNS), {"schemas": [OWN_SCHEMA]}):
         found.setdefault(table, {})[column] = sql_type
     return found
 

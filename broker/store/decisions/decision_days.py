@@ -13,13 +13,13 @@ from datetime import UTC, date, datetime, timedelta
 import sqlalchemy as sa
 
 PARTITIONED = "decisions"
-_DAYS = sa.text("""
+_READ_DAYS = sa.text("""
     SELECT c.relname FROM pg_catalog.pg_inherits AS i
     JOIN pg_catalog.pg_class AS c ON c.oid = i.inhrelid
     WHERE i.inhparent = 'broker.decisions'::regclass AND c.relname ~ '^decisions_[0-9]{8}$' ORDER BY c.relname""")
-_OWNED = sa.text("""
+_ASK_WHETHER_OWNED = sa.text("""
     SELECT pg_has_role(c.relowner, 'USAGE') FROM pg_catalog.pg_class AS c WHERE c.oid = 'broker.decisions'::regclass""")
-_STRAY = sa.text("""
+_ASK_FOR_STRAY_ROWS = sa.text("""
     SELECT EXISTS (SELECT FROM broker.decisions_default WHERE decided_at >= :start AND decided_at < :end)""")
 
 
@@ -45,12 +45,12 @@ def day_of(moment: datetime) -> datetime:
 
 def days(connection: sa.Connection) -> list[date]:
     """The days that have a partition, in order."""
-    return [datetime.strptime(name[-8:], "%Y%m%d").date() for name in connection.execute(_DAYS).scalars()]  # noqa: DTZ007
+    return [datetime.strptime(name[-8:], "%Y%m%d").date() for name in connection.execute(_READ_DAYS).scalars()]  # noqa: DTZ007
 
 
 def may_change(connection: sa.Connection) -> bool:
     """Whether this role owns the table, and so may make and drop its days."""
-    return bool(connection.scalar(_OWNED))
+    return bool(connection.scalar(_ASK_WHETHER_OWNED))
 
 
 def missing(connection: sa.Connection, now: datetime, ahead: int) -> bool:
@@ -69,7 +69,7 @@ def make(connection: sa.Connection, now: datetime, ahead: int) -> MadeDays:
         if start.date() in known:
             continue
         end = start + timedelta(days=1)
-        if connection.scalar(_STRAY, {"start": start, "end": end}):
+        if connection.scalar(_ASK_FOR_STRAY_ROWS, {"start": start, "end": end}):
             stray.append(start.date())
             continue
         connection.exec_driver_sql(

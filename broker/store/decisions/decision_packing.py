@@ -21,10 +21,10 @@ from broker.store.decisions import legends
 from broker.store.decisions.decision_writing import COLUMNS
 from broker.store.decisions.plain_json import clean_json
 
-_OLD = sa.text("""
+_LOCK_UNPACKED = sa.text("""
     SELECT * FROM broker.decisions_unpacked WHERE id = ANY(ARRAY(
         SELECT id FROM broker.decisions_unpacked ORDER BY id LIMIT :rows FOR UPDATE SKIP LOCKED)) ORDER BY id""")
-_FORGET = sa.text("DELETE FROM broker.decisions_unpacked WHERE id = ANY(:ids)")
+_DELETE_UNPACKED = sa.text("DELETE FROM broker.decisions_unpacked WHERE id = ANY(:ids)")
 _COPY = f"COPY broker.decisions ({COLUMNS}) FROM STDIN"
 _PLAIN = (
     "agent_run", "jeditaskid", "datasetid", "ramcount", "brokerage", "outcome", "reason", "decided_at", "snapshot",
@@ -41,7 +41,7 @@ class DecisionPacker:
 
     def pack(self, connection: sa.Connection, rows: int, now: datetime) -> int:
         """Move at most ``rows`` decisions, the oldest first; how many there were."""
-        old = [dict(row._mapping) for row in connection.execute(_OLD, {"rows": rows})]
+        old = [dict(row._mapping) for row in connection.execute(_LOCK_UNPACKED, {"rows": rows})]
         if not old:
             return 0
         legend = self._legend_of(old)
@@ -50,7 +50,7 @@ class DecisionPacker:
         with raw.cursor() as cursor, cursor.copy(_COPY) as copy:
             for row in old:
                 copy.write_row(_packed(row, legend, identifier))
-        connection.execute(_FORGET, {"ids": [row["id"] for row in old]})
+        connection.execute(_DELETE_UNPACKED, {"ids": [row["id"] for row in old]})
         self._legend = legend
         return len(old)
 

@@ -40,11 +40,11 @@ _LAST_UNTIL = text(f"""
     WHERE jeditaskid = :task AND decided_at <= coalesce(:until, 'infinity'::timestamptz)
       AND (CAST(:brokerage AS text) IS NULL OR brokerage = :brokerage)
     ORDER BY brokerage DESC, datasetid, ramcount NULLS FIRST, decided_at DESC, id DESC""")  # noqa: S608 - a constant
-_STATES = text("""
+_READ_CHUNK_STATES = text("""
     SELECT brokerage, decision, decided_at, seen_again, last_seen_at, last_agent_run
     FROM broker.chunk_states WHERE jeditaskid = :task AND (CAST(:brokerage AS text) IS NULL OR brokerage = :brokerage)
     ORDER BY brokerage DESC, datasetid, ramcount NULLS FIRST""")
-_LIVE = text("""
+_READ_LAST_SEEN = text("""
     SELECT decision, seen_again, last_seen_at, last_agent_run
     FROM broker.chunk_states WHERE decision = ANY(:ids)""")
 _BY_ID = text(f"""
@@ -168,7 +168,7 @@ def by_id(connection: Connection, ids: Sequence[int], first: datetime, last: dat
 
 def with_live_counts(connection: Connection, decisions: Sequence[StoredDecision]) -> list[StoredDecision]:
     """The decisions with how often they were seen again by now: of the last one of a chunk its state knows that."""
-    rows = connection.execute(_LIVE, {"ids": [one.id for one in decisions]}) if decisions else ()
+    rows = connection.execute(_READ_LAST_SEEN, {"ids": [one.id for one in decisions]}) if decisions else ()
     live = {row.decision: row for row in rows}
     return [_with_state(one, live.get(one.id)) for one in decisions]
 
@@ -193,7 +193,7 @@ def as_last_seen(stored: StoredDecision) -> StoredDecision:
 
 def _last_states(connection: Connection, jeditaskid: int, brokerage: str | None) -> list[StoredDecision]:
     """The last decisions by the states of the chunks; none where these do not name all of them."""
-    states = list(connection.execute(_STATES, {"task": jeditaskid, "brokerage": brokerage}))
+    states = list(connection.execute(_READ_CHUNK_STATES, {"task": jeditaskid, "brokerage": brokerage}))
     last = {
         name: max(one.last_seen_at for one in states if one.brokerage == name)
         for name in {one.brokerage for one in states}

@@ -35,16 +35,16 @@ COLUMNS = (
     "engine, legend, reasons, candidates, candidate_count, remarks, assigned, notes, work, pending_until"
 )
 _COPY = f"COPY broker.decisions ({COLUMNS}) FROM STDIN"
-_IDS = "SELECT nextval('broker.decisions_id_seq') FROM generate_series(1, %s)"
+_RESERVE_IDS = "SELECT nextval('broker.decisions_id_seq') FROM generate_series(1, %s)"
 _STILL_STORED = """
     SELECT id, CASE WHEN id = ANY(%(changed)s) THEN notes END, CASE WHEN id = ANY(%(changed)s) THEN remarks END,
         CASE WHEN id = ANY(%(changed)s) THEN work END
     FROM broker.decisions WHERE id = ANY(%(ids)s) AND decided_at >= %(first)s AND decided_at <= %(last)s"""
-_REPEATS = """
+_INSERT_REPEATS = """
     INSERT INTO broker.decision_repeats
         (id, agent_run, brokerage, decided_at, snapshot, tuning, seed, engine, size, pattern, changes)
     VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"""
-_CLOSE = """
+_CLOSE_DECISIONS = """
     UPDATE broker.decisions AS d
     SET seen_again = one.seen_again, last_seen_at = one.last_seen_at, last_agent_run = one.last_agent_run
     FROM unnest(%s::bigint[], %s::timestamptz[], %s::int[], %s::timestamptz[], %s::bigint[])
@@ -146,7 +146,7 @@ class _Batch:
         groups = self._groups()
         patterns = [rows for rows in groups.values() if any(row in self._again for row in rows)]
         new = [row for row in range(len(self._decisions)) if row not in self._again]
-        ids = [row[0] for row in self._connection.execute(_IDS, [len(patterns) + len(new)]).fetchall()]
+        ids = [row[0] for row in self._connection.execute(_RESERVE_IDS, [len(patterns) + len(new)]).fetchall()]
         for identifier, rows in zip(ids, patterns, strict=False):
             self._save_pattern(identifier, rows)
         numbers = dict(zip(new, ids[len(patterns) :], strict=True))
@@ -206,7 +206,9 @@ class _Batch:
         size = sum(one != NEW for one in pattern)
         tuning = origin.tuning_for(self._decisions[rows[0]].record.decision.jeditaskid)
         about = origin.agent_run, self._brokerage, self._now, origin.snapshot, tuning, origin.seed, origin.engine
-        self._connection.execute(_REPEATS, [identifier, *about, size, pack_pattern(pattern), pack_changes(changes)])
+        self._connection.execute(
+            _INSERT_REPEATS, [identifier, *about, size, pack_pattern(pattern), pack_changes(changes)]
+        )
 
     def _save_rows(self, numbers: Mapping[int, int]) -> None:
         wanted = {one.sha256: one for row in numbers if (one := self._decisions[row].legend) is not None}
@@ -257,7 +259,7 @@ class _Batch:
         ]  # fmt: skip
         if closed:
             columns = ("decision", "decided_at", "seen_again", "last_seen_at", "last_agent_run")
-            self._connection.execute(_CLOSE, [[getattr(one, name) for one in closed] for name in columns])
+            self._connection.execute(_CLOSE_DECISIONS, [[getattr(one, name) for one in closed] for name in columns])
         chunk_state_writing.save(self._connection, states)
 
     def _state(self, row: int, identifier: int) -> NewState:

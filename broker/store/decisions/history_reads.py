@@ -15,25 +15,25 @@ from broker.store.connection.tables import TableCatalogue
 from broker.store.decisions.decision_rows import COLUMNS, TABLE, as_last_seen, decisions_of, with_live_counts
 from broker.store.tuning.gdpconfig_rows import HistoryItem, TuningStore
 
-_DECISIONS = sa.text(f"""
+_READ_DECISIONS = sa.text(f"""
     SELECT {COLUMNS} FROM {TABLE}
     WHERE jeditaskid = :task AND decided_at >= coalesce(:since, '-infinity'::timestamptz)
     ORDER BY decided_at, id""")  # noqa: S608 - constants
 
 # without the work, which is most of a row
-_MADE = sa.text(f"""
+_READ_MADE = sa.text(f"""
     SELECT {COLUMNS.replace("work,", "NULL::bytea AS work,")} FROM {TABLE}
     WHERE jeditaskid = ANY(:tasks) AND decided_at > :since AND decided_at <= :until
     ORDER BY decided_at, id""")  # noqa: S608 - constants
 
-_ACTIONS = sa.text("""
+_READ_ACTIONS = sa.text("""
     SELECT acted_at, agent, action, rule, queue, old_status, new_status, count(*) AS jobs,
            min(pandaid) AS first_pandaid, max(value_s) AS value_s, max(limit_s) AS limit_s
     FROM broker.job_actions WHERE jeditaskid = :task AND acted_at >= coalesce(:since, '-infinity'::timestamptz)
     GROUP BY acted_at, agent, action, rule, queue, old_status, new_status
     ORDER BY acted_at, min(id)""")
 
-_LEFT = sa.text("""
+_READ_QUEUES_LEFT = sa.text("""
     SELECT rebrokered_at, datasetid, queue FROM broker.rebrokered_from
     WHERE jeditaskid = :task AND rebrokered_at >= coalesce(:since, '-infinity'::timestamptz)
     ORDER BY rebrokered_at, datasetid, queue""")
@@ -117,10 +117,10 @@ class TaskRecord:
 def read_record(connection: sa.Connection, names: Names, task: int, since: datetime | None = None) -> TaskRecord:
     """All that is on record about a task from ``since`` on."""
     asked: dict[str, Any] = {"task": task, "since": since}
-    rows = (dict(row._mapping) for row in connection.execute(_DECISIONS, asked))
+    rows = (dict(row._mapping) for row in connection.execute(_READ_DECISIONS, asked))
     decisions = [_line(one) for one in with_live_counts(connection, decisions_of(connection, rows))]
-    actions = [ActionLine(*row) for row in connection.execute(_ACTIONS, asked)]
-    left = [LeftLine(*row) for row in connection.execute(_LEFT, asked)]
+    actions = [ActionLine(*row) for row in connection.execute(_READ_ACTIONS, asked)]
+    left = [LeftLine(*row) for row in connection.execute(_READ_QUEUES_LEFT, asked)]
     used = [one.tuning for one in decisions]
     history = TuningStore(names).history(connection, limit=MOST_CHANGES) if used else []
     versions = [item for item in reversed(history) if min(used) <= item.version <= max(used)]
@@ -132,7 +132,7 @@ def decisions_between(
 ) -> list[StoredDecision]:
     """The decisions about tasks that were made after ``since`` up to ``until``, oldest first, without their work."""
     asked: dict[str, Any] = {"tasks": list(tasks), "since": since, "until": until}
-    rows = (dict(row._mapping) for row in connection.execute(_MADE, asked))
+    rows = (dict(row._mapping) for row in connection.execute(_READ_MADE, asked))
     return with_live_counts(connection, decisions_of(connection, rows))
 
 

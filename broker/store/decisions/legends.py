@@ -13,15 +13,15 @@ import sqlalchemy as sa
 from broker.domain.legend import Legend, LegendCorruptError
 from broker.errors import BrokerError
 
-_KNOWN = "SELECT sha256, id, last_used_at FROM broker.decision_legends WHERE sha256 = ANY(%s)"
-_ADD = """
+_READ_IDS_OF_LEGENDS = "SELECT sha256, id, last_used_at FROM broker.decision_legends WHERE sha256 = ANY(%s)"
+_INSERT_LEGEND = """
     INSERT INTO broker.decision_legends (sha256, legend, last_used_at) VALUES (%s, %s, %s)
     ON CONFLICT (sha256) DO UPDATE SET last_used_at = greatest(decision_legends.last_used_at, excluded.last_used_at)
     RETURNING id"""
-_USED = """
+_TOUCH_LEGENDS = """
     UPDATE broker.decision_legends SET last_used_at = %(now)s
     WHERE sha256 = ANY(%(hashes)s) AND last_used_at < %(now)s - interval '1 hour'"""
-_READ = sa.text("SELECT id, legend FROM broker.decision_legends WHERE id = ANY(:ids)")
+_READ_LEGENDS = sa.text("SELECT id, legend FROM broker.decision_legends WHERE id = ANY(:ids)")
 
 
 class LegendUnreadable(BrokerError):
@@ -33,13 +33,13 @@ def save(connection: psycopg.Connection[Any], legends: Iterable[Legend], now: da
     wanted = {legend.sha256: legend for legend in legends}
     if not wanted:
         return {}
-    rows = connection.execute(_KNOWN, [list(wanted)]).fetchall()
+    rows = connection.execute(_READ_IDS_OF_LEGENDS, [list(wanted)]).fetchall()
     found: dict[str, int] = {sha256: identifier for sha256, identifier, _ in rows}
     for sha256 in sorted(wanted.keys() - found.keys()):
-        row = connection.execute(_ADD, [sha256, wanted[sha256].text, now]).fetchone()
+        row = connection.execute(_INSERT_LEGEND, [sha256, wanted[sha256].text, now]).fetchone()
         found[sha256] = row[0] if row is not None else 0
     if rows:
-        connection.execute(_USED, {"now": now, "hashes": [sha256 for sha256, _, _ in rows]})
+        connection.execute(_TOUCH_LEGENDS, {"now": now, "hashes": [sha256 for sha256, _, _ in rows]})
     return found
 
 
@@ -50,7 +50,7 @@ def read(connection: sa.Connection, ids: Sequence[int]) -> Mapping[int, Legend]:
         LegendUnreadable: one of them is damaged.
     """
     found: dict[int, Legend] = {}
-    for row in connection.execute(_READ, {"ids": sorted(set(ids))}) if ids else ():
+    for row in connection.execute(_READ_LEGENDS, {"ids": sorted(set(ids))}) if ids else ():
         try:
             found[row.id] = Legend.from_json(json.loads(row.legend))
         except (ValueError, LegendCorruptError) as error:

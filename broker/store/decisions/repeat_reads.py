@@ -14,7 +14,7 @@ from broker.domain.arrays import Ints
 from broker.domain.repeats import RepeatsCorruptError, unpack_pattern
 from broker.errors import BrokerError
 
-_BETWEEN = text("""
+_READ_REPEATS_BETWEEN = text("""
     SELECT agent_run, decided_at, pattern FROM broker.decision_repeats
     WHERE brokerage = :brokerage AND decided_at > :first AND decided_at <= :last ORDER BY decided_at, id""")
 
@@ -47,7 +47,7 @@ def sightings(
         own = {identifier: moment for name, identifier, moment in decisions if name == brokerage}
         wanted = np.array(sorted(own), dtype=np.int64)
         values = {"brokerage": brokerage, "first": min(own.values()), "last": until}
-        for row in connection.execute(_BETWEEN, values):
+        for row in connection.execute(_READ_REPEATS_BETWEEN, values):
             for identifier in np.intersect1d(wanted, pattern_of(row.pattern)).tolist():
                 found[identifier] = Sightings(found[identifier].times + 1, row.decided_at, row.agent_run)
     return found

@@ -35,7 +35,7 @@ from broker.store.decisions.repeat_reads import RepeatsUnreadable, pattern_of
 
 _SAME = ("agent_run", "brokerage", "decided_at", "snapshot", "tuning", "seed", "engine")
 
-_FOUND = text(f"""
+_READ_CYCLES = text(f"""
     SELECT {", ".join(_SAME)}, min(id) AS first, sum(size) AS size
     FROM (
         SELECT id, 1 AS size, {", ".join(_SAME)} FROM {TABLE}
@@ -54,10 +54,10 @@ _IN_CYCLE = """
     AND coalesce(engine, '') = :engine"""
 
 _OF_CYCLE = text(f"SELECT {COLUMNS} FROM {TABLE} WHERE {_IN_CYCLE} ORDER BY id")  # noqa: S608 - constants
-_REPEATED = text(
+_READ_REPEATS_OF_CYCLE = text(
     f"SELECT id, pattern, changes FROM broker.decision_repeats WHERE {_IN_CYCLE} ORDER BY id"  # noqa: S608 - a constant
 )
-_ONE = text(f"SELECT {COLUMNS} FROM {TABLE} WHERE id = :id")  # noqa: S608 - constants
+_READ_DECISION = text(f"SELECT {COLUMNS} FROM {TABLE} WHERE id = :id")  # noqa: S608 - constants
 
 
 class NoSuchDecision(NotFound):
@@ -114,7 +114,7 @@ def cycle_keys(
             Origin(row.agent_run, row.decided_at, row.snapshot, row.tuning or 0, row.seed or 0, row.engine or ""),
             row.size,
         )
-        for row in connection.execute(_FOUND, values)
+        for row in connection.execute(_READ_CYCLES, values)
     ]
 
 
@@ -135,7 +135,7 @@ def read_cycle(connection: Connection, key: CycleKey) -> StoredCycle:
     """The decisions of a cycle; none if they were cleared away meanwhile."""
     values = _values_of(key)
     own = decisions_of(connection, (dict(row._mapping) for row in connection.execute(_OF_CYCLE, values)))
-    repeats = list(connection.execute(_REPEATED, values))
+    repeats = list(connection.execute(_READ_REPEATS_OF_CYCLE, values))
     if repeats:
         own = _in_order(own, repeats, _decided_before(connection, repeats, key), key)
     return StoredCycle(key.brokerage, key.origin, tuple(with_live_counts(connection, own)))
@@ -224,7 +224,7 @@ def one_decision(connection: Connection, identifier: int) -> StoredDecision:
     Raises:
         NoSuchDecision: there is none.
     """
-    row = connection.execute(_ONE, {"id": identifier}).one_or_none()
+    row = connection.execute(_READ_DECISION, {"id": identifier}).one_or_none()
     if row is None:
         raise NoSuchDecision(
             f"no decision {identifier}", "broker.decisions", "broker story TASK lists the decisions of a task"

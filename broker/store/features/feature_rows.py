@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from broker.formats.feature_summary import QueueSummary, Report
 
-_REPORT = sa.text("""
+_INSERT_REPORT = sa.text("""
     INSERT INTO broker.feature_reports
         (queue, reporter, reported_at, cores, corepower, wall_limit_s, max_rss_bytes, scratch_limit_bytes,
          scratch_is_shared, total_cpu, jobstart_s, shutdown_at, keys, problems)
@@ -24,13 +24,13 @@ _REPORT = sa.text("""
         total_cpu = excluded.total_cpu, jobstart_s = excluded.jobstart_s, shutdown_at = excluded.shutdown_at,
         keys = excluded.keys, problems = excluded.problems
     WHERE feature_reports.reported_at <= excluded.reported_at""")
-_READ = sa.text("""
+_READ_REPORTS = sa.text("""
     SELECT queue, reporter, reported_at, cores, corepower, wall_limit_s, max_rss_bytes, scratch_limit_bytes,
            scratch_is_shared, total_cpu, shutdown_at
     FROM broker.feature_reports WHERE reported_at > :since AND reported_at <= :now ORDER BY queue, reporter""")
-_FORGET = sa.text("DELETE FROM broker.feature_reports WHERE reported_at <= :before")
-_EMPTY = sa.text("DELETE FROM broker.queue_features")
-_WRITE = sa.text("""
+_DELETE_OLD_REPORTS = sa.text("DELETE FROM broker.feature_reports WHERE reported_at <= :before")
+_DELETE_SUMMARIES = sa.text("DELETE FROM broker.queue_features")
+_INSERT_SUMMARY = sa.text("""
     INSERT INTO broker.queue_features
         (queue, computed_at, pilots, corepower, maxtime_s, maxrss_per_core_mb, maxwdir_per_core_mb, draining_pilots,
          shutdown_at)
@@ -66,7 +66,7 @@ def save_report(
         "keys": json.dumps(dict(keys)),
         "problems": json.dumps(list(problems)),
     }
-    return bool(connection.execute(_REPORT, values).rowcount)
+    return bool(connection.execute(_INSERT_REPORT, values).rowcount)
 
 
 def read_reports(connection: sa.Connection, now: datetime, window: timedelta) -> list[Report]:
@@ -85,13 +85,13 @@ def read_reports(connection: sa.Connection, now: datetime, window: timedelta) ->
             row.total_cpu,
             None if row.shutdown_at is None else int(row.shutdown_at.timestamp()),
         )
-        for row in connection.execute(_READ, {"since": now - window, "now": now})
+        for row in connection.execute(_READ_REPORTS, {"since": now - window, "now": now})
     ]
 
 
 def forget_reports(connection: sa.Connection, before: datetime) -> int:
     """Remove reports up to a time; how many there were."""
-    return connection.execute(_FORGET, {"before": before}).rowcount
+    return connection.execute(_DELETE_OLD_REPORTS, {"before": before}).rowcount
 
 
 def replace_summaries(connection: sa.Connection, summaries: Iterable[QueueSummary], now: datetime) -> int:
@@ -110,7 +110,7 @@ def replace_summaries(connection: sa.Connection, summaries: Iterable[QueueSummar
         }
         for one in summaries
     ]
-    connection.execute(_EMPTY)
+    connection.execute(_DELETE_SUMMARIES)
     if rows:
-        connection.execute(_WRITE, rows)
+        connection.execute(_INSERT_SUMMARY, rows)
     return len(rows)

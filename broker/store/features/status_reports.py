@@ -15,18 +15,18 @@ from broker.formats.vacate import RunningJob
 from broker.store.connection.names import Names
 from broker.store.connection.tables import TableCatalogue
 
-_SAVE = sa.text("""
+_SAVE_REPORT = sa.text("""
     INSERT INTO broker.job_status_reports (pandaid, reported_at, allocated_cpu, record)
     VALUES (:pandaid, :reported_at, :allocated_cpu, CAST(:record AS jsonb))
     ON CONFLICT (pandaid) DO UPDATE SET
         reported_at = excluded.reported_at, allocated_cpu = excluded.allocated_cpu, record = excluded.record
     WHERE job_status_reports.reported_at <= excluded.reported_at""")
-_READ = sa.text("""
+_READ_REPORTS = sa.text("""
     SELECT pandaid, reported_at, allocated_cpu, record FROM broker.job_status_reports
     WHERE pandaid = ANY(:pandaids) AND reported_at <= :now""")
 
 _JOB_COLUMNS = ("pandaid", "computingsite", "jobstatus", "produsername", "corecount", "actualcorecount", "starttime")
-_RUNNING = """
+_READ_RUNNING_JOBS = """
     SELECT pandaid, produsername, corecount, actualcorecount,
         extract(epoch FROM nullif(starttime, '1970-01-01'))::float8 AS started
     FROM {jobs} AS j WHERE computingsite = :queue AND jobstatus = 'running' ORDER BY pandaid"""
@@ -40,7 +40,7 @@ def save(connection: sa.Connection, pandaid: int, status: JobStatus, allocated_c
         "allocated_cpu": allocated_cpu,
         "record": json.dumps(status.by_key()),
     }
-    return bool(connection.execute(_SAVE, values).rowcount)
+    return bool(connection.execute(_SAVE_REPORT, values).rowcount)
 
 
 def queue_of(connection: sa.Connection, names: Names, pandaid: int) -> str | None:
@@ -68,7 +68,7 @@ def running_jobs(
     only the absolute times count.
     """
     rows = connection.execute(
-        sa.text(_RUNNING.format(jobs=catalogue.source("jobsactive4", _JOB_COLUMNS))), {"queue": queue}
+        sa.text(_READ_RUNNING_JOBS.format(jobs=catalogue.source("jobsactive4", _JOB_COLUMNS))), {"queue": queue}
     )
     jobs = {row.pandaid: row for row in rows}
     reported = _reports(connection, list(jobs), now)
@@ -94,7 +94,7 @@ def _running(row: Any, reported: tuple[JobStatus, Stats] | None) -> RunningJob:
 def _reports(connection: sa.Connection, pandaids: Sequence[int], now: datetime) -> dict[int, tuple[JobStatus, Stats]]:
     """Records and figures of those of the jobs that reported."""
     found = {}
-    for row in connection.execute(_READ, {"pandaids": list(pandaids), "now": now}):
+    for row in connection.execute(_READ_REPORTS, {"pandaids": list(pandaids), "now": now}):
         files = {key: str(value).encode() for key, value in dict(row.record).items()}
         stale = (now - row.reported_at).total_seconds() > STALE_AFTER_S
         status = job_status.parse(files, stale=stale)

@@ -14,21 +14,21 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CURSOR = re.compile(r"(\d{1,18})-(\d{1,18})-(\d{1,18})-(\d{1,18})")
 _MICROSECOND = timedelta(microseconds=1)
 
-_NOW = sa.text("""
+_READ_NEWEST_IDS = sa.text("""
     SELECT coalesce((SELECT max(id) FROM broker.agent_runs WHERE finished_at IS NOT NULL), 0),
            coalesce((SELECT max(version) FROM broker.gdpconfig_versions WHERE version > 0), 0),
            coalesce((SELECT max(id) FROM broker.feed_runs), 0),
            (SELECT max(outcome_since) FROM broker.chunk_states)""")
-_CYCLES = sa.text("""
+_READ_CYCLES = sa.text("""
     SELECT id, agent, outcome, started_at, finished_at, counts, tuning FROM broker.agent_runs
     WHERE finished_at IS NOT NULL AND id > :after ORDER BY id LIMIT :most""")
-_VERSIONS = sa.text("""
+_READ_VERSIONS = sa.text("""
     SELECT version, published_at, editor, reason,
            (SELECT array_agg(DISTINCT key) FROM broker.gdpconfig_changes c WHERE c.version = v.version) AS keys
     FROM broker.gdpconfig_versions v WHERE version > :after ORDER BY version LIMIT :most""")
-_FEEDS = sa.text("""
+_READ_FEEDS = sa.text("""
     SELECT id, feed, outcome, started_at FROM broker.feed_runs WHERE id > :after ORDER BY id LIMIT :most""")
-_OUTCOMES = sa.text("""
+_READ_OUTCOMES = sa.text("""
     SELECT brokerage, jeditaskid, datasetid, outcome, reason, outcome_since, jobs FROM broker.chunk_states
     WHERE outcome_since > :after ORDER BY outcome_since, jeditaskid LIMIT :most""")
 
@@ -67,17 +67,17 @@ class Event:
 
 def now(connection: sa.Connection) -> Cursor:
     """The cursor behind everything that has happened."""
-    run, version, feed, outcome = connection.execute(_NOW).one()
+    run, version, feed, outcome = connection.execute(_READ_NEWEST_IDS).one()
     return Cursor(run, version, feed, _us(outcome))
 
 
 def after(connection: sa.Connection, cursor: Cursor, most: int) -> tuple[list[Event], Cursor]:
     """What happened behind a cursor, of each kind at most ``most`` events, by time; and the cursor behind them."""
-    cycles = connection.execute(_CYCLES, {"after": cursor.run, "most": most}).all()
-    versions = connection.execute(_VERSIONS, {"after": cursor.version, "most": most}).all()
-    feeds = connection.execute(_FEEDS, {"after": cursor.feed, "most": most}).all()
+    cycles = connection.execute(_READ_CYCLES, {"after": cursor.run, "most": most}).all()
+    versions = connection.execute(_READ_VERSIONS, {"after": cursor.version, "most": most}).all()
+    feeds = connection.execute(_READ_FEEDS, {"after": cursor.feed, "most": most}).all()
     since = _EPOCH + cursor.outcome_us * _MICROSECOND
-    outcomes = connection.execute(_OUTCOMES, {"after": since, "most": most}).all()
+    outcomes = connection.execute(_READ_OUTCOMES, {"after": since, "most": most}).all()
     events = [
         *(Event("cycle", row.finished_at, dict(row._mapping)) for row in cycles),
         *(Event("tuning", row.published_at, dict(row._mapping)) for row in versions),

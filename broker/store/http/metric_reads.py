@@ -17,32 +17,32 @@ STILL_WAITS_S = 3600
 """A chunk that no cycle has looked at for so long waits no more."""
 
 _NEWEST_BUCKET = sa.text("SELECT max(bucket_at) FROM broker.reason_counts WHERE bucket_s = :bucket_s")
-_DECISIONS = sa.text("""
+_COUNT_DECISIONS = sa.text("""
     SELECT bucket_at, brokerage, outcome, reason, sum(decisions)::bigint AS decisions, sum(jobs)::bigint AS jobs
     FROM broker.reason_counts WHERE bucket_s = :bucket_s AND bucket_at >= :since GROUP BY 1, 2, 3, 4""")
-_PACKED = sa.text("""
+_READ_QUEUE_COUNTS = sa.text("""
     SELECT bucket_at, brokerage, counts FROM broker.queue_counts WHERE bucket_s = :bucket_s AND bucket_at >= :since""")
-_PENDING = sa.text("""
+_READ_PENDING_CHUNKS = sa.text("""
     WITH newest AS (SELECT brokerage, max(last_seen_at) AS at FROM broker.chunk_states GROUP BY brokerage)
     SELECT brokerage, reason, count(*) AS chunks,
            extract(epoch FROM max(newest.at - waiting_since))::float8 AS oldest_s
     FROM broker.chunk_states JOIN newest USING (brokerage)
     WHERE outcome <> 'brokered' AND last_seen_at >= newest.at - make_interval(secs => :still_s)
     GROUP BY brokerage, reason""")
-_RUNS = sa.text("""
+_READ_RUNS = sa.text("""
     SELECT id, agent, outcome, timings FROM broker.agent_runs
     WHERE finished_at IS NOT NULL AND id > :after ORDER BY id LIMIT 10000""")
 _LAST_RUN = sa.text("SELECT coalesce(max(id), 0) FROM broker.agent_runs WHERE finished_at IS NOT NULL")
-_LEADERS = sa.text("SELECT name, holder, expires_at > clock_timestamp() AS held FROM broker.leases")
-_TUNING = sa.text("""
+_READ_LEADERS = sa.text("SELECT name, holder, expires_at > clock_timestamp() AS held FROM broker.leases")
+_READ_TUNING_IN_USE = sa.text("""
     SELECT DISTINCT ON (holder) holder, tuning FROM broker.agent_runs
     WHERE tuning IS NOT NULL AND started_at > clock_timestamp() - interval '1 day'
     ORDER BY holder, started_at DESC""")
-_SERVICES = sa.text("SELECT holder, extract(epoch FROM clock_timestamp() - seen_at)::float8 FROM broker.services")
-_SOURCES = sa.text("""
+_READ_SERVICES = sa.text("SELECT holder, extract(epoch FROM clock_timestamp() - seen_at)::float8 FROM broker.services")
+_READ_STATES_OF_SOURCES = sa.text("""
     SELECT sources -> 'about' -> 'states', extract(epoch FROM clock_timestamp() - taken_at)::float8
     FROM broker.snapshots ORDER BY taken_at DESC LIMIT 1""")
-_QUEUES = """
+_COUNT_JOBS_AT_QUEUES = """
     SELECT computingsite, jobstatus, count(*) FROM {panda}.jobsactive4
     WHERE computingsite = ANY(:queues) GROUP BY 1, 2"""
 
@@ -107,7 +107,7 @@ def recent_decisions(connection: sa.Connection, lookback: timedelta) -> list[Dec
     since = _since(connection, lookback)
     if since is None:
         return []
-    rows = connection.execute(_DECISIONS, {"bucket_s": SHORT_S, "since": since})
+    rows = connection.execute(_COUNT_DECISIONS, {"bucket_s": SHORT_S, "since": since})
     return [DecisionCount(**row._mapping) for row in rows]
 
 
@@ -116,13 +116,13 @@ def recent_queue_counts(connection: sa.Connection, lookback: timedelta) -> list[
     since = _since(connection, lookback)
     if since is None:
         return []
-    rows = connection.execute(_PACKED, {"bucket_s": SHORT_S, "since": since})
+    rows = connection.execute(_READ_QUEUE_COUNTS, {"bucket_s": SHORT_S, "since": since})
     return [(row[0], row[1], bytes(row[2])) for row in rows]
 
 
 def finished_after(connection: sa.Connection, run: int) -> list[FinishedRun]:
     """The cycles that ended, behind a run."""
-    rows = connection.execute(_RUNS, {"after": run})
+    rows = connection.execute(_READ_RUNS, {"after": run})
     return [FinishedRun(row.id, row.agent, row.outcome, row.timings or {}) for row in rows]
 
 
@@ -133,16 +133,16 @@ def last_finished(connection: sa.Connection) -> int:
 
 def standing(connection: sa.Connection, names: Names, queues: Sequence[str]) -> Standing:
     """What is true now."""
-    newest = connection.execute(_SOURCES).one_or_none()
+    newest = connection.execute(_READ_STATES_OF_SOURCES).one_or_none()
     counted = []
     if queues:
-        rows = connection.execute(sa.text(names.sql(_QUEUES)), {"queues": list(queues)})
+        rows = connection.execute(sa.text(names.sql(_COUNT_JOBS_AT_QUEUES)), {"queues": list(queues)})
         counted = [(str(row[0]), str(row[1]), int(row[2])) for row in rows]
     return Standing(
-        [PendingCount(**row._mapping) for row in connection.execute(_PENDING, {"still_s": STILL_WAITS_S})],
-        [(row[0], row[1], row[2]) for row in connection.execute(_LEADERS)],
-        [(row[0] or "", row[1]) for row in connection.execute(_TUNING)],
-        [(row[0], row[1]) for row in connection.execute(_SERVICES)],
+        [PendingCount(**row._mapping) for row in connection.execute(_READ_PENDING_CHUNKS, {"still_s": STILL_WAITS_S})],
+        [(row[0], row[1], row[2]) for row in connection.execute(_READ_LEADERS)],
+        [(row[0] or "", row[1]) for row in connection.execute(_READ_TUNING_IN_USE)],
+        [(row[0], row[1]) for row in connection.execute(_READ_SERVICES)],
         [] if newest is None else (newest[0] or []),
         None if newest is None else float(newest[1]),
         counted,

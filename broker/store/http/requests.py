@@ -14,21 +14,23 @@ KEPT_FOR = "24 hours"
 GIVEN_UP_AFTER = "10 minutes"
 """A request that has no answer by then was lost with its process."""
 
-_FORGET = sa.text(f"""
+_DELETE_OLD_REQUEST = sa.text(f"""
     DELETE FROM broker.http_requests WHERE subject = :subject AND key = :key
     AND begun_at < clock_timestamp() - interval '{KEPT_FOR}'""")  # noqa: S608 - a constant
-_BEGIN = sa.text("""
+_INSERT_REQUEST = sa.text("""
     INSERT INTO broker.http_requests (subject, key, digest) VALUES (:subject, :key, :digest)
     ON CONFLICT (subject, key) DO NOTHING RETURNING 1""")
-_FIND = sa.text(f"""
+_READ_REQUEST = sa.text(f"""
     SELECT digest, status, headers, body, answered_at IS NULL AND begun_at < clock_timestamp()
         - interval '{GIVEN_UP_AFTER}' AS lost
     FROM broker.http_requests WHERE subject = :subject AND key = :key""")  # noqa: S608 - a constant
-_ANSWER = sa.text("""
+_SAVE_ANSWER = sa.text("""
     UPDATE broker.http_requests SET answered_at = clock_timestamp(), status = :status,
         headers = CAST(:headers AS jsonb), body = :body
     WHERE subject = :subject AND key = :key""")
-_RELEASE = sa.text("DELETE FROM broker.http_requests WHERE subject = :subject AND key = :key AND answered_at IS NULL")
+_DELETE_UNANSWERED = sa.text(
+    "DELETE FROM broker.http_requests WHERE subject = :subject AND key = :key AND answered_at IS NULL"
+)
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,10 @@ class Earlier:
 def begin(connection: sa.Connection, subject: str, key: str, digest: str) -> Earlier | None:
     """Take a key for a request; None when it is the first with it, else what is known of the earlier one."""
     named = {"subject": subject, "key": key}
-    connection.execute(_FORGET, named)
-    if connection.execute(_BEGIN, {**named, "digest": digest}).scalar() is not None:
+    connection.execute(_DELETE_OLD_REQUEST, named)
+    if connection.execute(_INSERT_REQUEST, {**named, "digest": digest}).scalar() is not None:
         return None
-    row = connection.execute(_FIND, named).one_or_none()
+    row = connection.execute(_READ_REQUEST, named).one_or_none()
     if row is None:  # the earlier one was refused at this moment, and its key released
         return Earlier("under_way")
     if row.digest != digest:
@@ -67,7 +69,7 @@ def begin(connection: sa.Connection, subject: str, key: str, digest: str) -> Ear
 
 def find_answer(connection: sa.Connection, subject: str, key: str, digest: str) -> Earlier | None:
     """The answer that the same request was given before; None when there is none."""
-    row = connection.execute(_FIND, {"subject": subject, "key": key}).one_or_none()
+    row = connection.execute(_READ_REQUEST, {"subject": subject, "key": key}).one_or_none()
     if row is None or row.digest != digest or row.status is None:
         return None
     return Earlier("answered", row.status, row.headers, bytes(row.body))
@@ -78,9 +80,9 @@ def note_answer(
 ) -> None:
     """Keep the answer to a request."""
     values = {"subject": subject, "key": key, "status": status, "headers": json.dumps(dict(headers)), "body": body}
-    connection.execute(_ANSWER, values)
+    connection.execute(_SAVE_ANSWER, values)
 
 
 def release(connection: sa.Connection, subject: str, key: str) -> None:
     """Give a key free: its request changed nothing."""
-    connection.execute(_RELEASE, {"subject": subject, "key": key})
+    connection.execute(_DELETE_UNANSWERED, {"subject": subject, "key": key})

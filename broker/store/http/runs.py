@@ -16,32 +16,32 @@ LOST_AFTER_S = 60.0
 
 _COLUMNS = """id, kind, asked, subject, state, done, total, created_at, started_at, ended_at, holder, cancel, result,
     problem"""
-_ADD = sa.text("""
+_INSERT_RUN = sa.text("""
     INSERT INTO broker.runs (kind, asked, subject) VALUES (:kind, CAST(:asked AS jsonb), :subject) RETURNING id""")
-_WAITING = sa.text("SELECT count(*) FROM broker.runs WHERE state = 'waiting'")
-_ONE = sa.text(f"SELECT {_COLUMNS} FROM broker.runs WHERE id = :id")  # noqa: S608 - a constant
-_NEWEST = sa.text(f"""
+_COUNT_WAITING_RUNS = sa.text("SELECT count(*) FROM broker.runs WHERE state = 'waiting'")
+_READ_RUN = sa.text(f"SELECT {_COLUMNS} FROM broker.runs WHERE id = :id")  # noqa: S608 - a constant
+_READ_NEWEST_RUNS = sa.text(f"""
     SELECT {_COLUMNS} FROM broker.runs WHERE CAST(:before AS bigint) IS NULL OR id < :before
     ORDER BY id DESC LIMIT :most""")  # noqa: S608 - a constant
-_CLAIM = sa.text("""
+_CLAIM_RUN = sa.text("""
     UPDATE broker.runs SET state = 'running', holder = :holder, started_at = clock_timestamp(),
         seen_at = clock_timestamp()
     WHERE id = (SELECT id FROM broker.runs WHERE state = 'waiting' ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED)
     RETURNING id""")
-_PROGRESS = sa.text("""
+_SAVE_PROGRESS = sa.text("""
     UPDATE broker.runs SET done = :done, total = :total, seen_at = clock_timestamp()
     WHERE id = :id AND state = 'running' RETURNING cancel""")
-_SEEN = sa.text("""
+_TOUCH_RUN = sa.text("""
     UPDATE broker.runs SET seen_at = clock_timestamp() WHERE id = :id AND state = 'running' RETURNING cancel""")
-_END = sa.text("""
+_END_RUN = sa.text("""
     UPDATE broker.runs SET state = :state, ended_at = clock_timestamp(), result = CAST(:result AS jsonb),
         problem = CAST(:problem AS jsonb)
     WHERE id = :id AND state = 'running'""")
-_CANCEL = sa.text("""
+_CANCEL_RUN = sa.text("""
     UPDATE broker.runs SET cancel = true, state = CASE WHEN state = 'waiting' THEN 'cancelled' ELSE state END,
         ended_at = CASE WHEN state = 'waiting' THEN clock_timestamp() ELSE ended_at END
     WHERE id = :id AND state IN ('waiting', 'running')""")
-_LOST = sa.text("""
+_END_LOST_RUNS = sa.text("""
     UPDATE broker.runs SET state = 'failed', ended_at = clock_timestamp(),
         problem = '{"code": "process_lost", "detail": "the process that decided it ended"}'
     WHERE state = 'running' AND seen_at < clock_timestamp() - make_interval(secs => :lost_s)""")
@@ -70,49 +70,49 @@ class Run:
 def add(connection: sa.Connection, kind: str, asked: Mapping[str, Any], subject: str) -> int:
     """Ask for a run; its number."""
     values = {"kind": kind, "asked": json.dumps(dict(asked)), "subject": subject}
-    return int(connection.execute(_ADD, values).scalar_one())
+    return int(connection.execute(_INSERT_RUN, values).scalar_one())
 
 
 def waiting(connection: sa.Connection) -> int:
     """How many runs wait for their turn."""
-    return int(connection.execute(_WAITING).scalar_one())
+    return int(connection.execute(_COUNT_WAITING_RUNS).scalar_one())
 
 
 def find(connection: sa.Connection, run: int) -> Run | None:
     """One run; None when there is none of the number."""
-    row = connection.execute(_ONE, {"id": run}).one_or_none()
+    row = connection.execute(_READ_RUN, {"id": run}).one_or_none()
     return None if row is None else Run(**row._mapping)
 
 
 def newest(connection: sa.Connection, most: int, before: int | None = None) -> list[Run]:
     """Runs, the newest first, with numbers below ``before``."""
-    return [Run(**row._mapping) for row in connection.execute(_NEWEST, {"most": most, "before": before})]
+    return [Run(**row._mapping) for row in connection.execute(_READ_NEWEST_RUNS, {"most": most, "before": before})]
 
 
 def claim(connection: sa.Connection, holder: str) -> int | None:
     """Take the run that has waited for longest; None when none does."""
-    connection.execute(_LOST, {"lost_s": LOST_AFTER_S})
-    found = connection.execute(_CLAIM, {"holder": holder}).scalar()
+    connection.execute(_END_LOST_RUNS, {"lost_s": LOST_AFTER_S})
+    found = connection.execute(_CLAIM_RUN, {"holder": holder}).scalar()
     return None if found is None else int(found)
 
 
 def note_progress(connection: sa.Connection, run: int, done: int, total: int) -> bool:
     """Note how far a run is; False when it is to end."""
-    cancel = connection.execute(_PROGRESS, {"id": run, "done": done, "total": total}).scalar()
+    cancel = connection.execute(_SAVE_PROGRESS, {"id": run, "done": done, "total": total}).scalar()
     return cancel is False
 
 
 def note_alive(connection: sa.Connection, run: int) -> bool:
     """Note that the process of a run is alive; False when the run is to end."""
-    return connection.execute(_SEEN, {"id": run}).scalar() is False
+    return connection.execute(_TOUCH_RUN, {"id": run}).scalar() is False
 
 
 def end(connection: sa.Connection, run: int, state: State, result: Any, problem: Mapping[str, Any] | None) -> None:
     """End a run that is under way; one that has ended stays as it is."""
     told = {"result": json.dumps(result), "problem": None if problem is None else json.dumps(dict(problem))}
-    connection.execute(_END, {"id": run, "state": state, **told})
+    connection.execute(_END_RUN, {"id": run, "state": state, **told})
 
 
 def cancel(connection: sa.Connection, run: int) -> None:
     """Have a run end: at once when it waits, soon when it is under way."""
-    connection.execute(_CANCEL, {"id": run})
+    connection.execute(_CANCEL_RUN, {"id": run})

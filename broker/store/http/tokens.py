@@ -9,11 +9,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-_USE = sa.text("""
+_INSERT_USED_TOKEN = sa.text("""
     INSERT INTO broker.used_tokens (issuer, token, expires_at) VALUES (:issuer, :token, :expires_at)
     ON CONFLICT (issuer, token) DO NOTHING RETURNING 1""")
-_KEYS = sa.text("SELECT fetched_at, keys FROM broker.issuer_keys WHERE issuer = :issuer")
-_KEEP = sa.text("""
+_READ_ISSUER_KEYS = sa.text("SELECT fetched_at, keys FROM broker.issuer_keys WHERE issuer = :issuer")
+_SAVE_ISSUER_KEYS = sa.text("""
     INSERT INTO broker.issuer_keys (issuer, fetched_at, keys) VALUES (:issuer, :fetched_at, CAST(:keys AS jsonb))
     ON CONFLICT (issuer) DO UPDATE SET fetched_at = excluded.fetched_at, keys = excluded.keys
     WHERE issuer_keys.fetched_at < excluded.fetched_at""")
@@ -29,16 +29,16 @@ def use_once(connection: sa.Connection, issuer: str, token: str, expires_at_s: f
         expires_at_s: when it ends (seconds since 1970): until then it is remembered.
     """
     values = {"issuer": issuer, "token": token, "expires_at": datetime.fromtimestamp(expires_at_s, UTC)}
-    return connection.execute(_USE, values).scalar() is not None
+    return connection.execute(_INSERT_USED_TOKEN, values).scalar() is not None
 
 
 def kept_keys(connection: sa.Connection, issuer: str) -> tuple[datetime, dict[str, Any]] | None:
     """The last keys of an issuer and when they were fetched (aware); None when there are none."""
-    row = connection.execute(_KEYS, {"issuer": issuer}).one_or_none()
+    row = connection.execute(_READ_ISSUER_KEYS, {"issuer": issuer}).one_or_none()
     return None if row is None else (row.fetched_at, row.keys)
 
 
 def keep_keys(connection: sa.Connection, issuer: str, fetched_at: datetime, keys: Mapping[str, Any]) -> None:
     """Keep the keys that an issuer published at ``fetched_at`` (aware), unless newer ones are kept."""
     values = {"issuer": issuer, "fetched_at": fetched_at, "keys": json.dumps(dict(keys))}
-    connection.execute(_KEEP, values)
+    connection.execute(_SAVE_ISSUER_KEYS, values)

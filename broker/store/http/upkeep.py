@@ -15,7 +15,7 @@ _OLD = (
     ("matched_requests", "matched_at < clock_timestamp() - interval '7 days'"),
     ("runs", "ended_at < clock_timestamp() - interval '30 days'"),
 )
-_REMOVE = """
+_DELETE_OLD_ROWS = """
     DELETE FROM broker.{table} WHERE ctid = ANY(ARRAY(
         SELECT ctid FROM broker.{table} WHERE {old} LIMIT :most FOR UPDATE SKIP LOCKED))"""
 
@@ -25,6 +25,6 @@ def remove_old(database: Database) -> dict[str, int]:
     counts = {}
     for table, old in _OLD:
         with database.begin() as connection:
-            removed = connection.execute(sa.text(_REMOVE.format(table=table, old=old)), {"most": MOST_ROWS})
+            removed = connection.execute(sa.text(_DELETE_OLD_ROWS.format(table=table, old=old)), {"most": MOST_ROWS})
             counts[table] = removed.rowcount
     return counts

@@ -26,7 +26,7 @@ RULE = "final_report"
 """Named with the action on a job that its pilot reported as failed."""
 
 # The oldest report first; one that another batch failed on waits for the next cycle.
-_REPORTED = """
+_READ_REPORTED_ENDS = """
 SELECT job.pandaid, job.modificationtime, job.computingsite, job.jeditaskid, report.jobstatus AS state,
     coalesce(report.data, '') AS data, coalesce(job.piloterrorcode, 0) AS pilot_error,
     coalesce(job.exeerrorcode, 0) AS exe_error, job.transexitcode AS exit_code
@@ -35,7 +35,7 @@ JOIN {panda}.jobsactive4 AS job ON job.pandaid = report.pandaid AND coalesce(job
 WHERE job.jobstatus = 'holding' AND (CAST(:tasks AS bigint[]) IS NULL OR job.jeditaskid = ANY(CAST(:tasks AS bigint[])))
   AND NOT job.pandaid = ANY(CAST(:skipped AS bigint[]))
 ORDER BY report.timestamp, job.pandaid LIMIT :most"""
-_FILES = """
+_READ_OUTPUT_FILES = """
 SELECT file.pandaid, file.lfn, file.type,
     coalesce(dataset.attributes ~ '(^|,)an(=|,|$)', false) AS may_be_missing
 FROM {panda}.filestable4 AS file
@@ -83,9 +83,9 @@ def read_reported(
         skipped: not these jobs.
     """
     asked = {"most": most, "tasks": None if tasks is None else list(tasks), "skipped": list(skipped)}
-    rows = connection.execute(sa.text(names.sql(_REPORTED)), asked).all()
+    rows = connection.execute(sa.text(names.sql(_READ_REPORTED_ENDS)), asked).all()
     files: dict[int, list[OutputFile]] = {}
-    for row in connection.execute(sa.text(names.sql(_FILES)), {"jobs": [row.pandaid for row in rows]}):
+    for row in connection.execute(sa.text(names.sql(_READ_OUTPUT_FILES)), {"jobs": [row.pandaid for row in rows]}):
         files.setdefault(row.pandaid, []).append(OutputFile(row.lfn, row.type, row.may_be_missing))
     return [
         ReportedJob(

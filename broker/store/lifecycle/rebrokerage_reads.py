@@ -33,7 +33,7 @@ _COUNTED = ("computingsite", "gshare", "jobstatus", "workqueue_id")
 
 # NULL NOT IN (...) is not true unless the list is empty: where there are work queues of that function, jobs of no work
 # queue are not counted, as with PanDA.
-_LOADS = """
+_COUNT_LOADS = """
     SELECT computingsite, gshare,
         coalesce(sum({njobs}) FILTER (WHERE jobstatus = ANY(:waiting)), 0)::bigint,
         coalesce(sum({njobs}) FILTER (WHERE jobstatus = 'running'), 0)::bigint
@@ -41,18 +41,18 @@ _LOADS = """
     WHERE computingsite IS NOT NULL
       AND workqueue_id NOT IN (SELECT queue_id FROM {work_queues} AS w WHERE queue_function = 'Resource')
     GROUP BY 1, 2"""
-_WAITING = """
+_READ_WAITING_JOBS = """
     SELECT j.pandaid, '{table}', j.jobstatus, j.computingsite, j.gshare, j.jeditaskid, j.jobdefinitionid,
         j.modificationtime, j.creationtime, j.starttime
     FROM {source} AS j JOIN unnest(CAST(:queues AS text[]), CAST(:keys AS {key_type}[])) AS wanted (queue, key)
         ON j.computingsite = wanted.queue AND j.{column} IS NOT DISTINCT FROM wanted.key
     WHERE j.jobstatus = ANY(:waiting) AND (CAST(:tasks AS bigint[]) IS NULL OR j.jeditaskid = ANY(:tasks))"""
-_SLOTS = """
+_READ_QUEUES_WITH_SLOTS = """
     SELECT DISTINCT pandaqueuename FROM {slots} AS s
     WHERE numslots IS NOT NULL AND (expirationtime IS NULL OR expirationtime > :now)"""
 
 # Which input was moved how often: files that many jobs read say nothing of a single one, so only master datasets count.
-_MOVED = """
+_COUNT_MOVES = """
     WITH moved AS MATERIALIZED (
         SELECT f.jeditaskid, f.datasetid, f.fileid
         FROM broker.job_actions AS a
@@ -65,7 +65,7 @@ _MOVED = """
     SELECT DISTINCT f.pandaid FROM {files} AS f JOIN moved USING (jeditaskid, datasetid, fileid)
     WHERE f.pandaid = ANY(:pandaids)"""
 
-_SETTLING = """
+_READ_SETTLING_SHARES = """
     SELECT DISTINCT detail ->> 'gshare' FROM broker.job_actions
     WHERE rule = :rule AND acted_at > :since AND acted_at <= :now"""
 
@@ -73,7 +73,7 @@ _SETTLING = """
 def read_slots(connection: sa.Connection, catalogue: TableCatalogue, now: datetime) -> set[str]:
     """The queues with a number of slots that has not expired."""
     source = catalogue.source("harvester_slots", ("pandaqueuename", "numslots", "expirationtime"))
-    statement = sa.text(_SLOTS.format(slots=source))
+    statement = sa.text(_READ_QUEUES_WITH_SLOTS.format(slots=source))
     return set(connection.execute(statement, {"now": stored_time(now)}).scalars())
 
 
@@ -92,7 +92,7 @@ def read_loads(connection: sa.Connection, catalogue: TableCatalogue, statistics:
     columns = _COUNTED if statistics == "live" else (*_COUNTED, "njobs")
     active, defined = (catalogue.source(table, columns) for table in tables)
     work_queues = catalogue.source("jedi_work_queue", ("queue_id", "queue_function"))
-    statement = sa.text(_LOADS.format(active=active, defined=defined, njobs=njobs, work_queues=work_queues))
+    statement = sa.text(_COUNT_LOADS.format(active=active, defined=defined, njobs=njobs, work_queues=work_queues))
     return [ShareLoad(*row) for row in connection.execute(statement, {"waiting": list(WAITING_STATUSES)})]
 
 
@@ -126,7 +126,7 @@ def _waiting(
     found: list[WaitingJob] = []
     for table in ("jobsdefined4", "jobsactive4"):
         source = catalogue.source(table, _JOB_COLUMNS)
-        statement = _WAITING.format(table=table, source=source, column=column, key_type=key_type)
+        statement = _READ_WAITING_JOBS.format(table=table, source=source, column=column, key_type=key_type)
         rows = connection.execute(sa.text(statement), {**values, "waiting": list(WAITING_STATUSES)})
         found += [WaitingJob(*row) for row in rows]
     return found
@@ -135,7 +135,7 @@ def _waiting(
 def settling_shares(connection: sa.Connection, now: datetime, settle_s: float) -> set[str | None]:
     """The shares of which the fast rebrokerage took jobs back within the last ``settle_s`` seconds."""
     values = {"rule": RULE, "since": now - timedelta(seconds=settle_s), "now": now}
-    return set(connection.execute(sa.text(_SETTLING), values).scalars())
+    return set(connection.execute(sa.text(_READ_SETTLING_SHARES), values).scalars())
 
 
 def moved_often(
@@ -147,4 +147,4 @@ def moved_often(
         "datasets": catalogue.source("jedi_datasets", ("jeditaskid", "datasetid", "masterid")),
     }
     values = {"rule": RULE, "since": now - timedelta(hours=24), "most": most, "pandaids": list(pandaids)}
-    return set(connection.execute(sa.text(_MOVED.format(**parts)), values).scalars())
+    return set(connection.execute(sa.text(_COUNT_MOVES.format(**parts)), values).scalars())

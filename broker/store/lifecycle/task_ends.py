@@ -18,7 +18,7 @@ GOING_ON = ("ready", "running", "scouting", "scouted", "pending")
 """Statuses of a task that may end by itself."""
 
 # The primary input counts. Tasks with a job that has not ended go on.
-_CANDIDATES = """
+_READ_TASKS_TO_END = """
 SELECT task.jeditaskid, task.status, sums.to_be_used, sums.finished, sums.failed
 FROM {panda}.jedi_tasks AS task
 CROSS JOIN LATERAL (
@@ -35,10 +35,10 @@ WHERE task.status = ANY(:going_on)
   AND NOT EXISTS (SELECT FROM {panda}.jobsactive4 AS job WHERE job.jeditaskid = task.jeditaskid)
   AND NOT EXISTS (SELECT FROM {panda}.jobsdefined4 AS job WHERE job.jeditaskid = task.jeditaskid)
 ORDER BY task.jeditaskid LIMIT :most"""
-_LOCK = """
+_LOCK_TASKS = """
 SELECT jeditaskid FROM {panda}.jedi_tasks WHERE jeditaskid = ANY(:ids) AND status = ANY(:going_on)
 ORDER BY jeditaskid FOR NO KEY UPDATE SKIP LOCKED"""
-_CHANGE = """
+_END_TASKS = """
 WITH given AS (
     SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:statuses AS text[]), CAST(:reasons AS text[]))
         AS given (jeditaskid, status, reason)
@@ -81,7 +81,7 @@ def read_ending(
     """The tasks of which nothing is left to be done, and those that scout no more."""
     asked = {"going_on": list(GOING_ON), "tasks": None if tasks is None else list(tasks), "most": most}
     found = []
-    for row in connection.execute(sa.text(names.sql(_CANDIDATES)), asked):
+    for row in connection.execute(sa.text(names.sql(_READ_TASKS_TO_END)), asked):
         end = task_end(row.to_be_used, row.finished, row.failed)
         if end is not None:
             found.append(TaskChange(row.jeditaskid, end, f"{row.finished} files finished, {row.failed} failed"))
@@ -95,7 +95,7 @@ def write_ending(connection: sa.Connection, names: Names, changes: Sequence[Task
     if not changes:
         return 0
     asked = {"ids": [one.jeditaskid for one in changes], "going_on": list(GOING_ON)}
-    free = set(connection.execute(sa.text(names.sql(_LOCK)), asked).scalars())
+    free = set(connection.execute(sa.text(names.sql(_LOCK_TASKS)), asked).scalars())
     chosen = [one for one in changes if one.jeditaskid in free]
     values = {
         "ids": [one.jeditaskid for one in chosen],
@@ -103,4 +103,4 @@ def write_ending(connection: sa.Connection, names: Names, changes: Sequence[Task
         "reasons": [one.reason for one in chosen],
         "now": now.astimezone(UTC).replace(tzinfo=None),
     }
-    return connection.execute(sa.text(names.sql(_CHANGE)), values).rowcount
+    return connection.execute(sa.text(names.sql(_END_TASKS)), values).rowcount

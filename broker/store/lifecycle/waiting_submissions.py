@@ -34,7 +34,7 @@ _OF_USERS = """prodsourcelabel = ANY(:labels) AND lockedby = 'jedi'
           AND jeditaskid IS NOT NULL AND jobdefinitionid IS NOT NULL AND computingsite IS NOT NULL"""
 
 # The first job of a set stands for it. Without an entry in the log its last change of state is the best that is known.
-_ACTIVE = f"""
+_READ_ACTIVE_JOBSETS = f"""
     WITH sets AS (
         SELECT {_SET}, {_ALIKE}, min(pandaid) AS first FROM {{jobs}} AS a
         WHERE {_OF_USERS} AND jobsetid IS NOT NULL AND jobstatus IN ('activated', 'starting')
@@ -46,11 +46,11 @@ _ACTIVE = f"""
             nullif(j.statechangetime, '1970-01-01'), nullif(j.modificationtime, '1970-01-01'))
     FROM sets AS s JOIN {{jobs}} AS j ON j.pandaid = s.first
     ORDER BY s.jeditaskid, s.jobdefinitionid, s.computingsite, s.first"""  # noqa: S608 - constants
-_DEFINED = f"""
+_READ_DEFINED_JOBS = f"""
     SELECT {_SET}, max(creationtime) FROM {{jobs}} AS d
     WHERE {_OF_USERS} AND jobstatus IN ('assigned', 'defined') AND creationtime < :made_before
     GROUP BY {_SET}, {_ALIKE} ORDER BY jeditaskid, jobdefinitionid, computingsite, min(pandaid)"""  # noqa: S608 - constants
-_ACTIVITY = """
+_READ_LAST_ACTIVITY = """
     SELECT jeditaskid, jobdefinitionid, produsername, computingsite, max(statechangetime)
     FROM (SELECT * FROM {active} AS a UNION ALL SELECT * FROM {archived} AS f) AS jobs
     WHERE jeditaskid = ANY(:tasks) AND statechangetime > :since AND jobstatus NOT IN ('closed', 'failed', 'starting')
@@ -75,14 +75,14 @@ def read_sets(
     made_before = _before(now, least_wait_s)
     labels = {"labels": list(ANALYSIS_LABELS)}
     tables = {"jobs": catalogue.source("jobsactive4", _JOB_COLUMNS), "log": _log(catalogue)}
-    rows = connection.execute(sa.text(_ACTIVE.format(**tables)), labels)
+    rows = connection.execute(sa.text(_READ_ACTIVE_JOBSETS.format(**tables)), labels)
     sets = [JobSet("jobsactive4", *row) for row in rows]
     waiting = {
         (one.jeditaskid, one.jobdefinitionid)
         for one in sets
         if one.waits_since is not None and one.waits_since < made_before
     }
-    statement = _DEFINED.format(jobs=catalogue.source("jobsdefined4", _JOB_COLUMNS))
+    statement = _READ_DEFINED_JOBS.format(jobs=catalogue.source("jobsdefined4", _JOB_COLUMNS))
     rows = connection.execute(sa.text(statement), labels | {"made_before": made_before})
     sets += [JobSet("jobsdefined4", *row) for row in rows if (row[0], row[1]) not in waiting]
     return _with_activity(connection, catalogue, sets, _before(now, activity_s))
@@ -92,7 +92,7 @@ def _with_activity(
     connection: sa.Connection, catalogue: TableCatalogue, sets: Sequence[JobSet], since: datetime
 ) -> list[JobSet]:
     active, archived = (catalogue.source(table, _JOB_COLUMNS) for table in ("jobsactive4", "jobsarchived4"))
-    statement = sa.text(_ACTIVITY.format(active=active, archived=archived))
+    statement = sa.text(_READ_LAST_ACTIVITY.format(active=active, archived=archived))
     tasks = sorted({one.jeditaskid for one in sets})
     found = {tuple(row[:4]): row[4] for row in connection.execute(statement, {"tasks": tasks, "since": since})}
     return [

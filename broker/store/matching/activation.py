@@ -31,7 +31,7 @@ _OPEN_JOBS = """
 SELECT pandaid, computingsite FROM {panda}.jobsdefined4
 WHERE jobstatus = ANY(:open) AND computingsite IS NOT NULL
 ORDER BY jobstatus <> 'defined', hashint8extended(pandaid, :seed) LIMIT :limit"""
-_INPUTS = """
+_READ_INPUTS = """
 SELECT DISTINCT job.computingsite AS queue, coalesce(file.jeditaskid, 0) AS task,
     coalesce(file.datasetid, 0) AS dataset, coalesce(dataset.datasetname, file.dataset) AS name,
     dataset.attributes, dataset.nfiles,
@@ -44,19 +44,19 @@ LEFT JOIN {panda}.jedi_datasets AS dataset
 LEFT JOIN {panda}.jedi_tasks AS task ON task.jeditaskid = file.jeditaskid
 LEFT JOIN (SELECT panda_queue, data ->> 'direct_access_lan' = 'true' AND data ->> 'direct_access_wan' = 'true' AS wan
            FROM {panda}.schedconfig_json) AS config ON config.panda_queue = job.computingsite"""
-_READABLE = """
+_READ_READABLE_ENDPOINTS = """
 SELECT relation.panda_site_name, relation.ddm_endpoint_name
 FROM {panda}.panda_ddm_relation AS relation
 JOIN {panda}.ddm_endpoint AS endpoint USING (ddm_endpoint_name)
 WHERE relation.roles ~ '(^|,) *read_lan' AND upper(coalesce(endpoint.blacklisted_read, 'N')) <> 'Y'
   AND relation.panda_site_name = ANY(:queues)"""
 # A file that is named alone has no word of its own about tape, and no relation says what is open to other sites.
-_ENDPOINTS = """
+_READ_ENDPOINTS = """
 SELECT ddm_endpoint_name AS rse, upper(coalesce(is_tape, 'N')) = 'Y' AS tape,
     upper(coalesce(blacklisted_read, 'N')) = 'Y' OR coalesce(detailed_status ->> 'read_wan', '') NOT IN ('', 'ON')
         AS closed
 FROM {panda}.ddm_endpoint"""
-_INCOMPLETE = """
+_READ_INCOMPLETE_DATASETS = """
 WITH state AS MATERIALIZED (
     SELECT given.*, (SELECT max(fileid) FROM (
         SELECT content.fileid FROM {panda}.jedi_dataset_contents AS content
@@ -164,7 +164,7 @@ def _given(jobs: Sequence[tuple[int, str]]) -> dict[str, Any]:
 
 
 def _read_inputs(connection: sa.Connection, catalogue: TableCatalogue, jobs: Sequence[int]) -> list[_Input]:
-    rows = connection.execute(sa.text(catalogue.names.sql(_INPUTS)), {"jobs": list(jobs)}).all()
+    rows = connection.execute(sa.text(catalogue.names.sql(_READ_INPUTS)), {"jobs": list(jobs)}).all()
     return [
         _Input(row.queue, row.task, row.dataset, scope_and_name(row.name), row.nfiles, row.wan)
         for row in rows
@@ -174,8 +174,8 @@ def _read_inputs(connection: sa.Connection, catalogue: TableCatalogue, jobs: Seq
 
 def _read_endpoints(connection: sa.Connection, catalogue: TableCatalogue, inputs: Sequence[_Input]) -> _Endpoints:
     names, queues = catalogue.names, sorted({one.queue for one in inputs})
-    readable = connection.execute(sa.text(names.sql(_READABLE)), {"queues": queues}).all()
-    known = connection.execute(sa.text(names.sql(_ENDPOINTS))).all()
+    readable = connection.execute(sa.text(names.sql(_READ_READABLE_ENDPOINTS)), {"queues": queues}).all()
+    known = connection.execute(sa.text(names.sql(_READ_ENDPOINTS))).all()
     return _Endpoints(
         tuple((row[0], row[1]) for row in readable),
         frozenset(row.rse for row in known if row.tape),
@@ -207,7 +207,7 @@ def _incomplete(
         "tape": sorted(endpoints.tape),
         "closed": sorted(endpoints.closed),
     }
-    return frozenset(connection.execute(sa.text(catalogue.names.sql(_INCOMPLETE)), values).scalars())
+    return frozenset(connection.execute(sa.text(catalogue.names.sql(_READ_INCOMPLETE_DATASETS)), values).scalars())
 
 
 def _files_held(

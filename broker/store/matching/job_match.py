@@ -40,13 +40,13 @@ MOST_TRIES = 30
 USE_NOTED_EVERY = timedelta(seconds=60)
 _ANY_CPUTIME_S = 2**62
 
-_PLACE = """
+_READ_PLACE = """
 SELECT number, coalesce(panda_queue, queue) FROM broker.resource_queues
 WHERE site = %(site)s AND ce = %(ce)s AND queue = %(queue)s"""
-_POOLS = """
+_READ_POOLS_OF_PLACE = """
 SELECT pool.pool_id FROM broker.submit_pool_links AS link JOIN broker.submit_pools AS pool ON pool.number = link.pool
 WHERE link.queue = %(place)s AND (%(vo)s::text IS NULL OR pool.vo = lower(%(vo)s))"""
-_QUEUES = """
+_READ_TASK_QUEUES = """
 SELECT queue.id, queue.vo, queue.owner, queue.owner_group, queue.panda_queue, queue.resource_type,
     nullif(queue.sites, '[]'), nullif(queue.banned_sites, '[]'), nullif(queue.platforms, '[]'),
     queue.cputime_class_s, queue.pool_id, queue.weight,
@@ -56,8 +56,8 @@ WHERE {where} AND EXISTS (
     SELECT FROM broker.waiting_jobs AS job WHERE job.task_queue = queue.id AND job.priority = level.priority
       AND job.position >= level.first_position)
 GROUP BY queue.id ORDER BY queue.id"""
-_HERE = _QUEUES.format(where="(queue.panda_queue = %(panda_queue)s OR queue.panda_queue IS NULL)")
-_EVERYWHERE = _QUEUES.format(where="true")
+_HERE = _READ_TASK_QUEUES.format(where="(queue.panda_queue = %(panda_queue)s OR queue.panda_queue IS NULL)")
+_EVERYWHERE = _READ_TASK_QUEUES.format(where="true")
 # One statement, one transaction. A row that another matcher holds is passed over; one whose job is not activated any
 # more is removed without a job. CONDITIONS are those on single jobs.
 _TAKE = """
@@ -103,7 +103,7 @@ _CONDITIONS = """AND NOT EXISTS (
         OR active.produserid IS DISTINCT FROM coalesce(%(user)s::text, active.produserid)))"""
 
 
-_EARLIER = """
+_READ_EARLIER_MATCH = """
 SELECT pandaid, jeditaskid, task_queue, panda_queue, pool FROM broker.matched_requests
 WHERE pilot = %(pilot)s AND request_number = %(request_number)s"""
 
@@ -227,7 +227,7 @@ class Matcher:
     def _earlier(self, request: NumberedRequest) -> Match | None:
         """What the same request got before; None for nothing."""
         values = {"pilot": request[0], "request_number": request[1]}
-        row = self._cursor.execute(_EARLIER, values).fetchone()
+        row = self._cursor.execute(_READ_EARLIER_MATCH, values).fetchone()
         return None if row is None else Match(*row)
 
     def match(self, pilot: Pilot, now: datetime) -> MatchFound:
@@ -309,9 +309,9 @@ class Matcher:
 
     def _read(self, pilot: Pilot, now: datetime, statement: str) -> _View:
         place = {"site": pilot.site, "ce": pilot.ce, "queue": pilot.queue}
-        found = self._cursor.execute(_PLACE, place).fetchone()
+        found = self._cursor.execute(_READ_PLACE, place).fetchone()
         number, panda_queue = found if found is not None else (None, pilot.queue)
-        pools = self._cursor.execute(_POOLS, {"place": number, "vo": pilot.vo}).fetchall()
+        pools = self._cursor.execute(_READ_POOLS_OF_PLACE, {"place": number, "vo": pilot.vo}).fetchall()
         rows = self._cursor.execute(statement, {"panda_queue": panda_queue}).fetchall()
         levels = [{level: _Level(level, first) for level, first in zip(row[12], row[13], strict=True)} for row in rows]
         return _View(now, number, panda_queue, frozenset(row[0] for row in pools), _table(rows), levels)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from broker.store.connection.names import Names
 
-_RECORD = """
+_INSERT_OUTPUT_FILES = """
 WITH made AS MATERIALIZED (
     SELECT job.pandaid, output.jeditaskid, output.datasetid, output.type, output.scope, dataset.datasetname,
         replace(output.lfn, '${PANDAID}', job.pandaid::text) AS lfn, nextval('{broker}.pseudo_file_seq') AS fileid
@@ -43,4 +43,4 @@ def record_outputs(connection: sa.Connection, names: Names, jobs: Sequence[int],
     """Record what these jobs are to write, where they were activated at ``now`` (naive UTC); how many files."""
     if not jobs:
         return 0
-    return connection.execute(sa.text(names.sql(_RECORD)), {"jobs": list(jobs), "now": now}).rowcount
+    return connection.execute(sa.text(names.sql(_INSERT_OUTPUT_FILES)), {"jobs": list(jobs), "now": now}).rowcount

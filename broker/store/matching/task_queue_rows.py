@@ -51,13 +51,13 @@ _NEW_QUEUES = f"""
 INSERT INTO broker.task_queues (identity, {_GROUPING}, used_at)
 SELECT DISTINCT ON (identity) identity, {_GROUPING}, CAST(:now AS timestamptz) FROM fresh_jobs
 ON CONFLICT (identity) DO NOTHING"""  # noqa: S608 - constants
-_ENQUEUE = """
+_INSERT_WAITING_JOBS = """
 INSERT INTO broker.waiting_jobs (pandaid, task_queue, priority, cputime_s)
 SELECT fresh.pandaid, queue.id, fresh.priority, fresh.cputime_s
 FROM fresh_jobs AS fresh JOIN broker.task_queues AS queue USING (identity)
 ORDER BY fresh.pandaid
 ON CONFLICT (pandaid) DO NOTHING"""
-_FORGET = """
+_DELETE_GONE_JOBS = """
 DELETE FROM broker.waiting_jobs AS waiting
 WHERE NOT EXISTS (SELECT FROM {panda}.jobsactive4 AS job WHERE job.pandaid = waiting.pandaid
     AND job.jobstatus = 'activated')
@@ -66,22 +66,22 @@ _USED_POOLS = """
 UPDATE broker.submit_pools SET last_used_at = greatest(last_used_at, :now)
 WHERE pool_id IN (SELECT pool_id FROM fresh_jobs UNION
                   SELECT pool_id FROM broker.task_queues WHERE id = ANY(:left))"""
-_COUNT = """
+_COUNT_LEVELS = """
 DELETE FROM broker.task_queue_levels;
 INSERT INTO broker.task_queue_levels (task_queue, priority, jobs, first_position)
 SELECT task_queue, priority, count(*), min(position) FROM broker.waiting_jobs GROUP BY 1, 2"""
-_USED = """
+_TOUCH_QUEUES = """
 UPDATE broker.task_queues AS queue SET used_at = :now
 WHERE EXISTS (SELECT FROM broker.task_queue_levels AS level WHERE level.task_queue = queue.id)"""
-_DROP = """
+_DELETE_UNUSED_QUEUES = """
 DELETE FROM broker.task_queues AS queue
 WHERE used_at <= :before AND NOT EXISTS (SELECT FROM broker.waiting_jobs AS job WHERE job.task_queue = queue.id)"""
-_CLAIMS = """
+_READ_CLAIMS = """
 SELECT queue.id, queue.vo, queue.owner, queue.owner_group, queue.share, queue.resource_type, queue.platforms::text,
     queue.cputime_class_s, queue.weight, level.priority, level.jobs
 FROM broker.task_queues AS queue JOIN broker.task_queue_levels AS level ON level.task_queue = queue.id
 ORDER BY queue.id"""
-_WEIGHTS = """
+_SAVE_WEIGHTS = """
 UPDATE broker.task_queues AS queue SET weight = found.weight
 FROM unnest(CAST(:ids AS bigint[]), CAST(:weights AS float8[])) AS found (id, weight)
 WHERE queue.id = found.id AND queue.weight <> found.weight"""
@@ -93,13 +93,13 @@ def follow_jobs(connection: sa.Connection, names: Names, now: datetime) -> dict[
     def run(statement: str, **values: Any) -> sa.CursorResult[Any]:
         return connection.execute(sa.text(names.sql(statement)), values)
 
-    left = run(_FORGET).scalars().all()
+    left = run(_DELETE_GONE_JOBS).scalars().all()
     run(_FRESH, classes=list(CPUTIME_CLASSES_S), last_class=CPUTIME_CLASSES_S[-1])
     new_queues = run(_NEW_QUEUES, now=now).rowcount
-    queued = run(_ENQUEUE).rowcount
-    run(_COUNT)
-    run(_USED, now=now)
-    dropped = run(_DROP, before=now - DROP_AFTER).rowcount
+    queued = run(_INSERT_WAITING_JOBS).rowcount
+    run(_COUNT_LEVELS)
+    run(_TOUCH_QUEUES, now=now)
+    dropped = run(_DELETE_UNUSED_QUEUES, before=now - DROP_AFTER).rowcount
     # last, as matchers note the use of pools too and would wait for this transaction
     run(_USED_POOLS, now=now, left=sorted(set(left)))
     return {"queued": queued, "left": len(left), "new_queues": new_queues, "dropped_queues": dropped}
@@ -107,7 +107,7 @@ def follow_jobs(connection: sa.Connection, names: Names, now: datetime) -> dict[
 
 def weigh(connection: sa.Connection, share_values: ShareValues, *, background: bool) -> int:
     """Write the weights of the task queues that hold jobs, where they differ; how many task queues there are."""
-    rows = connection.execute(sa.text(_CLAIMS)).all()
+    rows = connection.execute(sa.text(_READ_CLAIMS)).all()
     if not rows:
         return 0
     ids, first = np.unique(np.array([row.id for row in rows], dtype=np.int64), return_index=True)
@@ -117,7 +117,7 @@ def weigh(connection: sa.Connection, share_values: ShareValues, *, background: b
     mean = np.bincount(of_queue, jobs * real) / np.bincount(of_queue, jobs)
     claims = [_claim(rows[row], float(priority)) for row, priority in zip(first.tolist(), mean, strict=True)]
     weights = task_queue_weights(claims, share_values([claim.share for claim in claims]), background=background)
-    connection.execute(sa.text(_WEIGHTS), {"ids": ids.tolist(), "weights": weights.tolist()})
+    connection.execute(sa.text(_SAVE_WEIGHTS), {"ids": ids.tolist(), "weights": weights.tolist()})
     return len(ids)
 
 

@@ -18,15 +18,15 @@ from broker.pilots.job_answer import JobFile
 from broker.pilots.job_request import JobRequest
 from broker.store.connection.names import Names
 
-_QUEUE = """
+_READ_QUEUE = """
 SELECT data ->> 'status' AS status, data ->> 'atlas_site' AS site, data ->> 'maxtime' AS maxtime,
     data ->> 'corepower' AS corepower, data ->> 'corecount' AS corecount
 FROM {panda}.schedconfig_json WHERE coalesce(data ->> 'nickname', panda_queue) = :queue
 ORDER BY panda_queue <> :queue LIMIT 1"""
-_PLACES = """
+_READ_PLACES = """
 SELECT site, ce, queue FROM {broker}.resource_queues
 WHERE coalesce(panda_queue, queue) = :queue ORDER BY ce IS DISTINCT FROM :ce, site, ce, queue"""
-_PLATFORMS = "SELECT data FROM {panda}.sw_tags WHERE panda_queue = :queue LIMIT 1"
+_READ_PLATFORMS = "SELECT data FROM {panda}.sw_tags WHERE panda_queue = :queue LIMIT 1"
 _NOTE_GIVEN = """
 UPDATE {panda}.jobsactive4
 SET modificationhost = coalesce(:node, modificationhost), starttime = :now, jobexecutionid = 0,
@@ -43,7 +43,7 @@ WITH known AS (
 INSERT INTO {panda}.harvester_rel_jobs_workers (harvesterid, workerid, pandaid, lastupdate)
 SELECT :harvester, :worker, :pandaid, :now FROM known
 ON CONFLICT (harvesterid, workerid, pandaid) DO UPDATE SET lastupdate = excluded.lastupdate"""
-_JOB = """
+_READ_JOB = """
 SELECT job.*, parameters.taskparams, said.arguments AS file_arguments
 FROM {panda}.jobsactive4 AS job
 LEFT JOIN {panda}.jedi_taskparams AS parameters ON parameters.jeditaskid = job.jeditaskid
@@ -52,7 +52,7 @@ LEFT JOIN LATERAL (
     JOIN {broker}.file_arguments AS one ON one.jeditaskid = file.jeditaskid AND one.fileid = file.fileid
     WHERE file.pandaid = job.pandaid AND file.type = 'pseudo_input' ORDER BY file.row_id LIMIT 1) AS said ON true
 WHERE job.pandaid = :pandaid"""
-_FILES = """
+_READ_FILES = """
 SELECT file.lfn, file.type, coalesce(file.dataset, dataset.datasetname, '') AS dataset,
     coalesce(file.scope, '') AS scope, coalesce(file.guid, '') AS guid, file.fsize,
     coalesce(file.checksum, file.md5sum, '') AS checksum,
@@ -64,7 +64,7 @@ LEFT JOIN {panda}.jedi_datasets AS dataset
     ON dataset.jeditaskid = file.jeditaskid AND dataset.datasetid = file.datasetid
 WHERE file.pandaid = :pandaid AND file.type IN ('input', 'pseudo_input', 'output', 'log')
 ORDER BY file.row_id"""
-_ENDPOINTS = """
+_READ_ENDPOINTS = """
 (SELECT false AS writes, ddm_endpoint_name AS name FROM {panda}.panda_ddm_relation
  WHERE panda_site_name = :queue AND default_read = 'Y' AND roles LIKE '%read_lan%'
  ORDER BY scope <> 'default', 2 LIMIT 1)
@@ -110,13 +110,13 @@ class GivenJob:
 
 def read_queue(connection: sa.Connection, names: Names, request: JobRequest) -> PilotQueue:
     """The queue of a pilot."""
-    row = connection.execute(sa.text(names.sql(_QUEUE)), {"queue": request.queue}).mappings().first()
+    row = connection.execute(sa.text(names.sql(_READ_QUEUE)), {"queue": request.queue}).mappings().first()
     places = connection.execute(
-        sa.text(names.sql(_PLACES)), {"queue": request.queue, "ce": request.computing_element}
+        sa.text(names.sql(_READ_PLACES)), {"queue": request.queue, "ce": request.computing_element}
     ).all()
     at_ce = [place for place in places if place.ce == request.computing_element]
     place = (at_ce or places)[0] if len(at_ce or places) == 1 else None
-    tags = connection.execute(sa.text(names.sql(_PLATFORMS)), {"queue": request.queue}).scalar()
+    tags = connection.execute(sa.text(names.sql(_READ_PLATFORMS)), {"queue": request.queue}).scalar()
     queue: dict[str, Any] = {} if row is None else {**row}
     site = place.site if place is not None else queue.get("site") or request.queue
     return PilotQueue(
@@ -143,11 +143,11 @@ def note_given(connection: sa.Connection, names: Names, pandaid: int, request: J
 
 def read_given(connection: sa.Connection, names: Names, pandaid: int) -> GivenJob:
     """The job with all that its pilot needs."""
-    job = connection.execute(sa.text(names.sql(_JOB)), {"pandaid": pandaid}).mappings().one()
-    rows = connection.execute(sa.text(names.sql(_FILES)), {"pandaid": pandaid}).mappings().all()
+    job = connection.execute(sa.text(names.sql(_READ_JOB)), {"pandaid": pandaid}).mappings().one()
+    rows = connection.execute(sa.text(names.sql(_READ_FILES)), {"pandaid": pandaid}).mappings().all()
     endpoints = {
         row.writes: row.name
-        for row in connection.execute(sa.text(names.sql(_ENDPOINTS)), {"queue": job["computingsite"]})
+        for row in connection.execute(sa.text(names.sql(_READ_ENDPOINTS)), {"queue": job["computingsite"]})
     }
     files = tuple(_file(row, endpoints) for row in rows)
     return GivenJob({**job}, files, job["file_arguments"] or parameters_of(job["taskparams"]))

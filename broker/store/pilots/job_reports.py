@@ -15,13 +15,13 @@ from broker.pilots.job_transition import JobState, Transition
 from broker.store.connection.names import Names, quoted
 from broker.store.writes.status_log import note_status
 
-_STATE = """
+_READ_STATE_OF_JOB = """
 SELECT job.jobstatus, job.computingsite AS queue, coalesce(job.attemptnr, 0) AS attemptnr, job.batchid, job.starttime,
     nullif(job.endtime, '1970-01-01') AS endtime, job.commandtopilot, job.specialhandling,
     EXISTS (SELECT FROM {panda}.job_output_report AS report
             WHERE report.pandaid = job.pandaid AND report.attemptnr = coalesce(job.attemptnr, 0)) AS is_reported
 FROM {panda}.jobsactive4 AS job WHERE job.pandaid = :pandaid FOR UPDATE OF job"""
-_ELSEWHERE = """
+_READ_STATE_ELSEWHERE = """
 SELECT jobstatus, computingsite AS queue, coalesce(attemptnr, 0) AS attemptnr
 FROM {panda}.jobsdefined4 WHERE pandaid = :pandaid
 UNION ALL
@@ -48,17 +48,17 @@ INSERT INTO {panda}.job_output_report (pandaid, attemptnr, prodsourcelabel, jobs
 SELECT pandaid, coalesce(attemptnr, 0), prodsourcelabel, :state, :now, :data, jeditaskid
 FROM {panda}.jobsactive4 WHERE pandaid = :pandaid
 ON CONFLICT (pandaid, attemptnr) DO NOTHING"""
-_METADATA = """
+_SAVE_METADATA = """
 INSERT INTO {panda}.metatable (pandaid, modificationtime, metadata) VALUES (:pandaid, :now, :text)
 ON CONFLICT (pandaid) DO UPDATE SET modificationtime = excluded.modificationtime, metadata = excluded.metadata"""
-_STDOUT = """
+_SAVE_STDOUT = """
 INSERT INTO {panda}.jobsdebug (pandaid, stdout) VALUES (:pandaid, :text)
 ON CONFLICT (pandaid) DO UPDATE SET stdout = excluded.stdout"""
 _PILOT_LOG = """
 INSERT INTO {broker}.pilot_logs (pandaid, attemptnr, reported_at, text)
 VALUES (:pandaid, :attemptnr, :aware_now, :text)
 ON CONFLICT (pandaid, attemptnr) DO UPDATE SET reported_at = excluded.reported_at, text = excluded.text"""
-_STATUSES = """
+_READ_STATUSES_OF_JOBS = """
 SELECT DISTINCT ON (pandaid) pandaid, jobstatus, attemptnr FROM (
     SELECT pandaid, jobstatus, coalesce(attemptnr, 0) AS attemptnr, 1 AS place FROM {panda}.jobsactive4
     UNION ALL SELECT pandaid, jobstatus, coalesce(attemptnr, 0), 2 FROM {panda}.jobsarchived4
@@ -67,9 +67,9 @@ SELECT DISTINCT ON (pandaid) pandaid, jobstatus, attemptnr FROM (
 
 def read_state(connection: sa.Connection, names: Names, pandaid: int) -> JobState | None:
     """The job as it stands, locked where a pilot may have it; None where there is none."""
-    row = connection.execute(sa.text(names.sql(_STATE)), {"pandaid": pandaid}).mappings().first()
+    row = connection.execute(sa.text(names.sql(_READ_STATE_OF_JOB)), {"pandaid": pandaid}).mappings().first()
     if row is None:
-        row = connection.execute(sa.text(names.sql(_ELSEWHERE)), {"pandaid": pandaid}).mappings().first()
+        row = connection.execute(sa.text(names.sql(_READ_STATE_ELSEWHERE)), {"pandaid": pandaid}).mappings().first()
     return None if row is None else JobState(**{**row, "jobstatus": row["jobstatus"] or ""})
 
 
@@ -96,9 +96,9 @@ def write_transition(
         if report.queue is not None:
             run(_LAST_START, queue=report.queue)
     if report.metadata:
-        run(_METADATA, text=report.metadata)
+        run(_SAVE_METADATA, text=report.metadata)
     if report.stdout:
-        run(_STDOUT, text=report.stdout)
+        run(_SAVE_STDOUT, text=report.stdout)
     if report.pilot_log:
         run(_PILOT_LOG, text=report.pilot_log, attemptnr=report.attemptnr or 0, aware_now=now)
     if change.is_final:
@@ -107,5 +107,5 @@ def write_transition(
 
 def read_statuses(connection: sa.Connection, names: Names, pandaids: list[int]) -> dict[int, tuple[str, int]]:
     """Status and attempt of jobs that pilots have had, by number."""
-    rows = connection.execute(sa.text(names.sql(_STATUSES)), {"pandaids": pandaids})
+    rows = connection.execute(sa.text(names.sql(_READ_STATUSES_OF_JOBS)), {"pandaids": pandaids})
     return {row.pandaid: (row.jobstatus or "", row.attemptnr) for row in rows}

@@ -18,12 +18,12 @@ STEP_S = 300
 WINDOWS_H = (1, 3)
 FORGOTTEN_AFTER = timedelta(hours=48)
 
-_NOTE = f"""
+_ADD_REQUESTS = f"""
 INSERT INTO broker.pilot_requests (panda_queue, method, node, step, requests)
 SELECT :queue, :method, :node, date_bin('{STEP_S} s', CAST(:now AS timestamptz), '2000-01-01Z'), :requests
 ON CONFLICT (step, panda_queue, method, node) DO UPDATE
     SET requests = pilot_requests.requests + excluded.requests"""  # noqa: S608 - constants
-_COUNT = """
+_COUNT_REQUESTS = """
 WITH counted AS (
     SELECT panda_queue, hours,
         count(DISTINCT node) FILTER (WHERE method = 'getjob') AS getjob,
@@ -46,7 +46,7 @@ ON CONFLICT (site, flag, hours) DO UPDATE
     SET getjob = excluded.getjob, updatejob = excluded.updatejob, nojob = excluded.nojob,
         getjobabs = excluded.getjobabs, updatejobabs = excluded.updatejobabs, nojobabs = excluded.nojobabs,
         lastmod = excluded.lastmod"""
-_ZERO = """
+_ZERO_OLD_ROWS = """
 UPDATE {meta}.sitedata SET getjob = 0, updatejob = 0, nojob = 0, getjobabs = 0, updatejobabs = 0, nojobabs = 0
 WHERE flag IN ('production', 'analysis') AND hours = ANY(:windows)
   AND lastmod < CAST(:naive_now AS timestamp) - make_interval(hours => hours)
@@ -62,7 +62,7 @@ def note_request(
 ) -> None:
     """Count requests of a node at ``now`` (aware); one that does not say who it is counts as one node."""
     values = {"queue": queue, "method": method, "node": node or "", "now": now, "requests": requests}
-    connection.execute(sa.text(_NOTE), values)
+    connection.execute(sa.text(_ADD_REQUESTS), values)
 
 
 def count_requests(connection: sa.Connection, names: Names, now: datetime) -> dict[str, int]:
@@ -77,7 +77,7 @@ def count_requests(connection: sa.Connection, names: Names, now: datetime) -> di
     def run(statement: str) -> int:
         return connection.execute(sa.text(names.sql(statement)), values).rowcount
 
-    counts = {"rows": run(_COUNT), "zeroed": run(_ZERO), "removed": run(_FORGET_ROWS)}
+    counts = {"rows": run(_COUNT_REQUESTS), "zeroed": run(_ZERO_OLD_ROWS), "removed": run(_FORGET_ROWS)}
     before = now - timedelta(hours=max(WINDOWS_H), seconds=STEP_S)
     connection.execute(sa.text(_FORGET_REQUESTS), {"forgotten": before})
     return counts

@@ -10,12 +10,12 @@ import sqlalchemy as sa
 from broker.domain.json_depth import is_too_deep
 from broker.store.connection.names import Names
 
-_QUEUES = """
+_READ_QUEUES = """
 SELECT panda_queue, data::text AS data FROM {panda}.schedconfig_json
 WHERE data IS NOT NULL AND panda_queue <> 'ALL'
   AND (CAST(:queue AS text) IS NULL OR panda_queue = :queue OR data ->> 'nickname' = :queue)
 ORDER BY panda_queue IS DISTINCT FROM :queue, panda_queue"""
-_ENDPOINTS = """
+_READ_ENDPOINTS = """
 SELECT ddm_endpoint_name AS name, site_name AS site, ddm_spacetoken_name AS token, 'ACTIVE' AS state, type,
     upper(coalesce(is_tape, 'N')) = 'Y' AS is_tape
 FROM {panda}.ddm_endpoint ORDER BY 1"""
@@ -23,21 +23,21 @@ FROM {panda}.ddm_endpoint ORDER BY 1"""
 
 def queue_data(connection: sa.Connection, names: Names, queue: str) -> dict[str, Any] | None:
     """The settings of a queue; None where there is no such queue, or its settings cannot be read."""
-    for row in connection.execute(sa.text(names.sql(_QUEUES)), {"queue": queue}):
+    for row in connection.execute(sa.text(names.sql(_READ_QUEUES)), {"queue": queue}):
         return _for_pilot(row.panda_queue, row.data)
     return None
 
 
 def all_queue_data(connection: sa.Connection, names: Names) -> dict[str, dict[str, Any]]:
     """The settings of all queues that can be read, by name."""
-    rows = connection.execute(sa.text(names.sql(_QUEUES)), {"queue": None})
+    rows = connection.execute(sa.text(names.sql(_READ_QUEUES)), {"queue": None})
     found = {row.panda_queue: _for_pilot(row.panda_queue, row.data) for row in rows}
     return {name: data for name, data in found.items() if data is not None}
 
 
 def storage_data(connection: sa.Connection, names: Names) -> dict[str, dict[str, Any]]:
     """The endpoints by name."""
-    rows = connection.execute(sa.text(names.sql(_ENDPOINTS))).mappings()
+    rows = connection.execute(sa.text(names.sql(_READ_ENDPOINTS))).mappings()
     return {row["name"]: {key: value for key, value in row.items() if value is not None} for row in rows}
 
 

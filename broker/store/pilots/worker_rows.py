@@ -21,7 +21,7 @@ SET pilotstatus = CAST(:status AS text), nodeid = coalesce(:node, nodeid), pilot
     pilotstarttime = CASE WHEN CAST(:status AS text) = 'started' THEN CAST(:now AS timestamp) ELSE pilotstarttime END,
     pilotendtime = CASE WHEN CAST(:status AS text) = 'finished' THEN CAST(:now AS timestamp) ELSE pilotendtime END
 WHERE harvesterid = :harvester AND workerid = :worker"""
-_HEARTBEAT = """
+_SAVE_HEARTBEAT = """
 INSERT INTO {panda}.harvester_instances AS known (harvester_id, description, owner, hostname, lastupdate, starttime,
     sw_version, commit_stamp)
 VALUES (:harvester, 'automatic', :owner, :host, :now, :started, :version, :commit)
@@ -60,7 +60,7 @@ def note_heartbeat(
 ) -> None:
     """Note that a Harvester instance lives; ``data`` has started, version and commit, or None for each."""
     values = {"harvester": harvester, "owner": owner, "host": host, "now": _naive(now), **data}
-    connection.execute(sa.text(names.sql(_HEARTBEAT)), values)
+    connection.execute(sa.text(names.sql(_SAVE_HEARTBEAT)), values)
 
 
 def write_worker_counts(connection: sa.Connection, names: Names, table: MappedTable, harvester: str) -> None:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from broker.store.connection.names import Names
 
-_DEMAND = """
+_COUNT_DEMAND = """
     SELECT j.resource_type, j.gshare, q.pool_id AS pool,
            count(*) FILTER (WHERE j.jobstatus = 'activated') AS waiting_for_pilots,
            count(*) FILTER (WHERE j.jobstatus IN ('defined', 'assigned')) AS waiting_for_input,
@@ -50,4 +50,4 @@ def last_cycle(connection: sa.Connection, brokerages: list[str]) -> datetime | N
 def demand_of(connection: sa.Connection, names: Names, queue: str, since: datetime | None) -> list[DemandRow]:
     """The demand of a queue; jobs made since ``since`` (aware) were placed in the last cycle."""
     values = {"queue": queue, "since": None if since is None else since.replace(tzinfo=None)}
-    return [DemandRow(**row._mapping) for row in connection.execute(sa.text(names.sql(_DEMAND)), values)]
+    return [DemandRow(**row._mapping) for row in connection.execute(sa.text(names.sql(_COUNT_DEMAND)), values)]

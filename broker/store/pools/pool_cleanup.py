@@ -21,21 +21,21 @@ _UNUSED = """
     AND NOT EXISTS (SELECT FROM broker.task_requirements AS asked
                     JOIN {panda}.jedi_tasks AS task ON task.jeditaskid = asked.jeditaskid
                     WHERE asked.pool_id = pool.pool_id AND task.status <> ALL(:ended))"""
-_DELETE = f"""
+_DELETE_POOLS = f"""
     WITH due AS (SELECT pool.number FROM broker.submit_pools AS pool WHERE {_UNUSED}
                  ORDER BY pool.last_used_at, pool.pool_id LIMIT :most),
          gone AS (DELETE FROM broker.submit_pools AS pool USING due WHERE pool.number = due.number AND {_UNUSED}
                   RETURNING pool.pool_id, pool.number),
          links AS (DELETE FROM broker.submit_pool_links AS link USING gone WHERE link.pool = gone.number)
     SELECT pool_id FROM gone"""  # noqa: S608 - constants
-_COUNT = "SELECT pool.pool_id FROM broker.submit_pools AS pool WHERE" + _UNUSED  # noqa: S608 - constants
+_READ_UNUSED_POOLS = "SELECT pool.pool_id FROM broker.submit_pools AS pool WHERE" + _UNUSED  # noqa: S608 - constants
 
 _GONE = "NOT EXISTS (SELECT FROM {panda}.jedi_tasks AS task WHERE task.jeditaskid = asked.jeditaskid)"
-_FORGET = f"""
+_DELETE_REQUIREMENTS = f"""
     DELETE FROM broker.task_requirements AS asked USING (
         SELECT asked.jeditaskid FROM broker.task_requirements AS asked WHERE {_GONE} ORDER BY 1 LIMIT :most
     ) AS due WHERE asked.jeditaskid = due.jeditaskid AND {_GONE}"""  # noqa: S608 - constants
-_COUNTS = f"""
+_COUNT_ALL = f"""
     SELECT (SELECT count(*) FROM broker.submit_pools),
            (SELECT count(*) FROM broker.task_requirements),
            (SELECT count(*) FROM broker.task_requirements AS asked WHERE {_GONE})"""  # noqa: S608 - constants
@@ -58,7 +58,7 @@ class Kept:
 
 def count_kept(connection: sa.Connection, names: Names) -> Kept:
     """How many pools and requirements there are."""
-    return Kept(*connection.execute(sa.text(names.sql(_COUNTS))).one())
+    return Kept(*connection.execute(sa.text(names.sql(_COUNT_ALL))).one())
 
 
 def remove_unused(
@@ -69,17 +69,17 @@ def remove_unused(
     ``most``: no more than so many, the longest unused first; None for all.
     """
     values = _values(now, grace) | {"most": most}
-    return sorted(connection.execute(sa.text(names.sql(_DELETE)), values).scalars())
+    return sorted(connection.execute(sa.text(names.sql(_DELETE_POOLS)), values).scalars())
 
 
 def unused(connection: sa.Connection, names: Names, now: datetime, grace: timedelta) -> list[str]:
     """The pools that :func:`remove_unused` would remove."""
-    return sorted(connection.execute(sa.text(names.sql(_COUNT)), _values(now, grace)).scalars())
+    return sorted(connection.execute(sa.text(names.sql(_READ_UNUSED_POOLS)), _values(now, grace)).scalars())
 
 
 def forget_requirements(connection: sa.Connection, names: Names, most: int | None = None) -> int:
     """Remove what tasks asked for that are not on record any more, of ``most`` tasks or of all; how much that was."""
-    return connection.execute(sa.text(names.sql(_FORGET)), {"most": most}).rowcount
+    return connection.execute(sa.text(names.sql(_DELETE_REQUIREMENTS)), {"most": most}).rowcount
 
 
 def _values(now: datetime, grace: timedelta) -> dict[str, object]:

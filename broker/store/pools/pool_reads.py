@@ -8,13 +8,13 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-_OF_QUEUE = sa.text("""
+_READ_POOLS_OF_QUEUE = sa.text("""
     SELECT pool.pool_id FROM broker.resource_queues AS known
     JOIN broker.submit_pool_links AS link ON link.queue = known.number
     JOIN broker.submit_pools AS pool ON pool.number = link.pool
     WHERE known.site = :site AND known.ce = :ce AND known.queue = :queue
       AND (CAST(:vo AS text) IS NULL OR pool.vo = lower(:vo))""")
-_LIST = """
+_READ_POOLS = """
     SELECT pool.pool_id, pool.vo, pool.canonical, pool.created_at, pool.last_used_at, pool.refreshed_at,
            pool.queue_count, coalesce(waiting.jobs, 0) AS waiting_jobs, coalesce(asked.tasks, 0) AS tasks
     FROM broker.submit_pools AS pool
@@ -22,9 +22,9 @@ _LIST = """
                JOIN broker.task_queues AS queue ON queue.id = job.task_queue GROUP BY 1) AS waiting USING (pool_id)
     LEFT JOIN (SELECT pool_id, count(*) AS tasks FROM broker.task_requirements GROUP BY 1) AS asked USING (pool_id)
     {where} ORDER BY pool.pool_id"""
-_ALL = sa.text(_LIST.format(where=""))
-_ONE = sa.text(_LIST.format(where="WHERE pool.pool_id = :pool_id"))
-_QUEUES = sa.text("""
+_READ_ALL_POOLS = sa.text(_READ_POOLS.format(where=""))
+_READ_POOL = sa.text(_READ_POOLS.format(where="WHERE pool.pool_id = :pool_id"))
+_READ_QUEUES_OF_POOL = sa.text("""
     SELECT mapped.site, mapped.ce, mapped.queue, coalesce(known.panda_queue, mapped.queue) AS panda_queue,
            mapped.first_seen_at, mapped.confirmed_at
     FROM broker.submit_pool_queues AS mapped JOIN broker.resource_queues AS known USING (site, ce, queue)
@@ -92,7 +92,7 @@ def get_submit_pools_for_queue(
         vo: only pools of this VO; all without it.
     """
     values = {"site": site, "ce": ce, "queue": queue, "vo": vo}
-    return tuple(sorted(connection.execute(_OF_QUEUE, values).scalars()))
+    return tuple(sorted(connection.execute(_READ_POOLS_OF_QUEUE, values).scalars()))
 
 
 def for_arguments(pools: Sequence[str]) -> tuple[str, ...]:
@@ -102,16 +102,16 @@ def for_arguments(pools: Sequence[str]) -> tuple[str, ...]:
 
 def all_pools(connection: sa.Connection) -> list[PoolRow]:
     """All pools by identifier."""
-    return [PoolRow(**row._mapping) for row in connection.execute(_ALL)]
+    return [PoolRow(**row._mapping) for row in connection.execute(_READ_ALL_POOLS)]
 
 
 def one_pool(connection: sa.Connection, pool_id: str) -> PoolRow | None:
     """One pool; None when it is not on record."""
-    row = connection.execute(_ONE, {"pool_id": pool_id}).one_or_none()
+    row = connection.execute(_READ_POOL, {"pool_id": pool_id}).one_or_none()
     return None if row is None else PoolRow(**row._mapping)
 
 
 def queues_of_pool(connection: sa.Connection, pool_id: str) -> list[MappedQueue]:
     """The queues that are eligible for a pool, by name."""
-    found = [MappedQueue(**row._mapping) for row in connection.execute(_QUEUES, {"pool_id": pool_id})]
+    found = [MappedQueue(**row._mapping) for row in connection.execute(_READ_QUEUES_OF_POOL, {"pool_id": pool_id})]
     return sorted(found, key=lambda one: (one.site, one.ce, one.queue))

@@ -26,15 +26,15 @@ from broker.store.connection.integer_copy import copy_integers, integers_of
 #: Bits of the number of a pool in a pair; the others are the queue's.
 POOL_BITS = 32
 
-_POOLS = sa.text("SELECT number, pool_id, canonical, queue_count FROM broker.submit_pools ORDER BY number")
-_STATE = sa.text("""
+_READ_POOLS = sa.text("SELECT number, pool_id, canonical, queue_count FROM broker.submit_pools ORDER BY number")
+_READ_LAST_REFRESH = sa.text("""
     SELECT last.resources, last.refreshed_at,
            (SELECT max(id) FROM broker.resource_versions) AS newest,
            EXISTS (SELECT FROM broker.submit_pools WHERE refreshed_at IS NULL) AS unevaluated,
            (SELECT min(coalesce(refreshed_at, created_at)) FROM broker.submit_pools) AS oldest
     FROM (SELECT 1) AS one LEFT JOIN broker.submit_pool_refreshes AS last ON true""")
 # The lock makes a clean-up wait, which then asks again whether the pool is in use.
-_LOCK = sa.text("""
+_LOCK_POOLS = sa.text("""
     SELECT number FROM broker.submit_pools WHERE number = ANY(:pools) ORDER BY number FOR NO KEY UPDATE""")
 _STAGE = sa.text("""
     CREATE TEMPORARY TABLE staged_links (queue bigint, pool bigint) ON COMMIT DROP;
@@ -53,9 +53,9 @@ _WRITE_QUEUES = sa.text("""
     SELECT site, ce, queue, panda_queue FROM staged_queues
     ON CONFLICT (site, ce, queue) DO UPDATE SET panda_queue = excluded.panda_queue
     WHERE known.panda_queue IS DISTINCT FROM excluded.panda_queue""")
-_NUMBERS = sa.text("SELECT site, ce, queue, number FROM broker.resource_queues")
+_READ_NUMBERS_OF_QUEUES = sa.text("SELECT site, ce, queue, number FROM broker.resource_queues")
 # A pair as one number, so that a million of them are compared as one array.
-_PAIRS = sa.text(f"""
+_READ_LINKS = sa.text(f"""
     SELECT array_send(array_agg((queue << {POOL_BITS}) + pool)) FROM broker.submit_pool_links
     GROUP BY queue""")  # noqa: S608 - constants
 _GONE_LINKS = sa.text("""
@@ -70,11 +70,11 @@ _ANALYSE = sa.text("ANALYZE staged_links")
 _GONE_PAIRS = sa.text("""
     DELETE FROM broker.submit_pool_links AS link
     WHERE NOT EXISTS (SELECT FROM broker.resource_queues AS known WHERE known.number = link.queue)""")
-_EVALUATED = sa.text("""
+_SAVE_QUEUE_COUNTS = sa.text("""
     UPDATE broker.submit_pools AS pool SET refreshed_at = :now, queue_count = found.queues
     FROM unnest(CAST(:pools AS integer[]), CAST(:counts AS integer[])) AS found (number, queues)
     WHERE pool.number = found.number""")
-_REFRESHED = sa.text("""
+_SAVE_REFRESH = sa.text("""
     INSERT INTO broker.submit_pool_refreshes (resources, refreshed_at) VALUES (:resources, :now)
     ON CONFLICT (only_row) DO UPDATE SET resources = excluded.resources, refreshed_at = excluded.refreshed_at""")
 
@@ -135,14 +135,14 @@ class Mapping:
 
 def refresh_state(connection: sa.Connection) -> RefreshState:
     """How current the mapping is."""
-    return RefreshState(**connection.execute(_STATE).one()._mapping)
+    return RefreshState(**connection.execute(_READ_LAST_REFRESH).one()._mapping)
 
 
 def new_mapping(connection: sa.Connection, resources: Resources) -> Mapping:
     """All pools on record, evaluated on ``resources``; nothing is written."""
     pools: list[SubmitPool] = []
     rows, unreadable = [], []
-    for row in connection.execute(_POOLS):
+    for row in connection.execute(_READ_POOLS):
         try:
             pools.append(parse_canonical(row.canonical))
             rows.append(row)
@@ -165,20 +165,20 @@ def write_mapping(
     A pool that was cleared away meanwhile is left out, one that came meanwhile stays as it was registered.
     """
     connection.execute(_STAGE)
-    locked = set(connection.execute(_LOCK, {"pools": mapping.pools.tolist()}).scalars())
+    locked = set(connection.execute(_LOCK_POOLS, {"pools": mapping.pools.tolist()}).scalars())
     kept = np.array([number in locked for number in mapping.pools.tolist()], dtype=np.bool_)
     numbers = _write_queues(connection, resources)
     rows, columns = np.nonzero(mapping.eligible & kept[:, None])
     wanted = np.sort((numbers[columns] << POOL_BITS) + mapping.pools[rows])
-    known = np.sort(integers_of(bytes(pairs) for pairs in connection.execute(_PAIRS).scalars()))
+    known = np.sort(integers_of(bytes(pairs) for pairs in connection.execute(_READ_LINKS).scalars()))
     ours = known[np.isin(known & (2**POOL_BITS - 1), mapping.pools[kept])]
     removed = _apply(connection, _GONE_LINKS, np.setdiff1d(ours, wanted, assume_unique=True))
     added = _apply(connection, _NEW_LINKS, np.setdiff1d(wanted, known, assume_unique=True), now=now)
     if connection.execute(_GONE_QUEUES).rowcount:
         connection.execute(_GONE_PAIRS)
     evaluated = {"pools": mapping.pools[kept].tolist(), "counts": mapping.counts[kept].tolist(), "now": now}
-    connection.execute(_EVALUATED, evaluated)
-    connection.execute(_REFRESHED, {"resources": version, "now": now})
+    connection.execute(_SAVE_QUEUE_COUNTS, evaluated)
+    connection.execute(_SAVE_REFRESH, {"resources": version, "now": now})
     return {"pools": int(kept.sum()), "queues": len(numbers), "added": added, "removed": removed}
 
 
@@ -201,5 +201,7 @@ def _write_queues(connection: sa.Connection, resources: Resources) -> Ints:
     values = columns | {"queues": [one.queue for one in names], "panda": [panda[one] for one in names]}
     connection.execute(_STAGE_QUEUES, values)
     connection.execute(_WRITE_QUEUES)
-    numbers = {QueueName(site, ce, queue): number for site, ce, queue, number in connection.execute(_NUMBERS)}
+    numbers = {
+        QueueName(site, ce, queue): number for site, ce, queue, number in connection.execute(_READ_NUMBERS_OF_QUEUES)
+    }
     return np.array([numbers[name] for name in names], dtype=np.int64)

@@ -21,24 +21,24 @@ from broker.store.pools.resource_versions import ResourceVersion, current
 #: Statuses of a task that makes no jobs any more, unless somebody asks for it again.
 ENDED = ("finished", "done", "failed", "aborted", "broken", "passed")
 
-_UPSERT = sa.text("""
+_SAVE_POOL = sa.text("""
     INSERT INTO broker.submit_pools (pool_id, vo, canonical, created_at, last_used_at)
     VALUES (:pool_id, :vo, :canonical, :now, :now)
     ON CONFLICT (pool_id) DO UPDATE SET last_used_at = greatest(submit_pools.last_used_at, excluded.last_used_at)
     RETURNING number, canonical, refreshed_at, queue_count""")
-_QUEUES = sa.text("""
+_INSERT_QUEUES = sa.text("""
     INSERT INTO broker.resource_queues (site, ce, queue, panda_queue)
     SELECT * FROM unnest(CAST(:sites AS text[]), CAST(:ces AS text[]), CAST(:queues AS text[]), CAST(:panda AS text[]))
     ON CONFLICT (site, ce, queue) DO NOTHING""")
-_LINKS = sa.text("""
+_INSERT_LINKS = sa.text("""
     INSERT INTO broker.submit_pool_links (pool, queue, first_seen_at)
     SELECT :pool, known.number, :now
     FROM unnest(CAST(:sites AS text[]), CAST(:ces AS text[]), CAST(:queues AS text[])) AS found (site, ce, queue)
     JOIN broker.resource_queues AS known USING (site, ce, queue)
     ON CONFLICT DO NOTHING""")
-_EVALUATED = sa.text("""
+_SAVE_QUEUE_COUNT = sa.text("""
     UPDATE broker.submit_pools SET refreshed_at = :now, queue_count = :count WHERE number = :pool""")
-_ATTACH = sa.text("""
+_SAVE_REQUIREMENT = sa.text("""
     INSERT INTO broker.task_requirements
         (jeditaskid, pool_id, canonical, requirements, sites, banned_sites, platforms, cputime_s)
     VALUES (:jeditaskid, :pool_id, :canonical, CAST(:requirements AS jsonb), CAST(:sites AS jsonb),
@@ -47,13 +47,13 @@ _ATTACH = sa.text("""
         pool_id = excluded.pool_id, canonical = excluded.canonical, requirements = excluded.requirements,
         sites = excluded.sites, banned_sites = excluded.banned_sites, platforms = excluded.platforms,
         cputime_s = excluded.cputime_s""")
-_MISSING = """
+_READ_MISSING = """
     SELECT DISTINCT asked.canonical FROM broker.task_requirements AS asked
     JOIN {panda}.jedi_tasks AS task ON task.jeditaskid = asked.jeditaskid AND task.status <> ALL(:ended)
     WHERE asked.pool_id IS NOT NULL
       AND NOT EXISTS (SELECT FROM broker.submit_pools AS pool WHERE pool.pool_id = asked.pool_id)
     ORDER BY 1"""
-_ASKED = sa.text("""
+_READ_REQUIREMENTS = sa.text("""
     SELECT jeditaskid, pool_id, sites, banned_sites FROM broker.task_requirements
     WHERE jeditaskid = ANY(:tasks) AND (pool_id IS NOT NULL OR sites <> '[]' OR banned_sites <> '[]')""")
 
@@ -106,7 +106,7 @@ def register(connection: sa.Connection, pool: SubmitPool, now: datetime) -> Regi
         BadResources: the resources in force cannot be read.
     """
     values = {"pool_id": pool.pool_id, "vo": pool.vo, "canonical": pool.canonical, "now": now}
-    row = connection.execute(_UPSERT, values).one()
+    row = connection.execute(_SAVE_POOL, values).one()
     if row.canonical != pool.canonical:
         raise PoolCollision(
             f"{pool.pool_id} stands for {row.canonical[:200]}", "broker.submit_pools", "report both definitions"
@@ -131,12 +131,12 @@ def attach(connection: sa.Connection, jeditaskid: int, pool: SubmitPool | None, 
         "platforms": json.dumps(sorted(set(asked.platforms))),
         "cputime_s": asked.cputime_s,
     }
-    connection.execute(_ATTACH, values)
+    connection.execute(_SAVE_REQUIREMENT, values)
 
 
 def restore_missing(connection: sa.Connection, names: Names, now: datetime) -> int:
     """Make pools again that were cleared away while tasks that go on ask for them; how many."""
-    found = connection.execute(sa.text(names.sql(_MISSING)), {"ended": list(ENDED)}).scalars().all()
+    found = connection.execute(sa.text(names.sql(_READ_MISSING)), {"ended": list(ENDED)}).scalars().all()
     for canonical in found:
         register(connection, parse_canonical(canonical), now)
     return len(found)
@@ -146,7 +146,7 @@ def read_placement_constraints(connection: sa.Connection, tasks: Sequence[int]) 
     """For each of the tasks that asks for a pool or for sites what it asks."""
     return {
         row.jeditaskid: PlacementConstraints(row.pool_id, tuple(row.sites), tuple(row.banned_sites))
-        for row in connection.execute(_ASKED, {"tasks": list(tasks)})
+        for row in connection.execute(_READ_REQUIREMENTS, {"tasks": list(tasks)})
     }
 
 
@@ -158,7 +158,7 @@ def _evaluate(connection: sa.Connection, pool: SubmitPool, number: int, version:
         "ces": [queue.ce for queue in queues],
         "queues": [queue.queue for queue in queues],
     }
-    connection.execute(_QUEUES, found | {"panda": [names[queue] for queue in queues]})
-    connection.execute(_LINKS, found | {"pool": number, "now": now})
-    connection.execute(_EVALUATED, {"pool": number, "count": len(queues), "now": now})
+    connection.execute(_INSERT_QUEUES, found | {"panda": [names[queue] for queue in queues]})
+    connection.execute(_INSERT_LINKS, found | {"pool": number, "now": now})
+    connection.execute(_SAVE_QUEUE_COUNT, {"pool": number, "count": len(queues), "now": now})
     return len(queues)

@@ -16,15 +16,15 @@ from broker.pools.resource_text import ResourceFile, read_resources
 from broker.snapshot.readings import BadValueError, json_object
 from broker.store.connection.tables import TableCatalogue
 
-_NEWEST = sa.text("""
+_READ_NEWEST_VERSION = sa.text("""
     SELECT id, published_at, origin, kind, content FROM broker.resource_versions ORDER BY id DESC LIMIT 1""")
-_CHECKSUM = sa.text("SELECT checksum, origin FROM broker.resource_versions ORDER BY id DESC LIMIT 1")
-_PUBLISH = sa.text("""
+_READ_LAST_CHECKSUM = sa.text("SELECT checksum, origin FROM broker.resource_versions ORDER BY id DESC LIMIT 1")
+_INSERT_VERSION = sa.text("""
     INSERT INTO broker.resource_versions (checksum, published_at, origin, kind, content)
     VALUES (:checksum, :published_at, :origin, :kind, :content)""")
 #: Versions that are kept.
 KEPT_VERSIONS = 20
-_FORGET = sa.text("""
+_DELETE_OLD_VERSIONS = sa.text("""
     DELETE FROM broker.resource_versions
     WHERE id <= (SELECT id FROM broker.resource_versions ORDER BY id DESC OFFSET :kept LIMIT 1)""")
 _ONE_AT_A_TIME = sa.text("LOCK TABLE broker.resource_versions IN SHARE ROW EXCLUSIVE MODE")
@@ -93,7 +93,7 @@ def current(connection: sa.Connection) -> ResourceVersion | None:
     Raises:
         BadResources: it cannot be read.
     """
-    row = connection.execute(_NEWEST).one_or_none()
+    row = connection.execute(_READ_NEWEST_VERSION).one_or_none()
     if row is None:
         return None
     text = ResourceText(row.origin, row.kind, row.content)
@@ -108,12 +108,12 @@ def publish(connection: sa.Connection, text: ResourceText, now: datetime) -> boo
     """
     text.read()
     connection.execute(_ONE_AT_A_TIME)
-    last = connection.execute(_CHECKSUM).one_or_none()
+    last = connection.execute(_READ_LAST_CHECKSUM).one_or_none()
     if last is not None and last.checksum == text.checksum:
         return False
     values = {"checksum": text.checksum, "published_at": now, "origin": text.origin}
-    connection.execute(_PUBLISH, values | {"kind": text.kind, "content": text.content})
-    connection.execute(_FORGET, {"kept": KEPT_VERSIONS})
+    connection.execute(_INSERT_VERSION, values | {"kind": text.kind, "content": text.content})
+    connection.execute(_DELETE_OLD_VERSIONS, {"kept": KEPT_VERSIONS})
     return True
 
 

@@ -25,7 +25,7 @@ from broker.store.connection.tables import TableCatalogue
 #: An evaluation of a task is used for this long.
 EVALUATION_VALID = timedelta(minutes=15)
 
-_FAILURES = """
+_COUNT_ENDED_JOBS = """
 SELECT jeditaskid, computingsite,
        count(*) FILTER (WHERE jobstatus = 'finished'),
        count(*) FILTER (WHERE jobstatus = 'failed' AND piloterrorcode <> 0),
@@ -145,7 +145,7 @@ def _classes(
 def _failures(
     connection: sa.Connection, catalogue: TableCatalogue, tasks: list[int], since: datetime
 ) -> dict[int, str]:
-    query = sa.text(_FAILURES.format(source=catalogue.source("jobsarchived4", _FAILURE_COLUMNS)))
+    query = sa.text(_COUNT_ENDED_JOBS.format(source=catalogue.source("jobsarchived4", _FAILURE_COLUMNS)))
     values = {"ids": tasks, "since": since.astimezone(UTC).replace(tzinfo=None)}
     found: dict[int, dict[str, list[int]]] = {}
     for task, queue, finished, failed, closed in connection.execute(query, values):

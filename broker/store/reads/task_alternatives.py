@@ -9,11 +9,11 @@ import sqlalchemy as sa
 
 from broker.domain.alternatives import WayToRun
 
-_ADD = sa.text("""
+_INSERT_ALTERNATIVES = sa.text("""
     INSERT INTO broker.task_alternatives
         (jeditaskid, position, min_cores, max_cores, without_cores, memory_mb, disk_mb, wall_s)
     VALUES (:task, :position, :low, :high, CAST(:without AS jsonb), :memory, :disk, :wall)""")
-_READ = sa.text("""
+_READ_ALTERNATIVES = sa.text("""
     SELECT jeditaskid, min_cores, max_cores, without_cores, memory_mb, disk_mb, wall_s
     FROM broker.task_alternatives WHERE jeditaskid = ANY(:tasks) ORDER BY jeditaskid, position""")
 
@@ -34,13 +34,13 @@ def add(connection: sa.Connection, jeditaskid: int, ways: Sequence[WayToRun]) ->
         for position, one in enumerate(ways)
     ]
     if rows:
-        connection.execute(_ADD, rows)
+        connection.execute(_INSERT_ALTERNATIVES, rows)
 
 
 def read(connection: sa.Connection, tasks: Sequence[int]) -> dict[int, tuple[WayToRun, ...]]:
     """The ways of those of ``tasks`` that have any, in order."""
     found: dict[int, list[WayToRun]] = {}
-    for row in connection.execute(_READ, {"tasks": list(tasks)}):
+    for row in connection.execute(_READ_ALTERNATIVES, {"tasks": list(tasks)}):
         without = tuple(float(one) for one in row.without_cores)
         one = WayToRun(row.min_cores, row.max_cores, without, row.memory_mb, row.disk_mb, row.wall_s)
         found.setdefault(row.jeditaskid, []).append(one)

@@ -26,7 +26,7 @@ _TOLD = (
 _HEARTBEATS = """
 UPDATE {panda}.jobsactive4 SET modificationtime = :now
 WHERE jobstatus IN ('starting', 'running', 'transferring')"""
-_JOBS = """
+_READ_JOBS = """
 SELECT pandaid, jobstatus AS status, computingsite AS queue FROM {panda}.jobsactive4
 WHERE jobstatus IN ('activated', 'starting', 'running') AND computingsite IS NOT NULL ORDER BY pandaid"""
 _START = """
@@ -59,7 +59,7 @@ SET data = jsonb_set(CAST(queue.data AS jsonb), '{status}', to_jsonb(CAST(:statu
 FROM {panda}.schedconfig_json AS old
 WHERE old.panda_queue = queue.panda_queue AND queue.panda_queue = :queue AND old.data ->> 'status' <> :status
 RETURNING old.data ->> 'status' AS before"""
-_NEXT = """
+_READ_NEXT_NUMBERS = """
 SELECT (SELECT max(jeditaskid) FROM {panda}.jedi_tasks) + 1 AS task,
     (SELECT max(datasetid) FROM {panda}.jedi_datasets) + 1 AS dataset,
     (SELECT max(fileid) FROM {panda}.jedi_dataset_contents) + 1 AS file"""
@@ -67,13 +67,13 @@ SELECT (SELECT max(jeditaskid) FROM {panda}.jedi_tasks) + 1 AS task,
 
 def next_numbers(connection: sa.Connection, names: Names) -> tuple[int, int, int]:
     """The first task, dataset and file that are not taken yet."""
-    row = connection.execute(sa.text(names.sql(_NEXT))).one()
+    row = connection.execute(sa.text(names.sql(_READ_NEXT_NUMBERS))).one()
     return int(row.task), int(row.dataset), int(row.file)
 
 
 def read_jobs(connection: sa.Connection, names: Names) -> list[tuple[int, str, str]]:
     """Jobs that wait for pilots or run: number, status, queue."""
-    return [(row.pandaid, row.status, row.queue) for row in connection.execute(sa.text(names.sql(_JOBS)))]
+    return [(row.pandaid, row.status, row.queue) for row in connection.execute(sa.text(names.sql(_READ_JOBS)))]
 
 
 def tell_sources(connection: sa.Connection, names: Names, passed_s: float, now: datetime) -> None:

@@ -16,20 +16,20 @@ ALL = "all"
 """Stands for every agent."""
 
 _COLUMNS = "id, agent, reason, editor, set_at, until, ended_at, ended_by"
-_HELD = sa.text(f"""
+_READ_PAUSES_IN_FORCE = sa.text(f"""
     SELECT {_COLUMNS} FROM broker.agent_pauses
     WHERE ended_at IS NULL AND until > clock_timestamp()
       AND (CAST(:agent AS text) IS NULL OR agent IN (:agent, 'all'))
     ORDER BY until DESC, id""")  # noqa: S608 - a constant
-_HISTORY = sa.text(f"""
+_READ_PAUSES = sa.text(f"""
     SELECT {_COLUMNS} FROM broker.agent_pauses
     WHERE (CAST(:agent AS text) IS NULL OR agent IN (:agent, 'all'))
     ORDER BY set_at DESC, id DESC LIMIT :most""")  # noqa: S608 - a constant
-_SET = sa.text("""
+_INSERT_PAUSE = sa.text("""
     INSERT INTO broker.agent_pauses (agent, reason, editor, set_at, until)
     SELECT :agent, :reason, :editor, now, CAST(:until AS timestamptz) FROM clock_timestamp() AS now
     WHERE CAST(:until AS timestamptz) > now RETURNING id""")
-_END = sa.text("""
+_END_PAUSE = sa.text("""
     UPDATE broker.agent_pauses SET
         ended_at = greatest(set_at, least(until, clock_timestamp())),
         ended_by = CASE WHEN until > clock_timestamp() THEN :editor END
@@ -66,23 +66,23 @@ def pause(connection: sa.Connection, agent: str, *, until: datetime, reason: str
     """
     resume(connection, agent, editor=editor)
     values = {"agent": agent, "reason": reason, "editor": editor, "until": until}
-    if connection.execute(_SET, values).scalar_one_or_none() is None:
+    if connection.execute(_INSERT_PAUSE, values).scalar_one_or_none() is None:
         raise PauseRefused(f"{until.isoformat()} has passed", f"pause of {agent}", "give a later --until")
 
 
 def resume(connection: sa.Connection, agent: str, *, editor: str) -> bool:
     """End the pause of an agent, or that of all; whether there was one in force."""
-    return any(row.ended_by is not None for row in connection.execute(_END, {"agent": agent, "editor": editor}))
+    return any(row.ended_by is not None for row in connection.execute(_END_PAUSE, {"agent": agent, "editor": editor}))
 
 
 def held_pauses(connection: sa.Connection, agent: str | None = None) -> list[Pause]:
     """The pauses in force, of one agent (with that of all) or of every one, the longest first."""
-    return [Pause(*row) for row in connection.execute(_HELD, {"agent": agent})]
+    return [Pause(*row) for row in connection.execute(_READ_PAUSES_IN_FORCE, {"agent": agent})]
 
 
 def pause_history(connection: sa.Connection, agent: str | None = None, most: int = 100) -> list[Pause]:
     """All pauses that there were, the newest first."""
-    return [Pause(*row) for row in connection.execute(_HISTORY, {"agent": agent, "most": most})]
+    return [Pause(*row) for row in connection.execute(_READ_PAUSES, {"agent": agent, "most": most})]
 
 
 def refuse_paused(connection: sa.Connection, agent: str) -> None:

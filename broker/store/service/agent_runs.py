@@ -91,18 +91,18 @@ _CLOSE_ORPHANS = text("""
         error = 'the process ended without closing the run; nothing needs to be done'
     WHERE agent = :agent AND finished_at IS NULL AND epoch < :epoch""")
 
-_START = text("""
+_INSERT_RUN = text("""
     INSERT INTO broker.agent_runs (agent, holder, epoch, started_at, outcome, budget_s)
     VALUES (:agent, :holder, :epoch, clock_timestamp(), 'running', :budget_s)
     RETURNING id""")
 
-_FINISH = text("""
+_FINISH_RUN = text("""
     UPDATE broker.agent_runs
     SET finished_at = clock_timestamp(), outcome = :outcome, counts = CAST(:counts AS jsonb), error = :error,
         snapshot = :snapshot, tuning = :tuning, timings = CAST(:timings AS jsonb)
     WHERE id = :id""")
 
-_LAST = text("""
+_READ_LAST_RUNS = text("""
     SELECT DISTINCT ON (agent) agent, holder, epoch, started_at, finished_at,
            CASE WHEN finished_at IS NULL
                  AND started_at + make_interval(secs => budget_s + :overdue_after_s) < clock_timestamp()
@@ -120,7 +120,7 @@ def start(connection: Connection, agent: str, holder: str, epoch: int, budget_s:
     connection.execute(_CLOSE_ORPHANS, {"agent": agent, "epoch": epoch})
     budget_s = None if budget_s == float("inf") else budget_s
     values = {"agent": agent, "holder": holder, "epoch": epoch, "budget_s": budget_s}
-    return int(connection.execute(_START, values).scalar_one())
+    return int(connection.execute(_INSERT_RUN, values).scalar_one())
 
 
 def finish(connection: Connection, run_id: int, record: RunRecord) -> None:
@@ -135,13 +135,13 @@ def finish(connection: Connection, run_id: int, record: RunRecord) -> None:
         "tuning": record.tuning,
         "timings": json.dumps(dict(record.timings)),
     }
-    connection.execute(_FINISH, values)
+    connection.execute(_FINISH_RUN, values)
 
 
 def last_runs(connection: Connection) -> dict[str, LastRun]:
     """The newest cycle of each agent that ever ran."""
     found = (
         LastRun(**{**row._mapping, "counts": row.counts or {}})
-        for row in connection.execute(_LAST, {"overdue_after_s": OVERDUE_AFTER_S})
+        for row in connection.execute(_READ_LAST_RUNS, {"overdue_after_s": OVERDUE_AFTER_S})
     )
     return {run.agent: run for run in found}

@@ -19,11 +19,11 @@ HEALTHY_WITHIN_S = 30.0
 """For a service that does not say what its limit is."""
 ANSWER_WITHIN_S = 8.0
 
-_SERVICES = """
+_READ_SERVICES = """
     SELECT holder, extract(epoch FROM clock_timestamp() - seen_at)::float8,
            extract(epoch FROM clock_timestamp() - started_at)::float8, agents, coalesce(state, '{}')
     FROM broker.services WHERE host = %s"""
-_LEASES = "SELECT name, extract(epoch FROM clock_timestamp() - expires_at)::float8 FROM broker.leases"
+_READ_LEASES = "SELECT name, extract(epoch FROM clock_timestamp() - expires_at)::float8 FROM broker.leases"
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def read(url: str, host: str) -> tuple[list[ServiceState], dict[str, float]]:
         work.using(connection),
         DEADLINES.after(ANSWER_WITHIN_S, lambda: work.cut("no answer")),
     ):
-        services = [ServiceState(*row) for row in connection.execute(_SERVICES, (host,))]
-        return services, {str(name): float(ago_s) for name, ago_s in connection.execute(_LEASES)}
+        services = [ServiceState(*row) for row in connection.execute(_READ_SERVICES, (host,))]
+        return services, {str(name): float(ago_s) for name, ago_s in connection.execute(_READ_LEASES)}
 
 
 def problems(services: Sequence[ServiceState], expired_s_ago: Mapping[str, float]) -> list[Problem]:

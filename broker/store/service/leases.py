@@ -113,18 +113,18 @@ class StaleLeaseError(RuntimeError):
         )
 
 
-_ROW = """
+_READ_LEASES = """
     SELECT name, holder, epoch, expires_at, extract(epoch FROM expires_at - clock_timestamp())::float8 AS expires_in_s
     FROM broker.leases"""
 
-_FIND = text(_ROW + " WHERE name = :name")
-_ALL = text(_ROW + " ORDER BY name")
+_READ_LEASE = text(_READ_LEASES + " WHERE name = :name")
+_READ_ALL_LEASES = text(_READ_LEASES + " ORDER BY name")
 
 # One request for one lease at a time: between taking an epoch from the sequence and writing it nobody else may
 # write a later one. The lock belongs to the transaction and names nobody as leader.
 _QUEUE_UP = text("SELECT pg_advisory_xact_lock(hashtext('broker.leases'), hashtext(:name))")
 
-_TAKE = text("""
+_TAKE_LEASE = text("""
     INSERT INTO broker.leases AS held (name, holder, epoch, expires_at, renewed_at)
     VALUES (:name, :holder, nextval('broker.lease_epoch_seq'),
             clock_timestamp() + make_interval(secs => :length_s), clock_timestamp())
@@ -138,7 +138,7 @@ _TAKE = text("""
 
 # All leases of a holder at once, however many there are. One that a transaction of its own cycle holds at this moment
 # does not keep the others waiting; it is in force still, and renewed at the next try.
-_RENEW = text("""
+_RENEW_LEASES = text("""
     WITH asked AS (
         SELECT * FROM unnest(CAST(:names AS text[]), CAST(:epochs AS bigint[])) AS asked (name, epoch)
     ), ours AS (
@@ -164,23 +164,23 @@ _RELEASE = text("""
 
 # FOR SHARE makes a take-over and a renewal wait for the end of this transaction and shows a take-over that has just
 # been committed; the first check takes the weaker lock, under which the holder's own renewals go on.
-_FENCE = """
+_LOCK_LEASE = """
     SELECT epoch FROM broker.leases
     WHERE name = :name AND holder = :holder AND epoch = :epoch AND expires_at > clock_timestamp()
     FOR {strength}"""
-_FENCE_OPENING = text(_FENCE.format(strength="KEY SHARE"))
-_FENCE_CLOSING = text(_FENCE.format(strength="SHARE"))
+_FENCE_OPENING = text(_LOCK_LEASE.format(strength="KEY SHARE"))
+_FENCE_CLOSING = text(_LOCK_LEASE.format(strength="SHARE"))
 
 
 def find(connection: Connection, name: str) -> LeaseRow | None:
     """The lease ``name`` as it is now, None when it has never been taken or was deleted."""
-    row = connection.execute(_FIND, {"name": name}).one_or_none()
+    row = connection.execute(_READ_LEASE, {"name": name}).one_or_none()
     return None if row is None else LeaseRow(**row._mapping)
 
 
 def find_all(connection: Connection) -> list[LeaseRow]:
     """All leases by name."""
-    return [LeaseRow(**row._mapping) for row in connection.execute(_ALL)]
+    return [LeaseRow(**row._mapping) for row in connection.execute(_READ_ALL_LEASES)]
 
 
 def is_free(row: LeaseRow, terms: LeaseTerms) -> bool:
@@ -200,7 +200,7 @@ def acquire(connection: Connection, name: str, holder: str, terms: LeaseTerms) -
         return Acquisition(None, before)
     connection.execute(_QUEUE_UP, {"name": name})
     values = {"name": name, "holder": holder, "length_s": terms.length_s, "longest_s": terms.longest_s}
-    epoch = connection.execute(_TAKE, values).scalar_one_or_none()
+    epoch = connection.execute(_TAKE_LEASE, values).scalar_one_or_none()
     absurd = before is not None and before.expires_in_s > terms.longest_s
     return Acquisition(None if epoch is None else Lease(name, holder, epoch), before, absurd)
 
@@ -209,7 +209,10 @@ def renew(connection: Connection, held: Sequence[Lease], terms: LeaseTerms) -> R
     """Extend the leases of one holder, in one statement."""
     if not held:
         return Renewal()
-    found = {name: renewed for name, renewed in connection.execute(_RENEW, _asked(held) | {"length_s": terms.length_s})}
+    found = {
+        name: renewed
+        for name, renewed in connection.execute(_RENEW_LEASES, _asked(held) | {"length_s": terms.length_s})
+    }
     return Renewal(
         frozenset(lease for lease in held if found.get(lease.name)),
         frozenset(lease for lease in held if lease.name not in found),

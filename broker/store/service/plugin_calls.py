@@ -32,11 +32,11 @@ class CallCount:
     calls: int
 
 
-_ADD = sa.text("""
+_COUNT_CALL = sa.text("""
     INSERT INTO broker.plugin_calls (hour, brokerage, outcome, reason, calls)
     VALUES (date_trunc('hour', CAST(:at AS timestamptz), 'UTC'), :brokerage, :outcome, :reason, 1)
     ON CONFLICT (hour, brokerage, outcome, reason) DO UPDATE SET calls = plugin_calls.calls + 1""")
-_SINCE = sa.text("""
+_READ_CALLS_SINCE = sa.text("""
     SELECT hour, brokerage, outcome, reason, calls FROM broker.plugin_calls
     WHERE hour >= date_trunc('hour', CAST(:since AS timestamptz), 'UTC') ORDER BY 1, 2, 3, 4""")
 
@@ -44,10 +44,10 @@ _SINCE = sa.text("""
 def add(connection: sa.Connection, call: Call, at: datetime) -> None:
     """Count one call in its hour."""
     values = {"at": at, "brokerage": call.brokerage, "outcome": call.outcome, "reason": call.reason[:120]}
-    connection.execute(_ADD, values)
+    connection.execute(_COUNT_CALL, values)
 
 
 def since(connection: sa.Connection, moment: datetime) -> list[CallCount]:
     """The counts of the hours from that of ``moment`` on."""
-    rows = connection.execute(_SINCE, {"since": moment})
+    rows = connection.execute(_READ_CALLS_SINCE, {"since": moment})
     return [CallCount(row.hour, Call(row.brokerage, row.outcome, row.reason), row.calls) for row in rows]

@@ -24,7 +24,7 @@ class Service:
     agents: list[str]
 
 
-_BEAT = text("""
+_SAVE_BEAT = text("""
     INSERT INTO broker.services (holder, host, version, started_at, seen_at, agents, state)
     VALUES (:holder, :host, :version, clock_timestamp(), clock_timestamp(), CAST(:agents AS jsonb),
             CAST(:state AS jsonb))
@@ -33,9 +33,9 @@ _BEAT = text("""
 
 _FORGET_DEAD = text("DELETE FROM broker.services WHERE seen_at < clock_timestamp() - make_interval(days => 1)")
 
-_LEAVE = text("DELETE FROM broker.services WHERE holder = :holder")
+_DELETE_SERVICE = text("DELETE FROM broker.services WHERE holder = :holder")
 
-_ALL = text("""
+_READ_SERVICES = text("""
     SELECT holder, host, version, started_at,
            extract(epoch FROM clock_timestamp() - seen_at)::float8 AS seen_s_ago, agents
     FROM broker.services
@@ -55,15 +55,15 @@ def beat(
     ``state`` is what it says of itself, see :class:`broker.store.service.health.ServiceState`.
     """
     values = {"holder": holder, "host": host, "version": version, "agents": json.dumps(list(agents))}
-    connection.execute(_BEAT, values | {"state": None if state is None else json.dumps(dict(state))})
+    connection.execute(_SAVE_BEAT, values | {"state": None if state is None else json.dumps(dict(state))})
 
 
 def leave(connection: Connection, holder: str) -> None:
     """Forget the service ``holder``, which is ending, and those that have been silent for a day."""
-    connection.execute(_LEAVE, {"holder": holder})
+    connection.execute(_DELETE_SERVICE, {"holder": holder})
     connection.execute(_FORGET_DEAD)
 
 
 def find_all(connection: Connection) -> list[Service]:
     """All services that have not said good-bye, the oldest first."""
-    return [Service(**row._mapping) for row in connection.execute(_ALL)]
+    return [Service(**row._mapping) for row in connection.execute(_READ_SERVICES)]

@@ -23,7 +23,7 @@ STAMPS = (
     ("metrics", "timestamp"),
     ("task_evaluation", "timestamp"),
 )
-_DAEMONS = """
+_READ_DAEMONS = """
 SELECT component, max(lockedtime) AS last FROM {locks} AS l
 WHERE component LIKE 'pandaD.%' OR component LIKE '%atchdog%' OR component LIKE '%.%' GROUP BY component ORDER BY 1
 """
@@ -53,5 +53,5 @@ def newest_rows(connection: sa.Connection, catalogue: TableCatalogue) -> list[Ne
 def daemon_locks(connection: sa.Connection, catalogue: TableCatalogue) -> dict[str, datetime]:
     """When PanDA's daemons last took their lock, by component (aware)."""
     locks = catalogue.source("jedi_process_lock", ("component", "lockedtime"))
-    rows = connection.execute(sa.text(_DAEMONS.format(locks=locks)))
+    rows = connection.execute(sa.text(_READ_DAEMONS.format(locks=locks)))
     return {str(component): last.replace(tzinfo=UTC) for component, last in rows if last is not None}

@@ -17,7 +17,7 @@ _PARTS = """
     shared AS (SELECT sha256, count(DISTINCT id) AS snapshots FROM part GROUP BY sha256),
     size AS (SELECT sha256, octet_length(data) AS bytes FROM broker.snapshot_blobs)"""
 
-_LIST = text(f"""
+_READ_SNAPSHOTS = text(f"""
     WITH {_PARTS},
     wanted AS (
         SELECT * FROM broker.snapshots WHERE taken_at >= coalesce(:since, '-infinity'::timestamptz)),
@@ -37,14 +37,14 @@ _LIST = text(f"""
     FROM wanted AS w LEFT JOIN kept AS k USING (id) LEFT JOIN decided AS d USING (id)
     ORDER BY w.taken_at, w.id""")  # noqa: S608 - constants of this module
 
-_SOURCES = text(f"""
+_READ_SOURCES = text(f"""
     WITH {_PARTS}
     SELECT p.name, p.sha256, z.bytes, h.snapshots
     FROM part AS p JOIN shared AS h USING (sha256) LEFT JOIN size AS z USING (sha256)
     WHERE p.id = :id ORDER BY p.name""")  # noqa: S608 - as above
 
-_TOTAL = text("SELECT coalesce(sum(octet_length(data)), 0)::bigint FROM broker.snapshot_blobs")
-_NEWEST = text("SELECT id FROM broker.snapshots ORDER BY taken_at DESC, id LIMIT 1")
+_ADD_UP_BYTES = text("SELECT coalesce(sum(octet_length(data)), 0)::bigint FROM broker.snapshot_blobs")
+_READ_NEWEST_ID = text("SELECT id FROM broker.snapshots ORDER BY taken_at DESC, id LIMIT 1")
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def stored_snapshots(connection: Connection, since: datetime | None = None) -> l
             row.decisions,
             _not_ok(row.states or []),
         )
-        for row in connection.execute(_LIST, {"since": since})
+        for row in connection.execute(_READ_SNAPSHOTS, {"since": since})
     ]
 
 
@@ -108,15 +108,15 @@ def _not_ok(states: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 def sources_of(connection: Connection, snapshot_id: str) -> list[SourceLine]:
     """The sources of a snapshot, by name; none for a snapshot that is not stored."""
-    return [SourceLine(*row) for row in connection.execute(_SOURCES, {"id": snapshot_id})]
+    return [SourceLine(*row) for row in connection.execute(_READ_SOURCES, {"id": snapshot_id})]
 
 
 def total_bytes(connection: Connection) -> int:
     """Bytes of all sources of all snapshots, each counted once."""
-    return int(connection.execute(_TOTAL).scalar_one())
+    return int(connection.execute(_ADD_UP_BYTES).scalar_one())
 
 
 def newest_id(connection: Connection) -> str | None:
     """The newest stored snapshot; None when there is none."""
-    found: str | None = connection.execute(_NEWEST).scalar_one_or_none()
+    found: str | None = connection.execute(_READ_NEWEST_ID).scalar_one_or_none()
     return found

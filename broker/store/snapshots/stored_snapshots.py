@@ -29,19 +29,19 @@ _SAVE_PART = text("""
 
 _MEND_PART = text("UPDATE broker.snapshot_blobs SET data = :data WHERE sha256 = :sha256 AND data <> :data")
 
-_SAVE = text("""
+_SAVE_SNAPSHOT = text("""
     INSERT INTO broker.snapshots AS s (id, taken_at, engine, sources)
     VALUES (:id, :taken_at, :engine, CAST(:sources AS jsonb)) ON CONFLICT (id) DO UPDATE SET taken_at = s.taken_at""")
 
 # What is found is held until the transaction ends, so that no clean-up takes it away from under the new snapshot.
-_STORED = text("SELECT sha256 FROM broker.snapshot_blobs WHERE sha256 = ANY(:wanted) FOR KEY SHARE")
+_LOCK_KNOWN_PARTS = text("SELECT sha256 FROM broker.snapshot_blobs WHERE sha256 = ANY(:wanted) FOR KEY SHARE")
 
-_LATEST = text(
+_READ_LATEST_ID = text(
     "SELECT id FROM broker.snapshots WHERE taken_at BETWEEN :since AND :until ORDER BY taken_at DESC, id LIMIT 1"
 )
 
-_READ = text("SELECT sources FROM broker.snapshots WHERE id = :id")
-_ABOUT = text("SELECT taken_at, engine, sources -> 'about' FROM broker.snapshots WHERE id = :id")
+_READ_SOURCES = text("SELECT sources FROM broker.snapshots WHERE id = :id")
+_READ_HEADER = text("SELECT taken_at, engine, sources -> 'about' FROM broker.snapshots WHERE id = :id")
 _READ_PARTS = text("SELECT sha256, data FROM broker.snapshot_blobs WHERE sha256 = ANY(:wanted)")
 
 
@@ -61,19 +61,19 @@ def save(
     written again if they are not the same, as when one was damaged: the caller has checked those that it gives.
     """
     hashes = {name: digest for name, (digest, _) in parts.items()}
-    stored = set(connection.execute(_STORED, {"wanted": list(hashes.values())}).scalars())
+    stored = set(connection.execute(_LOCK_KNOWN_PARTS, {"wanted": list(hashes.values())}).scalars())
     for digest, data in parts.values():
         if digest not in stored:
             connection.execute(_SAVE_PART, {"sha256": digest, "data": data})
         elif repair:
             connection.execute(_MEND_PART, {"sha256": digest, "data": data})
     sources = json.dumps({"parts": hashes, "about": dict(about or {})})
-    connection.execute(_SAVE, {"id": snapshot_id, "taken_at": taken_at, "engine": engine, "sources": sources})
+    connection.execute(_SAVE_SNAPSHOT, {"id": snapshot_id, "taken_at": taken_at, "engine": engine, "sources": sources})
 
 
 def latest_id(connection: Connection, since: datetime, until: datetime) -> str | None:
     """The id of the newest stored snapshot taken between two instants; None when there is none."""
-    found: str | None = connection.execute(_LATEST, {"since": since, "until": until}).scalar_one_or_none()
+    found: str | None = connection.execute(_READ_LATEST_ID, {"since": since, "until": until}).scalar_one_or_none()
     return found
 
 
@@ -92,7 +92,7 @@ def header(connection: Connection, snapshot_id: str) -> Header:
     Raises:
         SnapshotLostError: it was never stored, or was cleared away.
     """
-    row = connection.execute(_ABOUT, {"id": snapshot_id}).one_or_none()
+    row = connection.execute(_READ_HEADER, {"id": snapshot_id}).one_or_none()
     if row is None:
         remedy = "ask about a newer decision, or keep snapshots longer"
         raise NoSuchSnapshot(f"no snapshot {snapshot_id}", "broker.snapshots", remedy)
@@ -115,7 +115,7 @@ def read(connection: Connection, snapshot_id: str) -> dict[str, tuple[str, bytes
     Raises:
         SnapshotLostError: it was never stored, or was cleared away.
     """
-    sources = connection.execute(_READ, {"id": snapshot_id}).scalar_one_or_none()
+    sources = connection.execute(_READ_SOURCES, {"id": snapshot_id}).scalar_one_or_none()
     remedy = "ask about a newer decision, or keep snapshots longer"
     if sources is None:
         raise NoSuchSnapshot(f"no snapshot {snapshot_id}", "broker.snapshots", remedy)

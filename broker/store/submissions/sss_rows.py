@@ -20,20 +20,20 @@ _ADD_IDENTITY = sa.text("""
 _ADD_PROPERTY = sa.text("""
     INSERT INTO broker.sss_property (kind, id, job_id, position, path, attributes, value)
     VALUES (:kind, :id, :job_id, :position, :path, CAST(:attributes AS jsonb), :value)""")
-_IDENTITIES = sa.text("""
+_READ_IDENTITIES = sa.text("""
     SELECT job_id, group_id, global_id, fileid FROM broker.sss_identity
     WHERE kind = :kind AND id = :id ORDER BY fileid NULLS FIRST, job_id""")
-_RECORDS = sa.text("""
+_READ_RECORDS = sa.text("""
     SELECT id, job_id, first_part, written FROM broker.sss_identity
     WHERE kind = :kind AND id = ANY(:ids) AND fileid IS NULL""")
 _ALL_KEPT = sa.text("""
     SELECT id, path, attributes, value FROM broker.sss_property
     WHERE kind = :kind AND id = ANY(:ids) AND job_id = '' ORDER BY id, position""")
-_PARTS = sa.text("""
+_READ_PARTS = sa.text("""
     SELECT part.id FROM broker.sss_identity AS one
     JOIN broker.sss_identity AS part ON part.first_part = one.first_part AND part.kind = 'job'
     WHERE one.kind = 'job' AND one.id = :id ORDER BY part.id""")
-_PROPERTIES = sa.text("""
+_READ_PROPERTIES = sa.text("""
     SELECT path, attributes, value FROM broker.sss_property
     WHERE kind = :kind AND id = :id AND (:job_id = '' OR job_id = :job_id) ORDER BY job_id, position""")
 
@@ -78,7 +78,7 @@ def add_identity(
 
 def identities(connection: sa.Connection, kind: SubmittedKind, number: int) -> list[Identity]:
     """The names of a job, or of the jobs of a task in the order of their files."""
-    found = connection.execute(_IDENTITIES, {"kind": kind, "id": number})
+    found = connection.execute(_READ_IDENTITIES, {"kind": kind, "id": number})
     return [Identity(row.job_id, row.group_id, row.global_id, row.fileid) for row in found]
 
 
@@ -105,7 +105,7 @@ def add_properties(
 
 def properties(connection: sa.Connection, kind: SubmittedKind, number: int, job_id: str = "") -> Sequence[KeptRow]:
     """What was kept of a job or task, in the order of the document."""
-    found = connection.execute(_PROPERTIES, {"kind": kind, "id": number, "job_id": job_id})
+    found = connection.execute(_READ_PROPERTIES, {"kind": kind, "id": number, "job_id": job_id})
     return [KeptRow(row.path, dict(row.attributes), row.value) for row in found]
 
 
@@ -122,10 +122,10 @@ def records(connection: sa.Connection, kind: SubmittedKind, numbers: Sequence[in
             row.job_id or "",
             row.first_part,
         )
-        for row in connection.execute(_RECORDS, values)
+        for row in connection.execute(_READ_RECORDS, values)
     }
 
 
 def parts(connection: sa.Connection, pandaid: int) -> list[int]:
     """The jobs that stand for one job of a document, one for each task group; the job itself where it is the whole."""
-    return [int(row.id) for row in connection.execute(_PARTS, {"id": pandaid})] or [pandaid]
+    return [int(row.id) for row in connection.execute(_READ_PARTS, {"id": pandaid})] or [pandaid]

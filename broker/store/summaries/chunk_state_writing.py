@@ -75,7 +75,7 @@ _TYPES = {
     "main_reason": "text",
 }  # fmt: skip
 _KEY = ("brokerage", "jeditaskid", "datasetid", "ramcount")
-_KNOWN = """
+_READ_KNOWN_STATES = """
     SELECT jeditaskid, datasetid, ramcount, decision, decided_at, outcome, reason, outcome_since, waiting_since,
         last_seen_at, last_agent_run, decisions, seen_again, state, work_state
     FROM broker.chunk_states WHERE brokerage = %s AND jeditaskid = ANY(%s)"""
@@ -87,7 +87,7 @@ _CHANGED_AT = f"""
         THEN chunk_states.changed_at
         ELSE chunk_states.changed_at[greatest(1, cardinality(chunk_states.changed_at) - {_CHANGES_KEPT - 2}):]
             || excluded.decided_at END"""
-_SAVE = f"""
+_SAVE_STATES = f"""
     INSERT INTO broker.chunk_states ({", ".join(_TYPES)})
     SELECT {", ".join("assigned::jsonb" if name == "assigned" else name for name in _TYPES)}
     FROM unnest({", ".join(f"%s::{kind}[]" for kind in _TYPES.values())}) AS one ({", ".join(_TYPES)})
@@ -96,7 +96,7 @@ _SAVE = f"""
         {", ".join(f"{name} = excluded.{name}" for name in _TYPES if name not in _KEY)},
         changed_at = {_CHANGED_AT}
     WHERE chunk_states.last_seen_at <= excluded.last_seen_at"""  # noqa: S608 - constants
-_AGAIN = """
+_TOUCH_STATES = """
     UPDATE broker.chunk_states AS s
     SET last_seen_at = %s, last_agent_run = %s, decisions = s.decisions + 1, seen_again = s.seen_again + 1,
         pending_until = one.pending_until
@@ -108,7 +108,7 @@ def known_states(
     connection: psycopg.Connection[Any], brokerage: str, tasks: Iterable[int]
 ) -> Mapping[ChunkKey, KnownState]:
     """The last decisions of a brokerage about the chunks of tasks."""
-    rows = connection.execute(_KNOWN, [brokerage, sorted(set(tasks))]).fetchall()
+    rows = connection.execute(_READ_KNOWN_STATES, [brokerage, sorted(set(tasks))]).fetchall()
     return {(row[0], row[1], row[2]): KnownState(*row[3:]) for row in rows}
 
 
@@ -116,7 +116,7 @@ def save(connection: psycopg.Connection[Any], states: Sequence[NewState]) -> Non
     """Write the last decisions about chunks, each chunk once; an older one never replaces a newer one."""
     if states:
         columns = zip(*map(astuple, states), strict=True)
-        connection.execute(_SAVE, [list(column) for column in columns])
+        connection.execute(_SAVE_STATES, [list(column) for column in columns])
 
 
 def save_again(
@@ -125,4 +125,4 @@ def save_again(
     """Count chunks that were decided as before at ``moment``."""
     if again:
         values = [[one.decision for one in again], [one.pending_until for one in again]]
-        connection.execute(_AGAIN, [moment, agent_run, *values])
+        connection.execute(_TOUCH_STATES, [moment, agent_run, *values])

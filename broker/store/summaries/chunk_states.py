@@ -20,7 +20,7 @@ _COLUMNS = """
 #: Whether a chunk still is there at ``:now``.
 STILL_THERE = "greatest(last_seen_at, pending_until) >= CAST(:now AS timestamptz) - CAST(:gone_after AS interval)"
 
-_READ = sa.text(f"""
+_READ_STATES = sa.text(f"""
     SELECT {_COLUMNS} FROM broker.chunk_states
     WHERE (CAST(:tasks AS bigint[]) IS NULL OR jeditaskid = ANY(:tasks))
       AND (CAST(:brokerages AS text[]) IS NULL OR brokerage = ANY(:brokerages))
@@ -34,7 +34,7 @@ _READ = sa.text(f"""
     ORDER BY coalesce(waiting_since, outcome_since), jeditaskid, brokerage, datasetid, ramcount
     LIMIT :most""")  # noqa: S608 - constants of this module
 
-_WAITING = sa.text(f"""
+_COUNT_WAITING = sa.text(f"""
     SELECT brokerage, outcome, reason, main_reason, count(*) AS chunks, count(DISTINCT jeditaskid) AS tasks,
         min(waiting_since) AS oldest, min(pending_until) AS next_try
     FROM broker.chunk_states
@@ -44,7 +44,7 @@ _WAITING = sa.text(f"""
     ORDER BY chunks DESC, brokerage, outcome, reason, main_reason""")  # noqa: S608 - as above
 
 # Only what changed in the span, of the states that did.
-_CHANGES = sa.text("""
+_READ_CHANGES = sa.text("""
     SELECT brokerage, jeditaskid, datasetid, count(*)::int AS changes, min(moment) AS first_at
     FROM broker.chunk_states, unnest(changed_at) AS moment
     WHERE outcome_since > :since AND moment > :since AND moment <= :until
@@ -177,7 +177,7 @@ def read_states(
         "gone_after": GONE_AFTER,
         "most": most,
     }
-    return [ChunkState(**row._mapping) for row in connection.execute(_READ, values)]
+    return [ChunkState(**row._mapping) for row in connection.execute(_READ_STATES, values)]
 
 
 def waiting_by_reason(
@@ -186,7 +186,7 @@ def waiting_by_reason(
     """What waits at ``now`` by brokerage, outcome, reason and main reason, most chunks first."""
     names = None if brokerages is None else list(brokerages)
     values = {"now": now, "gone_after": GONE_AFTER, "brokerages": names}
-    return [Waiting(**row._mapping) for row in connection.execute(_WAITING, values)]
+    return [Waiting(**row._mapping) for row in connection.execute(_COUNT_WAITING, values)]
 
 
 def decided_after(connection: sa.Connection, moment: datetime) -> bool:
@@ -197,5 +197,5 @@ def decided_after(connection: sa.Connection, moment: datetime) -> bool:
 
 def outcome_changes(connection: sa.Connection, since: datetime, until: datetime) -> list[Change]:
     """The chunks whose outcome or reason changed between two instants (aware), the most often changed first."""
-    rows = connection.execute(_CHANGES, {"since": since, "until": until})
+    rows = connection.execute(_READ_CHANGES, {"since": since, "until": until})
     return [Change(**row._mapping) for row in rows]

@@ -20,14 +20,14 @@ from broker.store.summaries.chunk_states import GONE_AFTER
 _Key = tuple[str, str, str]
 """Outcome, reason and main reason."""
 
-_REASONS = """
+_ADD_REASON_COUNTS = """
     INSERT INTO broker.reason_counts
         (bucket_s, bucket_at, brokerage, outcome, reason, main_reason, decisions, chunks, jobs)
     SELECT %s, %s, %s, * FROM unnest(%s::text[], %s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])
     ON CONFLICT (bucket_s, bucket_at, brokerage, outcome, reason, main_reason) DO UPDATE SET
         decisions = reason_counts.decisions + excluded.decisions, chunks = reason_counts.chunks + excluded.chunks,
         jobs = reason_counts.jobs + excluded.jobs"""
-_QUEUES = """
+_LOCK_QUEUE_COUNTS = """
     SELECT counts FROM broker.queue_counts WHERE bucket_s = %s AND bucket_at = %s AND brokerage = %s FOR UPDATE"""
 _SAVE_QUEUES = """
     INSERT INTO broker.queue_counts (bucket_s, bucket_at, brokerage, counts) VALUES (%s, %s, %s, %s)
@@ -46,7 +46,7 @@ _FIRST_OF_ALL = """
         SELECT FROM broker.queue_counts
         WHERE bucket_s = %(s)s AND bucket_at < %(at)s AND bucket_at >= %(at)s - interval '1 hour'
           AND brokerage = %(brokerage)s)"""
-_WAITING = """
+_ADD_WAITING_COUNTS = """
     INSERT INTO broker.waiting_counts (bucket_s, bucket_at, brokerage, outcome, reason, main_reason, chunks, tasks)
     SELECT %(s)s, %(at)s, brokerage, outcome, reason, main_reason, count(*), count(DISTINCT jeditaskid)
     FROM broker.chunk_states
@@ -81,7 +81,7 @@ def add(
     values = {"s": FINE_S, "at": bucket, "brokerage": brokerage, "now": now, "gone_after": GONE_AFTER}
     # the states of a broker that has just begun are not whole until its first cycle is
     if new_bucket or _scalar(connection, _FIRST_OF_ALL, values):
-        connection.execute(_WAITING, values)
+        connection.execute(_ADD_WAITING_COUNTS, values)
 
 
 def _keys(records: Sequence[DecisionRecord], main_reasons: Sequence[str]) -> list[_Key]:
@@ -109,12 +109,12 @@ def _add_reasons(
     rows = sorted(decisions)
     stats = [[count[key] for key in rows] for count in (decisions, chunks, jobs)]
     names = [[key[column] for key in rows] for column in range(3)]
-    connection.execute(_REASONS, [FINE_S, bucket, brokerage, *names, *stats])
+    connection.execute(_ADD_REASON_COUNTS, [FINE_S, bucket, brokerage, *names, *stats])
 
 
 def _add_queues(connection: psycopg.Connection[Any], brokerage: str, bucket: datetime, counts: QueueCounts) -> bool:
     """Add to the counts of the bucket; whether it is new."""
-    row = connection.execute(_QUEUES, [FINE_S, bucket, brokerage]).fetchone()
+    row = connection.execute(_LOCK_QUEUE_COUNTS, [FINE_S, bucket, brokerage]).fetchone()
     if row is not None:
         counts = known_counts(bytes(row[0])).plus(counts)
     connection.execute(_SAVE_QUEUES, [FINE_S, bucket, brokerage, counts.pack()])

@@ -12,7 +12,7 @@ from broker.domain.queue_counts import QueueCount, QueueCounts
 from broker.store.summaries.buckets import bucket_of
 
 # An hour that is over and lies within the span is one row, where that is kept; else its buckets of 5 minutes.
-_READ = sa.text("""
+_READ_QUEUE_COUNTS = sa.text("""
     WITH hours AS (
         SELECT bucket_at, brokerage, counts FROM broker.queue_hours
         WHERE bucket_at >= :since AND bucket_at + interval '1 hour' <= CAST(:until AS timestamptz)
@@ -50,7 +50,7 @@ def queue_buckets(
     """The buckets from the one that holds ``since`` up to ``until``, by brokerage and time."""
     names = None if brokerages is None else list(brokerages)
     values = {"since": bucket_of(since), "until": until, "brokerages": names}
-    for row in connection.execute(_READ, values):
+    for row in connection.execute(_READ_QUEUE_COUNTS, values):
         yield QueueBucket(row.bucket_at, row.bucket_s, row.brokerage, QueueCounts.unpack(bytes(row.counts)))
 
 

@@ -13,11 +13,11 @@ from broker.store.summaries.buckets import bucket_of
 _BETWEEN = """
     bucket_at >= :since AND bucket_at < :until
     AND (CAST(:brokerages AS text[]) IS NULL OR brokerage = ANY(:brokerages))"""
-_COUNTS = sa.text(f"""
+_READ_REASON_COUNTS = sa.text(f"""
     SELECT bucket_at, bucket_s, brokerage, outcome, reason, main_reason, decisions, chunks, jobs
     FROM broker.reason_counts
     WHERE {_BETWEEN} ORDER BY bucket_at, brokerage, outcome, reason, main_reason""")  # noqa: S608 - a constant
-_WAITED = sa.text(f"""
+_READ_WAITING_COUNTS = sa.text(f"""
     SELECT bucket_at, bucket_s, brokerage, outcome, reason, main_reason, chunks, tasks FROM broker.waiting_counts
     WHERE {_BETWEEN} ORDER BY bucket_at, brokerage, outcome, reason, main_reason""")  # noqa: S608 - as above
 _WAITED_AT = sa.text("""
@@ -76,7 +76,7 @@ def reason_counts(
     connection: sa.Connection, since: datetime, until: datetime, brokerages: Sequence[str] | None = None
 ) -> list[ReasonCount]:
     """The buckets from the one that holds ``since`` up to ``until``."""
-    rows = connection.execute(_COUNTS, _values(since, until, brokerages))
+    rows = connection.execute(_READ_REASON_COUNTS, _values(since, until, brokerages))
     return [ReasonCount(**row._mapping) for row in rows]
 
 
@@ -84,7 +84,7 @@ def waiting_counts(
     connection: sa.Connection, since: datetime, until: datetime, brokerages: Sequence[str] | None = None
 ) -> list[WaitingCount]:
     """What waited, in the buckets from the one that holds ``since`` up to ``until``."""
-    rows = connection.execute(_WAITED, _values(since, until, brokerages))
+    rows = connection.execute(_READ_WAITING_COUNTS, _values(since, until, brokerages))
     return [WaitingCount(**row._mapping) for row in rows]
 
 

@@ -12,7 +12,7 @@ from broker.store.summaries.buckets import COARSE_KEPT, COARSE_S, FINE_KEPT, FIN
 from broker.store.summaries.count_writing import known_counts
 
 _HOUR = "date_bin('1 hour', bucket_at, '1970-01-01T00:00:00Z')"
-_REASONS = sa.text(f"""
+_ROLL_UP_REASONS = sa.text(f"""
     WITH old AS (DELETE FROM broker.reason_counts WHERE bucket_s = :fine AND bucket_at < :before RETURNING *)
     INSERT INTO broker.reason_counts
         (bucket_s, bucket_at, brokerage, outcome, reason, main_reason, decisions, chunks, jobs)
@@ -22,7 +22,7 @@ _REASONS = sa.text(f"""
         decisions = reason_counts.decisions + excluded.decisions, chunks = reason_counts.chunks + excluded.chunks,
         jobs = reason_counts.jobs + excluded.jobs""")  # noqa: S608 - a constant
 # What waited at the first bucket of an hour stands for the hour.
-_WAITING = sa.text(f"""
+_ROLL_UP_WAITING = sa.text(f"""
     WITH old AS (DELETE FROM broker.waiting_counts WHERE bucket_s = :fine AND bucket_at < :before RETURNING *),
     first AS (SELECT brokerage, {_HOUR} AS hour, min(bucket_at) AS bucket_at FROM old GROUP BY 1, 2)
     INSERT INTO broker.waiting_counts (bucket_s, bucket_at, brokerage, outcome, reason, main_reason, chunks, tasks)
@@ -46,8 +46,8 @@ def roll_up(connection: sa.Connection, now: datetime) -> int:
     """Roll up and remove what is due at ``now``, in one transaction; how many buckets of queues were rolled up."""
     before = bucket_of(now - FINE_KEPT, COARSE_S)
     values: dict[str, Any] = {"fine": FINE_S, "coarse": COARSE_S, "before": before}
-    connection.execute(_REASONS, values)
-    connection.execute(_WAITING, values)
+    connection.execute(_ROLL_UP_REASONS, values)
+    connection.execute(_ROLL_UP_WAITING, values)
     rolled = _roll_up_queues(connection, values)
     for table in _TABLES:
         statement = f"DELETE FROM broker.{table} WHERE bucket_s = :coarse AND bucket_at < :before"  # noqa: S608 - a constant

@@ -13,7 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-_ROWS = sa.text("""
+_READ_DECISIONS = sa.text("""
     SELECT id, brokerage, jeditaskid, datasetid, ramcount, decided_at, outcome, coalesce(reason, '') AS reason,
            pending_until, coalesce(assigned, '{}') AS assigned, seen_again
     FROM broker.stored_decisions
@@ -44,7 +44,7 @@ class StateUntil:
 
 def states_until(connection: sa.Connection, since: datetime, until: datetime) -> list[StateUntil]:
     """The states at ``until`` of what was decided after ``since``, by brokerage, task and chunk."""
-    rows = connection.execute(_ROWS, {"since": since, "until": until})
+    rows = connection.execute(_READ_DECISIONS, {"since": since, "until": until})
     chunks = groupby(rows, key=lambda row: (row.brokerage, row.jeditaskid, row.datasetid, row.ramcount))
     return [_state(list(group)) for _, group in chunks]
 

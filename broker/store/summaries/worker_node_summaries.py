@@ -144,7 +144,7 @@ _WANTED_AND_HELD = """
     ), lacking AS MATERIALIZED (
         SELECT whole FROM wanted WHERE NOT EXISTS (SELECT FROM held WHERE held.whole = wanted.whole)
     )"""
-_COUNTED = "SELECT (SELECT count(*) FROM wanted), (SELECT count(*) FROM lacking), (SELECT count(*) FROM gone)"
+_COUNT_CHANGES = "SELECT (SELECT count(*) FROM wanted), (SELECT count(*) FROM lacking), (SELECT count(*) FROM gone)"
 _WRITTEN = """, removed AS (
         DELETE FROM {table} AS t USING gone WHERE t.ctid = gone.place RETURNING 1
     ), added AS (
@@ -172,7 +172,7 @@ def count_differences(
     connection: sa.Connection, names: Names, summary: WorkerNodeSummary, columns: Sequence[str], now: datetime
 ) -> Differences:
     """What :func:`write_differences` would change; nothing is written."""
-    return _compared(connection, names, summary, columns, now, _WANTED_AND_HELD + _COUNTED)
+    return _compared(connection, names, summary, columns, now, _WANTED_AND_HELD + _COUNT_CHANGES)
 
 
 def _compared(
@@ -197,14 +197,14 @@ def _naive(now: datetime) -> datetime:
     return now.astimezone(UTC).replace(tzinfo=None)
 
 
-_NOTE = """
+_SAVE_REFRESH = """
     INSERT INTO broker.summary_refreshes (summary, refreshed_for) VALUES (:summary, :now)
     ON CONFLICT (summary) DO UPDATE SET refreshed_for = excluded.refreshed_for"""
 
 
 def note_refresh(connection: sa.Connection, summary: WorkerNodeSummary, now: datetime) -> None:
     """Note that a summary has been made for the instant ``now`` (aware)."""
-    connection.execute(sa.text(_NOTE), {"summary": summary.table, "now": now})
+    connection.execute(sa.text(_SAVE_REFRESH), {"summary": summary.table, "now": now})
 
 
 def forget_refresh(connection: sa.Connection, summary: WorkerNodeSummary) -> None:

@@ -15,7 +15,7 @@ _KINDS: dict[str, RelationKind] = {"r": "table", "p": "table", "m": "materialise
 
 # A refresh beside readers needs a plain unique index. The right MAINTAIN came with PostgreSQL 17; before, it takes the
 # owner.
-_ABOUT = """
+_READ_ABOUT_VIEW = """
 SELECT c.relkind::text AS kind, c.relispopulated AS populated,
     pg_has_role(c.relowner, 'USAGE') AS owned,
     EXISTS (
@@ -27,7 +27,7 @@ FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = :schema AND c.relname = :table
 """
-_MAINTAINED = "SELECT has_table_privilege(CAST(:qualified AS text), 'MAINTAIN')"
+_ASK_WHETHER_MAINTAINED = "SELECT has_table_privilege(CAST(:qualified AS text), 'MAINTAIN')"
 _WITH_MAINTAIN = 170_000
 
 
@@ -50,7 +50,9 @@ class Relation:
 
 def relation_of(connection: sa.Connection, names: Names, table: str) -> Relation:
     """What the database has under the name ``table`` of one of PanDA's tables."""
-    found = connection.execute(sa.text(_ABOUT), {"schema": names.schema_of(table), "table": table}).one_or_none()
+    found = connection.execute(
+        sa.text(_READ_ABOUT_VIEW), {"schema": names.schema_of(table), "table": table}
+    ).one_or_none()
     if found is None:
         return Relation("missing")
     kind = _KINDS.get(found.kind, "other")
@@ -61,7 +63,7 @@ def relation_of(connection: sa.Connection, names: Names, table: str) -> Relation
 def _maintained(connection: sa.Connection, qualified: str) -> bool:
     if int(connection.scalar(sa.text("SHOW server_version_num")) or 0) < _WITH_MAINTAIN:
         return False
-    return bool(connection.scalar(sa.text(_MAINTAINED), {"qualified": qualified}))
+    return bool(connection.scalar(sa.text(_ASK_WHETHER_MAINTAINED), {"qualified": qualified}))
 
 
 def refresh_view(connection: sa.Connection, names: Names, table: str, *, first: bool) -> int:

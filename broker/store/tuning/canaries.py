@@ -20,18 +20,18 @@ from broker.store.decisions.repeat_reads import pattern_of
 from broker.store.tuning.gdpconfig_rows import TuningStore
 
 _LOCK = sa.text("LOCK TABLE broker.canaries IN SHARE ROW EXCLUSIVE MODE")
-_ALL = sa.text("""
+_READ_CANARIES = sa.text("""
     SELECT id, proposals, share, editor, reason, started_at, ends_at, stopped_at
     FROM broker.canaries ORDER BY id DESC LIMIT :most""")
-_RUNNING = sa.text("""
+_READ_RUNNING = sa.text("""
     SELECT id, proposals, share, editor, reason, started_at, ends_at, stopped_at FROM broker.canaries
     WHERE started_at <= :now AND ends_at > :now AND (stopped_at IS NULL OR stopped_at > :now)
     ORDER BY id DESC LIMIT 1""")
-_START = sa.text("""
+_INSERT_CANARY = sa.text("""
     INSERT INTO broker.canaries (proposals, share, editor, reason, started_at, ends_at)
     VALUES (CAST(:proposals AS jsonb), :share, :editor, :reason, :started_at, :ends_at) RETURNING id""")
-_STOP = sa.text("UPDATE broker.canaries SET stopped_at = :now WHERE id = :id")
-_VERSION = sa.text("SELECT version FROM broker.canary_versions WHERE canary = :canary AND base = :base")
+_STOP_CANARY = sa.text("UPDATE broker.canaries SET stopped_at = :now WHERE id = :id")
+_READ_VERSION = sa.text("SELECT version FROM broker.canary_versions WHERE canary = :canary AND base = :base")
 _ADD_VERSION = sa.text("""
     INSERT INTO broker.gdpconfig_versions (version, editor, reason, fingerprint, rows, last_good)
     SELECT least(min(version), 0) - 1, :editor, :reason, :fingerprint, CAST(:rows AS jsonb), CAST(:last_good AS jsonb)
@@ -50,7 +50,7 @@ _COUNTS = """
                    WHERE decided_at = :until
                    AND tuning IN (SELECT version FROM broker.canary_versions WHERE canary = :canary)))))"""
 _SEEN_AGAIN = sa.text(f"SELECT pattern FROM broker.decision_repeats WHERE {_COUNTS}")  # noqa: S608 - a constant
-_OUTCOMES = sa.text(f"""
+_COUNT_OUTCOMES = sa.text(f"""
     WITH counted AS (
         SELECT id, 1 AS times FROM broker.stored_decisions WHERE {_COUNTS}
         UNION ALL SELECT * FROM unnest(CAST(:ids AS bigint[]), CAST(:times AS int[]))
@@ -121,19 +121,19 @@ def start(
         raise CanaryRefused(reported, "broker.canaries", "wait, or stop it with broker config canary --stop")
     rows = json.dumps([[one.key, one.value, one.vo] for one in proposals])
     values = {"proposals": rows, "share": share, "editor": editor, "reason": reason}
-    number = connection.execute(_START, {**values, "started_at": span[0], "ends_at": span[1]}).scalar_one()
+    number = connection.execute(_INSERT_CANARY, {**values, "started_at": span[0], "ends_at": span[1]}).scalar_one()
     return Canary(number, tuple(proposals), share, editor, reason, *span, None)
 
 
 def running(connection: sa.Connection, now: datetime) -> Canary | None:
     """The canary in force at an instant, None for none."""
-    row = connection.execute(_RUNNING, {"now": now}).one_or_none()
+    row = connection.execute(_READ_RUNNING, {"now": now}).one_or_none()
     return None if row is None else _canary(row)
 
 
 def newest(connection: sa.Connection, most: int) -> list[Canary]:
     """Canaries, the newest first."""
-    return [_canary(row) for row in connection.execute(_ALL, {"most": most})]
+    return [_canary(row) for row in connection.execute(_READ_CANARIES, {"most": most})]
 
 
 def stop(connection: sa.Connection, now: datetime) -> Canary:
@@ -146,7 +146,7 @@ def stop(connection: sa.Connection, now: datetime) -> Canary:
     found = running(connection, now)
     if found is None:
         raise CanaryRefused("no canary runs", "broker.canaries", "nothing is to be done")
-    connection.execute(_STOP, {"id": found.id, "now": now})
+    connection.execute(_STOP_CANARY, {"id": found.id, "now": now})
     return found
 
 
@@ -165,12 +165,12 @@ def tuning_with(connection: sa.Connection, names: Names, canary: Canary, base: P
     """
     made = proposed(base, canary.proposals)
     which = {"canary": canary.id, "base": base.version}
-    version = connection.execute(_VERSION, which).scalar_one_or_none()
+    version = connection.execute(_READ_VERSION, which).scalar_one_or_none()
     if version is None and not writes:
         return made
     if version is None:
         connection.execute(_LOCK)  # another brokerage may be about to make it
-        version = connection.execute(_VERSION, which).scalar_one_or_none()
+        version = connection.execute(_READ_VERSION, which).scalar_one_or_none()
     if version is not None:
         return TuningStore(names).version(connection, version)
     values = {
@@ -195,7 +195,7 @@ def outcomes(connection: sa.Connection, canary: Canary, brokerages: Sequence[str
         for identifier in pattern_of(pattern).tolist()
         if identifier != NEW
     )
-    rows = connection.execute(_OUTCOMES, {**values, "ids": list(again), "times": list(again.values())})
+    rows = connection.execute(_COUNT_OUTCOMES, {**values, "ids": list(again), "times": list(again.values())})
     return [
         CanaryOutcome(**{**row._mapping, "candidates": row.candidates or 0.0, "jobs": row.jobs or 0}) for row in rows
     ]

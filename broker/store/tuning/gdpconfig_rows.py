@@ -43,18 +43,18 @@ EDITOR_MAX_CHARACTERS = 128
 REASON_MAX_CHARACTERS = 1000
 DESCRIPTION_MAX_CHARACTERS = 256
 
-_ROWS = """
+_READ_ROWS = """
     SELECT to_jsonb(c) FROM {panda}.config c
     WHERE c.app = ANY(:apps) AND c.component = ANY(:components)"""
 
-_VERSION = """
+_READ_VERSION = """
     SELECT version, rows, last_good FROM {broker}.gdpconfig_versions
     WHERE CAST(:version AS bigint) IS NULL OR version = :version
     ORDER BY version DESC LIMIT 1"""
 
 _LOCK = "LOCK TABLE {broker}.gdpconfig_versions IN SHARE ROW EXCLUSIVE MODE"
 
-_EDITOR = "SELECT editor FROM {broker}.gdpconfig_versions WHERE version = :version"
+_READ_EDITOR = "SELECT editor FROM {broker}.gdpconfig_versions WHERE version = :version"
 
 _ADD_VERSION = """
     INSERT INTO {broker}.gdpconfig_versions (version, editor, reason, fingerprint, rows, last_good)
@@ -80,7 +80,7 @@ _DELETE_ROW = """
     DELETE FROM {panda}.config
     WHERE app = :app AND component = :component AND key = :key AND coalesce(vo, '') = :vo"""
 
-_HISTORY = """
+_READ_HISTORY = """
     SELECT v.version, v.published_at, v.editor, v.reason, c.component, c.key, c.vo, c.action,
            c.old_value AS old, c.new_value AS new
     FROM {broker}.gdpconfig_versions v LEFT JOIN {broker}.gdpconfig_changes c USING (version)
@@ -152,7 +152,7 @@ class TuningStore:
         Raises:
             UnknownVersionError: it was never published.
         """
-        row = self._execute(connection, _VERSION, version=version).one_or_none()
+        row = self._execute(connection, _READ_VERSION, version=version).one_or_none()
         if row is None:
             raise UnknownVersionError(
                 f"gdpconfig has no version {version}", "", "see broker config history for those that there are"
@@ -250,7 +250,7 @@ class TuningStore:
             key: full name of a key, None for all.
             limit: largest number of items.
         """
-        rows = self._execute(connection, _HISTORY, key=key, limit=limit)
+        rows = self._execute(connection, _READ_HISTORY, key=key, limit=limit)
         return [HistoryItem(**{**row._mapping, "old": _shown(row.old), "new": _shown(row.new)}) for row in rows]
 
     def _edit(
@@ -268,7 +268,7 @@ class TuningStore:
         current = self._publish_found(connection, latest)
         seen = current.version if latest is None and expected_version == UNPUBLISHED_VERSION else expected_version
         if seen is not None and seen != current.version:
-            by = self._execute(connection, _EDITOR, version=current.version).scalar_one()
+            by = self._execute(connection, _READ_EDITOR, version=current.version).scalar_one()
             raise VersionConflictError(seen, current.version, by)
         edit = plan(current)
         if edit is None:
@@ -320,7 +320,7 @@ class TuningStore:
             self._execute(connection, _SET_JSON, **where, value_json=json.dumps(change.new.value_json))
 
     def _latest(self, connection: sa.Connection) -> Published | None:
-        row = self._execute(connection, _VERSION, version=None).one_or_none()
+        row = self._execute(connection, _READ_VERSION, version=None).one_or_none()
         return None if row is None else self._published(row)
 
     def _published(self, row: sa.Row[Any]) -> Published:
@@ -333,7 +333,7 @@ class TuningStore:
             raise SchemaMissing("the CONFIG table is missing", table, "run broker db init, or check the schema name")
         found = self._execute(
             connection,
-            _ROWS,
+            _READ_ROWS,
             apps=_distinct(entry.app for entry in self._catalogue),
             components=_distinct(entry.component for entry in self._catalogue),
         )

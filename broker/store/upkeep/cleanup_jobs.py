@@ -18,12 +18,12 @@ ARCHIVE_SCHEMA = "doma_pandaarch"
 ARCHIVE_TABLES = ("jobsarchived", "filestable_arch")
 _ENDED = "jobstatus IN ('finished', 'failed', 'closed', 'cancelled')"
 
-_LOCK = f"""
+_LOCK_OLD_JOBS = f"""
     SELECT pandaid FROM {{jobs}} WHERE modificationtime < :before AND {_ENDED}
     ORDER BY modificationtime LIMIT :rows FOR UPDATE SKIP LOCKED"""  # noqa: S608 - constants
-_COUNT = f"SELECT count(*) FROM {{jobs}} WHERE modificationtime < :before AND {_ENDED}"  # noqa: S608 - constants
+_COUNT_OLD_JOBS = f"SELECT count(*) FROM {{jobs}} WHERE modificationtime < :before AND {_ENDED}"  # noqa: S608 - constants
 _WITHOUT_TIME = f"SELECT count(*) FROM {{jobs}} WHERE modificationtime IS NULL AND {_ENDED}"  # noqa: S608 - constants
-_MOVE = """
+_MOVE_TO_ARCHIVE = """
     WITH moved AS (DELETE FROM {source} WHERE pandaid = ANY(:ids) RETURNING {columns})
     INSERT INTO {archive} ({columns}) SELECT {columns} FROM moved"""
 _MAKE_ROOM = "DELETE FROM {archive} WHERE {key} IN (SELECT {key} FROM {source} WHERE pandaid = ANY(:ids))"
@@ -48,7 +48,7 @@ class ArchivedJobs:
 def archive(connection: sa.Connection, names: Names, before: datetime, rows: int) -> ArchivedJobs:
     """Move at most ``rows`` jobs that ended and were last changed before ``before`` (aware), the oldest first."""
     values = {"before": _naive(before), "rows": rows}
-    locked = connection.execute(sa.text(_LOCK.format(jobs=names.table("jobsarchived4"))), values)
+    locked = connection.execute(sa.text(_LOCK_OLD_JOBS.format(jobs=names.table("jobsarchived4"))), values)
     ids = list(locked.scalars())
     if not ids:
         return ArchivedJobs()
@@ -62,7 +62,7 @@ def archive(connection: sa.Connection, names: Names, before: datetime, rows: int
 
 def count(connection: sa.Connection, names: Names, before: datetime) -> int:
     """How many jobs would be moved."""
-    statement = sa.text(_COUNT.format(jobs=names.table("jobsarchived4")))
+    statement = sa.text(_COUNT_OLD_JOBS.format(jobs=names.table("jobsarchived4")))
     return int(connection.execute(statement, {"before": _naive(before)}).scalar_one())
 
 
@@ -86,7 +86,7 @@ def _move(connection: sa.Connection, names: Names, source: str, archive_table: s
         "key": key,
     }
     connection.execute(sa.text(_MAKE_ROOM.format(**parts)), {"ids": ids})
-    return connection.execute(sa.text(_MOVE.format(**parts)), {"ids": ids}).rowcount
+    return connection.execute(sa.text(_MOVE_TO_ARCHIVE.format(**parts)), {"ids": ids}).rowcount
 
 
 @cache

@@ -31,26 +31,28 @@ class AgedRows:
     def remove(self, connection: sa.Connection, before: datetime, rows: int) -> int:
         """Remove at most ``rows`` that are older than ``before``, the oldest first; how many there were."""
         values = {"before": before, "rows": rows}
-        return connection.execute(sa.text(_REMOVE.format(**self._parts())), values).rowcount
+        return connection.execute(sa.text(_DELETE_OLD_ROWS.format(**self._parts())), values).rowcount
 
     def count(self, connection: sa.Connection, before: datetime) -> int:
         """How many are older than ``before``."""
-        return int(connection.execute(sa.text(_COUNT.format(**self._parts())), {"before": before}).scalar_one())
+        return int(
+            connection.execute(sa.text(_COUNT_OLD_ROWS.format(**self._parts())), {"before": before}).scalar_one()
+        )
 
     def kept(self, connection: sa.Connection) -> int:
         """How many there are, of any age."""
-        return int(connection.execute(sa.text(_KEPT.format(**self._parts()))).scalar_one())
+        return int(connection.execute(sa.text(_COUNT_ROWS.format(**self._parts()))).scalar_one())
 
     def _parts(self) -> dict[str, str]:
         return {"table": f"broker.{self.table}", "time": self.time, "also": self.also}
 
 
-_REMOVE = """
+_DELETE_OLD_ROWS = """
     DELETE FROM {table} WHERE ctid = ANY(ARRAY(
         SELECT r.ctid FROM {table} AS r WHERE r.{time} < :before AND {also}
         ORDER BY r.{time} LIMIT :rows FOR UPDATE SKIP LOCKED))"""
-_KEPT = "SELECT count(*) FROM {table}"
-_COUNT = "SELECT count(*) FROM {table} AS r WHERE r.{time} < :before AND {also}"
+_COUNT_ROWS = "SELECT count(*) FROM {table}"
+_COUNT_OLD_ROWS = "SELECT count(*) FROM {table} AS r WHERE r.{time} < :before AND {also}"
 
 # The last run of an agent stays, however long ago: it is what operators are shown. It may also be open.
 _NOT_ITS_LAST = "EXISTS (SELECT FROM broker.agent_runs AS n WHERE n.agent = r.agent AND n.started_at > r.started_at)"

@@ -39,10 +39,10 @@ _USED = "EXISTS (SELECT FROM broker.snapshots AS s WHERE jsonb_path_query_array(
 _REMOVABLE = f"""
     FROM broker.snapshots AS s
     WHERE s.taken_at < :before AND s.taken_at < (SELECT max(taken_at) FROM broker.snapshots) AND NOT {_NEEDED}"""  # noqa: S608 - constants
-_LOCK = sa.text(f"""
+_LOCK_REMOVABLE = sa.text(f"""
     SELECT s.id {_REMOVABLE}
     ORDER BY s.taken_at, s.id LIMIT :rows FOR UPDATE OF s SKIP LOCKED""")
-_DELETE = sa.text(f"""
+_DELETE_SNAPSHOTS = sa.text(f"""
     DELETE FROM broker.snapshots AS s WHERE s.id = ANY(:ids) AND NOT {_NEEDED}
     RETURNING jsonb_path_query_array(s.sources, '$.parts.*')""")  # noqa: S608 - constants
 _LOCK_BLOBS = sa.text("SELECT sha256 FROM broker.snapshot_blobs WHERE sha256 = ANY(:hashes) FOR UPDATE SKIP LOCKED")
@@ -52,7 +52,7 @@ _LOCK_UNUSED = sa.text(f"""
 _DELETE_BLOBS = sa.text(f"""
     DELETE FROM broker.snapshot_blobs AS b WHERE b.sha256 = ANY(:hashes) AND NOT {_USED}
     RETURNING octet_length(b.data)""")  # noqa: S608 - constants
-_SIZE = sa.text("SELECT coalesce(sum(octet_length(data)), 0)::bigint FROM broker.snapshot_blobs")
+_ADD_UP_BYTES = sa.text("SELECT coalesce(sum(octet_length(data)), 0)::bigint FROM broker.snapshot_blobs")
 
 _WOULD_GO = """
     SELECT s.id FROM broker.snapshots AS s
@@ -63,7 +63,7 @@ _WOULD_GO = """
               UNION ALL SELECT snapshot, decided_at FROM broker.decision_repeats
           ) AS d
           WHERE d.snapshot = s.id AND d.decided_at >= coalesce(CAST(:decisions_before AS timestamptz), '-infinity'))"""
-_COUNT = sa.text(f"""
+_COUNT_REMOVABLE = sa.text(f"""
     WITH gone AS MATERIALIZED ({_WOULD_GO}), used AS MATERIALIZED (
         SELECT DISTINCT part.hash FROM broker.snapshots AS s, jsonb_each_text(s.sources -> 'parts') AS part (name, hash)
         WHERE s.id NOT IN (SELECT id FROM gone)
@@ -74,7 +74,7 @@ _COUNT = sa.text(f"""
 
 def stored_bytes(connection: sa.Connection) -> int:
     """Bytes of all parts of snapshots."""
-    return int(connection.execute(_SIZE).scalar_one())
+    return int(connection.execute(_ADD_UP_BYTES).scalar_one())
 
 
 def kept(connection: sa.Connection) -> int:
@@ -100,11 +100,11 @@ def count_unused_blobs(connection: sa.Connection) -> int:
 
 def remove(connection: sa.Connection, before: datetime, rows: int) -> RemovedSnapshots:
     """Remove at most ``rows`` snapshots older than ``before`` that no decision needs, the oldest first."""
-    ids = list(connection.execute(_LOCK, {"before": before, "rows": rows}).scalars())
+    ids = list(connection.execute(_LOCK_REMOVABLE, {"before": before, "rows": rows}).scalars())
     if not ids:
         return RemovedSnapshots()
     # A statement of its own: it sees what was decided while the rows were being locked.
-    parts = list(connection.execute(_DELETE, {"ids": ids}).scalars())
+    parts = list(connection.execute(_DELETE_SNAPSHOTS, {"ids": ids}).scalars())
     hashes = {hash_ for part in parts for hash_ in part}
     locked = connection.execute(_LOCK_BLOBS, {"hashes": sorted(hashes)}).scalars()
     sizes = _delete_blobs(connection, locked)
@@ -123,5 +123,5 @@ def _delete_blobs(connection: sa.Connection, locked: Iterable[str]) -> list[int]
 
 def count(connection: sa.Connection, before: datetime, decisions_before: datetime | None) -> RemovedSnapshots:
     """What would go when the decisions older than ``decisions_before`` (None: none of them) have gone."""
-    row = connection.execute(_COUNT, {"before": before, "decisions_before": decisions_before}).one()
+    row = connection.execute(_COUNT_REMOVABLE, {"before": before, "decisions_before": decisions_before}).one()
     return RemovedSnapshots(*row)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_NOTE = """
+_LOG_STATUSES = """
 INSERT INTO {panda}.jobs_statuslog (pandaid, modificationtime, jobstatus, prodsourcelabel, cloud, computingsite,
     modiftime_extended)
 SELECT pandaid, NOW, jobstatus, prodsourcelabel, cloud, computingsite, NOW FROM CHANGED"""
@@ -15,4 +15,4 @@ def note_status(changed: str, now: str) -> str:
         changed: name of the rows: jobs with their new status, in columns named as those of the job tables.
         now: parameter with the instant (naive UTC), as it is written in the whole statement.
     """
-    return _NOTE.replace("CHANGED", changed).replace("NOW", now)
+    return _LOG_STATUSES.replace("CHANGED", changed).replace("NOW", now)
