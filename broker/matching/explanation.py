@@ -88,7 +88,8 @@ def _listed(values: Iterable[str] | None) -> str:
 
 
 def _of_releases(need: Need, offer: QueueOffer, outcome: Outcome) -> Explanation:
-    limit = "AUTO" if need.requirement.asks_hardware else "AUTO, ANY"
+    asks = need.requirement.asks_hardware or outcome == Outcome.HARDWARE_UNKNOWN
+    limit = "AUTO" if asks else "AUTO, ANY"
     return Explanation(outcome.code, _listed(offer.releases), "in", limit, "-", "queue.releases")
 
 

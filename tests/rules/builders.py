@@ -92,6 +92,7 @@ CHUNK_FACTS: tuple[str, ...] = (
     "has_nucleus",
 )
 CHUNK_FACTS += ("nucleus_bare", "nucleus_wan", "nucleus_queued", "remote_source", "total_bytes", "total_files")
+CHUNK_FACTS += ("nucleus_receives", "nucleus_is_satellite")
 QUEUE_FACTS: tuple[str, ...] = (
     "storage_known",
     "all_running",
@@ -100,7 +101,7 @@ QUEUE_FACTS: tuple[str, ...] = (
     "n_pilots",
     "laststart_s",
 )
-QUEUE_FACTS += ("average_diskio_kbps", "space_free_gb", "can_read", "can_write")
+QUEUE_FACTS += ("average_diskio_kbps", "space_free_gb", "space_usable_gb", "all_starting", "can_read", "can_write")
 FACTS: dict[str, Any] = {
     "initial": True,
     "site_admitted": True,
@@ -338,11 +339,13 @@ def check_cut(rule: LoadCut, keep: bool, weight: float, **load: Any) -> None:
 
 
 def holds(seen: Observation) -> bool:
-    """Whether ``value operator limit`` holds: always without a limit; an unknown value fulfils nothing but ``!=``."""
+    """Whether ``value operator limit`` holds: always without a limit; of unknown values only with != and not in."""
     if seen.limit is None:
         return True
     if seen.operator == "!=":
         return bool(seen.value != seen.limit)
+    if seen.operator == "not in":
+        return str(seen.value) not in str(seen.limit).split(", ")
     if seen.value is None:
         return False
     if seen.operator == "in":

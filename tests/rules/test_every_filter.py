@@ -11,12 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents.service.profile_file import load_profile
 from broker.brokerages.analysis_job.rules import PERSISTENT, TEMPORARY
 from broker.brokerages.production_job.rules import FILTERS as OF_JOBS
 from broker.brokerages.production_task.rules import FILTERS as OF_TASKS
+from broker.brokerages.profile import rules_of
 from broker.domain.analysis import AnalysisFacts
 from broker.engine.shared.evaluate import UNDECLARED, RuleViews, evaluate
-from broker.rules.contract import AnalysisPairs, AnyPairs, GroupFilter, JobPairs, TaskPairs
+from broker.rules.contract import AnalysisPairs, AnyPairs, Filter, GroupFilter, JobPairs, TaskPairs
 from broker.snapshot.source_list import NAMES
 from tests.rules.builders import holds, looks_at, pairs_of, passes, tuning_for
 from tests.rules.nucleus.random_nuclei import random_nuclei
@@ -37,7 +39,13 @@ class Brokerage:
 
 
 BROKERAGES = (
-    Brokerage("production_job", JobPairs, OF_JOBS, random_tables, {"WORK_SHORTAGE": True, "MAX_DISKIO_DEFAULT": 500}),
+    Brokerage(
+        "production_job",
+        JobPairs,
+        OF_JOBS,
+        random_tables,
+        {"WORK_SHORTAGE": True, "MAX_DISKIO_DEFAULT": 500, "NW_ACTIVE": True},
+    ),
     Brokerage(
         "analysis_job",
         AnalysisPairs,
@@ -54,7 +62,21 @@ def is_alone(rule: Any) -> bool:
     return not isinstance(rule, GroupFilter)
 
 
-EVERY = [pytest.param(one, rule, id=f"{one.name}-{rule.name}") for one in BROKERAGES for rule in one.filters]
+def as_panda_has_them(brokerage: Brokerage) -> list[Any]:
+    """The filters of a brokerage to which the profile ``panda`` gives options, and those that it adds."""
+    chain = rules_of(load_profile("panda"), brokerage.name).chain
+    filters = [rule for rule in chain if isinstance(rule, Filter | GroupFilter)]
+    known = {rule.name for rule in brokerage.filters}
+    return [rule for rule in filters if rule.chosen or rule.name not in known]
+
+
+SEED = [pytest.param(one, rule, id=f"{one.name}-{rule.name}") for one in BROKERAGES for rule in one.filters]
+PANDA = [
+    pytest.param(one, rule, id=f"{one.name}-panda-{rule.name}") for one in BROKERAGES for rule in as_panda_has_them(one)
+]
+EVERY = [*SEED, *PANDA]
+#: Rules that the profile leaves nothing to reject.
+KEEPS_ALL = {"production_task-panda-status"}
 ALONE = [case for case in EVERY if is_alone(case.values[1])]
 
 
@@ -104,7 +126,7 @@ def test_the_order_of_rules_does_not_matter(brokerage: Brokerage, seed: int, dat
     assert (feasible[0] == feasible[1]).all()
 
 
-@pytest.mark.parametrize(("brokerage", "rule"), EVERY)
+@pytest.mark.parametrize(("brokerage", "rule"), [case for case in EVERY if case.id not in KEEPS_ALL])
 def test_random_tables_show_both_sides(brokerage: Brokerage, rule: Any) -> None:
     tuning = tuning_for(rule, **brokerage.tuning)
     everything = np.stack([passes(rule, *brokerage.tables(seed, 8, 8), tuning) for seed in range(40)])

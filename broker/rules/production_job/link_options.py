@@ -5,13 +5,16 @@ Source: ATLAS Production Job Brokerage, files queued on links; PanDA production 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
 from broker.domain.arrays import Bools
+from broker.domain.decisions import Observation
 from broker.domain.facts import JobFacts
 from broker.rules.contract import Options
+from broker.rules.shared.observing import flag
 
 
 class NucleusOptions(Options):
@@ -24,6 +27,12 @@ class NucleusOptions(Options):
         if self.at_nucleus == "asked":
             return np.zeros((1, 1), dtype=np.bool_)
         return np.asarray(facts.storage_at_nucleus | ~facts.storage_known)
+
+    def of_asked(self, facts: JobFacts, seen: Observation) -> Observation:
+        """What was seen at a queue; without a limit where the rule does not ask the queue."""
+        if not flag(self.exempt(facts)):
+            return seen
+        return replace(seen, limit=None, inputs={**seen.inputs, "exempt": True})
 
 
 class FileCapOptions(NucleusOptions):

@@ -26,8 +26,8 @@ def sources_of_cap(sources: tuple[str, ...], cap: float) -> tuple[str, ...]:
 
 
 def against_cap(files: Floats, cap: float, key: str, equality_closes: bool = False) -> Observation:
-    """Files that wait, none where nothing is known."""
+    """Files that wait, none where nothing is known; where equality closes, an unknown number has no limit."""
     queued = number(files)
-    return Observation(
-        queued or 0.0, "<" if equality_closes or not cap > 0 else "<=", cap, "files", key, {"known": queued is not None}
-    )
+    limit = None if equality_closes and queued is None else cap
+    closes = equality_closes or not cap > 0
+    return Observation(queued or 0.0, "<" if closes else "<=", limit, "files", key, {"known": queued is not None})

@@ -72,25 +72,37 @@ def exceeds(tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Bools:
     """(T, Q): the job is too long for the queue; a queue without a longest time takes everything."""
     limited = np.nan_to_num(candidates.maxtime_s) != 0
     room = capacity(tasks, candidates, candidates.maxtime_s)
+    needed = least_demand(tasks, candidates, facts)
+    return np.asarray(limited & (needed > 0) & (needed > room))
+
+
+def least_demand(tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Floats:
+    """(T, Q): what the job needs at least; at a queue with a shortest time that of the granularity, where there is."""
     smallest, _ = dynamic_demands(tasks)
     by_granularity = (smallest > 0) & (candidates.mintime_s > 0)
-    needed = np.where(by_granularity, smallest, demand(tasks, facts))
-    return np.asarray(limited & (needed > 0) & (needed > room))
+    return np.where(by_granularity, smallest, demand(tasks, facts))
+
+
+def most_demand(tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Floats:
+    """(T, Q): what the job can be made to need; with a granularity the largest job that it allows."""
+    smallest, largest = dynamic_demands(tasks)
+    by_granularity = (smallest > 0) & (candidates.mintime_s > 0)
+    return np.where(by_granularity, np.fmax(smallest, largest), demand(tasks, facts))
 
 
 def falls_short(tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Bools:
     """(T, Q): the job is too short for the queue, or its length is not known; not where there is no shortest time."""
     limited = np.nan_to_num(candidates.mintime_s) != 0
     least = capacity(tasks, candidates, candidates.mintime_s)
-    smallest, largest = dynamic_demands(tasks)
-    by_granularity = (smallest > 0) & (candidates.mintime_s > 0)
-    short_dynamic = (smallest < least) & ~(largest >= least)
-    needed = demand(tasks, facts)
-    return np.asarray(limited & np.where(by_granularity, short_dynamic, ~(needed >= least)))
+    return np.asarray(limited & ~(most_demand(tasks, candidates, facts) >= least))
 
 
 def under_a_day(tasks: WorkTable, candidates: QueueTable) -> Bools:
     """(T, Q): the capacity is less than a day of 10 HS06 for each core; a capacity of 0 is not."""
     room = capacity(tasks, candidates, candidates.maxtime_s)
-    cores = np.where(np.nan_to_num(candidates.cores) == 0, 1.0, candidates.cores)
-    return np.asarray((room != 0) & (room < DAY_HS06S * cores))
+    return np.asarray((room != 0) & (room < day_of(candidates)))
+
+
+def day_of(candidates: QueueTable) -> Floats:
+    """(1, Q): a day of 10 HS06 for each core, in HS06 s."""
+    return DAY_HS06S * np.where(np.nan_to_num(candidates.cores) == 0, 1.0, candidates.cores)

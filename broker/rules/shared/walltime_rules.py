@@ -12,7 +12,14 @@ from broker.domain.estimates import time_limit_s
 from broker.rules.contract import Filter, JobPairs, Options
 from broker.rules.shared.observing import limit_number, number
 from broker.rules.shared.walltime import ONE_DAY_S, has_short_limit, reachable_walltime_s, walltime_inputs
-from broker.rules.shared.walltime_capacity import WalltimeOptions, capacity, demand, falls_short, under_a_day
+from broker.rules.shared.walltime_capacity import (
+    WalltimeOptions,
+    capacity,
+    day_of,
+    falls_short,
+    most_demand,
+    under_a_day,
+)
 
 PairsT = TypeVar("PairsT", bound=JobPairs)
 
@@ -42,6 +49,16 @@ def keeps_a_day(pairs: JobPairs, options: OneDayOptions) -> Bools:
     return np.asarray(~has_short_limit(pairs.candidates))
 
 
+def observed_day(pairs: JobPairs, options: OneDayOptions) -> Observation:
+    """The longest time of the queue against a day, or its capacity against a day's; no limit where it has none."""
+    longest = limit_number(pairs.candidates.maxtime_s) or None
+    if options.compare == "capacity":
+        room = limit_number(capacity(pairs.chunks, pairs.candidates, pairs.candidates.maxtime_s))
+        day = number(day_of(pairs.candidates)) if room else None
+        return Observation(room, ">=", day, "HS06s", "rule", {"maxtime_s": longest})
+    return Observation(longest, ">=", ONE_DAY_S if longest else None, "s", "rule", {"maxtime_s": longest})
+
+
 class OneDayRule(Filter[PairsT], Generic[PairsT]):
     """Rejects queues whose ``maxtime`` (s; 0, NULL: no limit) is shorter than a day, or their capacity."""
 
@@ -55,9 +72,8 @@ class OneDayRule(Filter[PairsT], Generic[PairsT]):
         return keeps_a_day(pairs, self.options)
 
     def observe(self, pairs: PairsT) -> Observation:
-        """The longest time of the queue; no limit where it has none."""
-        longest = limit_number(pairs.candidates.maxtime_s) or None
-        return Observation(longest, ">=", ONE_DAY_S if longest else None, "s", "rule", {"maxtime_s": longest})
+        """The longest time of the queue, or its capacity; no limit where it has none."""
+        return observed_day(pairs, self.options)
 
 
 class ShortestTimeRule(Filter[PairsT], Generic[PairsT]):
@@ -85,9 +101,10 @@ class ShortestTimeRule(Filter[PairsT], Generic[PairsT]):
         """The expected walltime, or what the job needs; None where it is undefined."""
         if self.options.by_capacity:
             least = number(capacity(pairs.chunks, pairs.candidates, pairs.candidates.mintime_s))
-            needed = number(demand(pairs.chunks, pairs.facts))
+            limited = bool(limit_number(pairs.candidates.mintime_s))
+            needed = number(most_demand(pairs.chunks, pairs.candidates, pairs.facts))
             inputs = walltime_inputs(pairs.chunks, pairs.candidates)
-            return Observation(needed, ">=", least, "HS06s", "queue.mintime", inputs)
+            return Observation(needed, ">=", least if limited else None, "HS06s", "queue.mintime", inputs)
         expected = number(reachable_walltime_s(pairs.chunks, pairs.candidates, pairs.facts))
         limit = limit_number(time_limit_s(pairs.candidates.mintime_s, -np.inf))
         return Observation(expected, ">=", limit, "s", "queue.mintime", walltime_inputs(pairs.chunks, pairs.candidates))

@@ -35,6 +35,7 @@ POOLS: dict[str, list[Any]] = {
     "backlog_files": [N, 0, 2000, 2001],
     "usable_gb": [N, 0, 1024.0, 100 * 1024.0, np.inf],
     "expected_output_gb": [0, 1024.0],
+    "left_gb": [0, 1024.0, 99 * 1024.0, 100 * 1024.0, np.inf],
     "able_queues": [0, 1, 3],
     "queues": [0, 3, 5],
     "total_bytes": [0, GB, 100 * GB],

@@ -31,5 +31,6 @@ class ClosedJobs(Filter[AnalysisPairs]):
         return np.asarray(~(pairs.facts.jobs_closed > 0))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
-        """Closed jobs."""
-        return Observation(number(pairs.facts.jobs_closed), "<=", 0.0, "jobs", "rule")
+        """Closed jobs; no limit where their number is not known."""
+        closed = number(pairs.facts.jobs_closed)
+        return Observation(closed, "<=", None if closed is None else 0.0, "jobs", "rule")

@@ -37,8 +37,9 @@ class IdleOverload(Filter[AnalysisPairs]):
         return np.asarray((known.running > 0) | (queued <= pairs.tuning.number(MIN_QUEUE)))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
-        """Queued and running jobs."""
+        """Queued and running jobs; no limit where some run."""
         known = pairs.facts
         queued = known.defined + known.assigned + known.activated + known.starting
-        limit = pairs.tuning.number(MIN_QUEUE)
-        return Observation(number(queued), "<=", limit, "jobs", MIN_QUEUE, {"running": number(known.running)})
+        running = number(known.running)
+        limit = None if running is not None and running > 0 else pairs.tuning.number(MIN_QUEUE)
+        return Observation(number(queued), "<=", limit, "jobs", MIN_QUEUE, {"running": running})

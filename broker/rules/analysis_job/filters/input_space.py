@@ -52,6 +52,7 @@ class InputSpace(Filter[AnalysisPairs]):
         """The usable space."""
         known = pairs.facts
         has_storage = flag(known.has_input_storage)
-        seen = number(known.input_usable_gb) if has_storage else 0.0
-        limit = None if seen is None else pairs.tuning.number(KEY)
-        return Observation(seen, ">", limit, "GB", KEY, {"has_input_storage": has_storage})
+        passes = self.options.equality == "passes"
+        seen = number(known.input_usable_gb) if has_storage else None if passes else 0.0
+        limit = None if seen is None and has_storage else pairs.tuning.number(KEY)
+        return Observation(seen, ">=" if passes else ">", limit, "GB", KEY, {"has_input_storage": has_storage})

@@ -48,8 +48,7 @@ class OutputSpace(Filter[AnalysisPairs]):
     def observe(self, pairs: AnalysisPairs) -> Observation:
         """The usable space."""
         known = pairs.facts
-        seen = number(known.output_usable_gb) if flag(known.has_output) else 0.0
-        limit = pairs.tuning.number(KEY)
-        return Observation(
-            seen, ">", None if seen is None else limit, "GB", KEY, {"has_output": flag(known.has_output)}
-        )
+        has_storage, passes = flag(known.has_output), self.options.equality == "passes"
+        seen = number(known.output_usable_gb) if has_storage else None if passes else 0.0
+        limit = None if seen is None and has_storage else pairs.tuning.number(KEY)
+        return Observation(seen, ">=" if passes else ">", limit, "GB", KEY, {"has_output": has_storage})

@@ -33,4 +33,5 @@ class LinkBlocked(Filter[JobPairs]):
 
     def observe(self, pairs: JobPairs) -> Observation:
         """The closeness; None where nothing is known."""
-        return Observation(number(pairs.facts.closeness), "!=", BLOCKED, "closeness", "rule")
+        seen = Observation(number(pairs.facts.closeness), "!=", BLOCKED, "closeness", "rule")
+        return self.options.of_asked(pairs.facts, seen)

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from broker.domain.arrays import Bools
-from broker.domain.decisions import Observation
+from broker.domain.decisions import Observation, Value
 from broker.rules.contract import Filter, JobPairs
 from broker.rules.production_job.link_options import NucleusOptions
 from broker.rules.shared.observing import flag
@@ -54,5 +54,11 @@ class NucleusEndpoint(Filter[JobPairs]):
 
     def observe(self, pairs: JobPairs) -> Observation:
         """Whether output can get to the nucleus."""
-        wan, here = flag(pairs.facts.nucleus_wan), flag(pairs.facts.at_nucleus)
+        facts, options = pairs.facts, self.options
+        here = flag(options.exempt(facts) if options.at_nucleus == "exempt" else facts.at_nucleus)
+        if options.activities == "write":
+            receives = flag(facts.nucleus_receives)
+            inputs: dict[str, Value] = {"nucleus_receives": receives, "at_nucleus": here}
+            return Observation(receives or here, "==", True, "-", "rule", inputs)
+        wan = flag(facts.nucleus_wan)
         return Observation(wan or here, "==", True, "-", "rule", {"nucleus_wan": wan, "at_nucleus": here})

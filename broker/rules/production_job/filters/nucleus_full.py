@@ -43,4 +43,6 @@ class NucleusFull(Filter[JobPairs]):
 
     def observe(self, pairs: JobPairs) -> Observation:
         """Files waiting; none where nothing is known."""
-        return against_cap(pairs.facts.nucleus_queued, pairs.tuning.number(CAP), CAP, self.options.equality == "closes")
+        closes = self.options.equality == "closes"
+        seen = against_cap(pairs.facts.nucleus_queued, pairs.tuning.number(CAP), CAP, closes)
+        return self.options.of_asked(pairs.facts, seen)

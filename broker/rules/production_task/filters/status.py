@@ -36,5 +36,6 @@ class Status(Filter[TaskPairs]):
         return active if self.options.state == "of_site" else np.ones_like(active)
 
     def observe(self, pairs: TaskPairs) -> Observation:
-        """The state of the site."""
-        return Observation(text(pairs.nuclei.state), "==", ACTIVE, "-", "site.state")
+        """The state of the site; no limit where it is not looked at."""
+        limit = ACTIVE if self.options.state == "of_site" else None
+        return Observation(text(pairs.nuclei.state), "==", limit, "-", "site.state")

@@ -7,9 +7,7 @@ import numpy as np
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.rules.contract import Filter, JobPairs
-from broker.rules.shared.observing import limit_number
-from broker.rules.shared.walltime import ONE_DAY_S
-from broker.rules.shared.walltime_rules import OneDayOptions, keeps_a_day
+from broker.rules.shared.walltime_rules import OneDayOptions, keeps_a_day, observed_day
 
 
 class MinWalltime(Filter[JobPairs]):
@@ -33,6 +31,5 @@ class MinWalltime(Filter[JobPairs]):
         return keeps_a_day(pairs, self.options)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The longest time of the queue; no limit where it has none."""
-        longest = limit_number(pairs.candidates.maxtime_s) or None
-        return Observation(longest, ">=", ONE_DAY_S if longest else None, "s", "rule", {"maxtime_s": longest})
+        """The longest time of the queue, or its capacity; no limit where it has none."""
+        return observed_day(pairs, self.options)

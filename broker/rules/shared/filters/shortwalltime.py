@@ -10,7 +10,7 @@ from broker.domain.estimates import time_limit_s
 from broker.rules.contract import Filter, JobPairs
 from broker.rules.shared.observing import limit_number, number
 from broker.rules.shared.walltime import longest_walltime_s, walltime_inputs
-from broker.rules.shared.walltime_capacity import WalltimeOptions, capacity, demand, exceeds
+from broker.rules.shared.walltime_capacity import WalltimeOptions, capacity, exceeds, least_demand
 
 
 class Shortwalltime(Filter[JobPairs]):
@@ -40,9 +40,10 @@ class Shortwalltime(Filter[JobPairs]):
         """The expected walltime, or what the job needs; no limit where it is undefined."""
         if self.options.by_capacity:
             room = number(capacity(pairs.chunks, pairs.candidates, pairs.candidates.maxtime_s))
-            needed = number(demand(pairs.chunks, pairs.facts))
+            needed = number(least_demand(pairs.chunks, pairs.candidates, pairs.facts))
+            asked = bool(limit_number(pairs.candidates.maxtime_s)) and needed is not None and needed > 0
             inputs = walltime_inputs(pairs.chunks, pairs.candidates)
-            return Observation(needed, "<=", room, "HS06s", "queue.maxtime", inputs)
+            return Observation(needed, "<=", room if asked else None, "HS06s", "queue.maxtime", inputs)
         expected = number(longest_walltime_s(pairs.chunks, pairs.candidates, pairs.facts))
         limit = None if expected is None else limit_number(time_limit_s(pairs.candidates.maxtime_s, np.inf))
         return Observation(expected, "<=", limit, "s", "queue.maxtime", walltime_inputs(pairs.chunks, pairs.candidates))
