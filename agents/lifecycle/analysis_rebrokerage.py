@@ -10,10 +10,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from agents.lifecycle import job_actions as job_moving
+from agents.lifecycle.ending_options import EndingOptions
 from agents.lifecycle.job_actions import Moved
 from agents.lifecycle.rebrokerage import Findings, RebrokerageAgent
 from agents.service.base import CycleContext
-from agents.service.brake import BrakedOptions
 from broker.gdpconfig.tuning import Tuning
 from broker.lifecycle.analysis_rebrokerage import RULE, AnalysisLimits, JobSet, SetVerdict, check_job_set
 from broker.lifecycle.codes import REASSIGNED
@@ -63,12 +63,12 @@ class _Found(Findings):
         return counts | {"picked": len(moves), "moved": len(moved.acted), "skipped": len(moved.skipped)}
 
 
-class AnalysisRebrokerageAgent(RebrokerageAgent[BrakedOptions]):
+class AnalysisRebrokerageAgent(RebrokerageAgent[EndingOptions]):
     """Closes the waiting jobs of a submission that makes no progress at a queue, so that it is brokered again."""
 
     name = "analysis_rebrokerage"
     title = "analysis rebrokerage: users' jobs are taken back from queues where their submission makes no progress"
-    options_type = BrakedOptions
+    options_type = EndingOptions
 
     def look(self, connection: sa.Connection, context: CycleContext, tuning: Tuning) -> _Found:
         """Judge every submission that waits, once."""

@@ -10,10 +10,10 @@ import sqlalchemy as sa
 from pydantic import Field
 
 from agents.lifecycle import job_actions as job_moving
+from agents.lifecycle.ending_options import EndingOptions
 from agents.lifecycle.job_actions import Moved
 from agents.lifecycle.rebrokerage import Findings, RebrokerageAgent
 from agents.service.base import CycleContext
-from agents.service.brake import BrakedOptions
 from broker.gdpconfig.tuning import Tuning
 from broker.lifecycle.codes import FAST_REBROKERAGE
 from broker.lifecycle.fast_rebrokerage import (
@@ -75,7 +75,7 @@ class _Found(Findings):
         }
 
 
-class FastRebrokerageOptions(BrakedOptions):
+class FastRebrokerageOptions(EndingOptions):
     """Options of the agent.
 
     Attributes:

@@ -30,13 +30,15 @@ def least_loss_first(connection: sa.Connection, jobs: Sequence[WaitingJob], now:
 class Moved:
     """What became of the jobs that were to be moved: those that were, and those that had changed meanwhile.
 
-    ``files`` are the input files that were released, ``files_lost`` those of them without an attempt left.
+    ``files`` are the input files that were released, ``files_lost`` those of them without an attempt left;
+    ``notes`` are remarks for operators.
     """
 
     acted: frozenset[int] = frozenset()
     skipped: frozenset[int] = frozenset()
     files: int = 0
     files_lost: int = 0
+    notes: tuple[str, ...] = ()
 
     def counts_of(self, pandaids: Iterable[int]) -> tuple[int, int]:
         """How many of some jobs were moved, and how many were skipped."""

@@ -12,10 +12,12 @@ import sqlalchemy as sa
 
 from agents.brokerage.cycle_inputs import tuning_of
 from agents.lifecycle import job_actions as job_moving
+from agents.lifecycle import panda_ending
+from agents.lifecycle.ending_options import EndingOptions
 from agents.lifecycle.job_actions import Moved
 from agents.lifecycle.timeout_inputs import TimeoutInputReader, TimeoutInputs, refuse_without_queues
 from agents.service.base import Agent, CycleContext, CycleReport
-from agents.service.brake import Brake, BrakedOptions
+from agents.service.brake import Brake
 from agents.service.configuration import config_file
 from agents.service.process import ProcessSettings
 from broker.gdpconfig.tuning import Tuning
@@ -24,15 +26,15 @@ from broker.store.lifecycle.actions import ActionContext, JobAction
 from broker.store.lifecycle.scan import count_live
 from broker.store.schema import migrate
 
-BrakedT = TypeVar("BrakedT", bound=BrakedOptions)
+EndingT = TypeVar("EndingT", bound=EndingOptions)
 
 
-class JobEndingAgent(Agent[BrakedT]):
+class JobEndingAgent(Agent[EndingT]):
     """Ends jobs: it knows the exceptions of queues, and does nothing without."""
 
     removes = True
 
-    def __init__(self, options: BrakedT, process: ProcessSettings) -> None:
+    def __init__(self, options: EndingT, process: ProcessSettings) -> None:
         """Remember nothing of the queues yet."""
         super().__init__(options, process)
         self._inputs = TimeoutInputReader(config_file("sources.yaml", process.folder))
@@ -61,6 +63,24 @@ class JobEndingAgent(Agent[BrakedT]):
         note = brake.report("jobs", len(due), live, writes=context.request.writes)
         moves = due[: brake.allows(live)] if context.request.writes else due
         return moves, [] if note is None else [note]
+
+    def end(
+        self,
+        context: CycleContext,
+        moves: Sequence[JobAction],
+        by: ActionContext,
+        jobs_of_a_batch: int = job_moving.JOBS_OF_A_BATCH,
+    ) -> Moved:
+        """End jobs, by whom the options say; nothing in a dry run.
+
+        Raises:
+            Refused: PanDA is to do it, and its server is not named or refuses.
+        """
+        if not context.request.writes:
+            return Moved()
+        if self.options.way(by.standalone) == "sql":
+            return job_moving.carry_out(context, moves, by, jobs_of_a_batch)
+        return panda_ending.carry_out(context, moves, by, self.options.server(self.name))
 
 
 def held_back_of(due: Sequence[JobAction], moves: Sequence[JobAction]) -> dict[str, int]:
@@ -93,7 +113,7 @@ class Findings(ABC):
         """Numbers by name, for the report."""
 
 
-class RebrokerageAgent(JobEndingAgent[BrakedT]):
+class RebrokerageAgent(JobEndingAgent[EndingT]):
     """Takes waiting jobs back from queues."""
 
     @abstractmethod
@@ -113,10 +133,10 @@ class RebrokerageAgent(JobEndingAgent[BrakedT]):
         due = found.moves()
         moves, held_back = self.braked(context, due, live)
         by = ActionContext(found.catalogue, self.name, context.run_id, context.now, standalone)
-        moved = job_moving.carry_out(context, moves, by)
+        moved = self.end(context, moves, by)
         if context.request.emit is not None:
             for one in found.output(moved, writes=context.request.writes):
                 context.request.emit(one)
         timings = {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s}
         counts = {**found.counts(due, moved), **held_back_of(due, moves)}
-        return CycleReport(counts, timings, (*held_back, *found.notes), tuning=published.version)
+        return CycleReport(counts, timings, (*held_back, *moved.notes, *found.notes), tuning=published.version)

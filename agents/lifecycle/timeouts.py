@@ -10,12 +10,12 @@ from typing import get_args
 from pydantic import Field
 
 from agents.brokerage.cycle_inputs import tuning_of
-from agents.lifecycle import job_actions as job_moving
+from agents.lifecycle import panda_ending
+from agents.lifecycle.ending_options import EndingOptions
 from agents.lifecycle.job_actions import Moved
 from agents.lifecycle.rebrokerage import JobEndingAgent, held_back_of
 from agents.service import fault_points
 from agents.service.base import CycleContext, CycleReport
-from agents.service.brake import BrakedOptions
 from broker.lifecycle.codes import Action
 from broker.store.lifecycle.actions import ActionContext, JobAction
 from broker.store.lifecycle.scan import count_live, find_due
@@ -24,7 +24,7 @@ from broker.store.schema import migrate
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
 
-class TimeoutsOptions(BrakedOptions):
+class TimeoutsOptions(EndingOptions):
     """Options of the agent.
 
     Attributes:
@@ -58,17 +58,22 @@ class TimeoutsAgent(JobEndingAgent[TimeoutsOptions]):
         context.check()
         loaded_s = perf_counter() - started
         by = ActionContext(catalogue, self.name, context.run_id, context.now, standalone)
+        asks = self.options.way(standalone) == "panda_api"
+        due, left = panda_ending.parted(due) if asks else (due, [])
         moves, held_back = self.braked(context, due, live)
-        moved = job_moving.carry_out(context, moves, by, self.options.jobs_of_a_batch)
+        moved = self.end(context, moves, by, self.options.jobs_of_a_batch)
         done = [move for move in due if not context.request.writes or move.pandaid in moved.acted]
         if context.request.emit is not None:
             for move in done:
-                context.request.emit(move_object(move))
-        notes = [*held_back, *inputs.notes, *(f"gdpconfig: {row}" for row in published.bad_rows)]
-        if len(due) == most:
+                context.request.emit(move_object(move) | ({"through": "panda_api"} if asks else {}))
+            for move in left:
+                context.request.emit(move_object(move) | {"through": panda_ending.WATCHER})
+        notes = [*held_back, *moved.notes, *inputs.notes, *(f"gdpconfig: {row}" for row in published.bad_rows)]
+        if len(due) + len(left) == most:
             notes.append(f"{most} jobs are due, as many as a cycle ends (jobs_of_a_cycle); there may be more")
         timings = {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s}
         counts = _counts(due, done, moved) | held_back_of(due, moves)
+        counts |= {panda_ending.LEFT_TO_PANDA: len(left)} if asks else {}
         return CycleReport(counts, timings, tuple(notes), tuning=published.version)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -65,13 +65,16 @@ class Finding:
     remedy: str = ""
 
 
-def examine(database: Database, enabled: Mapping[str, bool], host_now: datetime) -> list[Finding]:
+def examine(
+    database: Database, enabled: Mapping[str, bool], host_now: datetime, asking: Collection[str] = ()
+) -> list[Finding]:
     """All findings about a database.
 
     Args:
         database: with a current schema.
         enabled: for each agent whether it runs in this installation.
         host_now: the time on this host (aware), to be compared with the database's.
+        asking: agents that alongside PanDA ask its server, and so need no rights on its tables.
     """
     mode = migrate.check(database)
     alongside = mode == migrate.BESIDE
@@ -82,7 +85,8 @@ def examine(database: Database, enabled: Mapping[str, bool], host_now: datetime)
         found += _clock((host_now - now).total_seconds())
         if not alongside:
             return found
-        found += _rights(rights.read_rights(connection, database.names), rights.current_role(connection), enabled)
+        writing = {name: runs and name not in asking for name, runs in enabled.items()}
+        found += _rights(rights.read_rights(connection, database.names), rights.current_role(connection), writing)
         found += _missing(catalogue)
         found += _ages(source_ages.newest_rows(connection, catalogue), now)
         found += _same_work(source_ages.daemon_locks(connection, catalogue), enabled, now)

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from agents.service import registry
 from agents.service.configuration import config_file, load
 from broker.app.doctor import Finding, examine
+from broker.cli.service.doctor import asking_panda
 from broker.errors import Refused
 from broker.store.connection.database import Database
 from broker.store.connection.denials import MissingRight
@@ -112,6 +113,19 @@ def test_doctor_asks_only_for_the_rights_of_what_runs(least: Least) -> None:
         f'GRANT UPDATE ON "doma_panda"."jedi_datasets" TO "{ROLE}";',
         f'GRANT INSERT ON "doma_panda"."tasks_statuslog" TO "{ROLE}";',
     }
+
+
+def test_agents_that_ask_pandas_server_need_no_rights_on_its_tables(least: Least) -> None:
+    database = least(*READ)
+    migrate.upgrade(database)
+    agents = {"timeouts": SECTIONS["timeouts"], "analysis_job": SECTIONS["analysis_job"]}
+    with database.read_snapshot() as connection:
+        now = connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one()
+    assert asking_panda(agents) == {"timeouts"}
+    assert not _problems(examine(database, {"timeouts": True}, now, asking_panda(agents)), "right")
+    by_sql = {"timeouts": SECTIONS["timeouts"].model_copy(update={"options": {"through": "sql"}})}
+    assert asking_panda(by_sql) == set()
+    assert _problems(examine(database, {"timeouts": True}, now, asking_panda(by_sql)), "right")
 
 
 @pytest.mark.parametrize(("seconds", "problem"), [(29.0, False), (-29.0, False), (31.0, True), (-31.0, True)])

@@ -76,7 +76,7 @@ def _try(address: str, terms: FetchTerms, surroundings: Surroundings, known: Val
     origin = _origin(address)
     try:
         with httpx.Client(
-            verify=_trust(terms), trust_env=terms.proxies, follow_redirects=False, timeout=terms.time_limit_s
+            verify=trust_of(terms), trust_env=terms.proxies, follow_redirects=False, timeout=terms.time_limit_s
         ) as client:
             where = address
             for _ in range(MAX_REDIRECTS + 1):
@@ -150,11 +150,16 @@ def _headers(address: str, terms: FetchTerms, known: Validators) -> Mapping[str,
     if known.last_modified:
         headers["If-Modified-Since"] = known.last_modified
     if terms.credentials.bearer_token_file is not None:
-        headers["Authorization"] = f"Bearer {_token(address, terms)}"
+        headers["Authorization"] = f"Bearer {bearer_token(address, terms)}"
     return headers
 
 
-def _token(address: str, terms: FetchTerms) -> str:
+def bearer_token(address: str, terms: FetchTerms) -> str:
+    """The token for a server, read now.
+
+    Raises:
+        NotFetched: it cannot be read, or would be sent without encryption.
+    """
     parts = urlsplit(address)
     file = terms.credentials.bearer_token_file
     if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
@@ -168,8 +173,12 @@ def _token(address: str, terms: FetchTerms) -> str:
     return lines[0]
 
 
-def _trust(terms: FetchTerms) -> ssl.SSLContext:
-    """Whom to trust, and the certificate to show; both files are read now."""
+def trust_of(terms: FetchTerms) -> ssl.SSLContext:
+    """Whom to trust, and the certificate to show; both files are read now.
+
+    Raises:
+        NotFetched: they cannot be read.
+    """
     given = terms.credentials
     try:
         context = ssl.create_default_context(

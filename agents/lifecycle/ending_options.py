@@ -1,0 +1,86 @@
+"""Options of the agents that end jobs: through whom they do it, and how PanDA's server is asked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from agents.lifecycle.panda_api import PandaServer
+from agents.service.brake import BrakedOptions
+from broker.errors import Refused
+from broker.feeds.fetching.terms import Credentials, FetchTerms, trusted_by
+
+Way = Literal["panda_api", "sql"]
+#: An answer is a list of truth values.
+_ANSWER_BYTES = 2**20
+
+
+class PandaApiOptions(BaseModel):
+    """PanDA's server. Credentials are named by file, never written here.
+
+    Attributes:
+        address: of the API, up to what ``/v1`` follows.
+        bearer_token_file: file with a token that has the production role; read anew at each use.
+        origin: what the token was issued for, for the header ``Origin``.
+        client_certificate: PEM file, with its key or beside ``client_key``; read anew at each use.
+        client_key: PEM file.
+        ca_file: certificates to trust in place of the system's; else SSL_CERT_FILE and the like are followed.
+        jobs_of_a_request: at most so many.
+        requests_per_s: at most so many.
+        time_limit_s: of a request.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    address: str = Field(pattern=r"^https?://")
+    bearer_token_file: Path | None = None
+    origin: str | None = None
+    client_certificate: Path | None = None
+    client_key: Path | None = None
+    ca_file: Path | None = None
+    jobs_of_a_request: int = Field(default=100, ge=1, le=1000)
+    requests_per_s: float = Field(default=1.0, gt=0, le=100)
+    time_limit_s: float = Field(default=60.0, gt=0, le=600)
+
+    def server(self) -> PandaServer:
+        """Where and how PanDA is asked."""
+        ca_file, ca_folder = (self.ca_file, None) if self.ca_file is not None else trusted_by(os.environ)
+        credentials = Credentials(self.bearer_token_file, self.client_certificate, self.client_key)
+        terms = FetchTerms(
+            time_limit_s=self.time_limit_s,
+            max_bytes=_ANSWER_BYTES,
+            credentials=credentials,
+            ca_file=ca_file,
+            ca_folder=ca_folder,
+        )
+        return PandaServer(self.address, terms, self.origin, self.requests_per_s)
+
+
+class EndingOptions(BrakedOptions):
+    """Options of an agent that ends jobs.
+
+    Attributes:
+        through: PanDA's server is asked (``panda_api``), or rows are written (``sql``); ``auto``: written where the
+            jobs are made here, asked for alongside PanDA.
+        panda_api: the server.
+    """
+
+    through: Literal["auto", "panda_api", "sql"] = "auto"
+    panda_api: PandaApiOptions | None = None
+
+    def way(self, standalone: bool) -> Way:
+        """Through whom jobs are ended; ``standalone``: the jobs are made by this broker."""
+        return ("sql" if standalone else "panda_api") if self.through == "auto" else self.through
+
+    def server(self, agent: str) -> PandaApiOptions:
+        """The server that is asked.
+
+        Raises:
+            Refused: none is named.
+        """
+        if self.panda_api is None:
+            remedy = "name it in its options: panda_api: {address: https://..., bearer_token_file: ...}"
+            raise Refused("alongside PanDA jobs are ended through its API, and none is named", agent, remedy)
+        return self.panda_api

@@ -1,0 +1,66 @@
+"""Ending jobs through PanDA's server. What it has no request for is left to its daemons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from agents.brokerage.batch_writing import LIMITS
+from agents.feeds.options import surroundings_of
+from agents.lifecycle.ending_options import PandaApiOptions
+from agents.lifecycle.job_actions import Moved
+from agents.lifecycle.panda_api import PandaApi, PandaRefuses
+from agents.service.base import CycleContext
+from broker.feeds.fetching.terms import NotFetched
+from broker.lifecycle.panda_requests import kill_requests
+from broker.store.lifecycle import requested
+from broker.store.lifecycle.actions import ActionContext, JobAction
+from broker.store.service import leases
+
+#: Count of jobs that fail: PanDA's Watcher finds and ends them by itself.
+LEFT_TO_PANDA = "left_to_panda"
+#: Through whom they end.
+WATCHER = "panda_watcher"
+
+
+def parted(moves: Sequence[JobAction]) -> tuple[list[JobAction], list[JobAction]]:
+    """Jobs that PanDA can be asked to end, killed or taken back, and those that fail, for which it has no request."""
+    return [one for one in moves if one.action != "failed"], [one for one in moves if one.action == "failed"]
+
+
+def carry_out(context: CycleContext, moves: Sequence[JobAction], by: ActionContext, options: PandaApiOptions) -> Moved:
+    """Ask PanDA to end jobs, request after request; nothing in a dry run.
+
+    Each request is recorded before the next one is made. When one fails, the others wait for the next cycle.
+
+    Raises:
+        PandaRefuses: the first request failed.
+        NotFetched: the credentials cannot be used.
+    """
+    if context.lease is None or not context.request.writes:
+        return Moved()
+    asked = {move.pandaid: move for move in parted(moves)[0]}
+    api = PandaApi(options.server(), surroundings_of(context, 0.5))
+    done = Moved()
+    for request in kill_requests([(one.pandaid, one.code) for one in asked.values()], options.jobs_of_a_request):
+        context.check()
+        try:
+            ended = api.kill(request)
+        except (PandaRefuses, NotFetched) as error:
+            if not done.acted and not done.skipped:
+                raise
+            return replace(done, notes=(f"the other jobs wait for the next cycle: {error}",))
+        _record(context, [asked[pandaid] for pandaid in request.pandaids if pandaid in ended], by)
+        refused = frozenset(request.pandaids) - ended
+        done = replace(done, acted=done.acted | ended, skipped=done.skipped | refused)
+    return done
+
+
+def _record(context: CycleContext, moves: Sequence[JobAction], by: ActionContext) -> None:
+    if context.lease is None or not moves:
+        return
+    with context.database.begin() as connection:
+        connection.execute(LIMITS)
+        leases.fence(connection, context.lease)
+        requested.record(connection, moves, by)
+        leases.fence(connection, context.lease, closing=True)

@@ -1,0 +1,70 @@
+"""What PanDA is asked for where it ends jobs itself: requests of its API, and its answers. Pure.
+
+Source: PanDA server 1.0.4, ``POST /v1/job/kill`` and the daemons that end jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from broker.lifecycle.codes import FAST_REBROKERAGE, REASSIGNED
+
+KILL_PATH = "/v1/job/kill"
+#: With these codes PanDA's own daemons keep what event-service jobs have done.
+_KEEPS_UNMERGED = frozenset({FAST_REBROKERAGE, REASSIGNED})
+
+
+class UnusableAnswerError(Exception):
+    """An answer of PanDA's that says nothing about the jobs."""
+
+
+@dataclass(frozen=True)
+class KillRequest:
+    """Jobs that PanDA is asked to end, all for one reason.
+
+    Attributes:
+        code: kill code.
+        pandaids: the jobs.
+    """
+
+    code: int
+    pandaids: tuple[int, ...]
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """As PanDA reads it."""
+        options = ["keepUnmerged"] if self.code in _KEEPS_UNMERGED else []
+        return {"job_ids": list(self.pandaids), "code": self.code, "kill_options": options}
+
+
+def kill_requests(jobs: Iterable[tuple[int, int]], most: int) -> list[KillRequest]:
+    """Jobs with their kill codes as requests of at most ``most`` jobs, in the order of the first job of each."""
+    by_code: dict[int, list[int]] = {}
+    requests: list[tuple[int, KillRequest]] = []
+    order: dict[int, int] = {}
+    for place, (pandaid, code) in enumerate(jobs):
+        order.setdefault(pandaid, place)
+        by_code.setdefault(code, []).append(pandaid)
+    for code, pandaids in by_code.items():
+        for start in range(0, len(pandaids), most):
+            some = tuple(pandaids[start : start + most])
+            requests.append((order[some[0]], KillRequest(code, some)))
+    return [request for _, request in sorted(requests, key=lambda pair: pair[0])]
+
+
+def accepted(document: Any, pandaids: Sequence[int]) -> frozenset[int]:
+    """The jobs that PanDA says to have ended, or told to stop.
+
+    Raises:
+        UnusableAnswerError: it refuses, or says nothing about each of the jobs.
+    """
+    if not isinstance(document, dict):
+        raise UnusableAnswerError("the answer is no object")
+    if document.get("success") is not True:
+        raise UnusableAnswerError(f"refused: {str(document.get('message') or 'no reason given')[:200]}")
+    answers = document.get("data")
+    if not isinstance(answers, list) or len(answers) != len(pandaids):
+        raise UnusableAnswerError(f"the answer does not say what became of each of {len(pandaids)} jobs")
+    return frozenset(pandaid for pandaid, answer in zip(pandaids, answers, strict=True) if answer is True)

@@ -1,0 +1,63 @@
+"""A server that plays PanDA's API: it ends the jobs that it is asked for, and answers as PanDA does."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+Respond = Callable[[dict[str, Any]], tuple[int, Any]]
+
+
+def says_yes(body: dict[str, Any]) -> tuple[int, Any]:
+    return 200, {"success": True, "message": "", "data": [True for _ in body["job_ids"]]}
+
+
+@dataclass
+class PlayedPanda:
+    """The server: what it was asked for, in order, and how it responds."""
+
+    respond: Respond = says_yes
+    port: int = 0
+    asked: list[tuple[str, dict[str, Any], dict[str, str]]] = field(default_factory=list)
+
+    def options(self, **more: Any) -> dict[str, Any]:
+        """Options of an agent that asks it."""
+        server = {"address": f"http://127.0.0.1:{self.port}/api", "requests_per_s": 100.0, **more}
+        return {"through": "panda_api", "panda_api": server}
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        return [body for _, body, _ in self.asked]
+
+
+@contextmanager
+def played_panda(respond: Respond = says_yes) -> Iterator[PlayedPanda]:
+    """The server while it runs."""
+    panda = PlayedPanda(respond)
+
+    class Handling(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            panda.asked.append((self.path, body, dict(self.headers)))
+            status, answer = panda.respond(body)
+            data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handling) as server:
+        panda.port = server.server_port
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        yield panda
+        server.shutdown()
+        thread.join()

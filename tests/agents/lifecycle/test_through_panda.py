@@ -1,0 +1,138 @@
+"""Ending jobs through PanDA's API, alongside PanDA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.lifecycle.ending_options import EndingOptions
+from broker.errors import Refused
+from broker.store.connection.database import Database
+from tests.agents.lifecycle.playing_panda import PlayedPanda, played_panda
+from tests.agents.moving_jobs import column, config, fill, job, run
+
+LONG_AGO = {"creationtime": "2026-07-01T00:00:00", "modificationtime": "2026-07-01T00:00:00"}
+#: Waiting for too long: taken back. Throttled for too long: expired. Running for too long: told. Sent: fails.
+JOBS = [
+    job(1, "assigned", prodsourcelabel="managed", **LONG_AGO),
+    job(2, "throttled", prodsourcelabel="managed", **LONG_AGO),
+    job(3, "running", prodsourcelabel="managed", starttime="2026-07-01T00:00:00", creationtime="2026-07-01T00:00:00",
+        modificationtime="2026-08-01T11:59:00"),
+    job(4, "sent", prodsourcelabel="managed", **LONG_AGO),
+    job(5, "assigned", prodsourcelabel="managed", **LONG_AGO),
+]  # fmt: skip
+LIVE = "SELECT pandaid FROM doma_panda.jobsdefined4 UNION ALL SELECT pandaid FROM doma_panda.jobsactive4 ORDER BY 1"
+ACTIONS = (
+    "SELECT concat_ws(' ', pandaid, action, code, new_status, detail ->> 'through') FROM broker.job_actions ORDER BY id"
+)
+
+
+@pytest.fixture
+def panda() -> Iterator[PlayedPanda]:
+    with played_panda() as server:
+        yield server
+
+
+def due(database: Database) -> None:
+    tables: dict[str, list[dict[str, Any]]] = {
+        "jedi_datasets": [{"jeditaskid": 1, "datasetid": 10, "type": "input"}],
+        "filestable4": [{"row_id": 1, "pandaid": 1, "jeditaskid": 1, "datasetid": 10, "fileid": 1, "type": "input"}],
+    }
+    fill(database, JOBS, **tables)
+
+
+def test_panda_is_asked_and_its_tables_are_left_alone(shared: Database, panda: PlayedPanda, tmp_path: Path) -> None:
+    due(shared)
+    token = tmp_path / "token"
+    token.write_text("secret\n", encoding="ascii")
+    record, told = run(shared, "timeouts", options=panda.options(bearer_token_file=str(token), origin="atlas"))
+    assert (record.outcome, record.error) == ("done", None)
+    assert panda.bodies == [
+        {"job_ids": [1, 5], "code": 51, "kill_options": ["keepUnmerged"]},
+        {"job_ids": [2, 3], "code": 2, "kill_options": []},
+    ]
+    path, _, headers = panda.asked[0]
+    assert (path, headers["Authorization"], headers["Origin"]) == ("/api/v1/job/kill", "Bearer secret", "atlas")
+    # it is PanDA that moves jobs
+    assert column(shared, LIVE) == [1, 2, 3, 4, 5]
+    assert column(shared, ACTIONS) == [
+        "1 reassigned 51 closed panda_api", "5 reassigned 51 closed panda_api",
+        "2 killed 2 closed panda_api", "3 killed 2 running panda_api",
+    ]  # fmt: skip
+    assert column(shared, "SELECT concat_ws(' ', jeditaskid, datasetid, queue) FROM broker.rebrokered_from") == [
+        "1 10 Q"
+    ]
+    assert {one["pandaid"]: one["through"] for one in told} == {
+        1: "panda_api", 2: "panda_api", 3: "panda_api", 5: "panda_api", 4: "panda_watcher"
+    }  # fmt: skip
+    assert (record.counts["due"], record.counts["left_to_panda"], record.counts["failed"]) == (4, 1, 0)
+
+
+def test_a_dry_run_asks_nothing_and_needs_no_server(shared: Database, panda: PlayedPanda) -> None:
+    due(shared)
+    record, told = run(shared, "timeouts", dry=True, options=panda.options())
+    assert (record.outcome, len(told), panda.asked, column(shared, ACTIONS)) == ("done", 5, [], [])
+    assert run(shared, "timeouts", dry=True, options={"through": "panda_api"})[0].outcome == "done"
+
+
+def test_without_a_server_nothing_is_done(shared: Database) -> None:
+    due(shared)
+    record, _ = run(shared, "timeouts", job_generation="jedi")
+    assert record.outcome != "done" and "none is named" in str(record.error)
+    assert (column(shared, LIVE), column(shared, ACTIONS)) == ([1, 2, 3, 4, 5], [])
+
+
+def test_jobs_that_panda_refuses_are_counted_and_not_recorded(shared: Database, panda: PlayedPanda) -> None:
+    due(shared)
+    panda.respond = lambda body: (200, {"success": True, "data": [one != 5 for one in body["job_ids"]]})
+    record, told = run(shared, "timeouts", options=panda.options())
+    assert record.counts["skipped"] == 1 and 5 not in [one["pandaid"] for one in told]
+    assert [one.split()[0] for one in column(shared, ACTIONS)] == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "said"),
+    [
+        (200, {"success": False, "message": "production role required"}, "production role required"),
+        (503, {}, "status 503"),
+        (200, b"no json", "PanDA did not end jobs"),
+        (200, b" " * (2**20 + 1), "more than 1048576 bytes"),
+    ],
+)
+def test_a_server_that_does_not_do_it(
+    shared: Database, panda: PlayedPanda, status: int, answer: Any, said: str
+) -> None:
+    due(shared)
+    panda.respond = lambda body: (status, answer)
+    record, _ = run(shared, "timeouts", options=panda.options())
+    assert record.outcome != "done" and said in str(record.error)
+    assert (len(panda.asked), column(shared, ACTIONS)) == (1, [])
+
+
+def test_what_was_done_before_a_failure_is_kept(shared: Database, panda: PlayedPanda) -> None:
+    due(shared)
+    panda.respond = lambda body: (200, {"success": body["code"] == 51, "data": [True for _ in body["job_ids"]]})
+    record, _ = run(shared, "timeouts", options=panda.options(jobs_of_a_request=1))
+    assert record.outcome == "done" and "wait for the next cycle" in record.notes[0]
+    assert [body["job_ids"] for body in panda.bodies] == [[1], [2]]
+    assert [one.split()[0] for one in column(shared, ACTIONS)] == ["1"]
+
+
+def test_fast_rebrokerage_asks_with_its_own_code_and_the_share_settles(shared: Database, panda: PlayedPanda) -> None:
+    jobs = [*(job(number) for number in range(1, 15)), job(100, "running")]
+    fill(shared, jobs, config=[config("FAST_REBRO_THRESHOLD_NQUEUE_MC", 10)])
+    record, _ = run(shared, "fast_rebrokerage", options=panda.options())
+    assert (record.outcome, record.counts["moved"]) == ("done", 4)
+    assert panda.bodies == [{"job_ids": [14, 13, 12, 11], "code": 10, "kill_options": ["keepUnmerged"]}]
+    assert run(shared, "fast_rebrokerage", options=panda.options())[1][0]["exempt"] == "settling"
+    assert len(panda.asked) == 1
+
+
+def test_who_ends_jobs() -> None:
+    assert [EndingOptions().way(standalone) for standalone in (True, False)] == ["sql", "panda_api"]
+    assert EndingOptions(through="sql").way(False) == "sql"
+    with pytest.raises(Refused, match="none is named"):
+        EndingOptions().server("timeouts")
