@@ -20,6 +20,11 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 WORKERS ?= 4
 
+# What drives Chromium in the tests of the page; the browser itself is the package of the system.
+WEB_VENV := .venv-web
+WEB_TOOLS := playwright==1.65.2 axe-playwright-python==0.1.8
+CHROMIUM ?= chromium
+
 # PanDA's own packages, for the tests of the plug-in; the rest of what they need is listed beside the plug-in.
 JEDI_VENV := .venv-jedi
 JEDI_BIN := $(JEDI_VENV)/bin
@@ -28,7 +33,8 @@ PANDA_SERVER := panda-server==1.0.4
 # The build of panda-server wants an account of its own under the group of root, and reports itself without DISABLE_MM.
 AS_OTHER_GROUP := $(shell [ "$$(id -g)" != 0 ] || echo setpriv --regid nogroup --clear-groups)
 
-.PHONY: help demo demo-web test test-rucio test-pilot test-jedi lint types docs reference bench soak audit wheel-test clean
+.PHONY: chromium help demo demo-web test test-long test-rucio test-pilot test-web test-jedi lint types docs reference bench \
+	soak audit wheel-test clean
 
 help:
 	@echo "make demo        broker an example grid on the embedded database"
@@ -37,6 +43,7 @@ help:
 	@echo "make test-long   walk the pages of the documentation, and validate the simulation"
 	@echo "make test-rucio  run the feeds against a Rucio server of its own, in $(RUCIO_VENV)"
 	@echo "make test-pilot  run the real PanDA pilot against broker serve --api, in $(PILOT_VENV)"
+	@echo "make test-web    drive the page with Chromium, in $(WEB_VENV); pictures in build/web"
 	@echo "make test-jedi   run the tests of the plug-in for PanDA JEDI with the real panda-server"
 	@echo "make lint        ruff check and ruff format --check"
 	@echo "make types       mypy --strict"
@@ -57,7 +64,7 @@ demo-web: $(VENV)/.installed-embedded,web
 	$(BIN)/broker demo --web
 
 test: $(VENV)/.installed-test
-	$(PYTEST) -n $(WORKERS) -m "not soak and not rucio and not pilot and not walk and not validation"
+	$(PYTEST) -n $(WORKERS) -m "not soak and not rucio and not pilot and not walk and not validation and not web"
 
 # Pages walked literally, and the simulation against the theory of queues.
 test-long: $(VENV)/.installed-test
@@ -72,6 +79,18 @@ test-rucio: $(VENV)/.installed-test,rucio $(RUCIO_VENV)/.installed
 # user; how the tests keep it from that: tests/real_pilot/launcher.py.
 test-pilot: $(VENV)/.installed-test $(PILOT_VENV)/.installed
 	BROKER_TEST_PILOT="$(abspath $(PILOT_VENV))" $(PYTEST) -m pilot tests/real_pilot
+
+test-web: $(VENV)/.installed-test $(WEB_VENV)/.installed chromium
+	BROKER_TEST_WEB="$(abspath $(WEB_VENV))" BROKER_TEST_CHROMIUM="$(CHROMIUM)" $(PYTEST) -m web tests/browser
+
+# Only root can install a browser, and only where packages are Debian's.
+chromium:
+	@command -v "$(CHROMIUM)" >/dev/null && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; \
+	else \
+		echo "error: the tests of the page need Chromium; name it: make CHROMIUM=/path/to/it test-web" >&2; exit 1; \
+	fi
 
 test-jedi: $(JEDI_VENV)/.installed
 	cd plugins/jedi && ../../$(JEDI_BIN)/python -m pytest -n 2
@@ -113,7 +132,7 @@ reference: $(VENV)/.installed-test
 	$(BIN)/python -m tests.docs.make_pages
 
 clean:
-	rm -rf $(VENV) $(RUCIO_VENV) $(PILOT_VENV) $(JEDI_VENV) build dist .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(RUCIO_VENV) $(PILOT_VENV) $(WEB_VENV) $(JEDI_VENV) build dist .mypy_cache .ruff_cache .hypothesis
 
 # The stamps depend on pyproject.toml, so a change of the dependencies installs again and nothing else does.
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
@@ -123,6 +142,11 @@ $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 $(RUCIO_VENV)/.installed: tests/rucio/constraints.txt | $(BIN)/python
 	$(BIN)/python -m venv --clear $(RUCIO_VENV)
 	PIP_CONSTRAINT=tests/rucio/constraints.txt $(RUCIO_VENV)/bin/python -m pip install --quiet rucio
+	@touch $@
+
+$(WEB_VENV)/.installed: | $(BIN)/python
+	$(BIN)/python -m venv --clear $(WEB_VENV)
+	$(WEB_VENV)/bin/python -m pip install --quiet $(WEB_TOOLS)
 	@touch $@
 
 $(PILOT_VENV)/.installed:

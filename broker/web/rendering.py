@@ -147,7 +147,8 @@ def security_headers(nonce: str) -> dict[str, str]:
     )
     return {
         "Content-Security-Policy": policy.format(nonce),
-        "Referrer-Policy": "no-referrer",
+        # with "no-referrer" browsers send forms with the origin "null", as if they came from elsewhere
+        "Referrer-Policy": "same-origin",
         "Cross-Origin-Opener-Policy": "same-origin",
         "X-Frame-Options": "DENY",
     }

@@ -107,6 +107,15 @@ def test_a_form_from_elsewhere_is_from_nobody(somebody: httpx.Client) -> None:
         assert somebody.post(f"/tuning/{KEY}", data=fields, headers=header).status_code == 401
 
 
+def test_browsers_say_from_which_page_a_form_comes(somebody: httpx.Client) -> None:
+    page = somebody.get(f"/tuning/{KEY}")
+    assert page.headers["referrer-policy"] == "same-origin"
+    fields = {"csrf": csrf_of(page.text), "value": "-1", "version": "0", "reason": "x"}
+    assert somebody.post(f"/tuning/{KEY}", data=fields, headers={"Origin": "null"}).status_code == 401
+    own = {"Origin": str(somebody.base_url).rstrip("/"), "Sec-Fetch-Site": "same-origin"}
+    assert somebody.post(f"/tuning/{KEY}", data=fields, headers=own).status_code == 409
+
+
 def test_a_cookie_alone_writes_nothing_through_the_api(somebody: httpx.Client) -> None:
     body = {"value": 1, "reason": "x"}
     assert somebody.get("/api/v1/whoami").status_code == 200

@@ -24,12 +24,13 @@ def element(name: str, inner: Iterable[Markup] | str = (), **attributes: Attribu
 
 
 def picture(width: float, height: float, title: str, inner: Iterable[Markup]) -> Markup:
-    """A picture that fits the width it is given; screen readers read its title."""
+    """A picture that fits the width it is given; screen readers read its title, and go on to the links in it."""
+    drawn = list(inner)
     return element(
         "svg",
-        [element("title", title), *inner],
+        [element("title", title), *drawn],
         viewBox=f"0 0 {width:.0f} {height:.0f}",
-        role="img",
+        role="group" if any("<a " in one for one in drawn) else "img",
         aria_label=title,
         class_="picture",
         preserveAspectRatio="xMinYMin meet",

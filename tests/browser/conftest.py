@@ -1,0 +1,121 @@
+"""Chromium as ``make test-web`` finds it, and the page on a small demonstration grid, with the network off."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import site as site_packages
+import sysconfig
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker import resources
+from broker.api.server import ApiServer
+from broker.app.agent_cycle import JOB_AGENT, TASK_AGENT, USER_AGENT, broker_once
+from broker.demo.facts import facts_from_texts
+from broker.demo.grid import build_scenario
+from broker.store.connection.database import Database
+from broker.store.scenarios.load_dump import forget_clock, load
+from broker.store.scenarios.scenario_file import Scenario
+from broker.web.mounting import page_parts
+from tests.api.serving import TOKEN, serving, shipped
+from tests.browser.visitor import HOSTILE, Visitor
+from tests.conftest import TestServer
+
+FOLDER = "BROKER_TEST_WEB"
+CHROMIUM = os.environ.get("BROKER_TEST_CHROMIUM", "chromium")
+#: No sandbox, as CI runs as root; nothing of its own over the network.
+OPTIONS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+)
+PATIENCE_MS = 60_000
+ARTEFACTS = Path(__file__).parents[2] / "build" / "web"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Everything here belongs to the mark, and is run where Playwright is, or where it was asked for by its mark."""
+    here = [item for item in items if Path(__file__).parent in item.path.parents]
+    for item in here:
+        item.add_marker(pytest.mark.web)
+    if FOLDER not in os.environ and "web" not in config.getoption("markexpr"):
+        items[:] = [item for item in items if item not in here]
+
+
+@pytest.fixture(scope="session")
+def grid(test_server: TestServer) -> Iterator[Database]:
+    """A tenth of the demonstration grid, brokered once, with a task and a user of hostile names."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted(resources.path("config/demo").glob("*.yaml"))]
+    scenario = Scenario.of(build_scenario(facts_from_texts(texts), datetime.now(UTC).replace(microsecond=0), 1, True))
+    url = test_server.create()
+    with Database(url) as database:
+        load(database, _with_hostile_names(scenario))
+        for agent in (TASK_AGENT, JOB_AGENT, USER_AGENT):
+            broker_once(agent, database, scenario.now, 1, lambda _: None)
+        with database.begin() as connection:
+            forget_clock(connection)
+        yield database
+    test_server.drop(sa.make_url(url).database or "")
+
+
+def _with_hostile_names(scenario: Scenario) -> Scenario:
+    tasks: list[dict[str, Any]] = [dict(row) for row in scenario.tables["jedi_tasks"]]
+    of_production = next(row for row in tasks if row["tasktype"] == "prod")
+    of_user = next(row for row in tasks if row["tasktype"] == "anal")
+    of_production["taskname"] = of_user["taskname"] = HOSTILE
+    of_user["username"] = HOSTILE
+    return Scenario(scenario.now, {**scenario.tables, "jedi_tasks": tasks})
+
+
+@pytest.fixture(scope="session")
+def site(grid: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """The page on that grid."""
+    plenty = {"per_s": 1000, "burst": 1000}
+    configuration = shipped(rate={"anonymous": plenty, "tuner": plenty})
+    parts = page_parts(configuration, TOKEN, time.monotonic)
+    with serving(grid, tmp_path_factory.mktemp("home"), configuration, parts=parts) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """The browser, with a profile of its own that nobody used before."""
+    if FOLDER in os.environ:
+        # behind all that is there, so that nothing of ours is replaced
+        site_packages.addsitedir(sysconfig.get_path("purelib", vars={"base": os.environ[FOLDER]}))
+    from playwright.sync_api import sync_playwright
+
+    program = shutil.which(CHROMIUM)
+    assert program is not None, f"there is no {CHROMIUM}; `make test-web` says how to get it"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(OPTIONS), timeout=PATIENCE_MS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visitor(chromium: Any, site: ApiServer, request: pytest.FixtureRequest) -> Iterator[Visitor]:
+    """Somebody who opens the page; with ``indirect`` parameters another screen."""
+    options = {"viewport": {"width": 1280, "height": 900}, **getattr(request, "param", {})}
+    context = chromium.new_context(base_url=site.url, **options)
+    context.set_default_timeout(PATIENCE_MS)
+    found = Visitor(context, TOKEN)
+    yield found
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    name = "".join(letter if letter.isalnum() else "_" for letter in request.node.name)
+    found.page.screenshot(path=ARTEFACTS / f"{name}.png")
+    context.close()
+    found.check()

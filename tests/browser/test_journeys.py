@@ -1,0 +1,152 @@
+"""Ten journeys through the page in a real browser, each of at most four clicks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from broker.api.server import ApiServer
+from tests.api.serving import client_of
+from tests.browser.visitor import HOSTILE, HOSTILE_SHOWN, Visitor
+
+KEY = "NQUEUED_SAT_CAP"
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
+MENU = ("/", "/tasks", "/queues", "/nuclei", "/links", "/shares", "/map", "/rules", "/tuning", "/service", "/glossary")
+
+
+@pytest.fixture
+def api(site: ApiServer) -> Any:
+    with client_of(site) as client:
+        yield client
+
+
+def set_value(api: httpx.Client, value: int) -> None:
+    answer = api.put(f"/api/v1/config/{KEY}", json={"value": value, "reason": HOSTILE})
+    assert answer.is_success, answer.text
+
+
+def task_with(api: httpx.Client, outcome: str, user: bool = False) -> int:
+    tasks = api.get("/api/v1/tasks", params={"limit": 200}).json()["tasks"]
+    return next(
+        int(one["task"]["jeditaskid"])
+        for one in tasks
+        if one["outcome"] == outcome and (one["task"]["username"] != "atlasprd") == user
+    )
+
+
+def test_why_a_site_gets_no_jobs(visitor: Visitor) -> None:
+    visitor.open()
+    visitor.follow("Queues")
+    visitor.click(visitor.page.get_by_label("got no jobs"))
+    visitor.press("Show")
+    visitor.page.wait_for_url("**/queues?**idle=true**")
+    visitor.click(visitor.page.locator("table tbody th a").first)
+    visitor.page.wait_for_url("**/queues/*")
+    assert visitor.heading().startswith("Queue ") and visitor.page.locator("p.verdict").first.inner_text()
+
+
+def test_why_a_task_is_pending_and_what_would_help(visitor: Visitor) -> None:
+    visitor.open()
+    visitor.click(visitor.page.locator("table").first.locator('tbody a[href^="/tasks/"]').first)
+    visitor.page.wait_for_url("**/tasks/*")
+    visitor.click(visitor.page.get_by_role("link", name="What would help?").first)
+    visitor.page.wait_for_url("**evaluate=true")
+    assert visitor.page.get_by_role("heading", name="Candidates, rule by rule").first.is_visible()
+
+
+def test_why_a_user_is_throttled(visitor: Visitor, api: httpx.Client) -> None:
+    task = task_with(api, "throttled", user=True)
+    visitor.log_in()
+    visitor.follow("Tasks")
+    visitor.click(visitor.page.get_by_role("link", name=str(task), exact=True))
+    visitor.follow("All tasks of", exact=False)
+    visitor.page.wait_for_url("**/users/*")
+    assert visitor.heading().startswith("User ") and "cap" in visitor.main()
+
+
+def test_a_value_is_rolled_back(visitor: Visitor, api: httpx.Client) -> None:
+    set_value(api, 210)
+    first = api.get(f"/api/v1/config/{KEY}").json()["version"]
+    set_value(api, 230)
+    visitor.log_in()
+    visitor.follow("Tuning")
+    form = visitor.page.get_by_role("form", name="Roll back")
+    form.locator("select").select_option(str(first))
+    form.get_by_label("reason").fill(HOSTILE)
+    visitor.press("Roll back")
+    visitor.page.get_by_role("row").filter(has_text="230").filter(has_text="210").first.wait_for()
+    assert visitor.main().count(HOSTILE_SHOWN) >= 3
+    assert api.get(f"/api/v1/config/{KEY}").json()["value"] == 210
+
+
+def test_a_value_is_tried_on_a_share_of_the_tasks(visitor: Visitor) -> None:
+    visitor.log_in()
+    visitor.follow("Tuning")
+    visitor.follow(KEY)
+    form = visitor.page.locator("form").filter(has_text="per cent of the tasks")
+    form.get_by_label("value").fill("190")
+    form.get_by_label("reason").fill(HOSTILE)
+    visitor.click(form.get_by_role("button", name="Start"))
+    visitor.page.get_by_text("runs until").wait_for()
+    visitor.press("Stop")
+    visitor.page.get_by_text("ended").first.wait_for()
+
+
+def test_why_not_from_the_heat_map(visitor: Visitor) -> None:
+    visitor.open()
+    visitor.follow("Queues")
+    visitor.click(visitor.page.locator('svg a[href$="#rejected"]').first)
+    visitor.page.wait_for_url("**/queues/*")
+    visitor.follow("why not?", exact=False)
+    visitor.page.wait_for_url("**/why-not/**")
+    assert visitor.page.get_by_role("table").first.is_visible()
+
+
+def test_a_decision_is_made_again_and_compared(visitor: Visitor, api: httpx.Client) -> None:
+    visitor.log_in()
+    visitor.open(f"/tasks/{task_with(api, 'brokered')}")
+    visitor.click(visitor.page.get_by_role("button", name="Decide again and compare").first)
+    visitor.page.locator("p.verdict", has_text="done").wait_for()
+    assert '"different": 0' in visitor.main()
+
+
+def test_a_what_if_is_followed_to_its_end(visitor: Visitor) -> None:
+    visitor.log_in()
+    visitor.follow("Tuning")
+    visitor.follow(KEY)
+    form = visitor.page.locator("form").filter(has_text="changes nothing")
+    form.get_by_label("value").fill("1")
+    visitor.click(form.get_by_role("button", name="Preview"))
+    visitor.page.wait_for_url("**/runs/*")
+    visitor.page.locator("p.verdict", has_text="done").wait_for()
+    assert visitor.page.get_by_role("heading", name="Result").is_visible()
+
+
+def test_logging_in_and_what_a_stranger_may_not_do(visitor: Visitor) -> None:
+    visitor.open(f"/tuning/{KEY}")
+    assert visitor.page.locator("main form").count() == 0
+    refused = visitor.page.request.post(f"/tuning/{KEY}", form={"value": "1", "reason": "x", "version": "0"})
+    assert refused.status == 401
+    visitor.open("/users/somebody")
+    visitor.forgive("401")
+    assert visitor.heading() == "Log in"
+    visitor.click(visitor.page.locator("main").get_by_role("link", name="Log in"))
+    visitor.page.get_by_label("token").fill(visitor.token)
+    visitor.click(visitor.page.locator("main").get_by_role("button", name="Log in"))
+    visitor.press("Log out")
+    visitor.page.get_by_role("link", name="Log in").first.wait_for()
+
+
+@pytest.mark.parametrize("visitor", [PHONE], indirect=True, ids=["phone"])
+def test_nothing_is_wider_than_a_phone(visitor: Visitor) -> None:
+    wide = []
+    for address in MENU:
+        visitor.open(address)
+        across = visitor.page.evaluate("[document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+        if across[0] > across[1]:
+            wide.append((address, across))
+    assert not wide
+    visitor.follow("Tasks")
+    visitor.page.wait_for_url("**/tasks")
