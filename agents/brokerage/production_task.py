@@ -63,7 +63,7 @@ class ProductionTaskTables(BrokerageTables[TaskWork, ProductionTaskOptions]):
         return work
 
     def tasks_of(self, work: TaskWork) -> Sequence[int]:
-        """The tasks."""
+        """The tasks of the work whose nucleus is written."""
         tasks: list[int] = work.tasks.jeditaskid.tolist()
         return tasks
 

@@ -21,7 +21,7 @@ class PilotActivityAgent(Agent[PilotActivityOptions]):
     options_type = PilotActivityOptions
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Count once."""
+        """Count the requests of pilots once, and write the sums that queues are judged by."""
         if migrate.check(context.database) != migrate.STANDALONE:
             return CycleReport(notes=("PanDA counts the requests of its pilots itself",))
         if context.lease is None or not context.request.writes:

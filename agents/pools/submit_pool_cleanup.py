@@ -32,7 +32,7 @@ class SubmitPoolCleanupAgent(Agent[SubmitPoolCleanupOptions]):
     removes = True
 
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Remove them once."""
+        """Remove once what no job or task has asked for lately."""
         forgotten = 0
         grace, names = timedelta(seconds=self.options.grace_s), context.database.names
         with context.database.read_snapshot() as connection:

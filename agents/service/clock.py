@@ -65,7 +65,7 @@ class ClockFault:
 def read_clocks(
     database: Database, host: Callable[[], datetime] = host_now, steady: Callable[[], float] = steady_s
 ) -> ClockReading:
-    """Read all clocks."""
+    """The clocks of the database, of this machine and of the process, read as close together as can be."""
     with database.within(READ_WITHIN_S) as limited, limited.begin() as connection:
         steady_before, host_before = steady(), host()
         answer: datetime = connection.execute(sa.text("SELECT clock_timestamp()")).scalar_one()

@@ -45,7 +45,7 @@ class Envelope:
         self._app, self._path_bytes, self._observe = app, path_bytes, observe
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request, with its headers and its time in the log."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

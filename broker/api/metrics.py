@@ -92,7 +92,7 @@ class BrokerMetrics(Collector):
         self._requests.labels(method, route, f"{status // 100}xx").observe(seconds)
 
     def text(self) -> bytes:
-        """The exposition."""
+        """The exposition in the text format of Prometheus, one line a sample."""
         with self._lock:
             now_s = self._steady_s()
             if self._shown is None or now_s - self._shown[0] > FRESH_S:

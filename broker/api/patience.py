@@ -27,7 +27,7 @@ class PatientProtocol(H11Protocol):
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:
-        """Some bytes came."""
+        """Some bytes came: once the head of a request is whole, its time limit is off."""
         super().data_received(data)
         if self.conn.their_state is h11.IDLE:
             self._expect_head()

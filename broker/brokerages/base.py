@@ -67,7 +67,7 @@ class Assigned(Protocol):
 
     @property
     def decision(self) -> Decision:
-        """The decision."""
+        """The decision on the chunk, with every reason, as it is stored."""
         ...
 
 

@@ -39,7 +39,7 @@ class ShareLoad:
     queuing_hs: float = 0.0
 
     def plus(self, other: ShareLoad) -> ShareLoad:
-        """Both together."""
+        """Both usages together, as those of one share."""
         return ShareLoad(self.running_hs + other.running_hs, self.queuing_hs + other.queuing_hs)
 
 

@@ -31,7 +31,7 @@ class LazySettings:
         self._read: Settings | None = None
 
     def read(self) -> Settings:
-        """The settings."""
+        """The settings in force, read from file and environment."""
         if self._read is None:
             from broker.settings import read_settings
 

@@ -20,7 +20,7 @@ class Clock:
 
     @property
     def now(self) -> str:
-        """The instant itself."""
+        """The instant of the demonstration, as text (UTC)."""
         return self._now.isoformat()
 
     def ago(self, *, hours: float = 0, minutes: float = 0) -> str:

@@ -68,7 +68,7 @@ def resource_type_of(facts: DemoFacts, cores: int, ram_mb_per_core: float) -> st
 
 
 def work_queue_rows(facts: DemoFacts) -> list[Row]:
-    """Rows of ``jedi_work_queue``."""
+    """Rows of ``jedi_work_queue``, one a work queue of the facts, in their order."""
     return [
         {
             "queue_id": queue.id,

@@ -62,7 +62,7 @@ class SlotStarts:
     hours: float
 
     def rate(self, queue: str) -> float:
-        """Slots an hour."""
+        """Slots that start jobs in an hour."""
         return self.slots.get(queue, 0.0) / self.hours
 
 

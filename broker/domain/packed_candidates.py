@@ -76,7 +76,7 @@ class ChosenCandidates(Sequence[Candidate]):
 
 
 def no_candidates(legend: Legend) -> ChosenCandidates:
-    """None at all."""
+    """The packed form of a decision without any candidate."""
     none = np.zeros(0, dtype=np.int64)
     return ChosenCandidates(legend, none, none.astype(np.float64), np.zeros((0, 0)), none.astype(np.bool_))
 

@@ -61,7 +61,7 @@ class Notes(Sequence[str]):
 
     @cached_property
     def texts(self) -> tuple[str, ...]:
-        """All notes."""
+        """Codes and remarks, as the decision stores them."""
         return (*self.codes, *self.remarks.notes)
 
     @overload

@@ -46,7 +46,7 @@ _FDICT = 0x20
 
 
 def pack_work(text: bytes) -> bytes:
-    """The text, compressed."""
+    """The text, compressed with the dictionary above; :func:`unpack_work` gives it back."""
     packer = zlib.compressobj(6, zdict=DICTIONARY)
     return packer.compress(text) + packer.flush()
 

@@ -120,7 +120,7 @@ class RowChange:
 
     @property
     def action(self) -> str:
-        """``set`` or ``unset``."""
+        """What was done to the key: ``set`` or ``unset``."""
         return "unset" if self.new is None else "set"
 
 

@@ -42,7 +42,7 @@ def default_in_words(entry: KeyEntry) -> str:
 
 
 def scope_in_words(entry: KeyEntry) -> str:
-    """Whose rows count."""
+    """Whose rows count for the key, in words for the reference page."""
     return {"task": "VO of the task", "any": "any VO"}.get(entry.scope, f"VO {entry.scope}")
 
 

@@ -109,7 +109,7 @@ class Eligibility:
 
     @cached_property
     def eligible(self) -> Flags:
-        """Shape (pools, queues)."""
+        """(pools, queues): true where the queue meets the requirement of the pool."""
         return np.equal(self.codes, ELIGIBLE)
 
     def eligible_queues(self, row: int) -> list[QueueName]:

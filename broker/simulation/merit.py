@@ -59,7 +59,7 @@ class Stats:
     finished: float
 
     def as_dict(self) -> dict[str, float]:
-        """By name."""
+        """The figures by name, for tables and JSON."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
 

@@ -91,7 +91,7 @@ class Totals:
     rejected_after: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Totals) -> None:
-        """Add another cycle."""
+        """Add the counts of another cycle to these."""
         for name, value in vars(other).items():
             own = getattr(self, name)
             if isinstance(own, Counter):
@@ -113,7 +113,7 @@ class Difference:
     totals: dict[str, Totals] = field(default_factory=dict)
 
     def add(self, other: Difference) -> None:
-        """Add another cycle."""
+        """Add the counts of another cycle to these."""
         for task, found in other.tasks.items():
             self.tasks.setdefault(task, TaskDifference()).add(found)
         for brokerage, totals in other.totals.items():
@@ -129,7 +129,7 @@ class Difference:
 
 
 def added(differences: Iterable[Difference]) -> Difference:
-    """Several cycles together."""
+    """What several cycles differ in, added up."""
     whole = Difference()
     for one in differences:
         whole.add(one)

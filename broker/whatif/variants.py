@@ -135,7 +135,7 @@ class _Columns:
         self.drawn.append(other.drawn[row])
 
     def side(self) -> Side:
-        """All rows."""
+        """All rows, as one side of the comparison."""
         codes = self._cycle.legend.codes
         return Side(texts(self._outcome), texts(self._reason), self._chosen, self._jobs, self._position, codes)
 

@@ -63,7 +63,11 @@ class _Columns:
 
 
 class SequentialCutter:
-    """Cuts jobs out of one chunk. ``inputs`` are its datasets, master first, each with how it is used."""
+    """Cuts jobs out of one chunk. ``inputs`` are its datasets, master first, each with how it is used.
+
+    With two files a job, five master files and a secondary of three files of which every master file needs half a one,
+    the jobs read master files [0, 1], [2, 3], [4] and secondary files [0], [1], [2].
+    """
 
     def __init__(self, inputs: list[tuple[FileTable, DatasetUse]], settings: SplitSettings) -> None:
         """Prepare the chunk; nothing is cut yet."""
@@ -76,7 +80,7 @@ class SequentialCutter:
         self._counts_secondary_events = first_events and settings.events_per_job is not None
 
     def start(self) -> Position:
-        """Nothing used yet."""
+        """The state before the first file: nothing used yet, no job begun."""
         return Position(0, tuple(0 for _ in self._others))
 
     def next_job(self, position: Position, fits: Fits | None = None) -> tuple[JobContent, Position] | None:
@@ -168,7 +172,15 @@ class SequentialCutter:
 
 
 def _files_for_events(columns: _Columns, used: int, wanted_events: float) -> int:
-    """Number of files from ``used`` on that bring at least ``wanted_events``; one more than are left if too few."""
+    """Number of files from ``used`` on that bring at least ``wanted_events``; one more than are left if too few.
+
+    Three files of 100, 150 and 150 events, and the sums before each and behind the last:
+
+    >>> from types import SimpleNamespace as Table
+    >>> files = Table(events_before=np.array([0, 100, 250, 400]))
+    >>> [_files_for_events(files, used, wanted) for used, wanted in ((0, 100), (0, 101), (1, 150), (1, 999))]
+    [1, 2, 1, 3]
+    """
     target = float(columns.events_before[used]) + wanted_events
     stop = int(np.searchsorted(columns.events_before, target, side="left"))
     return max(stop - used, 1)

@@ -98,7 +98,7 @@ class JobsCycle(Cycle[AssignedChunk]):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Tasks and chunks."""
+        """Tasks and chunks of the work, for the report of the cycle."""
         return {"tasks": len(np.unique(self.jeditaskid)), "chunks": len(self.jeditaskid)}
 
     @property

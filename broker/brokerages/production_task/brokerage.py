@@ -46,7 +46,7 @@ class StoredTaskBatch:
 
     @property
     def jeditaskid(self) -> Ints:
-        """(T,) the tasks."""
+        """(T,) identifiers of the tasks, one a row of the work."""
         return self.stored.work.tasks.jeditaskid
 
     @property
@@ -72,17 +72,17 @@ class TasksCycle(Cycle[AssignedTask]):
 
     @property
     def jeditaskid(self) -> Ints:
-        """(T,) the tasks."""
+        """(T,) identifiers of the tasks, one a row of the work."""
         return self.engine.work.tasks.jeditaskid
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Tasks."""
+        """Number of tasks, for the report of the cycle."""
         return {"tasks": len(self.jeditaskid)}
 
     @property
     def work(self) -> TaskWork:
-        """The tasks."""
+        """The tasks with all that the cycle decides by."""
         return self.engine.work
 
     def assign(self, seed: int, times: StageTimes | None = None) -> Iterator[AssignedTask]:

@@ -93,7 +93,7 @@ class _Report:
         self._engines: set[str] = set()
 
     def add(self, results: list[Replayed]) -> None:
-        """One cycle."""
+        """Add the comparison of one cycle to the sums."""
         if not results:
             return
         origin = results[0].stored.origin

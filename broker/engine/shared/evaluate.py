@@ -72,27 +72,27 @@ class Undeclared:
     """The tuning outside a rule: there is none, each rule sees the keys that it declares."""
 
     def number(self, key: str) -> float:
-        """Raises KeyError."""
+        """There is no value: KeyError, always."""
         raise KeyError(key)
 
     def flag(self, key: str) -> bool:
-        """Raises KeyError."""
+        """There is no value: KeyError, always."""
         raise KeyError(key)
 
     def is_set(self, key: str) -> bool:
-        """Raises KeyError."""
+        """There is no value: KeyError, always."""
         raise KeyError(key)
 
     def text(self, key: str) -> str | None:
-        """Raises KeyError."""
+        """There is no value: KeyError, always."""
         raise KeyError(key)
 
     def by_suffix(self, family: str, suffixes: Sequence[str | None]) -> Floats:
-        """Raises KeyError."""
+        """There is no value: KeyError, always."""
         raise KeyError(family)
 
     def by_two_suffixes(self, family: str, firsts: Sequence[str | None], seconds: Sequence[str | None]) -> Floats:
-        """Raises KeyError."""
+        """There is no value: KeyError, always."""
         raise KeyError(family)
 
 

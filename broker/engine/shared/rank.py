@@ -55,6 +55,14 @@ def rank(
 
     A candidate without any job bootstraps: it is not measured by its weight but put first. A weight that is not finite
     never takes part. Of equal weights the first by name goes first. The ``best`` of them are chosen.
+
+    Of three candidates the last has no job of the share and starts with one, although it weighs least:
+
+    >>> none, no = np.zeros(3), np.zeros(3, dtype=bool)
+    >>> load = Load(np.array([5.0, 5.0, 0.0]), none, none, none, none, no, none, none, no, ~no)
+    >>> found = rank([np.array([0.5, 2.0, 0.1])], load, load_weights=[], cuts=[], best=2)
+    >>> found.chosen.tolist(), found.cut.tolist(), cut_codes([])[found.cut[0]]
+    ([2, 1], [0, -1, -1], 'low_weight')
     """
     everyone = np.ones(load.defined.shape, dtype=np.bool_)
     weight, factors, cut = _weigh(everyone, fixed, load, load_weights, cuts, faults)
@@ -174,7 +182,14 @@ def _best_of_each(measured: Floats, passed: Bools, best: Ints | None) -> Bools:
 
 
 def _best(measured: Floats, passed: Bools, best: int = BEST) -> Bools:
-    """(T, Q): the ``best`` largest of each row; of equals the first by position."""
+    """(T, Q): the ``best`` largest of each row; of equals the first by position.
+
+    ``measured`` is -1 where a candidate did not pass:
+
+    >>> measured = np.array([[3.0, 7.0, 7.0, 7.0], [-1.0, -1.0, 2.0, -1.0]])
+    >>> _best(measured, measured >= 0, best=2).astype(int).tolist()
+    [[0, 1, 1, 0], [0, 0, 1, 0]]
+    """
     if measured.shape[1] <= best:
         return passed
     # the value of the last one taken; a row with fewer candidates has -1 there, which everything passes

@@ -51,7 +51,7 @@ class InputShareRule(GroupFilter[TaskPairs]):
         return is_checked(pairs.tasks, pairs.facts, pairs.tuning)
 
     def keep_among(self, alive: Bools, pairs: TaskPairs) -> Bools:
-        """(T, N)."""
+        """(T, N): true where enough of the input is, or where that does not matter."""
         return np.asarray(
             self.enough(pairs) | is_waived(alive, pairs.tasks, pairs.facts, pairs.tuning, locality_options(pairs))
         )

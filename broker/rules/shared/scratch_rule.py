@@ -52,7 +52,7 @@ class ScratchRule(Filter[PairsT], Generic[PairsT]):
         """(T, 1): the job has the part of the scratch disk that belongs to one core."""
 
     def keep(self, pairs: PairsT) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the expected files of a job fit on the scratch disk."""
         need, limit = self.need_mb(pairs), self._limit_mb(pairs)
         return np.asarray(need <= limit if self.options.equality == "passes" else need < limit)
 

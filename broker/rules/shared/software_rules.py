@@ -37,7 +37,7 @@ class SoftwareRule(Filter[PairsT], Generic[PairsT]):
         return self.reading.in_dialect(self.options.dialect)
 
     def keep(self, pairs: PairsT) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the queue has the software and the hardware of the task."""
         found = self._reading.outcomes(pairs)
         return np.asarray((found == Outcome.FITS) | (found == Outcome.PLATFORM_UNRESOLVED))
 
@@ -66,7 +66,7 @@ class PlatformRule(Filter[PairsT], Generic[PairsT]):
         return self.reading.in_dialect(self.options.dialect)
 
     def keep(self, pairs: PairsT) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the queue has the software and the hardware of the task."""
         return np.asarray(self._reading.outcomes(pairs) != Outcome.PLATFORM_UNRESOLVED)
 
     def observe(self, pairs: PairsT) -> Observation:

@@ -76,7 +76,7 @@ class PackedDecision:
 
     @property
     def key(self) -> ChunkKey:
-        """Its chunk."""
+        """The chunk that it decides on: all its decisions have this key."""
         decision = self.record.decision
         return decision.jeditaskid, decision.datasetid, decision.ramcount
 

@@ -236,6 +236,16 @@ def _files_held(
 def _most_files(
     placed: PlacedDatasets, rows: Sequence[int], one: _Input, readable: set[str], closed: frozenset[str]
 ) -> int | None:
+    """The most files of the input at one of these rows that the queue can read; None for all of them.
+
+    Of 10 files the queue can read the 3 on disk, not the 9 on tape, nor the 5 elsewhere:
+
+    >>> from types import SimpleNamespace as Table
+    >>> found = {"rse": ["DISK", "TAPE", "FAR"], "is_tape": [False, True, False], "available": [3, 9, 5]}
+    >>> placed = Table(**found, is_vp=[False] * 3, complete=[False] * 3, total=[10] * 3)
+    >>> _most_files(placed, [0, 1, 2], _Input("Q", 1, 2, ("mc", "in"), 10, False), {"DISK"}, frozenset())
+    3
+    """
     most = 0
     for row in rows:
         over_wan = one.anywhere and placed.rse[row] not in closed

@@ -28,7 +28,7 @@ class AnalysisScratch(ScratchRule[AnalysisPairs]):
     provenance = "ATLAS Analysis Job Brokerage"
 
     def need_mb(self, pairs: AnalysisPairs) -> Floats:
-        """(T, Q)."""
+        """(T, Q) MB of scratch disk: output and work space of a job, and its input where it is copied."""
         tasks, candidates, facts = pairs.chunks, pairs.candidates, pairs.facts
         input_bytes = np.nan_to_num(tasks.atom_bytes)
         outputs = np.maximum(np.nan_to_num(tasks.outdiskcount), 0.0) * estimates.disk_unit_bytes(tasks.outdiskunit)
@@ -42,5 +42,5 @@ class AnalysisScratch(ScratchRule[AnalysisPairs]):
         return np.where(tasks.merging, estimates.whole_mb(MERGE_INPUTS * input_bytes), need)
 
     def takes_one_core(self, chunks: WorkTable) -> Bools:
-        """(T, 1)."""
+        """(T, 1): true for tasks without a number of cores, or with one core."""
         return np.asarray(np.isnan(chunks.corecount) | (chunks.corecount == 0) | (chunks.corecount == 1))

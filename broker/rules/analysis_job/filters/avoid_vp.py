@@ -45,7 +45,7 @@ class AvoidVp(Filter[AnalysisPairs]):
     options: AvoidVpOptions = AvoidVpOptions()
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true without virtual placement, or where the chunk may use it."""
         known = pairs.facts
         avoided = known.avoids_vp
         if self.options.overload:

@@ -51,7 +51,7 @@ class BadJobs(Filter[AnalysisPairs]):
         return np.asarray(~pairs.facts.site_named & (pairs.facts.jobs_bad > 0).any(axis=1, keepdims=True))
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where not too many jobs of the task failed at the queue or were closed."""
         known, limit = pairs.facts, _limit(pairs.facts, pairs.tuning)
         fine = known.jobs_bad <= limit if self.options.equality == "passes" else known.jobs_bad < limit
         return np.asarray(fine | self._spared(pairs))

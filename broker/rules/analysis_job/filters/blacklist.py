@@ -28,7 +28,7 @@ class Blacklist(Filter[AnalysisPairs]):
     provenance = PROVENANCE
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where endpoints of the queue can be read and written."""
         known = pairs.facts
         over_wan = known.receives & known.sends & pairs.facts.remote_source
         return np.asarray(known.reads_lan & known.writes_lan & (~known.needs_wan | over_wan))

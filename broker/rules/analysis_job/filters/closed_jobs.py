@@ -27,10 +27,10 @@ class ClosedJobs(Filter[AnalysisPairs]):
         return np.asarray(~pairs.chunks.merging & ~pairs.facts.site_named)
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where no job of the task was closed at the queue."""
         return np.asarray(~(pairs.facts.jobs_closed > 0))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
-        """Closed jobs; no limit where their number is not known."""
+        """Jobs of the task that were closed at the queue; no limit where their number is not known."""
         closed = number(pairs.facts.jobs_closed)
         return Observation(closed, "<=", None if closed is None else 0.0, "jobs", "rule")

@@ -44,7 +44,7 @@ class CloudMismatch(Filter[AnalysisPairs]):
         return np.array(bound, dtype=np.bool_).reshape(-1, 1)
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the queue is of the cloud of the task."""
         return np.asarray(pairs.facts.cloud_of_queue == pairs.chunks.cloud)
 
     def observe(self, pairs: AnalysisPairs) -> Observation:

@@ -29,12 +29,12 @@ class CoreKind(Filter[AnalysisPairs]):
     provenance = PROVENANCE
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where single-core or multi-core, as the task asks."""
         cores = pairs.chunks.corecount
         return np.asarray((cores == 0) | ((cores > 1) == is_multi_core(pairs.candidates)))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
-        """Single-core or multi-core."""
+        """Whether the queue is single-core or multi-core, and what the task asks for."""
         cores = number(pairs.chunks.corecount)
         cores = 1.0 if cores is None else cores
         wanted = "any" if cores == 0 else "multi-core" if cores > 1 else "single-core"

@@ -27,7 +27,7 @@ class FileUnavailable(Filter[AnalysisPairs]):
     provenance = "PanDA analysis brokerage, file availability"
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where a queue that reads only local data has all files of the chunk."""
         return np.asarray(~pairs.facts.lacks_files)
 
     def observe(self, pairs: AnalysisPairs) -> Observation:

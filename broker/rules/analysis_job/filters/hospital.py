@@ -27,7 +27,7 @@ class Hospital(GroupFilter[AnalysisPairs]):
     provenance = PROVENANCE
 
     def keep_among(self, alive: Bools, pairs: AnalysisPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the queue is no hospital queue, or there is no other."""
         sick = np.array([str(name).endswith(ENDING) for name in pairs.candidates.unified_name.ravel()], dtype=np.bool_)[
             None, :
         ]
@@ -35,5 +35,5 @@ class Hospital(GroupFilter[AnalysisPairs]):
         return np.asarray(~(sick & others))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
-        """The name."""
+        """The name of the unified queue, whose ending tells a hospital queue."""
         return Observation(text(pairs.candidates.unified_name), "not in", "hospital queues", "-", "rule")

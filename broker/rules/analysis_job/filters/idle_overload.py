@@ -31,7 +31,7 @@ class IdleOverload(Filter[AnalysisPairs]):
         return np.asarray(~pairs.chunks.merging & ~pairs.facts.site_named)
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where something runs at the queue, or little waits there."""
         known = pairs.facts
         queued = known.defined + known.assigned + known.activated + known.starting
         return np.asarray((known.running > 0) | (queued <= pairs.tuning.number(MIN_QUEUE)))

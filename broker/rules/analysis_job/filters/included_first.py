@@ -29,7 +29,7 @@ class IncludedFirst(GroupFilter[AnalysisPairs]):
         return np.asarray(pairs.facts.reserve.any(axis=1, keepdims=True))
 
     def keep_among(self, alive: Bools, pairs: AnalysisPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the task includes the queue, or none that it includes is left."""
         reserve = pairs.facts.reserve
         included = (alive & ~reserve).any(axis=1, keepdims=True)
         return np.asarray(~(reserve & included))

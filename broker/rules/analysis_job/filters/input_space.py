@@ -43,13 +43,13 @@ class InputSpace(Filter[AnalysisPairs]):
         return np.asarray(~pairs.facts.local_pass & (pairs.chunks.total_files > 0))
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(1, Q)."""
+        """(1, Q): true where there is space for the input."""
         known, least = pairs.facts, pairs.tuning.number(KEY)
         small = known.input_usable_gb < least if self.options.equality == "passes" else known.input_usable_gb <= least
         return np.asarray(known.has_input_storage & ~small)
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
-        """The usable space."""
+        """The usable space in GB at the endpoint for input; 0 without one."""
         known = pairs.facts
         has_storage = flag(known.has_input_storage)
         passes = self.options.equality == "passes"

@@ -29,7 +29,7 @@ class LocalQuota(Filter[AnalysisPairs]):
     provenance = PROVENANCE
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the owner has quota at the endpoint for the output."""
         return np.asarray(~pairs.facts.over_local_quota)
 
     def observe(self, pairs: AnalysisPairs) -> Observation:

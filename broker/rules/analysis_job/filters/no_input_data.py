@@ -32,7 +32,7 @@ class NoInputData(Filter[AnalysisPairs]):
         return pairs.facts.local_pass
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the input is at the queue."""
         return np.asarray(pairs.facts.has_input)
 
     def observe(self, pairs: AnalysisPairs) -> Observation:

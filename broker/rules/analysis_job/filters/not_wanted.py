@@ -24,7 +24,7 @@ class NotWanted(Filter[AnalysisPairs]):
     provenance = "PanDA analysis brokerage, inclusion and exclusion"
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the user wants the queue."""
         return np.asarray(pairs.facts.wanted)
 
     def observe(self, pairs: AnalysisPairs) -> Observation:

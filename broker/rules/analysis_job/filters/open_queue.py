@@ -38,13 +38,13 @@ class OpenQueue(Filter[AnalysisPairs]):
     options: OpenQueueOptions = OpenQueueOptions()
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the queue is online, or named by the task and not offline."""
         status = pairs.candidates.status
         takes_all = status == ONLINE if self.options.open == "online" else ~np.isin(status.astype(np.str_), CLOSED)
         return np.asarray(takes_all | (pairs.facts.named & (status != OFFLINE)))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
-        """The status."""
+        """The status of the queue, and which are accepted."""
         status = text(pairs.candidates.status)
         if flag(pairs.facts.named):
             return Observation(status, "!=", OFFLINE, "-", "queue.status", {"named": True})

@@ -40,13 +40,13 @@ class OutputSpace(Filter[AnalysisPairs]):
     options: SpaceOptions = SpaceOptions()
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(1, Q)."""
+        """(1, Q): true where there is space for the output."""
         known, least = pairs.facts, pairs.tuning.number(KEY)
         small = known.output_usable_gb < least if self.options.equality == "passes" else known.output_usable_gb <= least
         return np.asarray(known.has_output & ~small)
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
-        """The usable space."""
+        """The usable space in GB at the endpoint for output; 0 without one."""
         known = pairs.facts
         has_storage, passes = flag(known.has_output), self.options.equality == "passes"
         seen = number(known.output_usable_gb) if has_storage else None if passes else 0.0

@@ -31,7 +31,7 @@ class Overloaded(GroupFilter[AnalysisPairs]):
         return np.asarray(~pairs.chunks.merging)
 
     def keep_among(self, alive: Bools, pairs: AnalysisPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the queue is not overloaded, or all are."""
         over = overloaded(pairs.facts, pairs.tuning)
         others = (alive & ~over).any(axis=1, keepdims=True)
         return np.asarray(~over | (~others & pairs.facts.without_vp))

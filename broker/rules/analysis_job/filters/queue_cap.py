@@ -34,11 +34,11 @@ class QueueCap(Filter[AnalysisPairs]):
         return np.asarray(~pairs.facts.site_named)
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where not too many jobs wait at the queue."""
         return np.asarray(pairs.facts.queued_of_type <= _limit(pairs.facts))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
-        """The queued jobs."""
+        """Queued jobs of the share and resource type at the queue."""
         limit = number(_limit(pairs.facts))
         running = number(pairs.facts.running_of_type)
         return Observation(number(pairs.facts.queued_of_type), "<=", limit, "jobs", "rule", {"running": running})

@@ -24,9 +24,9 @@ class TaskPilots(Filter[JobPairs]):
     provenance = "ATLAS Analysis Job Brokerage"
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q)."""
+        """(1, Q): true where pilots were seen at the queue in the last 3 hours."""
         return np.asarray(pairs.facts.n_pilots > 0)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """Pilots seen."""
+        """Pilots seen at the queue in the last 3 hours."""
         return Observation(number(pairs.facts.n_pilots), ">", 0.0, "pilots", "rule")

@@ -39,7 +39,7 @@ class UserQueueLength(Filter[AnalysisPairs]):
         return np.asarray(~pairs.chunks.merging & ~pairs.facts.site_named)
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the user has not too many queued jobs at the queue."""
         known = pairs.facts
         # every user may have so many queued jobs everywhere: nothing else has to be looked at
         if not (known.user_queued > pairs.tuning.number(USER_LENGTH)).any():

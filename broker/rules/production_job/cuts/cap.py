@@ -46,7 +46,7 @@ class Cap(LoadCut):
         return not self.options.at_ucore
 
     def keep(self, load: Load, weight: Floats) -> Bools:
-        """Shape of ``load.running``."""
+        """Shape of ``load.running``: true where not too many jobs of the share wait."""
         keeps = (self._waiting(load) <= waiting_limit(load)) | load.urgent
         if self.reads_details and load.details is not None:
             keeps = keeps | load.details.is_ucore

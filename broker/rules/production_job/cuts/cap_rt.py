@@ -32,7 +32,7 @@ class CapRt(LoadCut):
         return True
 
     def keep(self, load: Load, weight: Floats) -> Bools:
-        """Shape of ``load.running``."""
+        """Shape of ``load.running``: true where not too many jobs of the share and type wait, or that is not known."""
         known = np.asarray(False) if load.details is None else load.details.typed_known
         return np.asarray((_waiting(load) <= _limit(load)) | ~known | load.urgent)
 

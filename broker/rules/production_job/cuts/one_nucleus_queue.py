@@ -29,7 +29,7 @@ class OneNucleusQueue(GroupCut):
         return True
 
     def keep_among(self, alive: Bools, load: Load, weight: Floats) -> Bools:
-        """Shape of ``weight``."""
+        """Shape of ``weight``: true at the queue with most running jobs of those left, for tasks that ask for one."""
         if load.details is None:
             return np.ones_like(alive)
         shape = np.shape(weight)

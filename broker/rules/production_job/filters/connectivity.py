@@ -36,7 +36,7 @@ class Connectivity(Filter[JobPairs]):
         return np.asarray(needs & not_single(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the queue has the network connectivity that the task asks for."""
         keep: Bools = np.ones(
             np.broadcast_shapes(pairs.chunks.ip_stack.shape, pairs.candidates.name.shape), dtype=np.bool_
         )

@@ -29,13 +29,13 @@ class CoreCount(Filter[JobPairs]):
         return not_single(pairs.facts)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where single-core or multi-core, as the task asks."""
         return np.where(
             is_multi_core(pairs.candidates), takes_multi_core(pairs.chunks), takes_single_core(pairs.chunks)
         )
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """Single-core or multi-core."""
+        """Whether the queue is single-core or multi-core, and what the task asks for."""
         one_preassigned, multi = flag(takes_single_core(pairs.chunks)), flag(takes_multi_core(pairs.chunks))
         accepted = ", ".join(["single-core"] * one_preassigned + ["multi-core"] * multi)
         value = "multi-core" if flag(is_multi_core(pairs.candidates)) else "single-core"

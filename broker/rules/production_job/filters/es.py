@@ -23,7 +23,7 @@ class Es(Filter[JobPairs]):
     sources = ("queues",)
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """Event service chunks."""
+        """(T, 1): chunks of event service, unless exactly one queue is pre-assigned."""
         return np.asarray(pairs.facts.event_service & not_single(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:

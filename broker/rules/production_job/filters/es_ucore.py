@@ -24,11 +24,11 @@ class EsUcore(Filter[JobPairs]):
     sources = ("queues",)
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """Event service chunks."""
+        """(T, 1): chunks of event service, unless exactly one queue is pre-assigned."""
         return np.asarray(pairs.facts.event_service & not_single(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q)."""
+        """(1, Q): true where event service keeps off single-core pseudo-queues."""
         return np.asarray(is_multi_core(pairs.candidates) | (pairs.candidates.resource_type == np.array(None)))
 
     def observe(self, pairs: JobPairs) -> Observation:

@@ -25,7 +25,7 @@ class Fewevents(Filter[JobPairs]):
     provenance = "PanDA production brokerage, jumbo job check"
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """Jumbo chunks."""
+        """(T, 1): jumbo chunks, unless exactly one queue is pre-assigned."""
         return np.asarray(pairs.chunks.jumbo & not_single(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
@@ -33,6 +33,6 @@ class Fewevents(Filter[JobPairs]):
         return np.asarray(~(np.nan_to_num(pairs.chunks.ready_events) < pairs.candidates.min_events_for_jumbo))
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """Ready events."""
+        """Events of the chunk that are ready."""
         limit = limit_number(pairs.candidates.min_events_for_jumbo)
         return Observation(number(pairs.chunks.ready_events) or 0.0, ">=", limit, "events", "queue.minEventsForJumbo")

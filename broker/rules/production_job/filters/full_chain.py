@@ -26,7 +26,7 @@ class FullChain(Filter[JobPairs]):
         return stays_at_bare_nucleus(pairs.chunks, pairs.facts)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the queue is at the nucleus, for full chains on a bare nucleus."""
         return pairs.facts.at_nucleus
 
     def observe(self, pairs: JobPairs) -> Observation:

@@ -44,7 +44,7 @@ class Inactive(Filter[JobPairs]):
         )
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q)."""
+        """(1, Q): true where the queue started jobs in the last 2 hours, for high priority, scouts and merging."""
         return np.asarray(
             ~((pairs.facts.laststart_s < pairs.facts.now_s - LONGEST_PAUSE_S) & (self._waiting(pairs) > 0))
         )

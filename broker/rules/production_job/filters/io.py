@@ -50,7 +50,7 @@ class Io(GroupFilter[JobPairs]):
         return np.asarray(intense & ~exempt & not_single(pairs.facts))
 
     def keep_among(self, alive: Bools, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where little input has to be moved, for high IO intensity."""
         is_little = _is_little if self.options.limit == "below" else _is_up_to_whole_mb
         on_disk = is_little(pairs.facts, pairs.facts.available_bytes, pairs.facts.available_files, pairs.tuning)
         anywhere = on_disk | is_little(

@@ -28,7 +28,7 @@ class Jumbo(Filter[JobPairs]):
         return np.asarray(~pairs.chunks.jumbo & not_single(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q)."""
+        """(1, Q): true where queues for jumbo jobs take no other jobs."""
         return np.asarray(~pairs.candidates.use_jumbo)
 
     def observe(self, pairs: JobPairs) -> Observation:

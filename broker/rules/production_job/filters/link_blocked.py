@@ -27,7 +27,7 @@ class LinkBlocked(Filter[JobPairs]):
     options: NucleusOptions = NucleusOptions()
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the link to the nucleus is not blocked."""
         opened = pairs.facts.closeness != BLOCKED
         return np.asarray(opened if self.options.at_nucleus == "asked" else opened | self.options.exempt(pairs.facts))
 

@@ -36,7 +36,7 @@ class LinkFull(Filter[JobPairs]):
         return pairs.facts.has_nucleus
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the link to the nucleus is not full."""
         closes = self.options.equality == "closes"
         open_to_all = below_cap(pairs.facts.link_queued, pairs.tuning.number(CAP), closes)
         return open_to_all if self.options.at_nucleus == "asked" else open_to_all | self.options.exempt(pairs.facts)

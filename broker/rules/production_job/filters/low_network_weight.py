@@ -47,11 +47,11 @@ class LowNetworkWeight(Filter[JobPairs]):
         return np.asarray(pairs.facts.urgent & pairs.facts.has_nucleus & holds)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the link to the nucleus is good enough for urgent jobs."""
         return np.asarray(network_weight(pairs.chunks, pairs.facts, pairs.tuning) >= _limit(pairs.tuning))
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The network weight."""
+        """The network weight of the link from the queue to the nucleus."""
         weight = number(network_weight(pairs.chunks, pairs.facts, pairs.tuning))
         return Observation(weight, ">=", _limit(pairs.tuning), "weight", THRESHOLD, network_inputs(pairs.facts))
 

@@ -25,7 +25,7 @@ class NonLocal(Filter[JobPairs]):
     provenance = "PanDA production brokerage, data availability"
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """Chunks with input."""
+        """(T, 1): chunks with input."""
         return np.asarray(pairs.facts.total_bytes > 0)
 
     def keep(self, pairs: JobPairs) -> Bools:

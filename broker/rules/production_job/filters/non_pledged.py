@@ -35,5 +35,5 @@ class NonPledged(Filter[JobPairs]):
         return np.asarray(pairs.candidates.pledgedcpu != OPPORTUNISTIC)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The pledge."""
+        """The pledge of the queue in cores."""
         return Observation(number(pairs.candidates.pledgedcpu), "!=", OPPORTUNISTIC, "cores", "queue.pledgedcpu")

@@ -27,7 +27,7 @@ class Nones(Filter[JobPairs]):
         return np.asarray(~pairs.facts.event_service & not_single(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q)."""
+        """(1, Q): true where the queue takes jobs that are no event service."""
         return np.asarray(pairs.candidates.jobseed != "es")
 
     def observe(self, pairs: JobPairs) -> Observation:

@@ -29,7 +29,7 @@ class NotFullChain(Filter[JobPairs]):
         return np.asarray(~stays_at_bare_nucleus(pairs.chunks, pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q)."""
+        """(1, Q): true where the queue is not kept for full chains."""
         return np.asarray(pairs.candidates.bare_nucleus != BARE_ONLY)
 
     def observe(self, pairs: JobPairs) -> Observation:

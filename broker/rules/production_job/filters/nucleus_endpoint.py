@@ -49,7 +49,7 @@ class NucleusEndpoint(Filter[JobPairs]):
         return np.asarray(facts.has_nucleus & closed)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the storage of the nucleus receives and sends files over WAN."""
         return self.options.exempt(pairs.facts) if self.options.at_nucleus == "exempt" else pairs.facts.at_nucleus
 
     def observe(self, pairs: JobPairs) -> Observation:

@@ -34,5 +34,5 @@ class Opportunistic(Filter[JobPairs]):
         return np.asarray(pairs.candidates.pledgedcpu != OPPORTUNISTIC)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The pledge."""
+        """The pledge of the queue in cores; one number marks opportunistic ones."""
         return Observation(number(pairs.candidates.pledgedcpu), "!=", OPPORTUNISTIC, "cores", "queue.pledgedcpu")

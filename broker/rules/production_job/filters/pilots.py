@@ -34,7 +34,7 @@ class Pilots(Filter[JobPairs]):
         return np.asarray((~is_test | pairs.facts.urgent) & not_preassigned(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where pilots were seen at the queue in the last 3 hours."""
         return np.asarray(
             (pairs.facts.n_pilots > 0) | pairs.facts.has_slots | (pairs.chunks.jumbo & pairs.candidates.use_jumbo)
         )

@@ -20,7 +20,7 @@ class ReadLanBlacklist(EndpointRule):
     unknown_policy = "reject"
 
     def works(self, pairs: JobPairs) -> Bools:
-        """Some endpoint does."""
+        """(1, Q): jobs can read from some input endpoint over LAN."""
         return pairs.facts.can_read
 
     def asked(self, pairs: JobPairs) -> Bools:

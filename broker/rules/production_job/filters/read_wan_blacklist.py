@@ -22,7 +22,7 @@ class ReadWanBlacklist(EndpointRule):
     unknown_policy = "keep"
 
     def works(self, pairs: JobPairs) -> Bools:
-        """Some endpoint does."""
+        """(T, Q): some output endpoint sends over WAN, or need not."""
         return pairs.facts.can_send
 
     def asked(self, pairs: JobPairs) -> Bools:

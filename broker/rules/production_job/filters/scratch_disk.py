@@ -21,12 +21,12 @@ class ScratchDisk(ScratchRule[JobPairs]):
     name = "scratch_disk"
 
     def need_mb(self, pairs: JobPairs) -> Floats:
-        """(T, Q)."""
+        """(T, Q) MB of scratch disk: less where the queue reads input directly."""
         copied, direct = self._needs_mb(pairs.chunks)
         return np.where(reads_directly(pairs.chunks, pairs.candidates), direct, copied)
 
     def takes_one_core(self, chunks: WorkTable) -> Bools:
-        """(T, 1)."""
+        """(T, 1): tasks of 0, 1 or NULL cores that are no event service."""
         return estimates.takes_one_core_of_scratch(chunks.corecount, chunks.eventservice)
 
     def _needs_mb(self, tasks: WorkTable) -> tuple[Floats, Floats]:

@@ -31,7 +31,7 @@ class SourceBlacklist(Filter[JobPairs]):
         return np.asarray(~pairs.facts.remote_source)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the input can be read from somewhere over WAN."""
         return np.asarray(pairs.facts.at_nucleus | ~_asked(pairs))
 
     def observe(self, pairs: JobPairs) -> Observation:

@@ -43,7 +43,7 @@ class Status(Filter[JobPairs]):
         return np.asarray(good, dtype=np.bool_)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The status."""
+        """The status of the queue, and which are accepted."""
         if self.options.also:
             accepted = ", ".join((ONLINE, *self.options.also))
             return Observation(text(pairs.candidates.status), "in", accepted, "-", "queue.status")

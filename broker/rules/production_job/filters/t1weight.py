@@ -45,7 +45,7 @@ class T1weight(Filter[JobPairs]):
         return np.asarray(asks & ~pairs.chunks.merging)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the queue is at the nucleus, for tasks with t1Weight -1."""
         here = pairs.facts.at_nucleus
         return here | pairs.facts.shares_storage if self.options.sharing else here
 

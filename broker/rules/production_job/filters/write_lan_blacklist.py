@@ -22,7 +22,7 @@ class WriteLanBlacklist(EndpointRule):
     unknown_policy = "keep"
 
     def works(self, pairs: JobPairs) -> Bools:
-        """Some endpoint does."""
+        """(1, Q): jobs can write to some output endpoint over LAN."""
         return pairs.facts.can_write
 
     def asked(self, pairs: JobPairs) -> Bools:

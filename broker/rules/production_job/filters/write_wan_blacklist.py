@@ -20,7 +20,7 @@ class WriteWanBlacklist(EndpointRule):
     unknown_policy = "keep"
 
     def works(self, pairs: JobPairs) -> Bools:
-        """Some endpoint does."""
+        """(T, Q): some input endpoint receives over WAN, or need not."""
         return pairs.facts.can_receive
 
     def asked(self, pairs: JobPairs) -> Bools:

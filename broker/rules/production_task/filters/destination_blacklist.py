@@ -22,7 +22,7 @@ class DestinationBlacklist(Filter[TaskPairs]):
     sources = ("storages",)
 
     def keep(self, pairs: TaskPairs) -> Bools:
-        """(T, N)."""
+        """(T, N): true where the storages receive files over WAN."""
         return pairs.facts.storages_receive
 
     def observe(self, pairs: TaskPairs) -> Observation:

@@ -45,7 +45,7 @@ class FullChain(Filter[TaskPairs]):
     provenance = "Special Brokerage for ATLAS Full-chain"
 
     def keep(self, pairs: TaskPairs) -> Bools:
-        """(T, N)."""
+        """(T, N): true where the nucleus takes such tasks, and is that of the chain."""
         follows = pairs.facts.bound_to >= 0
         there = pairs.facts.bound_to == pairs.facts.position
         is_only, is_bare = pairs.nuclei.bare == BARE_ONLY, pairs.nuclei.bare != BARE_NONE

@@ -35,5 +35,5 @@ class Insize(InputShareRule):
         return has_enough_bytes(pairs.tasks, pairs.facts, pairs.tuning, self.options)
 
     def amounts(self, pairs: TaskPairs) -> tuple[Floats, Floats]:
-        """Bytes."""
+        """Bytes: (T, N) of the input at the nucleus, (T, 1) of all."""
         return pairs.facts.any_bytes, pairs.facts.total_bytes

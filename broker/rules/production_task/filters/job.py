@@ -25,7 +25,7 @@ class Job(Filter[TaskPairs]):
     sources = ("queues",)
 
     def keep(self, pairs: TaskPairs) -> Bools:
-        """(T, N)."""
+        """(T, N): true where a queue of the nucleus could run the jobs."""
         return np.asarray(pairs.facts.able_queues > 0)
 
     def unknown(self, pairs: TaskPairs) -> Bools:

@@ -22,7 +22,7 @@ class Match(Filter[TaskPairs]):
     sources = ("storages",)
 
     def keep(self, pairs: TaskPairs) -> Bools:
-        """(T, N)."""
+        """(T, N): true where the nucleus has a storage for every output and log dataset."""
         return pairs.facts.has_storages
 
     def observe(self, pairs: TaskPairs) -> Observation:

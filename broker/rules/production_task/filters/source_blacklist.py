@@ -22,7 +22,7 @@ class SourceBlacklist(Filter[TaskPairs]):
     sources = ("storages",)
 
     def keep(self, pairs: TaskPairs) -> Bools:
-        """(T, N)."""
+        """(T, N): true where the storages send files over WAN."""
         return pairs.facts.storages_send
 
     def observe(self, pairs: TaskPairs) -> Observation:

@@ -44,7 +44,7 @@ class Space(Filter[TaskPairs]):
     options: SpaceOptions = SpaceOptions()
 
     def keep(self, pairs: TaskPairs) -> Bools:
-        """(T, N)."""
+        """(T, N): true where the storages have room for the output."""
         if self.options.space == "usable":
             return np.asarray(pairs.facts.left_gb >= _threshold_gb(pairs.tasks, pairs.tuning))
         return np.asarray(

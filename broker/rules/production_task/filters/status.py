@@ -31,7 +31,7 @@ class Status(Filter[TaskPairs]):
     options: StatusOptions = StatusOptions()
 
     def keep(self, pairs: TaskPairs) -> Bools:
-        """(1, N)."""
+        """(1, N): true where the nucleus is active."""
         active = np.asarray(pairs.nuclei.state == ACTIVE, dtype=np.bool_)
         return active if self.options.state == "of_site" else np.ones_like(active)
 

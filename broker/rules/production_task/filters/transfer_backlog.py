@@ -46,7 +46,7 @@ class TransferBacklog(Filter[TaskPairs]):
         return np.asarray(~(pairs.tasks.t1weight < 0))
 
     def keep(self, pairs: TaskPairs) -> Bools:
-        """(1, N)."""
+        """(1, N): true where few files wait to be transferred to the nucleus."""
         files, cap = pairs.facts.backlog_files, pairs.tuning.number(CAP)
         return below_cap(files, cap) if self.options.cap_of_zero == "closes_all" else np.asarray(~(files > cap))
 

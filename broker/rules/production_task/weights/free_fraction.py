@@ -30,7 +30,7 @@ class FreeFraction(Weight[TaskPairs]):
     options: FreeOptions = FreeOptions()
 
     def factor(self, pairs: TaskPairs) -> Floats:
-        """(T, N)."""
+        """(T, N): part of the storage that is free or expired."""
         if self.options.space == "left":
             return np.where(
                 pairs.facts.tightest_total_gb > 0, pairs.facts.tightest_left_gb / pairs.facts.tightest_total_gb, 1.0

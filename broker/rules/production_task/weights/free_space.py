@@ -34,7 +34,7 @@ class FreeSpace(Weight[TaskPairs]):
     options: FreeSpaceOptions = FreeSpaceOptions()
 
     def factor(self, pairs: TaskPairs) -> Floats:
-        """(T, N)."""
+        """(T, N): free space in TB, up to FREE_DISK_CUTOFF."""
         if self.options.space == "left_in_whole_tb":
             left_tb = np.minimum(pairs.tuning.number(CUTOFF), np.floor(pairs.facts.tightest_left_gb / GB_A_TB))
             return np.where(pairs.facts.tightest_total_gb > 0, left_tb, 1.0)

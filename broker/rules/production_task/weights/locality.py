@@ -31,7 +31,7 @@ class Locality(Weight[TaskPairs]):
     reads = (INSIZE,)
 
     def factor(self, pairs: TaskPairs) -> Floats:
-        """(T, N)."""
+        """(T, N): share of the input that is at the nucleus."""
         high = ~(pairs.tasks.iointensity <= pairs.tuning.number(LOW_INTENSITY))
         counts = high & counts_in_weight(pairs.tasks, pairs.facts, pairs.tuning, locality_options(pairs))
         share = np.divide(pairs.facts.any_bytes, pairs.facts.total_bytes, out=np.ones(counts.shape), where=counts)

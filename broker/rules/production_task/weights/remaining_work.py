@@ -31,7 +31,7 @@ class RemainingWork(NucleusLoadWeight):
     title = "Little work of the share remains at the nucleus"
 
     def factor(self, remaining_work_hs06s: Floats) -> Floats:
-        """Same shape."""
+        """Same shape, from 0 to 1 / least: the more work remains, the smaller."""
         factor = 1.0 / np.maximum(LEAST_HS06S, remaining_work_hs06s)
         if self.options.below_least == "one":
             factor = np.where(remaining_work_hs06s >= LEAST_HS06S, factor, 1.0)

@@ -26,7 +26,7 @@ class Tape(Weight[TaskPairs]):
     reads = (INSIZE,)
 
     def factor(self, pairs: TaskPairs) -> Floats:
-        """(T, N)."""
+        """(T, N): input on tape counts little."""
         on_tape = (pairs.facts.any_bytes > pairs.facts.disk_bytes) & counts_in_weight(
             pairs.tasks, pairs.facts, pairs.tuning, locality_options(pairs)
         )

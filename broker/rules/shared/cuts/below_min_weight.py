@@ -26,7 +26,7 @@ class BelowMinWeight(LoadCut):
     provenance = "PanDA production brokerage, caps and ordering"
 
     def keep(self, load: Load, weight: Floats) -> Bools:
-        """Shape of ``load.running``."""
+        """Shape of ``load.running``: true where the weight is enough, or the queue is to be started."""
         return np.asarray(~(weight < load.min_weight) | load.bootstrap)
 
     def observe(self, load: Load, weight: Floats) -> Observation:

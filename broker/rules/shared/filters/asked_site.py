@@ -29,7 +29,7 @@ class AskedSite(Filter[JobPairs]):
         return np.array([[one is not None and bool(one.sites or one.banned)] for one in constraints])
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the queue is at a site that the jobs ask for, and at none that they ban."""
         return pairs.facts.site_admitted
 
     def observe(self, pairs: JobPairs) -> Observation:

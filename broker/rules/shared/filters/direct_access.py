@@ -30,7 +30,7 @@ class DirectAccess(Filter[JobPairs]):
         return np.asarray((pairs.chunks.allow_input_lan == LAN_INPUT_ONLY) & ~pairs.chunks.merging)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(1, Q)."""
+        """(1, Q): true where the queue reads input directly from storage, for tasks that need it."""
         return np.asarray(pairs.candidates.direct_access_lan | (pairs.candidates.maxinputsize_mb == ALWAYS_DIRECT))
 
     def observe(self, pairs: JobPairs) -> Observation:

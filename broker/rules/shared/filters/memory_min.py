@@ -29,14 +29,14 @@ class MemoryMin(Filter[JobPairs]):
         return asks_for_memory(pairs.chunks)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the expected memory is not too small for a high-memory slot."""
         return np.asarray(
             expected_memory_mb(pairs.chunks, pairs.candidates, self.options)
             >= or_else(pairs.candidates.minrss_mb, -np.inf)
         )
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """The expected memory."""
+        """The memory in MB that a job is expected to need in the slot."""
         need = number(expected_memory_mb(pairs.chunks, pairs.candidates, self.options))
         limit = limit_number(or_else(pairs.candidates.minrss_mb, -np.inf))
         return Observation(need, ">=", limit, "MB", "queue.minrss", memory_inputs(pairs.chunks, pairs.candidates))

@@ -33,7 +33,7 @@ class Rebrokered(Filter[JobPairs]):
         return np.asarray(remembered & not_preassigned(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where no jobs of the same dataset were taken back from the queue lately."""
         since_s = pairs.facts.now_s - 3600.0 * pairs.tuning.number(KEY)
         remembered = pairs.chunks.rebrokered_from[:, 0]
         result = np.ones((len(remembered), pairs.candidates.name.shape[1]), dtype=np.bool_)

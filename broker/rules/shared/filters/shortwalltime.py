@@ -30,7 +30,7 @@ class Shortwalltime(Filter[JobPairs]):
         return np.asarray(~pairs.chunks.merging | self.options.merging)
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the expected walltime is not longer than the queue allows."""
         if self.options.by_capacity:
             return np.asarray(~exceeds(pairs.chunks, pairs.candidates, pairs.facts))
         limit = time_limit_s(pairs.candidates.maxtime_s, np.inf)

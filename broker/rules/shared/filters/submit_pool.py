@@ -26,12 +26,12 @@ class SubmitPool(Filter[JobPairs]):
     provenance = "DIRAC RFC 7, Job Requirements"
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """Chunks with requirements."""
+        """(T, 1): chunks whose jobs require a SubmitPool."""
         constraints = pairs.chunks.placement_constraints[:, 0]
         return np.array([[one is not None and one.pool is not None] for one in constraints])
 
     def keep(self, pairs: JobPairs) -> Bools:
-        """(T, Q)."""
+        """(T, Q): true where the queue meets the requirements of the jobs."""
         return pairs.facts.pool_admitted
 
     def observe(self, pairs: JobPairs) -> Observation:
