@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
 from broker.store.connection.database import Database
 from tests.brokerages.small_grid import TASK, dataset, input_files, one_cycle, scenario, task
+from tests.cli.commands import Outcome, runner
 
-CHECKOUT = Path(__file__).parents[3]
+
+class OnDatabase(Protocol):
+    def __call__(self, database: Database, *arguments: str, **environment: str) -> Outcome: ...
 
 
-def broker(database: Database, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def broker(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> OnDatabase:
     """A command on the database of the test."""
-    command = [sys.executable, "-m", "broker.cli.main", "--db", database.url, *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(CHECKOUT), **environment}
-    )
+
+    def run(database: Database, *arguments: str, **environment: str) -> Outcome:
+        with monkeypatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            return runner(capsys, "--db", database.url)(*arguments)
+
+    return run
 
 
-def lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+def lines(done: Outcome) -> list[dict[str, Any]]:
     """The objects on stdout, and nothing else there."""
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.status == 0, done.err
+    return [json.loads(line) for line in done.out.splitlines()]
 
 
 @pytest.fixture
@@ -44,16 +49,16 @@ def decided(database: Database) -> Database:
     return database
 
 
-def test_explain_gives_the_object_of_the_cycle(decided: Database) -> None:
+def test_explain_gives_the_object_of_the_cycle(broker: OnDatabase, decided: Database) -> None:
     (told,) = lines(broker(decided, "explain", str(TASK), "--json"))
     assert (told["jeditaskid"], told["brokerage"], told["outcome"]) == (TASK, "production_job", "brokered")
     assert sum(told["assigned"].values()) == 5
     first, last = told["funnel"][0], told["funnel"][-1]
     assert first[1] - sum(before - after for _, before, after in told["funnel"]) == last[2] == len(told["candidates"])
-    assert "running_queued" in broker(decided, "explain", str(TASK)).stdout
+    assert "running_queued" in broker(decided, "explain", str(TASK)).out
 
 
-def test_why_not_names_the_rule_the_value_the_limit_and_the_key(decided: Database) -> None:
+def test_why_not_names_the_rule_the_value_the_limit_and_the_key(broker: OnDatabase, decided: Database) -> None:
     (answer,) = lines(broker(decided, "why-not", str(TASK), "GAMMA_OFF", "--json"))
     assert {name: answer[name] for name in ("code", "rule", "value", "operator", "limit", "key")} == {
         "code": "status",
@@ -68,20 +73,20 @@ def test_why_not_names_the_rule_the_value_the_limit_and_the_key(decided: Databas
     (test,) = lines(broker(decided, "why-not", str(TASK), "GAMMA_TEST", "--json"))
     assert test["code"] == "test_queue"
     wrong = broker(decided, "why-not", str(TASK), "GAMMA_OF", "--json")
-    assert wrong.returncode == 4 and "did you mean GAMMA_OFF" in wrong.stdout
+    assert wrong.status == 4 and "did you mean GAMMA_OFF" in wrong.out
     assert lines(broker(decided, "why-not", str(TASK), "gamma_off", "--json")) == [answer]
 
 
-def test_a_task_that_no_cycle_has_seen(decided: Database) -> None:
+def test_a_task_that_no_cycle_has_seen(broker: OnDatabase, decided: Database) -> None:
     done = broker(decided, "explain", "1")
-    assert done.returncode == 4
-    assert "there is no task 1" in done.stderr
+    assert done.status == 4
+    assert "there is no task 1" in done.err
     early = broker(decided, "explain", str(TASK), "--at", "2026-01-01")
-    assert early.returncode == 4 and "the first is of 2026" in early.stderr
-    assert broker(decided, "explain", str(TASK), "--at", "yesterday").returncode == 2
+    assert early.status == 4 and "the first is of 2026" in early.err
+    assert broker(decided, "explain", str(TASK), "--at", "yesterday").status == 2
 
 
-def test_the_rules_of_a_profile_of_ones_own(decided: Database, tmp_path: Path) -> None:
+def test_the_rules_of_a_profile_of_ones_own(broker: OnDatabase, decided: Database, tmp_path: Path) -> None:
     shipped = [one["rule"] for one in lines(broker(decided, "rules", "production_job", "--json"))]
     assert shipped[0] == "status"
     (tmp_path / "profiles").mkdir()
@@ -91,4 +96,4 @@ def test_the_rules_of_a_profile_of_ones_own(decided: Database, tmp_path: Path) -
     )
     ours = [one["rule"] for one in lines(broker(decided, "rules", "--json", BROKER_CONFIG=str(tmp_path)))]
     assert [name for name in shipped if name not in ours] == ["nucleus_boost"]
-    assert broker(decided, "rules", "no_brokerage").returncode == 4
+    assert broker(decided, "rules", "no_brokerage").status == 4
