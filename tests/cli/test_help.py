@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import typer
@@ -69,19 +69,27 @@ def test_build_app_without_a_command_has_all_names() -> None:
     assert names == {name for name, _, _ in commands.COMMANDS}
 
 
-def _completions(*words: str, home: Path | None = None) -> list[str]:
-    asked = {
-        completion.VARIABLE: "complete_bash",
-        "COMP_WORDS": " ".join(("broker", *words)),
-        "COMP_CWORD": str(len(words)),
-        **({} if home is None else {"BROKER_HOME": str(home)}),
-    }
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("BROKER_")}
-    done = subprocess.run(
-        [sys.executable, "-m", "broker.cli.entry"], env={**environment, **asked}, capture_output=True, text=True
-    )
-    assert done.stderr == ""
-    return done.stdout.split()
+class Completions(Protocol):
+    def __call__(self, *words: str, home: Path | None = None) -> list[str]: ...
+
+
+@pytest.fixture
+def completions(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Completions:
+    """What a shell is offered for the last of some words."""
+
+    def offered(*words: str, home: Path | None = None) -> list[str]:
+        for name in [name for name in os.environ if name.startswith("BROKER_")]:
+            monkeypatch.delenv(name)
+        monkeypatch.setenv(completion.VARIABLE, "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", " ".join(("broker", *words)))
+        monkeypatch.setenv("COMP_CWORD", str(len(words)))
+        if home is not None:
+            monkeypatch.setenv("BROKER_HOME", str(home))
+        done = runner(capsys)()
+        assert done.err == ""
+        return done.out.split()
+
+    return offered
 
 
 @pytest.mark.parametrize(
@@ -98,12 +106,12 @@ def _completions(*words: str, home: Path | None = None) -> list[str]:
         (("pool", "list", "--fo"), ["--format"]),
     ],
 )
-def test_commands_and_names_complete(words: tuple[str, ...], expected: list[str]) -> None:
-    assert sorted(_completions(*words)) == sorted(expected)
+def test_commands_and_names_complete(words: tuple[str, ...], expected: list[str], completions: Completions) -> None:
+    assert sorted(completions(*words)) == sorted(expected)
 
 
-def test_nothing_is_completed_where_nothing_runs(tmp_path: Path) -> None:
-    assert _completions("queue", "history", "B", home=tmp_path / "none") == []
+def test_nothing_is_completed_where_nothing_runs(tmp_path: Path, completions: Completions) -> None:
+    assert completions("queue", "history", "B", home=tmp_path / "none") == []
     assert not (tmp_path / "none").exists()
 
 

@@ -30,7 +30,7 @@ def text_files() -> list[Path]:
         hidden = any(part.startswith(".") and part not in (".ci", ".gitignore") for part in parts)
         if path.suffix in kinds and not hidden and not _NOT_OURS.intersection(parts) and path.is_file():
             found.append(path)
-    return found
+    return frozenset(found)
 
 
 def shown(path: Path) -> str:
@@ -44,7 +44,8 @@ def syntax_tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def imported_modules(path: Path) -> set[str]:
+@cache
+def imported_modules(path: Path) -> frozenset[str]:
     """The full names of what a file imports, wherever in the file."""
     found: set[str] = set()
     for node in ast.walk(syntax_tree(path)):
@@ -53,4 +54,4 @@ def imported_modules(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             assert node.level == 0, f"{shown(path)} imports relatively"
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
-    return found
+    return frozenset(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Set
 from pathlib import Path
 
 from tests.docs.make_pages import packages
@@ -59,6 +60,7 @@ HIDDEN_ARGUMENTS = {
     "np.random.random",
     "np.random.choice",
 }
+LAST_WORDS = {name.rpartition(".")[2] for name in HIDDEN_ARGUMENTS}
 # Below the agents and the commands only the embedded server, which starts processes, looks at the clock or the account.
 MAY_LOOK = (
     "broker/store/connection/deadlines.py",
@@ -77,7 +79,7 @@ def is_within(module: str, packages: set[str]) -> bool:
     return any(module == package or module.startswith(package + ".") for package in packages)
 
 
-def forbidden_imports(package: str, modules: set[str]) -> list[str]:
+def forbidden_imports(package: str, modules: Set[str]) -> list[str]:
     """What a file of ``package`` imports of ours and may not."""
     allowed = ALLOWED[package] | {package} | (set() if package == "broker.domain" else BASE)
     ours = {module for module in modules if module.split(".")[0] in ("broker", "agents")}
@@ -108,11 +110,11 @@ def hidden_arguments(tree: ast.AST) -> list[str]:
     """Uses of the clock, the environment, or a random source without a seed, with their lines."""
     found = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
+        if isinstance(node, ast.Attribute) and node.attr in LAST_WORDS:
             name = ast.unparse(node)
             if any(name == hidden or name.endswith("." + hidden) for hidden in HIDDEN_ARGUMENTS):
                 found.append(f"line {node.lineno}: {name}")
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("default_rng") and not node.args:
+        elif isinstance(node, ast.Call) and not node.args and ast.unparse(node.func).endswith("default_rng"):
             found.append(f"line {node.lineno}: default_rng without a seed")
         elif isinstance(node, ast.Import) and any(alias.name == "random" for alias in node.names):
             found.append(f"line {node.lineno}: import random")
