@@ -8,6 +8,9 @@ PYTHON_CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
 PYTHON ?= $(shell for p in $(PYTHON_CANDIDATES); do \
 	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' 2>/dev/null && echo "$$p" && break; done)
 
+# Tests start hundreds of processes: what they import is compiled once.
+unexport PYTHONDONTWRITEBYTECODE
+
 VENV := .venv
 RUCIO_VENV := .venv-rucio
 
@@ -137,6 +140,7 @@ clean:
 # The stamps depend on pyproject.toml, so a change of the dependencies installs again and nothing else does.
 $(VENV)/.installed-%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	$(BIN)/python -m compileall -q broker agents
 	@touch $@
 
 $(RUCIO_VENV)/.installed: tests/rucio/constraints.txt | $(BIN)/python
