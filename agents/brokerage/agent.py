@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -112,7 +113,8 @@ class BrokerageAgent(Agent[BrokerageOptions]):
         tally.timings["load_s"] = perf_counter() - started
         tally.notes += [*grid.notes, *(f"gdpconfig: {row}" for row in published.bad_rows)]
         refuse_without(grid)
-        origin = Origin(context.run_id, context.now, grid.snapshot.id, published.version, context.seed, __version__)
+        seed = context.seed if writes_rows or context.request.by_hand else seed_of_day(context.now)
+        origin = Origin(context.run_id, context.now, grid.snapshot.id, published.version, seed, __version__)
         canary, warnings = canary_of(context, published)
         tally.notes += warnings
         for vo, work in works.items():
@@ -169,6 +171,14 @@ class BrokerageAgent(Agent[BrokerageOptions]):
         sink.tally.timings["decide_s"] += times.decide_s
         sink.tally.timings["cut_s"] += times.cut_s
         sink.tally.add(cycle.counts)
+
+
+def seed_of_day(now: datetime) -> int:
+    """What is drawn by where decisions are only recorded, and somebody else draws: then the same comes out again.
+
+    With another seed each cycle would place its jobs elsewhere, and no chunk would be as it was in the cycle before.
+    """
+    return now.astimezone(UTC).toordinal()
 
 
 class Sink:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -147,6 +148,20 @@ def test_beside_jedi_decisions_are_recorded_and_nothing_else_is_touched(grid: Da
     assert made_jobs(grid) == 0
     assert count(grid, "doma_panda.jedi_tasks WHERE status = 'pending'") == 0
     assert count(grid, "doma_panda.tasks_statuslog") == before
+
+
+def test_beside_jedi_unchanged_chunks_are_seen_again(grid: Database) -> None:
+    """Whatever the seeds of the cycles; the room that a day takes follows, as a chunk has one row of it."""
+    lease = take_lease(grid)
+    for number in range(3):
+        agent = registry.make(AGENT, {}, ProcessSettings(job_generation="jedi"))
+        now, run_id = NOW + timedelta(seconds=30 * number), open_run(grid, AGENT, lease)
+        context = CycleContext(grid, now, SEED + number, 600.0, CycleRequest(), lease=lease, run_id=run_id)
+        record = run_cycle(agent, context)
+        assert record.outcome == "done"
+    assert count(grid, "broker.decisions") == count(grid, "broker.chunk_states") == record.counts["chunks"] > 0
+    assert count(grid, "broker.chunk_states WHERE seen_again = 2 AND outcome = 'brokered'") > 0
+    assert count(grid, "broker.chunk_states WHERE seen_again <> 2") == 0
 
 
 def test_small_batches_make_the_same_jobs(grid: Database, make_database: Any) -> None:
