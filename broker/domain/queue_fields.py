@@ -1,4 +1,4 @@
-"""The fields of a queue that an operator may hold, and their values as text.
+"""The fields of a queue that an operator may hold or try, and their values as text.
 
 Source: PanDA data model, schedconfig_json.
 """
@@ -33,8 +33,10 @@ class NumberRange:
     whole: bool = True
 
 
+Accepted = tuple[str, ...] | NumberRange | type[bool] | type[str]
+
 #: What each field takes: words, a range, or truth values.
-FIELDS: Mapping[str, tuple[str, ...] | NumberRange | type[bool] | type[str]] = {
+FIELDS: Mapping[str, Accepted] = {
     "status": STATUSES,
     "type": ("production", "analysis", "unified", "special"),
     "capability": ("score", "mcore", "ucore", "himem"),
@@ -59,18 +61,32 @@ FIELDS: Mapping[str, tuple[str, ...] | NumberRange | type[bool] | type[str]] = {
     "cloud": str,
     "catchall": str,
 }
+#: What stands in ``params`` or ``catchall`` and takes part in decisions. Of truth values it counts that they are there.
+PARAMETERS: Mapping[str, Accepted] = {
+    "max_io_intensity": NumberRange(0, _MB, "kB/s", whole=False),
+    "minEventsForJumbo": NumberRange(0, _MB, "events"),
+    "jobChunkSize": NumberRange(0, _MB, "jobs"),
+    "bareNucleus": ("only", "allow"),
+    "secondaryNucleus": str,
+    "useJumboJobs": bool,
+    "use_only_local_data": bool,
+    "grandly_unified": bool,
+}
+#: Every field of a queue that a decision reads, held or not.
+READ_FIELDS: Mapping[str, Accepted] = {**FIELDS, "releases": str, **PARAMETERS}
 _LONGEST_TEXT = 4000
 
 
-def field_value(field: str, text: str) -> str | int | float | bool:
-    """The value that ``text`` names for ``field``, as it would stand in CRIC.
+def field_value(field: str, text: str, fields: Mapping[str, Accepted] = FIELDS) -> str | int | float | bool:
+    """The value that ``text`` names for one of ``fields``, as it would stand in CRIC.
 
     Raises:
         BadFieldValue: there is no such field, or it does not take this.
     """
-    accepted = FIELDS.get(field)
+    accepted = fields.get(field)
     if accepted is None:
-        raise BadFieldValue(f"{field[:80]} is not a field that can be held", f"fields are {', '.join(FIELDS)}")
+        can = "can be held" if fields is FIELDS else "a decision reads"
+        raise BadFieldValue(f"{field[:80]} is not a field that {can}", f"fields are {', '.join(fields)}")
     if accepted is bool:
         return _truth(text)
     if accepted is str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
-from broker.domain.queue_fields import BadFieldValue, field_value
+from broker.domain.queue_fields import PARAMETERS, READ_FIELDS, BadFieldValue, field_value
 from broker.errors import WRONG_USAGE, BrokerError, NotFound, did_you_mean
 from broker.snapshot.raw import RawSource, Rows
+from broker.snapshot.readings import BadValueError, json_object
 from broker.snapshot.sources.pins import PIN_COLUMNS, PINS, TABLE
+from broker.snapshot.sources.queues import QUEUES
 from broker.whatif.cases import QueueField
 
 _SPAN = timedelta(days=1)
@@ -39,10 +42,43 @@ def read_fields(queue: str, texts: Sequence[str]) -> tuple[QueueField, ...]:
         if field in found:
             raise NotAField(f"{field[:80]} is there twice", "--queue", "name it once")
         try:
-            found[field] = QueueField(queue, field, field_value(field, value))
+            found[field] = QueueField(queue, field, field_value(field, value, READ_FIELDS))
         except BadFieldValue as error:
             raise NotAField(str(error), f"{field[:80]}={value[:80]}", error.accepts) from error
     return tuple(found.values())
+
+
+def _values(
+    one: QueueField,
+    queue: str,
+    sources: Mapping[str, RawSource],
+    pins: Mapping[tuple[str, str], tuple[object, ...]],
+) -> dict[str, object]:
+    """The values of the fields of CRIC that a change comes to: what stands in ``params`` is a part of a field."""
+    if one.field not in PARAMETERS:
+        return {one.field: one.value}
+    data = _description(queue, sources)
+    for field in ("params", "catchall"):
+        if (queue, field) in pins:
+            data[field] = json.loads(str(pins[queue, field][PIN_COLUMNS.index("value")]))
+    params = data.get("params") if isinstance(data.get("params"), dict) else {}
+    others = {name: value for name, value in dict(params or {}).items() if name != one.field}
+    if one.value is not False:
+        return {"params": {**others, one.field: one.value}}
+    items = [item.strip() for item in str(data.get("catchall") or "").split(",")]
+    return {"params": others, "catchall": ",".join(item for item in items if item and not item.startswith(one.field))}
+
+
+def _description(queue: str, sources: Mapping[str, RawSource]) -> dict[str, Any]:
+    """What CRIC says of a queue; empty where that cannot be read, so that the queue is none of the snapshot either."""
+    for row in sources[QUEUES.name].rows("schedconfig_json").records():
+        try:
+            data = json_object(row["data"], "data")
+        except BadValueError:
+            continue
+        if queue == (data.get("nickname") or row["panda_queue"]):
+            return data
+    return {}
 
 
 def with_fields(
@@ -69,7 +105,8 @@ def with_fields(
         if queue is None:
             remedy = did_you_mean(one.queue, known, "broker queues lists all")
             raise NoSuchQueue(f"there is no queue {one.queue[:80]}", "broker.snapshots", remedy)
-        output = (queue, one.field, json.dumps(one.value), "what-if", "what-if", taken_at - _SPAN, taken_at + _SPAN)
-        pins[queue, one.field] = output
+        for field, value in _values(one, queue, sources, pins).items():
+            held_at = json.dumps(value), "what-if", "what-if", taken_at - _SPAN, taken_at + _SPAN
+            pins[queue, field] = queue, field, *held_at
     laid = RawSource(PINS.name, {TABLE: Rows(PIN_COLUMNS, tuple(pins.values()))}, held.newest)
     return {**sources, PINS.name: laid}

@@ -48,6 +48,14 @@ def test_memory_of_a_queue_and_a_key_together(what_if: Command) -> None:
     assert f"{queue} maxrss=1" in table and "Baseline: tuning version 1" in table and " %" in table
 
 
+def test_what_nobody_can_hold_can_be_tried_too(what_if: Command) -> None:
+    queue = next(iter(total(what_if("MIN_WEIGHT_managed=0", *AT, "--json"))["queues"])).partition("/")[0]
+    bare = total(what_if("--queue", queue, "bareNucleus=only", *AT, "--json"))
+    assert any(one["lost"] for name, one in bare["queues"].items() if name.startswith(queue))
+    same = total(what_if("--queue", queue, "useJumboJobs=false", "releases=Atlas-25", *AT, "--json"))
+    assert same["queues_changed"] == {queue: {"useJumboJobs": False, "releases": "Atlas-25"}}
+
+
 @pytest.mark.parametrize(
     ("words", "status", "told"),
     [
