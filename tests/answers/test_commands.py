@@ -9,7 +9,7 @@ import pytest
 
 from broker.cli.main import main
 from broker.store.connection.database import Database
-from tests.answers.demo_database import BUSY_USER, DRAWN, TOO_MUCH_MEMORY
+from tests.answers.demo_database import BUSY_USER, DRAWN, LOST_INPUT, TOO_MUCH_MEMORY
 from tests.cli.commands import Command, runner
 
 
@@ -31,6 +31,7 @@ def broker(demo: Database, capsys: pytest.CaptureFixture[str]) -> Command:
         (("shares",), ("Production\t70.0 %", ". MC 23")),
         (("user", BUSY_USER), ("Throttled: 225 jobs that run, cap 150", "wait for throttled_running_jobs")),
         (("explain", str(TOO_MUCH_MEMORY)), ("No queue offers enough memory", "Nothing in the tuning would help.")),
+        (("explain", str(DRAWN)), ("a weighted random draw among", "\nproduction_job, dataset 61000201, ramcount 0\n")),
         (("history", str(TOO_MUCH_MEMORY)), ("pending lowmemory",)),
         (("why-not", str(TOO_MUCH_MEMORY), "bnl"), ("limit 16,000 MB (queue.maxrss)",)),
         (("alarms",), ("Alarms",)),
@@ -41,6 +42,11 @@ def test_in_words(broker: Command, command: tuple[str, ...], words: tuple[str, .
     done = broker(*command)
     assert done.status == 0, done.err
     assert [word for word in words if word not in done.out] == []
+
+
+def test_what_waits_for_its_input_is_near_to_no_queue(broker: Command) -> None:
+    done = broker("explain", str(LOST_INPUT))
+    assert "no complete replica" in done.out and "Nearest:" not in done.out
 
 
 @pytest.mark.parametrize(

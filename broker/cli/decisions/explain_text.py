@@ -21,6 +21,8 @@ from broker.cli.rendering.tables import Column, print_facts, print_table, say
 
 #: So many changes that would help are shown; the others are in --json.
 SHOWN_REMEDIES = 6
+#: What waits for its input, or for its user's other jobs, waits at every queue.
+NO_MATTER_WHERE = ("input_missing", "throttled")
 
 
 def show_answer(found: TaskDecision) -> None:
@@ -39,20 +41,24 @@ def _chunk(found: TaskDecision, one: ExplainedDecision) -> str:
     """Which chunk it is, where there are several."""
     if len(found.decisions) == 1 or one.datasetid is None:
         return ""
-    return f"Dataset {one.datasetid}, ramcount {one.ramcount or 0:g}: "
+    return f"{_named(one).capitalize()}: "
+
+
+def _named(one: ExplainedDecision) -> str:
+    return f"dataset {one.datasetid}, ramcount {one.ramcount or 0:g}"
 
 
 def show_decision(found: TaskDecision, one: ExplainedDecision) -> None:
     """What would help, the nearest candidates, and the tables of one decision."""
     if len(found.decisions) > 1:
-        say(_chunk(found, one))
+        say(f"{one.brokerage}{'' if one.datasetid is None else f', {_named(one)}'}")
     _show_help(one)
     _show_near(one)
     print_facts(
         [
             ("decision", one.id),
             ("brokerage", one.brokerage),
-            ("chunk", None if one.datasetid is None else f"dataset {one.datasetid}, ramcount {one.ramcount or 0:g}"),
+            ("chunk", None if one.datasetid is None else _named(one)),
             ("outcome", f"{one.outcome} {one.reason}".strip()),
             ("decided at", Since(one.decided_at, found.now)),
             ("seen again", f"{one.times_seen} times, last {one.seen_at:%H:%M:%S}" if one.times_seen > 1 else None),
@@ -81,7 +87,7 @@ def _show_help(one: ExplainedDecision) -> None:
 
 
 def _show_near(one: ExplainedDecision) -> None:
-    if one.near_misses:
+    if one.near_misses and one.verdict.code not in NO_MATTER_WHERE:
         say("Nearest:")
         for miss in one.near_misses:
             say(f"  {candidate_sentence(miss)}")
