@@ -61,7 +61,7 @@ help:
 demo: $(VENV)/.installed-embedded
 	$(BIN)/broker demo
 	@echo
-	@echo "To see it live on a web page, with cycles going on: make demo-web"
+	@echo "Here that is: make demo-web. The command itself is in $(BIN): export PATH=$(abspath $(BIN)):\$$PATH"
 
 demo-web: $(VENV)/.installed-embedded,web
 	$(BIN)/broker demo --web
