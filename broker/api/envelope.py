@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
-from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from broker.api.problems import Problem, problem_of, response_of
@@ -114,8 +113,3 @@ def _request_id(scope: Scope) -> str:
     """What the client calls its request, where that is a plain name; else a new one."""
     given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"").decode("latin-1")
     return given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
-
-
-def request_id_of(request: Request) -> str:
-    """The identifier of a request."""
-    return str(request.state.request_id)

@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from broker.api.problems import FieldProblem, Problem
 
 T = TypeVar("T")
-USUAL = 100
 LONGEST_CURSOR = 1000
 
 After = Annotated[

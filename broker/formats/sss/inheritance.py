@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from broker.formats.sss import vocabulary
 from broker.formats.sss.model import Block, Document, JobLevel, Property
 
-STARTED_STATES = frozenset({"Running", "Suspended", "Completed"})
 MAX_INHERITED = 500_000
 """Values that the jobs of a document inherit, all together: some seconds of work."""
 

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from broker.domain.arrays import Floats
 from broker.domain.feature_table import FeatureTable
 from broker.domain.work import DroppedRow
 from broker.snapshot.draft import Draft
@@ -55,9 +54,3 @@ def build_features(source: RawSource, unified: dict[str, int], dropped_rows: lis
         for name, value in values.items():
             columns[name][index] = value
     return FeatureTable(**columns)
-
-
-def no_features(unified: int) -> FeatureTable:
-    """Nothing reported about any of so many queues."""
-    nothing: Floats = np.full(unified, math.nan)
-    return FeatureTable(nothing, nothing, nothing, nothing, nothing, nothing)

@@ -76,6 +76,21 @@ def test_variables_that_are_not_set_come_from_the_cloud(features: Command, tmp_p
     assert refused.document["problems"] == ["cloud-metadata:refused"]
 
 
+@pytest.mark.parametrize(("hs06sec", "seconds", "fits"), [(360_000, 3600, True), (360_001, 3601, False)])
+def test_read_tells_whether_work_ends_in_the_guaranteed_time(
+    features: Command, tmp_path: Path, hs06sec: int, seconds: int, fits: bool
+) -> None:
+    machine = folder(tmp_path / "m", {"grace_secs": "3600"})
+    keys = {"allocated_cpu": "8", "hs06_job": "100", "jobstart_secs": NOW, "wall_limit_secs": "9000"}
+    directories = ("--machinefeatures", str(machine), "--jobfeatures", str(folder(tmp_path / "j", keys)))
+    given = ("read", *directories, "--at", NOW, "--hs06sec", str(hs06sec))
+    shown = features(*given, "--json").document
+    assert (shown["expected_walltime_s"], shown["fits"]) == (seconds, fits)
+    assert f"expected_walltime_s {seconds}" in " ".join(features(*given).out.replace("│", " ").split())
+    without = features("read", "--at", NOW, "--hs06sec", str(hs06sec), "--json").document
+    assert (without["expected_walltime_s"], without["fits"]) == (None, None)
+
+
 def test_without_directories_nothing_is_known(features: Command) -> None:
     shown = features("read", "--at", NOW, "--json").document
     assert (shown["machinefeatures"], shown["jobfeatures"], shown["state"]) == ({}, {}, "run")
