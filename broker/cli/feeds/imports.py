@@ -18,10 +18,12 @@ from agents.service.base import Agent
 from broker.cli.context import open_store
 from broker.cli.feeds.by_hand import ByHand, Json, NamedFiles, importing
 from broker.cli.feeds.document_names import cric_documents, rucio_kind
+from broker.cli.feeds.example_grid import example
 from broker.cli.output import print_json, print_table, remark
 from broker.store.feeds.feed_runs import FeedRun, last_runs
 
 app = typer.Typer(no_args_is_help=True)
+app.command()(example)
 
 
 @importing(app, NamedFiles)

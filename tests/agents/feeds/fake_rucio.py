@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,8 @@ def replica(rse: str, available: int = 5, total: int = 5) -> dict[str, Any]:
 
 @dataclass
 class FakeRucio:
-    """Answers by DID; ``asked`` has every question in order, ``most_at_once`` how many waited at the same time."""
+    """Answers by DID; ``asked`` has every question in order, ``most_at_once`` how many waited at the same time;
+    ``before`` is called before each answer."""
 
     replicas: dict[Did, Rows] = field(default_factory=dict)
     containers: dict[Did, list[Did]] = field(default_factory=dict)
@@ -36,8 +37,10 @@ class FakeRucio:
     most_at_once: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
     meeting: threading.Barrier | None = None
+    before: Callable[[str], object] = lambda question: None
 
     def _ask(self, question: str, about: Any) -> None:
+        self.before(question)
         with self.lock:
             self.asked.append((question, about))
             self.at_once += 1

@@ -89,6 +89,17 @@ def test_a_queue_that_is_not_listed_any_more_stays_for_a_week(feeding: Feeding, 
     assert feeding.count("schedconfig_json") == 19 + stays
 
 
+def test_names_with_quotes_are_names(feeding: Feeding) -> None:
+    documents = feeding.grid(20)
+    name = "o'brien\"; DROP TABLE site; --"
+    queue = {**documents["queues"][queue_name(0)], "nickname": name, "cloud": name}
+    feeding.cric({"queues": {**documents["queues"], name: queue}})
+    query = "SELECT data->>'nickname' FROM {panda}.schedconfig_json WHERE data->>'cloud' = data->>'nickname'"
+    assert feeding.rows(query) == [(name,)] and feeding.count("site") == 10
+    with feeding.database.begin() as connection:
+        assert [one.kind for one in changes_of_queue(connection, name, 10)] == ["added"]
+
+
 def test_a_queue_whose_record_is_broken_stays(feeding: Feeding) -> None:
     documents = feeding.grid(20)
     documents["queues"][queue_name(3)]["maxrss"] = -1

@@ -112,6 +112,17 @@ def test_a_bounded_number_of_questions_waits_at_the_same_time(feeding: Feeding, 
     assert rucio.most_at_once == 3 and report.counts["not_found"] == 12
 
 
+def test_nothing_is_held_while_rucio_is_asked(feeding: Feeding, rucio: FakeRucio) -> None:
+    held_by = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'"
+    seen = []
+    rucio.before = lambda question: seen.append((question, feeding.rows(held_by)))
+    rucio.replicas = {did("a"): [replica("DISK")]}
+    want(feeding.database, 1, "mc23:a")
+    feeding.run(agent(rucio, requests_in_flight=1))
+    assert {question for question, _ in seen} >= {"endpoints", "metadata", "replicas"}
+    assert {found for _, (found,) in seen} == {(0,)}, "no brokerage cycle ever waits for an answer of Rucio"
+
+
 def test_a_closed_dataset_that_stays_costs_one_question(feeding: Feeding, rucio: FakeRucio) -> None:
     rucio.replicas = {did("closed"): [replica("DISK")], did("open"): [replica("DISK")]}
     rucio.open = {did("open")}

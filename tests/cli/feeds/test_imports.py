@@ -64,6 +64,16 @@ def test_everything_from_files(broker: Command, files: dict[str, str], database:
     assert [line["outcome"] for line in lines] == ["done"]
 
 
+def test_an_example_can_be_imported(broker: Command, database: Database, tmp_path: Path) -> None:
+    done = broker("import", "example", str(tmp_path / "grid"), "--queues", "6")
+    assert (done.status, len(list((tmp_path / "grid").iterdir()))) == (0, 11), done.err
+    documents = [str(tmp_path / "grid" / f"{name}.json") for name in cric_documents(GridSize(1), NOW)]
+    assert broker("import", "cric", *documents).status == 0
+    assert rows(database, "SELECT count(*) FROM {panda}.schedconfig_json") == [(6,)]
+    (tmp_path / "file").touch()
+    assert broker("import", "example", str(tmp_path / "file")).status == 1
+
+
 def test_a_dry_run_says_what_would_change(broker: Command, files: dict[str, str], database: Database) -> None:
     done = broker("import", "cric", *cric_files(files), "--dry-run", "--json", *AT)
     told = [json.loads(line) for line in done.out.splitlines()]
