@@ -76,8 +76,8 @@ NEEDS_A_DATABASE: dict[str, tuple[str, ...]] = {
 OTHERS = frozenset(
     {
         "api", "completion", "config doc", "db init", "db load", "db stop", "demo", "features announce-shutdown",
-        "features publish", "features read", "features report", "features withdraw", "import cric", "import rucio",
-        "import workers", "job-status drain", "job-status rank", "job-status read", "job-status report",
+        "features publish", "features read", "features report", "features withdraw", "import cric", "import example",
+        "import rucio", "import workers", "job-status drain", "job-status rank", "job-status read", "job-status report",
         "job-status write", "pool check", "pool hash", "rules", "serve", "simulate", "snapshot import", "sss import",
         "sss show", "sss validate", "submit",
     }
