@@ -17,10 +17,15 @@ import sqlalchemy as sa
 from benchmarks.measuring import NOW, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.app.agent_cycle import broker_once
+from broker.app.answers.asking import Asking
+from broker.app.answers.list_models import ReasonFilters
+from broker.app.answers.queues import queues
+from broker.app.answers.reasons import reasons
+from broker.app.answers.tasks import task_list
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_days
 from broker.store.decisions.decision_rows import latest
-from broker.store.summaries.chunk_states import read_states, waiting_by_reason
+from broker.store.summaries.chunk_states import outcome_changes, read_states, waiting_by_reason
 from broker.store.summaries.queue_counts import queue_totals
 from broker.store.summaries.reason_counts import reason_counts, waited_at
 
@@ -43,6 +48,18 @@ _STATES = """
         1, 0, candidate_count, 0, assigned, '', '', reason
     FROM broker.decisions AS d ORDER BY brokerage, jeditaskid, datasetid, ramcount, d.decided_at DESC
     ON CONFLICT DO NOTHING"""
+# A day of cycles: a bucket each 5 minutes, and the hours that are over.
+_BUCKETS = """
+    INSERT INTO broker.queue_counts (bucket_s, bucket_at, brokerage, counts)
+    SELECT bucket_s, bucket_at - n * interval '5 minutes', brokerage, counts
+    FROM broker.queue_counts, generate_series(1, 287) AS n WHERE bucket_s = 300"""
+_HOURS = """
+    INSERT INTO broker.queue_hours (bucket_at, brokerage, counts)
+    SELECT DISTINCT ON (1, 2) date_bin('1 hour', bucket_at, '1970-01-01T00:00:00Z'), brokerage, counts
+    FROM broker.queue_counts
+    WHERE date_bin('1 hour', bucket_at, '1970-01-01T00:00:00Z') < date_bin('1 hour', CAST(:now AS timestamptz),
+        '1970-01-01T00:00:00Z')
+    ON CONFLICT DO NOTHING"""
 _BYTES = """
     SELECT sum(pg_total_relation_size(i.inhrelid)) FROM pg_inherits AS i
     WHERE i.inhparent = 'broker.decisions'::regclass"""
@@ -57,6 +74,8 @@ def fill(database: Database, rows: int) -> int:
         step = timedelta(days=DAYS - 1) / copies
         connection.execute(sa.text(_COPY), {"now": NOW, "copies": copies, "step": step})
         connection.execute(sa.text(_STATES))
+        connection.execute(sa.text(_BUCKETS))
+        connection.execute(sa.text(_HOURS), {"now": NOW})
     with database.autocommit() as connection:
         connection.exec_driver_sql("VACUUM ANALYZE broker.decisions")
         connection.exec_driver_sql("VACUUM ANALYZE broker.chunk_states")
@@ -89,11 +108,16 @@ def measure(database: Database) -> dict[str, float]:
         figures["explain_p95_ms"] = p95_ms(explained, tasks)
         figures["explain_at_p95_ms"] = p95_ms(explained_then, tasks[:50])
         day = NOW - timedelta(days=1)
+        asking = Asking(connection, database.names, NOW)
         lists: dict[str, Callable[[int], object]] = {
             "tasks_ms": lambda _: read_states(connection, waiting=True, most=1000),
             "waiting_ms": lambda _: (waiting_by_reason(connection, NOW), waited_at(connection, NOW)),
             "reasons_ms": lambda _: reason_counts(connection, day, NOW),
-            "queues_ms": lambda _: queue_totals(connection, day, NOW),
+            "queue_totals_ms": lambda _: queue_totals(connection, day, NOW),
+            "broker_tasks_ms": lambda _: task_list(asking),
+            "broker_reasons_ms": lambda _: reasons(asking, ReasonFilters(with_rules=True)),
+            "broker_queues_ms": lambda _: queues(asking),
+            "changes_ms": lambda _: outcome_changes(connection, day, NOW),
         }
         figures |= {name: p95_ms(ask, [0] * 5) for name, ask in lists.items()}
         stored = int(connection.scalar(sa.text(_BYTES)) or 0)
@@ -107,7 +131,7 @@ def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", default=".", help="where the report goes")
-    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--rows", type=int, default=ROWS, help="how many decisions are stored")
     asked = parser.parse_args().rows
     with loaded(make_scenario(TASKS, QUEUES, JOBS, seed=SEED)) as database:
         broker_once("production_job", database, NOW, SEED, lambda told: None)
