@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from broker.domain.decision_records import StoredDecision
+from broker.domain.decision_records import Origin, StoredDecision
 from broker.domain.queue_counts import CANDIDATE, QueueCounts
 from broker.store.connection.database import Database
-from broker.store.decisions import decision_days
+from broker.store.decisions import decision_days, decision_writing
 from broker.store.decisions.decision_packing import DecisionPacker
 from broker.store.decisions.decision_rows import latest
 from broker.store.summaries import rollup
 from broker.store.summaries.queue_counts import queue_totals
 from broker.store.summaries.reason_counts import reason_counts, waiting_counts
 from tests.agents.upkeep.test_cleanup import NOW, RUN, left, run_once
+from tests.store.decisions.packed_records import waiting
 
 DAY = timedelta(days=1)
 START = datetime(2026, 7, 20, tzinfo=UTC)
@@ -148,6 +149,30 @@ def test_batches_share_a_legend_and_one_that_fails_changes_nothing(database: Dat
         assert DecisionPacker().pack(connection, 10, NOW) == 1
         raise RuntimeError("cut short")
     assert (left(database, "broker.decisions_unpacked"), left(database, "broker.decisions")) == (1, 5)
+
+
+def test_old_decisions_are_packed_beside_a_broker_that_decides_and_one_that_reads(database: Database) -> None:
+    for task in (1, 2, 3):
+        store_old(database, task)
+    before = read(database, 1)
+    later = NOW + timedelta(minutes=5)
+    with database.begin() as packing:
+        assert DecisionPacker().pack(packing, 2, NOW) == 2
+        # neither waits for the batch that is not committed, nor does another packer
+        with database.begin() as connection:
+            connection.execute(sa.text("SET LOCAL lock_timeout = '5s'"))
+            origin = Origin(1, later, "snapshot", 3, 9, "1")
+            decision_writing.save(Database.raw(connection), origin, [waiting(1), waiting(4)])
+            assert DecisionPacker().pack(connection, 2, NOW) == 1
+        assert latest_until(database, 1, NOW) == [before]
+        assert read(database, 1).origin.decided_at == later
+    assert left(database, "broker.decisions_unpacked") == 0 and left(database, "broker.decisions") == 5
+    assert latest_until(database, 1, NOW) == [before]
+
+
+def latest_until(database: Database, task: int, moment: datetime) -> list[StoredDecision]:
+    with database.read_snapshot() as connection:
+        return latest(connection, task, moment)
 
 
 def test_buckets_become_hours_after_two_days_and_go_after_ninety(database: Database) -> None:
