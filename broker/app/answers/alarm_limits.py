@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from broker.app.answers.asking import Answer
+from broker.store.summaries.chunk_states import CHANGES_KEPT
 
 
 class AlarmLimits(Answer):
@@ -22,7 +23,7 @@ class AlarmLimits(Answer):
     """
 
     starving_hours: float = Field(default=12.0, gt=0)
-    flapping_changes: int = Field(default=6, ge=2)
+    flapping_changes: int = Field(default=6, ge=2, le=CHANGES_KEPT)
     flapping_hours: float = Field(default=6.0, gt=0)
     failing_jobs: int = Field(default=20, ge=1)
     failing_tasks: int = Field(default=3, ge=1)

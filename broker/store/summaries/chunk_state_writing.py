@@ -9,6 +9,8 @@ from typing import Any
 
 import psycopg
 
+from broker.store.summaries.chunk_states import CHANGES_KEPT
+
 ChunkKey = tuple[int, int | None, float | None]
 """Task, dataset and RAM count of a chunk of one brokerage."""
 
@@ -80,12 +82,11 @@ _READ_KNOWN_STATES = """
         last_seen_at, last_agent_run, decisions, seen_again, state, work_state
     FROM broker.chunk_states WHERE brokerage = %s AND jeditaskid = ANY(%s)"""
 # Rows in the order of their keys, so that two writers lock them in the same order.
-_CHANGES_KEPT = 32
 # Of an array the last ones: PostgreSQL counts from 1.
 _CHANGED_AT = f"""
     CASE WHEN (chunk_states.outcome, chunk_states.reason) = (excluded.outcome, excluded.reason)
         THEN chunk_states.changed_at
-        ELSE chunk_states.changed_at[greatest(1, cardinality(chunk_states.changed_at) - {_CHANGES_KEPT - 2}):]
+        ELSE chunk_states.changed_at[greatest(1, cardinality(chunk_states.changed_at) - {CHANGES_KEPT - 2}):]
             || excluded.decided_at END"""
 _SAVE_STATES = f"""
     INSERT INTO broker.chunk_states ({", ".join(_TYPES)})

@@ -13,6 +13,8 @@ import sqlalchemy as sa
 
 #: A chunk that was due and has not been decided about for so long is gone: its task ended, or is not brokered any more.
 GONE_AFTER = timedelta(hours=1)
+#: The instants of so many changes are kept of a chunk.
+CHANGES_KEPT = 32
 
 _COLUMNS = """
     brokerage, jeditaskid, datasetid, ramcount, decision, decided_at, outcome, reason, outcome_since, waiting_since,
