@@ -95,14 +95,16 @@ BECOMES = {
 }
 """What becomes of the columns of a job that is ended; all others stay as they are. ``{now}`` is the time."""
 
-# The files of the jobs that end. A file is a job's if it is marked with the job, or recorded with it and marked with
-# none; and where the record says which attempt the job was made for, the file must still be in that one. OFFSET 0 keeps
-# the look-ups by index, whatever the statistics say of a column that is being cleared here.
+# The files of the jobs that end; those of a task that has ended stay as they are. A file is a job's if it is marked
+# with the job, or recorded with it and marked with none; and where the record says which attempt the job was made for,
+# the file must still be in that one. OFFSET 0 keeps the look-ups by index, whatever the statistics say.
 FILES_OF_JOBS = """
 ended AS MATERIALIZED (
     SELECT pandaid, jeditaskid, queue, is_kill, is_kill OR error = 'reported' AS goes_elsewhere,
         old_status IN ('transferring', 'merging') AS was_on_hold
-    FROM staged_moves WHERE taken AND NOT is_told
+    FROM staged_moves AS move WHERE taken AND NOT is_told
+      AND NOT EXISTS (SELECT 1 FROM {panda}.jedi_tasks AS task WHERE task.jeditaskid = move.jeditaskid
+                      AND task.status IN ('done', 'finished', 'failed', 'aborted', 'broken'))
 ), records AS MATERIALIZED (
     SELECT record.pandaid, record.datasetid, record.fileid, record.attemptnr
     FROM ended CROSS JOIN LATERAL (
@@ -135,19 +137,29 @@ WITH FILES_OF_JOBS, recorded AS (
     FROM staged_moves AS move
     WHERE move.taken AND NOT move.is_told AND record.pandaid = move.pandaid
       AND record.type IN ('output', 'log') AND record.status IS DISTINCT FROM 'finished'
+), ended_outputs AS (
+    UPDATE {panda}.jedi_dataset_contents AS file
+    SET status = CASE WHEN move.is_kill THEN 'cancelled' ELSE 'failed' END, proc_status = 'failed'
+    FROM mine AS move
+    WHERE file.jeditaskid = move.jeditaskid AND file.datasetid = move.datasetid AND file.fileid = move.fileid
+      AND file.type IN ('output', 'log') AND file.status IS DISTINCT FROM 'finished'
+    RETURNING file.jeditaskid, file.datasetid, coalesce(file.keeptrack, 1) = 1 AS is_counted
+), sums AS (
+    SELECT jeditaskid, datasetid, count(*) AS files FROM ended_outputs WHERE is_counted GROUP BY jeditaskid, datasetid
 )
-UPDATE {panda}.jedi_dataset_contents AS file SET status = 'failed', proc_status = 'failed'
-FROM mine AS move
-WHERE file.jeditaskid = move.jeditaskid AND file.datasetid = move.datasetid AND file.fileid = move.fileid
-  AND file.type IN ('output', 'log') AND file.status IS DISTINCT FROM 'finished'
+UPDATE {panda}.jedi_datasets AS dataset
+SET nfilesfailed = coalesce(dataset.nfilesfailed, 0) + sums.files, modificationtime = %(now)s
+FROM sums
+WHERE dataset.jeditaskid = sums.jeditaskid AND dataset.datasetid = sums.datasetid
 """.replace("FILES_OF_JOBS", FILES_OF_JOBS.strip())
 
+# A file stays marked with its last job, as PanDA leaves it: the next job finds its history there.
 # Every ended job costs its files an attempt, only a failed one costs a failure; what has none left counts as failed.
 # Files without a number of attempts are secondary: no counter knows them.
 GIVE_BACK = """
 WITH FILES_OF_JOBS, given AS (
     UPDATE {panda}.jedi_dataset_contents AS file
-    SET status = 'ready', pandaid = NULL,
+    SET status = 'ready',
         attemptnr = least(coalesce(file.attemptnr, 0) + 1, 32767),
         failedattempt = CASE WHEN move.is_kill THEN file.failedattempt
             ELSE least(coalesce(file.failedattempt, 0) + 1, 32767) END,

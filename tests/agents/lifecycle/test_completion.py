@@ -95,7 +95,7 @@ def test_a_failed_job_gives_its_input_back_for_another_queue(shared: Database) -
     assert (archived["jobdispatchererrorcode"] or 0, archived["taskbuffererrorcode"] or 0) == (0, 0)
     assert files(shared) == {"file1": "ready", "file4": "ready", "out": "failed", "a.log": "finished"}
     file = row(shared, "SELECT * FROM doma_panda.jedi_dataset_contents WHERE fileid = 1")
-    assert (file["attemptnr"], file["failedattempt"], file["pandaid"]) == (1, 1, None)
+    assert (file["attemptnr"], file["failedattempt"], file["pandaid"]) == (1, 1, 5)
     found = counters(shared)
     assert (found["nfilesused"], found["nfilesfinished"], found["nfilesfailed"]) == (0, 0, 0)
     assert [counters(shared, one)["nfilesfinished"] for one in (11, 12)] == [0, 1]

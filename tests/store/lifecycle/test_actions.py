@@ -84,7 +84,7 @@ def test_a_job_that_is_taken_back_is_closed_and_its_input_given_back(shared: Dat
     assert columns_of(row, "endtime modificationtime statechangetime") == (NAIVE_NOW,) * 3
     assert columns_of(row, "taskbuffererrorcode jobdispatchererrorcode nevents computingsite") == (100, None, 77, "Q")
     assert "rule activated, 200000 s, limit 172800 s" in row["taskbuffererrordiag"]
-    assert content(shared) == ("ready", "ready", 1, 0, None)
+    assert content(shared) == ("ready", "ready", 1, 0, 5)
     assert counters(shared) == (3, 0, 2, 150)
     assert one(shared, "doma_panda.jedi_tasks")["queuedtime"] == NAIVE_NOW
     assert one(shared, "doma_panda.jobs_statuslog")["jobstatus"] == "closed"
@@ -117,7 +117,7 @@ def test_a_lost_job_counts_as_a_failure_too(shared: Database) -> None:
     row = archived(shared)
     assert columns_of(row, "jobstatus jobsubstatus commandtopilot") == ("failed", "was", None)
     assert columns_of(row, "jobdispatchererrorcode taskbuffererrorcode endtime") == (100, None, SEEN)
-    assert content(shared) == ("ready", "ready", 1, 1, None)
+    assert content(shared) == ("ready", "ready", 1, 1, 5)
     assert counters(shared) == (3, 0, 2, 150)
     assert all_rows(shared, "SELECT 1 FROM broker.rebrokered_from") == []
 
@@ -164,7 +164,7 @@ def test_the_last_attempt_counts_as_failed(shared: Database, move: JobAction) ->
         again = after_51 if move is BACK else after_lost
         assert do(shared, move).files_lost == (not again), numbers
         count = failed + (move is LOST)
-        assert content(shared) == ("ready", "ready" if again else "failed", attempt + 1, count, None), numbers
+        assert content(shared) == ("ready", "ready" if again else "failed", attempt + 1, count, 5), numbers
         assert counters(shared) == ((3, 0, 2, 150) if again else (4, 1, 2, 200)), numbers
         assert bool(all_rows(shared, "SELECT 1 FROM broker.rebrokered_from")) == (again and move is BACK)
 
@@ -181,15 +181,39 @@ def test_counters_know_neither_secondary_files_nor_those_of_other_attempts(share
     records = [{"row_id": 1, "pandaid": 5, "datasetid": 10, "fileid": 104, "attemptnr": 0, "type": "input"}]
     store(shared, [job()], files, filestable4=records, jedi_datasets=[dataset(), dataset(11, type="output")])
     assert do(shared, BACK).files == 1
-    assert content(shared, 100) == ("ready", "ready", 1, 0, None)
+    assert content(shared, 100) == ("ready", "ready", 1, 0, 5)
     assert [content(shared, number)[0] for number in (101, 102, 103, 104)] == [
         "running",
         "running",
         "finished",
         "running",
     ]
-    assert content(shared, 105)[:2] == ("failed", "failed")
+    assert content(shared, 105)[:2] == ("cancelled", "failed")
     assert counters(shared) == (4, None, 2, 200)
+    assert counters(shared, 11)[:2] == (4, 1)
+
+
+@pytest.mark.parametrize(
+    ("status", "touched"), [("running", True), ("exhausted", True), ("done", False), ("aborted", False)]
+)
+def test_files_of_a_task_that_has_ended_are_left_as_they_are(shared: Database, status: str, touched: bool) -> None:
+    files = [file(100), file(105, datasetid=11, type="output")]
+    datasets = [dataset(nfilesfailed=0), dataset(11, type="output", nfilesfailed=0)]
+    store(shared, [job()], files, jedi_datasets=datasets, jedi_tasks=[{"jeditaskid": 1, "status": status}])
+    assert do(shared, BACK) == ActOutcome((5,), (), int(touched), 0)
+    assert archived(shared)["jobstatus"] == "closed"
+    assert [content(shared, one)[0] for one in (100, 105)] == (["ready", "cancelled"] if touched else ["running"] * 2)
+    assert counters(shared) == ((3, 0, 2, 150) if touched else (4, 0, 2, 200))
+    assert counters(shared, 11)[1] == int(touched)
+
+
+@pytest.mark.parametrize(("move", "becomes"), [(BACK, "cancelled"), (LOST, "failed")], ids=["closed", "failed"])
+def test_output_ends_as_its_job_does(shared: Database, move: JobAction, becomes: str) -> None:
+    files = [file(105, datasetid=11, type="output"), file(106, datasetid=11, type="log", keeptrack=0)]
+    store(shared, [job(jobstatus=move.old_status)], files, jedi_datasets=[dataset(11, type="output")])
+    do(shared, move)
+    assert [content(shared, one)[0] for one in (105, 106)] == [becomes] * 2
+    assert counters(shared, 11)[1] == 1
 
 
 def test_files_are_found_by_the_record_of_the_job_too(shared: Database) -> None:
@@ -227,7 +251,7 @@ def test_a_marked_file_is_the_jobs_in_the_attempt_that_its_record_tells(
     records = [{"row_id": at, "fileid": at, "type": kind, **told} for at, kind in kinds.items()]
     store(shared, [job()], files, filestable4=records)
     assert do(shared, BACK).files == released
-    assert [content(shared, number)[0] for number in kinds] == (["ready", "failed"] if released else ["running"] * 2)
+    assert [content(shared, number)[0] for number in kinds] == (["ready", "cancelled"] if released else ["running"] * 2)
 
 
 def test_output_is_found_by_the_record_of_the_job_too(shared: Database) -> None:
@@ -237,7 +261,7 @@ def test_output_is_found_by_the_record_of_the_job_too(shared: Database) -> None:
     told = {"pandaid": 5, "datasetid": 10, "attemptnr": 0, "type": "output"}
     store(shared, [job()], files, filestable4=[{"row_id": at, "fileid": at, **told} for at, _, _ in marks])
     do(shared, BACK)
-    assert [content(shared, number)[0] for number, _, _ in marks] == ["failed", "running", "running"]
+    assert [content(shared, number)[0] for number, _, _ in marks] == ["cancelled", "running", "running"]
 
 
 def test_transferring_jobs_give_back_what_is_on_hold_and_their_output_is_failed(shared: Database) -> None:
