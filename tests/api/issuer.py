@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import hmac
 import json
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.jwk import RSAKey
@@ -24,6 +26,7 @@ class Issuer:
         url: its name, and where it answers.
         fetches: how often its keys were asked for.
         down: whether it answers nothing but errors.
+        codes: of people who logged in here: the challenge, where they go, and the token that the code is good for.
     """
 
     def __init__(self, port: int) -> None:
@@ -32,6 +35,7 @@ class Issuer:
         self.down = False
         self.keys = {"one": RSAKey.generate_key(2048, {"kid": "one"})}
         self.asked: list[str] = []
+        self.codes: dict[str, tuple[str, str, str]] = {}
 
     def add_key(self, name: str) -> None:
         self.keys[name] = RSAKey.generate_key(2048, {"kid": name})
@@ -39,11 +43,33 @@ class Issuer:
     def document(self, path: str) -> dict[str, Any] | None:
         self.asked.append(path)
         if path == "/.well-known/openid-configuration":
-            return {"issuer": self.url, "jwks_uri": f"{self.url}/jwks"}
+            return {
+                "issuer": self.url,
+                "jwks_uri": f"{self.url}/jwks",
+                "authorization_endpoint": f"{self.url}/authorize",
+                "token_endpoint": f"{self.url}/token",
+            }
         if path == "/jwks":
             self.fetches += 1
             return {"keys": [{**key.as_dict(private=False), "use": "sig"} for key in self.keys.values()]}
         return None
+
+    def authorize(self, address: str, token: str) -> str:
+        """Somebody logs in at the address that the page sent them to; where their browser goes then."""
+        asked = {name: values[0] for name, values in parse_qs(urlsplit(address).query).items()}
+        assert address.startswith(f"{self.url}/authorize?") and asked["response_type"] == "code"
+        assert asked["code_challenge_method"] == "S256"
+        code = f"code-{len(self.codes)}"
+        self.codes[code] = (asked["code_challenge"], asked["redirect_uri"], token)
+        return f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}"
+
+    def exchange(self, body: str) -> dict[str, Any] | None:
+        """The token for a code, once; None where anything is wrong."""
+        sent = {name: values[0] for name, values in parse_qs(body).items()}
+        challenge, callback, token = self.codes.pop(sent.get("code", ""), ("", "", ""))
+        found = _text(hashlib.sha256(sent.get("code_verifier", "").encode()).digest())
+        good = sent.get("grant_type") == "authorization_code" and sent.get("redirect_uri") == callback
+        return {"access_token": token, "token_type": "Bearer"} if good and found == challenge else None
 
     def claims(self, now_s: float, **changes: Any) -> dict[str, Any]:
         """Good claims at a time; a change of None takes a claim out."""
@@ -83,7 +109,13 @@ def issuing() -> Iterator[Issuer]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found = None if holder[0].down else holder[0].document(self.path)
+            self._answer(None if holder[0].down else holder[0].document(self.path))
+
+        def do_POST(self) -> None:
+            sent = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            self._answer(holder[0].exchange(sent) if self.path == "/token" else None)
+
+        def _answer(self, found: dict[str, Any] | None) -> None:
             body = json.dumps(found).encode()
             self.send_response(503 if holder[0].down else 404 if found is None else 200)
             self.send_header("Content-Length", str(len(body)))

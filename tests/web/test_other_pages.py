@@ -1,0 +1,129 @@
+"""Pages about one thing, the forms of the tuning, and the same figures on page, in API and command."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sa
+
+from broker.cli.main import main
+from broker.store.connection.database import Database
+from tests.brokerages.small_grid import TASK
+from tests.web.test_sessions import csrf_of
+
+KEY = "BASE_QUEUE_LENGTH_PER_PQ"
+POOL = "0" * 36
+DEADLINE_S = 120
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pool(decided: Database) -> None:
+    """A SubmitPool that no queue meets."""
+    with decided.begin() as connection:
+        connection.execute(
+            sa.text(
+                "INSERT INTO broker.submit_pools (pool_id, vo, canonical, created_at, last_used_at) "
+                "VALUES (:pool, 'atlas', 'CPUTime = 1;', now(), now())"
+            ),
+            {"pool": POOL},
+        )
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("/nuclei/ALPHA", ("Nucleus ALPHA", "Links to it")),
+        ("/jobs/1", ("Job 1", "Life of the job", "ALPHA_MCORE")),
+        (f"/pools/{POOL}", (f"Pool {POOL}", "CPUTime = 1;", "Queues that meet it")),
+        ("/users/prodsys", ("User prodsys", f"/tasks/{TASK}")),
+    ],
+)
+def test_a_page_about_one_thing_shows_it_and_as_json_the_same(
+    somebody: httpx.Client, address: str, words: tuple[str, ...]
+) -> None:
+    page = somebody.get(address)
+    assert page.status_code == 200 and all(word in page.text for word in words), page.text
+    assert page.text.count("<h1>") == 1 and page.text.count("<table") == page.text.count("<caption>")
+    first = somebody.get(address, headers={"Accept": "application/json"}).json()
+    second = somebody.get(f"/api/v1{address}").json()
+    assert without_time(first) == without_time(second)
+
+
+def without_time(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in found.items() if name != "now"}
+
+
+def test_a_value_is_set_compared_with_before_and_rolled_back(somebody: httpx.Client) -> None:
+    versions = [post_value(somebody, value) for value in ("120", "130")]
+    changed = somebody.get("/tuning/diff", params={"first": versions[0], "second": versions[1]})
+    assert KEY in changed.text and "120" in changed.text and "130" in changed.text
+    page = somebody.get("/tuning").text
+    assert f"<option>{versions[0]}</option>" in page
+    fields = {"csrf": csrf_of(page), "version": str(versions[0]), "reason": "was better"}
+    assert somebody.post("/tuning:rollback", data=fields).headers["location"] == "/tuning"
+    assert somebody.get(f"/api/v1/config/{KEY}").json()["value"] == 120
+    assert "was better" in somebody.get(f"/tuning/{KEY}").text
+    unsaid = somebody.post("/tuning:rollback", data={**fields, "reason": " "})
+    assert unsaid.status_code == 422 and "needs a reason" in unsaid.text
+
+
+def post_value(client: httpx.Client, value: str) -> int:
+    page = client.get(f"/tuning/{KEY}").text
+    seen = re.search(r'name="version" value="(\d+)"', page)
+    assert seen is not None
+    fields = {"csrf": csrf_of(page), "version": seen[1], "value": value, "reason": f"try {value}"}
+    answer = client.post(f"/tuning/{KEY}", data=fields)
+    assert answer.status_code == 303 and answer.headers["location"] == f"/tuning/{KEY}", answer.text
+    return int(client.get(f"/api/v1/config/{KEY}").json()["version"])
+
+
+def test_a_canary_begins_and_is_stopped(somebody: httpx.Client) -> None:
+    fields = {"csrf": csrf_of(somebody.get(f"/tuning/{KEY}").text), "value": "140", "reason": "a try", "hours": "1"}
+    for percent in ("0", "100", "x"):
+        assert somebody.post(f"/tuning/{KEY}/canary", data={**fields, "percent": percent}).status_code == 422
+    assert somebody.post(f"/tuning/{KEY}/canary", data={**fields, "percent": "10"}).status_code == 303
+    page = somebody.get("/tuning").text
+    assert "runs until" in page and f"{KEY} = 140" in page and "a try" in page
+    assert somebody.post("/canaries:stop", data={"csrf": csrf_of(page)}).status_code == 303
+    assert "runs until" not in somebody.get("/tuning").text
+
+
+def test_a_try_is_followed_on_its_page(somebody: httpx.Client) -> None:
+    fields = {"csrf": csrf_of(somebody.get(f"/tuning/{KEY}").text), "value": "90"}
+    begun = somebody.post(f"/tuning/{KEY}/try", data=fields)
+    assert begun.status_code == 303 and begun.headers["location"].startswith("/runs/"), begun.text
+    ends, pause = time.monotonic() + DEADLINE_S, threading.Event()
+    while time.monotonic() < ends:
+        page = somebody.get(begun.headers["location"]).text
+        if 'http-equiv="refresh"' not in page:
+            break
+        pause.wait(0.1)
+    assert re.search(r'<p class="verdict">(done|failed)', page), page
+    assert somebody.get("/runs/999999").status_code == 404
+
+
+def figures(page: str) -> str:
+    """The text of a page, without its marks."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+
+
+def test_page_api_and_command_say_the_same(
+    somebody: httpx.Client, decided: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = somebody.get("/api/v1/queues").json()["queues"]
+    page = somebody.get("/queues").text
+    with pytest.raises(SystemExit) as ended:
+        main(["--db", decided.url, "queues", "--json"])
+    assert ended.value.code == 0
+    said = {one["queue"]: one for one in map(json.loads, capsys.readouterr().out.splitlines()) if "queue" in one}
+    for line in told:
+        row = next(part for part in page.split("<tr") if f'href="/queues/{line["queue"]}">{line["queue"]}' in part)
+        numbers = [line["considered"], line["chosen"], line["placed"]]
+        assert " ".join(f"{number:,}" for number in numbers) in figures(row), row
+        assert [said[line["queue"]][name] for name in ("considered", "chosen", "placed")] == numbers
