@@ -36,7 +36,7 @@ PANDA_SERVER := panda-server==1.0.4
 # The build of panda-server wants an account of its own under the group of root, and reports itself without DISABLE_MM.
 AS_OTHER_GROUP := $(shell [ "$$(id -g)" != 0 ] || echo setpriv --regid nogroup --clear-groups)
 
-.PHONY: chromium help demo demo-web test test-long test-rucio test-pilot test-web test-jedi lint types docs reference bench \
+.PHONY: chromium screenshots help demo demo-web test test-long test-rucio test-pilot test-web test-jedi lint types docs reference bench \
 	soak audit wheel-test clean
 
 help:
@@ -52,6 +52,7 @@ help:
 	@echo "make types       mypy --strict"
 	@echo "make docs        build the documentation as a site, in build/docs"
 	@echo "make reference   write the reference pages and other made files anew"
+	@echo "make screenshots make the pictures of the README from the live demo"
 	@echo "make bench       run the benchmarks"
 	@echo "make soak        run the long tests"
 	@echo "make audit       ask for known vulnerabilities of what constraints.txt pins"
@@ -85,6 +86,9 @@ test-pilot: $(VENV)/.installed-test $(PILOT_VENV)/.installed
 
 test-web: $(VENV)/.installed-test $(WEB_VENV)/.installed chromium
 	BROKER_TEST_WEB="$(abspath $(WEB_VENV))" BROKER_TEST_CHROMIUM="$(CHROMIUM)" $(PYTEST) -m web tests/browser
+
+screenshots: $(VENV)/.installed-test $(WEB_VENV)/.installed chromium
+	BROKER_TEST_WEB="$(abspath $(WEB_VENV))" BROKER_TEST_CHROMIUM="$(CHROMIUM)" $(BIN)/python -m tests.browser.make_pictures
 
 # Only root can install a browser, and only where packages are Debian's.
 chromium:

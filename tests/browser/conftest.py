@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import site as site_packages
-import sysconfig
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -25,24 +22,10 @@ from broker.store.scenarios.load_dump import forget_clock, load
 from broker.store.scenarios.scenario_file import Scenario
 from broker.web.mounting import page_parts
 from tests.api.serving import TOKEN, serving, shipped
+from tests.browser.chromium import FOLDER, PATIENCE_MS, chromium
 from tests.browser.visitor import HOSTILE, Visitor
 from tests.conftest import TestServer
 
-FOLDER = "BROKER_TEST_WEB"
-CHROMIUM = os.environ.get("BROKER_TEST_CHROMIUM", "chromium")
-#: No sandbox, as CI runs as root; nothing of its own over the network.
-OPTIONS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-)
-PATIENCE_MS = 60_000
 ARTEFACTS = Path(__file__).parents[2] / "build" / "web"
 
 
@@ -90,20 +73,11 @@ def site(grid: Database, tmp_path_factory: pytest.TempPathFactory) -> Iterator[A
         yield found
 
 
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Any]:
-    """The browser, with a profile of its own that nobody used before."""
-    if FOLDER in os.environ:
-        # behind all that is there, so that nothing of ours is replaced
-        site_packages.addsitedir(sysconfig.get_path("purelib", vars={"base": os.environ[FOLDER]}))
-    from playwright.sync_api import sync_playwright
-
-    program = shutil.which(CHROMIUM)
-    assert program is not None, f"there is no {CHROMIUM}; `make test-web` says how to get it"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=list(OPTIONS), timeout=PATIENCE_MS)
+@pytest.fixture(scope="session", name="chromium")
+def the_browser() -> Iterator[Any]:
+    """The browser of this run."""
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -35,17 +35,22 @@ def test_hostile_names_are_shown_as_text(visitor: Visitor, found: dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("visitor", "options"),
-    [({"color_scheme": "light"}, None), ({"color_scheme": "dark"}, {"runOnly": ["color-contrast"]})],
+    ("visitor", "addresses", "options"),
+    [
+        ({"color_scheme": "light"}, MENU, None),
+        ({"color_scheme": "dark"}, ("/", "/tasks", "/service"), {"runOnly": ["color-contrast"]}),
+    ],
     indirect=["visitor"],
     ids=["light", "dark"],
 )
-def test_axe_finds_nothing_serious(visitor: Visitor, found: dict[str, Any], options: dict[str, Any] | None) -> None:
+def test_axe_finds_nothing_serious(
+    visitor: Visitor, found: dict[str, Any], addresses: tuple[str, ...], options: dict[str, Any] | None
+) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     visitor.log_in()
     serious = []
-    for address in (*MENU, *found["pages"]):
+    for address in (*addresses, *found["pages"]):
         visitor.open(address)
         response = Axe().run(visitor.page, options=options).response
         serious += [

@@ -1,0 +1,89 @@
+"""The pictures of the README, made from the live demonstration: ``make screenshots``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import IO
+
+import httpx
+
+from tests.browser.chromium import PATIENCE_MS, chromium
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "images"
+PICTURES = {
+    "page-task": ("/tasks/43000069", 1280, 860),
+    "page-queues": ("/queues", 1280, 1000),
+    "page-map": ("/map", 1280, 900),
+}
+CYCLES = 3
+"""Cycles of the job brokerage that are waited for, so that the pictures show a grid at work."""
+WITHIN_S, LOOK_EVERY_S = 300.0, 2.0
+
+
+def main() -> int:
+    """Make them all; 1 when the demonstration did not come to work in time."""
+    with tempfile.TemporaryDirectory(prefix="gridbroker-pictures-") as home, tempfile.TemporaryFile("w+") as said:
+        Path(home).chmod(0o755)
+        demo = subprocess.Popen(
+            [sys.executable, "-m", "broker.cli.entry", "demo", "--web", "--port", "0"],
+            env={**os.environ, "BROKER_HOME": home},
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            cwd=ROOT,
+        )
+        try:
+            link = _link(said, demo)
+            if link is None:
+                said.seek(0)
+                print(said.read()[-2000:], file=sys.stderr)
+                return 1
+            _take(link)
+        finally:
+            demo.send_signal(signal.SIGINT)
+            demo.wait(60)
+    return 0
+
+
+def _link(said: IO[str], demo: subprocess.Popen[bytes]) -> str | None:
+    """The link that the demonstration prints, once some cycles have been."""
+    ends, link = time.monotonic() + WITHIN_S, None
+    while time.monotonic() < ends and demo.poll() is None:
+        said.seek(0)
+        found = re.search(r"page: (\S+)", said.read())
+        if found is not None:
+            link = found[1]
+            address, _, token = link.partition("/login?token=")
+            answer = httpx.get(f"{address}/api/v1/agents", headers={"Authorization": f"Bearer {token}"}, timeout=60)
+            agents = {one["agent"]: one["cycles_24h"] for one in answer.json()["agents"]}
+            if agents.get("production_job", 0) > CYCLES:
+                return link
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            demo.wait(LOOK_EVERY_S)
+    return None
+
+
+def _take(link: str) -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with chromium() as browser:
+        context = browser.new_context(base_url=link.partition("/login")[0], color_scheme="light")
+        context.set_default_timeout(PATIENCE_MS)
+        page = context.new_page()
+        page.goto(link)
+        for name, (address, width, height) in PICTURES.items():
+            page.set_viewport_size({"width": width, "height": height})
+            page.goto(address)
+            page.screenshot(path=FOLDER / f"{name}.png")
+            print(FOLDER / f"{name}.png")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
