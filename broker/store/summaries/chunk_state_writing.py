@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from broker.store.summaries.chunk_states import CHANGES_KEPT
+from broker.store.summaries.chunk_states import CHANGES_KEPT, LastDecision
 
 ChunkKey = tuple[int, int | None, float | None]
 """Task, dataset and RAM count of a chunk of one brokerage."""
@@ -34,26 +34,9 @@ class KnownState:
 
 
 @dataclass(frozen=True)
-class NewState:
+class NewState(LastDecision):
     """A row of ``broker.chunk_states`` as it is written, in the order of its columns."""
 
-    brokerage: str
-    jeditaskid: int
-    datasetid: int | None
-    ramcount: float | None
-    decision: int
-    decided_at: datetime
-    outcome: str
-    reason: str
-    outcome_since: datetime
-    waiting_since: datetime | None
-    last_seen_at: datetime
-    last_agent_run: int | None
-    decisions: int
-    seen_again: int
-    pending_until: datetime | None
-    candidate_count: int
-    jobs: int
     assigned: str
     state: bytes
     work_state: bytes

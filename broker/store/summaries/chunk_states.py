@@ -66,8 +66,8 @@ class Change:
 
 
 @dataclass(frozen=True)
-class ChunkState:
-    """The last decision about a task or chunk.
+class LastDecision:
+    """The last decision about a task or chunk, as it is read and written alike.
 
     Attributes:
         brokerage: that decided.
@@ -87,8 +87,6 @@ class ChunkState:
         pending_until: the next try; None where it does not wait for one.
         candidate_count: candidates of the last decision.
         jobs: how many were assigned (one for a task that got its nucleus).
-        assigned: the same by queue or nucleus.
-        main_reason: the code that rejected most queues where rules left none, else ``reason``.
     """
 
     brokerage: str
@@ -108,6 +106,17 @@ class ChunkState:
     pending_until: datetime | None
     candidate_count: int
     jobs: int
+
+
+@dataclass(frozen=True)
+class ChunkState(LastDecision):
+    """The last decision about a task or chunk, with what came of it.
+
+    Attributes:
+        assigned: how many jobs, by queue or nucleus.
+        main_reason: the code that rejected most queues where rules left none, else ``reason``.
+    """
+
     assigned: Mapping[str, int]
     main_reason: str
 

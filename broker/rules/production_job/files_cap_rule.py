@@ -1,0 +1,51 @@
+"""The shape of the rules on files that wait to be transferred to the nucleus: so many at the most."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Observation
+from broker.domain.facts import JobFacts
+from broker.rules.contract import Filter, JobPairs, TuningView
+from broker.rules.production_job.link_options import FileCapOptions
+from broker.rules.shared.queued_files_cap import against_cap, below_cap, sources_of_cap
+
+
+class FilesCapRule(Filter[JobPairs]):
+    """Rejects while more files than a cap wait; where nothing is known none waits, and a cap of 0 closes everything.
+
+    Attributes:
+        cap: tuning key of the cap, the one in ``keys``.
+    """
+
+    cap: ClassVar[str]
+    kind = "temporary"
+    sources = ("links",)
+    unknown_policy = "keep"
+    options: FileCapOptions = FileCapOptions()
+
+    @abstractmethod
+    def queued(self, facts: JobFacts) -> Floats:
+        """(T, Q) or (T, 1) files that wait, NaN where nothing is known."""
+
+    def needs(self, tuning: TuningView) -> tuple[str, ...]:
+        """A cap of 0 closes everything, whatever is known of the links."""
+        return sources_of_cap(self.sources, tuning.number(self.cap))
+
+    def applies(self, pairs: JobPairs) -> Bools:
+        """(T, 1): chunks with a nucleus."""
+        return pairs.facts.has_nucleus
+
+    def keep(self, pairs: JobPairs) -> Bools:
+        """Shape of :meth:`queued`, or (T, Q) where the nucleus's own queues are exempt: true below the cap."""
+        closes = self.options.equality == "closes"
+        open_to_all = below_cap(self.queued(pairs.facts), pairs.tuning.number(self.cap), closes)
+        return open_to_all if self.options.at_nucleus == "asked" else open_to_all | self.options.exempt(pairs.facts)
+
+    def observe(self, pairs: JobPairs) -> Observation:
+        """Files that wait; none where nothing is known."""
+        closes = self.options.equality == "closes"
+        seen = against_cap(self.queued(pairs.facts), pairs.tuning.number(self.cap), self.cap, closes)
+        return self.options.of_asked(pairs.facts, seen)
