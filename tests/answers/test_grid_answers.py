@@ -164,6 +164,12 @@ def test_no_list_scans_decisions(demo: Database, ask: Ask, asked: Callable[..., 
     assert sum(read) <= most
 
 
+def test_only_the_states_of_what_waits_at_a_brokerage(ask: Ask) -> None:
+    every = ask(lambda asking: chunk_states(asking.connection, asking.now))
+    some = ask(lambda asking: chunk_states(asking.connection, asking.now, waiting_at={"production_job"}))
+    assert some == [one for one in every if one.brokerage == "production_job" and one.outcome != "brokered"] != []
+
+
 def test_a_queue_that_is_no_candidate_at_all_says_why(ask: Ask) -> None:
     found: QueueAnswer = ask(queue_answer, "BEIJING-LCG2", evaluate=False)
     codes = {one.brokerage: one.compared.value for one in found.not_a_candidate if one.compared is not None}

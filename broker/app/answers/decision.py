@@ -54,8 +54,8 @@ def task_decision(
     if not found:
         first = None if at is None else first_decided_at(asking, jeditaskid, brokerage)
         raise no_decision(jeditaskid, bool(facts), brokerage, first)
-    waits = any(stored.record.decision.outcome != "brokered" for stored in found)
-    states = chunk_states(asking.connection, asking.now) if waits else []
+    waits = {one.brokerage for stored in found if (one := stored.record.decision).outcome != "brokered"}
+    states = chunk_states(asking.connection, asking.now, waiting_at=waits) if waits else []
     explained = tuple(_explained(asking, stored, states, evaluate) for stored in found)
     waiting = [one for one in explained if one.outcome != "brokered"]
     since = [one.waiting_since for one in states if one.jeditaskid == jeditaskid and one.waiting_since is not None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -95,11 +95,19 @@ def counts_of(stored: StoredDecision) -> RejectionCounts:
     return rejection_counts(decision.rejected, funnel, [one.name for one in decision.candidates])
 
 
-def chunk_states(connection: sa.Connection, now: datetime) -> list[ChunkState]:
-    """The states at ``now`` of all tasks and chunks that were brokered in the day before it."""
+def chunk_states(
+    connection: sa.Connection, now: datetime, *, waiting_at: Collection[str] | None = None
+) -> list[ChunkState]:
+    """The states at ``now`` of all tasks and chunks that were brokered in the day before it.
+
+    ``waiting_at``: only of those that wait, at these brokerages.
+    """
     if states.decided_after(connection, now):
-        return _until(connection, states_until(connection, now - LOOKED_BACK, now))
-    found = states.read_states(connection, seen_since=now - LOOKED_BACK)
+        every = _until(connection, states_until(connection, now - LOOKED_BACK, now))
+        return [one for one in every if waiting_at is None or (one.brokerage in waiting_at and one.waiting_since)]
+    waiting = None if waiting_at is None else True
+    names = None if waiting_at is None else sorted(waiting_at)
+    found = states.read_states(connection, seen_since=now - LOOKED_BACK, brokerages=names, waiting=waiting)
     decided = Decided(connection, {one.decision: one.decided_at for one in found})
     return [
         _state(one, decided, one.last_seen_at, one.decisions, one.main_reason or None)
