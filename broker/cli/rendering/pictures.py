@@ -40,7 +40,8 @@ def _funnel(axes: Axes, decision: ExplainedDecision) -> None:
     summary = decision.summary
     lines = [("start", summary.start.queues), *((one.code, one.remaining.queues) for one in summary.rejections)]
     _bars(axes, [name for name, _ in lines], [left for _, left in lines])
-    axes.set_title(plain_label(f"task {decision.jeditaskid}, {decision.brokerage}: {decision.candidate_kind}s left"))
+    kinds = "nuclei" if decision.candidate_kind == "nucleus" else f"{decision.candidate_kind}s"
+    axes.set_title(plain_label(f"task {decision.jeditaskid}, {decision.brokerage}: {kinds} left"))
 
 
 def _weights(axes: Axes, decision: ExplainedDecision) -> None:
@@ -88,8 +89,9 @@ def plot_history(found: History, file: Path) -> None:
     figure, ((axes,),) = new_figure(1, 1)
     lanes = list(dict.fromkeys(map(_lane, found.events)))
     start, end = span_of(found.events)
-    least = max(timedelta(seconds=1), (end - start) * SHORTEST)
     hours = timedelta(hours=1)
+    whole = max(hours, end - start)
+    least = whole * SHORTEST
     for event in found.events:
         width = max(least, (event.until or event.at) - event.at)
         colour = OUTCOME_COLOURS.get(event.about.get("outcome", ""), BEFORE)
@@ -98,6 +100,7 @@ def plot_history(found: History, file: Path) -> None:
     axes.set_title(plain_label(f"task {found.jeditaskid}; last: {event_sentence(last)}"[:MOST_LETTERS]))
     axes.set_yticks(range(len(lanes)), [plain_label(name) for name in lanes])
     axes.invert_yaxis()
+    axes.set_xlim(0, whole / hours * (1 + SHORTEST))
     axes.set_xlabel(f"hours since {start:%Y-%m-%d %H:%M} UTC")
     save(figure, file)
 
