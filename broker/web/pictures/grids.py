@@ -102,7 +102,7 @@ def _tile(site: Site, x: float, y: float, largest_queued: int, largest_placed: i
     mark = "◆ " if site.nucleus else ""
     inner = [
         rectangle(x, y, 14, 20, class_, said),
-        label(x + 20, y + 14, mark + cut(site.name, 22)),
+        label(x + 20, y + 14, mark + cut(site.name, 18)),
         rectangle(x + 170, y + 5, placed, 10, "bar-good", said),
     ]
     return link(f"/queues?site={in_path(site.name)}", inner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Path, Response
+from fastapi import Path, Query, Response
 from markupsafe import Markup
 from starlette.requests import Request
 
@@ -25,39 +25,52 @@ from broker.web.pictures.grids import Cell, cells
 from broker.web.rendering import show
 
 router = page_router(tag="queues")
-MOST_CODES, MOST_QUEUES = 24, 60
+MOST_CODES, QUEUES_OF_A_PAGE = 20, 50
 
 
 @router.get("/queues")
 @allow(READ)
 def list_queues(
-    request: Request, api: State, status: Name | None = None, site: Name | None = None, idle: bool = False
+    request: Request,
+    api: State,
+    status: Name | None = None,
+    site: Name | None = None,
+    idle: bool = False,
+    first: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
 ) -> Response:
-    """All queues: what each got, and a heat map of what rejected them."""
+    """All queues: what each got, and a heat map of what rejected them; ``first``: number of the first one shown."""
     with asking(api) as asked:
         found = queues(asked, QueueFilters(status=status or None, site=site or None, idle=idle))
         rejected = rejection_map(asked)
-    names = {line.queue for line in found.queues}
+    lines = found.queues[first - 1 : first - 1 + QUEUES_OF_A_PAGE]
+    names = {line.queue for line in lines}
     return show(
         request,
         "queues",
         {"queues": found, "rejections": rejected},
         title="Queues",
+        lines=[line.model_dump() for line in lines],
         given={"status": status or "", "site": site or "", "idle": idle},
+        earlier=_address(request, first - QUEUES_OF_A_PAGE) if first > 1 else None,
+        later=_address(request, first + QUEUES_OF_A_PAGE) if first + len(lines) <= len(found.queues) else None,
+        first=first,
         picture=lambda: heat_map(rejected, names),
     )
+
+
+def _address(request: Request, first: int) -> str:
+    """The same list from another queue on."""
+    return f"?{request.url.include_query_params(first=max(1, first)).query}"
 
 
 def heat_map(found: RejectionMap, names: set[str]) -> Markup:
     """Queues against codes: how many chunks each code kept from each queue."""
     shown = sorted(
         (one for one in found.queues if one.queue in names), key=lambda one: (-sum(one.rejected.values()), one.queue)
-    )[:MOST_QUEUES]
+    )
     codes = found.codes[:MOST_CODES]
     boxes = {
-        (one.queue, code): Cell(
-            chunks, f"{one.queue}: {code} rejected it for {chunks:,} chunks", f"/queues/{in_path(one.queue)}#rejected"
-        )
+        (one.queue, code): Cell(chunks, f"{code}: {chunks:,} chunks", f"/queues/{in_path(one.queue)}#rejected")
         for one in shown
         for code, chunks in one.rejected.items()
         if code in codes
