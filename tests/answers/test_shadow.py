@@ -174,7 +174,7 @@ def test_the_command_shows_tables_an_object_and_a_picture(broker: Command, tmp_p
     assert shown.status == 0, shown.err
     for words in ("jobs at a candidate of ours", "Differences, by the rule", "By share", "By hour", "PanDA's jobs"):
         assert words in shown.out
-    assert picture.read_text(encoding="utf-8").count("jobs by queue") >= 0
+    assert picture.read_text(encoding="utf-8").startswith("<?xml")
     document = broker("shadow", "--last", "1h", "--json").document
     assert {"brokerages", "shares", "hours", "rules", "queues", "uncompared"} < set(document)
     assert broker("shadow", "--plot", "x.doc").status == 2
