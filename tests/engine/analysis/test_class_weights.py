@@ -11,9 +11,11 @@ from broker.engine.analysis.class_weights import (
     EPSILON_1,
     EPSILON_2,
     LEAST,
+    Competition,
     class_weight,
     new_basic_weight,
     queue_weight,
+    weight_by_room,
 )
 
 HI, MID, LO = 1.0, 0.0, -1.0
@@ -76,3 +78,40 @@ def test_weights_are_finite_and_above_zero(room: list[float], jobs: float, task_
     found = new_basic_weight(rooms, column(jobs), classes, np.ones_like(rooms, dtype=np.bool_), np.array([[merging]]))
     assert np.isfinite(found).all()
     assert (found >= LEAST).all()
+
+
+@pytest.mark.parametrize(
+    ("room", "jobs", "merging", "weights"),
+    [
+        ([30, 20, 10], 6, False, [6 * 28 / 54, 6 * 18 / 54, 6 * 8 / 54]),
+        # the floor is a thousandth of the jobs
+        ([60, 1, 0], 6, False, [6 * 58 / 55, 6 * 0.006 / 55, 6 * 0.006 / 55]),
+        # not more room than jobs: by room alone; merging the same
+        ([30, 20, 10], 60, False, [30, 20, 10]),
+        ([30, 20, 10], 6, True, [3, 2, 1]),
+        ([0, 0], 6, False, [3, 3]),
+    ],
+)
+def test_jobs_spread_by_room(room: list[float], jobs: float, merging: bool, weights: list[float]) -> None:
+    seen = Competition(np.array(room, dtype=float), np.array([1] * len(room)), jobs, np.nan, False, merging)
+    assert weight_by_room(seen).tolist() == pytest.approx([weight + LEAST for weight in weights], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("task_class", "room", "jobs", "weights"),
+    [
+        # a task of class C runs at low queues, whatever room there is elsewhere
+        (-1.0, [30, 0, 10], 6, [0.001, 0.001, 6]),
+        (-1.0, [30, 0, 10], 100, [0.001, 0.001, 40]),
+        # one of class B fills the middle, gives a tenth of a job to the low ones, and what is left
+        (0.0, [0, 4, 10], 6, [0.001, 3.9, 2.1]),
+        (0.0, [0, 0, 10], 6, [0.001, 0, 6]),
+        # one of class A, or of none, fills the high ones first
+        (1.0, [2, 3, 10], 6, [2 - EPSILON_1 - EPSILON_2, 3 + EPSILON_1, 1 + EPSILON_2]),
+        (np.nan, [2, 3, 10], 6, [2 - EPSILON_1 - EPSILON_2, 3 + EPSILON_1, 1 + EPSILON_2]),
+        (1.0, [0, 3, 10], 6, [0, 3, 3]),
+    ],
+)
+def test_jobs_spread_by_room_and_class(task_class: float, room: list[float], jobs: float, weights: list[float]) -> None:
+    seen = Competition(np.array(room, dtype=float), np.array([1, 0, -1]), jobs, task_class, True, False)
+    assert weight_by_room(seen).tolist() == pytest.approx([weight + LEAST for weight in weights], rel=1e-9)

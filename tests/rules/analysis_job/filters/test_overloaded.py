@@ -1,0 +1,37 @@
+"""Overloaded queues get work only while there is no other, and without virtual placement."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from broker.domain.analysis import AnalysisFacts
+from broker.rules.analysis_job.filters.overloaded import Overloaded
+from broker.rules.contract import AnalysisPairs
+from tests.rules.builders import facts_of, make_queues, make_tasks, tuning_for
+
+BOTH = [True, True]
+
+
+@pytest.mark.parametrize(
+    ("activated", "alive", "without_vp", "wanted"),
+    [
+        ([20.0, 20.0], BOTH, BOTH, [True, True]),
+        ([21.0, 20.0], BOTH, BOTH, [False, True]),
+        # the other is not left: those with the input itself stay
+        ([21.0, 20.0], [True, False], BOTH, [True, True]),
+        ([21.0, 21.0], BOTH, [True, False], [True, False]),
+    ],
+)
+def test_overloaded(activated: list[float], alive: list[bool], without_vp: list[bool], wanted: list[bool]) -> None:
+    rule = Overloaded()
+    facts = facts_of(AnalysisFacts, 1, 2, activated=[activated], running=0.0, without_vp=[without_vp])
+    pairs = AnalysisPairs(make_tasks(), make_queues(2), facts, tuning_for(rule))
+    assert rule.keep_among(np.array([alive]), pairs).tolist() == [wanted]
+
+
+@pytest.mark.parametrize("merging", [True, False])
+def test_merging_is_not_asked(merging: bool) -> None:
+    rule = Overloaded()
+    pairs = AnalysisPairs(make_tasks(merging=merging), make_queues(), facts_of(AnalysisFacts, 1, 1), tuning_for(rule))
+    assert rule.applies(pairs).tolist() == [[not merging]]
