@@ -20,3 +20,16 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.given))
 def test_nucleus_endpoint(case: Case) -> None:
     check(NucleusEndpoint(), case)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        rejected(nucleus_receives=False),
+        kept(nucleus_receives=True, nucleus_wan=False),
+        kept(nucleus_receives=False, nucleus_is_satellite=True),
+    ],
+    ids=lambda case: str(case.given),
+)
+def test_nucleus_endpoint_with_options(case: Case) -> None:
+    check(NucleusEndpoint().configured({"activities": "write", "satellites": False}), case)

@@ -23,3 +23,17 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.given))
 def test_status(case: Case) -> None:
     check(Status(), case)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        kept(queue_status="online"),
+        kept(queue_status="test"),
+        kept(queue_status="brokeroff"),
+        rejected(queue_status="offline"),
+    ],
+    ids=lambda case: str(case.given),
+)
+def test_status_with_options(case: Case) -> None:
+    check(Status().configured({"also": ("test", "brokeroff")}), case)

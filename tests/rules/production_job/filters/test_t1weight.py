@@ -21,3 +21,12 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.given))
 def test_t1weight(case: Case) -> None:
     check(T1weight(), case)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [rejected(t1weight=-2.0), kept(t1weight=0.0), kept(t1weight=-2.0, shares_storage=True)],
+    ids=lambda case: str(case.given),
+)
+def test_t1weight_with_options(case: Case) -> None:
+    check(T1weight().configured({"asking": "any_negative", "sharing": True}), case)
