@@ -75,7 +75,7 @@ SOURCES_HEAD = """\
 def sources() -> str:
     """Every source of a snapshot with what is asked of it."""
     lines = [(f"{one.name}:", _asked(one.limit), one) for one in GRID_SOURCES]
-    names, limits = (max(len(line[at]) for line in lines) for at in (0, 1))
+    names, limits = max(len(line[0]) for line in lines), max(len(line[1]) for line in lines)
     return SOURCES_HEAD + "".join(
         f"{name:{names}} {asked:{limits}}  # {'for analysis only: ' if one.for_analysis else ''}{_about(one)}\n"
         for name, asked, one in lines

@@ -20,7 +20,7 @@ def test_the_modules_are_those_of_the_tree() -> None:
 
 
 def test_a_source_is_a_module_of_its_name_and_a_line() -> None:
-    names = [source.name for source in (*GRID_SOURCES, *OFFERED_SOURCES)]
+    names = [source.name for source in GRID_SOURCES] + [source.name for source in OFFERED_SOURCES]
     modules = {path.stem for path in (ROOT / "broker" / "snapshot" / "sources").glob("*.py")} - {"__init__"}
     assert sorted(names) == sorted(modules)
     assert "    RecentStarts,\n" in (ROOT / "broker/snapshot/source_list.py").read_text(encoding="utf-8")

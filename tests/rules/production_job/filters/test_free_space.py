@@ -22,3 +22,16 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.given))
 def test_free_space(case: Case) -> None:
     check(FreeSpace(), case)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        kept(space_usable_gb=200.0, space_free_gb=0.0),
+        rejected(space_usable_gb=199.5, space_free_gb=500.0),
+        kept(space_usable_gb=None),
+    ],
+    ids=lambda case: str(case.given),
+)
+def test_usable_space(case: Case) -> None:
+    check(FreeSpace().configured({"space": "usable"}), case)
