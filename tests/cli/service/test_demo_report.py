@@ -45,7 +45,7 @@ def test_the_report_shows_assignments_funnel_and_what_waits(capsys: pytest.Captu
     shown = capsys.readouterr().out
     for text in ("BNL", "1000", "80.0 %", "status", "66.7 %", "too_much_memory", "lowmemory 60, status 3"):
         assert text in shown
-    assert "288900 MB" in shown
+    assert "288,900 MB" in shown
     assert "1,250 jobs of 2 of 3 input chunks went to 2 queues in 1.8 s." in shown
 
 

@@ -33,10 +33,13 @@ if sys.argv[2:] != ["leave it to the end of the process"]:
 """
 
 # The interpreter itself may be where only root can read, so everything is imported before the account is changed.
+#: All that is imported late is imported before the change of account: Python itself may lie where only root can look.
 ORDINARY = """
-import os, sys
+import contextlib, io, os, sys
 import sqlalchemy.dialects.postgresql.psycopg, psycopg
 import broker.cli.data.db, broker.cli.main
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    broker.cli.main.main(["--db", "postgresql://localhost:1/none", "db", "url", "--json"])
 from broker.store.connection.database import Database
 from broker.store.connection.errors import DatabaseUnavailable
 try:
