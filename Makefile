@@ -43,6 +43,7 @@ help:
 	@echo "make demo        broker an example grid on the embedded database"
 	@echo "make demo-web    the same, then a web page on it with cycles going on"
 	@echo "make test        run the tests"
+	@echo "make fuzz        run the property tests on new random examples"
 	@echo "make test-long   walk the pages of the documentation, and validate the simulation"
 	@echo "make test-rucio  run the feeds against a Rucio server of its own, in $(RUCIO_VENV)"
 	@echo "make test-pilot  run the real PanDA pilot against broker serve --api, in $(PILOT_VENV)"
@@ -68,7 +69,10 @@ demo-web: $(VENV)/.installed-embedded,web
 	$(BIN)/broker demo --web
 
 test: $(VENV)/.installed-test
-	$(PYTEST) -n $(WORKERS) -m "not soak and not rucio and not pilot and not walk and not validation and not web"
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(WORKERS) -m "not soak and not rucio and not pilot and not walk and not validation and not web"
+
+fuzz: $(VENV)/.installed-test
+	HYPOTHESIS_PROFILE=patient $(PYTEST) -n $(WORKERS) -m "hypothesis and not soak and not validation"
 
 # Pages walked literally, and the simulation against the theory of queues.
 test-long: $(VENV)/.installed-test

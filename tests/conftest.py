@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 # A machine that is busy with something else must not fail a test. Before a merge the same examples are tried at every
-# run, so that a change is judged by what it changed; everywhere else each run tries new ones.
+# run, so that a change is judged by what it changed; `make fuzz` and pytest by hand try new ones.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.register_profile("repeatable", deadline=None, derandomize=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "patient"))

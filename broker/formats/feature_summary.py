@@ -124,14 +124,16 @@ def _less(value: float | None, overhead: float) -> float | None:
 
 
 def _usable(values: Sequence[float | None], rules: SummaryRules) -> list[float]:
-    """The values that are known, without outliers; none when there are too few."""
+    """The values that are known, without outliers; none when too few pilots say anything.
+
+    The fewest are counted with the outliers: else one pilot that lies could silence the others. At least half is kept.
+    """
     known = [float(value) for value in values if value is not None and math.isfinite(value)]
     if len(known) < rules.min_pilots:
         return []
     low, middle, high = (percentile(known, share) or 0.0 for share in (25.0, 50.0, 75.0))
     room = max(OUTLIER_RANGES * (high - low), OUTLIER_SHARE * abs(middle))
-    kept = [value for value in known if low - room <= value <= high + room]
-    return kept if len(kept) >= rules.min_pilots else []
+    return [value for value in known if low - room <= value <= high + room]
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:
