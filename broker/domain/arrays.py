@@ -50,6 +50,20 @@ def floats(values: Iterable[float | int | None]) -> Floats:
     return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
 
 
+def taken_at(block: AnyArray, row: int, columns: AnyArray) -> AnyArray:
+    """(K,) the values at ``columns`` of one row of a block, or of what broadcasts to it.
+
+    >>> taken_at(np.array([[1, 2, 3]]), 7, np.array([0, 2])).tolist()
+    [1, 3]
+    >>> taken_at(np.array([[4], [5]]), 1, np.array([0, 2])).tolist()
+    [5, 5]
+    """
+    if block.ndim < 2:
+        block = np.atleast_2d(block)
+    values: AnyArray = block[row if block.shape[0] > 1 else 0]
+    return values[columns] if values.shape[0] > 1 else np.repeat(values, len(columns))
+
+
 def reshaped(table: TableT, shape: tuple[int, ...]) -> TableT:
     """The same table with every 1-D array field given ``shape`` (a view, nothing is copied)."""
     changes = {

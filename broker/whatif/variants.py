@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from broker.brokerages.job.assign import CANDIDATES_FULL, count_jobs, draw_jobs
+from broker.brokerages.job.assign import CANDIDATES_FULL, JobMaker, draw_jobs
 from broker.brokerages.job.brokerage import StoredChunks
 from broker.domain.arrays import AnyArray, Bools, Ints, texts
 from broker.domain.feature_table import TIGHTENING_KEYS
@@ -105,7 +105,8 @@ class _Columns:
     """A side while it grows, row by row."""
 
     def __init__(self, cycle: JobCycle, batch: StoredChunks, seed: int, counts: Sequence[int], known: Known) -> None:
-        self._cycle, self._batch, self._seed, self._counts, self._known = cycle, batch, seed, counts, known
+        self._cycle, self._seed, self._counts, self._known = cycle, seed, counts, known
+        self._maker = None if batch.work is None else JobMaker(cycle, batch.work)
         shape = len(cycle.work.chunks), len(cycle.snapshot.queues)
         self._chosen, self._jobs = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.int32)
         self._position = np.empty(shape, dtype=np.int16)
@@ -117,7 +118,7 @@ class _Columns:
     def decide(self, block: Block, row: int) -> None:
         """The next row, decided."""
         result = self._cycle.result(block, row)
-        one = _drawn(self._cycle, self._batch, result, self._seed, self._counts[row], self._known)
+        one = _drawn(self._cycle, self._maker, result, self._seed, self._counts[row], self._known)
         self._position[row] = deciding(self._cycle, result)
         self._chosen[row, result.chosen] = True
         self._jobs[row, one.at] = one.jobs
@@ -154,7 +155,7 @@ def _same_jobs(one: Drawn, two: Drawn) -> bool:
     return np.array_equal(one.at, two.at) and np.array_equal(one.jobs, two.jobs)
 
 
-def _drawn(cycle: JobCycle, batch: StoredChunks, result: ChunkResult, seed: int, count: int, known: Known) -> Drawn:
+def _drawn(cycle: JobCycle, maker: JobMaker | None, result: ChunkResult, seed: int, count: int, known: Known) -> Drawn:
     ranking = result.ranking
     if ranking is None or not len(ranking.chosen):
         return Drawn(b"", _NOBODY, _NOBODY)
@@ -164,8 +165,8 @@ def _drawn(cycle: JobCycle, batch: StoredChunks, result: ChunkResult, seed: int,
     found = known(result, by)
     if found is not None:
         return Drawn(by, *found)
-    if batch.work is not None:
-        counted = count_jobs(cycle, batch.work, result, seed)
+    if maker is not None:
+        counted = maker.count(result, seed)
     else:
         source = CountedJobs(count)
         draw_jobs(cycle, result, source, seed)

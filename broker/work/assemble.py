@@ -67,6 +67,16 @@ class CycleWork:
     def _models(self) -> tuple[JobModel, ...]:
         return job_models(self.work.chunks)
 
+    @cached_property
+    def spread_replicas(self) -> Mapping[int, tuple[int, int]]:
+        """By chunk the replicas ``(first, stop)`` of its master, where that is distributed and not whole everywhere."""
+        inputs, input_of = self.work.inputs, self.work.replicas.input
+        rows, first = np.unique(inputs.chunk, return_index=True)
+        masters = inputs.distributed[first] & inputs.is_master[first]
+        low, high = np.searchsorted(input_of, first), np.searchsorted(input_of, first + 1)
+        found = zip(rows[masters].tolist(), low[masters].tolist(), high[masters].tolist(), strict=True)
+        return {row: (low, high) for row, low, high in found if any(one is not None for one in self.held[low:high])}
+
     def cutter(self, chunk: int) -> JobCutter:
         """A cutter for the chunk that has cut nothing yet."""
         return job_cutter(self.inputs, chunk, self.settings[chunk], self.model(chunk))

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
 from broker.work.datasets import DatasetUse, parse_attributes
+from broker.work.file_sums import FileSums
 from broker.work.input_files import NULL_INTEGER, FileTable, joined
 from broker.work.tasks import DatasetTable, SplitRules, TaskTable
 
@@ -91,8 +93,20 @@ class InputFiles:
 
     def inputs_of(self, chunk: int) -> range:
         """Positions of the datasets of ``chunk``, master first."""
-        first, stop = np.searchsorted(self.chunk, [chunk, chunk + 1])
-        return range(int(first), int(stop))
+        bounds = self._bounds
+        return range(bounds[chunk], bounds[chunk + 1]) if chunk + 1 < len(bounds) else range(0)
+
+    @cached_property
+    def _bounds(self) -> list[int]:
+        """Where the datasets of each chunk begin, and where those of the last one end."""
+        chunks = int(self.chunk[-1]) + 1 if len(self.chunk) else 0
+        bounds: list[int] = np.searchsorted(self.chunk, np.arange(chunks + 1)).tolist()
+        return bounds
+
+    @cached_property
+    def sums(self) -> FileSums:
+        """Sums over the files, worked out once for all who cut jobs out of them."""
+        return FileSums(self.files, self.offsets)
 
     def files_of(self, position: int) -> FileTable:
         """The files of the input at ``position``, in the order in which they are used."""

@@ -7,18 +7,40 @@ while every limit still holds. Files are used in their order. Source: ATLAS prod
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 from broker.work.breaks import job_breaks, next_breaks, unlimited_files
 from broker.work.chunks import InputFiles
 from broker.work.cut_jobs import CutJobs, no_jobs
-from broker.work.input_files import FileTable, effective_bytes, effective_events, stored_bytes
+from broker.work.file_sums import FileRuns
+from broker.work.input_files import effective_bytes, effective_events
 from broker.work.job_model import CutLimits, JobFit, JobModel, walltimes_s
 from broker.work.sequential import JobContent, Position, SequentialCutter
 from broker.work.split_settings import MAX_FILES_IN_ALL, SplitSettings
+
+
+@dataclass(frozen=True)
+class CutPiece:
+    """Jobs (length J) that were cut at once for one queue, before their figures are worked out.
+
+    ``first`` and ``stop`` (exclusive) are positions among the master files of the chunk; ``walltime_s`` is NaN where
+    nothing is known about it. ``contents`` has the files of each where datasets besides the master take part.
+    """
+
+    first: Ints
+    stop: Ints
+    walltime_s: Floats
+    fit: JobFit
+    contents: tuple[JobContent, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.first)
 
 
 class JobCutter(Protocol):
@@ -32,8 +54,14 @@ class JobCutter(Protocol):
     def next_file(self) -> int:
         """Position of the next master file among those of the chunk."""
 
-    def cut(self, count: int, limits: CutLimits) -> CutJobs:
+    def take(self, count: int, limits: CutLimits) -> CutPiece:
         """Up to ``count`` jobs for a queue; fewer when files run out, or a job would be below the queue's mintime."""
+
+    def jobs(self, pieces: Sequence[CutPiece]) -> CutJobs:
+        """The jobs of all ``pieces`` with their figures, one piece after the other."""
+
+    def cut(self, count: int, limits: CutLimits) -> CutJobs:
+        """The jobs of one :meth:`take`."""
 
     def mark(self) -> Position:
         """How far the chunk has been used."""
@@ -45,58 +73,40 @@ class JobCutter(Protocol):
 def job_cutter(inputs: InputFiles, chunk: int, settings: SplitSettings, model: JobModel) -> JobCutter:
     """The cutter for the chunk: by sums over runs of files where its input allows that, else file by file."""
     positions = inputs.inputs_of(chunk)
-    master = inputs.files_of(positions[0])
-    if len(positions) == 1 and names_in_one_run(master.lfn_hash):
-        return RunCutter(master, int(inputs.offsets[positions[0]]), settings, model)
+    master = positions[0]
+    if len(positions) == 1 and inputs.sums.names_in_one_run(master):
+        return RunCutter(inputs.sums.runs(master), int(inputs.offsets[master]), settings, model)
     return FileCutter(inputs, chunk, settings, model)
 
 
-def names_in_one_run(lfn_hash: Ints) -> bool:
-    """Whether all rows of a file name come one after another."""
-    if not len(lfn_hash):
-        return True
-    runs = 1 + int(np.count_nonzero(lfn_hash[1:] != lfn_hash[:-1]))
-    return runs == len(np.unique(lfn_hash))
-
-
 def _before(values: Ints) -> Ints:
-    return np.concatenate([[0], np.cumsum(values)]).astype(np.int64)
-
-
-class _Runs:
-    """Prefix sums over the master files: content of any run of files in constant time."""
-
-    def __init__(self, files: FileTable) -> None:
-        size = stored_bytes(files)
-        new_name = np.ones(len(files), dtype=np.bool_)
-        new_name[1:] = files.lfn_hash[1:] != files.lfn_hash[:-1]
-        self.file_events, self.file_size = effective_events(files), effective_bytes(files)
-        self.events, self.size = _before(self.file_events), _before(self.file_size)
-        self.bytes, self.names = _before(np.where(new_name, size, 0)), _before(new_name.astype(np.int64))
-        # a run that begins inside a name has its bytes once more than the sums over new names say
-        self.first_bytes = np.where(new_name, 0, size).astype(np.int64)
-        self.first_names = (~new_name).astype(np.int64)
-        self.lists = tuple(column.tolist() for column in (self.events, self.size, self.bytes, self.first_bytes))
-
-    def input_bytes(self, first: Ints, stop: Ints) -> Ints:
-        return self.bytes[stop] - self.bytes[first] + self.first_bytes[first]
-
-    def input_files(self, first: Ints, stop: Ints) -> Ints:
-        return self.names[stop] - self.names[first] + self.first_names[first]
+    sums = np.zeros(len(values) + 1, dtype=np.int64)
+    np.cumsum(values, out=sums[1:])
+    return sums
 
 
 class RunCutter:
     """Cutter of chunks without secondaries: jobs are runs of files, measured with prefix sums."""
 
-    def __init__(self, master: FileTable, offset: int, settings: SplitSettings, model: JobModel) -> None:
+    def __init__(self, runs: FileRuns, offset: int, settings: SplitSettings, model: JobModel) -> None:
         """Prepare the files; ``offset`` is the position of the first of them in ``InputFiles.files``."""
-        self._count, self._offset, self._settings, self._model = len(master), offset, settings, model
-        self._runs = _Runs(master)
-        self._next_break: list[int] = next_breaks(job_breaks(master, settings)).tolist()
-        self._unlimited: list[bool] = unlimited_files(master, settings).tolist()
+        self._count, self._offset, self._settings, self._model = len(runs), offset, settings, model
+        self._runs = runs
         self._at = 0
         self._guess = 1
         self._walltime: dict[tuple[float, float], Ints | None] = {}
+
+    @cached_property
+    def _next_break(self) -> list[int]:
+        if not self._settings.breaks:
+            return [self._count] * self._count
+        breaks: list[int] = next_breaks(job_breaks(self._runs.files, self._settings)).tolist()
+        return breaks
+
+    @cached_property
+    def _unlimited(self) -> list[bool]:
+        unlimited: list[bool] = unlimited_files(self._runs.files, self._settings).tolist()
+        return unlimited
 
     @property
     def files_left(self) -> int:
@@ -118,19 +128,22 @@ class RunCutter:
 
     def cut(self, count: int, limits: CutLimits) -> CutJobs:
         """Up to ``count`` jobs for a queue with these limits; see :class:`JobCutter`."""
+        return self.jobs((self.take(count, limits),))
+
+    def take(self, count: int, limits: CutLimits) -> CutPiece:
+        """Up to ``count`` jobs for a queue with these limits, without their figures."""
         fit = JobFit(self._settings, self._model, limits)
         seconds = self._walltime_before(limits)
         if self._settings.takes_files_at_once:
             step = self._settings.files_limit
-            first = np.arange(self._at, self._count, step, dtype=np.int64)[:count]
+            first = np.arange(self._at, min(self._count, self._at + count * step), step, dtype=np.int64)
             stop = np.minimum(first + step, self._count)
         else:
             first, stop = self._grown(count, fit, seconds)
         walltime = self._walltimes(first, stop, seconds)
         kept = _long_enough(walltime, fit.least_walltime_s)
-        jobs = self._jobs(first[:kept], stop[:kept], walltime[:kept], fit)
         self._at = int(stop[kept - 1]) if kept else self._at
-        return jobs
+        return CutPiece(first[:kept], stop[:kept], walltime[:kept], fit)
 
     def _walltime_before(self, limits: CutLimits) -> Ints | None:
         key = (limits.cores, limits.corepower)
@@ -184,24 +197,26 @@ class RunCutter:
         input_bytes = stored[stop] - stored[first] + first_bytes[first]
         return fit.fits(n_events, size[stop] - size[first], input_bytes, walltime)
 
-    def _jobs(self, first: Ints, stop: Ints, walltime: Floats, fit: JobFit) -> CutJobs:
-        if not len(first):
+    def jobs(self, pieces: Sequence[CutPiece]) -> CutJobs:
+        """The jobs of all ``pieces`` with their figures."""
+        if not any(len(piece) for piece in pieces):
             return no_jobs()
+        first, stop = (_joined([getattr(piece, name) for piece in pieces]) for name in ("first", "stop"))
         runs = self._runs
         events, size = runs.events[stop] - runs.events[first], runs.size[stop] - runs.size[first]
         stored = runs.input_bytes(first, stop)
-        none = np.zeros(len(first) + 1, dtype=np.int64)
+        output_mb, disk_mb = _sizes_mb(pieces, events, size, stored)
         return CutJobs(
             first + self._offset,
             stop + self._offset,
             events,
             runs.input_files(first, stop),
             stored,
-            fit.output_mb(events, size, stored),
-            fit.disk_mb(events, size, stored),
-            walltime,
+            output_mb,
+            disk_mb,
+            _joined([piece.walltime_s for piece in pieces]),
             np.empty(0, dtype=np.int64),
-            none,
+            np.zeros(len(first) + 1, dtype=np.int64),
         )
 
 
@@ -239,6 +254,10 @@ class FileCutter:
 
     def cut(self, count: int, limits: CutLimits) -> CutJobs:
         """Up to ``count`` jobs for a queue with these limits; see :class:`JobCutter`."""
+        return self.jobs((self.take(count, limits),))
+
+    def take(self, count: int, limits: CutLimits) -> CutPiece:
+        """Up to ``count`` jobs for a queue with these limits, without their figures."""
         fit = JobFit(self._settings, self._model, limits)
         seconds = walltimes_s(self._model, limits, self._events, self._size)
         before = None if seconds is None else _before(seconds)
@@ -251,41 +270,60 @@ class FileCutter:
         def fits(job: JobContent) -> bool:
             return fit.fits(job.events, job.effective_bytes, job.input_bytes, walltime_of(job))
 
-        made: list[tuple[JobContent, float]] = []
+        made: list[JobContent] = []
+        walltimes: list[float] = []
         while len(made) < count and (following := self._sequence.next_job(self._at, fits)) is not None:
             walltime = walltime_of(following[0])
-            if not _long_enough(np.array([walltime]), fit.least_walltime_s):
+            if walltime < fit.least_walltime_s:
                 break
-            made.append((following[0], walltime))
+            made.append(following[0])
+            walltimes.append(walltime)
             self._at = following[1]
-        return self._jobs(made, fit)
+        first, stop = (np.array([getattr(job, name) for job in made], dtype=np.int64) for name in ("first", "stop"))
+        return CutPiece(first, stop, np.array(walltimes, dtype=np.float64), fit, tuple(made))
 
-    def _jobs(self, made: list[tuple[JobContent, float]], fit: JobFit) -> CutJobs:
+    def jobs(self, pieces: Sequence[CutPiece]) -> CutJobs:
+        """The jobs of all ``pieces`` with their figures."""
+        made = [job for piece in pieces for job in piece.contents]
         if not made:
             return no_jobs()
         columns = np.array(
-            [(j.first, j.stop, j.events, j.effective_bytes, j.input_files, j.input_bytes) for j, _ in made],
+            [(j.first, j.stop, j.events, j.effective_bytes, j.input_files, j.input_bytes) for j in made],
             dtype=np.int64,
         ).T
         first, stop, events, size, files, stored = columns
         shifted = [
-            [index + offset for index, offset in zip(job.secondaries, self._offsets[1:], strict=True)]
-            for job, _ in made
+            [index + offset for index, offset in zip(job.secondaries, self._offsets[1:], strict=True)] for job in made
         ]
         lengths = np.array([sum(len(index) for index in parts) for parts in shifted], dtype=np.int64)
         extra = [index for parts in shifted for index in parts]
+        output_mb, disk_mb = _sizes_mb(pieces, events, size, stored)
         return CutJobs(
             first + self._offsets[0],
             stop + self._offsets[0],
             events,
             files,
             stored,
-            fit.output_mb(events, size, stored),
-            fit.disk_mb(events, size, stored),
-            np.array([walltime for _, walltime in made], dtype=np.float64),
+            output_mb,
+            disk_mb,
+            _joined([piece.walltime_s for piece in pieces]),
             np.concatenate(extra) if extra else np.empty(0, dtype=np.int64),
             _before(lengths),
         )
+
+
+def _joined(columns: list[AnyArray]) -> AnyArray:
+    return columns[0] if len(columns) == 1 else np.concatenate(columns)
+
+
+def _sizes_mb(pieces: Sequence[CutPiece], events: Ints, size: Ints, stored: Ints) -> tuple[Floats, Ints]:
+    """(J,) output and scratch of the jobs of all ``pieces`` in MB: of one chunk, so only direct reading may differ."""
+    direct = {piece.fit.reads_directly for piece in pieces}
+    if len(direct) == 1:
+        copied = direct == {False}
+        return pieces[0].fit.sizes_mb(events, size, stored, stored if copied else np.zeros_like(stored))
+    each = np.repeat([piece.fit.reads_directly for piece in pieces], [len(piece) for piece in pieces])
+    return pieces[0].fit.sizes_mb(events, size, stored, np.where(each, 0, stored))
 
 
 def _long_enough(walltime_s: Floats, least_s: float) -> int:

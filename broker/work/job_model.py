@@ -119,7 +119,8 @@ def _bounded(seconds: float) -> float:
 
 
 def _whole_seconds(seconds: AnyArray) -> Ints:
-    return np.asarray(np.floor(np.clip(seconds, 0.0, MAX_WALLTIME_S)), dtype=np.int64)
+    whole: Ints = np.floor(np.minimum(np.maximum(seconds, 0.0), MAX_WALLTIME_S)).astype(np.int64)
+    return whole
 
 
 class JobFit:
@@ -129,7 +130,7 @@ class JobFit:
         """Work out the limits once."""
         self._merging = settings.merging
         self._model = model
-        self._direct = limits.direct_io and not settings.merging
+        self.reads_directly = limits.direct_io and not settings.merging
         least = MERGE_WORKDIR_FLOOR_BYTES if settings.merging else WORKDIR_FLOOR_BYTES
         self._work = max(model.work_bytes, least)
         self._output_limit = settings.max_output_gb * GIGABYTE_BYTES
@@ -143,7 +144,7 @@ class JobFit:
     def _size_limit_bytes(self, settings: SplitSettings, limits: CutLimits) -> float:
         if settings.gb_per_job is not None and not settings.merging:
             return settings.gb_per_job * GIGABYTE_BYTES + OUTPUT_FLOOR_BYTES + self._work
-        if not self._direct or settings.files_per_job is not None or settings.events_per_job is not None:
+        if not self.reads_directly or settings.files_per_job is not None or settings.events_per_job is not None:
             return math.inf
         return max(limits.scratch_mb, DIRECT_SCOUT_MB if settings.scout else DIRECT_MB) * MEGABYTE_BYTES
 
@@ -158,7 +159,7 @@ class JobFit:
         """Whether a job of this content keeps every limit; ``walltime_s`` NaN is not limited."""
         output = self.output_bytes(events, effective_bytes, input_bytes)
         space = max(output, OUTPUT_FLOOR_BYTES) + self._work
-        scratch = space if self._direct else space + input_bytes
+        scratch = space if self.reads_directly else space + input_bytes
         return (
             scratch < self._scratch_limit
             and space + input_bytes <= self._size_limit
@@ -166,16 +167,16 @@ class JobFit:
             and not walltime_s > self._walltime_limit
         )
 
-    def disk_mb(self, events: Ints, effective_bytes: Ints, input_bytes: Ints) -> Ints:
-        """(J,) scratch space of jobs in whole MB."""
-        output = self._output_array(events, effective_bytes, input_bytes)
-        space = np.maximum(output, OUTPUT_FLOOR_BYTES) + self._work
-        need = space if self._direct else space + input_bytes
-        return np.floor(need / MEGABYTE_BYTES).astype(np.int64)
+    def sizes_mb(
+        self, events: Ints, effective_bytes: Ints, input_bytes: Ints, copied_bytes: Ints
+    ) -> tuple[Floats, Ints]:
+        """(J,) expected output of jobs in MB, and their scratch space in whole MB.
 
-    def output_mb(self, events: Ints, effective_bytes: Ints, input_bytes: Ints) -> Floats:
-        """(J,) expected output of jobs in MB."""
-        return self._output_array(events, effective_bytes, input_bytes) / MEGABYTE_BYTES
+        ``copied_bytes`` is the input that lies on scratch: all of it, or nothing where it is read directly.
+        """
+        output = self._output_array(events, effective_bytes, input_bytes)
+        need = np.maximum(output, OUTPUT_FLOOR_BYTES) + self._work + copied_bytes
+        return output / MEGABYTE_BYTES, np.floor(need / MEGABYTE_BYTES).astype(np.int64)
 
     def _output_array(self, events: Ints, effective_bytes: Ints, input_bytes: Ints) -> Floats:
         if self._merging:

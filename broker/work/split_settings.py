@@ -53,6 +53,11 @@ class SplitSettings:
         return self.files_per_job is None and (self.events_per_job is not None or self.dynamic)
 
     @property
+    def breaks(self) -> bool:
+        """Whether a job may have to end between two files, whatever it holds."""
+        return self.continuous or bool(self.boundary) or self.by_lumi
+
+    @property
     def events_limit(self) -> int | None:
         """Largest number of events of a job of more than one file."""
         if self.files_per_job is not None:

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.work.cut_jobs import CutJobs, joined_jobs, no_jobs
-from broker.work.cutting import FileCutter, JobCutter, RunCutter, job_cutter, names_in_one_run
+from broker.work.cutting import FileCutter, JobCutter, RunCutter, job_cutter
 from broker.work.datasets import DatasetUse
+from broker.work.file_sums import runs_of
 from broker.work.input_files import FileTable
 from broker.work.job_model import CutLimits, JobModel
 from broker.work.split_settings import SplitSettings
@@ -166,7 +167,8 @@ def test_limits_may_change_from_job_to_job() -> None:
 
 @pytest.mark.parametrize(("names", "expected"), [([], True), ([1, 1, 2], True), ([1, 2, 1], False)])
 def test_names_in_one_run(names: list[int], expected: bool) -> None:
-    assert names_in_one_run(np.array(names, dtype=np.int64)) is expected
+    files = file_table([{"lfn": name} for name in names])
+    assert one_chunk((files, MASTER)).sums.names_in_one_run(0) is expected
 
 
 def test_a_name_that_comes_again_later_is_cut_file_by_file() -> None:
@@ -209,7 +211,7 @@ def test_both_cutters_make_the_same_jobs(
     files: FileTable, rules: SplitSettings, model: JobModel, queues: list[tuple[int, CutLimits]]
 ) -> None:
     inputs = one_chunk((files, MASTER))
-    fast, exact = RunCutter(files, 0, rules, model), FileCutter(inputs, 0, rules, model)
+    fast, exact = RunCutter(runs_of(files), 0, rules, model), FileCutter(inputs, 0, rules, model)
     for count, limits in queues:
         ours, theirs = fast.cut(count, limits), exact.cut(count, limits)
         for name in ("first", "stop", "events", "input_files", "input_bytes", "disk_mb"):
@@ -223,7 +225,7 @@ def test_both_cutters_make_the_same_jobs(
 def test_jobs_follow_each_other_without_a_gap(
     files: FileTable, rules: SplitSettings, model: JobModel, limits: CutLimits
 ) -> None:
-    one = RunCutter(files, 0, rules, model)
+    one = RunCutter(runs_of(files), 0, rules, model)
     found = all_spans(one, limits)
     assert [start for start, _ in found] == [0, *[stop for _, stop in found]][: len(found)]
     assert all(start < stop for start, stop in found)

@@ -60,7 +60,7 @@ def test_work_space_has_a_floor(work_mb: int, merging: bool, need_mb: int) -> No
     assert not fits(settings, model, CutLimits(scratch_mb=need_mb))
     fit = JobFit(settings, model, FREE)
     zero = np.zeros(1, dtype=np.int64)
-    assert fit.disk_mb(zero, zero, zero).tolist() == [need_mb]
+    assert fit.sizes_mb(zero, zero, zero, zero)[1].tolist() == [need_mb]
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_output_has_a_floor_in_scratch_space(model: JobModel, events: int, effec
 def test_a_merge_writes_a_fifth_more_than_it_reads() -> None:
     fit = JobFit(SplitSettings(merging=True), JobModel(), FREE)
     read = np.array([1000 * int(MB)])
-    assert fit.output_mb(read, read, read).tolist() == [1200]
-    assert fit.disk_mb(read, read, read).tolist() == [1000 + 1500 + 500]
+    output_mb, disk_mb = fit.sizes_mb(read, read, read, copied_bytes=read)
+    assert (output_mb.tolist(), disk_mb.tolist()) == ([1200], [1000 + 1500 + 500])
 
 
 @pytest.mark.parametrize(("output_gb", "expected"), [(10, True), (10.001, False)])

@@ -8,13 +8,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter
 
 import numpy as np
 
 from broker.brokerages.base import StageTimes
-from broker.brokerages.job.chunk_jobs import ChunkJobs, cut_limits
-from broker.domain.arrays import Bools, Ints, Texts, codes_of
+from broker.brokerages.job.chunk_jobs import ChunkJobs, QueueLimits
+from broker.domain.arrays import Bools, Floats, Ints, Texts, codes_of
 from broker.domain.counted_load import CountedLoad
 from broker.domain.decisions import Decision
 from broker.domain.work_codec import NO_LOAD
@@ -27,6 +28,8 @@ from broker.work.cut_jobs import CutJobs
 
 CANDIDATES_FULL = "candidates_full"
 _SHIPPED_CAP = Cap()
+#: Numbers below this are one word of a seed.
+_ONE_WORD = 2**32
 
 
 @dataclass(frozen=True)
@@ -49,8 +52,14 @@ class AssignedChunk:
 
     def assigned(self, names: Texts) -> dict[str, int]:
         """Number of jobs by candidate name; ``names`` is the name column of the queue table."""
-        positions, counts = np.unique(self.candidate, return_counts=True)
+        positions, counts = self.given
         return {str(names[position]): int(count) for position, count in zip(positions, counts, strict=True)}
+
+    @cached_property
+    def given(self) -> tuple[Ints, Ints]:
+        """The candidates that got jobs, ascending, and how many each got."""
+        positions, counts = np.unique(self.candidate, return_counts=True)
+        return positions, counts.astype(np.int64)
 
 
 def assign_chunks(
@@ -72,7 +81,7 @@ def assign_chunks(
         before: for each chunk the load to count before it, instead of what was assigned here.
     """
     spent = times if times is not None else StageTimes()
-    results = cycle.results()
+    maker, results = JobMaker(cycle, work), cycle.results()
     for row in itertools.count():
         if before is not None and row < len(before):
             cycle.set_load(row, before[row])
@@ -84,51 +93,56 @@ def assign_chunks(
         decision = decision_of(cycle, result)
         decided = clock()
         spent.decide_s += decided - started
-        placed = _placed(cycle, work, result, decision, seed)
-        cycle.add_load(result.row, *np.unique(placed.candidate, return_counts=True))
+        placed = _placed(maker, result, decision, seed)
+        cycle.add_load(result.row, *placed.given)
         spent.cut_s += clock() - decided
         yield placed
 
 
-def _placed(cycle: JobCycle, work: CycleWork, result: ChunkResult, decision: Decision, seed: int) -> AssignedChunk:
-    candidate, jobs = drawn_jobs(cycle, work, result, seed)
+def _placed(maker: JobMaker, result: ChunkResult, decision: Decision, seed: int) -> AssignedChunk:
+    candidate, jobs = maker.drawn(result, seed)
     if decision.outcome == "brokered" and not len(jobs):
         decision = decision.pending(CANDIDATES_FULL)
-    return AssignedChunk(result.row, decision, candidate, jobs, cycle.load_before(result.row))
+    return AssignedChunk(result.row, decision, candidate, jobs, maker.cycle.load_before(result.row))
 
 
-def drawn_jobs(cycle: JobCycle, work: CycleWork, result: ChunkResult, seed: int) -> tuple[Ints, CutJobs]:
-    """The jobs of a chunk, and of each the position of its candidate in the snapshot's queue table.
+class JobMaker:
+    """Makes the jobs of the chunks of a cycle.
 
     Args:
-        cycle: that gave the result.
+        cycle: that judges the chunks.
         work: of the cycle, with the files.
-        result: of the chunk.
-        seed: of the draws.
     """
-    source = _jobs_of(cycle, work, result)
-    draw_jobs(cycle, result, source, seed)
-    candidate, jobs = source.result()
-    return result.chosen[candidate], jobs
 
+    def __init__(self, cycle: JobCycle, work: CycleWork) -> None:
+        self.cycle, self._work = cycle, work
+        self._limits = QueueLimits(work.work.chunks, cycle.snapshot.queues)
 
-def _jobs_of(cycle: JobCycle, work: CycleWork, result: ChunkResult) -> ChunkJobs:
-    chosen, row = result.chosen, result.row
-    return ChunkJobs(
-        work.cutter(row),
-        cut_limits(work.work.chunks, row, cycle.snapshot.queues, chosen),
-        _holds(cycle, work, row, chosen),
-    )
+    def drawn(self, result: ChunkResult, seed: int) -> tuple[Ints, CutJobs]:
+        """The jobs of a chunk, and of each the position of its candidate in the snapshot's queue table.
 
+        Args:
+            result: of the chunk.
+            seed: of the draws.
+        """
+        source = self._jobs_of(result)
+        draw_jobs(self.cycle, result, source, seed)
+        candidate, jobs = source.result()
+        return result.chosen[candidate], jobs
 
-def count_jobs(cycle: JobCycle, work: CycleWork, result: ChunkResult, seed: int) -> dict[int, int]:
-    """How many of the jobs of :func:`drawn_jobs` each candidate gets, by its position in the snapshot's queue table."""
-    given = draw_jobs(cycle, result, _jobs_of(cycle, work, result), seed)
-    counts: dict[int, int] = {}
-    for group in given.groups if given is not None else ():
-        at = int(result.chosen[group.candidate])
-        counts[at] = counts.get(at, 0) + group.jobs
-    return counts
+    def count(self, result: ChunkResult, seed: int) -> dict[int, int]:
+        """How many jobs of :meth:`drawn` each candidate gets, by its position in the snapshot's queue table."""
+        given = draw_jobs(self.cycle, result, self._jobs_of(result), seed)
+        counts: dict[int, int] = {}
+        for group in given.groups if given is not None else ():
+            at = int(result.chosen[group.candidate])
+            counts[at] = counts.get(at, 0) + group.jobs
+        return counts
+
+    def _jobs_of(self, result: ChunkResult) -> ChunkJobs:
+        chosen, row = result.chosen, result.row
+        holds = _holds(self.cycle, self._work, row, chosen)
+        return ChunkJobs(self._work.cutter(row), self._limits.of(row, chosen), holds)
 
 
 def draw_jobs(cycle: JobCycle, result: ChunkResult, source: JobSource, seed: int) -> Distribution | None:
@@ -144,12 +158,15 @@ def _random(cycle: JobCycle, row: int, seed: int) -> np.random.Generator:
     chunks = cycle.work.chunks
     ramcount = chunks.ramcount[row]
     identity = (
-        seed,
-        int(chunks.jeditaskid[row]),
-        int(chunks.datasetid[row]),
-        0 if ramcount != ramcount else int(ramcount) + 1,
+        abs(seed),
+        abs(int(chunks.jeditaskid[row])),
+        abs(int(chunks.datasetid[row])),
+        0 if ramcount != ramcount else abs(int(ramcount) + 1),
     )
-    return np.random.default_rng([abs(part) for part in identity])
+    if max(identity) < _ONE_WORD:
+        # the words that numpy makes of these numbers, made at a fourth of the cost
+        return np.random.Generator(np.random.PCG64(np.array(identity, dtype=np.uint32)))
+    return np.random.default_rng(identity)
 
 
 def _candidates(cycle: JobCycle, result: ChunkResult) -> Candidates:
@@ -160,26 +177,27 @@ def _candidates(cycle: JobCycle, result: ChunkResult) -> Candidates:
     cap = next((rule for rule in cycle.chain.cuts if isinstance(rule, Cap)), _SHIPPED_CAP)
     waiting, limit = cap.room(load)
     size = len(result.chosen)
-    unlimited = np.full(size, np.nan)
-    chunk_size = np.nan_to_num(cycle.snapshot.queues.job_chunk_size[result.chosen])
     return Candidates(
         weight=ranking.weight[ranking.chosen],
-        queued=np.broadcast_to(waiting, size),
-        cap=unlimited if bool(load.urgent) else np.broadcast_to(limit, size),
+        queued=_each(waiting, size),
+        cap=np.full(size, np.nan) if bool(load.urgent) else _each(limit, size),
         bootstrap=ranking.bootstrap[ranking.chosen],
-        chunk_size=np.maximum(chunk_size, 0).astype(np.int64),
+        chunk_size=cycle.job_chunk_size[result.chosen],
     )
+
+
+def _each(jobs: Floats, size: int) -> Floats:
+    """One figure for each candidate: nearly always it is so already."""
+    return jobs if jobs.shape == (size,) else np.broadcast_to(jobs, size)
 
 
 def _holds(cycle: JobCycle, work: CycleWork, row: int, chosen: Ints) -> Bools | None:
     """(C, files) for a distributed master dataset of which parts are in different places, else None."""
-    inputs, replicas = work.work.inputs, work.work.replicas
-    first, last = np.searchsorted(inputs.chunk, (row, row + 1))
-    if first == last or not inputs.distributed[first] or not inputs.is_master[first]:
+    spread = work.spread_replicas.get(row)
+    if spread is None:
         return None
-    low, high = np.searchsorted(replicas.input, (first, first + 1))
-    if all(work.held[replica] is None for replica in range(low, high)):
-        return None
+    low, high = spread
+    replicas = work.work.replicas
     storages = codes_of(replicas.rse[low:high], list(cycle.snapshot.storages.name))
     relations, unified = cycle.snapshot.relations, cycle.snapshot.queues.unified[chosen]
     holds = np.zeros((len(chosen), int(work.work.chunks.n_files[row])), dtype=np.bool_)

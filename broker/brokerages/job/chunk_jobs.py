@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,8 +10,8 @@ from broker.domain.arrays import Bools, Ints
 from broker.domain.estimates import reads_directly, scratch_limit_mb, takes_one_core_of_scratch
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
-from broker.work.cut_jobs import CutJobs, joined_jobs
-from broker.work.cutting import JobCutter
+from broker.work.cut_jobs import CutJobs
+from broker.work.cutting import CutPiece, JobCutter
 from broker.work.job_model import CutLimits
 from broker.work.sequential import Position
 
@@ -41,12 +41,29 @@ def cut_limits(work: WorkTable, chunk: int, queues: QueueTable, candidates: Ints
     return [CutLimits(*limits) for limits in columns]
 
 
-@dataclass(frozen=True)
-class Made:
-    """Jobs made for one candidate at once."""
+class QueueLimits:
+    """What the queues of a cycle allow the jobs of its chunks: :func:`cut_limits`, worked out once for chunks alike.
 
-    candidate: int
-    jobs: CutJobs
+    Args:
+        work: the chunks.
+        queues: (Q,) the candidates.
+    """
+
+    def __init__(self, work: WorkTable, queues: QueueTable) -> None:
+        self._work, self._queues = work, queues
+        one_core = takes_one_core_of_scratch(work.corecount, work.eventservice)
+        kinds = (one_core, work.merging, work.use_local_io, work.allow_input_lan > 0)
+        self._kind = list(zip(*(column.tolist() for column in kinds), strict=True))
+        self._known: dict[tuple[bool, ...], list[CutLimits]] = {}
+
+    def of(self, chunk: int, candidates: Ints) -> list[CutLimits]:
+        """What each of the candidates allows a job of the chunk."""
+        kind = self._kind[chunk]
+        known = self._known.get(kind)
+        if known is None:
+            every = np.arange(len(self._queues), dtype=np.int64)
+            known = self._known[kind] = cut_limits(self._work, chunk, self._queues, every)
+        return [known[at] for at in candidates.tolist()]
 
 
 class ChunkJobs:
@@ -58,9 +75,10 @@ class ChunkJobs:
         holds: (C, files) which candidates hold which master files of a distributed dataset; None for any other dataset.
     """
 
-    def __init__(self, cutter: JobCutter, limits: list[CutLimits], holds: Bools | None = None) -> None:
+    def __init__(self, cutter: JobCutter, limits: Sequence[CutLimits], holds: Bools | None = None) -> None:
         self._cutter, self._limits, self._holds = cutter, limits, holds
-        self._made: list[Made] = []
+        self._candidates: list[int] = []
+        self._pieces: list[CutPiece] = []
         self._marks: list[Position] = []
 
     def has_files(self) -> bool:
@@ -70,31 +88,32 @@ class ChunkJobs:
     def make(self, candidate: int, count: int) -> int:
         """Make up to ``count`` jobs for the candidate and say how many there are."""
         mark = self._cutter.mark()
-        first = self._cutter.next_file
-        jobs = self._cutter.cut(count, self._limits[candidate])
-        wanted = self._until_split(candidate, jobs, first)
-        if wanted < len(jobs):
+        piece = self._cutter.take(count, self._limits[candidate])
+        wanted = self._until_split(candidate, piece)
+        if wanted < len(piece):
             self._cutter.rewind(mark)
-            jobs = self._cutter.cut(wanted, self._limits[candidate])
-        if len(jobs):
-            self._made.append(Made(candidate, jobs))
+            piece = self._cutter.take(wanted, self._limits[candidate])
+        if len(piece):
+            self._candidates.append(candidate)
+            self._pieces.append(piece)
             self._marks.append(mark)
-        return len(jobs)
+        return len(piece)
 
-    def _until_split(self, candidate: int, jobs: CutJobs, first: int) -> int:
+    def _until_split(self, candidate: int, piece: CutPiece) -> int:
         """How many of the jobs, from the first, up to one that begins with a file that is here and ends with another.
 
         Behind that one a new candidate is drawn: from there on the files are elsewhere.
         """
-        if self._holds is None or not len(jobs):
-            return len(jobs)
-        here, offset = self._holds[candidate], int(jobs.first[0]) - first
-        split = here[jobs.first - offset] & ~here[jobs.stop - 1 - offset]
-        return int(np.argmax(split)) + 1 if bool(split.any()) else len(jobs)
+        if self._holds is None or not len(piece):
+            return len(piece)
+        here = self._holds[candidate]
+        split = here[piece.first] & ~here[piece.stop - 1]
+        return int(np.argmax(split)) + 1 if bool(split.any()) else len(piece)
 
     def take_back(self) -> None:
         """Undo the last call of :meth:`make` that made jobs."""
-        self._made.pop()
+        self._candidates.pop()
+        self._pieces.pop()
         self._cutter.rewind(self._marks.pop())
 
     def holders_of_next(self) -> Bools | None:
@@ -103,6 +122,6 @@ class ChunkJobs:
 
     def result(self) -> tuple[Ints, CutJobs]:
         """The candidate of each job, and the jobs, in the order in which they were made."""
-        candidates = [np.full(len(made.jobs), made.candidate, dtype=np.int64) for made in self._made]
-        jobs = joined_jobs([made.jobs for made in self._made])
-        return (np.concatenate(candidates) if candidates else np.empty(0, dtype=np.int64)), jobs
+        lengths = [len(piece) for piece in self._pieces]
+        candidates = np.repeat(np.array(self._candidates, dtype=np.int64), lengths)
+        return candidates, self._cutter.jobs(self._pieces)

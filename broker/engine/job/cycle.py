@@ -323,6 +323,21 @@ class JobCycle:
         limits = (column[block.rows, None] for column in self._limits)
         return block.evaluation.feasible, block.evaluation.reason, *block.fixed, block.facts.all_local, *limits
 
+    @cached_property
+    def job_chunk_size(self) -> Ints:
+        """(Q,): jobs that each candidate is given at a time, 0 where it has no number of its own."""
+        size = np.nan_to_num(self.snapshot.queues.job_chunk_size)
+        return np.maximum(size, 0).astype(np.int64)
+
+    @cached_property
+    def unusable_sources(self) -> tuple[str, ...]:
+        """Notes on the sources by which nothing could be judged, as ``source_<state>:<name>``."""
+        return tuple(f"source_{state.state}:{state.name}" for state in self.snapshot.states if not state.usable)
+
+    @cached_property
+    def _unified_names(self) -> list[str]:
+        return self.snapshot.unified.name.tolist()  # type: ignore[no-any-return]
+
     def accounting_of(self, row: int) -> int:
         """Number of the tag of a chunk: what is placed counts for all chunks of the tag."""
         return int(self._accounting_codes[row])
@@ -342,9 +357,9 @@ class JobCycle:
     def load_before(self, row: int) -> CountedLoad:
         """The load that the cycle has counted so far for a chunk: jobs of its tag by unified queue."""
         placed = self._placed[self._accounting_codes[row]]
-        queues = np.flatnonzero(placed)
-        names, counts = self.snapshot.unified.name[queues].tolist(), placed[queues].astype(int).tolist()
-        return CountedLoad(dict(zip(names, counts, strict=True)))
+        queues, names = placed.nonzero()[0], self._unified_names
+        counts = placed[queues].astype(int).tolist()
+        return CountedLoad({names[queue]: count for queue, count in zip(queues.tolist(), counts, strict=True)})
 
     def set_load(self, row: int, load: CountedLoad) -> None:
         """Let the cycle have counted exactly this load: what :meth:`load_before` said when the chunk was decided."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray
+from broker.domain.arrays import AnyArray, taken_at
 from broker.domain.decisions import Decision, Outcome
 from broker.domain.packed_candidates import ChosenCandidates, no_candidates
 from broker.domain.packed_reasons import FunnelSteps, Reasons, RejectedNames
@@ -53,24 +53,24 @@ def _candidates(cycle: JobCycle, result: ChunkResult) -> ChosenCandidates:
     if ranking is None:
         return no_candidates(cycle.legend)
     inside, place, queue = result.row - result.block.rows.start, ranking.chosen, result.chosen
-    shape = result.block.evaluation.feasible.shape
-    moving = [factor[place] for factor in ranking.load_factors]
-    fixed = [np.broadcast_to(factor, shape)[inside, queue] for factor in result.block.factors]
-    factors = [*moving, *fixed]
+    factors = np.empty((len(ranking.load_factors) + len(result.block.factors), len(queue)))
+    for at, moving in enumerate(ranking.load_factors):
+        factors[at] = moving[place]
+    for at, fixed in enumerate(result.block.factors, len(ranking.load_factors)):
+        factors[at] = taken_at(fixed, inside, queue)
     bootstrap = ranking.bootstrap[place]
     return ChosenCandidates(
         legend=cycle.legend,
         place=queue,
         weight=np.where(bootstrap, 0.0, ranking.weight[place]),
-        factors=np.array(factors, dtype=np.float64).reshape(len(factors), len(queue)),
+        factors=factors,
         bootstrap=bootstrap,
     )
 
 
 def _notes(cycle: JobCycle, result: ChunkResult) -> tuple[str, ...] | Notes:
     """What could not be known, as codes: ``source:state`` and ``rule:fault``; then the remarks of the brokerage."""
-    sources = [f"source_{state.state}:{state.name}" for state in cycle.snapshot.states if not state.usable]
-    faults = sorted({f"rule_fault:{fault.rule}" for fault in cycle.faults})
-    codes = (*sources, *faults, *cycle.remarks(result))
+    faults = sorted({f"rule_fault:{fault.rule}" for fault in cycle.faults}) if cycle.faults else ()
+    codes = (*cycle.unusable_sources, *faults, *cycle.remarks(result))
     stats = cycle.figures_of(result)
     return codes if stats is None else Notes(codes, Remarks(cycle.legend, *stats))

@@ -6,7 +6,11 @@ same seed gives the same distribution.
 
 from __future__ import annotations
 
+import math
+import sys
+from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal, Protocol
 
 import numpy as np
@@ -92,77 +96,88 @@ def distribute(candidates: Candidates, source: JobSource, size: int, random: np.
         random: source of random numbers, seeded by the caller.
     """
     draw = _Draw(candidates, random)
-    groups, end = _pass(candidates, source, size, draw, np.ones(len(candidates), dtype=np.bool_))
-    sized = candidates.chunk_size > 0
+    own: list[int] = candidates.chunk_size.tolist()
+    wanted = [one if one > 0 else size for one in own]
+    groups, end = _pass(source, wanted, draw, [True] * len(own))
     last = groups[-1] if groups else None
-    if end == "no_files" and last is not None and 0 < last.jobs < candidates.chunk_size[last.candidate]:
+    if end == "no_files" and last is not None and 0 < last.jobs < own[last.candidate]:
         source.take_back()
-        more, end = _pass(candidates, source, size, draw, ~sized)
+        more, end = _pass(source, wanted, draw, [one <= 0 for one in own])
         groups = groups[:-1] + more
     return Distribution(tuple(groups), end)
 
 
-def _pass(candidates: Candidates, source: JobSource, size: int, draw: _Draw, allowed: Bools) -> tuple[list[Group], End]:
+def _pass(source: JobSource, wanted: list[int], draw: _Draw, allowed: list[bool]) -> tuple[list[Group], End]:
     groups: list[Group] = []
     # candidates that made nothing of the next file would make nothing of it again
-    refused = np.zeros(len(candidates), dtype=np.bool_)
+    tried = allowed.copy()
     while source.has_files():
-        usable = allowed & ~refused
-        holders = source.holders_of_next()
-        if holders is not None and bool(np.any(holders & draw.can_take(usable))):
-            usable = usable & holders
-        wanted = np.where(candidates.chunk_size > 0, candidates.chunk_size, size)
+        usable, holders = tried, source.holders_of_next()
+        if holders is not None:
+            here = [one and has for one, has in zip(tried, holders.tolist(), strict=True)]
+            usable = here if draw.can_take_any(here) else tried
         chosen = draw.next(usable)
         if chosen is None:
             return groups, "full"
-        draw.count(chosen, int(wanted[chosen]))
-        made = source.make(chosen, int(wanted[chosen]))
+        draw.count(chosen, wanted[chosen])
+        made = source.make(chosen, wanted[chosen])
         if made:
             groups.append(Group(chosen, made))
-            refused[:] = False
+            tried = allowed.copy()
         else:
             draw.give_back(chosen)
-            refused[chosen] = True
+            tried[chosen] = False
     return groups, "no_files"
 
 
 class _Draw:
-    """Weights, queued jobs and unused bootstrap candidates while a chunk is distributed."""
+    """Weights, queued jobs and unused bootstrap candidates while a chunk is distributed.
+
+    Lists, not arrays: there are few candidates and one draw after the other.
+    """
 
     def __init__(self, candidates: Candidates, random: np.random.Generator) -> None:
         self._random = random
-        self._weight = np.where(np.isfinite(candidates.weight) & (candidates.weight > 0), candidates.weight, 0.0)
-        self._queued = np.nan_to_num(candidates.queued)
-        self._cap = np.where(np.isnan(candidates.cap) | np.isnan(candidates.queued), np.inf, candidates.cap)
-        self._first = candidates.bootstrap.copy()
-        self._bootstrap = candidates.bootstrap
+        self._weight = [one if 0 < one < math.inf else 0.0 for one in candidates.weight.tolist()]
+        queued: list[float] = candidates.queued.tolist()
+        self._queued = [_finite(one) for one in queued]
+        self._cap = [
+            math.inf if math.isnan(cap) or math.isnan(one) else cap
+            for cap, one in zip(candidates.cap.tolist(), queued, strict=True)
+        ]
+        self._bootstrap: list[bool] = candidates.bootstrap.tolist()
+        self._first = self._bootstrap.copy()
         self._undo: dict[int, tuple[float, float, bool]] = {}
 
-    def can_take(self, usable: Bools) -> Bools:
-        """(C,) candidates that may be drawn now."""
-        later = ~self._bootstrap & (self._queued < self._cap)
-        return np.asarray(usable & (self._first | later))
+    def can_take_any(self, usable: list[bool]) -> bool:
+        """Whether one of these candidates may be drawn now."""
+        return any(usable[at] and first for at, first in enumerate(self._first)) or bool(self._open(usable))
 
-    def next(self, usable: Bools) -> int | None:
+    def _open(self, usable: list[bool]) -> list[int]:
+        """Candidates among ``usable`` that are drawn by weight and have room."""
+        rows = zip(usable, self._bootstrap, self._queued, self._cap, strict=True)
+        return [at for at, (use, starts, queued, cap) in enumerate(rows) if use and not starts and queued < cap]
+
+    def next(self, usable: list[bool]) -> int | None:
         """A candidate among ``usable``: bootstrap candidates first, each once, then by weight; ``None`` without any."""
-        first = np.flatnonzero(usable & self._first)
-        if len(first):
-            return int(first[int(self._random.integers(len(first)))])
-        open_ = np.flatnonzero(self.can_take(usable))
-        if not len(open_):
+        first = [at for at, waits in enumerate(self._first) if waits and usable[at]]
+        if first:
+            return first[int(self._random.integers(len(first)))]
+        open_ = self._open(usable)
+        if not open_:
             return None
-        weighty = open_[self._weight[open_] > 0]
-        if not len(weighty):
-            return int(open_[int(self._random.integers(len(open_)))])
-        sums = np.cumsum(self._weight[weighty])
+        weighty = [at for at in open_ if self._weight[at] > 0]
+        if not weighty:
+            return open_[int(self._random.integers(len(open_)))]
+        sums = list(accumulate(self._weight[at] for at in weighty))
         drawn = self._random.random() * sums[-1]
         # a product rounded up to the whole sum ends at the last candidate, not at any other
-        return int(weighty[min(int(np.searchsorted(sums, drawn, side="right")), len(weighty) - 1)])
+        return weighty[min(bisect_right(sums, drawn), len(weighty) - 1)]
 
     def count(self, candidate: int, jobs: int) -> None:
         """Count a group: more queued jobs, less weight; a bootstrap candidate has had its turn."""
-        old = float(self._queued[candidate])
-        self._undo[candidate] = (old, float(self._weight[candidate]), bool(self._first[candidate]))
+        old = self._queued[candidate]
+        self._undo[candidate] = (old, self._weight[candidate], self._first[candidate])
         self._first[candidate] = False
         self._queued[candidate] = old + jobs
         self._weight[candidate] *= (old + 1.0) / (old + jobs + 1.0)
@@ -170,3 +185,8 @@ class _Draw:
     def give_back(self, candidate: int) -> None:
         """Undo the last :meth:`count` of the candidate."""
         self._queued[candidate], self._weight[candidate], self._first[candidate] = self._undo[candidate]
+
+
+def _finite(jobs: float) -> float:
+    """The number of jobs: none where it is not known, and no more than can be counted on from."""
+    return 0.0 if math.isnan(jobs) else min(max(jobs, -sys.float_info.max), sys.float_info.max)

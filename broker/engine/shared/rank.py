@@ -64,14 +64,15 @@ def rank(
     >>> found.chosen.tolist(), found.cut.tolist(), cut_codes([])[found.cut[0]]
     ([2, 1], [0, -1, -1], 'low_weight')
     """
-    everyone = np.ones(load.defined.shape, dtype=np.bool_)
-    weight, factors, cut = _weigh(everyone, fixed, load, load_weights, cuts, faults)
-    feasible = np.flatnonzero(cut < 0)
-    bootstrap = load.bootstrap & (cut < 0)
+    weight, factors, cut = _weigh(None, load.defined.shape, fixed, load, load_weights, cuts, faults)
+    passed = cut < 0
+    feasible = passed.nonzero()[0]
+    bootstrap = load.bootstrap & passed
     first = bootstrap if load.preferred is None else bootstrap | load.preferred
     order = _order(feasible, np.where(first, np.inf, weight))
     late = order[best:]
-    cut[late] = np.where(bootstrap[late], len(cuts) + 1, len(cuts))
+    if len(late):
+        cut[late] = np.where(bootstrap[late], len(cuts) + 1, len(cuts))
     return Ranking(order[:best], weight, factors, cut, bootstrap)
 
 
@@ -81,15 +82,15 @@ def _order(feasible: Ints, measured: Floats) -> Ints:
 
 
 def _weigh(
-    candidates: Bools,
+    candidates: Bools | None,
+    shape: tuple[int, ...],
     fixed: Sequence[Floats],
     load: Load,
     load_weights: Sequence[LoadWeight],
     cuts: Sequence[LoadCut],
     faults: list[RuleFault] | None,
 ) -> tuple[Floats, tuple[Floats, ...], AnyArray]:
-    """Weights, moving factors and the first cut of each candidate (-1: none)."""
-    shape = candidates.shape
+    """Weights, moving factors and the first cut of each candidate (-1: none); None: all are candidates."""
     noted = faults if faults is not None else []
     factors = tuple(_answer(rule, partial(rule.factor, load), shape, np.float64, noted) for rule in load_weights)
     # from the initial weight on, one factor after the other: products rounded in another order would part equal weights
@@ -100,7 +101,9 @@ def _weigh(
     finite = (weight >= 0) & (weight < np.inf)
     cut = np.where(finite, np.int16(-1), np.int16(len(cuts) + 2))
     for index, rule in enumerate(cuts):
-        ask = partial(rule.keep_among, candidates & (cut < 0)) if isinstance(rule, GroupCut) else rule.keep
+        ask: Callable[..., AnyArray] = rule.keep
+        if isinstance(rule, GroupCut):
+            ask = partial(rule.keep_among, cut < 0 if candidates is None else candidates & (cut < 0))
         rejected = ~_answer(rule, partial(ask, load, weight), shape, np.bool_, noted)
         if rule.exempts_bootstrap:
             rejected &= ~load.bootstrap
@@ -144,7 +147,7 @@ class BlockRanking:
         """The ranking of one chunk over its candidates ``feasible``, as :func:`rank` gives it."""
         weight, cut, bootstrap = self.weight[row, feasible], self.cut[row, feasible], self.bootstrap[row, feasible]
         order = _order(np.flatnonzero(cut < 0), np.where(self.first[row, feasible], np.inf, weight))
-        factors = tuple(np.broadcast_to(factor, self.weight.shape)[row, feasible] for factor in self.load_factors)
+        factors = tuple(factor[row, feasible] for factor in self.load_factors)
         return Ranking(order, weight, factors, cut, bootstrap)
 
 
@@ -158,7 +161,7 @@ def rank_block(
     best: Ints | None = None,
 ) -> BlockRanking:
     """Rank the candidates ``feasible`` (T, Q) of many chunks, ``best`` (T,) of each, as :func:`rank` does for one."""
-    weight, factors, cut = _weigh(feasible, fixed, load, load_weights, cuts, faults)
+    weight, factors, cut = _weigh(feasible, feasible.shape, fixed, load, load_weights, cuts, faults)
     passed = feasible & (cut < 0)
     bootstrap = load.bootstrap & passed
     measured = np.where(passed, weight, -1.0)

@@ -1,0 +1,126 @@
+"""What cutting reads of the files of a cycle, worked out for all its datasets at once.
+
+A chunk then takes its part of these columns: with thousands of chunks of a few files each, that is much less work than
+to go through the files of each chunk by itself.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Ints
+from broker.work.input_files import FileTable, effective_bytes, effective_events, stored_bytes
+
+
+class RunLists(NamedTuple):
+    """Of F files: the sums before each and behind the last (F + 1), and what begins inside a name (F)."""
+
+    events: list[int]
+    size: list[int]
+    bytes: list[int]
+    first_bytes: list[int]
+
+
+class FileRuns:
+    """Prefix sums over the master files of a chunk: what any run of its files holds, in constant time.
+
+    Attributes:
+        file_events: (F,) events that each file stands for.
+        file_size: (F,) bytes that it stands for.
+        events: (F + 1,) sums of them before each file and behind the last.
+        size: (F + 1,) the same of the bytes.
+    """
+
+    def __init__(
+        self, table: FileTable, part: slice, file_events: Ints, file_size: Ints, sums: Ints, inside: Ints
+    ) -> None:
+        """``sums`` (4, F + 1): events, bytes stood for, bytes and number of distinct files; ``inside`` (2, F)."""
+        self._table, self._part = table, part
+        self.file_events, self.file_size = file_events, file_size
+        self.events, self.size, self._bytes, self._names = sums
+        self._first_bytes, self._first_names = inside
+
+    def __len__(self) -> int:
+        return len(self.file_events)
+
+    def input_bytes(self, first: Ints, stop: Ints) -> Ints:
+        """Bytes of the distinct files of runs."""
+        held: Ints = self._bytes[stop] - self._bytes[first] + self._first_bytes[first]
+        return held
+
+    def input_files(self, first: Ints, stop: Ints) -> Ints:
+        """Number of the distinct files of runs."""
+        names: Ints = self._names[stop] - self._names[first] + self._first_names[first]
+        return names
+
+    @cached_property
+    def files(self) -> FileTable:
+        """The files themselves."""
+        return self._table.rows(self._part)
+
+    @cached_property
+    def lists(self) -> RunLists:
+        """The same as lists, for those who look at one run after another."""
+        return RunLists(self.events.tolist(), self.size.tolist(), self._bytes.tolist(), self._first_bytes.tolist())
+
+
+class FileSums:
+    """Sums over the files of all inputs of a cycle.
+
+    Args:
+        files: (F,) of all inputs, one after the other.
+        offsets: (I + 1,) input ``i`` has the files ``offsets[i]:offsets[i + 1]``.
+    """
+
+    def __init__(self, files: FileTable, offsets: Ints) -> None:
+        self._files = files
+        self._offsets: list[int] = offsets.tolist()
+        size, new_name = stored_bytes(files), _new_names(files.lfn_hash, offsets)
+        self._events, self._size = effective_events(files), effective_bytes(files)
+        # a sum over all files may wrap around; the difference of two sums of one chunk is exact all the same
+        self._sums = np.zeros((4, len(files) + 1), dtype=np.int64)
+        for row, column in enumerate((self._events, self._size, np.where(new_name, size, 0), new_name)):
+            np.cumsum(column, out=self._sums[row, 1:], dtype=np.int64)
+        # a run that begins inside a name has its bytes once more than the sums over new names say
+        self._inside = np.array([np.where(new_name, 0, size), ~new_name], dtype=np.int64)
+        self._in_one_run: list[bool] = _names_in_one_run(files.lfn_hash, offsets, new_name).tolist()
+
+    def names_in_one_run(self, position: int) -> bool:
+        """Whether all rows of a file name of the input at ``position`` come one after another."""
+        return self._in_one_run[position]
+
+    def runs(self, position: int) -> FileRuns:
+        """The files of the input at ``position``."""
+        first, stop = self._offsets[position], self._offsets[position + 1]
+        sums = self._sums[:, first : stop + 1] - self._sums[:, first : first + 1]
+        part = slice(first, stop)
+        return FileRuns(self._files, part, self._events[part], self._size[part], sums, self._inside[:, part])
+
+
+def runs_of(files: FileTable) -> FileRuns:
+    """The runs of the files of one dataset."""
+    return FileSums(files, np.array([0, len(files)], dtype=np.int64)).runs(0)
+
+
+def _new_names(lfn_hash: Ints, offsets: Ints) -> Bools:
+    """(F,) files that have not the name of the one before them in their input."""
+    new_name = np.ones(len(lfn_hash), dtype=np.bool_)
+    new_name[1:] = lfn_hash[1:] != lfn_hash[:-1]
+    starts = offsets[:-1]
+    new_name[starts[starts < len(lfn_hash)]] = True
+    return new_name
+
+
+def _names_in_one_run(lfn_hash: Ints, offsets: Ints, new_name: Bools) -> Bools:
+    """(I,) inputs with as many runs of equal names as distinct names."""
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((lfn_hash, owner))
+    name, of = lfn_hash[order], owner[order]
+    first = np.ones(len(order), dtype=np.bool_)
+    first[1:] = (name[1:] != name[:-1]) | (of[1:] != of[:-1])
+    inputs = len(offsets) - 1
+    runs = np.bincount(owner[new_name], minlength=inputs)
+    return np.asarray(runs == np.bincount(of[first], minlength=inputs))
