@@ -15,7 +15,8 @@ from broker.brokerages.job.assign import CANDIDATES_FULL, JobMaker, draw_jobs
 from broker.brokerages.job.brokerage import StoredChunks
 from broker.domain.arrays import AnyArray, Bools, Ints, texts
 from broker.domain.feature_table import TIGHTENING_KEYS
-from broker.engine.job.cycle import Block, ChunkResult, JobCycle
+from broker.engine.job.chunk_result import Block, ChunkResult
+from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding
 from broker.gdpconfig import Tuning
 from broker.whatif.cases import StoredOutcome

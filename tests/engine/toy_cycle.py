@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from broker.domain.work import Work
-from broker.engine.job.cycle import ChunkResult, JobCycle
+from broker.engine.job.chunk_result import ChunkResult
+from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.chain import QueueChain
 from broker.gdpconfig.tuning import Tuning
 from broker.snapshot.source_states import SourceState

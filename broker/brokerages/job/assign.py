@@ -19,7 +19,8 @@ from broker.domain.arrays import Bools, Floats, Ints, Texts, codes_of
 from broker.domain.counted_load import CountedLoad
 from broker.domain.decisions import Decision
 from broker.domain.work_codec import NO_LOAD
-from broker.engine.job.cycle import ChunkResult, JobCycle
+from broker.engine.job.chunk_result import ChunkResult
+from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of
 from broker.engine.shared.distribute import Candidates, Distribution, JobSource, distribute, group_size
 from broker.rules.production_job.cuts.cap import Cap
@@ -173,9 +174,11 @@ def _candidates(cycle: JobCycle, result: ChunkResult) -> Candidates:
     ranking = result.ranking
     if ranking is None:
         raise ValueError(f"chunk {result.row} has no candidates to give jobs to")
-    load = cycle.load(result.block, result.row, result.chosen)
+    load = result.load if result.load is not None else cycle.load(result.block, result.row, result.chosen)
     cap = next((rule for rule in cycle.chain.cuts if isinstance(rule, Cap)), _SHIPPED_CAP)
     waiting, limit = cap.room(load)
+    if result.load is not None:
+        waiting, limit = waiting[ranking.chosen], limit[ranking.chosen]
     size = len(result.chosen)
     return Candidates(
         weight=ranking.weight[ranking.chosen],

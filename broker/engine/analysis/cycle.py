@@ -6,6 +6,7 @@ Pure, as the cycle that it extends. Source: ATLAS Analysis Job Brokerage.
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,8 @@ from broker.engine.analysis.passes import Judging, passing, second_pass, too_few
 from broker.engine.analysis.queue_attributes import AnalysisQueues, analysis_queues
 from broker.engine.analysis.throttle import KEYS as THROTTLE_KEYS
 from broker.engine.analysis.throttle import Requester, Throttle, throttle_of
+from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.count_facts import accounting_keys_of, counts_by_status
-from broker.engine.job.cycle import Block, ChunkResult
 from broker.engine.job.data_facts import InputLimits
 from broker.engine.job.facts import CycleFacts, job_facts
 from broker.engine.job.snapshot_reading import SnapshotReading
@@ -168,8 +169,8 @@ class AnalysisCycle(LoadTrackingCycle):
         weight = np.ones(facts.initial.shape)
         for factor in factors:
             weight *= factor
-        ranking = self._ranked(rows, facts, (weight,), evaluation.feasible)
-        return Block(rows, facts, evaluation, tuple(factors), (weight,), counts[:4], ranking)
+        ranking = partial(self._ranked, rows, facts, (weight,), evaluation.feasible)
+        return self._ranked_if_needed(Block(rows, facts, evaluation, tuple(factors), (weight,), counts[:4], ranking))
 
     def _best(self, rows: slice) -> Ints:
         """A job that is cloned needs as many candidates as it has copies."""

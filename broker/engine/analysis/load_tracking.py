@@ -18,7 +18,8 @@ from broker.domain.facts import JobFacts
 from broker.domain.stabilizer import USER_LENGTH
 from broker.domain.work import Work, WorkTable
 from broker.engine.analysis.user_load import UserLoad, with_placed
-from broker.engine.job.cycle import Block, ChunkResult, JobCycle
+from broker.engine.job.chunk_result import Block, ChunkResult
+from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.chain import QueueChain
 from broker.engine.shared.evaluate import UNDECLARED, Evaluation, evaluate, rows_of
 from broker.gdpconfig import Tuning

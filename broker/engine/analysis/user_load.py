@@ -27,6 +27,7 @@ class UserLoad:
 
     def __init__(self, snapshot: Snapshot, chunks: WorkTable) -> None:
         self._snapshot, self._chunks = snapshot, chunks
+        self._names: list[str] = snapshot.unified.name.tolist()
         self._none: Floats = np.zeros(len(snapshot.unified))
         self._of_user: dict[tuple[str, str, str], Floats] = {}
         self._of_type: dict[tuple[str, str | None], Floats] = {}
@@ -77,12 +78,12 @@ class UserLoad:
 
     def counted(self, row: int, load: CountedLoad) -> CountedLoad:
         """The load of a chunk, with what :meth:`of_row` gives."""
-        names = self._snapshot.unified.name
-        parts = {
-            part: {str(names[queue]): int(counts[queue]) for queue in np.flatnonzero(counts).tolist()}
-            for part, counts in self.of_row(row).items()
-        }
-        return dataclasses.replace(load, **parts)
+        return dataclasses.replace(load, **{part: self._by_name(counts) for part, counts in self.of_row(row).items()})
+
+    def _by_name(self, counts: Floats) -> dict[str, int]:
+        queues, names = counts.nonzero()[0], self._names
+        jobs = counts[queues].astype(int).tolist()
+        return {names[queue]: count for queue, count in zip(queues.tolist(), jobs, strict=True)}
 
     def set(self, row: int, load: CountedLoad) -> None:
         """Let exactly this load be counted for a chunk, whatever was counted here."""

@@ -7,8 +7,7 @@ worked out for blocks of chunks at once; only what moves with the jobs that were
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +20,7 @@ from broker.domain.feature_table import TIGHTENING_KEYS
 from broker.domain.legend import Legend
 from broker.domain.queues import QueueTable
 from broker.domain.work import Work, WorkTable
+from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.count_facts import accounting_keys_of
 from broker.engine.job.data_facts import INPUT_FAULTS, DataFacts, InputLimits, gather_data
 from broker.engine.job.facts import CycleFacts, grid_facts, job_facts
@@ -28,8 +28,8 @@ from broker.engine.job.initial_list import RefusedNames
 from broker.engine.job.legend import job_legend
 from broker.engine.job.load_details import LoadDetailFacts
 from broker.engine.shared.chain import QueueChain
-from broker.engine.shared.evaluate import UNDECLARED, Evaluation, RuleFault, evaluate, fault_of, prepare
-from broker.engine.shared.rank import BEST, BlockRanking, Ranking, rank, rank_block
+from broker.engine.shared.evaluate import UNDECLARED, RuleFault, evaluate, fault_of, prepare
+from broker.engine.shared.rank import BEST, BlockRanking, rank, rank_block
 from broker.gdpconfig import Tuning
 from broker.rules.contract import JobPairs, Load, Rule, Weight
 from broker.snapshot.snapshot import Snapshot
@@ -50,52 +50,6 @@ STEP_KEYS = (
     "MIN_WEIGHT",
     *TIGHTENING_KEYS,
 )
-
-
-@dataclass(frozen=True)
-class Block:
-    """What was worked out for the chunks ``rows``: facts, evaluation, and each fixed factor."""
-
-    rows: slice
-    facts: JobFacts
-    evaluation: Evaluation
-    factors: tuple[Floats, ...]
-    fixed: tuple[Floats, ...]  # each (T, Q), in the order in which they multiply what moves
-    counts: Floats  # (4, T, Q) the jobs of the chunk's tag that are defined, assigned, activated and starting
-    ranking: BlockRanking  # with the jobs as the snapshot shows them
-
-
-@dataclass(frozen=True)
-class ChunkResult:
-    """The outcome for one chunk.
-
-    ``reason`` says why it has no candidates, empty if it has. ``ranked_alone`` is its ranking where the jobs that the
-    cycle has placed made it differ from that of the block.
-    """
-
-    row: int
-    block: Block
-    reason: str
-    blocked: bool = False  # whatever the queues are, the chunk cannot be brokered
-    ranked_alone: Ranking | None = None
-
-    @cached_property
-    def feasible(self) -> Ints:
-        """Positions of the candidates that passed the filters, none for a chunk that is blocked."""
-        feasible = np.flatnonzero(self.block.evaluation.feasible[self.row - self.block.rows.start])
-        return feasible[:0] if self.blocked else feasible
-
-    @cached_property
-    def ranking(self) -> Ranking | None:
-        """The ranking over ``feasible``; None if there is nothing to rank."""
-        if not len(self.feasible):
-            return None
-        return self.ranked_alone or self.block.ranking.of(self.row - self.block.rows.start, self.feasible)
-
-    @property
-    def chosen(self) -> Ints:
-        """Positions of the candidates in the snapshot's queue table, best first."""
-        return self.feasible[self.ranking.chosen] if self.ranking is not None else self.feasible[:0]
 
 
 class JobCycle:
@@ -200,8 +154,18 @@ class JobCycle:
         self.faults.extend(evaluation.faults)
         factors = tuple(self._factor(rule, pairs) for rule in self.chain.weights)
         fixed = tuple(np.broadcast_to(factor, facts.initial.shape) for factor in factors)
-        ranking = self._ranked(rows, facts, fixed, evaluation.feasible)
-        return Block(rows, facts, evaluation, factors, fixed, counts[:4], ranking)
+        ranking = partial(self._ranked, rows, facts, fixed, evaluation.feasible)
+        return self._ranked_if_needed(Block(rows, facts, evaluation, factors, fixed, counts[:4], ranking))
+
+    def _ranked_if_needed(self, block: Block) -> Block:
+        """The block, ranked where it has a chunk of a tag for which nothing was placed, and in any case if it is first.
+
+        Each of the other chunks is ranked by itself. A rule that cannot be run thus shows with the first block.
+        """
+        codes = self._accounting_codes[block.rows]
+        if self._independent or not block.rows.start or not self._moved[codes].all():
+            block.ranking  # noqa: B018 - worked out now
+        return block
 
     def _ranked(self, rows: slice, facts: JobFacts, fixed: tuple[Floats, ...], feasible: Bools) -> BlockRanking:
         """The ranking of the chunks ``rows`` with the jobs as the snapshot shows them."""
@@ -255,17 +219,21 @@ class JobCycle:
         inside = row - block.rows.start
         if self._independent or not self._moved[self._accounting_codes[row]]:
             return ChunkResult(row, block, "" if block.ranking.count[inside] else NO_CANDIDATES)
-        feasible = np.flatnonzero(block.evaluation.feasible[inside])
+        feasible = block.evaluation.feasible[inside].nonzero()[0]
         if not len(feasible):
             return ChunkResult(row, block, NO_CANDIDATES)
+        load = self.load(block, row, feasible)
         ranking = rank(
             tuple(factor[inside, feasible] for factor in block.fixed),
-            self.load(block, row, feasible),
+            load,
             self.chain.load_weights,
             self.chain.cuts,
             best=int(self._best(slice(row, row + 1))[0]),
         )
-        return ChunkResult(row, block, "" if len(ranking.chosen) else NO_CANDIDATES, ranked_alone=ranking)
+        reason = "" if len(ranking.chosen) else NO_CANDIDATES
+        result = ChunkResult(row, block, reason, ranked_alone=ranking, load=load)
+        result.__dict__["feasible"] = feasible  # known already
+        return result
 
     def outcome(self, result: ChunkResult) -> Outcome:
         """A chunk with candidates is brokered, any other pending."""

@@ -9,7 +9,8 @@ from broker.domain.decisions import Decision, Outcome
 from broker.domain.packed_candidates import ChosenCandidates, no_candidates
 from broker.domain.packed_reasons import FunnelSteps, Reasons, RejectedNames
 from broker.domain.packed_remarks import Notes, Remarks
-from broker.engine.job.cycle import ChunkResult, JobCycle
+from broker.engine.job.chunk_result import ChunkResult
+from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.evaluate import FEASIBLE
 
 

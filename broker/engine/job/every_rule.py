@@ -8,7 +8,8 @@ from typing import Any, Literal
 import numpy as np
 
 from broker.domain.decisions import Observation
-from broker.engine.job.cycle import ChunkResult, JobCycle
+from broker.engine.job.chunk_result import ChunkResult
+from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding
 from broker.engine.shared.evaluate import NOT_A_CANDIDATE
 from broker.rules.contract import Filter, GroupFilter

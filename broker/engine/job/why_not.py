@@ -9,7 +9,8 @@ import numpy as np
 
 from broker.domain.decisions import Observation, Value
 from broker.domain.feature_table import TIGHTENING_KEYS
-from broker.engine.job.cycle import ChunkResult, JobCycle
+from broker.engine.job.chunk_result import ChunkResult
+from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding
 from broker.engine.job.initial_list import NOT_PRODUCTION
 from broker.engine.shared.answer import CHOSEN, UNKNOWN_NAME, Answer

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 from broker.domain.counted_load import CountedLoad
 from broker.domain.decisions import Outcome
-from broker.engine.job.cycle import Block, ChunkResult, JobCycle
+from broker.engine.job.chunk_result import Block, ChunkResult
+from broker.engine.job.cycle import JobCycle
 from broker.engine.job.initial_list import RefusedNames
 from broker.rules.contract import Load
 

@@ -21,7 +21,8 @@ from broker.brokerages.registry import brokerage
 from broker.domain.arrays import AnyArray, Bools, Ints, codes_of
 from broker.domain.counted_load import CountedLoad
 from broker.domain.work_codec import chunk_of, encode_work
-from broker.engine.job.cycle import ChunkResult, JobCycle
+from broker.engine.job.chunk_result import ChunkResult
+from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of
 from broker.gdpconfig import Tuning
 from broker.rules.production_job.cuts.cap import waiting_jobs, waiting_limit

@@ -1,0 +1,65 @@
+"""What a cycle of a job brokerage works out: for a block of chunks at once, and for each chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from broker.domain.arrays import Floats, Ints
+from broker.domain.facts import JobFacts
+from broker.engine.shared.evaluate import Evaluation
+from broker.engine.shared.rank import BlockRanking, Ranking
+from broker.rules.contract import Load
+
+
+@dataclass(frozen=True)
+class Block:
+    """What was worked out for the chunks ``rows``: facts, evaluation, and each fixed factor."""
+
+    rows: slice
+    facts: JobFacts
+    evaluation: Evaluation
+    factors: tuple[Floats, ...]
+    fixed: tuple[Floats, ...]  # each (T, Q), in the order in which they multiply what moves
+    counts: Floats  # (4, T, Q) the jobs of the chunk's tag that are defined, assigned, activated and starting
+    rank: Callable[[], BlockRanking]
+
+    @cached_property
+    def ranking(self) -> BlockRanking:
+        """The ranking of its chunks with the jobs as the snapshot shows them: worked out where some chunk needs it."""
+        return self.rank()
+
+
+@dataclass(frozen=True)
+class ChunkResult:
+    """The outcome for one chunk.
+
+    ``reason`` says why it has no candidates, empty if it has. ``ranked_alone`` is its ranking where the jobs that the
+    cycle has placed made it differ from that of the block, and ``load`` the jobs at ``feasible`` by which it was.
+    """
+
+    row: int
+    block: Block
+    reason: str
+    blocked: bool = False  # whatever the queues are, the chunk cannot be brokered
+    ranked_alone: Ranking | None = None
+    load: Load | None = None
+
+    @cached_property
+    def feasible(self) -> Ints:
+        """Positions of the candidates that passed the filters, none for a chunk that is blocked."""
+        feasible: Ints = self.block.evaluation.feasible[self.row - self.block.rows.start].nonzero()[0]
+        return feasible[:0] if self.blocked else feasible
+
+    @cached_property
+    def ranking(self) -> Ranking | None:
+        """The ranking over ``feasible``; None if there is nothing to rank."""
+        if not len(self.feasible):
+            return None
+        return self.ranked_alone or self.block.ranking.of(self.row - self.block.rows.start, self.feasible)
+
+    @property
+    def chosen(self) -> Ints:
+        """Positions of the candidates in the snapshot's queue table, best first."""
+        return self.feasible[self.ranking.chosen] if self.ranking is not None else self.feasible[:0]
