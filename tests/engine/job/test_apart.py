@@ -1,0 +1,84 @@
+"""What may be decided apart from each other: chunks of other shares, and chunks of other blocks."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.brokerages.job.assign import draw_jobs
+from broker.domain.arrays import taken
+from broker.domain.work import Work
+from broker.engine.job import cycle as job_cycle
+from broker.engine.job.decision import deciding
+from broker.rules.production_job.cuts.cap import Cap
+from broker.rules.production_job.weights.running_queued import RunningQueued
+from broker.rules.shared.cuts.below_min_weight import BelowMinWeight
+from broker.whatif.variants import CountedJobs
+from tests.engine.toy_cycle import cycle, work
+
+SHARES = ("Simulation", "Reprocessing", "Group")
+
+
+def asked(shares: list[str]) -> Work:
+    """A chunk of a task of its own for each of the shares."""
+    tasks = [5000 + at for at in range(len(shares))]
+    return work(
+        len(shares), jeditaskid=tasks, gshare=shares, currentpriority=[100.0 + 30 * at for at in range(len(shares))]
+    )
+
+
+def decided(given_work: Work, jobs: int) -> dict[int, Any]:
+    """By task: the code at each candidate, who got how many jobs, and what was counted before."""
+    found = cycle(given_work, load_weights=[RunningQueued()], cuts=[Cap(), BelowMinWeight()])
+    seen = {}
+    for result in found.results():
+        source = CountedJobs(jobs)
+        draw_jobs(found, result, source, seed=7)
+        at = np.array(sorted(int(result.chosen[place]) for place in source.made), dtype=np.int64)
+        counts = {int(result.chosen[place]): number for place, number in source.made.items()}
+        before = found.load_before(result.row)
+        task = int(given_work.chunks.jeditaskid[result.row])
+        seen[task] = (result.reason, deciding(found, result).tolist(), counts, before)
+        found.add_load(result.row, at, np.array([counts[one] for one in at.tolist()], dtype=np.int64))
+    return seen
+
+
+CHUNKS = st.lists(st.sampled_from(SHARES), min_size=1, max_size=9)
+
+
+@settings(max_examples=25)
+@given(shares=CHUNKS, own=st.sets(st.sampled_from(SHARES)), jobs=st.sampled_from([3, 40, 400]))
+def test_two_brokers_on_disjoint_shares_decide_as_one(shares: list[str], own: set[str], jobs: int) -> None:
+    together = asked(shares)
+    apart: dict[int, Any] = {}
+    for mine in (own, set(SHARES) - own):
+        rows = np.array([at for at, share in enumerate(shares) if share in mine], dtype=np.int64)
+        if len(rows):
+            apart |= decided(dataclasses.replace(together, chunks=taken(together.chunks, rows)), jobs)
+    assert apart == decided(together, jobs)
+
+
+@pytest.mark.parametrize("jobs", [3, 400])
+def test_blocks_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
+    chunks = asked([*SHARES, *SHARES[:2], *SHARES[:1] * 5])
+    whole = decided(chunks, jobs)
+    monkeypatch.setattr(job_cycle, "BLOCK_CELLS", 1)
+    for least in (1, 2, 3):
+        monkeypatch.setattr(job_cycle, "LEAST_BLOCK", least)
+        assert decided(chunks, jobs) == whole
+
+
+def test_a_block_of_tags_that_all_moved_is_not_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_cycle, "BLOCK_CELLS", 1)
+    monkeypatch.setattr(job_cycle, "LEAST_BLOCK", 2)
+    found = cycle(asked([SHARES[0]] * 4), load_weights=[RunningQueued()])
+    ranked = []
+    for result in found.results():
+        found.add_load(result.row, result.chosen[:1], np.array([5]))
+        ranked.append("ranking" in vars(result.block))
+    assert ranked == [True, True, False, False]
