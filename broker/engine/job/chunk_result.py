@@ -30,6 +30,11 @@ class Block:
         """The ranking of its chunks with the jobs as the snapshot shows them: worked out where some chunk needs it."""
         return self.rank()
 
+    @property
+    def is_ranked(self) -> bool:
+        """Whether that was worked out."""
+        return "ranking" in vars(self)
+
 
 @dataclass(frozen=True)
 class ChunkResult:

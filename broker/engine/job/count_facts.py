@@ -57,10 +57,11 @@ def slots_of(snapshot: Snapshot, accounting_keys: Texts, resource_types: Texts) 
     )
     table = np.full((len(pairs), len(snapshot.unified)), np.nan)
     if len(snapshot.slots):
+        by_queue = _rows_by_queue(snapshot)
         for index, pair in enumerate(pairs):
             accounting_key, kind = str(pair).split("\0")
             accounting_key = accounting_key.removeprefix(SPECIAL)  # rows name a work queue by its number alone
-            for queue, rows in _rows_by_queue(snapshot).items():
+            for queue, rows in by_queue.items():
                 table[index, queue] = _slots(rows, accounting_key, kind or None)
     return table[codes]
 

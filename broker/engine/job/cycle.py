@@ -139,8 +139,11 @@ class JobCycle:
     def blocks(self) -> Iterator[Block]:
         """The chunks block by block, judged by all filters and weighed by all fixed weights."""
         size = max(LEAST_BLOCK, BLOCK_CELLS // max(1, len(self.snapshot.queues)))
-        for start in range(0, len(self.work.chunks), size):
-            yield self.evaluate_block(slice(start, min(start + size, len(self.work.chunks))))
+        # the first block is ranked as a whole, which is thrown away for all chunks but the first of a tag
+        start, stop = 0, size if self._independent else LEAST_BLOCK
+        while start < len(self.work.chunks):
+            yield self.evaluate_block(slice(start, min(stop, len(self.work.chunks))))
+            start, stop = stop, stop + size
 
     def evaluate_block(self, rows: slice) -> Block:
         """Judge and weigh the chunks ``rows``."""
@@ -158,12 +161,12 @@ class JobCycle:
         return self._ranked_if_needed(Block(rows, facts, evaluation, factors, fixed, counts[:4], ranking))
 
     def _ranked_if_needed(self, block: Block) -> Block:
-        """The block, ranked where it has a chunk of a tag for which nothing was placed, and in any case if it is first.
+        """The block, ranked where its chunks meet the grid of the snapshot, and in any case if it is the first.
 
-        Each of the other chunks is ranked by itself. A rule that cannot be run thus shows with the first block.
+        Each chunk of another block is ranked by itself, mostly with what was placed before. A rule that cannot be run
+        thus shows with the first block.
         """
-        codes = self._accounting_codes[block.rows]
-        if self._independent or not block.rows.start or not self._moved[codes].all():
+        if self._independent or not block.rows.start:
             block.ranking  # noqa: B018 - worked out now
         return block
 
@@ -217,7 +220,7 @@ class JobCycle:
         if reason:
             return ChunkResult(row, block, reason, blocked=True)
         inside = row - block.rows.start
-        if self._independent or not self._moved[self._accounting_codes[row]]:
+        if self._independent or (block.is_ranked and not self._moved[self._accounting_codes[row]]):
             return ChunkResult(row, block, "" if block.ranking.count[inside] else NO_CANDIDATES)
         feasible = block.evaluation.feasible[inside].nonzero()[0]
         if not len(feasible):

@@ -73,12 +73,12 @@ def test_blocks_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch, jobs:
         assert decided(chunks, jobs) == whole
 
 
-def test_a_block_of_tags_that_all_moved_is_not_ranked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_first_block_is_ranked_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_cycle, "BLOCK_CELLS", 1)
     monkeypatch.setattr(job_cycle, "LEAST_BLOCK", 2)
     found = cycle(asked([SHARES[0]] * 4), load_weights=[RunningQueued()])
     ranked = []
     for result in found.results():
         found.add_load(result.row, result.chosen[:1], np.array([5]))
-        ranked.append("ranking" in vars(result.block))
+        ranked.append(result.block.is_ranked)
     assert ranked == [True, True, False, False]
