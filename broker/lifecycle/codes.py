@@ -21,6 +21,9 @@ EXPIRED_WAITING = 4
 FAST_REBROKERAGE = 10
 REASSIGNED = 51
 
+MERGE_FAILED = 113
+"""taskbuffererrorcode of a job whose output nobody merges any more."""
+
 TRANSFER_TIMEOUT = 101
 """taskbuffererrorcode of a job whose output did not arrive."""
 

@@ -21,6 +21,7 @@ from broker.store.connection.database import Database
 from broker.store.connection.names import quoted
 from broker.store.connection.tables import TableCatalogue
 from broker.store.lifecycle import action_sql as statements
+from broker.store.lifecycle import ended_files_sql as of_files
 
 TABLES: tuple[JobTable, ...] = ("jobsdefined4", "jobsactive4")
 ARCHIVE = "jobsarchived4"
@@ -135,14 +136,28 @@ def act(connection: sa.Connection, moves: Sequence[JobAction], by: ActionContext
 
 def end_staged(batch: MoveBatch, moves: Sequence[JobAction], by: ActionContext) -> ActOutcome:
     """End the jobs that were taken."""
-    for table in TABLES:
-        batch.run(archive_statement(by.catalogue, table))
-    batch.run(statements.END_OUTPUTS)
-    ((files, lost),) = batch.run(statements.GIVE_BACK, events_are_counted=by.standalone)
-    batch.run(statements.RECORD, run_id=by.run_id, agent=by.agent)
-    acted = tuple(pandaid for (pandaid,) in batch.run(statements.TAKEN))
+    acted, files, lost = _end_taken(batch, by)
+    if batch.run(of_files.STAGE_UNMERGED):
+        batch.take(sorted({move.jeditaskid for move in moves if move.jeditaskid is not None}))
+        _, more, more_lost = _end_taken(batch, by)
+        files, lost = files + more, lost + more_lost
     skipped = {move.pandaid for move in moves}.difference(acted)
     return ActOutcome(acted, tuple(sorted(skipped)), files, lost)
+
+
+def _end_taken(batch: MoveBatch, by: ActionContext) -> tuple[tuple[int, ...], int, int]:
+    """Archive the taken jobs with their files; the jobs, and the input files that were released and lost."""
+    for table in TABLES:
+        batch.run(archive_statement(by.catalogue, table))
+    batch.run(of_files.NOTE_USED)
+    batch.run(of_files.END_RECORDS)
+    for stamped in of_files.STAMPED:
+        if "modificationtime" in by.catalogue.columns_present(stamped):
+            batch.run(of_files.STAMP.replace("{table}", stamped))
+    batch.run(of_files.END_OUTPUTS, events_are_counted=by.standalone)
+    ((files, lost),) = batch.run(of_files.GIVE_BACK, events_are_counted=by.standalone)
+    batch.run(statements.RECORD, run_id=by.run_id, agent=by.agent)
+    return tuple(pandaid for (pandaid,) in batch.run(statements.TAKEN)), files, lost
 
 
 class MoveBatch:

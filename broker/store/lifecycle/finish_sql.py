@@ -1,11 +1,11 @@
-"""The statements that finish jobs, beside those of :mod:`broker.store.lifecycle.action_sql`.
+"""The statements that finish jobs, beside those of :mod:`broker.store.lifecycle.ended_files_sql`.
 
 Source: PanDA server, adder of output and propagation of results; PanDA data model, datasets and files.
 """
 
 from __future__ import annotations
 
-from broker.store.lifecycle.action_sql import FILES_OF_JOBS
+from broker.store.lifecycle.ended_files_sql import FILES_OF_JOBS
 
 COPY = """
 COPY staged_moves (pandaid, in_table, old_status, seen, queue, jeditaskid, new_status, is_kill, is_told, error,

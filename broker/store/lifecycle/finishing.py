@@ -125,7 +125,7 @@ def _finish(connection: sa.Connection, ends: Sequence[tuple[ReportedJob, JobEnd]
     batch.take(sorted({job.jeditaskid for job, _ in ends if job.jeditaskid is not None}))
     _keep_files(connection, batch, ends)
     batch.run(archive_statement(by.catalogue, "jobsactive4"))
-    ((files,),) = batch.run(finish_sql.FINISH_INPUT)
+    ((files,),) = batch.run(finish_sql.FINISH_INPUT, events_are_counted=by.standalone)
     acted = tuple(pandaid for (pandaid,) in batch.run(action_sql.TAKEN))
     return ActOutcome(acted, tuple(sorted({job.pandaid for job, _ in ends}.difference(acted))), files)
 

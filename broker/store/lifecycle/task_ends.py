@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from broker.pilots.job_outcome import TaskStatus, task_end
 from broker.store.connection.names import Names
+from broker.store.writes.status_log import HOST
 
 GOING_ON = ("ready", "running", "scouting", "scouted", "pending")
 """Statuses of a task that may end by itself."""
@@ -62,8 +63,8 @@ WITH given AS (
     FROM changed
     WHERE changed.status <> 'running' AND attempt.jeditaskid = changed.jeditaskid AND attempt.endtime IS NULL
 )
-INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason)
-SELECT jeditaskid, :now, status, attemptnr, left(reason, 255) FROM changed"""
+INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason, modificationhost)
+SELECT jeditaskid, :now, status, attemptnr, left(reason, 255), 'HOST' FROM changed""".replace("HOST", HOST)
 
 
 @dataclass(frozen=True)

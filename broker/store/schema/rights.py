@@ -21,6 +21,8 @@ _ENDING: Mapping[str, tuple[str, ...]] = {
     "jobsarchived4": ("INSERT",),
     "jobs_statuslog": ("INSERT",),
     "filestable4": ("UPDATE",),
+    "metatable": ("UPDATE",),
+    "jobparamstable": ("SELECT", "UPDATE"),
     "jedi_dataset_contents": ("UPDATE",),
     "jedi_datasets": ("UPDATE",),
     "jedi_tasks": ("UPDATE",),

@@ -6,6 +6,8 @@ with their task are read from its row. Source: PanDA data model, tasks, datasets
 
 from __future__ import annotations
 
+from broker.store.writes.status_log import HOST
+
 STAGE = """
 CREATE TEMPORARY TABLE staged_jobs (
     job bigint, jeditaskid bigint, queue bigint, resource_type bigint, platform bigint, corecount bigint,
@@ -166,9 +168,9 @@ WITH before AS (
     FROM before WHERE before.jeditaskid = task.jeditaskid
     RETURNING task.jeditaskid, task.status, task.attemptnr, before.status AS old_status
 )
-INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason)
-SELECT jeditaskid, %(now)s, status, attemptnr, 'first jobs made' FROM after WHERE status <> old_status
-"""
+INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason, modificationhost)
+SELECT jeditaskid, %(now)s, status, attemptnr, 'first jobs made', 'HOST' FROM after WHERE status <> old_status
+""".replace("HOST", HOST)
 
 # ``frozentime`` says since when no queue takes the task: a throttle on its user or share says nothing of queues.
 TASKS_THAT_WAIT = """
@@ -182,9 +184,9 @@ WITH waiting AS (
     WHERE task.jeditaskid = given.jeditaskid AND task.status = ANY(%(holdable)s)
     RETURNING task.jeditaskid, task.attemptnr, given.reason
 )
-INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason)
-SELECT jeditaskid, %(now)s, 'pending', attemptnr, left(reason, 255) FROM waiting
-"""
+INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason, modificationhost)
+SELECT jeditaskid, %(now)s, 'pending', attemptnr, left(reason, 255), 'HOST' FROM waiting
+""".replace("HOST", HOST)
 
 # Source: ATLAS Production Job Brokerage: a task of which all queues are skipped is pending for 1 hour.
 REACTIVATE = """
@@ -201,6 +203,6 @@ WITH due AS (
     FROM due WHERE due.jeditaskid = task.jeditaskid
     RETURNING task.jeditaskid, task.status, task.attemptnr
 )
-INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason)
-SELECT jeditaskid, %(now)s, status, attemptnr, 'brokered again after its time of waiting' FROM woken
-"""
+INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason, modificationhost)
+SELECT jeditaskid, %(now)s, status, attemptnr, 'brokered again after its time of waiting', 'HOST' FROM woken
+""".replace("HOST", HOST)

@@ -18,6 +18,7 @@ from broker.domain.task_placements import TaskPlacement
 from broker.store.connection.names import Names
 from broker.store.reads.task_reads import ASSIGNING, OUTPUT_TYPES, due_before, stored_time
 from broker.store.writes.job_rows import LOCK_FRESH_S
+from broker.store.writes.status_log import HOST
 
 #: Jobs may be made at once: the task looks as if it had not been touched for a while.
 READY_MINUTES_AGO = 60
@@ -79,9 +80,9 @@ WITH assigned AS (
     WHERE task.jeditaskid = given.jeditaskid
     RETURNING task.jeditaskid, task.attemptnr, given.nucleus
 )
-INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason)
-SELECT jeditaskid, %(now)s, 'ready', attemptnr, 'nucleus ' || nucleus FROM assigned
-"""
+INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason, modificationhost)
+SELECT jeditaskid, %(now)s, 'ready', attemptnr, 'nucleus ' || nucleus, 'HOST' FROM assigned
+""".replace("HOST", HOST)
 
 # Production systems that submit through DEFT keep the status of the task there as well.
 DEFT_IS_THERE = "SELECT to_regclass('doma_deft.t_task') IS NOT NULL"

@@ -23,7 +23,13 @@ LOST = JobAction(5, "jobsactive4", "running", SEEN, "Q", 1, "heartbeat", "failed
 
 
 def job(pandaid: int = 5, **columns: Any) -> dict[str, Any]:
-    plain = {"jobstatus": "activated", "computingsite": "Q", "jeditaskid": 1, "prodsourcelabel": "managed"}
+    plain = {
+        "jobstatus": "activated",
+        "computingsite": "Q",
+        "jeditaskid": 1,
+        "prodsourcelabel": "managed",
+        "lockedby": "jedi",
+    }
     times = {"modificationtime": SEEN.isoformat(), "statechangetime": SEEN.isoformat(), "creationtime": "2026-07-29"}
     return {"pandaid": pandaid} | plain | times | columns
 
@@ -181,14 +187,14 @@ def test_counters_know_neither_secondary_files_nor_those_of_other_attempts(share
     records = [{"row_id": 1, "pandaid": 5, "datasetid": 10, "fileid": 104, "attemptnr": 0, "type": "input"}]
     store(shared, [job()], files, filestable4=records, jedi_datasets=[dataset(), dataset(11, type="output")])
     assert do(shared, BACK).files == 1
-    assert content(shared, 100) == ("ready", "ready", 1, 0, 5)
+    assert content(shared, 100) == ("ready", "queued", 1, 0, 5)
     assert [content(shared, number)[0] for number in (101, 102, 103, 104)] == [
         "running",
         "running",
         "finished",
         "running",
     ]
-    assert content(shared, 105)[:2] == ("cancelled", "failed")
+    assert content(shared, 105)[:2] == ("cancelled", "queued")
     assert counters(shared) == (4, None, 2, 200)
     assert counters(shared, 11)[:2] == (4, 1)
 
@@ -212,7 +218,7 @@ def test_output_ends_as_its_job_does(shared: Database, move: JobAction, becomes:
     files = [file(105, datasetid=11, type="output"), file(106, datasetid=11, type="log", keeptrack=0)]
     store(shared, [job(jobstatus=move.old_status)], files, jedi_datasets=[dataset(11, type="output")])
     do(shared, move)
-    assert [content(shared, one)[0] for one in (105, 106)] == [becomes] * 2
+    assert [content(shared, one)[0] for one in (105, 106)] == [becomes, "running"]
     assert counters(shared, 11)[1] == 1
 
 
@@ -288,6 +294,13 @@ def test_a_starting_job_never_ran(shared: Database) -> None:
     store(shared, [job(jobstatus="starting", starttime="1970-01-01", endtime="1970-01-01")], [])
     do(shared, replace(BACK, old_status="starting"))
     assert columns_of(archived(shared), "starttime endtime") == (NAIVE_NOW, NAIVE_NOW)
+
+
+@pytest.mark.parametrize("columns", [{"eventservice": 1}, {"eventservice": 6}, {"specialhandling": "sj,eventservice"}])
+def test_jobs_of_the_event_service_are_left_alone(shared: Database, columns: dict[str, Any]) -> None:
+    store(shared, [job(**columns)], [file()])
+    assert do(shared, BACK) == ActOutcome((), (5,))
+    assert content(shared)[0] == "running"
 
 
 def test_the_fast_rebrokerage_leaves_the_substatus(shared: Database) -> None:

@@ -15,3 +15,11 @@ CREATE SCHEMA IF NOT EXISTS doma_deft;
 CREATE TABLE IF NOT EXISTS doma_deft.t_task (taskid bigint PRIMARY KEY, parent_tid bigint, status varchar(12), timestamp timestamp, start_time timestamp, current_priority integer, priority integer, total_req_jobs bigint, total_done_jobs bigint, total_input_events bigint, vo varchar(16), prodsourcelabel varchar(20), taskname varchar(130), username varchar(128), bug_report bigint);
 DELETE FROM doma_deft.t_task;
 INSERT INTO doma_deft.t_task (taskid, status, timestamp) SELECT jeditaskid, status, modificationtime FROM doma_panda.jedi_tasks;
+-- Read and stamped when jobs end; what they emit is known of no region.
+CREATE TABLE IF NOT EXISTS doma_panda.jobparamstable (pandaid bigint, modificationtime timestamp, jobparameters text);
+DELETE FROM doma_panda.jobparamstable;
+INSERT INTO doma_panda.jobparamstable SELECT pandaid, modificationtime, 'x' FROM doma_panda.metatable;
+CREATE TABLE IF NOT EXISTS doma_panda.datasets (vuid varchar(40), name varchar(255), subtype varchar(5), status varchar(10), currentfiles bigint);
+CREATE TABLE IF NOT EXISTS doma_panda.carbon_region_emissions (region varchar(16), timestamp timestamp, value numeric);
+CREATE TABLE IF NOT EXISTS doma_panda.task_metrics (jeditaskid bigint, creationtime timestamp, modificationtime timestamp, data text);
+CREATE TABLE IF NOT EXISTS doma_panda.job_metrics (jeditaskid bigint, pandaid bigint, creationtime timestamp, modificationtime timestamp, data text);
