@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,17 +15,15 @@ from agents.lifecycle.job_actions import Moved
 from agents.lifecycle.rebrokerage import Findings, RebrokerageAgent
 from agents.service.base import CycleContext
 from broker.gdpconfig.tuning import Tuning
-from broker.lifecycle.analysis_rebrokerage import RULE, AnalysisLimits, JobSet, SetVerdict, check_job_set
+from broker.lifecycle.analysis_rebrokerage import RULE, JobSet, SetVerdict, check_job_set
 from broker.lifecycle.codes import REASSIGNED
+from broker.lifecycle.tuning_limits import ACTIVITY, LEAST_WAIT, analysis_limits
 from broker.lifecycle.waiting_jobs import WaitingJob
 from broker.store.connection.tables import TableCatalogue
 from broker.store.lifecycle import rebrokerage_reads
 from broker.store.lifecycle import waiting_submissions as analysis_sets
 from broker.store.lifecycle.actions import JobAction
 
-TIMEOUT = "ANALY_TIMEOUT"
-ACTIVITY = "ANALY_ACTIVITY"
-LEAST_WAIT = "ANALY_LEAST_WAIT"
 _HOUR_S = 3600.0
 
 Place = tuple[int, int, str]
@@ -79,7 +77,7 @@ class AnalysisRebrokerageAgent(RebrokerageAgent[EndingOptions]):
         if context.request.task_ids is not None:
             sets = [one for one in sets if one.jeditaskid in context.request.task_ids]
         context.check()
-        limits = limits_of(tuning, sets)
+        limits = analysis_limits(tuning, {one.workinggroup for one in sets if one.workinggroup})
         verdicts = [check_job_set(one, queues.get(one.queue), limits, inputs.timeout_context.now) for one in sets]
         places = sorted({_place(one.jobs) for one in verdicts if one.outcome == "rebrokered"})
         jobs = self._jobs(connection, catalogue, context, places)
@@ -99,21 +97,6 @@ class AnalysisRebrokerageAgent(RebrokerageAgent[EndingOptions]):
             order = job_moving.least_loss_first(connection, jobs, context.now)
             found[place] = tuple(by_id[pandaid] for pandaid in order)
         return found
-
-
-def limits_of(tuning: Tuning, sets: Iterable[JobSet]) -> AnalysisLimits:
-    """The limits in force for the groups of ``sets``; a group's 0 is no value of its own."""
-    by_group_s = {}
-    for group in {one.workinggroup for one in sets if one.workinggroup}:
-        own = tuning.source_of(TIMEOUT, group)
-        if own.key != TIMEOUT and own.origin == "config" and isinstance(own.value, int | float) and own.value:
-            by_group_s[group] = own.value * _HOUR_S
-    return AnalysisLimits(
-        timeout_s=tuning.number(TIMEOUT) * _HOUR_S,
-        by_group_s=by_group_s,
-        activity_s=tuning.number(ACTIVITY) * _HOUR_S,
-        least_wait_s=tuning.number(LEAST_WAIT) * _HOUR_S,
-    )
 
 
 def _place(jobs: JobSet) -> Place:

@@ -20,19 +20,15 @@ from broker.lifecycle.fast_rebrokerage import (
     RULE,
     SLOTS,
     UNKNOWN_QUEUE,
-    FastLimits,
     FastVerdict,
-    ShareLoad,
     check_shares,
 )
+from broker.lifecycle.tuning_limits import FRACTION, RATIO, THRESHOLD, fast_limits
 from broker.lifecycle.waiting_jobs import WaitingJob
 from broker.store.connection.tables import TableCatalogue
 from broker.store.lifecycle import rebrokerage_reads
 from broker.store.lifecycle.actions import JobAction
 
-RATIO = "FAST_REBRO_THRESHOLD_NQNR_RATIO"
-FRACTION = "FAST_REBRO_THRESHOLD_NQUEUE_FRAC"
-THRESHOLD = "FAST_REBRO_THRESHOLD_NQUEUE"
 MAX_MOVES = "FAST_REBRO_MAX_MOVES"
 
 
@@ -103,7 +99,8 @@ class FastRebrokerageAgent(RebrokerageAgent[FastRebrokerageOptions]):
         exempt |= dict.fromkeys(rebrokerage_reads.read_slots(connection, catalogue, context.now), SLOTS)
         context.check()
         settling = rebrokerage_reads.settling_shares(connection, context.now, self.options.settle_s)
-        verdicts = check_shares(loads, limits_of(tuning, loads), exempt, settling)
+        limits = fast_limits(tuning, {load.gshare for load in loads if load.gshare is not None})
+        verdicts = check_shares(loads, limits, exempt, settling)
         picks = self._pick(connection, catalogue, context, verdicts, int(tuning.number(MAX_MOVES)))
         notes = inputs.notes_on(("queues",))
         if unknown:
@@ -142,16 +139,6 @@ class FastRebrokerageAgent(RebrokerageAgent[FastRebrokerageOptions]):
             chosen = tuple(free[pandaid] for pandaid in order[: verdict.excess])
             picks.append(_Picks(verdict, chosen, len(here) - len(free)))
         return picks
-
-
-def limits_of(tuning: Tuning, loads: Sequence[ShareLoad]) -> FastLimits:
-    """The limits in force for the shares of ``loads``; a share has a threshold only if a row sets it."""
-    thresholds: dict[str | None, float] = {}
-    for share in {load.gshare for load in loads if load.gshare is not None}:
-        source = tuning.source_of(THRESHOLD, share)
-        if source.origin == "config" and isinstance(source.value, int | float):
-            thresholds[share] = source.value
-    return FastLimits(tuning.number(RATIO), tuning.number(FRACTION), thresholds)
 
 
 def _move(job: WaitingJob, verdict: FastVerdict) -> JobAction:

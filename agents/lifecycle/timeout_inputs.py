@@ -13,7 +13,7 @@ import yaml
 from broker.errors import Refused
 from broker.gdpconfig import Tuning
 from broker.lifecycle.jobs import UNREADABLE
-from broker.lifecycle.limits import TimeoutLimits, read_limits
+from broker.lifecycle.tuning_limits import timeout_limits
 from broker.snapshot.raw import RawSource
 from broker.snapshot.source import SourceLimit
 from broker.snapshot.source_limits import limits_of
@@ -90,7 +90,7 @@ class TimeoutInputReader:
             if state.usable:
                 self._last_good[name] = used[name]
         queues = queues_of(used["queues"], used["pilots"] if states[1].usable else None)
-        limits = limits_in_force(tuning, {queue.workflow for queue in queues.values() if queue.workflow})
+        limits = timeout_limits(tuning, {queue.workflow for queue in queues.values() if queue.workflow})
         return TimeoutInputs(TimeoutContext.at(now, queues, limits), states)
 
 
@@ -107,13 +107,3 @@ def refuse_without_queues(inputs: TimeoutInputs) -> None:
             "schedconfig_json",
             "no job was touched, as paused queues cannot be told; see what fills the table, and config/sources.yaml",
         )
-
-
-def limits_in_force(tuning: Tuning, workflows: set[str]) -> TimeoutLimits:
-    """The limits that a version of the tuning gives for these workflows."""
-
-    def own(family: str, suffix: str) -> float | None:
-        source = tuning.source_of(family, suffix)
-        return float(source.value) if source.origin == "config" and isinstance(source.value, int | float) else None
-
-    return read_limits(tuning, own, workflows)

@@ -70,6 +70,7 @@ class Tuning:
     catalogue: Catalogue = field(default_factory=shipped_catalogue, hash=False, repr=False)
     declared: frozenset[str] | None = None
     _resolved: dict[str, Value | None] = field(init=False, repr=False, compare=False)
+    _views: dict[frozenset[str], Tuning] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the settings and resolve every key once."""
@@ -100,9 +101,12 @@ class Tuning:
         Raises:
             UnknownKeyError: a name is no key.
         """
-        for key in keys:
-            self.catalogue.entry(key)
-        return Tuning(self.version, self.vo, self.settings, self.catalogue, frozenset(keys))
+        wanted = frozenset(keys)
+        if wanted not in self._views:
+            for key in keys:
+                self.catalogue.entry(key)
+            self._views[wanted] = Tuning(self.version, self.vo, self.settings, self.catalogue, wanted)
+        return self._views[wanted]
 
     def number(self, key: str) -> float:
         """The value of a numeric key; ``inf`` where the default is no limit.

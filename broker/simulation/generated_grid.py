@@ -72,7 +72,7 @@ def generate(parameters: GridParameters, seed: int, ages: Ages | None = None, pi
         raise SimulationError(f"load {parameters.load}, {parameters.days} days", "grid parameters", "both are positive")
     sites = _sites(parameters, seed)
     queues = _queues(parameters, len(sites), seed)
-    tasks = _tasks(parameters, queues, sites, seed)
+    tasks = draw_tasks(parameters, queues, sites, seed)
     return check(
         Scenario(
             name=f"generated-{parameters.queues}q",
@@ -83,7 +83,7 @@ def generate(parameters: GridParameters, seed: int, ages: Ages | None = None, pi
             tasks=tasks,
             link_bytes_s=_links(parameters, sites, seed),
             default_link_bytes_s=parameters.wan_bytes_s,
-            outages=_outages(parameters, queues, seed),
+            outages=draw_outages(parameters, queues, seed),
             ages=ages or Ages(),
             pilots=pilots or Pilots(),
             warm_up_s=parameters.warm_up_s,
@@ -154,7 +154,7 @@ def expected_core_s(kind: JobKind, corepower: float) -> float:
     return work / (corepower * efficiency) + kind.cores * (140.0 + kind.input_gb * 1e9 / rate)
 
 
-def _tasks(
+def draw_tasks(
     parameters: GridParameters, queues: tuple[Queue, ...], sites: tuple[Site, ...], seed: int
 ) -> tuple[Task, ...]:
     """Tasks until the load is offered: each share by its weight, in core time at the mean queue."""
@@ -225,7 +225,7 @@ def _scaled(tasks: list[Task], jobs: int) -> list[Task]:
     return [dataclasses.replace(task, jobs=max(1, round(task.jobs * factor))) for task in tasks]
 
 
-def _outages(parameters: GridParameters, queues: tuple[Queue, ...], seed: int) -> tuple[Outage, ...]:
+def draw_outages(parameters: GridParameters, queues: tuple[Queue, ...], seed: int) -> tuple[Outage, ...]:
     """Exponential times between outages of a queue, lognormal lengths, half of them announced."""
     outages = []
     for number, queue in enumerate(queues):

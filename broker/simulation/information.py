@@ -14,6 +14,8 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
 from broker.simulation.model import Grid
+from broker.simulation.scenario import Task
+from broker.simulation.users import UserReading
 
 #: A reading is done so long after its period began: a cycle at that very instant still sees the one before.
 READING_TAKES_S = 1.0
@@ -46,6 +48,7 @@ class GridView:
         queued: (site, nucleus) output transfers as last read.
         free_bytes: (sites,) as last read.
         targets: (S,) weights of shares, sum 1.
+        users: jobs of users, with those assigned since, and recent starts.
         jobs_read_s, links_read_s, storages_read_s: instants of the readings.
         own_counters: whether what is assigned is counted before the next reading.
     """
@@ -63,6 +66,7 @@ class GridView:
     queued: dict[tuple[int, int], int]
     free_bytes: Floats
     targets: Floats
+    users: UserReading
     jobs_read_s: float
     links_read_s: float
     storages_read_s: float
@@ -120,6 +124,7 @@ class Information:
         self._waiting = np.array([slots.waiting_cores for slots in self._grid.slots], dtype=np.float64)
         self._outcomes = self._grid.outcomes.copy()
         self._share_hs06 = self._grid.share_hs06.copy()
+        self._users = self._grid.users.read(self._grid.events.now)
         self._jobs_at = self._grid.events.now
         self.assigned = np.zeros_like(self.assigned)
 
@@ -134,11 +139,12 @@ class Information:
         self._free = np.array(self._grid.storages.free())
         self._storages_at = self._grid.events.now
 
-    def note(self, queue: int, share: int, jobs: int, cores: int) -> None:
-        """Count jobs that were assigned."""
+    def note(self, task: Task, queue: int, jobs: int, cores: int) -> None:
+        """Count jobs of a task that were assigned."""
         if self._ages.own_counters:
-            self.assigned[queue, share] += jobs
+            self.assigned[queue, task.share] += jobs
             self._waiting[queue] += jobs * cores
+            self._grid.users.note(self._users, task, queue, jobs)
 
     def view(self) -> GridView:
         """What is seen now."""
@@ -158,6 +164,7 @@ class Information:
             queued=self._queued,
             free_bytes=self._free,
             targets=self._targets,
+            users=self._users,
             jobs_read_s=self._jobs_at,
             links_read_s=self._links_at,
             storages_read_s=self._storages_at,

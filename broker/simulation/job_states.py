@@ -16,6 +16,9 @@ ACTIVATED, STARTING, RUNNING, TRANSFERRING = (
     COUNTED_STATUSES.index(status) for status in ("activated", "starting", "running", "transferring")
 )
 
+#: In place of a nucleus: the output stays where it is made; the task waits for a nucleus.
+STAYS, NOT_YET = -1, -2
+
 
 @dataclass(slots=True, eq=False)
 class Job:
@@ -57,12 +60,14 @@ class TaskState:
     Attributes:
         task: as the scenario says.
         draws: figures of its jobs.
-        nucleus: site that collects its output; -1: the output stays where it is made.
+        nucleus: site that collects its output; STAYS: the output stays where it is made, NOT_YET: none is chosen yet.
         unassigned: jobs that wait for a queue, as a stack with the next on top.
         first_start_s: (n,) first start of each job, NaN before; ``assignable_s`` when it could first be assigned.
         done_s: (n,) when its output was at the nucleus, NaN before; infinite for a job that failed for good.
         attempts: (n,) attempts begun.
-        left: queues that jobs were taken back from, and when.
+        left: queues that jobs were taken back from, and when; ``active_s`` when a job last started or ended at a
+            queue, of analysis.
+        retry_s: the task is not brokered before.
     """
 
     task: Task
@@ -75,6 +80,7 @@ class TaskState:
     done_s: Floats
     attempts: Ints
     left: dict[int, float] = field(default_factory=dict)
+    active_s: dict[int, float] = field(default_factory=dict)
     moves: int = 0
     returns: int = 0
     open_jobs: int = 0

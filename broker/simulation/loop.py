@@ -8,9 +8,10 @@ from time import process_time
 
 import numpy as np
 
+from broker.domain.retry import RETRY_AFTER
 from broker.simulation.events import EventQueue
-from broker.simulation.information import Information
-from broker.simulation.job_states import TRANSFERRING, Job, TaskState
+from broker.simulation.information import GridView, Information
+from broker.simulation.job_states import NOT_YET, STAYS, TRANSFERRING, Job, TaskState
 from broker.simulation.model import Grid
 from broker.simulation.policies.base import Factory
 from broker.simulation.records import RunColumns, Series, Tally
@@ -19,8 +20,6 @@ from broker.simulation.scenario import Scenario, Task, check
 #: Seconds of virtual time between two looks at jobs that have waited for too long, and between two samples of the grid.
 TIMEOUT_PERIOD_S = 1800.0
 SAMPLE_PERIOD_S = 600.0
-#: A task that found no queue is looked at again after so long, unless jobs of it came back.
-RETRY_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class WaitingColumns:
     since_s: list[float]
     queue: list[int]
     priority: list[float]
-    analysis: list[bool]
+    task: list[TaskState]
 
 
 class ClosedLoop:
@@ -85,6 +84,7 @@ class ClosedLoop:
         self._samples: list[tuple[float, ...]] = []
         self._shares: list[tuple[list[float], list[float]]] = []
         self.decide_s = 0.0
+        self._next_nuclei_s = 0.0
         for task in scenario.tasks:
             if not task.parents:
                 self.events.at(task.arrival_s, self._arrive, task)
@@ -123,8 +123,8 @@ class ClosedLoop:
         )
 
     def _arrive(self, task: Task) -> None:
-        nucleus = self.policy.choose_nucleus(self.information.view(), task)
-        self.grid.arrive(task, nucleus)
+        """A task of production gets its nucleus in the next cycle; the output of analysis stays where it is made."""
+        self.grid.arrive(task, STAYS if self.scenario.kinds[task.kind].analysis else NOT_YET)
 
     def _task_done(self, state: TaskState) -> None:
         for child in self._children.get(state.task.number, ()):
@@ -145,7 +145,9 @@ class ClosedLoop:
         due.sort(key=lambda state: (-state.task.priority, state.task.number))
         grid.balance_shares()
         started = process_time()
-        assignments = self.policy.assign(self.information.view(), due, grid.tally.cycles)
+        view = self.information.view()
+        due = self._with_nuclei(view, due)
+        assignments = self.policy.assign(view, due, grid.tally.cycles) if due else []
         self.decide_s += process_time() - started
         grid.tally.decided_chunks += len(due)
         for assignment in assignments:
@@ -153,11 +155,25 @@ class ClosedLoop:
             if assignment.queue in state.left:
                 state.returns += assignment.jobs
                 grid.tally.returned += assignment.jobs
-            self.information.note(assignment.queue, state.task.share, assignment.jobs, state.kind.cores)
+            self.information.note(state.task, assignment.queue, assignment.jobs, state.kind.cores)
             grid.assign(state, assignment.queue, assignment.jobs)
         for state in due:
-            if state.unassigned:
-                state.retry_s = now + RETRY_S
+            state.retry_s = now + self.policy.retry_s(state)
+
+    def _with_nuclei(self, view: GridView, due: list[TaskState]) -> list[TaskState]:
+        """The tasks that have a nucleus or need none, after the task brokerage where its cycle is due."""
+        homeless = [state for state in due if state.nucleus == NOT_YET]
+        if homeless and self.events.now < self._next_nuclei_s:
+            return [state for state in due if state.nucleus != NOT_YET]
+        if not homeless:
+            return due
+        self._next_nuclei_s = self.events.now + self.scenario.task_cycle_s
+        chosen = self.policy.choose_nuclei(view, homeless, self.grid.tally.cycles)
+        for state, nucleus in zip(homeless, chosen, strict=True):
+            state.nucleus = nucleus
+            if nucleus == NOT_YET:
+                state.retry_s = self.events.now + RETRY_AFTER.total_seconds()
+        return [state for state in due if state.nucleus != NOT_YET]
 
     def _timeouts(self) -> None:
         self.events.after(TIMEOUT_PERIOD_S, self._timeouts)
@@ -169,7 +185,7 @@ class ClosedLoop:
             [job.assigned_s for job in jobs],
             [job.queue for job in jobs],
             [job.priority for job in jobs],
-            [job.task.kind.analysis for job in jobs],
+            [job.task for job in jobs],
         )
         for position in self.policy.overdue(self.information.view(), columns):
             self.grid.tally.timed_out += 1

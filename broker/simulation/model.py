@@ -17,6 +17,7 @@ from broker.simulation.slots import Nodes, SlotQueue
 from broker.simulation.storages import Storages
 from broker.simulation.streams import stream
 from broker.simulation.transfers import MOST_BYTES_S, Transfers
+from broker.simulation.users import UserLoad
 
 STATUSES = 6
 HOUR_S = 3600.0
@@ -34,6 +35,7 @@ class Grid:
         counts: (U, S, status) jobs by queue, share and status, as of now.
         online: (U,) whether a queue takes jobs.
         outcomes: (U, 2) runs that finished, and that failed.
+        users: jobs of users, and recent starts.
         share_hs06: (S,) HS06 of the running jobs of each share.
         tasks: those that have arrived, by number.
         assignable: tasks with jobs that wait for a queue, by number.
@@ -50,6 +52,7 @@ class Grid:
         self.transfers = Transfers(scenario, events, self.tally)
         self.share_hs06 = np.zeros(len(scenario.shares))
         self.outcomes = np.zeros((queues, 2))
+        self.users = UserLoad(scenario)
         weights = np.array([weight for _, weight in scenario.shares])
         self._targets = weights / weights.sum()
         self._claims: list[float] = self._targets.tolist()
@@ -92,6 +95,8 @@ class Grid:
             job.changed_s = now
             self.waiting_jobs[queue][job] = None
         self.counts[queue, task.share, ACTIVATED] += jobs
+        if kind.analysis:
+            self.users.wait(task, queue, jobs)
         self.tally.assigned_jobs += jobs
         if not state.unassigned:
             self.assignable.pop(task.number, None)
@@ -103,6 +108,8 @@ class Grid:
         self.slots[job.queue].withdraw(job.ticket, job)
         self.waiting_jobs[job.queue].pop(job)
         self.counts[job.queue, job.share, ACTIVATED] -= 1
+        if state.kind.analysis:
+            self.users.wait(state.task, job.queue, -1)
         self.tally.rebrokered += 1
         state.moves += 1
         state.left[job.queue] = self.events.now
@@ -119,7 +126,6 @@ class Grid:
 
     def _unassign(self, state: TaskState, index: int) -> None:
         state.unassigned.append(index)
-        state.retry_s = self.events.now
         self.assignable[state.task.number] = state
 
     # -- jobs at a queue
@@ -168,6 +174,10 @@ class Grid:
         self._move(job, RUNNING)
         job.started_s = now
         self.last_start_s[job.queue] = now
+        self.users.starts.add(job.queue, now)
+        if kind.analysis:
+            self.users.start(state.task, job.queue)
+            state.active_s[job.queue] = now
         self.share_hs06[job.share] += job.cores * queue.corepower
         if math.isnan(state.first_start_s[index]):
             state.first_start_s[index] = now
@@ -266,8 +276,16 @@ class Grid:
     def _end_run(self, job: Job, outcome: Outcome) -> None:
         """End what a job holds at its queue, and give its slot to the next."""
         self._leave(job, outcome)
-        self.counts[job.queue, job.share, job.state] -= 1
+        self._uncount(job, job.state)
         self._start_jobs(job.queue, at_once=True)
+
+    def _uncount(self, job: Job, state: int) -> None:
+        """Count a job that started or ran no more."""
+        self.counts[job.queue, job.share, state] -= 1
+        if job.task.kind.analysis:
+            self.users.end(job.task.task, job.queue, ran=state == RUNNING)
+            if state == RUNNING:
+                job.task.active_s[job.queue] = self.events.now
 
     def _leave(self, job: Job, outcome: Outcome) -> None:
         job.version += 1
@@ -317,7 +335,7 @@ class Grid:
                 self.events.after(self.scenario.heartbeat_s, self._missed, job, job.state)
 
     def _missed(self, job: Job, state: int) -> None:
-        self.counts[job.queue, job.share, state] -= 1
+        self._uncount(job, state)
         self._attempt_failed(job)
 
     def _come_up(self, queues: Iterable[int]) -> None:

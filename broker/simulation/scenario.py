@@ -129,7 +129,8 @@ class Scenario:
         shares: leaf shares with their target weights.
         tasks: in the order of arrival; those with parents arrive when these are done.
         closed: no further tasks arrive, so that the makespan is defined.
-        job_timeout_s: a job that waits longer at a queue is taken back and brokered again.
+        cycle_s: between two cycles of the job brokerages; ``task_cycle_s`` of the task brokerage.
+        job_timeout_s: a job that waits longer at a queue is taken back, by policies without rules of their own.
         heartbeat_s: after it a job whose node has vanished counts as lost.
         attempts: of a job before it fails for good.
         output_lifetime_s: age at which a copy of output is deleted.
@@ -150,6 +151,7 @@ class Scenario:
     pilots: Pilots = Pilots()
     kinds: dict[str, JobKind] = field(default_factory=lambda: dict(KINDS))
     cycle_s: float = 60.0
+    task_cycle_s: float = 600.0
     warm_up_s: float = 86_400.0
     closed: bool = False
     transfers_a_link: int = 20
@@ -188,6 +190,7 @@ def _check_times(scenario: Scenario) -> None:
     positive = {
         "days": scenario.days,
         "cycle_s": scenario.cycle_s,
+        "task_cycle_s": scenario.task_cycle_s,
         "job_timeout_s": scenario.job_timeout_s,
         "heartbeat_s": scenario.heartbeat_s,
         "output_lifetime_s": scenario.output_lifetime_s,

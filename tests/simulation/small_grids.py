@@ -41,6 +41,7 @@ def closed(*tasks: Task, queues: int = 2, **changes: object) -> Scenario:
         },
         warm_up_s=0.0,
         closed=True,
+        task_cycle_s=60.0,
         pilots=AT_ONCE,
         ages=Ages(0.0, 0.0, 0.0, 0.0),
     )

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from broker.cli.output import print_json, print_table, remark
+from broker.cli.simulation.stored_grid import snapshot_of
 from broker.cli.tuning.what_if import cores
 from broker.simulation.comparing import Case, CaseResult, Comparison, ScenarioOf, compare, simulate_all
 from broker.simulation.errors import SimulationError
@@ -21,7 +22,9 @@ from broker.simulation.grids import FRESH, GRIDS
 from broker.simulation.intervals import FEWEST_SEEDS, Interval
 from broker.simulation.plot import plot_curves
 from broker.simulation.policies.base import find_policy
+from broker.simulation.scenario import Ages
 from broker.simulation.scenario_file import GridChoice, read_scenario
+from broker.simulation.snapshot_grid import grid_of_snapshot
 
 #: What the table shows, with the factor of its unit.
 SHOWN = {
@@ -41,6 +44,7 @@ SHOWN = {
 
 
 def simulate(
+    context: typer.Context,
     policy: Annotated[list[str] | None, typer.Option("--policy", help="A policy; repeat to compare.")] = None,
     days: Annotated[float | None, typer.Option("--days", help="Days of virtual time, the first for warm-up.")] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Seeds, from 1 on.")] = FEWEST_SEEDS,
@@ -48,6 +52,10 @@ def simulate(
     queues: Annotated[int, typer.Option("--queues", min=1, help="Queues of the grid.")] = 20,
     cores_total: Annotated[int, typer.Option("--cores", min=1, help="Cores of the grid.")] = 4000,
     scenario: Annotated[Path | None, typer.Option("--scenario", metavar="FILE", help="A scenario in YAML.")] = None,
+    snapshot: Annotated[
+        str | None,
+        typer.Option("--snapshot", metavar="ID|newest|FILE", help="The grid of a stored snapshot, its work generated."),
+    ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Policies see the grid as it is now.")] = False,
     processes: Annotated[int | None, typer.Option("--processes", min=1, help="Processes; default: cores.")] = None,
     dask: Annotated[str | None, typer.Option("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster.")] = None,
@@ -58,7 +66,14 @@ def simulate(
     wanted = policy or ["seed"]
     for name in wanted:
         find_policy(name)
-    made = _scenario(scenario, grid, days, queues, cores_total, fresh)
+    if snapshot is not None:
+        if scenario is not None:
+            raise SimulationError("--snapshot and --scenario are two grids", "broker simulate", "give one of them")
+        made: ScenarioOf = grid_of_snapshot(
+            snapshot_of(context, snapshot), _parameters(days, queues, cores_total), _changes(fresh)
+        )
+    else:
+        made = _scenario(scenario, grid, days, queues, cores_total, fresh)
     made(1)  # a scenario that cannot run is refused before anything starts
     cases = [Case(name, name, seed, made) for seed in range(1, seeds + 1) for name in dict.fromkeys(wanted)]
     with progress(len(cases)) as emit:
@@ -72,13 +87,8 @@ def simulate(
 def _scenario(
     path: Path | None, grid: str, days: float | None, queues: int, cores_total: int, fresh: bool
 ) -> ScenarioOf:
-    changes = (("ages", FRESH),) if fresh else ()
     if path is None:
-        length = 3.0 if days is None else days
-        nuclei = max(1, min(12, queues // 4))
-        warm_up_s = min(86_400.0, length * 86_400.0 / 3.0)
-        parameters = GridParameters(days=length, queues=queues, cores=cores_total, nuclei=nuclei, warm_up_s=warm_up_s)
-        return GridChoice(grid, parameters, changes)
+        return GridChoice(grid, _parameters(days, queues, cores_total), _changes(fresh))
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -88,6 +98,17 @@ def _scenario(
             "--days and --fresh belong to generated grids", str(path), "set days and ages in the file"
         )
     return read_scenario(text, str(path))
+
+
+def _parameters(days: float | None, queues: int, cores_total: int) -> GridParameters:
+    length = 3.0 if days is None else days
+    nuclei = max(1, min(12, queues // 4))
+    warm_up_s = min(86_400.0, length * 86_400.0 / 3.0)
+    return GridParameters(days=length, queues=queues, cores=cores_total, nuclei=nuclei, warm_up_s=warm_up_s)
+
+
+def _changes(fresh: bool) -> tuple[tuple[str, Ages], ...]:
+    return (("ages", FRESH),) if fresh else ()
 
 
 @contextmanager

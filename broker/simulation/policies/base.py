@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +17,16 @@ from broker.simulation.job_states import TaskState
 from broker.simulation.scenario import Scenario, Task, fits
 from broker.simulation.streams import stream
 
+#: The entry point group of policies that other distributions offer.
 GROUP = "broker.policies"
+SHIPPED = {
+    "random": "broker.simulation.policies.simple:RandomPolicy",
+    "least_loaded": "broker.simulation.policies.simple:LeastLoaded",
+    "data_first": "broker.simulation.policies.simple:DataFirst",
+    "seed": "broker.simulation.real.brokered:Brokered",
+    "panda": "broker.simulation.real.brokered:Panda",
+    "flow": "broker.simulation.real.flowing:Flowing",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +43,16 @@ class Policy(Protocol):
 
     name: str
 
-    def choose_nucleus(self, view: GridView, task: Task) -> int:
-        """The site that collects the output of a task that arrives; -1: output stays where it is made."""
+    def choose_nuclei(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[int]:
+        """For each task of production the site that collects its output; NOT_YET: it is asked for again later."""
         ...
 
     def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
-        """Jobs for queues: what is not assigned waits. ``cycle`` counts the cycles that were not empty."""
+        """Jobs for queues: what is not assigned waits. ``cycle`` counts the cycles."""
+        ...
+
+    def retry_s(self, task: TaskState) -> float:
+        """Seconds after which a task of the last cycle is brokered again, if jobs of it wait for a queue then."""
         ...
 
     def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
@@ -57,10 +70,16 @@ class WaitingJobs(Protocol):
     @property
     def priority(self) -> Sequence[float]: ...  # noqa: D102
     @property
-    def analysis(self) -> Sequence[bool]: ...  # noqa: D102
+    def task(self) -> Sequence[TaskState]: ...  # noqa: D102
 
 
 Factory = Callable[[Scenario, int], Policy]
+
+
+def offered() -> list[EntryPoint]:
+    """The policies of this and of other installed distributions; nothing of others is imported yet."""
+    own = [EntryPoint(name, value, GROUP) for name, value in SHIPPED.items()]
+    return list({(entry.name, entry.value): entry for entry in (*own, *entry_points(group=GROUP))}.values())
 
 
 def find_policy(name: str) -> Factory:
@@ -68,19 +87,25 @@ def find_policy(name: str) -> Factory:
 
     Raises:
         UnknownPolicyError: there is none.
-        SimulationError: two packages offer one of this name.
+        SimulationError: two packages offer one of this name, or it cannot be loaded.
     """
-    found = entry_points(group=GROUP)
-    names = sorted({entry.name for entry in found})
+    found = offered()
     matching = [entry for entry in found if entry.name == name]
     if not matching:
+        names = sorted({entry.name for entry in found})
         remedy = did_you_mean(name, names, f"known are {', '.join(names)}")
         raise UnknownPolicyError(f"no policy is called {name}", f"entry points {GROUP}", remedy)
-    if len({entry.value for entry in matching}) > 1:
+    if len(matching) > 1:
         raise SimulationError(
             f"two policies are called {name}", f"entry points {GROUP}", "uninstall one of the packages"
         )
-    factory: Factory = matching[0].load()
+    try:
+        factory: Factory = matching[0].load()
+    except Exception as error:  # whatever an outside module raises on import is a fault of that distribution
+        raise SimulationError(
+            f"the policy {name} cannot be loaded: {type(error).__name__}: {error}", matching[0].value,
+            "correct the package that offers it",
+        ) from error  # fmt: skip
     return factory
 
 
@@ -102,9 +127,7 @@ class FittingQueues:
 
 
 def nucleus_by_space(scenario: Scenario, seed: int, view: GridView, task: Task) -> int:
-    """A nucleus drawn by free space; the output of analysis stays where it is made."""
-    if scenario.kinds[task.kind].analysis:
-        return -1
+    """A nucleus drawn by free space."""
     weights = np.array(
         [free if site.is_nucleus else 0.0 for site, free in zip(scenario.sites, view.free_bytes, strict=True)]
     )

@@ -10,8 +10,11 @@ from broker.domain.arrays import Floats, Ints
 from broker.simulation.information import GridView
 from broker.simulation.job_states import TaskState
 from broker.simulation.policies.base import Assignment, FittingQueues, WaitingJobs, nucleus_by_space
-from broker.simulation.scenario import Scenario, Task
+from broker.simulation.scenario import Scenario
 from broker.simulation.streams import stream
+
+#: A task that found no queue is looked at again after so long.
+RETRY_S = 600.0
 
 
 class SimplePolicy:
@@ -29,9 +32,13 @@ class SimplePolicy:
         self._fitting = FittingQueues(scenario)
         self._random = stream(seed, self.name, "policy")
 
-    def choose_nucleus(self, view: GridView, task: Task) -> int:
-        """See :class:`Policy`."""
-        return nucleus_by_space(self._scenario, self._seed, view, task)
+    def choose_nuclei(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[int]:
+        """Drawn by free space."""
+        return [nucleus_by_space(self._scenario, self._seed, view, state.task) for state in tasks]
+
+    def retry_s(self, task: TaskState) -> float:
+        """A task that found no queue waits for ten minutes."""
+        return RETRY_S if task.unassigned else 0.0
 
     def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
         """Jobs that have waited longer than the scenario's timeout."""

@@ -15,6 +15,7 @@ from broker.domain.arrays import Floats, Ints, texts
 from broker.domain.work import InputTable, ReplicaTable
 from broker.simulation.job_states import TaskState
 from broker.simulation.real.grid_rows import FIRST_WORK_QUEUE, START, VO, endpoint
+from broker.simulation.real.user_figures import user_name
 from broker.simulation.scenario import Scenario
 from broker.work.assemble import CycleWork, assemble
 from broker.work.chunks import ChunkTable, InputFiles
@@ -28,8 +29,14 @@ FIRST_DATASET = 70_000_000
 _FILES_OF_A_TASK = 1_000_000
 
 
-def chunk_work(scenario: Scenario, states: Sequence[TaskState]) -> CycleWork:
-    """The unassigned jobs of the tasks, a chunk for each task, in the given order."""
+def chunk_work(scenario: Scenario, states: Sequence[TaskState], most: int | None = None) -> CycleWork:
+    """The unassigned jobs of the tasks, a chunk for each task, in the given order.
+
+    Args:
+        scenario: of the simulation.
+        states: of the tasks.
+        most: jobs of each task, None for all.
+    """
     tasks = _tasks(scenario, states)
     rules = split_rules_of(tasks)
     datasets = _datasets(states)
@@ -38,7 +45,7 @@ def chunk_work(scenario: Scenario, states: Sequence[TaskState]) -> CycleWork:
     ram = np.array([state.kind.memory_gb_core * 1000.0 for state in states])
     no = np.zeros(count, dtype=np.bool_)
     chunks = ChunkTable(numbers, numbers, ram, no, no, no)
-    inputs = _inputs(states)
+    inputs = _inputs(states, most)
     places = _places(scenario, states, datasets, inputs)
     return assemble(tasks, datasets, rules, chunks, inputs, places, rebrokered_from=_left(scenario, states))
 
@@ -73,7 +80,7 @@ def _task_row(scenario: Scenario, state: TaskState) -> dict[str, Any]:
     return {
         "vo": VO,
         "status": "running",
-        "username": f"user{task.user:03d}",
+        "username": user_name(task.user) if kind.analysis else "production",
         "prodsourcelabel": "user" if kind.analysis else "managed",
         "processingtype": kind.processingtype,
         "gshare": scenario.shares[task.share][0],
@@ -131,13 +138,14 @@ def _name(state: TaskState) -> str:
     return f"{SCOPE}:{SCOPE}.{state.task.number}.input"
 
 
-def _inputs(states: Sequence[TaskState]) -> InputFiles:
-    sizes = np.array([len(state.unassigned) for state in states], dtype=np.int64)
+def _inputs(states: Sequence[TaskState], most: int | None) -> InputFiles:
+    # the next job is on top of the stack
+    waiting = [state.unassigned[::-1][:most] for state in states]
+    sizes = np.array([len(one) for one in waiting], dtype=np.int64)
     total = int(sizes.sum())
     chunk = np.repeat(np.arange(len(states)), sizes)
     base = np.array([state.task.number * _FILES_OF_A_TASK for state in states], dtype=np.int64)
-    # the next job is on top of the stack
-    index = np.concatenate([np.array(state.unassigned[::-1], dtype=np.int64) for state in states])
+    index = np.concatenate([np.array(one, dtype=np.int64) for one in waiting])
     fileid = base[chunk] + index
     size_bytes = np.array([int(state.kind.input_gb * 1e9) for state in states], dtype=np.int64)
     events = np.array([state.kind.events for state in states], dtype=np.int64)

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
-from broker.engine.job.cycle import JobCycle
+from broker.domain.retry import PENDING_MINUTES, PENDING_MINUTES_OF_USERS
 from broker.flow.cycle import FlowResult, damped, decide
 from broker.flow.problem import FlowChunks, FlowCosts, FlowPairs, FlowProblem, FlowQueues
 from broker.simulation.information import GridView
 from broker.simulation.job_states import TaskState
 from broker.simulation.policies.base import Assignment
-from broker.simulation.real.brokered import Brokered
-from broker.simulation.real.chunk_work import chunk_work
+from broker.simulation.real.brokered import ANALYSIS, Brokered, by_brokerage
 from broker.simulation.scenario import Scenario
 
 #: Rate of a stage-in that is expected, GB/s, and files that may wait on an output link.
@@ -57,14 +56,12 @@ class Flowing(Brokered):
 
     def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
         """The jobs that the program places, by queue."""
-        work = chunk_work(self.scenario, tasks)
-        engine = JobCycle(self.keeper.snapshot(view), work.work, self.tuning, self.chain, independent=True)
+        self._waits_s = {}
         feasible = np.zeros((len(tasks), len(self.scenario.queues)), dtype=np.bool_)
-        for block in engine.blocks():
-            for row in range(block.rows.start, block.rows.stop):
-                if not engine.blocked(row):
-                    left = block.evaluation.feasible[row - block.rows.start]
-                    feasible[row, self.keeper.queue_of[np.flatnonzero(left)]] = True
+        row_of = {state.task.number: row for row, state in enumerate(tasks)}
+        for name, own in by_brokerage(tasks):
+            rows = np.array([row_of[state.task.number] for state in own])
+            feasible[rows] = self._feasible(name, view, own)
         problem = self._problem(view, tasks, feasible)
         if not len(problem.pairs):
             return []
@@ -74,6 +71,19 @@ class Flowing(Brokered):
             Assignment(tasks[int(problem.pairs.chunk[p])].task.number, int(problem.pairs.queue[p]), int(result.jobs[p]))
             for p in placed.tolist()
         ]
+
+    def _feasible(self, name: str, view: GridView, tasks: Sequence[TaskState]) -> Bools:
+        """(T, U) the queues that all filters of a job brokerage passed; none for a chunk that is throttled."""
+        running = self.cycle_of(name, view, tasks, independent=True)
+        queue_of = self.keeper.queues_of(running.snapshot)
+        wait = PENDING_MINUTES_OF_USERS if name == ANALYSIS else PENDING_MINUTES
+        feasible = np.zeros((len(tasks), len(self.scenario.queues)), dtype=np.bool_)
+        for result in running.engine.results():
+            feasible[result.row, queue_of[result.feasible]] = True
+            if not len(result.feasible):
+                self._waits_s[tasks[result.row].task.number] = wait * 60.0
+        self._note_faults(running.faults)
+        return feasible
 
     def _decide(self, problem: FlowProblem, cycle: int) -> FlowResult:
         result = decide(problem, self.seed + cycle, self._prices, TIME_LIMIT_S)

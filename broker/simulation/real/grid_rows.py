@@ -38,11 +38,12 @@ def endpoint(site: str) -> str:
 
 def static_snapshot(scenario: Scenario) -> Snapshot:
     """The grid of a scenario without any job, as the broker builds it from rows."""
-    sources = {source.name: source for source in _sources(scenario)}
+    sources = {source.name: source for source in sources_of(scenario)}
     return build_snapshot("simulation", START, sources, ())
 
 
-def _sources(scenario: Scenario) -> list[RawSource]:
+def sources_of(scenario: Scenario) -> list[RawSource]:
+    """What the sources of a snapshot read of a grid without any job."""
     return [
         _source("queues", panda_site=_panda_site(scenario), schedconfig_json=_queues(scenario), site=_sites(scenario)),
         _source("resource_types", resource_types=_resource_types()),
@@ -69,9 +70,9 @@ def _panda_site(scenario: Scenario) -> list[dict[str, Any]]:
 
 
 def _sites(scenario: Scenario) -> list[dict[str, Any]]:
+    """The nuclei: no task of a simulation names a satellite to collect its output."""
     return [
-        {"site_name": site.name, "role": "nucleus" if site.is_nucleus else "satellite", "state": "ACTIVE"}
-        for site in scenario.sites
+        {"site_name": site.name, "role": "nucleus", "state": "ACTIVE"} for site in scenario.sites if site.is_nucleus
     ]
 
 
@@ -90,7 +91,8 @@ def _queues(scenario: Scenario) -> list[dict[str, Any]]:
 def _description(scenario: Scenario, number: int) -> dict[str, Any]:
     queue = scenario.queues[number]
     memory_mb = int(queue.node_memory_gb / max(1, queue.node_cores) * 1024)
-    cores = min(8, queue.node_cores)
+    # jobs of one kind have the same cores everywhere: a node that holds none of 8 cores takes only those of one
+    cores = 8 if queue.node_cores >= 8 else 1
     return {
         "nickname": queue.name,
         "panda_resource": queue.name,
@@ -98,7 +100,7 @@ def _description(scenario: Scenario, number: int) -> dict[str, Any]:
         "type": "unified",
         "cloud": "WORLD",
         "status": "online",
-        "capability": "ucore",
+        "capability": "ucore" if cores == 8 else "score",
         "workflow": "pull_ups" if queue.mode == "pull" else "push",
         "corecount": cores,
         "corepower": queue.corepower,

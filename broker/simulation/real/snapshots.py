@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from broker.domain.arrays import Floats, Ints, texts
 from broker.domain.grid import COUNTED_STATUSES, JobCounts, LinkMatrix
 from broker.simulation.information import GridView
 from broker.simulation.real.grid_rows import START, VO, instant, static_snapshot
+from broker.simulation.real.user_figures import analysis_grid, outside_values
 from broker.simulation.scenario import Scenario
 from broker.snapshot.snapshot import Snapshot
 
@@ -27,6 +29,7 @@ class SnapshotKeeper:
 
     Attributes:
         queue_of: (Q,) scenario's queue of each candidate of the snapshot.
+        site_of_nucleus: scenario's site of each nucleus of the snapshot.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -39,6 +42,7 @@ class SnapshotKeeper:
         self._tag_order = [[name for name, _ in scenario.shares].index(name) for name in names]
         sites = {site.name: place for place, site in enumerate(scenario.sites)}
         self._nuclei = [sites[str(name)] for name in self.base.nuclei.name]
+        self.site_of_nucleus = self._nuclei
         self._link_sites = [sites[str(name)] for name in self.base.links.sites]
         self._storage_sites = np.array([sites[str(name)] for name in self.base.storages.site_name], dtype=np.int64)
         self._links: tuple[float, LinkMatrix] | None = None
@@ -61,6 +65,22 @@ class SnapshotKeeper:
             links=self._links_of(view),
             jobs=self._jobs(view),
         )
+
+    def queues_of(self, snapshot: Snapshot) -> Ints:
+        """(Q,) scenario's queue of each candidate of a snapshot as a brokerage reads it; some add candidates."""
+        return self._order[snapshot.queues.unified]
+
+    def with_users(self, view: GridView, users: Sequence[int], *, outside: bool) -> Snapshot:
+        """The same with what the analysis brokerage asks of these users.
+
+        Args:
+            view: of the grid.
+            users: about whom is asked.
+            outside: with the values of the sources that only some profiles read.
+        """
+        analysis = analysis_grid(self.scenario, view, self._order, users)
+        offered = outside_values(self.scenario, view.users) if outside else {}
+        return dataclasses.replace(self.snapshot(view), analysis=analysis, offered=offered)
 
     def _jobs(self, view: GridView) -> JobCounts:
         by_tag = view.counts[self._order][:, self._tag_order, :].copy()

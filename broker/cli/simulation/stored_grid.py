@@ -1,0 +1,38 @@
+"""The grid of a stored snapshot, of the database or of an exported file, for ``broker simulate --snapshot``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from broker.cli.context import open_store
+from broker.gdpconfig.shipped import shipped_catalogue
+from broker.snapshot.raw import SnapshotCorruptError
+from broker.snapshot.snapshot import Snapshot
+from broker.store.scenarios.scenario_file import read_document
+from broker.store.snapshots.snapshot_file import from_document
+from broker.store.snapshots.snapshot_loading import kept_snapshot
+from broker.store.snapshots.snapshot_overview import newest_id
+from broker.store.snapshots.stored_snapshots import NoSuchSnapshot, SnapshotLostError
+
+NEWEST = "newest"
+
+
+def snapshot_of(context: typer.Context, wanted: str) -> Snapshot:
+    """The snapshot of a name, the newest, or the one in a file that ``broker snapshot export`` wrote.
+
+    Raises:
+        SnapshotLostError: it is not there, or not as it was stored.
+        BrokerError: the file is no snapshot, or the database cannot be reached.
+    """
+    try:
+        if wanted.endswith((".json", ".json.gz")):
+            return from_document(read_document(Path(wanted)), shipped_catalogue(), wanted).snapshot.build()
+        with open_store(context) as database, database.read_snapshot() as connection:
+            name = newest_id(connection) if wanted == NEWEST else wanted
+            if name is None:
+                raise NoSuchSnapshot("no snapshot is stored", "broker.snapshots", "run a brokerage first")
+            return kept_snapshot(connection, name).build()
+    except SnapshotCorruptError as error:
+        raise SnapshotLostError(f"snapshot {wanted}: {error}", "broker.snapshots", "take another one") from error
