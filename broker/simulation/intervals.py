@@ -44,10 +44,16 @@ def t_quantile(degrees: int) -> float:
 
 
 def interval(values: Sequence[float]) -> Interval:
-    """The mean of the values that are known, with its interval mean +- t(.975, n - 1) s / sqrt(n)."""
+    """The mean of the values that are known, with its interval mean +- t(.975, n - 1) s / sqrt(n).
+
+    Infinite values, such as of a quantile that lies beyond the record, make the mean infinite, or unknown where they
+    are of both signs.
+    """
     known = [value for value in values if not math.isnan(value)]
     if not known:
         return Interval(math.nan, math.nan, 0)
+    if math.inf in known and -math.inf in known:
+        return Interval(math.nan, math.nan, len(known))
     mean = math.fsum(known) / len(known)
     if len(known) < 2 or math.isinf(mean):
         return Interval(mean, math.nan, len(known))

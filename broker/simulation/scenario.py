@@ -11,6 +11,9 @@ from broker.simulation.errors import SimulationError
 from broker.simulation.job_kinds import KINDS, JobKind
 
 PullOrPush = Literal["pull", "push"]
+#: Shortest seconds between two cycles or readings, longest time, and most jobs of a task and cores of a queue:
+#: beyond these a simulation would go on without end, or out of memory.
+LEAST_PERIOD_S, MOST_DAYS, MOST_JOBS, MOST_CORES = 0.1, 1000.0, 1_000_000, 10_000_000
 
 
 @dataclass(frozen=True)
@@ -199,6 +202,13 @@ def _check_times(scenario: Scenario) -> None:
         if not (value > 0 and math.isfinite(value)):
             _refuse(f"{key} is {value}", scenario.name, "give a positive number")
     ages, pilots = scenario.ages, scenario.pilots
+    periods = {"cycle_s": scenario.cycle_s, "task_cycle_s": scenario.task_cycle_s}
+    periods |= {f"ages.{key}": value for key, value in vars(ages).items() if key != "own_counters" and value > 0}
+    for key, value in periods.items():
+        if value < LEAST_PERIOD_S:
+            _refuse(f"{key} is {value}", scenario.name, f"take at least {LEAST_PERIOD_S} s: it would never end")
+    if scenario.days > MOST_DAYS:
+        _refuse(f"days is {scenario.days}", scenario.name, f"simulate at most {MOST_DAYS:.0f} days")
     not_negative = {
         "warm_up_s": scenario.warm_up_s,
         "network_batch_s": scenario.network_batch_s,
@@ -229,7 +239,10 @@ def _check_sites(scenario: Scenario) -> None:
             _refuse("used space is not between 0 and the total", f"site {site.name}", "correct the space")
     if not scenario.default_link_bytes_s > 0:
         _refuse("a link without bandwidth", "default_link_bytes_s", "give positive bytes/s")
+    known = range(len(scenario.sites))
     for (source, target), value in scenario.link_bytes_s.items():
+        if source not in known or target not in known:
+            _refuse(f"a link from site {source} to site {target}", scenario.name, "name sites of the scenario")
         if not value > 0:
             names = f"link {scenario.sites[source].name} to {scenario.sites[target].name}"
             _refuse("a link without bandwidth", names, "give positive bytes/s")
@@ -242,13 +255,17 @@ def _check_queues(scenario: Scenario) -> None:
         where = f"queue {queue.name}"
         if queue.nodes < 0 or queue.node_cores < 0 or queue.node_memory_gb < 0:
             _refuse("negative capacity", where, "correct nodes, cores and memory")
-        if not (queue.corepower > 0 and queue.hidden_speed > 0):
+        if queue.cores > MOST_CORES:
+            _refuse(f"{queue.cores} cores", where, f"a queue has at most {MOST_CORES}")
+        if not (0 < queue.corepower < math.inf and 0 < queue.hidden_speed < math.inf):
             _refuse("core power or speed is not positive", where, "give HS06 a core, such as 10")
         if not (0 <= queue.failure_rate <= 1 and 0 < queue.fails_after <= 1):
             _refuse("failure_rate or fails_after is no probability", where, "give numbers from 0 to 1")
         if not 0 <= queue.site < len(scenario.sites):
             _refuse(f"there is no site {queue.site}", where, "name a site of the scenario")
     for outage in scenario.outages:
+        if set(outage.queues) - set(range(len(scenario.queues))):
+            _refuse("an outage of a queue that does not exist", scenario.name, "name queues by position, from 0")
         if not 0 <= outage.start_s < outage.end_s:
             _refuse(f"an outage from {outage.start_s} to {outage.end_s} s", scenario.name, "it ends after it starts")
 
@@ -261,6 +278,12 @@ def _check_tasks(scenario: Scenario) -> None:
         where = f"task {task.number}"
         if task.kind not in scenario.kinds:
             _refuse(f"no kind of job is called {task.kind}", where, f"take one of {', '.join(scenario.kinds)}")
+        if task.jobs > MOST_JOBS:
+            _refuse(f"{task.jobs} jobs", where, f"a task has at most {MOST_JOBS}: make several")
+        if set(task.sources) - set(range(len(scenario.sites))):
+            _refuse("input at a site that does not exist", where, "name sites by position, from 0")
+        if not 0 < task.believed_factor < math.inf or not math.isfinite(task.priority) or task.user < 0:
+            _refuse("believed_factor, priority or user", where, "give a positive factor, a number, a user from 0 on")
         if task.jobs < 1 or not task.arrival_s >= 0:
             _refuse(f"{task.jobs} jobs at {task.arrival_s} s", where, "give at least one job and a time not below 0")
         if not 0 <= task.share < len(scenario.shares):

@@ -61,6 +61,13 @@ def test_what_has_not_started_is_censored(waited: object, started: object, proba
     assert found == pytest.approx(quantile, nan_ok=True)
 
 
+def test_quantiles_beyond_the_record_make_no_interval() -> None:
+    inf = math.inf
+    assert interval([1.0, inf]).mean == inf
+    both = paired([inf, 1.0, inf, 3.0], [1.0, inf, inf, 2.0])
+    assert math.isnan(both.mean) and not both.excludes_zero
+
+
 def test_intervals() -> None:
     found = interval([1.0, 2.0, 3.0])
     assert (found.mean, found.values, found.enough_seeds) == (2.0, 3, False)
