@@ -25,6 +25,7 @@ def scenario(tasks: list[Task], days: float, cycle_s: float, age_s: float, own_c
         *tasks,
         days=days,
         cycle_s=cycle_s,
+        task_cycle_s=cycle_s,
         kinds={"exponential": EXPONENTIAL},
         ages=Ages(age_s, 0.0, 0.0, 0.0, own_counters),
         job_timeout_s=1e9,
