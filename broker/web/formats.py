@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
+from broker.api.path_names import to_path
 from broker.app.sentences.phrases import number, seconds, with_unit
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(9), 11, 12, *range(14, 32), 127, *range(128, 160))}
@@ -17,7 +18,9 @@ _CONTROLS |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range
 
 def visible(value: Any) -> str:
     """A value as text of which every character can be seen: control characters stand as their number."""
-    return ("" if value is None else str(value)).translate(_CONTROLS)
+    shown = "" if value is None else str(value)
+    # nothing that is printable is among those characters
+    return shown if shown.isprintable() else shown.translate(_CONTROLS)
 
 
 def shown(value: Any, unit: str = "") -> str:
@@ -99,4 +102,5 @@ FILTERS = {
     "shown": shown,
     "task": task_link,
     "text": text,
+    "user_path": to_path,
 }

@@ -6,8 +6,9 @@ import hashlib
 import secrets
 from collections.abc import Mapping
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel
@@ -20,10 +21,12 @@ from broker.access.roles import Identity
 from broker.api.plain import plain
 from broker.api.presenting import answer
 from broker.api.state import identity_of, state_of
+from broker.errors import BrokerError
 from broker.web.formats import FILTERS, visible
 
 JSON_TYPES = ("application/json", "application/x-ndjson")
-_STATIC = ("style.css", "live.js")
+_STATIC = ("style.css", "live.js", "plots.js", "bokeh.min.js")
+_OF_BOKEH = ("bokeh.min.js",)
 MENU = (
     ("/", "Overview"),
     ("/tasks", "Tasks"),
@@ -38,6 +41,7 @@ MENU = (
     ("/glossary", "Glossary"),
 )
 
+A = TypeVar("A", bound=BaseModel)
 Answers = Mapping[str, Any]
 
 
@@ -63,8 +67,20 @@ def _finalized(value: Any) -> Any:
 
 @cache
 def static_file(name: str) -> bytes:
-    """A file of ours that pages load."""
-    return (Path(__file__).parent / "static" / name).read_bytes()
+    """A file that pages load: ours, or one of the installed package of Bokeh.
+
+    Raises:
+        BrokerError: Bokeh is not installed.
+    """
+    return (_bokeh_folder() if name in _OF_BOKEH else Path(__file__).parent / "static").joinpath(name).read_bytes()
+
+
+def _bokeh_folder() -> Path:
+    """Where the package keeps what browsers load; nothing is imported, which would take a second."""
+    found = find_spec("bokeh")
+    if found is None or found.origin is None:
+        raise BrokerError("Bokeh is not installed", "the web page", "pip install 'gridbroker[web]'")
+    return Path(found.origin).parent / "server" / "static" / "js"
 
 
 @cache
@@ -120,6 +136,11 @@ def show(
     return html(request, template, {**document, **others}, status)
 
 
+def for_reader(request: Request, found: A) -> A:
+    """An answer as the reader may see it, for pictures: without names of users where nobody is logged in."""
+    return found if identity_of(request) is not None else type(found).model_validate(hidden(plain(found)))
+
+
 def html(request: Request, template: str, context: Mapping[str, Any], status: int = 200) -> Response:
     """A page with the headers that all pages have."""
     nonce = secrets.token_urlsafe(16)
@@ -140,9 +161,12 @@ def html(request: Request, template: str, context: Mapping[str, Any], status: in
 
 
 def security_headers(nonce: str) -> dict[str, str]:
-    """What the browser may do with a page: nothing from elsewhere, nothing written into it, no frame around it."""
+    """What the browser may do with a page: nothing from elsewhere, nothing written into it, no frame around it.
+
+    Plots have their styles in elements that our own script makes with the nonce.
+    """
     policy = (
-        "default-src 'none'; script-src 'nonce-{0}'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "default-src 'none'; script-src 'nonce-{0}'; style-src 'self' 'nonce-{0}'; img-src 'self'; connect-src 'self'; "
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     )
     return {

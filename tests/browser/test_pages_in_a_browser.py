@@ -2,49 +2,107 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
+from broker.api.path_names import to_path
 from broker.api.server import ApiServer
+from broker.store.connection.database import Database
+from broker.web.page_route import PageRoute
 from tests.api.serving import client_of
 from tests.browser.test_journeys import KEY, MENU
 from tests.browser.visitor import HOSTILE, HOSTILE_SHOWN, Visitor
 
+#: What is no page for people: files, data of plots, an icon, the way back from an issuer.
+NO_PAGES = ("/static", "/plots", "/favicon", "/login/callback")
+_A_POOL = sa.text("""
+    INSERT INTO broker.submit_pools (pool_id, vo, canonical, created_at, last_used_at)
+    VALUES (:pool, 'atlas', 'CPUTime = 1;', now(), now()) ON CONFLICT DO NOTHING""")
 SERIOUS = ("serious", "critical")
+#: Else axe copies style sheets into elements of its own, which the policy of the page refuses.
+OPTIONS = {"preload": False}
+
+
+POOL = "0" * 36
 
 
 @pytest.fixture(scope="module")
-def found(site: ApiServer) -> dict[str, Any]:
+def found(site: ApiServer, grid: Database) -> dict[str, Any]:
     """Addresses of pages about one thing, and the tasks with hostile names."""
     with client_of(site) as client:
         tasks = client.get("/api/v1/tasks", params={"limit": 200}).json()["tasks"]
+        versions = [
+            client.put(f"/api/v1/config/{KEY}", json={"value": value, "reason": HOSTILE}).json()["version"]
+            for value in (201, 202)
+        ]
+        run = client.post("/api/v1/config:preview", json={"set": {KEY: 100}}).json()["id"]
+    with grid.begin() as connection:
+        job = connection.scalar(sa.text("SELECT min(pandaid) FROM doma_panda.jobsactive4"))
+        connection.execute(_A_POOL, {"pool": POOL})
     hostile = [one["task"] for one in tasks if one["task"]["taskname"] == HOSTILE]
     about = [f"/tasks/{one['jeditaskid']}" for one in hostile]
-    return {"tasks": hostile, "pages": [*about, "/queues/BNL", f"/tuning/{KEY}", "/rules/memory_max"]}
+    pages = [
+        *about,
+        f"{about[0]}/why-not/BNL",
+        "/queues/BNL",
+        "/nuclei/BNL-ATLAS",
+        f"/tuning/{KEY}",
+        f"/tuning/diff?first={versions[0]}&second={versions[1]}",
+        "/rules/memory_max",
+        "/reasons/lowmemory",
+        f"/users/{to_path(HOSTILE)}",
+        f"/pools/{POOL}",
+        f"/jobs/{job}",
+        f"/runs/{run}",
+        "/login",
+    ]
+    return {"tasks": hostile, "pages": pages}
+
+
+def test_every_page_is_among_those_that_are_looked_at(site: ApiServer, found: dict[str, Any]) -> None:
+    paths = [address.partition("?")[0] for address in (*MENU, *found["pages"])]
+    routes = [
+        route
+        for route in site.app.routes
+        if isinstance(route, PageRoute) and "GET" in route.methods and not route.path.startswith(NO_PAGES)
+    ]
+    assert len(routes) > 20
+    assert [one.path for one in routes if not any(one.path_regex.match(path) for path in paths)] == []
 
 
 def test_hostile_names_are_shown_as_text(visitor: Visitor, found: dict[str, Any]) -> None:
     visitor.log_in()
     user = next(one["username"] for one in found["tasks"] if one["username"] != "atlasprd")
     assert user == HOSTILE
-    for address in ("/tasks", *(one for one in found["pages"] if one.startswith("/tasks/"))):
+    for address in ("/tasks", *(one for one in found["pages"] if re.fullmatch(r"/tasks/\d+", one))):
         visitor.open(address)
         shown = visitor.page.locator("body").inner_text()
         assert HOSTILE_SHOWN in shown and "\x1b" not in shown, address
 
 
+def test_a_user_with_a_hostile_name_has_a_page(visitor: Visitor, found: dict[str, Any]) -> None:
+    task = next(one["jeditaskid"] for one in found["tasks"] if one["username"] == HOSTILE)
+    visitor.log_in()
+    visitor.open(f"/tasks/{task}")
+    visitor.follow("All tasks of", exact=False)
+    visitor.page.wait_for_url("**/users/*")
+    assert visitor.heading() == f"User {HOSTILE_SHOWN}" and str(task) in visitor.main()
+
+
 @pytest.mark.parametrize(
     ("visitor", "addresses", "options"),
     [
-        ({"color_scheme": "light"}, MENU, None),
-        ({"color_scheme": "dark"}, ("/", "/tasks", "/service"), {"runOnly": ["color-contrast"]}),
+        ({"color_scheme": "light"}, MENU, {}),
+        ({"color_scheme": "dark"}, ("/", "/tasks", "/service", "/map"), {"runOnly": ["color-contrast"]}),
     ],
     indirect=["visitor"],
     ids=["light", "dark"],
 )
 def test_axe_finds_nothing_serious(
-    visitor: Visitor, found: dict[str, Any], addresses: tuple[str, ...], options: dict[str, Any] | None
+    visitor: Visitor, found: dict[str, Any], addresses: tuple[str, ...], options: dict[str, Any]
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
@@ -52,7 +110,9 @@ def test_axe_finds_nothing_serious(
     serious = []
     for address in (*addresses, *found["pages"]):
         visitor.open(address)
-        response = Axe().run(visitor.page, options=options).response
+        if visitor.page.locator("[data-plot]").count():
+            visitor.page.locator(".plot.drawn canvas").first.wait_for()
+        response = Axe().run(visitor.page, options=OPTIONS | options).response
         serious += [
             (address, one["id"], one["help"], one["nodes"][0]["html"][:200], one["nodes"][0]["failureSummary"][:300])
             for one in response["violations"]
@@ -68,3 +128,33 @@ def test_every_page_works_without_scripts(chromium: Any, site: ApiServer) -> Non
         answer = page.goto(address)
         assert answer is not None and answer.ok and page.locator("h1").count() == 1
     context.close()
+
+
+@pytest.mark.parametrize("visitor", [{"viewport": {"width": 3840, "height": 2160}}], indirect=True, ids=["4K"])
+def test_on_a_large_screen_letters_are_larger_and_nothing_is_cut(visitor: Visitor) -> None:
+    for address in ("/", "/queues", "/map"):
+        visitor.open(address)
+        size, across = visitor.page.evaluate(
+            "[parseFloat(getComputedStyle(document.body).fontSize), document.documentElement.scrollWidth]"
+        )
+        assert size >= 20 and across <= 3840, address
+
+
+def test_all_that_can_be_done_is_done_with_the_keyboard(visitor: Visitor) -> None:
+    visitor.open("/queues")
+    keys = visitor.page.keyboard
+    keys.press("Tab")
+    skip = visitor.page.locator(".skip")
+    assert visitor.page.evaluate("document.activeElement.className") == "skip"
+    box = skip.bounding_box()
+    assert box is not None and box["x"] >= 0
+    keys.press("Enter")
+    visitor.page.wait_for_url("**/queues#main")
+    for _ in range(200):
+        keys.press("Tab")
+        where = visitor.page.evaluate("document.activeElement.closest('svg a')?.getAttribute('href') ?? ''")
+        if where.startswith("/queues/"):
+            break
+    keys.press("Enter")
+    visitor.page.wait_for_url(f"**{where}")
+    assert visitor.heading().startswith("Queue ")

@@ -71,7 +71,7 @@ def test_another_token_begins_none(stranger: httpx.Client) -> None:
 
 def test_what_a_role_may_not_do_is_not_shown(stranger: httpx.Client, somebody: httpx.Client) -> None:
     assert '<form method="post"' not in stranger.get(f"/tuning/{KEY}").text
-    assert somebody.get(f"/tuning/{KEY}").text.count('<form method="post" action="/tuning/') == 3
+    assert somebody.get(f"/tuning/{KEY}").text.count('<form method="post" action="/tuning/') == 4
 
 
 def test_names_of_users_are_hidden_from_strangers(stranger: httpx.Client) -> None:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from broker.access.policies import READ, READ_NAMES
 from broker.api.asking import LARGEST_ID, At, Name, asking
 from broker.api.guarded_route import allow, guarded_router
+from broker.api.path_names import from_path
 from broker.api.presenting import answer
 from broker.api.state import State
 from broker.app.answers.grid_models import (
@@ -28,6 +29,7 @@ from broker.app.answers.list_models import UserAnswer
 from broker.app.answers.nuclei import nuclei, nucleus_answer
 from broker.app.answers.pool import pool_answer
 from broker.app.answers.queue import queue_answer
+from broker.app.answers.queue_jobs import QueueJobs, queue_jobs
 from broker.app.answers.queues import queues
 from broker.app.answers.rules import rules
 from broker.app.answers.service_models import JobAnswer, PoolAnswer, Rules
@@ -68,6 +70,15 @@ def get_queue(
     with asking(api, at) as asked:
         found = queue_answer(asked, queue, evaluate=evaluate)
     return answer(request, found)
+
+
+@router.get("/queues/{queue}/jobs", response_model=QueueJobs)
+@allow(READ)
+def get_queue_jobs(request: Request, api: State, queue: InPath, at: At = None) -> Response:
+    """How many jobs ran and waited at a queue over the last 24 hours."""
+    with asking(api, at) as asked:
+        found = queue_jobs(asked, queue)
+    return answer(request, found, items="steps")
 
 
 @router.get("/queues/{queue}/summary", response_model=QueueAnswer)
@@ -126,9 +137,9 @@ def list_shares(request: Request, api: State, at: At = None) -> Response:
 @router.get("/users/{user}", response_model=UserAnswer)
 @allow(READ_NAMES)
 def get_user(request: Request, api: State, user: InPath, at: At = None) -> Response:
-    """A user: tasks, what throttles them, and quota."""
+    """A user: tasks, throttles, quota. In the path ``/`` and control characters stand as ``~2f`` and ``~1b``."""
     with asking(api, at) as asked:
-        found = user_answer(asked, user)
+        found = user_answer(asked, from_path(user))
     return answer(request, found)
 
 

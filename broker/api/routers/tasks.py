@@ -115,11 +115,12 @@ def get_why_not(
     api: State,
     jeditaskid: TaskId,
     queue: Annotated[str, Path(min_length=1, max_length=200, description="Queue, pseudo-queue or nucleus.")],
+    every_rule: Annotated[bool, Query(description="Every rule in order: decides again, takes seconds.")] = False,
     at: At = None,
 ) -> Response:
     """The rule that rejected a queue or nucleus, the value it saw, the limit, and the key that set it."""
     with asking(api, at) as asked:
-        found = why_not(asked, api.database, jeditaskid, queue, at and asked.now)
+        found = why_not(asked, api.database, jeditaskid, queue, at and asked.now, every_rule)
     return answer(request, found, items="answers")
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from pydantic import BaseModel, ConfigDict
@@ -31,12 +32,14 @@ class Asking:
         names: of its schemas.
         now: the instant for which answers hold (aware).
         config: folder with configuration files of the operator's own; None for the shipped ones.
+        kept: what was read already in this transaction and is asked for again, by name.
     """
 
     connection: sa.Connection
     names: Names
     now: datetime
     config: Path | None = None
+    kept: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def catalogue(self) -> TableCatalogue:

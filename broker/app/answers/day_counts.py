@@ -16,6 +16,7 @@ from broker.store.summaries.reason_counts import reason_counts
 #: Decisions of so long are counted.
 COUNTED = timedelta(hours=24)
 _NOW = timedelta(seconds=1)
+_TOTALS = "totals of the day"
 
 
 @dataclass
@@ -45,7 +46,12 @@ class DayCount:
 
 def totals_of_the_day(asking: Asking, queue: str | None = None) -> dict[str, list[QueueCount]]:
     """How often each queue or nucleus, or one of them, was chosen and rejected in the last day, by brokerage."""
-    return queue_totals(asking.connection, asking.now - COUNTED, asking.now + _NOW, queue=queue)
+    if queue is not None:
+        return queue_totals(asking.connection, asking.now - COUNTED, asking.now + _NOW, queue=queue)
+    if _TOTALS not in asking.kept:
+        asking.kept[_TOTALS] = queue_totals(asking.connection, asking.now - COUNTED, asking.now + _NOW)
+    found: dict[str, list[QueueCount]] = asking.kept[_TOTALS]
+    return found
 
 
 def totals_about(asking: Asking, candidate: str, queue: str | None = None) -> dict[str, list[QueueCount]]:

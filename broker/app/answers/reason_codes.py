@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Literal
 
 from broker.app.answers.asking import Answer, Asking, NothingFound
-from broker.app.answers.rules import rules
+from broker.app.answers.rules import rules, states_now
 from broker.app.answers.service_models import RuleInForce
-from broker.app.answers.stored_states import ChunkState, chunk_states, looked_at
+from broker.app.answers.stored_states import ChunkState, looked_at
 from broker.app.answers.user import who_can_cure
 from broker.brokerages.registry import offered
 from broker.engine.job.initial_list import NO_PSEUDO_QUEUE, NOT_PRODUCTION
@@ -109,8 +110,12 @@ def all_rules(asking: Asking) -> list[RuleOfBrokerage]:
 
 def glossary(asking: Asking) -> Glossary:
     """Every code that a decision may give."""
-    found = {one.line.code: one.line.title for one in all_rules(asking)}
-    return Glossary(codes=dict(sorted({**STEP_CODES, **THROTTLES, **CHUNK_REASONS, **found}.items())))
+    return Glossary(codes=_codes(all_rules(asking)))
+
+
+def _codes(rules_of_all: Iterable[RuleOfBrokerage]) -> dict[str, str]:
+    found = {one.line.code: one.line.title for one in rules_of_all}
+    return dict(sorted({**STEP_CODES, **THROTTLES, **CHUNK_REASONS, **found}.items()))
 
 
 def reason_code(asking: Asking, code: str) -> ReasonCode:
@@ -119,15 +124,16 @@ def reason_code(asking: Asking, code: str) -> ReasonCode:
     Raises:
         NothingFound: no rule or step gives it; the nearest are said.
     """
-    places = [one for one in all_rules(asking) if one.line.code == code or code == f"{_UNKNOWN}{one.line.rule}"]
-    known = glossary(asking).codes
+    every = all_rules(asking)
+    places = [one for one in every if one.line.code == code or code == f"{_UNKNOWN}{one.line.rule}"]
+    known = _codes(every)
     if code in known:
         meaning = known[code]
     elif places:
         meaning = STEP_CODES["unknown_RULE"]
     else:
         raise NothingFound("reason code", code, "the rules", known, "see broker rules")
-    waiting = [one for one in chunk_states(asking.connection, asking.now) if _waits_for(one, code)]
+    waiting = [one for one in states_now(asking) if _waits_for(one, code)]
     tasks = tuple(dict.fromkeys(one.jeditaskid for one in waiting))
     commands = [f"broker tasks --reason {code}", "broker reasons"]
     commands += [f"broker explain {tasks[0]}"] if tasks else []
@@ -154,7 +160,7 @@ def rule_answer(asking: Asking, name: str) -> RuleAnswer:
     if not places:
         raise NothingFound("rule", name, "the profile in force", [one.line.rule for one in every], "see broker rules")
     code = places[0].line.code
-    waiting = [state for state in chunk_states(asking.connection, asking.now) if _waits_for(state, code)]
+    waiting = [state for state in states_now(asking) if _waits_for(state, code)]
     only = [state.jeditaskid for state in looked_at(waiting) if {line.code for line in state.counts.rejected} == {code}]
     return RuleAnswer(
         rule=places[0].line.rule,

@@ -7,10 +7,12 @@ from collections import Counter
 from broker.app.answers.asking import Asking
 from broker.app.answers.day_counts import totals_of_the_day
 from broker.app.answers.service_models import RuleInForce, Rules
-from broker.app.answers.stored_states import chunk_states
+from broker.app.answers.stored_states import ChunkState, chunk_states
 from broker.app.rules_in_force import chain_of
 from broker.engine.shared.chain import RuleChain
 from broker.rules.contract import Filter, GroupFilter, Rule
+
+_STATES = "states now"
 
 
 def rules(asking: Asking, brokerage: str = "production_job") -> Rules:
@@ -23,13 +25,21 @@ def rules(asking: Asking, brokerage: str = "production_job") -> Rules:
     rejected: Counter[str] = Counter()
     for one in totals_of_the_day(asking).get(brokerage, ()):
         rejected[one.code] += one.decisions
-    states = chunk_states(asking.connection, asking.now)
+    states = states_now(asking)
     decides = Counter(one.main_code for one in states if one.brokerage == brokerage and one.outcome != "brokered")
     lines = [
         _line(chain, position, rule, rejected[rule.code], decides[rule.code])
         for position, rule in enumerate(chain, start=1)
     ]
     return Rules(now=asking.now, brokerage=brokerage, rules=tuple(lines))
+
+
+def states_now(asking: Asking) -> list[ChunkState]:
+    """The states of all chunks, read once for all brokerages."""
+    if _STATES not in asking.kept:
+        asking.kept[_STATES] = chunk_states(asking.connection, asking.now)
+    found: list[ChunkState] = asking.kept[_STATES]
+    return found
 
 
 def _line(chain: RuleChain, position: int, rule: Rule, rejected: int, decides: int) -> RuleInForce:

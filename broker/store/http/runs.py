@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -23,6 +23,13 @@ _READ_RUN = sa.text(f"SELECT {_COLUMNS} FROM broker.runs WHERE id = :id")  # noq
 _READ_NEWEST_RUNS = sa.text(f"""
     SELECT {_COLUMNS} FROM broker.runs WHERE CAST(:before AS bigint) IS NULL OR id < :before
     ORDER BY id DESC LIMIT :most""")  # noqa: S608 - a constant
+# Of the result only what is said of all tasks.
+_READ_NEWEST_ABOUT = sa.text(f"""
+    SELECT {_COLUMNS.replace(" result", " result - 'tasks' AS result")} FROM broker.runs
+    WHERE state = 'done' AND kind = ANY(:kinds) AND (
+        asked -> 'set' ? :key AND (SELECT count(*) FROM jsonb_object_keys(asked -> 'set')) = 1
+        OR starts_with(asked -> 'ranges' ->> 0, :key || '=') AND jsonb_array_length(asked -> 'ranges') = 1)
+    ORDER BY id DESC LIMIT 1""")  # noqa: S608 - a constant
 _CLAIM_RUN = sa.text("""
     UPDATE broker.runs SET state = 'running', holder = :holder, started_at = clock_timestamp(),
         seen_at = clock_timestamp()
@@ -87,6 +94,12 @@ def find(connection: sa.Connection, run: int) -> Run | None:
 def newest(connection: sa.Connection, most: int, before: int | None = None) -> list[Run]:
     """Runs, the newest first, with numbers below ``before``."""
     return [Run(**row._mapping) for row in connection.execute(_READ_NEWEST_RUNS, {"most": most, "before": before})]
+
+
+def newest_about(connection: sa.Connection, kinds: Sequence[str], key: str) -> Run | None:
+    """The newest run that was done about this key of the tuning alone, without what it says of single tasks."""
+    row = connection.execute(_READ_NEWEST_ABOUT, {"kinds": list(kinds), "key": key}).one_or_none()
+    return None if row is None else Run(**row._mapping)
 
 
 def claim(connection: sa.Connection, holder: str) -> int | None:

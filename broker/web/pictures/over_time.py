@@ -53,7 +53,7 @@ def outcomes_over_time(
                 bottom -= tall
                 said = f"{at:%H:%M} {outcome}: {found[outcome]:,}"
                 drawn.append(rectangle(x(at), bottom, wide, tall, f"outcome-{outcome}", said))
-    drawn += _hours(since, until, x, HEIGHT + 14)
+    drawn += hour_labels(since, until, x, HEIGHT + 14)
     drawn += _lanes(marks, x)
     total = sum(sum(found.values()) for _, found in steps)
     said = f"{total:,} chunks decided in 24 hours by outcome, and {len(marks)} changes of the tuning and the grid"
@@ -73,7 +73,8 @@ def _lanes(marks: Sequence[Mark], x: Callable[[datetime], float]) -> list[Markup
     return drawn
 
 
-def _hours(since: datetime, until: datetime, x: Callable[[datetime], float], y: float) -> list[Markup]:
+def hour_labels(since: datetime, until: datetime, x: Callable[[datetime], float], y: float) -> list[Markup]:
+    """The hours below an axis of time."""
     hours = max(1, round((until - since).total_seconds() / 3600 / 6))
     at = since.replace(minute=0, second=0, microsecond=0) + timedelta(hours=hours)
     drawn = []

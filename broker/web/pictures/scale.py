@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cache
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from broker.web.formats import visible
 
@@ -14,13 +15,21 @@ Attribute = str | float | int | None
 
 def element(name: str, inner: Iterable[Markup] | str = (), **attributes: Attribute) -> Markup:
     """One element; ``class_`` is ``class``, ``_`` in names is ``-``; what is None is left away."""
-    parts = [Markup("<{}").format(name)]
-    for key, value in attributes.items():
-        if value is not None:
-            shown = f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else value
-            parts.append(Markup(' {}="{}"').format(key.strip("_").replace("_", "-"), visible(shown)))
-    body = Markup("{}").format(visible(inner)) if isinstance(inner, str) else Markup("").join(inner)
-    return Markup("{}>{}</{}>").format(Markup("").join(parts), body, name)
+    told = "".join([f' {_named(key)}="{_escaped(value)}"' for key, value in attributes.items() if value is not None])
+    body = escape(visible(inner)) if isinstance(inner, str) else Markup("").join(inner)
+    # what was put in is escaped, or was markup already
+    return Markup(f"<{name}{told}>{body}</{name}>")  # noqa: S704
+
+
+@cache
+def _named(key: str) -> str:
+    return key.strip("_").replace("_", "-")
+
+
+def _escaped(value: Attribute) -> str:
+    if isinstance(value, float):
+        return f"{value:.1f}".removesuffix(".0")
+    return escape(visible(value)) if isinstance(value, str) else str(value)
 
 
 def picture(width: float, height: float, title: str, inner: Iterable[Markup]) -> Markup:

@@ -13,10 +13,11 @@ from broker.api.asking import asking
 from broker.api.guarded_route import allow
 from broker.api.state import State
 from broker.app.answers.alarms import alarms
-from broker.app.answers.grid_models import LinkFilters, QueueLine, Queues
+from broker.app.answers.grid_models import LinkFilters, Links, QueueLine, Queues
 from broker.app.answers.links import links
 from broker.app.answers.nuclei import nuclei
 from broker.app.answers.overview import Activity, activity, cycle_times
+from broker.app.answers.placed_lately import Placed, placed_lately
 from broker.app.answers.places import Places, places
 from broker.app.answers.queues import queues
 from broker.app.answers.reasons import reasons
@@ -25,11 +26,12 @@ from broker.app.sentences.alarms import alarm_sentence
 from broker.store.schema import migrate
 from broker.web.page_route import page_router
 from broker.web.pictures.bars import histogram
-from broker.web.pictures.grids import Site, grid_map
+from broker.web.pictures.grid_map import Flow, Site, grid_map
 from broker.web.pictures.over_time import Mark, outcomes_over_time
-from broker.web.rendering import show
+from broker.web.rendering import for_reader, show
 
 router = page_router(tag="overview")
+MOST_LINKS = 40
 
 
 @router.get("/")
@@ -42,7 +44,7 @@ def overview(request: Request, api: State) -> Response:
     with asking(api, api.now()) as asked:
         running = service_answer(asked, installation)
     words = [alarm_sentence(one) for one in wrong.alarms]
-    drawn = _activity_picture(lately)
+    drawn = _activity_picture(for_reader(request, lately))
     answers = {"service": running, "reasons": waiting, "alarms": wrong, "activity": lately}
     return show(request, "overview", answers, title="Overview", alarm_words=words, picture=lambda: drawn)
 
@@ -71,13 +73,26 @@ def service(request: Request, api: State) -> Response:
 def map_of_grid(request: Request, api: State) -> Response:
     """The sites by tier and cloud."""
     with asking(api) as asked:
-        found, at, where, moved = queues(asked), nuclei(asked), places(asked), links(asked, LinkFilters(limit=40))
-    drawn = grid_map(_sites(found, where, {line.nucleus for line in at.nuclei if line.role == "nucleus"}))
-    answers = {"queues": found, "nuclei": at, "places": where, "links": moved}
+        found, at, where, moved = (
+            queues(asked),
+            nuclei(asked),
+            places(asked),
+            links(asked, LinkFilters(limit=MOST_LINKS)),
+        )
+        got = placed_lately(asked)
+    drawn = grid_map(
+        _sites(found, where, got, {line.nucleus for line in at.nuclei if line.role == "nucleus"}), flows(moved)
+    )
+    answers = {"queues": found, "nuclei": at, "places": where, "placed": got, "links": moved}
     return show(request, "map", answers, title="Map of the grid", picture=lambda: drawn)
 
 
-def _sites(found: Queues, where: Places, nuclei_names: set[str]) -> list[Site]:
+def flows(found: Links) -> list[Flow]:
+    """The links on which files queue."""
+    return [Flow(one.source, one.nucleus, one.queued_files, one.cap_files) for one in found.links if one.queued_files]
+
+
+def _sites(found: Queues, where: Places, got: Placed, nuclei_names: set[str]) -> list[Site]:
     by_site: defaultdict[str, list[QueueLine]] = defaultdict(list)
     for line in found.queues:
         by_site[line.site or line.queue].append(line)
@@ -91,7 +106,7 @@ def _sites(found: Queues, where: Places, nuclei_names: set[str]) -> list[Site]:
                 cloud=cloud or "no cloud",
                 running=sum(line.jobs.running for line in lines),
                 queued=sum(line.jobs.defined + line.jobs.assigned + line.jobs.activated for line in lines),
-                placed=sum(line.placed for line in lines),
+                placed=sum(got.jobs.get(line.queue, 0) for line in lines),
                 online=any(line.status == "online" for line in lines),
                 nucleus=name in nuclei_names,
             )

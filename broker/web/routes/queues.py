@@ -15,6 +15,7 @@ from broker.api.state import State
 from broker.app.answers.grid_models import QueueAnswer, QueueFilters
 from broker.app.answers.overview import RejectionMap, rejection_map
 from broker.app.answers.queue import queue_answer
+from broker.app.answers.queue_jobs import QueueJobs, queue_jobs
 from broker.app.answers.queues import queues
 from broker.app.sentences.queue import near_miss_sentence, queue_sentences
 from broker.domain.rejection_counts import unified_of
@@ -22,6 +23,7 @@ from broker.web.formats import in_path
 from broker.web.page_route import page_router
 from broker.web.pictures.bars import Bar, bars
 from broker.web.pictures.grids import Cell, cells
+from broker.web.pictures.series import Line, lines_over_time
 from broker.web.rendering import show
 
 router = page_router(tag="queues")
@@ -91,6 +93,7 @@ def one_queue(
     """Why a queue gets what it gets, and why not more."""
     with asking(api) as asked:
         found = queue_answer(asked, unified_of(queue), evaluate=evaluate)
+        over_time = queue_jobs(asked, found.queue)
     misses = [[near_miss_sentence(miss) for miss in line.near_misses] for line in found.brokerages]
     return show(
         request,
@@ -101,7 +104,18 @@ def one_queue(
         misses=misses,
         evaluated=evaluate,
         picture=lambda: jobs_picture(found),
+        over_time=lambda: jobs_over_time(over_time),
     )
+
+
+def jobs_over_time(found: QueueJobs) -> Markup:
+    """Jobs that ran and waited at the queue."""
+    points = {
+        name: [(one.at.timestamp(), float(getattr(one, name))) for one in found.steps] for name in ("running", "queued")
+    }
+    lines = [Line("running", "good", points["running"]), Line("queued", "wait", points["queued"])]
+    said = ", ".join(f"{name} {int(at[-1][1]):,} at last" for name, at in points.items() if at)
+    return lines_over_time(f"Jobs at {found.queue} over 24 hours: {said or 'not known'}", found.since, found.now, lines)
 
 
 def jobs_picture(found: QueueAnswer) -> Markup:

@@ -11,5 +11,6 @@ ROUTERS: tuple[str, ...] = (
     "broker.web.routes.rules",
     "broker.web.routes.tuning",
     "broker.web.routes.work",
+    "broker.web.routes.plots",
 )
 """Modules; each has ``router``."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Annotated
+from datetime import datetime, timedelta
+from typing import Annotated, Any
 
 import sqlalchemy as sa
 from fastapi import Path, Query, Response
@@ -17,15 +17,18 @@ from broker.api.problems import Problem
 from broker.api.state import State, Who, editor
 from broker.app import canary_trials, long_runs, tuning_values
 from broker.gdpconfig.publish import Published
+from broker.store.http import runs
 from broker.store.tuning.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningStore
 from broker.web.formats import in_path
 from broker.web.page_route import Form, back_to, page_router
 from broker.web.rendering import show
 from broker.web.routes.work import begin_run
+from broker.web.run_pictures import before_and_after, curves, points_of
 
 router = page_router(tag="tuning")
 Key = Annotated[str, Path(max_length=200)]
-MOST_EVENTS = 200
+MOST_EVENTS, MOST_HOURS = 200, 24
+NUMBERS = ("int", "float")
 
 
 class Values(BaseModel):
@@ -34,6 +37,23 @@ class Values(BaseModel):
     values: list[tuning_values.KeyValue]
     history: list[tuning_values.TuningEvent]
     canaries: list[canary_trials.CanaryAnswer]
+
+
+class TriedRun(BaseModel):
+    """A run that tried values of a key: its number, what was asked, who asked, when it ended."""
+
+    id: int
+    kind: str
+    asked: dict[str, Any]
+    subject: str
+    ended_at: datetime
+
+
+class Tried(BaseModel):
+    """The newest runs about a key: of a range of values, and of one value; null where none was done."""
+
+    swept: TriedRun | None
+    compared: TriedRun | None
 
 
 @router.get("/tuning")
@@ -69,8 +89,30 @@ def one_value(request: Request, api: State, key: Key) -> Response:
     found = tuning_values.value(api.database, key, "atlas")
     with api.database.read_snapshot() as connection:
         changed = tuning_values.history(connection, api.database, key, MOST_EVENTS)
-    answers = {"value": found, "history": changed}
-    return show(request, "tuning_key", answers, title=f"Tuning {found.key}")
+    with api.database.begin() as connection:
+        swept = runs.newest_about(connection, ("sweep",), found.key)
+        compared = runs.newest_about(connection, ("preview", "what_if"), found.key)
+    tried = Tried(swept=_tried(swept), compared=_tried(compared))
+    number = found.value if isinstance(found.value, int | float) else None
+    points = points_of(None if swept is None else swept.result)
+    drawn = curves(found.key, found.unit, points, number)
+    slopes = before_and_after(None if compared is None else compared.result)
+    return show(
+        request,
+        "tuning_key",
+        {"value": found, "history": changed, "tried": tried},
+        title=f"Tuning {found.key}",
+        points=[vars(one) for one in points],
+        sweepable=found.type in NUMBERS,
+        curves=lambda: drawn,
+        before_and_after=lambda: slopes,
+    )
+
+
+def _tried(run: runs.Run | None) -> TriedRun | None:
+    if run is None or run.ended_at is None:
+        return None
+    return TriedRun(id=run.id, kind=run.kind, asked=dict(run.asked), subject=run.subject, ended_at=run.ended_at)
 
 
 @router.post("/tuning:rollback")
@@ -109,6 +151,20 @@ def try_value(request: Request, api: State, who: Who, key: Key, fields: Form) ->
     """What the newest cycles would have decided with a value; nothing is changed."""
     _, typed = tuning_values.typed_value(key, fields.get("value", ""))
     return begin_run(api, "preview", long_runs.Preview.model_validate({"set": {key: typed}}), editor(who))
+
+
+@router.post("/tuning/{key}/sweep")
+@allow(TRY)
+def try_range(request: Request, api: State, who: Who, key: Key, fields: Form) -> Response:
+    """What the cycles of the last hours would have decided with each value of a range; nothing is changed."""
+    tuning_values.typed_value(key, fields.get("from", ""))
+    low, high, step = (fields.get(name, "").strip() for name in ("from", "to", "step"))
+    hours = _number(fields, "hours")
+    if not 0 < hours <= MOST_HOURS:
+        raise Problem(422, "invalid_request", f"the hours must be above 0, and at most {MOST_HOURS}")
+    ranges = [f"{key}={low}:{high}:{step}"[:200]]
+    asked = long_runs.Sweep.model_validate({"ranges": ranges, "last_s": 3600 * hours, "until": moment(api)})
+    return begin_run(api, "sweep", asked, editor(who))
 
 
 @router.post("/tuning/{key}/canary")

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from broker.access.policies import READ, READ_NAMES, TRY
 from broker.api.asking import LARGEST_ID, asking
 from broker.api.guarded_route import allow
+from broker.api.path_names import from_path
 from broker.api.problems import Problem
 from broker.api.routers.runs import RunDetail, queue_of
 from broker.api.state import ApiState, State, Who, editor
@@ -21,9 +22,11 @@ from broker.app.answers.pool import pool_answer
 from broker.app.answers.user import user_answer
 from broker.app.sentences.phrases import throttle
 from broker.store.http import runs
+from broker.web.formats import visible
 from broker.web.page_route import Form, back_to, page_router
 from broker.web.pictures.over_time import Mark, timeline
 from broker.web.rendering import show
+from broker.web.run_pictures import before_and_after, curves, points_of
 
 router = page_router(tag="work")
 InPath = Annotated[str, Path(min_length=1, max_length=200)]
@@ -35,9 +38,9 @@ Id = Annotated[int, Path(ge=1, le=LARGEST_ID)]
 def one_user(request: Request, api: State, user: InPath) -> Response:
     """A user: tasks, what throttles them, and who can do something."""
     with asking(api) as asked:
-        found = user_answer(asked, user)
+        found = user_answer(asked, from_path(user))
     words = [throttle(one) for one in found.throttles]
-    return show(request, "user", found, title=f"User {found.user}", items="tasks", words=words)
+    return show(request, "user", found, title=f"User {visible(found.user)}", items="tasks", words=words)
 
 
 @router.get("/pools/{pool}")
@@ -71,7 +74,21 @@ def one_run(request: Request, api: State, run: Id) -> Response:
     detail = RunDetail(**{name: getattr(found, name) for name in RunDetail.model_fields})
     result = None if detail.result is None else json.dumps(detail.result, indent=1, sort_keys=True)
     ended = detail.state in ("done", "failed", "cancelled")
-    return show(request, "run", detail, title=f"Run {run}: {detail.kind}", result=result, ended=ended)
+    points, drawn = points_of(detail.result), before_and_after(detail.result)
+    keys = [*detail.asked.get("set", ()), *(one.partition("=")[0] for one in detail.asked.get("ranges", ()))]
+    pictures = curves(keys[0] if keys else "", "", points, None)
+    return show(
+        request,
+        "run",
+        detail,
+        title=f"Run {run}: {detail.kind}",
+        result=result,
+        ended=ended,
+        keys=keys,
+        points=[vars(one) for one in points],
+        curves=lambda: pictures,
+        before_and_after=lambda: drawn,
+    )
 
 
 @router.post("/replays")

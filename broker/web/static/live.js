@@ -30,6 +30,16 @@ function restore(part, state) {
   part.querySelectorAll(".scroll").forEach((one, at) => { one.scrollLeft = state.across[at] ?? 0; });
 }
 
+// A plot stays where it is, and is given its new data by its own module; the picture beneath it is the new one.
+function keep_plots(fresh) {
+  for (const old of main.querySelectorAll("[data-plot].drawn")) {
+    const next = [...fresh.querySelectorAll("[data-plot]")].find((one) => one.dataset.plot === old.dataset.plot);
+    if (!next) { continue; }
+    old.querySelector(".picture").replaceWith(next.querySelector(".picture"));
+    next.replaceWith(old);
+  }
+}
+
 function is_in_use() {
   const focused = document.activeElement;
   return document.hidden || (main.contains(focused) && focused.matches("input, select, button, a, summary"));
@@ -45,12 +55,15 @@ async function refresh() {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
     if (answer.ok && !answer.redirected) {
       const text = await answer.text();
-      const fresh = new DOMParser().parseFromString(text, "text/html").querySelector("main");
-      if (fresh && !is_in_use()) {
+      const found = new DOMParser().parseFromString(text, "text/html").querySelector("main");
+      if (found && !is_in_use()) {
+        const fresh = document.adoptNode(found);
         const state = state_of(main);
+        keep_plots(fresh);
         main.replaceChildren(...fresh.childNodes);
         restore(main, state);
         main.dataset.refreshed = String(Number(main.dataset.refreshed || 0) + 1);
+        document.dispatchEvent(new Event("refreshed"));
       }
     }
     say(answer.ok);

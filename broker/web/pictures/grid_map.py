@@ -1,0 +1,143 @@
+"""The map of the grid: sites by cloud and tier, what waits and runs there, and the links between them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from broker.web.formats import in_path
+from broker.web.pictures.scale import cut, element, heat, label, link, picture, rectangle
+
+LEFT, TILE, ROW, BAR, GAP, TOP = 100.0, 230.0, 22.0, 50.0, 30.0, 22.0
+MOST_BESIDE, WIDEST_LINK = 3, 6.0
+#: So many sites of a tier stand above one another in a cloud before another row of them begins beside.
+ABOVE_ONE_ANOTHER = 8
+Place = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A site of the map: its tier and cloud, what runs and waits there, and whether it is a nucleus.
+
+    ``placed``: jobs that it got in the last hour.
+    """
+
+    name: str
+    tier: str
+    cloud: str
+    running: int
+    queued: int
+    placed: int
+    online: bool
+    nucleus: bool
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A link: files that queue on it, and the cap; None: not known."""
+
+    source: str
+    target: str
+    files: float
+    cap: float | None
+
+    @property
+    def load(self) -> float:
+        """Files against the cap; 1 and more: full."""
+        return self.files / self.cap if self.cap else 0.0
+
+
+def grid_map(sites: Sequence[Site], flows: Sequence[Flow] = ()) -> Markup:
+    """A tile a site, shaded by what waits, with a bar for what it got; links as bands, as wide as they are loaded."""
+    places, clouds, tiers, height = _layout(sites)
+    queued = max((site.queued for site in sites), default=0)
+    placed = max((site.placed for site in sites), default=0)
+    width = max((x for x, _ in tiers.values()), default=LEFT) + max((wide for _, wide in tiers.values()), default=TILE)
+    drawn = [label(x, 12, tier, "heading") for tier, (x, _) in tiers.items()]
+    for cloud, y in clouds.items():
+        drawn.append(label(0, y + 14, cut(cloud, 14), "heading"))
+        drawn.append(element("line", x1=0, x2=width, y1=y - 4, y2=y - 4, class_="lane"))
+    drawn += _bands(flows, places)
+    drawn += [_tile(site, *places[site.name], queued, placed) for site in sites]
+    got, links = sum(site.placed for site in sites), sum(1 for one in flows if _ends(one, places))
+    said = (
+        f"{len(sites)} sites by tier and cloud: {sum(site.running for site in sites):,} jobs run, "
+        f"{sum(site.queued for site in sites):,} wait, {got:,} were placed in the last hour; {links} links"
+    )
+    return picture(width, height, said, drawn)
+
+
+def _layout(
+    sites: Sequence[Site],
+) -> tuple[dict[str, Place], dict[str, float], dict[str, tuple[float, float]], float]:
+    """Where each site stands, where each cloud begins, where each tier begins and how wide it is, and the height."""
+    cells: dict[tuple[str, str], list[str]] = {}
+    for site in sorted(sites, key=lambda one: one.name):
+        cells.setdefault((site.cloud, site.tier), []).append(site.name)
+    beside = {
+        tier: min(
+            MOST_BESIDE,
+            -(-max(len(names) for (_, other), names in cells.items() if other == tier) // ABOVE_ONE_ANOTHER),
+        )
+        for _, tier in cells
+    }
+    tiers, x = {}, LEFT
+    for tier in sorted(beside):
+        tiers[tier] = (x, beside[tier] * TILE)
+        x += beside[tier] * TILE + GAP
+    places: dict[str, Place] = {}
+    clouds, top = {}, TOP
+    for cloud in sorted({cloud for cloud, _ in cells}):
+        clouds[cloud], deepest = top, 1
+        for tier, (left, _) in tiers.items():
+            names = cells.get((cloud, tier), [])
+            rows = -(-len(names) // beside[tier])
+            deepest = max(deepest, rows)
+            for at, name in enumerate(names):
+                places[name] = (left + at // max(1, rows) * TILE, top + at % max(1, rows) * ROW)
+        top += deepest * ROW + 10
+    return places, clouds, tiers, top
+
+
+def _ends(flow: Flow, places: Mapping[str, Place]) -> tuple[Place, Place] | None:
+    """Where a link begins and ends; None where an end is not on the map, or both are the same."""
+    if flow.source == flow.target or flow.source not in places or flow.target not in places:
+        return None
+    return places[flow.source], places[flow.target]
+
+
+def _bands(flows: Sequence[Flow], places: Mapping[str, Place]) -> Iterator[Markup]:
+    for flow in sorted(flows, key=lambda one: one.load):
+        ends = _ends(flow, places)
+        if ends is None:
+            continue
+        (x1, y1), (x2, y2) = ((x + 7, y + 10) for x, y in ends)
+        # sites of one row of tiles are linked by an arc to the left of them
+        bend = (x1 + x2) / 2 if abs(x1 - x2) > 1 else x1 - 30
+        said = f"{flow.source} to {flow.target}: {flow.files:,.0f} files queue"
+        said += f" of {flow.cap:,.0f}" if flow.cap else ""
+        band = element(
+            "path",
+            [element("title", said)],
+            d=f"M{x1:.0f},{y1:.0f} C{bend:.0f},{y1:.0f} {bend:.0f},{y2:.0f} {x2:.0f},{y2:.0f}",
+            stroke_width=1 + (WIDEST_LINK - 1) * min(1.0, flow.load),
+            class_="band full-band" if flow.load > 1 else "band",
+        )
+        yield link(f"/links?source={in_path(flow.source)}&nucleus={in_path(flow.target)}", [band])
+
+
+def _tile(site: Site, x: float, y: float, largest_queued: int, largest_placed: int) -> Markup:
+    said = (
+        f"{site.name}: {site.running:,} run, {site.queued:,} wait, {site.placed:,} placed in the last hour"
+        f"{'' if site.online else ', not online'}{', nucleus' if site.nucleus else ''}"
+    )
+    class_ = heat(site.queued, largest_queued) if site.online else "closed"
+    name = label(x + 19, y + 14, ("◆ " if site.nucleus else "") + cut(site.name, 17))
+    inner = [rectangle(x, y + 2, 14, 16, class_, said), name]
+    if site.placed:
+        long = max(2.0, BAR * site.placed / largest_placed)
+        inner.append(rectangle(x + TILE - BAR - 45, y + 5, long, 10, "bar-good", said))
+        inner.append(label(x + TILE - BAR - 42 + long, y + 14, f"{site.placed:,}"))
+    return link(f"/queues?site={in_path(site.name)}", inner)

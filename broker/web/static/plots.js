@@ -1,0 +1,90 @@
+// Draws plots over time with Bokeh, from the installed package, over the pictures that the server drew: who has no
+// scripts sees those. A plot is made once; refreshing the page gives it new data.
+
+const nonce = document.querySelector("script[nonce]").nonce;
+const bokeh = document.querySelector("meta[name=bokeh]").content;
+const views = new Map();
+let loading = null;
+
+// Bokeh writes its styles into elements of its own, which the policy of the page lets count with the nonce alone.
+function with_nonce() {
+  const make = document.createElement.bind(document);
+  document.createElement = (name, ...rest) => {
+    const made = make(name, ...rest);
+    if (name === "style") { made.nonce = nonce; }
+    return made;
+  };
+}
+
+function load() {
+  loading ??= new Promise((go, fail) => {
+    with_nonce();
+    const script = document.createElement("script");
+    Object.assign(script, { src: bokeh, nonce, onload: go, onerror: fail });
+    document.head.append(script);
+  });
+  return loading;
+}
+
+// Colours are those of the style sheet, light or dark.
+function coloured(text) {
+  const style = getComputedStyle(document.documentElement);
+  return JSON.parse(text.replace(/var\((--\w+)\)/g, (_, name) => style.getPropertyValue(name).trim()));
+}
+
+function fill(view, told) {
+  const { document: all } = view.model;
+  for (const [name, data] of Object.entries(told.sources)) { all.get_model_by_name(name).data = data; }
+  const range = all.get_model_by_name("time");
+  if (told.span && range) { [range.start, range.end] = told.span; }
+}
+
+// The picture below says the same to screen readers and the keyboard; nothing in the plot is to be reached.
+function out_of_reach(part) {
+  for (const one of part.querySelectorAll("*")) {
+    if (one.tabIndex >= 0) { one.tabIndex = -1; }
+    if (one.shadowRoot) { out_of_reach(one.shadowRoot); }
+  }
+}
+
+async function draw(place) {
+  const address = place.dataset.plot;
+  const answer = await fetch(address, { headers: { Accept: "application/json" }, cache: "no-store" });
+  if (!answer.ok) { return; }
+  const told = await answer.json();
+  await load();
+  const known = views.get(address);
+  if (known?.place === place) { fill(known.view, told); return; }
+  const box = document.createElement("div");
+  box.className = "bokeh";
+  box.setAttribute("aria-hidden", "true");
+  place.append(box);
+  const made = await Bokeh.embed.embed_item(coloured(JSON.stringify(told.frame)), box);
+  const view = [...made][0];
+  fill(view, told);
+  out_of_reach(box);
+  views.set(address, { place, made, view });
+  place.classList.add("drawn");
+}
+
+function forget_those_that_are_gone() {
+  for (const [address, one] of views) {
+    if (!one.place.isConnected) {
+      one.made.clear();
+      views.delete(address);
+    }
+  }
+}
+
+async function draw_all() {
+  forget_those_that_are_gone();
+  for (const place of document.querySelectorAll("[data-plot]")) { await draw(place); }
+}
+
+document.addEventListener("refreshed", draw_all);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  for (const [, one] of views) { one.made.clear(); one.place.querySelector(".bokeh").remove(); one.place.classList.remove("drawn"); }
+  views.clear();
+  draw_all();
+});
+draw_all();
