@@ -30,6 +30,7 @@ from benchmarks.measuring import NOW, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.api.app import create_app
 from broker.api.configuration import load
+from broker.api.path_names import to_path
 from broker.api.process import pool
 from broker.app.agent_cycle import broker_once
 from broker.resources import path
@@ -77,7 +78,7 @@ def shown(database: Database) -> list[Shown]:
         Shown("/tuning", ["config", "config/history", "canaries"]),
         Shown(f"/tuning/{KEY}", [f"config/{KEY}", f"config/history?key={KEY}", "runs"]),
         Shown("/service", ["service", "alarms"]),
-        *([Shown(f"/users/{user}", [f"users/{user}"])] if user else []),
+        *([Shown(f"/users/{to_path(user)}", [f"users/{to_path(user)}"])] if user else []),
         *([Shown(f"/jobs/{job}", [f"jobs/{job}"])] if job else []),
     ]
 
