@@ -6,6 +6,7 @@ import json
 import re
 import threading
 import time
+from html import unescape
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ import sqlalchemy as sa
 
 from broker.cli.main import main
 from broker.store.connection.database import Database
+from broker.web.formats import shown
 from tests.brokerages.small_grid import TASK
 from tests.web.test_sessions import csrf_of
 
@@ -127,3 +129,26 @@ def test_page_api_and_command_say_the_same(
         numbers = [line["considered"], line["chosen"], line["placed"]]
         assert " ".join(f"{number:,}" for number in numbers) in figures(row), row
         assert [said[line["queue"]][name] for name in ("considered", "chosen", "placed")] == numbers
+
+
+@pytest.mark.parametrize(
+    ("page", "route", "items", "names"),
+    [
+        ("/nuclei", "nuclei", "nuclei", ("nucleus", "role", "state", "considered", "candidate", "collected")),
+        ("/links", "links", "links", ("source", "nucleus", "queued_files", "cap_files", "mbps_1d")),
+        ("/shares", "shares", "shares", ("gshare", "running_hs06", "queued_hs06", "running_jobs", "queued_jobs")),
+        ("/tuning", "config", "items", ("key", "value", "default", "unit")),
+        ("/service", "service", "agents", ("agent", "cycles_24h", "failed_24h")),
+        ("/rules", "rules/production_job", "rules", ("position", "rule", "code", "title", "rejections_24h")),
+        ("/users/prodsys", "users/prodsys", "caps", ("figure", "key")),
+        ("/jobs/1", "jobs/1", "steps", ("event", "status")),
+    ],
+)
+def test_every_line_of_an_answer_is_a_row_of_its_page(
+    somebody: httpx.Client, page: str, route: str, items: str, names: tuple[str, ...]
+) -> None:
+    rows = [unescape(figures(row)) for row in somebody.get(page).text.split("<tr")]
+    lines = somebody.get(f"/api/v1/{route}").json()[items]
+    for line in lines:
+        values = [value if isinstance(value, str) else shown(value) for value in (line[name] for name in names)]
+        assert any(all(value in row for value in values if value) for row in rows), (line, values)
