@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 import httpx
+from PIL import Image
 
 from tests.browser.chromium import PATIENCE_MS, chromium
 
@@ -24,6 +25,7 @@ PICTURES = {
     "page-queues": ("/queues", 1280, 1000),
     "page-map": ("/map", 1280, 900),
 }
+COLOURS = 96
 CYCLES = 3
 """Cycles of the job brokerage that are waited for, so that the pictures show a grid at work."""
 WITHIN_S, LOOK_EVERY_S = 300.0, 2.0
@@ -81,8 +83,10 @@ def _take(link: str) -> None:
         for name, (address, width, height) in PICTURES.items():
             page.set_viewport_size({"width": width, "height": height})
             page.goto(address)
-            page.screenshot(path=FOLDER / f"{name}.png")
-            print(FOLDER / f"{name}.png")
+            file = FOLDER / f"{name}.png"
+            page.screenshot(path=file)
+            Image.open(file).convert("RGB").quantize(COLOURS).save(file, optimize=True)
+            print(file)
 
 
 if __name__ == "__main__":

@@ -134,10 +134,10 @@ def _tile(site: Site, x: float, y: float, largest_queued: int, largest_placed: i
         f"{'' if site.online else ', not online'}{', nucleus' if site.nucleus else ''}"
     )
     class_ = heat(site.queued, largest_queued) if site.online else "closed"
-    name = label(x + 19, y + 14, ("◆ " if site.nucleus else "") + cut(site.name, 17))
+    name = label(x + 19, y + 14, ("◆ " if site.nucleus else "") + cut(site.name, 15))
     inner = [rectangle(x, y + 2, 14, 16, class_, said), name]
     if site.placed:
         long = max(2.0, BAR * site.placed / largest_placed)
-        inner.append(rectangle(x + TILE - BAR - 45, y + 5, long, 10, "bar-good", said))
-        inner.append(label(x + TILE - BAR - 42 + long, y + 14, f"{site.placed:,}"))
+        inner.append(rectangle(x + TILE - BAR - 38, y + 5, long, 10, "bar-good", said))
+        inner.append(label(x + TILE - BAR - 35 + long, y + 14, f"{site.placed:,}"))
     return link(f"/queues?site={in_path(site.name)}", inner)
