@@ -1,10 +1,14 @@
 """Mutants: does a wrong comparison, constant or sign fail a test of its own folder?
 
 Changes one comparison, number or sign at random (seeded) in a copy of the tree, and runs the tests of the folder of the
-changed file: ``broker/rules/shared/filters`` is tested by ``tests/rules``, ``broker/work`` by ``tests/work``. Prints a
-line a mutant and the share found. The tree itself is not touched. Run by hand:
+changed file: ``broker/rules/shared/filters`` is tested by ``tests/rules``, ``broker/work`` by ``tests/work``. The test
+modules nearest to the file come first (by name, then by import, then by folder), because nearly always it is they that
+fail; the rest of the folder runs only when they pass. Prints a line a mutant and the share found. The tree itself is
+not touched. Mutants that change nothing anybody can see are in ``equivalent_mutants.tsv``, each with its reason, and
+are counted apart. Run by hand:
 
-    python -m benchmarks.mutants --count 40 --seed 1
+    python -m benchmarks.mutants --count 100 --seed 1 | tee mutants.txt
+    python -m benchmarks.mutants --again mutants.txt        # those that survived, after tests were written
 """
 
 from __future__ import annotations
@@ -17,13 +21,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Folders whose files are changed, and where their tests are.
 TESTED = {"broker/rules": "tests/rules", "broker/engine": "tests/engine", "broker/work": "tests/work"}
+#: Mutants that change nothing: file, code of the line, before, after, reason; parted by tabs.
+EQUIVALENT = Path(__file__).with_name("equivalent_mutants.tsv")
 COPIED = ("broker", "agents", "tests", "config", "schema", "examples", "pyproject.toml")
 SWAPS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -36,12 +43,18 @@ SIGNS: dict[type[ast.operator], type[ast.operator]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One change: the file, the line, and the line before and after."""
+    """One change: the file, the line with its code, and the expression before and after."""
 
     path: str
     line: int
+    code: str
     before: str
     after: str
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What names it when lines have moved."""
+        return self.path, self.code, self.before, self.after
 
 
 def places(tree: ast.Module) -> list[ast.AST]:
@@ -74,24 +87,31 @@ def change(node: ast.AST) -> None:
         node.value += 1
 
 
-def mutant_of(path: Path, name: str, chance: random.Random) -> Mutant | None:
-    """A change of the file at ``path``, written there; None for a file in which nothing can be changed."""
-    text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
-    found = places(tree)
-    if not found:
-        return None
-    node = chance.choice(found)
-    # an expression stands in one line or in few: all of them are replaced by the changed one, as Python writes it
-    first, last = node.lineno, node.end_lineno or node.lineno  # type: ignore[attr-defined]  # all of them have lines
-    lines = text.encode().splitlines(keepends=True)
-    head = b"".join(lines[: first - 1]) + lines[first - 1][: node.col_offset]  # type: ignore[attr-defined]
-    tail = lines[last - 1][node.end_col_offset :] + b"".join(lines[last:])  # type: ignore[attr-defined]
-    before = ast.unparse(node)
-    change(node)
-    after = ast.unparse(node)
-    path.write_bytes(head + f"({after})".encode() + tail)
-    return Mutant(name, first, before, after)
+def mutants_of(text: str, name: str) -> list[tuple[Mutant, bytes]]:
+    """Every change of a file, each with the bytes of the changed file."""
+    encoded = text.encode()
+    lines = encoded.splitlines(keepends=True)
+    found = []
+    for node in places(ast.parse(text)):
+        # an expression stands in one line or in few: all of them are replaced by the changed one, as Python writes it
+        first, last = node.lineno, node.end_lineno or node.lineno  # type: ignore[attr-defined]  # all of them have lines
+        head = b"".join(lines[: first - 1]) + lines[first - 1][: node.col_offset]  # type: ignore[attr-defined]
+        tail = lines[last - 1][node.end_col_offset :] + b"".join(lines[last:])  # type: ignore[attr-defined]
+        before = ast.unparse(node)
+        change(node)
+        after = ast.unparse(node)
+        change_back(node)
+        code = lines[first - 1].decode().strip()
+        found.append((Mutant(name, first, code, before, after), head + f"({after})".encode() + tail))
+    return found
+
+
+def change_back(node: ast.AST) -> None:
+    """Undo ``change``: comparisons and signs are swapped in pairs."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        node.value -= 1
+    else:
+        change(node)
 
 
 def copied(folder: Path) -> Path:
@@ -105,38 +125,108 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def is_found(tree: Path, tests: str, stem: str, timeout_s: float) -> str:
-    """``found`` when a test fails, ``timeout`` when they take too long, else ``survived``.
+def nearest_tests(tree: Path, tests: str, name: str) -> list[str]:
+    """Test modules that are named like the file, import it, or stand where it stands; in this order.
 
-    The tests that are named like the file come first: nearly always they are the ones that fail.
+    Args:
+        tree: the copy.
+        tests: folder of the tests, as ``tests/rules``.
+        name: the changed file, as ``broker/rules/shared/memory.py``.
     """
-    named = sorted(str(path.relative_to(tree)) for path in (tree / tests).rglob(f"test_{stem}*.py"))
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *named, tests]
-    env = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_PROFILE": "repeatable"}
+    file = Path(name)
+    package, room = ".".join(file.parts[:-1]), Path("tests", *file.parts[1:-1])
+    imports = (f"import {package}.{file.stem}", f"from {package}.{file.stem} ", f"from {package} import {file.stem}")
+
+    def distance(path: Path) -> int:
+        if path.stem.startswith(f"test_{file.stem}"):
+            return 0
+        if any(one in path.read_text(encoding="utf-8") for one in imports):
+            return 1
+        return 2 if path.parent == tree / room else 3
+
+    near = [(distance(path), path) for path in sorted((tree / tests).rglob("test_*.py"))]
+    return [str(path.relative_to(tree)) for how_far, path in sorted(near) if how_far < 3]
+
+
+def tests_pass(tree: Path, arguments: Iterable[str], timeout_s: float) -> bool:
+    """Whether the tests pass; none collected counts as passed.
+
+    Raises:
+        subprocess.TimeoutExpired: they take longer than ``timeout_s`` seconds.
+    """
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *arguments]
+    env = {**os.environ, "PYTHONPATH": str(tree), "HYPOTHESIS_PROFILE": "repeatable"}
+    done = subprocess.run(command, cwd=tree, env=env, capture_output=True, timeout=timeout_s, check=False)
+    return done.returncode in (0, 5)
+
+
+def end_of(tree: Path, tests: str, name: str, timeout_s: float) -> str:
+    """``found`` when a test fails, ``timeout`` when they take too long (a loop without end), else ``survived``."""
+    near = nearest_tests(tree, tests, name)
+    rest = [tests, *(f"--ignore={one}" for one in near)]
     try:
-        done = subprocess.run(command, cwd=tree, env=env, capture_output=True, timeout=timeout_s, check=False)
+        passed = (not near or tests_pass(tree, near, timeout_s)) and tests_pass(tree, rest, timeout_s)
     except subprocess.TimeoutExpired:
         return "timeout"
-    return "survived" if done.returncode == 0 else "found"
+    return "survived" if passed else "found"
 
 
-def try_all(count: int, seed: int, timeout_s: float) -> Iterator[tuple[Mutant, str]]:
-    """Mutants one after the other, each with what became of it."""
+def equivalents() -> dict[tuple[str, str, str, str], str]:
+    """The reason of each mutant that changes nothing, by its key."""
+    lines = [line.split("\t") for line in EQUIVALENT.read_text(encoding="utf-8").splitlines() if line[:1] != "#"]
+    return {(path, code, before, after): reason for path, code, before, after, reason in lines}
+
+
+def chosen(count: int, seed: int) -> list[tuple[Mutant, bytes]]:
+    """Mutants at random, none twice: first the file, so that long files are not tried more often than short ones."""
     chance = random.Random(seed)
     files = [path for folder in TESTED for path in sorted((ROOT / folder).rglob("*.py")) if path.name != "__init__.py"]
+    names = [(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")) for path in files]
+    found: dict[tuple[str, int, str], tuple[Mutant, bytes]] = {}
+    while len(found) < count:
+        name, text = chance.choice(names)
+        possible = mutants_of(text, name)
+        if possible:
+            mutant, changed = chance.choice(possible)
+            found[(name, mutant.line, mutant.before)] = mutant, changed
+    return list(found.values())
+
+
+def survivors(printed: str) -> list[tuple[Mutant, bytes]]:
+    """The mutants that survived an earlier run, by what it printed."""
+    wanted = [line.split("\t")[2:] for line in printed.splitlines() if line.startswith(("survived", "timeout"))]
+    found = []
+    for name, code, before, after in wanted:
+        path = name.split(":")[0]
+        possible = mutants_of((ROOT / path).read_text(encoding="utf-8"), path)
+        found += [one for one in possible if one[0].key == (path, code, before, after)][:1]
+    return found
+
+
+def try_all(mutants: Iterable[tuple[Mutant, bytes]], timeout_s: float) -> Iterator[tuple[Mutant, str, float]]:
+    """Mutants one after the other, each with what became of it and the seconds it took."""
+    unseen = equivalents()
     with tempfile.TemporaryDirectory(prefix="gridbroker-mutants-") as place:
         tree = copied(Path(place))
-        done = 0
-        while done < count:
-            name = str(chance.choice(files).relative_to(ROOT))
-            folder = next(folder for folder in TESTED if name.startswith(folder + "/"))
-            whole = (tree / name).read_bytes()
-            mutant = mutant_of(tree / name, name, chance)
-            if mutant is None:
+        for mutant, changed in mutants:
+            started = time.monotonic()
+            file = tree / mutant.path
+            if mutant.key in unseen:
+                yield mutant, "equivalent", 0.0
                 continue
-            done += 1
-            yield mutant, is_found(tree, TESTED[folder], Path(name).stem, timeout_s)
-            (tree / name).write_bytes(whole)
+            whole = file.read_bytes()
+            written(file, changed)
+            folder = next(folder for folder in TESTED if mutant.path.startswith(folder + "/"))
+            end = end_of(tree, TESTED[folder], mutant.path, timeout_s)
+            written(file, whole)
+            yield mutant, end, time.monotonic() - started
+
+
+def written(file: Path, text: bytes) -> None:
+    """Write a module; what was compiled of the one before goes, which may have its length and its second."""
+    file.write_bytes(text)
+    for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
+        compiled.unlink()
 
 
 def main() -> None:
@@ -144,13 +234,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=40, help="mutants [%(default)s]")
     parser.add_argument("--seed", type=int, default=1, help="of the choice [%(default)s]")
-    parser.add_argument("--timeout", type=float, default=60.0, help="seconds for the tests of one [%(default)s]")
+    parser.add_argument("--timeout", type=float, default=240.0, help="seconds for the tests of one [%(default)s]")
+    parser.add_argument("--again", type=Path, help="what an earlier run printed: try its survivors again")
     asked = parser.parse_args()
+    mutants = survivors(asked.again.read_text(encoding="utf-8")) if asked.again else chosen(asked.count, asked.seed)
     ends: dict[str, int] = {}
-    for mutant, end in try_all(asked.count, asked.seed, asked.timeout):
+    for mutant, end, seconds in try_all(mutants, asked.timeout):
         ends[end] = ends.get(end, 0) + 1
-        print(f"{end:9} {mutant.path}:{mutant.line}: {mutant.before} -> {mutant.after}", flush=True)
-    print(", ".join(f"{count} {end}" for end, count in sorted(ends.items())), flush=True)
+        line = f"{mutant.path}:{mutant.line}"
+        print(end, f"{seconds:.0f} s", line, mutant.code, mutant.before, mutant.after, sep="\t", flush=True)
+    tried = sum(ends.values()) - ends.get("equivalent", 0)
+    caught = ends.get("found", 0) + ends.get("timeout", 0)
+    print(", ".join(f"{count} {end}" for end, count in sorted(ends.items())), f"{caught} of {tried} noticed", sep="; ")
 
 
 if __name__ == "__main__":
