@@ -125,6 +125,14 @@ def copied(folder: Path) -> Path:
     return folder
 
 
+@dataclass(frozen=True)
+class Trial:
+    """How mutants are tried: the most seconds for the tests of one, whether the nearest modules are all that run."""
+
+    timeout_s: float
+    nearest: bool
+
+
 def nearest_tests(tree: Path, tests: str, name: str) -> list[str]:
     """Test modules that are named like the file, import it, or stand where it stands; in this order.
 
@@ -160,12 +168,14 @@ def tests_pass(tree: Path, arguments: Iterable[str], timeout_s: float) -> bool:
     return done.returncode in (0, 5)
 
 
-def end_of(tree: Path, tests: str, name: str, timeout_s: float) -> str:
+def end_of(tree: Path, tests: str, name: str, trial: Trial) -> str:
     """``found`` when a test fails, ``timeout`` when they take too long (a loop without end), else ``survived``."""
     near = nearest_tests(tree, tests, name)
     rest = [tests, *(f"--ignore={one}" for one in near)]
     try:
-        passed = (not near or tests_pass(tree, near, timeout_s)) and tests_pass(tree, rest, timeout_s)
+        passed = not near or tests_pass(tree, near, trial.timeout_s)
+        if passed and not (near and trial.nearest):
+            passed = tests_pass(tree, rest, trial.timeout_s)
     except subprocess.TimeoutExpired:
         return "timeout"
     return "survived" if passed else "found"
@@ -203,7 +213,7 @@ def survivors(printed: str) -> list[tuple[Mutant, bytes]]:
     return found
 
 
-def try_all(mutants: Iterable[tuple[Mutant, bytes]], timeout_s: float) -> Iterator[tuple[Mutant, str, float]]:
+def try_all(mutants: Iterable[tuple[Mutant, bytes]], trial: Trial) -> Iterator[tuple[Mutant, str, float]]:
     """Mutants one after the other, each with what became of it and the seconds it took."""
     unseen = equivalents()
     with tempfile.TemporaryDirectory(prefix="gridbroker-mutants-") as place:
@@ -217,7 +227,7 @@ def try_all(mutants: Iterable[tuple[Mutant, bytes]], timeout_s: float) -> Iterat
             whole = file.read_bytes()
             written(file, changed)
             folder = next(folder for folder in TESTED if mutant.path.startswith(folder + "/"))
-            end = end_of(tree, TESTED[folder], mutant.path, timeout_s)
+            end = end_of(tree, TESTED[folder], mutant.path, trial)
             written(file, whole)
             yield mutant, end, time.monotonic() - started
 
@@ -235,11 +245,13 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=40, help="mutants [%(default)s]")
     parser.add_argument("--seed", type=int, default=1, help="of the choice [%(default)s]")
     parser.add_argument("--timeout", type=float, default=240.0, help="seconds for the tests of one [%(default)s]")
+    parser.add_argument("--skip", type=int, default=0, help="mutants that an earlier run has tried [%(default)s]")
+    parser.add_argument("--nearest", action="store_true", help="run the nearest modules only: fast, finds fewer")
     parser.add_argument("--again", type=Path, help="what an earlier run printed: try its survivors again")
     asked = parser.parse_args()
     mutants = survivors(asked.again.read_text(encoding="utf-8")) if asked.again else chosen(asked.count, asked.seed)
     ends: dict[str, int] = {}
-    for mutant, end, seconds in try_all(mutants, asked.timeout):
+    for mutant, end, seconds in try_all(mutants[asked.skip :], Trial(asked.timeout, asked.nearest)):
         ends[end] = ends.get(end, 0) + 1
         line = f"{mutant.path}:{mutant.line}"
         print(end, f"{seconds:.0f} s", line, mutant.code, mutant.before, mutant.after, sep="\t", flush=True)

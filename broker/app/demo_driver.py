@@ -26,12 +26,12 @@ class DemoDriver:
         database: with the grid.
         facts: that it was made of.
         seed: of all that happens.
-        told_at: the instant (aware) as of which the sources were loaded.
+        refreshed_at: the instant (aware) as of which the sources were loaded.
     """
 
-    def __init__(self, database: Database, facts: DemoFacts, seed: int, told_at: datetime) -> None:
+    def __init__(self, database: Database, facts: DemoFacts, seed: int, refreshed_at: datetime) -> None:
         self._database, self._facts, self._seed = database, facts, seed
-        self._told_at, self._step = told_at, 0
+        self._refreshed_at, self._step = refreshed_at, 0
 
     def step(self, now: datetime) -> Happenings:
         """Let happen at ``now`` (aware) what is next, in one transaction, and tasks arrive in others.
@@ -44,12 +44,12 @@ class DemoDriver:
             jobs = [LiveJob(*row) for row in live_grid.read_jobs(connection, names)]
             found = happenings(self._facts, self._seed, self._step, jobs)
             if found.refreshes:
-                live_grid.tell_sources(connection, names, (now - self._told_at).total_seconds(), now)
+                live_grid.refresh_sources(connection, names, (now - self._refreshed_at).total_seconds(), now)
             live_grid.switch_queues(connection, names, found.switched, now)
             live_grid.start_jobs(connection, names, found.starts, now)
             live_grid.report_ends(connection, names, found.ends, now)
         if found.refreshes:
-            self._told_at = now
+            self._refreshed_at = now
         self._step += 1
         for place in found.arrivals:
             self._arrive(place, now)
@@ -67,5 +67,6 @@ class DemoDriver:
     def _arrive(self, place: int, now: datetime) -> None:
         with self._database.begin() as connection:
             numbers = NextNumbers(*live_grid.next_numbers(connection, self._database.names))
-        tables = arrival_tables(self._facts, place, numbers, now, self._seed)
-        append(self._database, Scenario.of({"now": now.replace(tzinfo=None).isoformat(), "tables": tables}))
+            tables = arrival_tables(self._facts, place, numbers, now, self._seed)
+            arrived = Scenario.of({"now": now.replace(tzinfo=None).isoformat(), "tables": tables})
+            append(self._database, connection, arrived)

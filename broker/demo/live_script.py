@@ -37,7 +37,7 @@ class Happenings:
     """What happens in one step.
 
     Attributes:
-        refreshes: whether all sources are told anew.
+        refreshes: whether all sources are refreshed.
         arrivals: tasks that come once more, by their place among the facts.
         switched: queues with the status that they get.
         starts: jobs that pilots begin.

@@ -24,7 +24,7 @@ from broker.whatif.outcome_columns import Side
 
 _NOBODY = np.empty(0, dtype=np.int64)
 #: Outcomes of which it is written what jobs there were; a chunk that was skipped in the end had others.
-_TOLD = ("brokered", "pending")
+_COMPARED = ("brokered", "pending")
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def as_stored(names: Sequence[str], stored: Sequence[StoredOutcome]) -> Known:
 
     def known(result: ChunkResult, by: bytes) -> tuple[Ints, Ints] | None:
         decided = stored[result.row]
-        if decided.outcome not in _TOLD or (not decided.assigned and decided.reason != CANDIDATES_FULL):
+        if decided.outcome not in _COMPARED or (not decided.assigned and decided.reason != CANDIDATES_FULL):
             return None
         jobs = {place.get(name, -1): count for name, count in decided.assigned.items()}
         if not set(result.chosen.tolist()).issuperset(jobs):

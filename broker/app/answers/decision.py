@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 NUCLEUS = "nucleus"
 PRESET = "preset_nucleus"
-INPUT_REASONS = ("no_complete_replica", "no_input", "unknown_nucleus", "missing_input")
 
 
 def task_decision(

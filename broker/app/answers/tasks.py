@@ -57,11 +57,6 @@ def tasks_of(
     )
 
 
-def task_line(facts: Mapping[str, Any], states: Sequence[ChunkState]) -> TaskLine:
-    """One task with the states of its chunks."""
-    return _with_throttle(_line(facts, states), states)
-
-
 def _with_throttle(line: TaskLine, states: Sequence[ChunkState]) -> TaskLine:
     """The line with what throttles its task: that stands in the notes of a decision, and only there."""
     if line.outcome != "throttled":

@@ -8,19 +8,19 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 LATELY = timedelta(hours=24)
-_CYCLES = sa.text("""
+_COUNT_CYCLES = sa.text("""
     SELECT agent, count(*) AS cycles,
            count(*) FILTER (WHERE outcome NOT IN ('done', 'running', 'abandoned')) AS failed,
            avg(extract(epoch FROM finished_at - started_at))::float8 AS mean_s,
            max(extract(epoch FROM finished_at - started_at))::float8 AS largest_s
     FROM broker.agent_runs WHERE started_at > :since AND started_at <= :until GROUP BY agent""")
-_LAST = sa.text("""
+_READ_LAST_CYCLES = sa.text("""
     SELECT agent, outcome, started_at, error FROM (
         SELECT agent, outcome, started_at, error,
                row_number() OVER (PARTITION BY agent ORDER BY started_at DESC, id DESC) AS place
         FROM broker.agent_runs WHERE started_at > :since AND started_at <= :until AND finished_at IS NOT NULL
     ) AS run WHERE place <= :most ORDER BY agent, place""")
-_CLOCK = sa.text("SELECT clock_timestamp()")
+_READ_CLOCK = sa.text("SELECT clock_timestamp()")
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,17 @@ class EndedCycle:
 
 def database_clock(connection: sa.Connection) -> datetime:
     """The instant by the database's clock, which leases, cycles and pauses go by (aware)."""
-    found: datetime = connection.execute(_CLOCK).scalar_one()
+    found: datetime = connection.execute(_READ_CLOCK).scalar_one()
     return found
 
 
 def cycles_lately(connection: sa.Connection, now: datetime) -> dict[str, Cycles]:
     """The cycles of each agent in the day before ``now`` (aware)."""
-    rows = connection.execute(_CYCLES, {"since": now - LATELY, "until": now})
+    rows = connection.execute(_COUNT_CYCLES, {"since": now - LATELY, "until": now})
     return {row.agent: Cycles(**row._mapping) for row in rows}
 
 
 def last_ended(connection: sa.Connection, now: datetime, most: int) -> list[EndedCycle]:
     """The last ``most`` cycles of each agent in the day before ``now``, the newest of each first."""
-    rows = connection.execute(_LAST, {"since": now - LATELY, "until": now, "most": most})
+    rows = connection.execute(_READ_LAST_CYCLES, {"since": now - LATELY, "until": now, "most": most})
     return [EndedCycle(**row._mapping) for row in rows]

@@ -26,8 +26,8 @@ _COLUMNS = (
     "starttime",
     "endtime",
 )
-_LOG = ("pandaid", "modificationtime", "jobstatus", "computingsite")
-_ACTIONS = sa.text("""
+_LOG_COLUMNS = ("pandaid", "modificationtime", "jobstatus", "computingsite")
+_READ_ACTIONS = sa.text("""
     SELECT acted_at, action, rule, queue, old_status, new_status, value_s, limit_s FROM broker.job_actions
     WHERE pandaid = :pandaid ORDER BY acted_at, id""")
 
@@ -45,7 +45,7 @@ def read_job(connection: sa.Connection, catalogue: TableCatalogue, pandaid: int)
 
 def read_statuses(connection: sa.Connection, catalogue: TableCatalogue, pandaid: int) -> list[dict[str, Any]]:
     """The states that a job went through, oldest first."""
-    source = catalogue.source("jobs_statuslog", _LOG)
+    source = catalogue.source("jobs_statuslog", _LOG_COLUMNS)
     query = sa.text(
         f"SELECT modificationtime, jobstatus, computingsite FROM {source} AS l "  # noqa: S608 - quoted names
         "WHERE pandaid = :pandaid AND modificationtime IS NOT NULL ORDER BY 1"
@@ -55,7 +55,7 @@ def read_statuses(connection: sa.Connection, catalogue: TableCatalogue, pandaid:
 
 def read_actions(connection: sa.Connection, pandaid: int) -> list[dict[str, Any]]:
     """What timeouts and rebrokerage did to a job, oldest first."""
-    return [dict(row._mapping) for row in connection.execute(_ACTIONS, {"pandaid": pandaid})]
+    return [dict(row._mapping) for row in connection.execute(_READ_ACTIONS, {"pandaid": pandaid})]
 
 
 def aware(row: Mapping[Any, Any]) -> dict[str, Any]:

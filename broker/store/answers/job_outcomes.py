@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from broker.store.connection.tables import TableCatalogue
 
 _COLUMNS = ("computingsite", "jeditaskid", "jobstatus", "modificationtime", "endtime")
-_ENDED = """
+_COUNT_ENDED_JOBS = """
     SELECT computingsite AS queue,
            count(*) FILTER (WHERE jobstatus = 'failed') AS failed,
            count(*) FILTER (WHERE jobstatus = 'finished') AS finished,
@@ -39,7 +39,7 @@ def ended_jobs(
     connection: sa.Connection, catalogue: TableCatalogue, since: datetime, until: datetime
 ) -> list[EndedJobs]:
     """The jobs that ended between two instants (aware), by queue. Columns of PanDA hold UTC without a zone."""
-    query = sa.text(_ENDED.format(archive=catalogue.source("jobsarchived4", _COLUMNS)))
+    query = sa.text(_COUNT_ENDED_JOBS.format(archive=catalogue.source("jobsarchived4", _COLUMNS)))
     values = {"since": since.astimezone(UTC).replace(tzinfo=None), "until": until.astimezone(UTC).replace(tzinfo=None)}
     return [_row(row) for row in connection.execute(query, values)]
 

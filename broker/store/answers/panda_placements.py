@@ -21,7 +21,7 @@ _JOB_TABLES = ("jobsdefined4", "jobsactive4", "jobsarchived4")
 _JOB_COLUMNS = ("pandaid", "jeditaskid", "computingsite", "gshare", "prodsourcelabel", "lockedby", "creationtime")
 _FILE_COLUMNS = ("pandaid", "jeditaskid", "datasetid", "fileid", "type")
 #: Jobs in the minute in which they were made: one line for all that one pass of JEDI's placed at a queue.
-_PLACED = """
+_READ_ASSIGNED_JOBS = """
     WITH jobs AS MATERIALIZED (
         SELECT DISTINCT ON (pandaid) pandaid, jeditaskid, computingsite, gshare, prodsourcelabel, creationtime
         FROM ({jobs}) AS j
@@ -46,13 +46,13 @@ _PLACED = """
       ON c.jeditaskid = jobs.jeditaskid AND c.datasetid = input.datasetid AND c.fileid = input.fileid
     GROUP BY 1, 2, 3, 4, 5, 6, date_trunc('minute', jobs.creationtime)
     ORDER BY 1, 2, 3, 7, 4"""
-_NUCLEI = """
+_READ_NUCLEI = """
     SELECT t.jeditaskid, t.nucleus AS queue, t.gshare AS share, s.last_seen_at AS at
     FROM broker.chunk_states AS s JOIN {tasks} AS t ON t.jeditaskid = s.jeditaskid
     WHERE s.brokerage = 'production_task' AND s.last_seen_at > :since AND s.last_seen_at <= :until
       AND t.nucleus IS NOT NULL
     ORDER BY 1"""
-_WAITS = """
+_READ_WAITS = """
     SELECT l.jeditaskid, l.modificationtime AS at, coalesce(l.reason, '') AS dialog, t.gshare AS share,
            CASE WHEN t.prodsourcelabel = ANY(:analysis) THEN 'analysis_job' ELSE 'production_job' END AS brokerage
     FROM {log} AS l JOIN {tasks} AS t ON t.jeditaskid = l.jeditaskid
@@ -106,7 +106,7 @@ def read_placements(
 ) -> list[Placement]:
     """The jobs that were made after ``since`` up to ``until`` (aware), by task, chunk, time and queue."""
     each = (f"SELECT * FROM {catalogue.source(table, _JOB_COLUMNS)} AS {table}" for table in _JOB_TABLES)  # noqa: S608
-    query = _PLACED.format(
+    query = _READ_ASSIGNED_JOBS.format(
         jobs=" UNION ALL ".join(each),
         files=catalogue.source("filestable4", _FILE_COLUMNS),
         datasets=catalogue.source("jedi_datasets", ("jeditaskid", "datasetid", "masterid", "type")),
@@ -120,7 +120,7 @@ def read_nuclei(
     connection: sa.Connection, catalogue: TableCatalogue, since: datetime, until: datetime
 ) -> list[Placement]:
     """The nuclei of tasks about which the task brokerage last decided after ``since`` up to ``until`` (aware)."""
-    query = _NUCLEI.format(tasks=catalogue.source("jedi_tasks", ("jeditaskid", "nucleus", "gshare")))
+    query = _READ_NUCLEI.format(tasks=catalogue.source("jedi_tasks", ("jeditaskid", "nucleus", "gshare")))
     rows = connection.execute(sa.text(query), {"since": since, "until": until})
     common: dict[str, Any] = {"brokerage": "production_task", "datasetid": None, "ramcount": 0.0, "jobs": 1}
     return [Placement(**row._mapping, **common) for row in rows]
@@ -129,7 +129,7 @@ def read_nuclei(
 def read_waits(connection: sa.Connection, catalogue: TableCatalogue, since: datetime, until: datetime) -> list[Wait]:
     """The tasks that became pending after ``since`` up to ``until`` (aware), each time they did."""
     columns = ("jeditaskid", "status", "errordialog", "gshare", "prodsourcelabel", "modificationtime")
-    query = _WAITS.format(
+    query = _READ_WAITS.format(
         log=catalogue.source("tasks_statuslog", ("jeditaskid", "modificationtime", "status", "reason")),
         tasks=catalogue.source("jedi_tasks", columns),
     )

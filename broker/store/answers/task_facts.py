@@ -48,7 +48,7 @@ class TaskSelection:
 #: Tasks in these states are not brokered any more.
 ENDED = ("done", "finished", "failed", "broken", "aborted", "exhausted", "obsolete")
 
-_WHERE = """
+_SELECTED = """
     WHERE (CAST(:tasks AS bigint[]) IS NULL OR jeditaskid = ANY(:tasks))
       AND (CAST(:user AS text) IS NULL OR lower(username) = lower(:user))
       AND (CAST(:statuses AS text[]) IS NULL OR status = ANY(:statuses))
@@ -72,7 +72,7 @@ def read_task_facts(
         "open_only": selection.open_only,
         "ended": list(ENDED),
     }
-    query = sa.text(f"SELECT {', '.join(COLUMNS)} FROM {source} AS t {_WHERE}")  # noqa: S608 - quoted names
+    query = sa.text(f"SELECT {', '.join(COLUMNS)} FROM {source} AS t {_SELECTED}")  # noqa: S608 - quoted names
     return {row.jeditaskid: _facts(row._mapping) for row in connection.execute(query, values)}
 
 

@@ -32,7 +32,7 @@ class KeptDocument:
     body: bytes | None
 
 
-_KEEP = sa.text("""
+_KEEP_DOCUMENT = sa.text("""
     INSERT INTO broker.feed_documents
         (feed, document, source, checked_at, changed_at, records, sha256, etag, last_modified, body)
     VALUES (:feed, :document, :source, :now, :now, :records, :sha256, :etag, :last_modified, :body)
@@ -92,7 +92,7 @@ def keep_document(connection: sa.Connection, feed: str, found: KeptDocument, now
         "last_modified": found.validators.last_modified,
         "body": None if found.body is None else zlib.compress(body, 1),
     }
-    connection.execute(_KEEP, values)
+    connection.execute(_KEEP_DOCUMENT, values)
 
 
 def _unpacked(body: bytes | None) -> bytes | None:

@@ -58,12 +58,12 @@ class KeptChange:
     fields: Mapping[str, Sequence[Any]]
 
 
-_RUN = sa.text("""
+_WRITE_RUN = sa.text("""
     INSERT INTO broker.feed_runs (feed, by_hand, started_at, outcome, documents, changes, left_out)
     VALUES (:feed, :by_hand, :started_at, :outcome, CAST(:documents AS jsonb), CAST(:changes AS jsonb),
             CAST(:left_out AS jsonb))
     RETURNING id""")
-_CHANGE = b"""
+_WRITE_CHANGE = b"""
     INSERT INTO broker.feed_changes (run_id, position, changed_at, table_name, row_key, kind, fields)
     VALUES (%s, %s, %s, %s, %s, %s, %s)"""
 
@@ -79,7 +79,7 @@ def write_run(connection: sa.Connection, run: FeedRun, changes: Iterable[TableCh
         "changes": _json(run.changes),
         "left_out": _json(run.dropped_rows),
     }
-    identifier = int(connection.execute(_RUN, values).scalar_one())
+    identifier = int(connection.execute(_WRITE_RUN, values).scalar_one())
     listed = [
         (table.table, row) for table in changes if table.table in FACTS for row in table.rows if not _measured(row)
     ]
@@ -89,7 +89,7 @@ def write_run(connection: sa.Connection, run: FeedRun, changes: Iterable[TableCh
     ]
     if rows:
         with Database.raw(connection).cursor() as cursor:
-            cursor.executemany(_CHANGE, rows)
+            cursor.executemany(_WRITE_CHANGE, rows)
     return identifier
 
 

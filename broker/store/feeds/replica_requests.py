@@ -96,7 +96,7 @@ def unanswered(connection: sa.Connection, dids: Sequence[Did]) -> frozenset[int]
 
 def write_failure(connection: sa.Connection, asked: Asked) -> None:
     """Note a try that got no answer; what was known stays."""
-    connection.execute(_ASKED, _asked_values(asked))
+    connection.execute(_WRITE_QUESTION, _asked_values(asked))
 
 
 def write_answer(
@@ -113,8 +113,8 @@ def write_answer(
         "scope": asked.did[0],
         "name": asked.did[1],
     }
-    connection.execute(_ASKED, _asked_values(asked))
-    connection.execute(_ANSWERED, values)
+    connection.execute(_WRITE_QUESTION, _asked_values(asked))
+    connection.execute(_WRITE_ANSWER, values)
     if changed:
         _replace(connection, answer)
 
@@ -129,19 +129,19 @@ def write_unchanged(connection: sa.Connection, asked: Sequence[Asked], now: date
         "now": now,
     }
     if asked:
-        connection.execute(_SEEN, values)
+        connection.execute(_WRITE_UNCHANGED_ANSWERS, values)
 
 
-_ASKED = sa.text("""
+_WRITE_QUESTION = sa.text("""
     INSERT INTO broker.replica_requests (scope, name, next_at, interval_s, failures, digest)
     VALUES (:scope, :name, :next_at, :interval_s, :failures, :digest)
     ON CONFLICT (scope, name) DO UPDATE SET next_at = excluded.next_at, interval_s = excluded.interval_s,
         failures = excluded.failures, digest = excluded.digest""")
-_ANSWERED = sa.text("""
+_WRITE_ANSWER = sa.text("""
     UPDATE broker.replica_requests SET outcome = :outcome, replicas_digest = :replicas_digest, settled = :settled,
         answered_at = :now, changed_at = CASE WHEN :changed THEN :now ELSE changed_at END
     WHERE scope = :scope AND name = :name""")
-_SEEN = sa.text("""
+_WRITE_UNCHANGED_ANSWERS = sa.text("""
     UPDATE broker.replica_requests AS r
     SET answered_at = :now, next_at = a.next_at, interval_s = a.interval_s, failures = 0
     FROM unnest(CAST(:scopes AS text[]), CAST(:names AS text[]), CAST(:next_at AS timestamptz[]),

@@ -14,7 +14,7 @@ from broker.store.feeds.feed_runs import FeedRun, write_run
 from broker.store.writes.status_log import note_status
 
 FEED = "demo"
-_TOLD = (
+_REFRESHED = (
     ("{panda}.schedconfig_json", ("last_update",)),
     ("{panda}.sw_tags", ("last_update",)),
     ("{panda}.ddm_endpoint", ("space_timestamp",)),
@@ -76,9 +76,9 @@ def read_jobs(connection: sa.Connection, names: Names) -> list[tuple[int, str, s
     return [(row.pandaid, row.status, row.queue) for row in connection.execute(sa.text(names.sql(_READ_JOBS)))]
 
 
-def tell_sources(connection: sa.Connection, names: Names, passed_s: float, now: datetime) -> None:
-    """Let every source be as old at ``now`` (aware) as it was ``passed_s`` ago; what runs gives a sign of life."""
-    for table, columns in _TOLD:
+def refresh_sources(connection: sa.Connection, names: Names, passed_s: float, now: datetime) -> None:
+    """Refresh the sources: each is as old at ``now`` (aware) as ``passed_s`` before; what runs gives a sign of life."""
+    for table, columns in _REFRESHED:
         settings = ", ".join(f"{name} = {name} + make_interval(secs => :passed_s)" for name in columns)
         connection.execute(sa.text(names.sql(f"UPDATE {table} SET {settings}")), {"passed_s": passed_s})  # noqa: S608
     connection.execute(sa.text(names.sql(_HEARTBEATS)), {"now": now.replace(tzinfo=None)})

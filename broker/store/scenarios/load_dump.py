@@ -159,16 +159,15 @@ def load(database: Database, scenario: Scenario, *, replace: bool = False) -> di
     return {one.table.name: len(one.rows) for one in prepared}
 
 
-def append(database: Database, scenario: Scenario) -> None:
-    """Add rows to those of a scenario that is there, in one transaction; the clock stays.
+def append(database: Database, connection: sa.Connection, scenario: Scenario) -> None:
+    """Add rows to those of a scenario that is there, in the transaction of ``connection``; the clock stays.
 
     Raises:
         BadScenario: a table, column or value does not fit, or a row is there already.
     """
-    with database.begin() as connection:
-        for one in prepare(scenario, scenario_tables(connection, database.names)):
-            _copy(database.raw(connection), one)
-        _raise_sequences(connection, database.names)
+    for one in prepare(scenario, scenario_tables(connection, database.names)):
+        _copy(database.raw(connection), one)
+    _raise_sequences(connection, database.names)
 
 
 def _load_catalogue(database: Database, scenario: Scenario, *, replace: bool) -> dict[str, int]:

@@ -54,16 +54,16 @@ class BadJobs(Filter[AnalysisPairs]):
         """(T, Q): true where not too many jobs of the task failed at the queue or were closed."""
         known, limit = pairs.facts, _limit(pairs.facts, pairs.tuning)
         fine = known.jobs_bad <= limit if self.options.equality == "passes" else known.jobs_bad < limit
-        return np.asarray(fine | self._spared(pairs))
+        return np.asarray(fine | self._exempt(pairs))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
         """Failed and closed jobs."""
         finished = number(pairs.facts.jobs_finished)
-        limit = None if flag(self._spared(pairs)) else number(_limit(pairs.facts, pairs.tuning))
+        limit = None if flag(self._exempt(pairs)) else number(_limit(pairs.facts, pairs.tuning))
         operator: Operator = "<=" if self.options.equality == "passes" else "<"
         return Observation(number(pairs.facts.jobs_bad), operator, limit, "jobs", LEAST_BAD, {"finished": finished})
 
-    def _spared(self, pairs: AnalysisPairs) -> Bools:
+    def _exempt(self, pairs: AnalysisPairs) -> Bools:
         """Where bad jobs do not count: (1, 1), or (T, Q) under ``with_stabilizer``."""
         if self.options.asked == "everywhere":
             return np.zeros((1, 1), dtype=np.bool_)

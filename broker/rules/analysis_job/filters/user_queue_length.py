@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from broker.domain.analysis import AnalysisFacts
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.domain.stabilizer import KEYS, USER_LENGTH, load_of, stabilize, stats
+from broker.domain.stabilizer import KEYS, USER_LENGTH, Stabilized, load_of, stabilize, stats
 from broker.rules.contract import AnalysisPairs, Filter
 from broker.rules.shared.observing import flag, number
 
@@ -45,13 +46,17 @@ class UserQueueLength(Filter[AnalysisPairs]):
         if not (known.user_queued > pairs.tuning.number(USER_LENGTH)).any():
             return np.ones((1, 1), dtype=np.bool_)
         found = stabilize(load_of(known), pairs.tuning.number)
-        return np.asarray(~found.can_be_throttled | known.user_ignored | (known.user_queued <= found.max_q_len))
+        return np.asarray(_exempt(found, known) | (known.user_queued <= found.max_q_len))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
         """The user's queued jobs, and every figure behind the limit."""
         known = pairs.facts
         load = load_of(known)
         found = stabilize(load, pairs.tuning.number)
-        spared = not flag(found.can_be_throttled) or flag(known.user_ignored)
-        limit = None if spared else number(found.max_q_len)
+        limit = None if flag(_exempt(found, known)) else number(found.max_q_len)
         return Observation(number(known.user_queued), "<=", limit, "jobs", "rule", dict(stats(load, found)))
+
+
+def _exempt(found: Stabilized, facts: AnalysisFacts) -> Bools:
+    """(T, Q): queues that cannot be throttled, and users at whom the stabilizer does not look."""
+    return np.asarray(~found.can_be_throttled | facts.user_ignored)
