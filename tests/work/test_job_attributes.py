@@ -94,6 +94,8 @@ def test_priority(merging: bool, scout: bool, current: float, task: float, prior
         (3600.2, 7200, False, 3601),
         (NULL, 7200, False, 7200),
         (0, 7200, False, 7200),
+        (0.5, 7200, False, 1),
+        (1, 7200, False, 1),
         (3600, 7200, True, 7200),
         (NULL, NULL, False, 0),
         (NULL, -1, False, 0),

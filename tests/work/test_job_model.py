@@ -79,6 +79,14 @@ def test_output_has_a_floor_in_scratch_space(model: JobModel, events: int, effec
     assert fits(model=model, limits=above, events=events, effective_mb=effective_mb)
 
 
+def test_output_of_events_and_of_input_are_added() -> None:
+    fit = JobFit(SplitSettings(), JobModel(out_bytes_per_event=3 * MB, out_bytes_per_mb=2 * MB), FREE)
+    events, input_bytes = np.array([100]), np.array([1000 * MB])
+    output_mb, _ = fit.sizes_mb(events, input_bytes, input_bytes, copied_bytes=input_bytes)
+    assert output_mb.tolist() == [2300]
+    assert fit.output_bytes(100, 1000 * MB, 1000 * MB) == 2300 * MB
+
+
 def test_a_merge_writes_a_fifth_more_than_it_reads() -> None:
     fit = JobFit(SplitSettings(merging=True), JobModel(), FREE)
     read = np.array([1000 * int(MB)])

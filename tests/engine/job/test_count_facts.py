@@ -18,12 +18,15 @@ from broker.engine.job.count_facts import (
     slots_of,
     transferring,
 )
+from broker.engine.job.job_count_reading import JobCountReading
 from broker.engine.job.running import Running, RunningInputs
 from broker.snapshot.snapshot import Snapshot
 from tests.engine.small_work import chunk_table
 from tests.snapshot.raw_grid import at_site, build, endpoint, jobs, queue, ucore, uses
 
 TYPES = [{"resource_name": "SCORE", "mincore": 1, "maxcore": 1}, {"resource_name": "MCORE", "mincore": 2}]
+
+RUNNING = COUNTED_STATUSES.index("running")
 
 
 def grid(**tables: Any) -> Snapshot:
@@ -50,6 +53,20 @@ def test_counts_are_those_of_the_unified_queue_and_the_tag() -> None:
     assert found[4, 1].tolist() == [50, 0, 0]
     assert not found[:, 2].any()
     assert found[:, 3].tolist() == found[:, 0].tolist()
+
+
+def test_jobs_of_a_resource_queue_are_those_of_all_labels_or_of_the_task() -> None:
+    rows = [
+        jobs("A", "running", 3, workqueue_id=5, prodsourcelabel="managed"),
+        jobs("A", "running", 4, workqueue_id=5, prodsourcelabel="user"),
+        jobs("A", "running", 50, workqueue_id=6, prodsourcelabel="managed", gshare="Sim"),
+    ]
+    snapshot = grid(job_counts=rows)
+    keys, labels = texts(["#5", "#5", "Sim"]), texts(["managed", "user", "managed"])
+    every = JobCountReading().counts(snapshot, keys, labels)[RUNNING]
+    own = JobCountReading().configured({"resource_queues": "label_of_task"}).counts(snapshot, keys, labels)[RUNNING]
+    assert own.tolist() == [[3, 0, 0], [4, 0, 0], [50, 0, 0]]
+    assert every[:, 0].tolist() == counts_by_status(snapshot, keys)[RUNNING][:, 0].tolist()
 
 
 def slot(share: str | None, kind: str | None, number: float) -> dict[str, Any]:
@@ -134,6 +151,7 @@ def reading(step: Running, running: float, starting: float, slots: float | None,
         (3, 0, None, {"workers": 9, "pull_ups": 0}, 3),
         (3, 0, None, {"workers": 9, "pilots": 0}, 3),
         (3, 0, None, {"workers": 9, "low_priority": 0}, 3),
+        (0, 0, None, {"workers": 9, "low_priority": 0}, 0),
         (3, 0, 40, {"cores": 8}, 5),
         (3, 0, 40, {"cores": 8, "low_priority": 0}, 3),
         (3, 2, 0, {}, 5),  # starting jobs are added, to batch workers as well

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from broker.engine.task.data_facts import TaskData, gather_task_data, reading_nuclei
+from broker.engine.task.steps import InputReading
 from tests.engine.task.task_works import GB, Copy, Part, nuclei, task_work
 from tests.snapshot.raw_grid import endpoint, uses
 
@@ -96,3 +98,26 @@ def test_which_nuclei_read_an_endpoint() -> None:
     storages = [str(name) for name in grid.storages.name]
     assert [NAMES[at] for at in np.flatnonzero(table[:, storages.index("B_DISK")])] == ["A"]
     assert [NAMES[at] for at in np.flatnonzero(table[:, storages.index("A_DISK")])] == ["C"]
+
+
+@pytest.mark.parametrize(
+    ("container_source", "faults"),
+    [("each_dataset", ["no_complete_replica", ""]), ("one_dataset", ["", ""])],
+)
+def test_one_complete_dataset_may_be_enough_for_a_container(container_source: str, faults: list[str]) -> None:
+    found = as_containers({"container_source": container_source})
+    assert found.fault.tolist() == faults
+
+
+@pytest.mark.parametrize(("container_totals", "files"), [("sum", [30, 4]), ("last_dataset", [20, 4])])
+def test_the_size_of_a_container(container_totals: str, files: list[float]) -> None:
+    assert as_containers({"container_totals": container_totals}).total_files.tolist() == files
+
+
+def as_containers(options: dict[str, str]) -> TaskData:
+    """A task whose container has two datasets, of which the second has a complete copy, and a plain one."""
+    work = task_work(
+        [Part([Copy("A_DISK", 5, complete=False)]), Part([Copy("B_DISK")], files=20)], [Part([Copy("C_DISK")], files=4)]
+    )
+    parts = dataclasses.replace(work.parts, datasetid=np.array([7, 7, 7]))
+    return gather_task_data(dataclasses.replace(work, parts=parts), GRID, InputReading().configured(options))

@@ -185,3 +185,15 @@ def test_why_not_while_a_source_is_too_old() -> None:
     assert answer.code == "unknown_without_A" and answer.observation is not None
     assert (answer.observation.value, answer.observation.limit, answer.observation.key) == (99.0, 10.0, "source.links")
     assert task_decision(found, result, None).notes == ("source_stale:links",)
+
+
+def test_a_nucleus_without_weight_had_no_chance() -> None:
+    found = cycle(task_work([]), weights=[ByName(A=0.0, B=0.0, C=0.0)])
+    result = found.result(0)
+    seen = why_not_nucleus(found, result, "B", "C").observation
+    assert seen is not None and seen.inputs == {"weight": 0.0, "chance": 0.0}
+
+
+def test_a_task_without_candidates_has_no_weights() -> None:
+    result = cycle(task_work([Part([])])).result(0)
+    assert (result.weight.shape, result.factors.shape) == ((0,), (0, 0))

@@ -65,6 +65,7 @@ def test_free_space_is_exact_in_tb_up_to_the_cutoff() -> None:
     assert factor(FreeSpace(), free_gb=7 * TB, FREE_DISK_CUTOFF=5) == 5
     assert factor(FreeSpace(), free_gb=7 * TB, expired_gb=5 * TB) == 7
     assert factor(FreeSpace(), free_gb=7 * TB, total_gb=None) == 1
+    assert factor(FreeSpace(), free_gb=7 * TB, total_gb=0.0) == 1
 
 
 def test_free_space_that_is_not_known_is_no_number() -> None:
@@ -74,3 +75,8 @@ def test_free_space_that_is_not_known_is_no_number() -> None:
 def test_remaining_work_has_no_jump_at_its_offset() -> None:
     found = RemainingWork().factor(np.array([0.0, 49.0, 50.0, 51.0, 5e9, -3.0]))
     assert found.tolist() == [1 / 50, 1 / 50, 1 / 50, 1 / 51, 1 / 5e9, 1 / 50]
+
+
+def test_little_remaining_work_may_weigh_one() -> None:
+    found = RemainingWork().configured({"below_least": "one"}).factor(np.array([0.0, 49.0, 50.0, 51.0]))
+    assert found.tolist() == [1.0, 1.0, 1 / 50, 1 / 51]

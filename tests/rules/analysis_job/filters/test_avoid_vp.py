@@ -25,6 +25,7 @@ CASES = [
     kept(**SHARE, running=0.0, activated=21.0, OVERLOAD_MIN_QUEUE=21),
     kept(**SHARE, running=10.0, activated=30.0, OVERLOAD_RATIO_OFFSET=1.5),
     rejected(**SHARE, running=10.0, activated=30.5, OVERLOAD_RATIO_OFFSET=1.5),
+    rejected(**VP, share_queued=1.0, share_running=1.0, running=10.0, activated=21.0),
     # a share that runs nowhere has no ratio
     kept(**VP, share_queued=100.0, share_running=0.0, running=1.0, activated=99.0),
     rejected(**VP, share_queued=100.0, share_running=0.0, running=0.0, activated=21.0),

@@ -30,6 +30,14 @@ def test_overloaded(activated: list[float], alive: list[bool], without_vp: list[
     assert rule.keep_among(np.array([alive]), pairs).tolist() == [wanted]
 
 
+@pytest.mark.parametrize("state", ["defined", "assigned", "activated", "starting"])
+def test_each_state_that_waits_counts(state: str) -> None:
+    rule = Overloaded()
+    facts = facts_of(AnalysisFacts, 1, 2, **{state: [[21.0, 0.0]]}, running=0.0, without_vp=[BOTH])
+    pairs = AnalysisPairs(make_tasks(), make_queues(2), facts, tuning_for(rule))
+    assert rule.keep_among(np.array([BOTH]), pairs).tolist() == [[False, True]]
+
+
 @pytest.mark.parametrize("merging", [True, False])
 def test_merging_is_not_asked(merging: bool) -> None:
     rule = Overloaded()

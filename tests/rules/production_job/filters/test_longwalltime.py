@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from broker.rules.contract import JobPairs
 from broker.rules.production_job.filters.longwalltime import Longwalltime
-from tests.rules.builders import Case, check, kept, rejected
+from tests.rules.builders import Case, check, kept, make_facts, make_queues, make_tasks, rejected, tuning_for
 
 CASES = [
     kept(cputime=90.0, atom_events=1000.0, corepower=10.0, mintime_s=10000.0),
@@ -74,6 +75,15 @@ CASES = [
     rejected(cputimeunit=None, walltime=None, mintime_s=1.0),
     rejected(cputime=0.0, basewalltime=0.0, mintime_s=1.0),
     kept(cputime=0.0, mintime_s=1.0, merging=True),
+    # one dynamic event is enough to let jobs grow
+    kept(
+        cputime=90.0,
+        dynamic_num_events=1.0,
+        corepower=10.0,
+        atom_events=1000.0,
+        longest_run_events=5000.0,
+        mintime_s=50000.0,
+    ),
     # dynamic number of events: jobs can grow to the longest run and the maximum
     kept(
         cputime=90.0,
@@ -126,6 +136,13 @@ CASES = [
         mintime_s=1000.5,
     ),
 ]
+
+
+def test_a_chunk_with_dynamic_events_changes_no_other() -> None:
+    rule = Longwalltime()
+    tasks = make_tasks(2, cputime=90.0, atom_events=1000.0, longest_run_events=5000.0, dynamic_num_events=[1.0, None])
+    pairs = JobPairs(tasks, make_queues(corepower=10.0, mintime_s=20000.0), make_facts(2), tuning_for(rule))
+    assert rule.keep(pairs).tolist() == [[True], [False]]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.given))

@@ -1,0 +1,56 @@
+"""What every rule says of a candidate, behind the one that decided as well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from broker.engine.job.every_rule import every_rule
+from broker.snapshot.source_states import SourceState
+from tests.engine.toy_cycle import cycle, only
+from tests.engine.toy_rules import KeepAmong, Toy, mask
+
+ALL, NONE = mask([1, 1, 1, 1, 1]), mask([0, 0, 0, 0, 0])
+
+
+def verdicts(*filters: Any, name: str = "N_PLAIN", **more: Any) -> list[str]:
+    found = cycle(None, filters, **more)
+    return [one.verdict for one in every_rule(found, only(found), name)]
+
+
+def test_rules_behind_a_rejection_for_good_are_not_reached() -> None:
+    assert verdicts(Toy("a", ALL), Toy("b", NONE), Toy("c", ALL)) == ["pass", "fail", "not_reached"]
+
+
+def test_rules_behind_a_temporary_rejection_are() -> None:
+    assert verdicts(Toy("a", NONE, kind="temporary"), Toy("b", NONE), Toy("c", ALL)) == ["fail", "fail", "not_reached"]
+    after = Toy("b", ALL, after_temporary=True)
+    assert verdicts(Toy("a", NONE, kind="temporary"), after) == ["fail", "not_reached"]
+    assert verdicts(Toy("a", ALL, kind="temporary"), after) == ["pass", "pass"]
+
+
+def test_a_rule_that_does_not_look_at_the_chunk() -> None:
+    assert verdicts(Toy("a", NONE, applies=np.zeros((1, 1), dtype=np.bool_)), Toy("b", ALL)) == ["not_asked", "pass"]
+
+
+@pytest.mark.parametrize(("policy", "behind"), [("reject", "not_reached"), ("keep", "pass")])
+def test_what_is_not_known_rejects_by_the_policy_of_the_rule(policy: str, behind: str) -> None:
+    rule = Toy("a", ALL, unknown=ALL, unknown_policy=policy)
+    assert verdicts(rule, Toy("b", ALL)) == ["unknown", behind]
+    states = (SourceState("links", "stale", 5, 99.0, 60.0),)
+    unread = Toy("a", ALL, sources=("links",), unknown_policy=policy)
+    assert verdicts(unread, Toy("b", ALL), states=states) == ["unknown", behind]
+
+
+def test_a_rule_that_compares_candidates_fails_the_one_that_it_cut() -> None:
+    first = KeepAmong("a", lambda alive: np.arange(alive.shape[1])[None, :] == 0)
+    assert verdicts(first, Toy("b", ALL)) == ["pass", "pass"]
+    others = KeepAmong("a", lambda alive: np.arange(alive.shape[1])[None, :] != 0)
+    assert verdicts(others, Toy("b", ALL)) == ["fail", "not_reached"]
+
+
+@pytest.mark.parametrize("name", ["GONE", "S_TEST"])
+def test_a_queue_that_never_was_a_candidate_has_none(name: str) -> None:
+    assert verdicts(Toy("a", ALL), name=name) == []
