@@ -117,7 +117,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.installed-dev
-	$(BIN)/mypy --strict broker agents
+	$(BIN)/mypy --strict broker agents gridbroker_client
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -q -W --keep-going -n -b html -d build/docs/.doctrees docs build/docs

@@ -42,7 +42,13 @@ def test_auto_is_an_item_of_its_own() -> None:
 
 
 #: A, B, C and U are queues of analysis; A reads ENDPOINT in the scope of analysis.
-GRID = reading_grid(panda_ddm_relation=[uses(name, "DISK_A", scope="analysis") for name in "AP"])
+GRID = reading_grid(
+    panda_ddm_relation=[
+        *(uses(name, "DISK_A", scope="analysis") for name in "AP"),
+        uses("B", "DISK_A"),
+        uses("C", "DISK_A", scope="analysis", roles="write_lan"),
+    ]
+)
 NAMES_OF_GRID = [str(name) for name in GRID.queues.name]
 
 

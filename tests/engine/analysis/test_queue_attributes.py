@@ -56,6 +56,20 @@ def test_another_endpoint_for_the_input() -> None:
     assert (of_a(found.output_usable_gb), of_a(found.input_usable_gb)) == (1000, 70)
 
 
+@pytest.mark.parametrize(("first", "second", "gb"), [("Y", "N", 1000), ("N", "Y", 70)])
+def test_output_goes_to_the_default_of_two_endpoints(first: str, second: str, gb: float) -> None:
+    found = analysis_queues(
+        reading_grid(
+            ddm_endpoint=[endpoint("ONE", "S"), endpoint("TWO", "S", space_free=70)],
+            panda_ddm_relation=[
+                uses("A", "ONE", roles="write_lan", default_write=first),
+                uses("A", "TWO", roles="write_lan", default_write=second),
+            ],
+        )
+    )
+    assert of_a(found.output_usable_gb) == gb
+
+
 def test_a_queue_without_endpoints() -> None:
     found = analysis_queues(reading_grid(panda_ddm_relation=[uses("B", "DISK_B")]))
     assert not of_a(found.has_output) and not of_a(found.has_input) and of_a(found.output_storage) == -1

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from broker.domain.facts import JobFacts
+from broker.domain.grid import COUNTED_STATUSES
 from broker.domain.queues import BARE_NONE, BARE_ONLY
 from broker.engine.job.initial_list import InitialList, RefusedNames
 from broker.snapshot.snapshot import Snapshot
 from tests.engine.small_work import Dataset, chunk_table, replica
 from tests.engine.toy_cycle import cycle, work
-from tests.snapshot.raw_grid import NOW, at_site, build, endpoint, link, queue, small_grid, ucore, uses
+from tests.snapshot.raw_grid import NOW, at_site, build, endpoint, jobs, link, queue, small_grid, ucore, uses
 
 # candidates: N_PLAIN, N_UCORE/MCORE, N_UCORE/SCORE, S_PLAIN, S_TEST
 HOUR, DAY = 3600.0, 86400.0
@@ -302,6 +303,14 @@ def test_input_at_hand() -> None:
     assert row(facts(None, [Dataset([], is_pseudo=True)]).all_local) == [True] * 5
 
 
+def test_each_status_is_counted_for_all_shares() -> None:
+    grid = small_grid()
+    grid["job_counts"] = [jobs("S_PLAIN", status, 10.0**n, gshare="Other") for n, status in enumerate(COUNTED_STATUSES)]
+    found = facts(grid)
+    seen = {name: row(getattr(found, f"all_{name}"))[3] for name in ("activated", "starting", "running")}
+    assert seen == {name: 10.0 ** COUNTED_STATUSES.index(name) for name in seen}
+
+
 def test_counts() -> None:
     found = facts(resource_type="SCORE")
     assert row(found.running) == [0, 7, 7, 0, 0]
@@ -309,6 +318,7 @@ def test_counts() -> None:
     assert row(found.running_cores) == [0, 14, 14, 0, 0]
     assert row(found.all_running) == [0, 7, 7, 0, 0]
     assert row(found.all_activated) == [0, 0, 0, 3, 0]
+    assert row(found.all_starting) == [0] * 5
     assert row(found.n_pilots) == [5, 5, 5, 5, 5]
     assert row(found.has_slots) == [False] * 5
     assert facts(gshare="Other").running.tolist() == [[0] * 5]

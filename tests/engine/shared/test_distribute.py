@@ -119,6 +119,12 @@ def test_capacity(queued: float, cap: float, groups: int) -> None:
     assert done.end == ("no_files" if groups == 4 else "full")
 
 
+@pytest.mark.parametrize(("chunk_size", "sizes"), [(0, [25, 25]), (1, [1] * 50)])
+def test_a_group_size_of_one_is_a_size(chunk_size: int, sizes: list[int]) -> None:
+    done = run(candidates([1.0], chunk_size=[chunk_size]), Files(50))
+    assert [group.jobs for group in done.groups] == sizes
+
+
 def test_a_full_candidate_leaves_the_rest_to_the_others() -> None:
     done = run(candidates([1000.0, 1e-6], queued=[0, 0], cap=[25, math.nan]), Files(100))
     assert jobs_of(done, 2).tolist() == [25, 75]

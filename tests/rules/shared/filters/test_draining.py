@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from broker.rules.contract import JobPairs
 from broker.rules.shared.filters.draining import Draining
-from tests.rules.builders import NOW_S, Case, check, kept, rejected
+from tests.rules.builders import NOW_S, Case, check, kept, make_facts, make_queues, make_tasks, rejected, tuning_for
 
 HOUR = {"cputime": 36.0, "atom_events": 1000.0, "corepower": 10.0, "cpuefficiency": 100.0}  # 3600 s on one core
 
@@ -30,3 +31,9 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.given))
 def test_draining(case: Case) -> None:
     check(Draining(), case)
+
+
+def test_of_a_shutdown_that_is_past_nothing_is_left() -> None:
+    rule = Draining()
+    pairs = JobPairs(make_tasks(), make_queues(shutdown_s=NOW_S - 60), make_facts(), tuning_for(rule))
+    assert rule.observe(pairs).limit == 0.0

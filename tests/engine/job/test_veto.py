@@ -1,0 +1,36 @@
+"""What keeps a chunk from being brokered: shares that nobody knows, of Resource work queues or of others."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from broker.engine.job.veto import Veto
+from broker.snapshot.sources.global_share_names import GLOBAL_SHARES
+from tests.engine.small_work import chunk_table
+from tests.snapshot.raw_grid import build, queue
+
+RESOURCE = {"queue_id": 55, "queue_name": "hpc", "status": "active", "queue_function": "Resource"}
+GRID = build(schedconfig_json=[queue("A")], jedi_work_queue=[RESOURCE])
+#: A Resource work queue and another, each with a share that is known and one that is not.
+CHUNKS = chunk_table(4, workqueue_id=[55.0, 55.0, 1.0, None], gshare=["Sim", "Gone", "Sim", "Gone"])
+
+
+@pytest.mark.parametrize(
+    ("causes", "vetoed"),
+    [
+        ([], []),
+        (["share_of_resource_queue_unknown"], [1]),
+        (["share_unknown"], [3]),
+        (["share_unknown", "share_of_resource_queue_unknown"], [1, 3]),
+    ],
+)
+def test_shares_that_nobody_knows(causes: list[str], vetoed: list[int]) -> None:
+    step = Veto().configured({"causes": causes})
+    known = dataclasses.replace(GRID, offered={GLOBAL_SHARES: frozenset({"Sim"})})
+    initial = np.ones((4, 1), dtype=np.bool_)
+    assert np.flatnonzero(step.reasons(CHUNKS, initial, known)).tolist() == vetoed
+    # without the list of shares none is unknown
+    assert not any(step.reasons(CHUNKS, initial, GRID))
