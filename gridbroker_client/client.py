@@ -77,7 +77,7 @@ class BrokerClient(BrokerConnection):
         return self.get(f"queues/{queue}/demand")
 
     def nuclei(self) -> Document:
-        """All nuclei."""
+        """All nuclei, as ``broker nucleus`` without a name shows them."""
         return self.get("nuclei")
 
     def nucleus(self, nucleus: str) -> Document:
@@ -239,5 +239,5 @@ class BrokerClient(BrokerConnection):
         return self.get(f"runs/{run}")
 
     def run_cancel(self, run: int) -> Document:
-        """End a run."""
+        """Ask for the end of a run that still goes on."""
         return self.send("POST", f"runs/{run}:cancel")

@@ -77,7 +77,7 @@ class BrokerConnection:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the server."""
         self._client.close()
 
     def get(self, path: str, **parameters: Any) -> Document:

@@ -10,7 +10,7 @@ from broker.store.service import leases
 
 
 class PilotActivityOptions(AgentOptions):
-    """No options."""
+    """The agent has no options: what it counts is given by the tables of pilots."""
 
 
 class PilotActivityAgent(Agent[PilotActivityOptions]):

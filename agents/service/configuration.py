@@ -63,7 +63,7 @@ class AgentSection(_Section):
 
 
 class AgentsConfiguration(_Section):
-    """The whole file."""
+    """All of ``config/agents.yaml``, checked; what it leaves out has its default."""
 
     leases: LeaseSection = LeaseSection()
     service: ServiceSection = ServiceSection()

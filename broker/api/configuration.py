@@ -152,7 +152,7 @@ class IssuerSection(_Section):
 
 
 class ApiConfiguration(_Section):
-    """The whole file."""
+    """All of ``config/api.yaml``, checked; what it leaves out has its default."""
 
     anonymous_read: bool = True
     limits: LimitSection = LimitSection()

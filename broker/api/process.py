@@ -32,7 +32,7 @@ MakeParts = Callable[[ApiConfiguration, str | None, Callable[[], float]], Parts]
 
 
 def without_page(configuration: ApiConfiguration, token: str | None, steady_s: Callable[[], float]) -> Parts:
-    """The API alone."""
+    """The API as it is without the package of the web page."""
     return Parts(local_token=token)
 
 

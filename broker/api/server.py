@@ -75,7 +75,7 @@ class ApiServer:
 
     @property
     def alive(self) -> bool:
-        """Whether it serves."""
+        """Whether the thread that serves requests still runs."""
         return self._thread.is_alive()
 
     def start(self) -> None:

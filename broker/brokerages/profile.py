@@ -61,7 +61,7 @@ class Extension(BaseModel):
 
 
 class Profile(BaseModel):
-    """A profile file."""
+    """A profile file: the rules and steps of each brokerage, with their options, in order."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     profile: str

@@ -168,7 +168,7 @@ def report_worker_statistics(call: Call) -> dict[str, Any]:
 
 
 def update_workers(call: Call) -> dict[str, Any]:
-    """Report workers."""
+    """Take the workers of a Harvester instance, with what it knows of each."""
     workers = call.values["workers"]
     if len(workers) > MOST_WORKERS:
         return answer(False, f"Argument error: more than {MOST_WORKERS} workers")

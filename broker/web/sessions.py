@@ -75,7 +75,7 @@ class Sessions:
         return found
 
     def end(self, key: str | None) -> None:
-        """Forget a session."""
+        """Forget a session: its cookie logs nobody in any more."""
         with self._lock:
             self._kept.pop(_name(key or ""), None)
 

@@ -58,7 +58,7 @@ class FileRuns:
 
     @cached_property
     def files(self) -> FileTable:
-        """The files themselves."""
+        """The files that the sums were made of, in their order."""
         return self._table.rows(self._part)
 
     @cached_property

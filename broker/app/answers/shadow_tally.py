@@ -66,7 +66,7 @@ class _Disagreement:
 
 
 class Tally:
-    """Adds up comparisons."""
+    """Adds up comparisons of our decisions with those of JEDI: by rule, queue and share."""
 
     def __init__(self) -> None:
         self._all: dict[str, _Agreement] = defaultdict(_Agreement)

@@ -57,7 +57,7 @@ class Attribute(Enum):
 
 
 class Pattern(Protocol):
-    """A compiled pattern."""
+    """A pattern of a policy, compiled once for all chunks that it is compared with."""
 
     def fullmatch(self, text: str) -> object | None:
         """A match of the whole text, or None."""

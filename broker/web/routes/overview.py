@@ -58,7 +58,7 @@ def _activity_picture(found: Activity) -> Markup:
 @router.get("/service")
 @allow(READ)
 def service(request: Request, api: State) -> Response:
-    """Agents, processes, sources."""
+    """The page ``/service``: agents with their cycles, processes, and sources with their ages."""
     installation = migrate.check(api.database)
     with asking(api, api.now()) as asked:
         running, times, wrong = service_answer(asked, installation), cycle_times(asked), alarms(asked)

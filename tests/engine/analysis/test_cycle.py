@@ -10,6 +10,7 @@ import pytest
 
 from broker.brokerages.analysis_job.rules import chain
 from broker.domain.analysis import AnalysisGrid, OwnerJobs
+from broker.domain.stabilizer import FIGURES
 from broker.domain.work import Work
 from broker.engine.analysis.cycle import AnalysisCycle
 from broker.gdpconfig.tuning import Tuning
@@ -227,3 +228,13 @@ def test_virtual_placement_only_reads() -> None:
     )
     placed = [Dataset([replica("A_VP_DISK", is_vp=True), replica("TAPE", is_tape=True)])]
     assert chosen(cycle(work(placed, placed, merging=[False, True]), snapshot))[0] == {"A": 1.0}
+
+
+def test_the_figures_of_the_stabilizer_are_kept_for_the_candidates() -> None:
+    found = cycle(work([AT_A]))
+    (result,) = found.results()
+    kept = found.figures_of(result)
+    assert kept is not None
+    shown, figures = kept
+    assert shown.tolist() == result.chosen.tolist() != []
+    assert figures.shape == (len(FIGURES), len(shown))

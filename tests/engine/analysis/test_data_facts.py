@@ -177,6 +177,8 @@ def test_input_of_a_gib_is_big(files: float, big: bool) -> None:
     [
         ([C], False, True, False),
         ([A, C], False, False, False),
+        # another queue may read from elsewhere
+        ([A], False, False, False),
         ([replica("DISK_A", 9), C], False, True, False),
         # disk and tape are looked at each by itself
         ([replica("DISK_A", 9), replica("TAPE_A", 10, is_tape=True), C], False, False, False),
