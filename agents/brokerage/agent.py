@@ -114,7 +114,8 @@ class BrokerageAgent(Agent[BrokerageOptions]):
         tally.notes += [*grid.notes, *(f"gdpconfig: {row}" for row in published.bad_rows)]
         refuse_without(grid)
         seed = context.seed if writes_rows or context.request.by_hand else seed_of_day(context.now)
-        origin = Origin(context.run_id, context.now, grid.snapshot.id, published.version, seed, __version__)
+        about = context.run_id, context.now, grid.snapshot.id, published.version, seed, __version__
+        origin = Origin(*about, only_recorded=not writes_rows)
         canary, warnings = canary_of(context, published)
         tally.notes += warnings
         for vo, work in works.items():

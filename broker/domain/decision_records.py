@@ -30,6 +30,7 @@ class Origin:
         engine: version of the broker.
         canary: values tried on some of the tasks; of decisions that are read back, ``tuning`` says it.
         canary_tuning: version of the gdpconfig values for these tasks.
+        only_recorded: whether nothing but the decisions was written, as alongside JEDI.
     """
 
     agent_run: int | None
@@ -40,6 +41,7 @@ class Origin:
     engine: str
     canary: TaskSelection | None = None
     canary_tuning: int = 0
+    only_recorded: bool = False
 
     def tuning_for(self, jeditaskid: int) -> int:
         """Version of the gdpconfig values by which a task was brokered."""

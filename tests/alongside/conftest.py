@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 import sqlalchemy as sa
@@ -58,8 +59,8 @@ def panda(make_database: Callable[..., Database]) -> Database:
     return database
 
 
-@pytest.fixture
-def least(panda: Database, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Database]:
+@contextmanager
+def least_role(panda: Database) -> Iterator[Callable[..., Database]]:
     """Connects as a role that owns schema ``broker`` and has only the rights that it is granted."""
 
     def connect(*grants: str) -> Database:
@@ -81,6 +82,13 @@ def least(panda: Database, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Dat
         database.close()
     with panda.autocommit() as connection:
         connection.exec_driver_sql(f"DROP OWNED BY {ROLE} CASCADE")
+
+
+@pytest.fixture
+def least(panda: Database) -> Iterator[Callable[..., Database]]:
+    """The role with the least rights in PanDA's empty tables."""
+    with least_role(panda) as connect:
+        yield connect
 
 
 READ = (

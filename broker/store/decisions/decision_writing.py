@@ -176,7 +176,11 @@ class _Batch:
     def _folds(self, row: int, known: KnownState) -> bool:
         """Jobs that were written took the files of their chunk: of work that is the same to the byte, none were."""
         one = self._decisions[row]
-        return one.record.decision.outcome != "brokered" or known.work_state == one.work_state()
+        return (
+            self._origin.only_recorded
+            or one.record.decision.outcome != "brokered"
+            or known.work_state == one.work_state()
+        )
 
     def _bodies(self, ids: list[int], changed: set[int]) -> dict[int, Body | None]:
         """The rows that still are there, with their bodies where those are needed."""

@@ -8,7 +8,7 @@ import pytest
 from comparison import Comparison, compare
 from grids.generator import scenario
 
-GRIDS = 3
+GRIDS, BENT = 3, 5
 KINDS = ("production_job", "analysis_job", "production_task")
 
 
@@ -31,3 +31,15 @@ def test_both_sides_decide_every_chunk_of_every_grid(kind: Any, make_site: Any, 
     assert found["panda"].share >= SHARE, found["panda"].differences
     # the departures of the profile are what differs, never everything
     assert found["seed"].equal > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_sides_decide_alike_on_odd_grids(kind: Any, make_site: Any, capsys: Any) -> None:
+    """Wrong and missing values, GPUs, containers and tags, full storages, throttles, several endpoints of a site."""
+    found = Comparison()
+    for seed in range(BENT):
+        found = found + compare(make_site(scenario(seed, kind, bent=True)), kind, "panda")
+    with capsys.disabled():
+        print(f"{kind}: {found.equal} of {found.results} equal to PanDA's on odd grids in profile panda")
+    assert found.results == 12 * BENT and found.brokered
+    assert found.share >= SHARE, found.differences

@@ -26,9 +26,9 @@ from tests.store.decisions.packed_records import START, brokered, waiting
 def cycle(database: Database) -> Callable[..., None]:
     """Stores the decisions of a cycle so many minutes after the start, in batches."""
 
-    def store(minutes: float, *batches: list[DecisionRecord], tuning: int = 3) -> None:
+    def store(minutes: float, *batches: list[DecisionRecord], tuning: int = 3, only_recorded: bool = False) -> None:
         now = START + timedelta(minutes=minutes)
-        origin = Origin(int(minutes) + 1, now, f"snapshot {minutes}", tuning, 9, "1")
+        origin = Origin(int(minutes) + 1, now, f"snapshot {minutes}", tuning, 9, "1", only_recorded=only_recorded)
         for batch in batches:
             until = now + timedelta(minutes=30)
             records = [dataclasses.replace(one, pending_until=until) for one in batch]
@@ -118,6 +118,17 @@ def test_jobs_that_took_other_files_are_no_repeat(database: Database, cycle: Cal
     assert rows(database) == 1
     cycle(10, [brokered(1, work=b"other files")])
     assert rows(database) == 2
+
+
+def test_where_decisions_are_only_recorded_no_job_took_the_files(
+    database: Database, cycle: Callable[..., None]
+) -> None:
+    """Alongside JEDI: what was looked at may differ, and each cycle comes back with its own."""
+    cycle(0, [brokered(1)], only_recorded=True)
+    cycle(5, [brokered(1, work=b"other files")], only_recorded=True)
+    assert rows(database) == 1
+    assert [one.decisions[0].record.work for one in cycles(database)][1] == b"other files"
+    assert states(database)[1].pending_until == START + timedelta(minutes=35)
 
 
 def test_a_row_that_is_gone_is_written_again(database: Database, cycle: Callable[..., None]) -> None:
