@@ -23,7 +23,7 @@ from broker.web.pictures.grids import Cell, cells
 from broker.web.rendering import show
 
 router = page_router(tag="grid")
-MOST_SOURCES, MOST_LISTED = 80, 200
+MOST_SOURCES, MOST_LISTED = 30, 200
 
 
 @router.get("/nuclei")
