@@ -7,7 +7,6 @@ job is given twice. Usage: ``python -m benchmarks.bench_api [--jobs N] [--proces
 from __future__ import annotations
 
 import argparse
-import http.client
 import json
 import multiprocessing
 import sys
@@ -15,7 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from time import monotonic, perf_counter
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from fastapi import FastAPI
 
 from benchmarks.bench_match import QUEUES, _check, _measure, _prepare
 from benchmarks.measuring import report
+from benchmarks.plain_client import PlainClient
 from broker.api.listening import Listening
 from broker.api.process import serving
 from broker.api.state import ApiState
@@ -76,7 +76,7 @@ def decisions(database: Database, folder: Path, requests: int = REQUESTS) -> dic
         token = str(running.token)
         _unlimited(app.state.api)
         routes = {"bare": "/bare", "decision": f"/api/v1/tasks/{TASK}/decision"}
-        timings = {name: _timed(running.server.url, token, path, requests) for name, path in routes.items()}
+        timings = _timed(running.server.url, token, routes, requests)
     p95 = {name: float(np.percentile(found, 95)) for name, found in timings.items()}
     return {
         "bare_p95_ms": p95["bare"],
@@ -164,36 +164,31 @@ def _asked(addresses: list[tuple[str, str]], folder: Path, processes: int, secon
 def _ask(url: str, token: str, number: int, seconds: float, file: Path, start: Any) -> None:
     """One client: asks for pilots until its time is over, each request with a number."""
     generator, jobs, asked = np.random.default_rng(number), [], 0
-    host = url.removeprefix("http://")
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    connection = http.client.HTTPConnection(host, timeout=30)
-    start.wait()
-    began = perf_counter()
-    while (elapsed := perf_counter() - began) < seconds:
-        asked += 1
-        site = f"SITE_{generator.integers(QUEUES)}"
-        body = {"site": site, "ce": "ce", "queue": "q", "vo": "atlas", "pilot": f"p{number}", "request_number": asked}
-        connection.request("POST", "/api/v1/jobs:match", json.dumps(body), headers)
-        found = json.loads(connection.getresponse().read())
-        if found.get("pandaid") is not None:
-            jobs.append(found["pandaid"])
+    with PlainClient(url, token) as client:
+        start.wait()
+        began = perf_counter()
+        while (elapsed := perf_counter() - began) < seconds:
+            asked += 1
+            site = f"SITE_{generator.integers(QUEUES)}"
+            body = (
+                f'{{"site":"{site}","ce":"ce","queue":"q","vo":"atlas","pilot":"p{number}","request_number":{asked}}}'
+            )
+            found = json.loads(client.answer(b"POST", b"/api/v1/jobs:match", body.encode()))
+            if found.get("pandaid") is not None:
+                jobs.append(found["pandaid"])
     file.write_text(json.dumps({"jobs": jobs, "seconds": elapsed}))
 
 
-def _timed(url: str, token: str, path: str, requests: int) -> list[float]:
-    """Milliseconds of each request, after a tenth as many to warm up."""
-    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
-    found = []
-    for _ in range(requests + requests // 10):
-        began = monotonic()
-        connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
-        answer = connection.getresponse()
-        answer.read()
-        if answer.status != 200:
-            raise SystemExit(f"{path}: {answer.status}")
-        found.append(1000 * (monotonic() - began))
-    connection.close()
-    return found[requests // 10 :]
+def _timed(url: str, token: str, paths: dict[str, str], requests: int) -> dict[str, list[float]]:
+    """Milliseconds of each request, one path after the other, after a tenth as many to warm up."""
+    found: dict[str, list[float]] = {name: [] for name in paths}
+    with PlainClient(url, token) as client:
+        for _ in range(requests + requests // 10):
+            for name, path in paths.items():
+                began = perf_counter()
+                client.answer(b"GET", path.encode())
+                found[name].append(1000 * (perf_counter() - began))
+    return {name: one[requests // 10 :] for name, one in found.items()}
 
 
 if __name__ == "__main__":

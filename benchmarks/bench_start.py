@@ -1,17 +1,29 @@
-"""How long commands take to start, as ratios: to ``python -c pass``, and to importing numpy, sqlalchemy and psycopg.
+"""How long commands take to start, as ratios: to ``python -c pass``, and to importing what they cannot do without.
 
-CPU seconds of whole processes, the least of several runs, so that a busy machine does not decide.
+CPU seconds of whole processes, the least of several runs, so that a busy machine does not decide; of ``broker api``
+until it answers, the seconds on the clock too.
 """
 
 from __future__ import annotations
 
+import http.client
+import os
 import resource
+import socket
 import subprocess
 import sys
+import tempfile
+import time
+from pathlib import Path
+
+from broker.store.connection.database import Database
+from broker.store.connection.embedded import EmbeddedServer
+from broker.store.schema.migrate import upgrade
 
 RUNS = 5
 PASS = ("-c", "pass")
 IMPORTS = ("-c", "import numpy, sqlalchemy, psycopg")
+WEB_IMPORTS = ("-c", "import fastapi, sqlalchemy")
 ENTRY = ("-m", "broker.cli.entry")
 LIMITS = {"--version": (PASS, 5.0), "--help": (PASS, 10.0)}
 
@@ -28,16 +40,72 @@ def _once(arguments: tuple[str, ...]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def clock_s(*arguments: str) -> float:
+    """The least seconds on the clock of a Python process with these arguments."""
+    found = []
+    for _ in range(RUNS):
+        began = time.perf_counter()
+        _once(arguments)
+        found.append(time.perf_counter() - began)
+    return min(found)
+
+
+def api_s() -> tuple[float, float]:
+    """The least seconds on the clock and of CPU until ``broker api`` answers."""
+    with tempfile.TemporaryDirectory(prefix="gridbroker-bench-") as folder:
+        server = EmbeddedServer(Path(folder))
+        with Database(server.start(), on_close=server.stop) as database:
+            upgrade(database)
+            found = [_api_once(database.url, folder) for _ in range(RUNS)]
+    return min(clock for clock, _ in found), min(cpu for _, cpu in found)
+
+
+def _api_once(url: str, home: str) -> tuple[float, float]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, *ENTRY, "--db", url, "api", "--port", str(port)]
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "BROKER_HOME": home}
+    )
+    try:
+        while not _answers(port):
+            if process.poll() is not None:
+                raise SystemExit(f"broker api ended with {process.returncode}")
+            time.sleep(0.005)
+        clock = time.perf_counter() - began
+        times = Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    finally:
+        process.terminate()
+        process.wait()
+    return clock, (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _answers(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", "/health/live")
+        return connection.getresponse().status == 200
+    except ConnectionRefusedError:
+        return False
+    finally:
+        connection.close()
+
+
 def main() -> None:
     base = {PASS: cpu_s(*PASS), IMPORTS: cpu_s(*IMPORTS)}
     rows = []
     for words, (against, limit) in LIMITS.items():
         took = cpu_s(*ENTRY, words)
-        rows.append((f"broker {words}", took, took / base[against], limit, took / base[against] < limit))
+        rows.append((f"broker {words}, by CPU", took, took / base[against], limit, took / base[against] < limit))
     took = cpu_s("-c", "import broker.cli.decisions.explain, broker.cli.main")
-    rows.append(("imports of broker explain", took, took / base[IMPORTS], 2.0, took / base[IMPORTS] < 2.0))
+    rows.append(("imports of broker explain, by CPU", took, took / base[IMPORTS], 2.0, took / base[IMPORTS] < 2.0))
+    clock, cpu = api_s()
+    for kind, took, base_s in (("CPU", cpu, cpu_s(*WEB_IMPORTS)), ("the clock", clock, clock_s(*WEB_IMPORTS))):
+        rows.append((f"broker api until it answers, by {kind}", took, took / base_s, 4.0, took / base_s < 4.0))
     for name, seconds, ratio, limit, held in rows:
-        print(f"{name}: {seconds:.3f} s of CPU, ratio {ratio:.1f}, limit {limit:g}: {'held' if held else 'NOT held'}")
+        print(f"{name}: {seconds:.3f} s, ratio {ratio:.1f}, limit {limit:g}: {'held' if held else 'NOT held'}")
 
 
 if __name__ == "__main__":

@@ -17,12 +17,12 @@ from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from broker import __version__
-from broker.api.bearer import IssuedBearer, LocalBearer
 from broker.api.configuration import ApiConfiguration
 from broker.api.description import describe
+from broker.api.direct_routes import DirectRoutes
 from broker.api.envelope import Envelope, Observe
 from broker.api.guarded_route import refusal
-from broker.api.issuer_keys import IssuerKeys
+from broker.api.local_bearer import LocalBearer
 from broker.api.local_token import LocalToken
 from broker.api.metrics import BrokerMetrics
 from broker.api.rates import RateLimiter
@@ -33,6 +33,7 @@ from broker.store.connection.database import Database
 
 TITLE = "gridbroker"
 METRICS = "metrics"
+PILOTS = "broker.api.routers.pilots"
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ def create_app(
         app.mount(path, mounted)
     app.add_exception_handler(HTTPException, _refused)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
+    app.add_middleware(DirectRoutes, routes=importlib.import_module(PILOTS).DIRECT)
     app.add_middleware(
         Envelope, path_bytes=configuration.limits.path_bytes, observe=_observing((metrics.observe, *parts.observe))
     )
@@ -142,14 +144,17 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 def _bearers(state: ApiState, local_token: str | None) -> Iterable[Identify]:
+    if not state.configuration.issuers:
+        return [] if local_token is None else [LocalBearer(LocalToken(local_token))]
+    # what checks signatures takes long to import
+    from broker.api.bearer import IssuedBearer
+    from broker.api.issuer_keys import IssuerKeys
+
     issuers = [
         (section, IssuerKeys(section, state.database, state.now, state.steady_s))
         for section in state.configuration.issuers
     ]
-    if issuers:
-        yield IssuedBearer(issuers, state.now)
-    elif local_token is not None:
-        yield LocalBearer(LocalToken(local_token))
+    return [IssuedBearer(issuers, state.now)]
 
 
 def _observing(observers: tuple[Observe, ...]) -> Observe:

@@ -1,4 +1,4 @@
-"""Bearer tokens: the header, the signature, the claims, and so who somebody is.
+"""Bearer tokens of issuers: the signature, the claims, and so who somebody is.
 
 Whatever is wrong with a token, the answer is the same; the log says which check failed, never the token.
 Sources: WLCG common JWT profile 1.3; SciTokens; RFC 8725 (algorithms are ours to choose, not the token's).
@@ -10,7 +10,6 @@ import base64
 import binascii
 import hashlib
 import json
-import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,61 +23,12 @@ from broker.access.claims import Expected, fault_of
 from broker.access.role_map import grants_of
 from broker.access.roles import Identity
 from broker.api.configuration import IssuerSection
-from broker.api.guarded_route import unauthenticated
 from broker.api.issuer_keys import IssuerKeys
-from broker.api.local_token import LocalToken
+from broker.api.local_bearer import BadToken, refused, token_in
 
-_log = logging.getLogger(__name__)
-
-LONGEST_TOKEN = 16_384
 MOST_REMEMBERED = 4096
-_SCHEME = "bearer "
 _POINTERS = frozenset({"jku", "jwk", "x5u", "x5c", "crit", "b64", "enc", "zip"})
 """Fields of a header that name a key of the token's own, or change what is signed: nobody honest sends them."""
-
-
-class BadToken(Exception):
-    """Why a token is refused; for the log only."""
-
-
-def token_in(connection: HTTPConnection) -> str | None:
-    """The bearer token of a request; None without one.
-
-    Raises:
-        BadToken: the header is there and holds none, or there are two.
-    """
-    headers = connection.headers.getlist("authorization")
-    if not headers:
-        return None
-    if len(headers) > 1 or headers[0][: len(_SCHEME)].lower() != _SCHEME:
-        raise BadToken("no single bearer token")
-    token = headers[0][len(_SCHEME) :].strip()
-    if not token or len(token) > LONGEST_TOKEN:
-        raise BadToken("empty or oversized")
-    return token
-
-
-class LocalBearer:
-    """Finds out who sends a request by the token of this machine."""
-
-    def __init__(self, local: LocalToken) -> None:
-        """``local`` knows the token."""
-        self._local = local
-
-    async def __call__(self, connection: HTTPConnection) -> Identity | None:
-        """Who sends a request; None without a token.
-
-        Raises:
-            Problem: the token is another one.
-        """
-        try:
-            token = token_in(connection)
-            identity = None if token is None else self._local.identify(token)
-            if token is not None and identity is None:
-                raise BadToken("not the token of this machine")
-        except BadToken as error:
-            raise _refused(error) from None
-        return identity
 
 
 @dataclass(frozen=True)
@@ -116,7 +66,7 @@ class IssuedBearer:
             token = token_in(connection)
             return None if token is None else await self.identify(token)
         except BadToken as error:
-            raise _refused(error) from None
+            raise refused(error) from None
 
     async def identify(self, token: str) -> Identity:
         """Who shows ``token``.
@@ -201,8 +151,3 @@ def _key_identifier(header: dict[str, Any], section: IssuerSection) -> str | Non
     if identifier is not None and not isinstance(identifier, str):
         raise BadToken("key identifier")
     return identifier
-
-
-def _refused(error: BadToken) -> Exception:
-    _log.warning("token refused", extra={"fields": {"fault": str(error)}})
-    return unauthenticated()

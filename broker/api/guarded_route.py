@@ -68,17 +68,24 @@ class GuardedRoute(APIRoute):
         inner = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
-            try:
-                await admit(request, self.policy)
-                if request.method in _WITH_BODY:
-                    await _read(request, self.body_limit)
-                if self.policy.writes:
-                    return await answered_once(request, self.policy, inner)
-                return await inner(request)
-            except Exception as error:
-                return refusal(request, error)
+            return await guarded(request, self.policy, self.body_limit, inner)
 
         return handle
+
+
+async def guarded(
+    request: Request, policy: Policy, body_limit: str, inner: Callable[[Request], Coroutine[Any, Any, Response]]
+) -> Response:
+    """The answer of ``inner`` to a request that is let in, its body read; everything that is refused is a problem."""
+    try:
+        await admit(request, policy)
+        if request.method in _WITH_BODY:
+            await _read(request, body_limit)
+        if policy.writes:
+            return await answered_once(request, policy, inner)
+        return await inner(request)
+    except Exception as error:
+        return refusal(request, error)
 
 
 V1 = "/api/v1"

@@ -55,8 +55,13 @@ def answer(
         following = document.get("next") or document.get("next_after")
         given |= {} if following is None else {"X-Next": str(following)}
         return Response(b"".join(lines(document[listed])), status, given, NDJSON)
-    body = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
-    return _with_tag(request, Response(body, status, given, JSON))
+    body = as_json(document)
+    return tagged(request, Response(body, status, given, JSON))
+
+
+def as_json(document: Any) -> bytes:
+    """A plain document as JSON, without blanks."""
+    return json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode()
 
 
 def stream(request: Request, items: Iterable[BaseModel | Mapping[str, Any]]) -> Response:
@@ -68,18 +73,25 @@ def stream(request: Request, items: Iterable[BaseModel | Mapping[str, Any]]) -> 
 def lines(documents: Iterable[Any]) -> Iterator[bytes]:
     """Each document as a line of JSON."""
     for one in documents:
-        yield json.dumps(one, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode() + b"\n"
+        yield as_json(one) + b"\n"
 
 
-def _with_tag(request: Request, response: Response) -> Response:
+def tagged(request: Request, response: Response, tag: str | None = None) -> Response:
+    """An answer with its ``ETag``; without a body where the client has it already.
+
+    Args:
+        request: that is answered.
+        response: the answer.
+        tag: of what it says; None: of its bytes.
+    """
     if request.method not in ("GET", "HEAD") or response.status_code != 200:
         return response
-    tag = f'"{hashlib.blake2b(response.body, digest_size=12).hexdigest()}"'
+    tag = tag or f'"{hashlib.blake2b(response.body, digest_size=12).hexdigest()}"'
     response.headers.setdefault("ETag", tag)
     response.headers["Cache-Control"] = "private, no-cache"
     response.headers["Vary"] = "Accept, Authorization, Cookie"
     held = {one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")}
-    if response.headers["ETag"] in held or "*" in held:
+    if response.headers["ETag"].removeprefix("W/") in held or "*" in held:
         kept = {name: response.headers[name] for name in ("ETag", "Cache-Control", "Vary")}
         return Response(status_code=304, headers=kept)
     return response

@@ -77,3 +77,33 @@ def test_a_repeated_request_gets_its_job_when_nothing_waits_any_more(client: htt
 def test_a_number_needs_a_pilot(client: httpx.Client) -> None:
     answer = client.post("/api/v1/jobs:match", json={**PLACE, "request_number": 1})
     assert answer.status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "where"),
+    [
+        ('{"site": "S", "ce": "c", "queue": "q", "colour": "red"}', 422, "body.colour"),
+        ('{"site": "S", "ce": 3, "queue": "q"}', 422, "body.ce"),
+        ('{"site": "S"', 400, "body"),
+        ("[]", 422, "body"),
+    ],
+)
+def test_a_bad_body_is_refused_alike_on_the_short_way_and_the_long_one(
+    client: httpx.Client, body: str, status: int, where: str
+) -> None:
+    kinds = ("application/json", "application/json; charset=utf-8")
+    answers = [client.post("/api/v1/jobs:match", content=body, headers={"Content-Type": kind}) for kind in kinds]
+    assert [one.status_code for one in answers] == [status, status]
+    short, long = (one.json() for one in answers)
+    assert short["code"] == long["code"] and short["errors"][0]["where"].startswith(where)
+    assert status == 400 or [one["where"] for one in short["errors"]] == [one["where"] for one in long["errors"]]
+
+
+def test_the_short_way_has_the_envelope_and_the_policy_of_all_routes(client: httpx.Client) -> None:
+    answer = client.post("/api/v1/jobs:match", json=PLACE, headers={"X-Request-Id": "mine", "Idempotency-Key": "one"})
+    assert answer.status_code == 200 and answer.headers["x-request-id"] == "mine"
+    again = client.post("/api/v1/jobs:match", json=PLACE, headers={"Idempotency-Key": "one"})
+    assert again.json() == answer.json() and again.headers["idempotent-replayed"] == "true"
+    for headers, status in (({"Authorization": "Bearer other"}, 401), ({"Content-Encoding": "br"}, 415)):
+        assert client.post("/api/v1/jobs:match", json=PLACE, headers=headers).status_code == status
+    assert 'route="/api/v1/jobs:match"' in client.get("/metrics").text

@@ -290,3 +290,38 @@ def test_agents_are_paused_and_resumed(client: httpx.Client) -> None:
     assert good(client.post(f"{V1}/agents/cleanup:resume"))["resumed"]
     wrong = client.post(f"{V1}/agents/clean:pause", json=asked)
     assert wrong.status_code == 404 and "cleanup" in wrong.json()["remedy"]
+
+
+def test_a_decision_that_was_told_before_is_told_again_until_something_of_it_changes(
+    client: httpx.Client, stranger: httpx.Client, decided: tuple[Database, ApiServer]
+) -> None:
+    path = f"{V1}/tasks/{TASK}/decision"
+    first = client.get(path)
+    held = {"If-None-Match": first.headers["etag"]}
+    assert client.get(path).json()["decisions"] == good(first)["decisions"] == good(client.get(path))["decisions"]
+    assert client.get(path, headers=held).status_code == 304, "another instant of the question is no other answer"
+    assert good(stranger.get(path))["task"]["username"] == "***" != good(client.get(path))["task"]["username"]
+    assert good(client.get(path, params={"fields": "task.jeditaskid"})) == {"task": {"jeditaskid": TASK}}
+    change = sa.text("UPDATE doma_panda.jedi_tasks SET errordialog = :text WHERE jeditaskid = :task")
+    for text in ("it changed", None):
+        with decided[0].begin() as connection:
+            connection.execute(change, {"text": text, "task": TASK})
+        changed = client.get(path, headers=held if text else {})
+        assert good(changed)["task"]["errordialog"] == text
+    assert changed.headers["etag"] == first.headers["etag"]
+    with decided[0].begin() as connection:
+        connection.execute(sa.text("UPDATE broker.chunk_states SET seen_again = seen_again + 3"))
+    assert good(client.get(path))["decisions"][0]["times_seen"] == good(first)["decisions"][0]["times_seen"] + 3
+    with decided[0].begin() as connection:
+        connection.execute(sa.text("UPDATE broker.chunk_states SET seen_again = seen_again - 3"))
+
+
+def test_a_kept_decision_outlives_the_connection_that_asks_for_it(
+    client: httpx.Client, decided: tuple[Database, ApiServer]
+) -> None:
+    path = f"{V1}/tasks/{TASK}/decision"
+    told = [good(client.get(path))["decisions"] for _ in range(2)]
+    with decided[0].autocommit() as connection:
+        query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'gridbroker decisions'"
+        assert connection.execute(sa.text(query)).scalars().all() == [True]
+    assert [good(client.get(path))["decisions"] for _ in range(2)] == told

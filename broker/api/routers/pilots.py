@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import Response
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
 
 from broker.access.policies import PILOT, may_ask_for
 from broker.access.roles import Identity, Role
 from broker.api.asking import LARGEST_ID
-from broker.api.guarded_route import allow, guarded_router
+from broker.api.direct_routes import DirectRoute
+from broker.api.guarded_route import V1, allow, guarded_router
 from broker.api.matchers import matchers_of
 from broker.api.presenting import answer
 from broker.api.problems import Problem
-from broker.api.state import State, Who
+from broker.api.state import State, Who, identity_of, state_of
 from broker.app import pilot_reports
 from broker.pools.matcher import Pilot
 from broker.store.matching.job_match import Match, NoMatch
@@ -124,7 +126,7 @@ class Kept(BaseModel):
 
 @router.post("/jobs:match", response_model=MatchedJob)
 @allow(PILOT)
-def match_job(request: Request, api: State, who: Who, body: AskingPilot) -> Response:
+async def match_job(request: Request, api: State, who: Who, body: AskingPilot) -> Response:
     """Give one activated job to a pilot, exactly once; or say which field did not fit."""
     _refuse_other_queues(who, body.queue)
     if (body.pilot is None) != (body.request_number is None):
@@ -134,8 +136,23 @@ def match_job(request: Request, api: State, who: Who, body: AskingPilot) -> Resp
         body.owner, body.owner_group,
     )  # fmt: skip
     numbered = None if body.pilot is None or body.request_number is None else (body.pilot, body.request_number)
-    found, repeated = matchers_of(api).match(pilot, api.now(), numbered)
+    found, repeated = await matchers_of(api).match(pilot, numbered)
     return answer(request, _answer(found, repeated))
+
+
+async def _match_plainly(request: Request) -> Response:
+    """The same of a body that is plain JSON."""
+    try:
+        body = AskingPilot.model_validate_json(await request.body())
+    except ValidationError as error:
+        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in error.errors()]) from None
+    return await match_job(request, state_of(request), identity_of(request), body)
+
+
+DIRECT = {
+    ("POST", f"{V1}/jobs:match"): DirectRoute(f"{V1}/jobs:match", PILOT, "body_bytes", _match_plainly),
+}
+"""Routes that are asked by every pilot of the grid."""
 
 
 @router.post("/features", response_model=Kept)

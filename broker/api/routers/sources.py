@@ -17,7 +17,6 @@ from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import State
-from broker.app.source_documents import SOURCES, source_kind, take
 from broker.store.feeds import feed_documents
 from broker.store.feeds.feed_documents import FedDocument
 
@@ -77,6 +76,8 @@ class Taken(BaseModel):
 @allow(READ)
 def list_sources(request: Request, api: State) -> Response:
     """The documents that facts of the grid come from, and their ages."""
+    from broker.app.source_documents import SOURCES  # the feeds take long to import
+
     now = api.now()
     with api.database.begin() as connection:
         found = feed_documents.all_documents(connection)
@@ -98,6 +99,8 @@ async def put_source(
     taken_at: Annotated[datetime, Query(description="When the document was made (UTC without a zone).")],
 ) -> Response:
     """Send a whole document: it is checked as if it had been fetched, and refused when it shrank or does not parse."""
+    from broker.app.source_documents import source_kind, take
+
     source_kind(name)
     body = await request.body()
     if not hmac.compare_digest(hashlib.sha256(body).hexdigest(), sha256):

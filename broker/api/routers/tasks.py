@@ -12,6 +12,7 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.access.roles import Identity
 from broker.api.asking import LARGEST_ID, At, Name, TaskId, asking, aware
+from broker.api.decision_answers import decision_answers_of
 from broker.api.guarded_route import allow, guarded_router, unauthenticated
 from broker.api.presenting import answer
 from broker.api.state import State, Who
@@ -91,6 +92,8 @@ def get_decision(
     at: At = None,
 ) -> Response:
     """The decisions of the last cycle that looked at a task, with reasons and weights."""
+    if at is None and not evaluate and "fields" not in request.query_params:
+        return decision_answers_of(api).answer(request, jeditaskid, brokerage)
     with asking(api, at) as asked:
         found = task_decision(asked, jeditaskid, at=at and asked.now, brokerage=brokerage, evaluate=evaluate)
     return answer(request, found)

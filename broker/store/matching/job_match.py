@@ -7,7 +7,7 @@ the statement that takes it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -31,14 +31,13 @@ from broker.pools.matcher import (
 )
 from broker.pools.shares import real_priorities
 from broker.store.connection.names import Names
-from broker.store.writes.status_log import note_status
+from broker.store.matching.take_sql import take_statement
 
 VIEW_LASTS = timedelta(seconds=20)
 #: Task queues and priorities that are tried for one pilot. Source: DIRAC's matcher, candidates and tries.
 MOST_TRIES = 30
 #: The time of use of a pool is not written more often than this.
 USE_NOTED_EVERY = timedelta(seconds=60)
-_ANY_CPUTIME_S = 2**62
 
 _READ_PLACE = """
 SELECT number, coalesce(panda_queue, queue) FROM broker.resource_queues
@@ -58,57 +57,16 @@ WHERE {where} AND EXISTS (
 GROUP BY queue.id ORDER BY queue.id"""
 _HERE = _READ_TASK_QUEUES.format(where="(queue.panda_queue = %(panda_queue)s OR queue.panda_queue IS NULL)")
 _EVERYWHERE = _READ_TASK_QUEUES.format(where="true")
-# One statement, one transaction. A row that another matcher holds is passed over; one whose job is not activated any
-# more is removed without a job. CONDITIONS are those on single jobs.
-_TAKE = """
-WITH picked AS MATERIALIZED (
-    SELECT job.pandaid FROM broker.waiting_jobs AS job
-    WHERE job.task_queue = %(queue)s AND job.priority = %(priority)s AND job.position >= %(first)s
-      AND job.cputime_s <= %(cputime_s)s
-      AND (%(pool)s::text IS NULL OR EXISTS (
-            SELECT FROM broker.submit_pool_links AS link JOIN broker.submit_pools AS known ON known.number = link.pool
-            WHERE link.queue = %(place)s AND known.pool_id = %(pool)s))
-      CONDITIONS
-    ORDER BY job.position LIMIT 1 FOR UPDATE SKIP LOCKED
-), gone AS (
-    DELETE FROM broker.waiting_jobs AS job USING picked WHERE job.pandaid = picked.pandaid
-    RETURNING job.pandaid, job.position
-), sent AS (
-    UPDATE {panda}.jobsactive4 AS job
-    SET jobstatus = 'sent', statechangetime = %(now)s, modificationtime = %(now)s
-    FROM gone WHERE job.pandaid = gone.pandaid AND job.jobstatus = 'activated'
-    RETURNING job.pandaid, job.jeditaskid, job.jobstatus, job.prodsourcelabel, job.cloud, job.computingsite
-), logged AS (NOTE_STATUS), noted AS (
-    INSERT INTO broker.matched_requests
-        (pilot, request_number, pandaid, jeditaskid, task_queue, panda_queue, pool, matched_at)
-    SELECT %(pilot)s::text, %(request_number)s::bigint, sent.pandaid, sent.jeditaskid, %(queue)s::bigint,
-        %(panda_queue)s::text, %(pool)s::text, %(aware_now)s::timestamptz
-    FROM sent WHERE %(pilot)s::text IS NOT NULL
-), used AS (
-    UPDATE broker.submit_pools SET last_used_at = %(aware_now)s
-    WHERE pool_id = %(pool)s AND last_used_at < %(noted_before)s AND EXISTS (SELECT FROM gone)
-)
-SELECT gone.pandaid, gone.position, sent.jeditaskid, sent.pandaid IS NOT NULL
-FROM gone LEFT JOIN sent USING (pandaid)""".replace("NOTE_STATUS", note_status("sent", "%(now)s"))
-# A row whose job is gone passes, so that it is removed.
-_CONDITIONS = """AND NOT EXISTS (
-    SELECT FROM {panda}.jobsactive4 AS active WHERE active.pandaid = job.pandaid AND (
-        %(labels)s::text[] IS NOT NULL AND active.prodsourcelabel <> ALL(%(labels)s)
-            AND (%(processing_type)s::text IS NULL OR active.processingtype IS DISTINCT FROM %(processing_type)s)
-        OR coalesce(active.job_label, active.prodsourcelabel) <> ALL(%(job_labels)s::text[])
-        OR active.minramcount > nullif(%(memory_mb)s::bigint, 0)
-        OR active.maxdiskcount > nullif(%(disk_mb)s::bigint, 0)
-        OR active.maxwalltime > nullif(%(walltime_s)s::bigint, 0)
-        OR active.jeditaskid IS DISTINCT FROM coalesce(%(task)s::bigint, active.jeditaskid)
-        OR active.produserid IS DISTINCT FROM coalesce(%(user)s::text, active.produserid)))"""
-
-
-_READ_EARLIER_MATCH = """
-SELECT pandaid, jeditaskid, task_queue, panda_queue, pool FROM broker.matched_requests
-WHERE pilot = %(pilot)s AND request_number = %(request_number)s"""
+_READ_EARLIER_MATCHES = """
+SELECT earlier.pilot, earlier.request_number, earlier.pandaid, earlier.jeditaskid, earlier.task_queue,
+    earlier.panda_queue, earlier.pool
+FROM unnest(%(pilots)s::text[], %(numbers)s::bigint[]) AS asked (pilot, request_number)
+JOIN broker.matched_requests AS earlier USING (pilot, request_number)"""
 
 NumberedRequest = tuple[str, int]
 """A pilot by name, and the number of its request."""
+Asked = tuple[Pilot, NumberedRequest | None]
+"""A pilot that wants a job, and its request where that has a number."""
 
 
 @dataclass(frozen=True)
@@ -148,33 +106,43 @@ class NoMatch:
 MatchFound = Match | NoMatch
 
 
-@dataclass(frozen=True)
-class _Level:
-    """The jobs of one priority in a task queue: those before ``first`` have been taken, as far as is known."""
-
-    priority: int
-    first: int
-
-
 @dataclass
 class _View:
-    """What is known of the task queues at one place."""
+    """What is known of the task queues at one place.
+
+    ``levels``: for each task queue its priorities, and where to look for the first job of each: those before have been
+    taken, as far as is known.
+    """
 
     read_at: datetime
     place: int | None
     panda_queue: str
     pools: frozenset[str]
     queues: TaskQueueTable
-    levels: list[dict[int, _Level]]
-    _fitting: dict[Pilot, Ints] = field(default_factory=dict)
+    levels: list[dict[int, int]]
+    _fitting: dict[Pilot, tuple[Ints, Floats]] = field(default_factory=dict)
+    _drawn: dict[int, tuple[list[int], Floats]] = field(default_factory=dict)
 
-    def fitting(self, pilot: Pilot) -> Ints:
-        """The task queues that a pilot may take from."""
-        if pilot not in self._fitting:
-            self._fitting[pilot] = np.flatnonzero(
-                match_task_queues(self.queues, pilot, self.panda_queue, self.pools) == MATCHES
-            )
-        return self._fitting[pilot]
+    def fitting(self, pilot: Pilot) -> tuple[Ints, Floats]:
+        """The task queues that a pilot may take from, and their weights."""
+        found = self._fitting.get(pilot)
+        if found is None:
+            positions = np.flatnonzero(match_task_queues(self.queues, pilot, self.panda_queue, self.pools) == MATCHES)
+            found = self._fitting[pilot] = (positions, self.queues.weight[positions])
+        return found
+
+    def priorities(self, queue: int) -> tuple[list[int], Floats]:
+        """The priorities that there are in a task queue, and their weights."""
+        found = self._drawn.get(queue)
+        if found is None:
+            priorities = list(self.levels[queue])
+            found = self._drawn[queue] = (priorities, real_priorities(np.array(priorities, dtype=np.int64)))
+        return found
+
+    def forget(self, queue: int, priority: int) -> None:
+        """Nobody finds more of this priority in a task queue."""
+        self.levels[queue].pop(priority, None)
+        self._drawn.pop(queue, None)
 
 
 class Views(dict[tuple[str, str, str, str | None], _View]):
@@ -203,9 +171,45 @@ class Matcher:
         self._cursor = connection.cursor(row_factory=tuple_row)
         self._generator = generator
         self._conditions = _values_of(conditions)
-        self._take = names.sql(_TAKE.replace("CONDITIONS", _CONDITIONS if self._conditions else ""))
+        self._names = names
+        self._statements: dict[tuple[bool, bool, bool], str] = {}
         self._views = Views() if views is None else views
         self._request: NumberedRequest | None = None
+
+    def match_together(self, asked: Sequence[Asked], now: datetime) -> list[tuple[MatchFound, bool]]:
+        """As :meth:`match_numbered` for several pilots, in one transaction: one commit for all of them.
+
+        Where that fails (the same request came twice at once, or another transaction was in the way), nothing of it
+        was kept, and each is matched alone.
+
+        Raises:
+            psycopg.OperationalError: the connection is lost. A commit that was under way may have been made: its jobs
+                are ``sent``, and requests with a number find them again.
+        """
+        if len(asked) == 1:
+            return [self._match_one(*asked[0], now)]
+        try:
+            with self._cursor.connection.transaction():
+                earlier = self._earlier_of([request for _, request in asked if request is not None])
+                return [
+                    (earlier[request], True) if request in earlier else self._match_in_group(pilot, request, now)
+                    for pilot, request in asked
+                ]
+        except (psycopg.errors.UniqueViolation, psycopg.errors.TransactionRollback):
+            self._views.clear()  # they count jobs as taken that are not
+            return [self._match_one(pilot, request, now) for pilot, request in asked]
+
+    def _match_in_group(self, pilot: Pilot, request: NumberedRequest | None, now: datetime) -> tuple[MatchFound, bool]:
+        self._request = request
+        try:
+            found = self.match(pilot, now)
+        finally:
+            self._request = None
+        earlier = None if request is None or isinstance(found, Match) else self._earlier(request)
+        return (found, False) if earlier is None else (earlier, True)
+
+    def _match_one(self, pilot: Pilot, request: NumberedRequest | None, now: datetime) -> tuple[MatchFound, bool]:
+        return (self.match(pilot, now), False) if request is None else self.match_numbered(pilot, now, request)
 
     def match_numbered(self, pilot: Pilot, now: datetime, request: NumberedRequest) -> tuple[MatchFound, bool]:
         """As :meth:`match`, but a request that got a job gets the same one again, and no other.
@@ -213,22 +217,24 @@ class Matcher:
         Returns:
             What was found, and whether it was found by an earlier request of the same pilot and number.
         """
-        self._request = request
         try:
-            found = self.match(pilot, now)
+            return self._match_in_group(pilot, request, now)
         except psycopg.errors.UniqueViolation:
             # the statement that took another job was undone as a whole
-            found = NoMatch(pilot.queue, TAKEN_BY_OTHERS, {})
-        finally:
-            self._request = None
-        earlier = None if isinstance(found, Match) else self._earlier(request)
-        return (found, False) if earlier is None else (earlier, True)
+            earlier = self._earlier(request)
+            return (NoMatch(pilot.queue, TAKEN_BY_OTHERS, {}), False) if earlier is None else (earlier, True)
 
     def _earlier(self, request: NumberedRequest) -> Match | None:
         """What the same request got before; None for nothing."""
-        values = {"pilot": request[0], "request_number": request[1]}
-        row = self._cursor.execute(_READ_EARLIER_MATCH, values).fetchone()
-        return None if row is None else Match(*row)
+        return self._earlier_of([request]).get(request)
+
+    def _earlier_of(self, requests: Sequence[NumberedRequest]) -> dict[NumberedRequest | None, Match]:
+        """What the same requests got before."""
+        if not requests:
+            return {}
+        values = {"pilots": [pilot for pilot, _ in requests], "numbers": [number for _, number in requests]}
+        rows = self._cursor.execute(_READ_EARLIER_MATCHES, values, prepare=True).fetchall()
+        return {(pilot, number): Match(*match) for pilot, number, *match in rows}
 
     def match(self, pilot: Pilot, now: datetime) -> MatchFound:
         """One job for a pilot at ``now`` (aware)."""
@@ -260,60 +266,78 @@ class Matcher:
         return NoMatch(view.panda_queue, *no_match(reasons))
 
     def _try(self, view: _View, pilot: Pilot, now: datetime) -> Match | None:
-        fitting = view.fitting(pilot)
-        order = fitting[draw(view.queues.weight[fitting], self._generator)]
+        fitting, weights = view.fitting(pilot)
         tries = 0
-        for queue in order.tolist():
-            levels = list(view.levels[queue].values())
-            weights = real_priorities(np.array([level.priority for level in levels], dtype=np.int64))
-            for position in draw(weights, self._generator).tolist():
+        for queue in fitting[draw(weights, self._generator)].tolist():
+            priorities, of_priorities = view.priorities(queue)
+            for position in draw(of_priorities, self._generator).tolist():
                 if tries == MOST_TRIES:
                     return None
                 tries += 1
-                found = self._take_one(view, queue, levels[position], pilot, now)
+                found = self._take_one(view, queue, priorities[position], pilot, now)
                 if found is not None:
                     return found
         return None
 
-    def _take_one(self, view: _View, queue: int, level: _Level, pilot: Pilot, now: datetime) -> Match | None:
+    def _take_one(self, view: _View, queue: int, priority: int, pilot: Pilot, now: datetime) -> Match | None:
         """A job of one task queue and priority; None when there is none that this pilot could run."""
-        pool = view.queues.pool[queue]
+        is_timed, levels = bool(view.queues.cputime_class_s[queue]), view.levels[queue]
+        level = levels.get(priority)
+        if level is None:
+            return None
+        values = self._values(view, queue, pilot, now)
+        statement = self._statement(values["pool"] is not None, is_timed)
+        values |= {"priority": priority, "first": level}
+        while True:
+            row = self._cursor.execute(statement, values, prepare=True).fetchone()
+            if row is None:
+                # nobody finds more there than this pilot
+                if not is_timed and not self._conditions:
+                    view.forget(queue, priority)
+                return None
+            pandaid, first, jeditaskid, is_sent = row
+            # rows that come before were taken, so the next search need not begin among them
+            values["first"] = first
+            if not is_timed and not self._conditions:
+                levels[priority] = first
+            if is_sent:
+                return Match(pandaid, jeditaskid, values["queue"], view.panda_queue, values["pool"])
+
+    def _values(self, view: _View, queue: int, pilot: Pilot, now: datetime) -> dict[str, Any]:
         values = {
             "queue": int(view.queues.id[queue]),
-            "priority": level.priority,
-            "cputime_s": (pilot.cputime_s or 0) if view.queues.cputime_class_s[queue] else _ANY_CPUTIME_S,
-            "pool": pool,
+            "pool": view.queues.pool[queue],
             "place": view.place,
+            "cputime_s": pilot.cputime_s or 0,
             "now": now.astimezone(UTC).replace(tzinfo=None),
             "aware_now": now,
             "noted_before": now - USE_NOTED_EVERY,
             **self._conditions,
-            "panda_queue": view.panda_queue,
-            "pilot": None if self._request is None else self._request[0],
-            "request_number": None if self._request is None else self._request[1],
         }
-        first = level.first
-        while True:
-            row = self._cursor.execute(self._take, {**values, "first": first}).fetchone()
-            if row is None:
-                # nobody finds more there than this pilot
-                if not view.queues.cputime_class_s[queue] and not self._conditions:
-                    del view.levels[queue][level.priority]
-                return None
-            pandaid, first, jeditaskid, is_sent = row
-            # rows that come before were taken, so the next search need not begin among them
-            if not self._conditions:
-                view.levels[queue][level.priority] = _Level(level.priority, first)
-            if is_sent:
-                return Match(pandaid, jeditaskid, values["queue"], view.panda_queue, pool)
+        if self._request is not None:
+            values |= {
+                "panda_queue": view.panda_queue,
+                "pilot": self._request[0],
+                "request_number": self._request[1],
+            }
+        return values
+
+    def _statement(self, pooled: bool, timed: bool) -> str:
+        case = (pooled, timed, self._request is not None)
+        found = self._statements.get(case)
+        if found is None:
+            found = self._statements[case] = take_statement(
+                self._names, pooled=pooled, timed=timed, numbered=case[2], conditions=bool(self._conditions)
+            )
+        return found
 
     def _read(self, pilot: Pilot, now: datetime, statement: str) -> _View:
         place = {"site": pilot.site, "ce": pilot.ce, "queue": pilot.queue}
-        found = self._cursor.execute(_READ_PLACE, place).fetchone()
+        found = self._cursor.execute(_READ_PLACE, place, prepare=True).fetchone()
         number, panda_queue = found if found is not None else (None, pilot.queue)
-        pools = self._cursor.execute(_READ_POOLS_OF_PLACE, {"place": number, "vo": pilot.vo}).fetchall()
-        rows = self._cursor.execute(statement, {"panda_queue": panda_queue}).fetchall()
-        levels = [{level: _Level(level, first) for level, first in zip(row[12], row[13], strict=True)} for row in rows]
+        pools = self._cursor.execute(_READ_POOLS_OF_PLACE, {"place": number, "vo": pilot.vo}, prepare=True).fetchall()
+        rows = self._cursor.execute(statement, {"panda_queue": panda_queue}, prepare=True).fetchall()
+        levels = [dict(zip(row[12], row[13], strict=True)) for row in rows]
         return _View(now, number, panda_queue, frozenset(row[0] for row in pools), _table(rows), levels)
 
 

@@ -30,38 +30,44 @@ _GROUPING = (
     "pool_id"
 )
 
+# Jobs that do not wait yet, in groups: what a task asks for is worked out once a group, not once a job.
 _FRESH = f"""
 CREATE TEMPORARY TABLE fresh_jobs ON COMMIT DROP AS
 SELECT *, md5(jsonb_build_array({_GROUPING})::text) AS identity
 FROM (
-    SELECT job.pandaid, job.vo, job.produsername AS owner, job.workinggroup AS owner_group, job.gshare AS share,
-        job.computingsite AS panda_queue, job.resource_type, coalesce(asked.sites, '[]') AS sites,
-        coalesce(asked.banned_sites, '[]') AS banned_sites, coalesce(asked.platforms, '[]') AS platforms,
-        asked.pool_id, coalesce(job.currentpriority, 0) AS priority,
+    SELECT job.vo, job.owner, job.owner_group, job.share, job.panda_queue, job.resource_type, job.priority, job.jobs,
+        coalesce(asked.sites, '[]') AS sites, coalesce(asked.banned_sites, '[]') AS banned_sites,
+        coalesce(asked.platforms, '[]') AS platforms, asked.pool_id,
         greatest(coalesce(asked.cputime_s, 0), 0) AS cputime_s,
         CASE WHEN coalesce(asked.cputime_s, 0) <= 0 THEN 0
              ELSE coalesce((SELECT min(bound) FROM unnest(CAST(:classes AS bigint[])) AS bound
                             WHERE bound >= asked.cputime_s), :last_class) END AS cputime_class_s
-    FROM {{panda}}.jobsactive4 AS job
+    FROM (SELECT jeditaskid, vo, produsername AS owner, workinggroup AS owner_group, gshare AS share,
+              computingsite AS panda_queue, resource_type, coalesce(currentpriority, 0) AS priority,
+              array_agg(pandaid) AS jobs
+          FROM {{panda}}.jobsactive4 AS active
+          WHERE jobstatus = 'activated'
+            AND NOT EXISTS (SELECT FROM broker.waiting_jobs AS known WHERE known.pandaid = active.pandaid)
+          GROUP BY 1, 2, 3, 4, 5, 6, 7, 8) AS job
     LEFT JOIN broker.task_requirements AS asked ON asked.jeditaskid = job.jeditaskid
-    WHERE job.jobstatus = 'activated'
-      AND NOT EXISTS (SELECT FROM broker.waiting_jobs AS known WHERE known.pandaid = job.pandaid)
 ) AS found"""  # noqa: S608 - constants
 _NEW_QUEUES = f"""
 INSERT INTO broker.task_queues (identity, {_GROUPING}, used_at)
 SELECT DISTINCT ON (identity) identity, {_GROUPING}, CAST(:now AS timestamptz) FROM fresh_jobs
 ON CONFLICT (identity) DO NOTHING"""  # noqa: S608 - constants
+# Positions are compared within a task queue and a priority only; jobs that are looked for together lie together.
 _INSERT_WAITING_JOBS = """
 INSERT INTO broker.waiting_jobs (pandaid, task_queue, priority, cputime_s)
-SELECT fresh.pandaid, queue.id, fresh.priority, fresh.cputime_s
-FROM fresh_jobs AS fresh JOIN broker.task_queues AS queue USING (identity)
-ORDER BY fresh.pandaid
-ON CONFLICT (pandaid) DO NOTHING"""
+SELECT job.pandaid, queue.id, fresh.priority, fresh.cputime_s
+FROM fresh_jobs AS fresh JOIN broker.task_queues AS queue USING (identity), unnest(fresh.jobs) AS job (pandaid)
+ORDER BY queue.id, fresh.priority, job.pandaid"""
 _DELETE_GONE_JOBS = """
 DELETE FROM broker.waiting_jobs AS waiting
 WHERE NOT EXISTS (SELECT FROM {panda}.jobsactive4 AS job WHERE job.pandaid = waiting.pandaid
     AND job.jobstatus = 'activated')
 RETURNING waiting.task_queue"""
+# For this transaction: a million jobs are grouped and put in order without files on disk.
+_MEMORY = "SET LOCAL work_mem = '128MB'"
 _USED_POOLS = """
 UPDATE broker.submit_pools SET last_used_at = greatest(last_used_at, :now)
 WHERE pool_id IN (SELECT pool_id FROM fresh_jobs UNION
@@ -93,6 +99,7 @@ def follow_jobs(connection: sa.Connection, names: Names, now: datetime) -> dict[
     def run(statement: str, **values: Any) -> sa.CursorResult[Any]:
         return connection.execute(sa.text(names.sql(statement)), values)
 
+    run(_MEMORY)
     left = run(_DELETE_GONE_JOBS).scalars().all()
     run(_FRESH, classes=list(CPUTIME_CLASSES_S), last_class=CPUTIME_CLASSES_S[-1])
     new_queues = run(_NEW_QUEUES, now=now).rowcount

@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse
 
 from broker.access.policies import KNOWN, OPEN
-from broker.api.bearer import BadToken, IssuedBearer
 from broker.api.configuration import ApiConfiguration
 from broker.api.guarded_route import allow, unauthenticated
+from broker.api.local_bearer import BadToken
 from broker.api.local_token import LocalToken
 from broker.api.problems import Problem
 from broker.api.state import State, state_of
@@ -62,6 +62,8 @@ def login_router(sessions: Sessions, token: str | None, configuration: ApiConfig
         """Where the issuer sends people back."""
         if at_issuer is None or code is None or state is None or request.cookies.get(BEGUN) != state:
             raise Problem(400, "login_failed", "the issuer sent no code", "log in again")
+        from broker.api.bearer import IssuedBearer  # what checks signatures takes long to import
+
         given = await at_issuer.exchange(code, state, _callback(request))
         bearer = next(one for one in state_of(request).identify if isinstance(one, IssuedBearer))
         try:

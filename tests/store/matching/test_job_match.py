@@ -273,3 +273,30 @@ def test_a_job_that_another_matcher_is_taking_keeps_no_pilot_waiting(database: D
         taken = [one.match(LONG, at(number)) for number in range(3)]
     assert [found.pandaid for found in taken[:2] if isinstance(found, Match)] == [11, 12]
     assert taken[2] == NoMatch("QUEUE_A", "taken_by_others", {})
+
+
+def test_several_pilots_are_matched_in_one_transaction_each_with_a_job_of_its_own(database: Database) -> None:
+    add_jobs(database, 10, 3)
+    follow(database)
+    with matcher(database) as one:
+        found = one.match_together([(LONG, ("group", 1)), (LONG, None), (LONG, ("group", 2)), (LONG, None)], at(0))
+        jobs = [match.pandaid for match, _ in found[:3] if isinstance(match, Match)]
+        assert sorted(jobs) == [10, 11, 12] and isinstance(found[3][0], NoMatch)
+        again = one.match_together([(LONG, ("group", 2)), (LONG, ("group", 1)), (LONG, ("group", 3))], at(1))
+    assert [(match.pandaid, told) for match, told in again[:2] if isinstance(match, Match)] == [
+        (jobs[2], True),
+        (jobs[0], True),
+    ]
+    assert isinstance(again[2][0], NoMatch) and states(database) == {"sent": 3}
+    assert rows(database, "SELECT count(DISTINCT xmin::text) FROM doma_panda.jobsactive4") == [(1,)]
+
+
+def test_one_number_twice_at_once_gets_one_job_and_keeps_no_other_from_its_own(database: Database) -> None:
+    add_jobs(database, 10, 5)
+    follow(database)
+    with matcher(database) as one:
+        found = [
+            match for match, _ in one.match_together([(LONG, ("twice", 1)), (LONG, ("twice", 1)), (LONG, None)], at(0))
+        ]
+    jobs = [match.pandaid for match in found if isinstance(match, Match)]
+    assert len(jobs) == 3 and jobs[0] == jobs[1] != jobs[2] and states(database) == {"activated": 3, "sent": 2}
