@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
-import psycopg
 
 from broker.api.kept_connections import KeptConnections
 from broker.api.problems import Problem
 from broker.api.state import ApiState
+from broker.errors import BrokerError
 from broker.pools.matcher import Pilot
 from broker.store.connection.database import Database
+from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.store.matching.job_match import Matcher, MatchFound, NumberedRequest
 
 _log = logging.getLogger(__name__)
@@ -32,6 +33,9 @@ MOST_TOGETHER = 16
 MOST_WAITING = 1000
 """Requests that wait for a matcher; those beyond are told to come again."""
 NAME = "matchers"
+
+_OF_ALL = (BrokerError, Problem, *TRANSIENT_ERRORS)
+"""What is wrong with the database is wrong for each request of a group."""
 
 Answered = tuple[MatchFound, bool]
 """What was found, and whether an earlier request of this number got it."""
@@ -111,7 +115,7 @@ class Matchers:
             with self._matchers.one() as matcher:
                 found = matcher.match_together([(one.pilot, one.numbered) for one in together], self._now())
         except Exception as error:  # a request ends with it, and says what it may; those beside it do not
-            if len(together) == 1 or isinstance(error, psycopg.OperationalError | Problem):
+            if len(together) == 1 or isinstance(error, _OF_ALL):
                 _tell(loop, _fail, together, error)
                 return
             for one in together:
