@@ -103,11 +103,14 @@ def create_app(
         app.mount(path, mounted)
     app.add_exception_handler(HTTPException, _refused)
     app.openapi = lambda: describe(app)  # type: ignore[method-assign]
-    app.add_middleware(DirectRoutes, routes=importlib.import_module(PILOTS).DIRECT)
-    app.add_middleware(
-        Envelope, path_bytes=configuration.limits.path_bytes, observe=_observing((metrics.observe, *parts.observe))
-    )
+    _add_middleware(app, configuration, _observing((metrics.observe, *parts.observe)))
     return app
+
+
+def _add_middleware(app: FastAPI, configuration: ApiConfiguration, observe: Observe) -> None:
+    """What stands before the routes; the last that is added comes first."""
+    app.add_middleware(DirectRoutes, routes=importlib.import_module(PILOTS).DIRECT)
+    app.add_middleware(Envelope, path_bytes=configuration.limits.path_bytes, observe=observe)
 
 
 def described() -> dict[str, Any]:
