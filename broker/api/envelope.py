@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
 import secrets
@@ -19,6 +20,9 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 #: Nothing of ours has these in its path, raw or escaped: up, empty components, backslashes, control characters.
 _ODD = re.compile(rb"%2f|%5c|%00|%0[0-9a-f]|%1[0-9a-f]|%7f|\\|//|[\x00-\x20\x7f-\xff]", re.IGNORECASE)
 _DOTS = re.compile(rb"(?:^|/)(?:\.|%2e){1,2}(?:/|$)", re.IGNORECASE)
+# Told apart from those of other processes; asking the system for a random number for each request takes longer than
+# all else here.
+_PROCESS, _numbers = secrets.token_hex(6), itertools.count()
 MOST_HEADERS = 100
 LONGEST_HEADERS_BYTES = 32 << 10
 
@@ -112,4 +116,4 @@ class _Answering:
 def _request_id(scope: Scope) -> str:
     """What the client calls its request, where that is a plain name; else a new one."""
     given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"").decode("latin-1")
-    return given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+    return given if _REQUEST_ID.fullmatch(given) else f"{_PROCESS}-{next(_numbers):x}"
