@@ -68,6 +68,14 @@ def test_free_space_is_exact_in_tb_up_to_the_cutoff() -> None:
     assert factor(FreeSpace(), free_gb=7 * TB, total_gb=0.0) == 1
 
 
+@pytest.mark.parametrize(
+    ("left_gb", "total_gb", "weight"), [(7.9 * TB, 9 * TB, 7.0), (7 * TB, 0.0, 1.0), (0.0, 1.0, 0.0)]
+)
+def test_whole_tb_that_are_left(left_gb: float, total_gb: float, weight: float) -> None:
+    rule = FreeSpace().configured({"space": "left_in_whole_tb"})
+    assert factor(rule, tightest_left_gb=left_gb, tightest_total_gb=total_gb) == weight
+
+
 def test_free_space_that_is_not_known_is_no_number() -> None:
     assert math.isnan(factor(FreeSpace(), free_gb=None))
 

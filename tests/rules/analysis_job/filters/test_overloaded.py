@@ -38,6 +38,13 @@ def test_each_state_that_waits_counts(state: str) -> None:
     assert rule.keep_among(np.array([BOTH]), pairs).tolist() == [[False, True]]
 
 
+def test_all_that_wait_are_shown() -> None:
+    rule = Overloaded()
+    facts = facts_of(AnalysisFacts, 1, 1, defined=1.0, assigned=2.0, activated=4.0, starting=8.0, running=16.0)
+    seen = rule.observe(AnalysisPairs(make_tasks(), make_queues(), facts, tuning_for(rule)))
+    assert seen.inputs == {"queued": 15.0, "running": 16.0}
+
+
 @pytest.mark.parametrize("merging", [True, False])
 def test_merging_is_not_asked(merging: bool) -> None:
     rule = Overloaded()

@@ -21,6 +21,7 @@ from tests.rules.builders import check_cut
         (False, {"defined": 5.0, "activated": 6.0, "starting": 5.0, "assigned": 5.0}),
         (True, {"defined": 5.0, "activated": 5.0, "starting": 5.0, "assigned": 5.0}),
         (True, {"assigned": 21.0, "all_local": True}),
+        (True, {"defined": 20.0, "all_local": True}),
         (False, {"activated": 21.0, "all_local": True}),
         (True, {"activated": 200.0, "running": 100.0}),
         (False, {"activated": 201.0, "running": 100.0}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.rules.production_job.filters.scratch_disk import ScratchDisk
-from tests.rules.builders import MB, Case, check, kept, rejected
+from tests.rules.builders import MB, Case, check, kept, make_tasks, rejected
 
 CASES = [
     rejected(atom_bytes=1000 * MB, maxwdir_mb=2800.0),
@@ -51,6 +51,12 @@ CASES = [
     kept(atom_bytes=1000 * MB, corecount=1.0, unified_cores=0.0, maxwdir_mb=2801.0),
     kept(atom_bytes=1000 * MB, corecount=1.0, unified_cores=None, maxwdir_mb=2801.0),
 ]
+
+
+@pytest.mark.parametrize(("asked_mb", "work_mb"), [(None, 0.0), (0.0, 300.0), (50.0, 350.0)])
+def test_work_space_may_be_300_mb_more_than_asked(asked_mb: float | None, work_mb: float) -> None:
+    rule = ScratchDisk().configured({"work": "300_mb_more"})
+    assert rule.work_bytes(make_tasks(workdiskcount=asked_mb)).item() == work_mb * MB
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case.given))
