@@ -1,6 +1,7 @@
 """The chosen candidates of a decision as arrays: places, weights and factors; objects are made when they are asked for.
 
-Factors are stored by factor, not by candidate: neighbours are alike, so they pack well, and no bit is lost.
+Factors are stored by factor, not by candidate: neighbours are alike, so they pack well, and no bit is lost. A weight
+that is the product of its factors to the bit is not stored.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from broker.domain.arrays import Bools, Floats, Ints
 from broker.domain.decisions import Candidate
 from broker.domain.legend import Legend
 
-_VERSION = 1
-_NAMED = 1
+_VERSION, _FIRST_VERSION = 2, 1
+_NAMED, _PRODUCT = 1, 2
 _HEAD = 6
 _MAX_BYTES = 64 * 1024 * 1024
 
@@ -86,12 +87,22 @@ def pack_candidates(chosen: ChosenCandidates) -> bytes | None:
     size, factors = len(chosen.place), len(chosen.factors)
     if not size:
         return None
-    columns = np.vstack((chosen.weight[None, :], chosen.factors)) if factors else chosen.weight[None, :]
-    # byte by byte: the leading ones of neighbours are mostly the same
-    stats = np.ascontiguousarray(columns, dtype="<f8").view("u1").reshape(-1, 8).T.tobytes()
+    product = _product(chosen.factors, chosen.bootstrap)
+    follows = product.tobytes() == np.asarray(chosen.weight, dtype=np.float64).tobytes()
+    columns = chosen.factors if follows else np.vstack((chosen.weight[None, :], chosen.factors.reshape(factors, size)))
+    stats = np.ascontiguousarray(columns, dtype="<f8").tobytes()
     body = chosen.place.astype("<u2").tobytes() + chosen.bootstrap.astype("u1").tobytes() + stats
-    head = bytes((_VERSION, 0)) + size.to_bytes(2, "little") + factors.to_bytes(2, "little")
-    return head + zlib.compress(body, 6)
+    head = bytes((_VERSION, _PRODUCT if follows else 0)) + size.to_bytes(2, "little") + factors.to_bytes(2, "little")
+    return head + zlib.compress(body, 9)
+
+
+def _product(factors: Floats, bootstrap: Bools) -> Floats:
+    """(C,) the weights that follow from the factors, multiplied in their order, as the ranking does."""
+    weight = np.ones(len(bootstrap))
+    with np.errstate(all="ignore"):
+        for factor in factors:
+            weight = weight * factor
+    return np.where(bootstrap, 0.0, weight)
 
 
 def pack_named_candidates(candidates: Sequence[Candidate]) -> bytes | None:
@@ -112,7 +123,7 @@ def unpack_candidates(legend: Legend | None, data: bytes | None) -> Sequence[Can
     """
     if data is None:
         return ()
-    if len(data) < _HEAD or data[0] != _VERSION:
+    if len(data) < _HEAD or not _FIRST_VERSION <= data[0] <= _VERSION:
         raise CandidatesCorruptError(f"candidates of version {data[0] if data else None}; this broker knows {_VERSION}")
     size, factors = int.from_bytes(data[2:4], "little"), int.from_bytes(data[4:6], "little")
     try:
@@ -128,10 +139,21 @@ def unpack_candidates(legend: Legend | None, data: bytes | None) -> Sequence[Can
             raise ValueError(f"{factors} factors of {len(legend.factors)}")
         place = np.frombuffer(body[: 2 * size], dtype="<u2").astype(np.int64)
         bootstrap = np.frombuffer(body[2 * size : 3 * size], dtype="u1").astype(np.bool_)
-        octets = np.frombuffer(body[3 * size :], dtype="u1").reshape(8, -1)
-        columns = np.ascontiguousarray(octets.T).view("<f8").reshape(factors + 1, size).astype(np.float64)
+        columns = _columns(data[0], body[3 * size :]).reshape(-1, size)
+        weight, factor_columns = columns[0] if len(columns) > factors else None, columns[len(columns) - factors :]
+        if len(columns) != factors + (not data[1] & _PRODUCT):
+            raise ValueError(f"{len(columns)} columns for {factors} factors")
         if place.size and place.max() >= len(legend.names):
             raise ValueError(f"candidate {place.max()} of {len(legend.names)}")
     except (zlib.error, ValueError, TypeError) as error:
         raise CandidatesCorruptError(f"damaged candidates: {error}") from error
-    return ChosenCandidates(legend, place, columns[0], columns[1:], bootstrap)
+    if weight is None:
+        weight = _product(factor_columns, bootstrap)
+    return ChosenCandidates(legend, place, weight, factor_columns, bootstrap)
+
+
+def _columns(version: int, data: bytes) -> Floats:
+    """The figures one after the other; the first version had all their first bytes first, and so on."""
+    if version == _FIRST_VERSION:
+        data = np.ascontiguousarray(np.frombuffer(data, dtype="u1").reshape(8, -1).T).tobytes()
+    return np.frombuffer(data, dtype="<f8").astype(np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -169,6 +170,27 @@ def test_candidates_come_back_to_the_bit(rows: list[tuple[int, float, float, flo
     assert again == tuple(chosen)
     assert repr(again) == repr(chosen if rows else ())  # -0.0 stays -0.0
     assert (packed is None) == (not rows)
+
+
+def test_a_weight_that_follows_from_its_factors_is_not_stored() -> None:
+    factors = np.random.default_rng(1).random((4, 10))
+    weight = np.multiply.reduce(factors, axis=0)
+    weight[3] = 0.0
+    like, bootstrap = legend("AAB", factors=("f", "g", "h", "i")), np.arange(10) == 3
+    chosen = ChosenCandidates(like, np.zeros(10, dtype=np.int64), weight, factors, bootstrap)
+    other = ChosenCandidates(like, chosen.place, np.nextafter(weight, 1), factors, bootstrap)
+    short, long = pack_candidates(chosen), pack_candidates(other)
+    assert short is not None and long is not None and len(short) < len(long) - 60
+    assert unpack_candidates(like, short) == tuple(chosen)
+    assert unpack_candidates(like, long) == tuple(other)
+
+
+def test_candidates_of_the_first_version_are_read() -> None:
+    columns = np.array([[2.5, -0.0], [1.25, 3.0]])
+    planes = columns.view("u1").reshape(-1, 8).T.tobytes()
+    stored = b"\x01\x00\x02\x00\x01\x00" + zlib.compress(b"\x02\x00\x00\x00" + b"\x00\x01" + planes)
+    again = unpack_candidates(legend("AAB", factors=("f",)), stored)
+    assert repr(again) == repr((Candidate("B/2", 2.5, {"f": 1.25}), Candidate("A/0", -0.0, {"f": 3.0}, True)))
 
 
 def test_no_candidates_are_an_empty_sequence() -> None:
