@@ -34,17 +34,19 @@ T = TypeVar("T")
 
 
 @contextmanager
-def loaded(scenario: ColumnScenario) -> Iterator[Database]:
-    """A fresh embedded database with the scenario in it; gone at the end."""
+def loaded(scenario: ColumnScenario, home: Path | None = None) -> Iterator[Database]:
+    """A fresh embedded database with the scenario in it; gone at the end. One in ``home`` is made once, and stays."""
     with tempfile.TemporaryDirectory(prefix="gridbroker-bench-") as folder:
-        server = EmbeddedServer(Path(folder))
+        fresh = home is None or not (home / "pgdata").exists()
+        server = EmbeddedServer(home or Path(folder))
         database = Database(server.start(), on_close=server.stop)
         try:
             upgrade(database)
-            with database.begin() as connection:
-                scenario.copy_into(Database.raw(connection), database.names)
-            with database.autocommit() as connection:
-                connection.exec_driver_sql("ANALYZE")
+            if fresh:
+                with database.begin() as connection:
+                    scenario.copy_into(Database.raw(connection), database.names)
+                with database.autocommit() as connection:
+                    connection.exec_driver_sql("ANALYZE")
             yield database
         finally:
             database.close()

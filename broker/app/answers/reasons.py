@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from broker.app.answers.asking import Asking
 from broker.app.answers.day_counts import totals_of_the_day
 from broker.app.answers.list_models import ReasonFilters, ReasonLine, Reasons, RuleLine
-from broker.app.answers.stored_states import ChunkState, chunk_states
+from broker.app.answers.stored_states import ChunkState, waiting_states
 from broker.domain.queue_counts import CANDIDATE, QueueCount
 from broker.store.summaries.reason_counts import waited_at
 
@@ -20,27 +20,34 @@ def reasons(asking: Asking, filters: ReasonFilters | None = None) -> Reasons:
     """What waits now, by reason, against some time ago."""
     wanted = filters or ReasonFilters()
     before = asking.now - timedelta(seconds=wanted.compare_s)
-    now_states = chunk_states(asking.connection, asking.now)
+    waiting, considered = waiting_states(asking.connection, asking.now)
     then = waited_at(asking.connection, before)
     waited = Counter({(one.brokerage, one.reason, one.main_reason or None): one.chunks for one in then})
     counted = totals_of_the_day(asking) if wanted.with_rules else {}
-    return reasons_of(now_states, waited if then else None, wanted, asking.now, before, counted)
+    return reasons_of(waiting, considered, waited if then else None, wanted, asking.now, before, counted)
 
 
 def reasons_of(
     states: Iterable[ChunkState],
+    considered: Mapping[str, int],
     then: Mapping[tuple[str, str, str | None], int] | None,
     filters: ReasonFilters,
     now: datetime,
     before: datetime,
     counted: Mapping[str, Sequence[QueueCount]],
 ) -> Reasons:
-    """The answer, of the states of all chunks now, and of how many waited then (None: nobody knows). Pure.
+    """The answer, of the chunks that wait now, and of how many waited then (None: nobody knows). Pure.
 
-    ``counted``: what was counted of queues in a day by brokerage, for the lines of rules.
+    Args:
+        states: of the chunks that wait.
+        considered: how many chunks there are of all, by brokerage.
+        then: how many waited, by brokerage, reason and main reason.
+        filters: what to show.
+        now: of the states.
+        before: of ``then``.
+        counted: what was counted of queues in a day by brokerage, for the lines of rules.
     """
-    shown = [state for state in states if filters.brokerage in (None, state.brokerage)]
-    waiting = [state for state in shown if state.outcome != "brokered"]
+    waiting = [state for state in states if filters.brokerage in (None, state.brokerage)]
     groups: defaultdict[tuple[str, str, str | None], list[ChunkState]] = defaultdict(list)
     for state in waiting:
         groups[_key(state)].append(state)
@@ -51,9 +58,9 @@ def reasons_of(
         now=now,
         compared_with=before,
         waiting=dict(Counter(state.brokerage for state in waiting)),
-        considered=dict(Counter(state.brokerage for state in shown)),
+        considered={name: number for name, number in considered.items() if filters.brokerage in (None, name)},
         lines=tuple(lines),
-        rules=tuple(_rules(shown, counted, filters)) if filters.with_rules else (),
+        rules=tuple(_rules(waiting, counted, filters)) if filters.with_rules else (),
     )
 
 
@@ -104,7 +111,7 @@ def _rules(
             if one.code != CANDIDATE and filters.brokerage in (None, brokerage):
                 queues[brokerage, one.code] += one.decisions
     for state in states:
-        if state.outcome != "brokered" and state.main_code is not None:
+        if state.main_code is not None:
             decides[state.brokerage, state.main_code] += 1
     found = [
         RuleLine(brokerage=key[0], code=key[1], queues=queues[key], decides=decides[key])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -105,18 +106,30 @@ def chunk_states(
     if states.decided_after(connection, now):
         every = _until(connection, states_until(connection, now - LOOKED_BACK, now))
         return [one for one in every if waiting_at is None or (one.brokerage in waiting_at and one.waiting_since)]
-    waiting = None if waiting_at is None else True
     names = None if waiting_at is None else sorted(waiting_at)
-    found = states.read_states(connection, seen_since=now - LOOKED_BACK, brokerages=names, waiting=waiting)
+    return _listed(
+        connection,
+        states.list_states(connection, seen_since=now - LOOKED_BACK, brokerages=names, waiting=waiting_at is not None),
+    )
+
+
+def waiting_states(connection: sa.Connection, now: datetime) -> tuple[list[ChunkState], dict[str, int]]:
+    """Of the states at ``now`` those that wait, and how many there are of all, by brokerage."""
+    if states.decided_after(connection, now):
+        every = chunk_states(connection, now)
+        return [one for one in every if one.outcome != "brokered"], dict(Counter(one.brokerage for one in every))
+    since = now - LOOKED_BACK
+    waiting = states.list_states(connection, seen_since=since, waiting=True)
+    return _listed(connection, waiting), states.count_listed(connection, since)
+
+
+def _listed(connection: sa.Connection, found: Sequence[states.ListedState]) -> list[ChunkState]:
     decided = Decided(connection, {one.decision: one.decided_at for one in found})
-    return [
-        _state(one, decided, one.last_seen_at, one.decisions, one.main_reason or None)
-        for one in sorted(found, key=_order)
-    ]
+    return [_state(one, decided, one.last_seen_at, one.decisions, one.main_reason or None) for one in found]
 
 
 def _state(
-    one: states.ChunkState | StateUntil, decided: Decided, decided_at: datetime, times_seen: int, main_code: str | None
+    one: states.ListedState | StateUntil, decided: Decided, decided_at: datetime, times_seen: int, main_code: str | None
 ) -> ChunkState:
     return ChunkState(
         decision=one.decision,
@@ -134,10 +147,6 @@ def _state(
         main_code=main_code,
         decided=decided,
     )
-
-
-def _order(one: states.ChunkState) -> tuple[str, int, int, float]:
-    return one.brokerage, one.jeditaskid, one.datasetid or -1, -1.0 if one.ramcount is None else one.ramcount
 
 
 def _until(connection: sa.Connection, found: Sequence[StateUntil]) -> list[ChunkState]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -41,20 +41,31 @@ def tasks_of(
     for state in states:
         if state.jeditaskid in facts:
             by_task[state.jeditaskid].append(state)
-    lines = [_line(facts[task], by_task.get(task, ())) for task in facts]
-    found = sorted((line for line in lines if _holds(line, filters)), key=_order)
-    behind = [line for line in found if filters.after is None or line.task.jeditaskid > filters.after]
+    found = sorted(
+        (task for task in facts if _holds(facts[task], by_task.get(task, ()), filters)), key=_order_of(by_task)
+    )
+    behind = [task for task in found if filters.after is None or task > filters.after]
     if filters.after is not None:
-        behind.sort(key=lambda line: line.task.jeditaskid)
+        behind.sort()
     shown = behind[: filters.limit]
     more = len(behind) > len(shown)
     return TaskList(
         now=now,
         filters=filters,
         total=len(found),
-        tasks=tuple(_with_throttle(line, by_task.get(line.task.jeditaskid, ())) for line in shown),
-        next_after=shown[-1].task.jeditaskid if more and shown else None,
+        tasks=tuple(_with_throttle(_line(facts[task], by_task.get(task, ())), by_task.get(task, ())) for task in shown),
+        next_after=shown[-1] if more and shown else None,
     )
+
+
+def _order_of(by_task: Mapping[int, Sequence[ChunkState]]) -> Callable[[int], tuple[bool, float, int]]:
+    """The key by which tasks come in a list: what has waited longest first, then those that do not wait."""
+
+    def key(task: int) -> tuple[bool, float, int]:
+        since = _waiting_since(_of_last_brokerage(by_task.get(task, ())))
+        return since is None, 0.0 if since is None else since.timestamp(), task
+
+    return key
 
 
 def _with_throttle(line: TaskLine, states: Sequence[ChunkState]) -> TaskLine:
@@ -71,11 +82,23 @@ def _shown(states: Iterable[ChunkState], brokerage: str | None) -> ChunkState | 
     return min(waiting, key=lambda state: state.waiting_since or state.decided_at, default=None)
 
 
+def _of_last_brokerage(states: Sequence[ChunkState]) -> Sequence[ChunkState]:
+    """The states of the brokerage that decided last."""
+    if len(states) < 2:
+        return states
+    last = max(states, key=lambda state: state.decided_at)
+    return [state for state in states if state.brokerage == last.brokerage]
+
+
+def _waiting_since(chunks: Sequence[ChunkState]) -> datetime | None:
+    return min((one.waiting_since for one in chunks if one.outcome != "brokered" and one.waiting_since), default=None)
+
+
 def _line(facts: Mapping[str, Any], states: Sequence[ChunkState]) -> TaskLine:
-    last = max((state.decided_at for state in states), default=None)
-    of_last = [state for state in states if state.decided_at == last]
-    brokerage = of_last[0].brokerage if of_last else None
-    chunks = [state for state in states if state.brokerage == brokerage]
+    chunks = _of_last_brokerage(states)
+    last = max((state.decided_at for state in chunks), default=None)
+    brokerage = chunks[0].brokerage if chunks else None
+    of_last = [state for state in chunks if state.decided_at == last]
     waiting = [state for state in chunks if state.outcome != "brokered"]
     shown = _shown(chunks, brokerage)
     state = shown or (of_last[0] if of_last else None)
@@ -83,7 +106,7 @@ def _line(facts: Mapping[str, Any], states: Sequence[ChunkState]) -> TaskLine:
     return TaskLine(
         task=TaskFacts(
             **facts,
-            waiting_since=min((one.waiting_since for one in waiting if one.waiting_since), default=None),
+            waiting_since=_waiting_since(chunks),
             next_try_at=min((one.pending_until for one in waiting if one.pending_until), default=None),
         ),
         brokerage=brokerage,
@@ -99,7 +122,10 @@ def _line(facts: Mapping[str, Any], states: Sequence[ChunkState]) -> TaskLine:
     )
 
 
-def _holds(line: TaskLine, filters: TaskFilters) -> bool:
+def _holds(facts: Mapping[str, Any], states: Sequence[ChunkState], filters: TaskFilters) -> bool:
+    if filters.status not in OUTCOMES and filters.reason is filters.queue is filters.since is None:
+        return True
+    line = _line(facts, states)
     if filters.status in OUTCOMES and line.outcome != filters.status and line.task.status != filters.status:
         return False
     if filters.reason is not None and filters.reason not in (line.reason, line.main_code):
@@ -109,8 +135,3 @@ def _holds(line: TaskLine, filters: TaskFilters) -> bool:
     if filters.since is None:
         return True
     return line.decided_at is not None and line.decided_at >= filters.since
-
-
-def _order(line: TaskLine) -> tuple[bool, float, int]:
-    since = line.task.waiting_since
-    return since is None, 0.0 if since is None else since.timestamp(), line.task.jeditaskid

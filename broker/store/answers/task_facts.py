@@ -73,7 +73,7 @@ def read_task_facts(
         "ended": list(ENDED),
     }
     query = sa.text(f"SELECT {', '.join(COLUMNS)} FROM {source} AS t {_SELECTED}")  # noqa: S608 - quoted names
-    return {row.jeditaskid: _facts(row._mapping) for row in connection.execute(query, values)}
+    return {row[0]: _facts(row) for row in connection.execute(query, values).all()}
 
 
 def read_user_names(connection: sa.Connection, catalogue: TableCatalogue) -> list[str]:
@@ -83,7 +83,7 @@ def read_user_names(connection: sa.Connection, catalogue: TableCatalogue) -> lis
     return [str(name) for name in connection.scalars(sa.text(query))]
 
 
-def _facts(row: Mapping[Any, Any]) -> dict[str, Any]:
-    facts = dict(row)
+def _facts(row: Sequence[Any]) -> dict[str, Any]:
+    facts = dict(zip(COLUMNS, row, strict=True))
     created = facts.pop("creationdate")
     return {**facts, "created_at": created.replace(tzinfo=UTC) if isinstance(created, datetime) else None}

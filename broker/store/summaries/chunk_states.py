@@ -5,16 +5,21 @@ Lists are made from these rows, one a chunk, and never from the decisions themse
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 import sqlalchemy as sa
+
+from broker.store.connection.database import Database
 
 #: A chunk that was due and has not been decided about for so long is gone: its task ended, or is not brokered any more.
 GONE_AFTER = timedelta(hours=1)
 #: The instants of so many changes are kept of a chunk.
 CHANGES_KEPT = 32
+_NOTHING: Mapping[str, int] = MappingProxyType({})
 
 _COLUMNS = """
     brokerage, jeditaskid, datasetid, ramcount, decision, decided_at, outcome, reason, outcome_since, waiting_since,
@@ -189,6 +194,71 @@ def read_states(
         "most": most,
     }
     return [ChunkState(**row._mapping) for row in connection.execute(_READ_STATES, values)]
+
+
+@dataclass(frozen=True)
+class ListedState:
+    """What lists show of the last decision about a task or chunk; see :class:`LastDecision`.
+
+    Attributes:
+        assigned: how many jobs, by queue or nucleus.
+    """
+
+    decision: int
+    brokerage: str
+    jeditaskid: int
+    datasetid: int | None
+    ramcount: float | None
+    last_seen_at: datetime
+    outcome: str
+    reason: str
+    waiting_since: datetime | None
+    decisions: int
+    pending_until: datetime | None
+    main_reason: str
+    decided_at: datetime
+    assigned: Mapping[str, int]
+
+
+_LISTED = ", ".join(field.name for field in fields(ListedState) if field.name != "assigned") + ", assigned::text"
+_LIST_STATES = f"""
+    SELECT {_LISTED} FROM broker.chunk_states
+    WHERE last_seen_at > %(seen_since)s
+      AND (%(brokerages)s::text[] IS NULL OR brokerage = ANY(%(brokerages)s))
+      AND (NOT %(waiting)s OR waiting_since IS NOT NULL)
+    ORDER BY brokerage COLLATE "C", jeditaskid, coalesce(datasetid, -1), coalesce(ramcount, -1)"""  # noqa: S608 - as above
+
+
+def list_states(
+    connection: sa.Connection,
+    *,
+    seen_since: datetime,
+    brokerages: Sequence[str] | None = None,
+    waiting: bool = False,
+) -> list[ListedState]:
+    """The states which a cycle after an instant decided about, by brokerage, task and chunk.
+
+    There may be many: they are read with what lists need only, past the layers that look up columns by name.
+
+    Args:
+        connection: to read from.
+        seen_since: an aware instant.
+        brokerages: of these brokerages.
+        waiting: only those that wait.
+    """
+    names = None if brokerages is None else list(brokerages)
+    values = {"seen_since": seen_since, "brokerages": names, "waiting": waiting}
+    with Database.raw(connection).cursor(binary=True) as cursor:
+        rows = cursor.execute(_LIST_STATES, values).fetchall()
+    return [ListedState(*row[:-1], _NOTHING if row[-1] == "{}" else json.loads(row[-1])) for row in rows]
+
+
+def count_listed(connection: sa.Connection, seen_since: datetime) -> dict[str, int]:
+    """How many states :func:`list_states` has, by brokerage."""
+    statement = sa.text(
+        "SELECT brokerage, count(*) FROM broker.chunk_states WHERE last_seen_at > :since GROUP BY brokerage"
+    )
+    return {name: int(number) for name, number in connection.execute(statement, {"since": seen_since})}
 
 
 def waiting_by_reason(
