@@ -57,7 +57,7 @@ def alarms(asking: Asking, limits: AlarmLimits | None = None) -> Alarms:
         *stale_sources(source_lines(asking)),
         *agent_alarms(list(agent_lines(asking)), ended, used),
         *starving(states, facts, used, asking.now),
-        *flapping(outcome_changes(asking.connection, since, asking.now), used),
+        *flapping(outcome_changes(asking.connection, since, asking.now, used.flapping_changes), used),
         *failing(failing_queues(asking, used).values(), used),
     ]
     found.sort(key=lambda one: (GRAVITY[one.severity], one.code, one.since or asking.now, one.about))

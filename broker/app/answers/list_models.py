@@ -25,7 +25,7 @@ class TaskFilters(Answer):
         gshare: of the task.
         since: brokered or waiting at this instant or later.
         limit: so many lines.
-        after: only tasks behind this number, for the next page.
+        after: only tasks behind this one in the list, for the next page.
     """
 
     user: str | None = None

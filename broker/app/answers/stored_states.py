@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -97,20 +97,55 @@ def counts_of(stored: StoredDecision) -> RejectionCounts:
 
 
 def chunk_states(
-    connection: sa.Connection, now: datetime, *, waiting_at: Collection[str] | None = None
+    connection: sa.Connection,
+    now: datetime,
+    *,
+    waiting_at: Collection[str] | None = None,
+    tasks: Collection[int] | None = None,
 ) -> list[ChunkState]:
     """The states at ``now`` of all tasks and chunks that were brokered in the day before it.
 
-    ``waiting_at``: only of those that wait, at these brokerages.
+    Args:
+        connection: to read from.
+        now: an aware instant.
+        waiting_at: only of those that wait, at these brokerages.
+        tasks: only of these tasks.
     """
     if states.decided_after(connection, now):
         every = _until(connection, states_until(connection, now - LOOKED_BACK, now))
+        every = [one for one in every if tasks is None or one.jeditaskid in tasks]
         return [one for one in every if waiting_at is None or (one.brokerage in waiting_at and one.waiting_since)]
-    names = None if waiting_at is None else sorted(waiting_at)
-    return _listed(
+    found = states.list_states(
         connection,
-        states.list_states(connection, seen_since=now - LOOKED_BACK, brokerages=names, waiting=waiting_at is not None),
+        seen_since=now - LOOKED_BACK,
+        brokerages=None if waiting_at is None else sorted(waiting_at),
+        tasks=None if tasks is None else sorted(tasks),
+        waiting=waiting_at is not None,
     )
+    return _listed(connection, found)
+
+
+def waiting_since(connection: sa.Connection, now: datetime) -> dict[int, datetime | None]:
+    """Since when each task waits of which :func:`chunk_states` has any, at the brokerage that decided last."""
+    if not states.decided_after(connection, now):
+        return states.waiting_since_by_task(connection, now - LOOKED_BACK)
+    by_task: defaultdict[int, list[ChunkState]] = defaultdict(list)
+    for state in chunk_states(connection, now):
+        by_task[state.jeditaskid].append(state)
+    return {task: first_wait(of_last_brokerage(found)) for task, found in by_task.items()}
+
+
+def of_last_brokerage(found: Sequence[ChunkState]) -> Sequence[ChunkState]:
+    """Of the states of a task those of the brokerage that decided last; of equals the first."""
+    if len(found) < 2:
+        return found
+    last = max(found, key=lambda state: state.decided_at)
+    return [state for state in found if state.brokerage == last.brokerage]
+
+
+def first_wait(found: Iterable[ChunkState]) -> datetime | None:
+    """Since when the first of the chunks waits; None where none does."""
+    return min((one.waiting_since for one in found if one.outcome != "brokered" and one.waiting_since), default=None)
 
 
 def waiting_states(connection: sa.Connection, now: datetime) -> tuple[list[ChunkState], dict[str, int]]:

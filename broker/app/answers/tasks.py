@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from broker.app.answers.asking import Asking
 from broker.app.answers.list_models import TaskFilters, TaskLine, TaskList
 from broker.app.answers.parts import TaskFacts
-from broker.app.answers.stored_states import ChunkState, chunk_states
+from broker.app.answers.stored_states import (
+    ChunkState,
+    chunk_states,
+    first_wait,
+    of_last_brokerage,
+    waiting_since,
+)
 from broker.app.answers.throttles import throttle_in
 from broker.domain.rejection_counts import unified_of
-from broker.store.answers.task_facts import TaskSelection, read_task_facts
+from broker.store.answers.task_facts import TaskSelection, read_task_facts, read_task_numbers
 
 OUTCOMES = ("brokered", "pending", "throttled", "skipped")
 
@@ -29,43 +37,76 @@ def task_list(asking: Asking, filters: TaskFilters | None = None) -> TaskList:
         gshare=wanted.gshare,
         open_only=status is None,
     )
+    if _takes_states(wanted):
+        return _filtered(asking, selection, wanted)
+    since = waiting_since(asking.connection, asking.now)
+    numbers = read_task_numbers(asking.connection, asking.catalogue, selection)
+    page = _page(numbers, since, wanted)
+    facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=page.shown))
+    states = _by_task(chunk_states(asking.connection, asking.now, tasks=set(page.shown)))
+    lines = {task: _line(facts[task], states.get(task, ())) for task in page.shown}
+    return _list(asking.now, wanted, page, lines, states)
+
+
+def _takes_states(filters: TaskFilters) -> bool:
+    """Whether it depends on what was decided if a task is in the list, not only where."""
+    given = (filters.reason, filters.queue, filters.since)
+    return filters.status in OUTCOMES or any(one is not None for one in given)
+
+
+def _filtered(asking: Asking, selection: TaskSelection, filters: TaskFilters) -> TaskList:
+    """The list where all tasks must be looked at."""
     facts = read_task_facts(asking.connection, asking.catalogue, selection)
-    return tasks_of(facts, chunk_states(asking.connection, asking.now), wanted, asking.now)
+    states = _by_task(state for state in chunk_states(asking.connection, asking.now) if state.jeditaskid in facts)
+    lines = {task: _line(facts[task], states.get(task, ())) for task in facts}
+    since = {task: line.task.waiting_since for task, line in lines.items()}
+    page = _page([task for task, line in lines.items() if _holds(line, filters)], since, filters)
+    return _list(asking.now, filters, page, lines, states)
 
 
-def tasks_of(
-    facts: Mapping[int, Mapping[str, Any]], states: Iterable[ChunkState], filters: TaskFilters, now: datetime
+@dataclass(frozen=True)
+class _Page:
+    """The tasks of a page, how many there are on all pages, and whether there is a page behind it."""
+
+    shown: Sequence[int]
+    total: int
+    more: bool
+
+
+def _page(tasks: Sequence[int], since: Mapping[int, datetime | None], filters: TaskFilters) -> _Page:
+    """What has waited longest first, then those that do not wait; a page begins behind the last task of that before."""
+
+    def place(task: int) -> tuple[bool, float, int]:
+        waits = since.get(task)
+        return waits is None, 0.0 if waits is None else waits.timestamp(), task
+
+    found = sorted(tasks, key=place)
+    behind = bisect_right(found, place(filters.after), key=place) if filters.after else 0
+    shown = found[behind : behind + filters.limit]
+    return _Page(shown, len(found), behind + len(shown) < len(found))
+
+
+def _list(
+    now: datetime,
+    filters: TaskFilters,
+    page: _Page,
+    lines: Mapping[int, TaskLine],
+    states: Mapping[int, Sequence[ChunkState]],
 ) -> TaskList:
-    """The list, of facts of tasks and the states of their chunks. Pure."""
-    by_task: defaultdict[int, list[ChunkState]] = defaultdict(list)
-    for state in states:
-        if state.jeditaskid in facts:
-            by_task[state.jeditaskid].append(state)
-    found = sorted(
-        (task for task in facts if _holds(facts[task], by_task.get(task, ()), filters)), key=_order_of(by_task)
-    )
-    behind = [task for task in found if filters.after is None or task > filters.after]
-    if filters.after is not None:
-        behind.sort()
-    shown = behind[: filters.limit]
-    more = len(behind) > len(shown)
     return TaskList(
         now=now,
         filters=filters,
-        total=len(found),
-        tasks=tuple(_with_throttle(_line(facts[task], by_task.get(task, ())), by_task.get(task, ())) for task in shown),
-        next_after=shown[-1] if more and shown else None,
+        total=page.total,
+        tasks=tuple(_with_throttle(lines[task], states.get(task, ())) for task in page.shown),
+        next_after=page.shown[-1] if page.more else None,
     )
 
 
-def _order_of(by_task: Mapping[int, Sequence[ChunkState]]) -> Callable[[int], tuple[bool, float, int]]:
-    """The key by which tasks come in a list: what has waited longest first, then those that do not wait."""
-
-    def key(task: int) -> tuple[bool, float, int]:
-        since = _waiting_since(_of_last_brokerage(by_task.get(task, ())))
-        return since is None, 0.0 if since is None else since.timestamp(), task
-
-    return key
+def _by_task(states: Iterable[ChunkState]) -> dict[int, list[ChunkState]]:
+    by_task: defaultdict[int, list[ChunkState]] = defaultdict(list)
+    for state in states:
+        by_task[state.jeditaskid].append(state)
+    return by_task
 
 
 def _with_throttle(line: TaskLine, states: Sequence[ChunkState]) -> TaskLine:
@@ -82,20 +123,8 @@ def _shown(states: Iterable[ChunkState], brokerage: str | None) -> ChunkState | 
     return min(waiting, key=lambda state: state.waiting_since or state.decided_at, default=None)
 
 
-def _of_last_brokerage(states: Sequence[ChunkState]) -> Sequence[ChunkState]:
-    """The states of the brokerage that decided last."""
-    if len(states) < 2:
-        return states
-    last = max(states, key=lambda state: state.decided_at)
-    return [state for state in states if state.brokerage == last.brokerage]
-
-
-def _waiting_since(chunks: Sequence[ChunkState]) -> datetime | None:
-    return min((one.waiting_since for one in chunks if one.outcome != "brokered" and one.waiting_since), default=None)
-
-
 def _line(facts: Mapping[str, Any], states: Sequence[ChunkState]) -> TaskLine:
-    chunks = _of_last_brokerage(states)
+    chunks = of_last_brokerage(states)
     last = max((state.decided_at for state in chunks), default=None)
     brokerage = chunks[0].brokerage if chunks else None
     of_last = [state for state in chunks if state.decided_at == last]
@@ -106,7 +135,7 @@ def _line(facts: Mapping[str, Any], states: Sequence[ChunkState]) -> TaskLine:
     return TaskLine(
         task=TaskFacts(
             **facts,
-            waiting_since=_waiting_since(chunks),
+            waiting_since=first_wait(chunks),
             next_try_at=min((one.pending_until for one in waiting if one.pending_until), default=None),
         ),
         brokerage=brokerage,
@@ -122,10 +151,7 @@ def _line(facts: Mapping[str, Any], states: Sequence[ChunkState]) -> TaskLine:
     )
 
 
-def _holds(facts: Mapping[str, Any], states: Sequence[ChunkState], filters: TaskFilters) -> bool:
-    if filters.status not in OUTCOMES and filters.reason is filters.queue is filters.since is None:
-        return True
-    line = _line(facts, states)
+def _holds(line: TaskLine, filters: TaskFilters) -> bool:
     if filters.status in OUTCOMES and line.outcome != filters.status and line.task.status != filters.status:
         return False
     if filters.reason is not None and filters.reason not in (line.reason, line.main_code):

@@ -35,12 +35,12 @@ def reasons(
         print_json(found.model_dump(mode="json"))
         return
     columns = (
-        Column("brokerage", give_up=3),
+        Column("brokerage", give_up=2),
         Column("reason"),
         Column("chunks"),
         Column("change"),
         Column("tasks", give_up=1),
-        Column("oldest", give_up=2),
+        Column("oldest", give_up=3),
         Column("such as", give_up=4),
     )
     rows = [

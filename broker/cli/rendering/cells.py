@@ -31,7 +31,7 @@ def cell_text(cell: object) -> str:
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, float):
-        return f"{cell:.6g}"
+        return f"{cell:.0f}" if 999_999.5 <= abs(cell) < 1e15 else f"{cell:.6g}"
     if isinstance(cell, datetime):
         return moments.utc(cell)
     if isinstance(cell, timedelta):

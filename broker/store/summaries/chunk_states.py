@@ -54,8 +54,9 @@ _COUNT_WAITING = sa.text(f"""
 _READ_CHANGES = sa.text("""
     SELECT brokerage, jeditaskid, datasetid, count(*)::int AS changes, min(moment) AS first_at
     FROM broker.chunk_states, unnest(changed_at) AS moment
-    WHERE outcome_since > :since AND moment > :since AND moment <= :until
+    WHERE outcome_since > :since AND cardinality(changed_at) >= :least AND moment > :since AND moment <= :until
     GROUP BY brokerage, jeditaskid, datasetid, ramcount
+    HAVING count(*) >= :least
     ORDER BY changes DESC, jeditaskid""")
 
 
@@ -204,6 +205,7 @@ class ListedState:
         assigned: how many jobs, by queue or nucleus.
     """
 
+    assigned: Mapping[str, int]
     decision: int
     brokerage: str
     jeditaskid: int
@@ -217,14 +219,14 @@ class ListedState:
     pending_until: datetime | None
     main_reason: str
     decided_at: datetime
-    assigned: Mapping[str, int]
 
 
-_LISTED = ", ".join(field.name for field in fields(ListedState) if field.name != "assigned") + ", assigned::text"
+_LISTED = "assigned::text, " + ", ".join(field.name for field in fields(ListedState) if field.name != "assigned")
 _LIST_STATES = f"""
     SELECT {_LISTED} FROM broker.chunk_states
     WHERE last_seen_at > %(seen_since)s
       AND (%(brokerages)s::text[] IS NULL OR brokerage = ANY(%(brokerages)s))
+      AND (%(tasks)s::bigint[] IS NULL OR jeditaskid = ANY(%(tasks)s))
       AND (NOT %(waiting)s OR waiting_since IS NOT NULL)
     ORDER BY brokerage COLLATE "C", jeditaskid, coalesce(datasetid, -1), coalesce(ramcount, -1)"""  # noqa: S608 - as above
 
@@ -234,6 +236,7 @@ def list_states(
     *,
     seen_since: datetime,
     brokerages: Sequence[str] | None = None,
+    tasks: Sequence[int] | None = None,
     waiting: bool = False,
 ) -> list[ListedState]:
     """The states which a cycle after an instant decided about, by brokerage, task and chunk.
@@ -244,13 +247,27 @@ def list_states(
         connection: to read from.
         seen_since: an aware instant.
         brokerages: of these brokerages.
+        tasks: of these tasks.
         waiting: only those that wait.
     """
     names = None if brokerages is None else list(brokerages)
-    values = {"seen_since": seen_since, "brokerages": names, "waiting": waiting}
+    numbers = None if tasks is None else list(tasks)
+    values = {"seen_since": seen_since, "brokerages": names, "tasks": numbers, "waiting": waiting}
     with Database.raw(connection).cursor(binary=True) as cursor:
         rows = cursor.execute(_LIST_STATES, values).fetchall()
-    return [ListedState(*row[:-1], _NOTHING if row[-1] == "{}" else json.loads(row[-1])) for row in rows]
+    return [ListedState(_NOTHING if text == "{}" else json.loads(text), *rest) for text, *rest in rows]
+
+
+_SINCE_BY_TASK = """
+    SELECT DISTINCT ON (jeditaskid) jeditaskid, min(waiting_since) FROM broker.chunk_states
+    WHERE last_seen_at > %s GROUP BY jeditaskid, brokerage
+    ORDER BY jeditaskid, max(last_seen_at) DESC, brokerage COLLATE "C" ASC"""
+
+
+def waiting_since_by_task(connection: sa.Connection, seen_since: datetime) -> dict[int, datetime | None]:
+    """Since when each task waits which a cycle after an instant decided about, at the brokerage that did so last."""
+    with Database.raw(connection).cursor(binary=True) as cursor:
+        return dict(cursor.execute(_SINCE_BY_TASK, [seen_since]).fetchall())
 
 
 def count_listed(connection: sa.Connection, seen_since: datetime) -> dict[str, int]:
@@ -276,7 +293,7 @@ def decided_after(connection: sa.Connection, moment: datetime) -> bool:
     return bool(connection.execute(statement, {"moment": moment}).scalar_one())
 
 
-def outcome_changes(connection: sa.Connection, since: datetime, until: datetime) -> list[Change]:
-    """The chunks whose outcome or reason changed between two instants (aware), the most often changed first."""
-    rows = connection.execute(_READ_CHANGES, {"since": since, "until": until})
+def outcome_changes(connection: sa.Connection, since: datetime, until: datetime, least: int = 1) -> list[Change]:
+    """The chunks whose outcome or reason changed ``least`` times between two instants (aware), most often first."""
+    rows = connection.execute(_READ_CHANGES, {"since": since, "until": until, "least": least})
     return [Change(**row._mapping) for row in rows]

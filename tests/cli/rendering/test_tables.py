@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.cli.output import escaped, print_json, print_table, remark
+from broker.cli.rendering.cells import cell_text
 
 
 @pytest.mark.parametrize(
@@ -119,3 +120,12 @@ def test_what_is_not_json_is_an_error(document: object, error: type[Exception]) 
 def test_remarks_go_to_stderr_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     remark("one\ntwo")
     assert capsys.readouterr() == ("", "one\\ntwo\n")
+
+
+def test_a_large_figure_is_written_out() -> None:
+    assert [cell_text(one) for one in (4_300_800.0, -1e6, 0.123456789, 999_999.5)] == [
+        "4300800",
+        "-1000000",
+        "0.123457",
+        "1000000",
+    ]
