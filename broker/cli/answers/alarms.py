@@ -27,7 +27,11 @@ def alarms(
         for alarm in found.alarms:
             print_json(alarm.model_dump(mode="json"))
         return
-    rows = [(one.severity, one.code, alarm_sentence(one), Since(one.since, found.now), one.key) for one in found.alarms]
+    # what is of the database's clock may be later than that of a scenario
+    rows = [
+        (one.severity, one.code, alarm_sentence(one), Since(one.since, max(found.now, one.since or found.now)), one.key)
+        for one in found.alarms
+    ]
     columns = (
         Column("severity"),
         Column("alarm"),

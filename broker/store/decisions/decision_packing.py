@@ -73,8 +73,9 @@ def kept(connection: sa.Connection) -> bool:
 def _packed(row: Mapping[str, Any], legend: Legend, identifier: int) -> tuple[Any, ...]:
     code_of = {code: index for index, code in enumerate(legend.codes)}
     position = np.full(len(legend.names), NOT_A_CANDIDATE, dtype=np.int16)
+    place_of = legend.place_of.__getitem__
     for code, names in (row["rejected"] or {}).items():
-        position[[legend.place_of[name] for name in names]] = code_of[code]
+        position[list(map(place_of, names))] = code_of[code]
     funnel = tuple(FunnelStep(*step) for step in row["funnel"] or ())
     candidates = tuple(
         Candidate(one["name"], one["weight"], one["factors"], one.get("bootstrap", False))
