@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -36,20 +36,27 @@ COLUMNS = (
 
 # The last row of each chunk up to an instant; what is in broker.chunk_states saves looking for the very last ones.
 _LAST_UNTIL = text(f"""
-    SELECT DISTINCT ON (brokerage, datasetid, ramcount) id, decided_at FROM {TABLE}
+    SELECT DISTINCT ON (brokerage, datasetid, ramcount) id, decided_at, brokerage, datasetid, ramcount FROM {TABLE}
     WHERE jeditaskid = :task AND decided_at <= coalesce(:until, 'infinity'::timestamptz)
+      AND decided_at >= coalesce(CAST(:until AS timestamptz) - CAST(:look AS interval), '-infinity'::timestamptz)
       AND (CAST(:brokerage AS text) IS NULL OR brokerage = :brokerage)
     ORDER BY brokerage DESC, datasetid, ramcount NULLS FIRST, decided_at DESC, id DESC""")  # noqa: S608 - a constant
 _READ_CHUNK_STATES = text("""
     SELECT brokerage, decision, decided_at, seen_again, last_seen_at, last_agent_run
     FROM broker.chunk_states WHERE jeditaskid = :task AND (CAST(:brokerage AS text) IS NULL OR brokerage = :brokerage)
     ORDER BY brokerage DESC, datasetid, ramcount NULLS FIRST""")
+_READ_CHUNK_KEYS = text("""
+    SELECT brokerage, datasetid, ramcount FROM broker.chunk_states
+    WHERE jeditaskid = :task AND (CAST(:brokerage AS text) IS NULL OR brokerage = :brokerage)""")
 _READ_LAST_SEEN = text("""
     SELECT decision, seen_again, last_seen_at, last_agent_run
     FROM broker.chunk_states WHERE decision = ANY(:ids)""")
 _BY_ID = text(f"""
     SELECT {COLUMNS} FROM broker.stored_decisions
     WHERE id = ANY(:ids) AND decided_at >= :first AND decided_at <= :last""")  # noqa: S608 - constants
+
+# So far back the rows of a task are read first: what waits is decided about again and again.
+_FIRST_LOOK = timedelta(days=1)
 
 
 class DecisionUnreadable(BrokerError):
@@ -148,7 +155,7 @@ def latest_of_each(
         found = _last_states(connection, jeditaskid, brokerage)
         if found:
             return found
-    rows = list(connection.execute(_LAST_UNTIL, {"task": jeditaskid, "until": until, "brokerage": brokerage}))
+    rows = _last_rows(connection, jeditaskid, until, brokerage)
     if not rows:
         return []
     moments = [row.decided_at for row in rows]
@@ -158,6 +165,18 @@ def latest_of_each(
     if until is not None:
         found = _as_seen_until(connection, as_made, found, until)
     return [as_last_seen(one) for one in _of_last_cycle(found)]
+
+
+def _last_rows(connection: Connection, jeditaskid: int, until: datetime | None, brokerage: str | None) -> list[Any]:
+    """The last row of each chunk of a task; of its days only as many are read as it takes to find all its chunks."""
+    values: dict[str, Any] = {"task": jeditaskid, "until": until, "brokerage": brokerage, "look": None}
+    if until is not None:
+        states = connection.execute(_READ_CHUNK_KEYS, {"task": jeditaskid, "brokerage": brokerage})
+        wanted = {tuple(key) for key in states}
+        rows = list(connection.execute(_LAST_UNTIL, {**values, "look": _FIRST_LOOK})) if wanted else []
+        if wanted and wanted <= {(row.brokerage, row.datasetid, row.ramcount) for row in rows}:
+            return rows
+    return list(connection.execute(_LAST_UNTIL, values))
 
 
 def by_id(connection: Connection, ids: Sequence[int], first: datetime, last: datetime) -> list[StoredDecision]:

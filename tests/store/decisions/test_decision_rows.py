@@ -68,6 +68,24 @@ def test_the_latest_are_those_of_the_last_cycle_one_for_each_chunk(database: Dat
     assert latest(database, 2) == []
 
 
+def test_as_of_an_instant_a_decision_of_days_before_counts_where_a_chunk_has_none_since(database: Database) -> None:
+    nucleus = replace(DECISION, brokerage="production_task", datasetid=None)
+    for brokered, ago in ((nucleus, 3.0), (DECISION, 2.0), (replace(DECISION, reason="newer"), 0.5)):
+        save(database, DecisionRecord(brokered), origin=replace(ORIGIN, decided_at=NOW - timedelta(days=ago)))
+    found = {}
+    for ago in (0.0, 1.0, 2.5, 4.0):
+        with database.begin() as connection:
+            rows = decisions.latest_of_each(connection, 1, NOW - timedelta(days=ago))
+        found[ago] = [(one.record.decision.brokerage, one.record.decision.reason) for one in rows]
+    first = ("production_task", "")
+    assert found == {
+        0.0: [first, ("production_job", "newer")],
+        1.0: [first, ("production_job", "")],
+        2.5: [first],
+        4.0: [],
+    }
+
+
 def test_what_postgresql_cannot_hold_is_replaced_where_it_is_not_packed(database: Database) -> None:
     hostile = replace(DECISION, reason="a\0b", rejected={"nul\0name": "status", "lone\ud800": "status"}, notes=("\0",))
     save(database, DecisionRecord(hostile))
