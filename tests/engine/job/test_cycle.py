@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -175,3 +176,15 @@ def test_a_weight_that_is_none_keeps_the_candidate_out(weight: float) -> None:
 def test_a_rule_twice_is_refused() -> None:
     with pytest.raises(RuleChainError, match="a is there twice"):
         QueueChain("toy", (Toy("a", mask([1])),), (Factor("a", 1.0),), (), ())
+
+
+def test_input_is_read_through_relations_for_input_in_the_default_scope() -> None:
+    found = cycle()
+    relations = found.snapshot.relations
+    scopes = np.array(["default", "analysis"] * len(relations), dtype=object)[: len(relations)]
+    is_input = np.arange(len(relations)) % 4 < 2
+    found.snapshot = dataclasses.replace(
+        found.snapshot, relations=dataclasses.replace(relations, scope=scopes, is_input=is_input)
+    )
+    assert len(relations) > 2
+    assert found.reading().tolist() == [at % 4 == 0 for at in range(len(relations))]

@@ -10,7 +10,7 @@ import pytest
 from broker.engine.job.veto import Veto
 from broker.snapshot.sources.global_share_names import GLOBAL_SHARES
 from tests.engine.small_work import chunk_table
-from tests.snapshot.raw_grid import build, queue
+from tests.snapshot.raw_grid import build, endpoint, queue, uses
 
 RESOURCE = {"queue_id": 55, "queue_name": "hpc", "status": "active", "queue_function": "Resource"}
 GRID = build(schedconfig_json=[queue("A")], jedi_work_queue=[RESOURCE])
@@ -34,3 +34,16 @@ def test_shares_that_nobody_knows(causes: list[str], vetoed: list[int]) -> None:
     assert np.flatnonzero(step.reasons(CHUNKS, initial, known)).tolist() == vetoed
     # without the list of shares none is unknown
     assert not any(step.reasons(CHUNKS, initial, GRID))
+
+
+def test_a_candidate_without_output_in_the_default_scope() -> None:
+    """B writes in the scope of analysis only; C has no relation at all, and no fault."""
+    grid = build(
+        schedconfig_json=[queue(name) for name in "ABC"],
+        ddm_endpoint=[endpoint("DISK", "SITE")],
+        panda_ddm_relation=[uses("A", "DISK"), uses("B", "DISK", scope="analysis")],
+    )
+    step = Veto().configured({"causes": ["no_output_in_default_scope"]})
+    initial = np.array([[1, 0, 1], [0, 1, 0], [1, 1, 1], [0, 0, 0]], dtype=np.bool_)
+    assert list(grid.queues.name) == ["A", "B", "C"]
+    assert np.flatnonzero(step.reasons(chunk_table(4), initial, grid)).tolist() == [1, 2]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 
 from broker.domain.task_work import AssigningTable
-from broker.engine.task.facts import initial_nuclei
+from broker.engine.task.facts import _places, initial_nuclei
 from broker.snapshot.snapshot import Snapshot
 from tests.rules.nucleus.nucleus_builders import make_assigning
-from tests.snapshot.raw_grid import at_site, build, queue
+from tests.snapshot.raw_grid import at_site, build, endpoint, queue
 
 BARE: dict[str, dict[str, str]] = {"ONLY": {"bareNucleus": "only"}, "ALLOW": {"bareNucleus": "allow"}, "PLAIN": {}}
 
@@ -51,3 +52,19 @@ def test_nuclei_to_begin_with(columns: dict[str, Any], names: set[str]) -> None:
     flat = {column.name: getattr(task, column.name).ravel() for column in dataclasses.fields(task)}
     (row,) = initial_nuclei(AssigningTable(**flat), GRID)
     assert set(GRID.nuclei.name[row]) == names
+
+
+def test_expired_space_is_usable_and_the_tightest_endpoint_counts() -> None:
+    """For two tokens: free plus expired space of the fuller endpoint, and what that one has of each."""
+    storages = build(
+        ddm_endpoint=[
+            endpoint("A_DISK", "A", space_free=100, space_expired=30, space_total=1000),
+            endpoint("B_DISK", "B", space_free=120, space_expired=None, space_total=1000),
+        ]
+    ).storages
+    assert list(storages.name) == ["A_DISK", "B_DISK"]
+    nuclei = np.array([[0, 1, 0], [1, 1, -1]])  # (K, N): A and B, B twice, A and none
+    _, _, _, usable, free, expired, _, *_ = _places(storages, nuclei, np.zeros(3))
+    assert usable.tolist() == [120.0, 120.0, 130.0]
+    assert free.tolist() == [120.0, 120.0, 100.0]
+    assert np.nan_to_num(expired).tolist() == [0.0, 0.0, 30.0]
