@@ -162,7 +162,7 @@ def _document(issuer: IssuerSection, address: str) -> dict[str, Any]:
 
 
 def usable_keys(document: object) -> dict[str, PublicKey]:
-    """The keys of a JWKS document that can check signatures; a key that cannot be read is left out.
+    """The keys of a JWKS document that can check signatures; a key that cannot be read is dropped.
 
     Raises:
         ValueError: the document is none, or holds no such key.

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 THREADS = 2
 MOST_TOGETHER = 16
 MOST_WAITING = 1000
-"""Requests that wait for a matcher; those beyond are told to come again."""
+"""Requests that wait for a matcher; those beyond are asked to come again."""
 NAME = "matchers"
 
 _OF_ALL = (BrokerError, Problem, *TRANSIENT_ERRORS)

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: counted from the aggregates that the cycles write, so that every process tells the same grid.
+"""Metrics for Prometheus: counted from the aggregates that the cycles write, so that all processes report one grid.
 
 Counters begin at 0 when the process starts and grow by what was decided since. Labels are bounded: names of brokerages,
 outcomes, reasons, rules, agents, sources, processes; a queue only where the configuration lists it, a task never.

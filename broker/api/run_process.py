@@ -41,7 +41,7 @@ def _done(
 ) -> tuple[runs.State, Any, dict[str, Any] | None]:
     told_s = [float("-inf")]
 
-    def tell(done: int, total: int) -> None:
+    def report_progress(done: int, total: int) -> None:
         if time.monotonic() - told_s[0] < TELL_EVERY_S and done < total:
             return
         told_s[0] = time.monotonic()
@@ -51,7 +51,7 @@ def _done(
 
     try:
         asked = long_runs.KINDS[found.kind].model_validate(found.asked)
-        return "done", plain(long_runs.run(database, asked, now, config, tell)), None
+        return "done", plain(long_runs.run(database, asked, now, config, report_progress)), None
     except CancelledRun:
         return "cancelled", None, None
     except Exception as error:

@@ -1,6 +1,6 @@
 """The story of a task: what is on record about it, as one line of events in the order of time. Pure.
 
-Decisions of one chunk that come out alike are one event; an event tells what is different from the one before.
+Decisions of one chunk that come out alike are one event; an event shows what is different from the one before.
 """
 
 from __future__ import annotations

@@ -104,22 +104,26 @@ def check(asked: BaseModel) -> None:
         grid(read_ranges(shipped_catalogue(), asked.ranges, asked.vo))
 
 
-def run(database: Database, asked: BaseModel, now: datetime, config: Path | None, tell: Progress) -> dict[str, Any]:
+def run(
+    database: Database, asked: BaseModel, now: datetime, config: Path | None, report_progress: Progress
+) -> dict[str, Any]:
     """Do what was asked; the result as a plain document.
 
     Raises:
         BrokerError: there is nothing to decide again, or it cannot be.
     """
     if isinstance(asked, Replay):
-        return _replayed(database, asked, now, config, tell)
+        return _replayed(database, asked, now, config, report_progress)
     if isinstance(asked, Sweep):
-        return _swept(database, asked, now, config, tell)
+        return _swept(database, asked, now, config, report_progress)
     if isinstance(asked, Preview):
         proposals = proposals_of(asked.set, asked.vo)
-        return _compared(database, proposals, (), Selection(newest=asked.cycles), config, tell)
+        return _compared(database, proposals, (), Selection(newest=asked.cycles), config, report_progress)
     if isinstance(asked, WhatIf):
         switches = [Switch(name, on) for name, on in asked.rules.items()]
-        return _compared(database, proposals_of(asked.set, asked.vo), switches, _selection(asked, now), config, tell)
+        return _compared(
+            database, proposals_of(asked.set, asked.vo), switches, _selection(asked, now), config, report_progress
+        )
     raise TypeError(f"no run is {type(asked).__name__}")
 
 
@@ -137,11 +141,11 @@ def _compared(
     switches: Sequence[Switch],
     selection: Selection,
     config: Path | None,
-    tell: Progress,
+    report_progress: Progress,
 ) -> dict[str, Any]:
     before = rule_set(config)
     change = Change(tuple(proposals), ProfileRules(with_switches(before.profile, switches), before.options))
-    answers, dropped_rows = _answered(database, selection, Comparing(before, (change,)), tell)
+    answers, dropped_rows = _answered(database, selection, Comparing(before, (change,)), report_progress)
     tasks = task_documents(answers.differences[0])
     return {
         "totals": total_documents(answers.differences[0]),
@@ -151,13 +155,15 @@ def _compared(
     }
 
 
-def _swept(database: Database, asked: Sweep, now: datetime, config: Path | None, tell: Progress) -> dict[str, Any]:
+def _swept(
+    database: Database, asked: Sweep, now: datetime, config: Path | None, report_progress: Progress
+) -> dict[str, Any]:
     points = grid(read_ranges(shipped_catalogue(), asked.ranges, asked.vo))
     before = rule_set(config)
     switches = [Switch(name, on) for name, on in asked.rules.items()]
     after = ProfileRules(with_switches(before.profile, switches), before.options)
     what = Comparing(before, tuple(Change(point, after) for point in points), by_task=False)
-    answers, dropped_rows = _answered(database, _selection(asked, now), what, tell)
+    answers, dropped_rows = _answered(database, _selection(asked, now), what, report_progress)
     shown = [
         {"set": {one.key: one.value for one in point}, "totals": total_documents(found)}
         for point, found in zip(points, answers.differences, strict=True)
@@ -166,19 +172,21 @@ def _swept(database: Database, asked: Sweep, now: datetime, config: Path | None,
 
 
 def _answered(
-    database: Database, selection: Selection, what: Comparing, tell: Progress
+    database: Database, selection: Selection, what: Comparing, report_progress: Progress
 ) -> tuple[Answers, Sequence[str]]:
     cases = stored_cases(database, selection)
     total = len(cases) * len(what.changes)
-    tell(0, total)
-    return answer(cases, len(cases), what, 1, lambda done: tell(done, total)), cases.dropped_rows
+    report_progress(0, total)
+    return answer(cases, len(cases), what, 1, lambda done: report_progress(done, total)), cases.dropped_rows
 
 
 def _shortcomings(answers: Answers, dropped_rows: Sequence[str]) -> dict[str, Any]:
     return {"engines": sorted(answers.engines), "failed": answers.failed, "dropped_rows": list(dropped_rows)}
 
 
-def _replayed(database: Database, asked: Replay, now: datetime, config: Path | None, tell: Progress) -> dict[str, Any]:
+def _replayed(
+    database: Database, asked: Replay, now: datetime, config: Path | None, report_progress: Progress
+) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     differences: list[dict[str, Any]] = []
     until = asked.until or now
@@ -189,7 +197,7 @@ def _replayed(database: Database, asked: Replay, now: datetime, config: Path | N
     if not keys:
         raise NothingStored("no decision of that time")
     for done, (key, is_whole) in enumerate(zip(keys, whole(keys), strict=True)):
-        tell(done, len(keys))
+        report_progress(done, len(keys))
         with database.read_snapshot() as connection:
             replayer = Replayer(connection, TuningStore(database.names), lambda warning: None, config)
             for one in replayer.replay(read_cycle(connection, key), whole=is_whole):

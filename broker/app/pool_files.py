@@ -38,7 +38,7 @@ class ReadResources:
 
 
 def read_job_file(file: Path) -> JobText:
-    """The job in a file; the end of its name tells the kind, else its content.
+    """The job in a file; the end of its name gives the kind, else its content.
 
     Raises:
         RefusedInput: it cannot be read or understood.

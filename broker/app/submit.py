@@ -84,7 +84,7 @@ def _plan(request: JobRequest, options: SubmitOptions, notes: tuple[str, ...]) -
         "corecount": request.cores or 1,
     }
     if request.cpu_time_s is not None:
-        # The pseudo-input has one event, and the job was told in normalised seconds what it needs in all.
+        # The pseudo-input has one event, and the job states in normalised seconds what it needs in all.
         columns |= {"cputime": request.cpu_time_s, "cputimeunit": "HS06sPerEvent", "cpuefficiency": 100}
     parameters = {
         "taskName": name,

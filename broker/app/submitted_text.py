@@ -56,7 +56,7 @@ def known_grid(database: Database) -> Grid:
 
 
 def _described(suffix: str) -> Callable[[str, SubmitOptions, Grid], tuple[Submission, ...]]:
-    """The planner of descriptions, which reads files: the end of the name tells the kind."""
+    """The planner of descriptions, which reads files: the end of the name gives the kind."""
 
     def plan_text(text: str, options: SubmitOptions, grid: Grid) -> tuple[Submission, ...]:
         with tempfile.TemporaryDirectory(prefix="gridbroker-") as folder:

@@ -153,7 +153,7 @@ def switched(profile: Profile, switches: Mapping[str, bool]) -> Profile:
     in the brokerages that have such a list.
 
     Raises:
-        ProfileError: no brokerage of the profile has a rule of the name; similar names are told.
+        ProfileError: no brokerage of the profile has a rule of the name; similar names are named.
         RuleError: a rule of an installed package cannot be loaded.
     """
     if not switches:

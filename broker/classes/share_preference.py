@@ -121,7 +121,7 @@ def _part(value: float, total: float) -> float:
 def leaves_of(nodes: Iterable[ShareNode], dropped_rows: list[DroppedRow]) -> tuple[Leaf, ...]:
     """The leaves of the tree, in its order, with their parts of everything: siblings are normalised to their parent.
 
-    Shares that do not hang on the tree (no such parent, a circle) are left out.
+    Shares that do not hang on the tree (no such parent, a circle) are dropped.
     """
     known = list(nodes)
     children: dict[str | None, list[ShareNode]] = {}

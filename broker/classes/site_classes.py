@@ -99,7 +99,7 @@ class ClassLimits:
 
 
 def wait_times(samples: WaitSamples, queued: QueuedSamples, queues: Mapping[str, QueueAbout]) -> dict[str, WaitTime]:
-    """The waits by queue, for queues with samples, by name. Queues that are not on record are left out."""
+    """The waits by queue, for queues with samples, by name. Queues that are not on record are dropped."""
     weight = np.exp2(-samples.age_s / HALF_LIFE_S)
     good = (samples.wait_s >= 0) & (samples.age_s >= 0) & (weight > 0)
     of_queue = {name: rows[good[rows]] for name, rows in rows_by_name(samples.queue).items() if name in queues}
@@ -166,7 +166,7 @@ def _cut(moment: datetime) -> datetime:
 
 
 def rows_by_name(column: Texts) -> dict[str, Ints]:
-    """The rows of each name in a column; those of NULL are left out."""
+    """The rows of each name in a column; those of NULL are dropped."""
     found: dict[str, list[int]] = {}
     for row, name in enumerate(column.tolist()):
         if name is not None:

@@ -54,7 +54,7 @@ class Document:
 
     Attributes:
         content: the JSON value.
-        name: under which it is told.
+        name: under which it is reported.
         suspicious: whether any record may hold something that :func:`unusable` finds.
     """
 

@@ -18,7 +18,7 @@ Key = tuple[str, ...]
 
 #: Clocks of other systems may be ahead of ours by this much.
 CLOCK_SKEW = timedelta(minutes=5)
-#: Codes of what is left out because it is of no use here, though nothing is wrong with it.
+#: Codes of what is dropped because it is of no use here, though nothing is wrong with it.
 OF_NO_USE = frozenset({"unknown_endpoint", "unknown_site", "too_old"})
 _LARGEST = 2**62
 _IDENTIFIER_CHARACTERS = 80
@@ -36,7 +36,7 @@ class MappedTable:
         kept: keys, or first parts of keys, of records that were left out: what the table says of them stays.
         kept_where: a column and those of its values whose rows stay too.
         about: beginnings of keys; rows of other keys stay. None: it is about all rows.
-        dropped_rows: what was left out, and why.
+        dropped_rows: what was dropped, and why.
     """
 
     table: str

@@ -137,7 +137,7 @@ def found_in_table(catalogue: Catalogue, rows: Iterable[ConfigRow], latest: Publ
 
     Args:
         catalogue: the keys.
-        rows: all rows of the table; those of other programs are left out.
+        rows: all rows of the table; those of other programs are dropped.
         latest: the latest published version, or None before the first.
 
     Returns:

@@ -75,7 +75,7 @@ class Judged:
 
     Attributes:
         usable: value in force per row: its own, or the last good one when it is bad. Bad rows that never had
-            a good value are left out.
+            a good value are dropped.
         bad: rows that cannot be used, in the order of component, key and VO.
     """
 
@@ -84,7 +84,7 @@ class Judged:
 
 
 def rows_of_catalogue(catalogue: Catalogue, rows: Iterable[ConfigRow]) -> tuple[ConfigRow, ...]:
-    """The rows that set a key of the catalogue, sorted; rows for other programs and parts are left out."""
+    """The rows that set a key of the catalogue, sorted; rows for other programs and parts are dropped."""
     return tuple(sorted((row for row in rows if _entry_of(catalogue, row) is not None), key=lambda row: row.row_id))
 
 

@@ -1,6 +1,6 @@
 """The architecture of a task: old strings with the GPU shorthand, and JSON, to one requirement.
 
-``sw_platform<@base_platform><#host_cpu_spec><&host_gpu_spec>``, or an object. Whoever writes one is told of every
+``sw_platform<@base_platform><#host_cpu_spec><&host_gpu_spec>``, or an object. Whoever writes one learns of every
 problem (:func:`parse`); a task that already has one is brokered by what it means (:func:`read`): a part without meaning
 has no effect, and when the meaning cannot be known, nothing matches.
 

@@ -18,7 +18,7 @@ from broker.matching.requirement import Requirement
 class Release:
     """What the task runs: where CVMFS has it, and project and version as in tags (None: in no tag).
 
-    ``readable`` is False where the name does not tell which part is the version: no queue has it then.
+    ``readable`` is False where the name does not show which part is the version: no queue has it then.
     """
 
     cvmfs_tag: Literal["atlas", "nightlies"]

@@ -94,7 +94,7 @@ def with_base(platform: str, base_platform: str | None) -> str:
 
 
 def document(requirement: Requirement) -> dict[str, Any]:
-    """The canonical form as a JSON object: what is not asked for is left out."""
+    """The canonical form as a JSON object: what is not asked for is omitted."""
     found: dict[str, Any] = {}
     if requirement.platform:
         found["sw_platform"] = requirement.platform

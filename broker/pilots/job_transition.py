@@ -1,4 +1,4 @@
-"""What a report makes of a job: which columns change, what its pilot is told, and why.
+"""What a report makes of a job: which columns change, what its pilot is answered, and why.
 
 Source: PanDA server, dispatcher (updateJob) and change of a job's status (updateJobStatus).
 """
@@ -30,7 +30,7 @@ class JobState:
         batchid: that its pilot said before.
         starttime: None before it ran.
         endtime: None before it ended.
-        commandtopilot: what its pilot is to be told.
+        commandtopilot: what its pilot is to be answered.
         specialhandling: words between commas.
         is_reported: whether there was a final report of this attempt.
     """

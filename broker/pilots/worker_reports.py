@@ -149,7 +149,7 @@ def normalized_cpu_model(model: str) -> str:
 
 
 def _host(values: Mapping[str, Any]) -> dict[str, str]:
-    """Site and host; a slot before the host (``slot1@host``) is left out."""
+    """Site and host; a slot before the host (``slot1@host``) is omitted."""
     host = _named(values, "host_name").rpartition("@")[2]
     if not host:
         raise WorkerRefused("host_name is empty")

@@ -1,6 +1,6 @@
 """Resources as operators write them: nested tables of sites, CEs and queues, checked value by value.
 
-A table of the wrong shape is refused with its path. A single odd value or name does not spoil the rest: it is left out,
+A table of the wrong shape is refused with its path. A single odd value or name does not spoil the rest: it is dropped,
 or counts as not there, and is reported.
 """
 

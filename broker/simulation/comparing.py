@@ -159,7 +159,7 @@ class Comparison:
 
 
 def compare(results: Iterable[CaseResult]) -> list[Comparison]:
-    """The results by label, in the order in which labels first appear; seeds that only one has are left out."""
+    """The results by label, in the order in which labels first appear; seeds that only one has are skipped."""
     by_label: dict[str, dict[int, dict[str, float]]] = {}
     for result in results:
         by_label.setdefault(result.label, {})[result.seed] = result.stats.as_dict()

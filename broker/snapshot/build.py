@@ -42,7 +42,7 @@ def build_snapshot(
 ) -> Snapshot:
     """The snapshot made from ``sources`` (by name; one that is not there counts as empty).
 
-    A row that cannot be used is left out, with its reason in ``dropped_rows``; nothing here raises for the content of a
+    A row that cannot be used is dropped, with its reason in ``dropped_rows``; nothing here raises for the content of a
     row.
     """
     draft = Draft(sources, taken_at)
@@ -70,7 +70,7 @@ def build_snapshot(
         features=features,
         pools=draft.of(POOLS),
         analysis=build_analysis(draft) if USER_JOBS.name in sources else AnalysisGrid(),
-        # last, when every source has said what it left out
+        # last, when every source has reported what it dropped
         states=tuple(_with_dropped_rows(state, draft.dropped_rows) for state in states),
         dropped_rows=tuple(draft.dropped_rows),
     )

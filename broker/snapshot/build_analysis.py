@@ -11,7 +11,7 @@ from broker.snapshot.sources.user_jobs import USER_JOBS
 
 
 def build_analysis(draft: Draft) -> AnalysisGrid:
-    """The figures; rows that are too old or cannot be used are left out."""
+    """The figures; rows that are too old or cannot be used are dropped."""
     users, metrics, quota = draft.of(USER_JOBS), draft.of(METRICS), draft.of(QUOTA)
     return AnalysisGrid(
         starts=users.starts,

@@ -1,4 +1,4 @@
-"""Rows of PanDA's tables to what classes are made from. A row that cannot be used is left out, with its reason.
+"""Rows of PanDA's tables to what classes are made from. A row that cannot be used is dropped, with its reason.
 
 Source: PanDA data model, schedconfig, global_shares and metrics.
 """
@@ -39,7 +39,7 @@ def queues_about(rows: Iterable[Row], dropped_rows: list[DroppedRow]) -> dict[st
             dropped_rows.append(DroppedRow("queues", str(row["panda_queue"])[:80], bad.code, str(bad)))
             continue
         corepower = lenient_number(data.get("corepower"), "corepower", math.nan, [])
-        # a second row of the same name is left out, as in the snapshot
+        # a second row of the same name is dropped, as in the snapshot
         found.setdefault(queue, QueueAbout(kind, workflow, corepower))
     return found
 

@@ -1,4 +1,4 @@
-"""A snapshot in the making: what each source says, worked out when it is first asked for, and the rows left out."""
+"""A snapshot in the making: what each source says, worked out when it is first asked for, and the dropped rows."""
 
 from __future__ import annotations
 

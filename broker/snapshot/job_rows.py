@@ -39,7 +39,7 @@ def job_rows(counts: Iterable[Mapping[str, Any]], owners: Iterable[Mapping[str, 
 
     Args:
         counts: rows of the source ``jobs``. Cores without jobs, as PanDA's statistics have them, make no row.
-        owners: rows of ``user_job_counts``; jobs that no row of ``counts`` has are left out.
+        owners: rows of ``user_job_counts``; jobs that no row of ``counts`` has are dropped.
         first_id: pandaid of the first row.
     """
     dealt = _Owners(owners)

@@ -12,7 +12,7 @@ from typing import Any
 from broker.domain.json_depth import is_too_deep
 from broker.domain.work import DroppedRow
 
-#: A name longer than this is no name: it is left out, so that it cannot fill logs, tables and memory.
+#: A name longer than this is no name: it is dropped, so that it cannot fill logs, tables and memory.
 MAX_NAME_CHARACTERS = 256
 #: A queue publishes a few kB; a document of more characters than this is not read.
 MAX_JSON_CHARACTERS = 1_000_000
@@ -155,7 +155,7 @@ def add_guarded(
     identifier: str,
     dropped_rows: list[DroppedRow],
 ) -> None:
-    """Add up a row; one that cannot be used is left out, with its reason."""
+    """Add up a row; one that cannot be used is dropped, with its reason."""
     try:
         add(row)
     except BadValueError as bad:

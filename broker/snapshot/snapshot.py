@@ -22,7 +22,7 @@ from broker.snapshot.source_states import SourceState
 class Snapshot:
     """The grid at ``taken_at`` (aware UTC).
 
-    ``shares_storage`` (N, U) tells for each nucleus which unified queues write where its first queue reads.
+    ``shares_storage`` (N, U) says for each nucleus which unified queues write where its first queue reads.
     ``states`` has one entry a source; ``dropped_rows`` the rows that could not be used, each with its reason.
     """
 

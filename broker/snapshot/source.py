@@ -111,7 +111,7 @@ class AnySource:
         name: as in ``config/sources.yaml``, in ``sources`` of rules, and in stored snapshots.
         reads: its tables.
         limit: what is asked of it, where ``config/sources.yaml`` says nothing else.
-        aged_by: its name in the table of refreshes, when that tells its age and not a column of its rows.
+        aged_by: its name in the table of refreshes, when that gives its age and not a column of its rows.
         may_fail: a failing read stops no cycle; the state of the source is then *failed*.
         for_analysis: only the brokerage of analysis reads it.
     """

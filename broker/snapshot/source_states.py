@@ -19,7 +19,7 @@ State = Literal["ok", "stale", "missing", "shrunk", "failed"]
 
 @dataclass(frozen=True)
 class SourceState:
-    """How a source was found. ``age_s`` is that of its newest row; ``used`` tells which reading the snapshot holds."""
+    """How a source was found. ``age_s`` is that of its newest row; ``used`` says which reading the snapshot holds."""
 
     name: str
     state: State

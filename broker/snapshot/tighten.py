@@ -1,6 +1,6 @@
 """Limits of queues made tighter by what their pilots report: never looser, and only the columns that are asked for.
 
-A site tells these figures about itself, so they may shorten and shrink work, and central configuration stays the upper
+A site reports these figures of itself, so they may shorten and shrink work, and central configuration stays the upper
 bound. Source: HSF-TN-2016-02; ATLAS Production Job Brokerage, memory, disk and walltime of a queue.
 """
 

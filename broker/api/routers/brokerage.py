@@ -159,7 +159,7 @@ def decide_now(
     found: list[dict[str, Any]] = []
     with slot(api):
         report = decide(api.database, Asked(name, tasks, now, seed, body.independent, api.folder), found.append)
-    told = DecideAnswer(
+    fields = DecideAnswer(
         brokerage=name,
         seed=seed,
         now=now,
@@ -168,7 +168,7 @@ def decide_now(
         decisions=found,
         notes=list(report.notes),
     )
-    return answer(request, told, items="decisions")
+    return answer(request, fields, items="decisions")
 
 
 @router.post("/feasibility", response_model=FeasibilityAnswer)

@@ -41,7 +41,7 @@ class Check(BaseModel):
 
 
 class Health(BaseModel):
-    """What a probe is told.
+    """What a probe is answered.
 
     Attributes:
         status: ``ok`` or ``failing``.

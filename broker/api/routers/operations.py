@@ -156,5 +156,5 @@ def stop_canary(request: Request, api: State) -> Response:
 
 
 def _pin(one: Pin, now: datetime) -> PinLine:
-    told = {name: value for name, value in vars(one).items() if name != "id"}
-    return PinLine(**told, holds=one.holds(now))
+    fields = {name: value for name, value in vars(one).items() if name != "id"}
+    return PinLine(**fields, holds=one.holds(now))

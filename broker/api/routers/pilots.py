@@ -191,8 +191,8 @@ def _refuse_other_queues(who: Identity | None, queue: str) -> None:
 
 def _answer(found: Match | NoMatch, repeated: bool) -> MatchedJob:
     if isinstance(found, Match):
-        told: dict[str, Any] = {name: getattr(found, name) for name in ("pandaid", "jeditaskid", "task_queue", "pool")}
-        return MatchedJob(**told, panda_queue=found.panda_queue, reason=None, rejected={}, repeated=repeated)
+        given: dict[str, Any] = {name: getattr(found, name) for name in ("pandaid", "jeditaskid", "task_queue", "pool")}
+        return MatchedJob(**given, panda_queue=found.panda_queue, reason=None, rejected={}, repeated=repeated)
     return MatchedJob(
         pandaid=None,
         jeditaskid=None,

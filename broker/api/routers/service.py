@@ -94,8 +94,8 @@ def resume_agent(request: Request, api: State, who: Who, agent: Agent) -> Respon
     with api.database.begin() as connection:
         was_paused = agent_pauses.resume(connection, agent, editor=editor(who))
         others = agent_pauses.held_pauses(connection, agent)
-    told = Resumed(agent=agent, resumed=was_paused, still_paused_by=[one.agent for one in others])
-    return answer(request, told)
+    fields = Resumed(agent=agent, resumed=was_paused, still_paused_by=[one.agent for one in others])
+    return answer(request, fields)
 
 
 @router.get("/alarms", response_model=Alarms)

@@ -57,7 +57,7 @@ class Compared(Answer):
 
 
 class RejectedCandidate(Answer):
-    """A candidate with the rule that decided, as why-not tells it.
+    """A candidate with the rule that decided, as why-not shows it.
 
     ``gap_percent``: how far the value is beyond the limit, in per cent of the limit; None where that is no distance.
     """

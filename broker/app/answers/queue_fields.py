@@ -24,7 +24,7 @@ COLUMNS: Mapping[str, str] = {
     "queue.minEventsForJumbo": "min_events_for_jumbo",
     "queue.status": "status",
 }
-#: Round figures, so that nobody is told of 31,774 MB.
+#: Round figures, so that no answer names 31,774 MB.
 STEPS = {"MB": 1000.0, "s": 3600.0, "kB/s": 100.0, "jobs": 100.0, "events": 100.0}
 
 

@@ -110,7 +110,7 @@ class Shadow(Answer):
         hours: one line for each hour of each, in the order of time.
         rules: disagreements, most jobs first.
         queues: by brokerage, those with the most jobs of PanDA's first.
-        uncompared: what was left out, and why.
+        uncompared: what was dropped, and why.
     """
 
     since: datetime

@@ -48,7 +48,7 @@ class Group:
 
 
 def groups_of(asking: Asking, brokerage: JobBrokerage, rules: Rules, decisions: Iterable[int]) -> Iterator[Group]:
-    """The chunks of these decisions, by their numbers; those that cannot be evaluated any more are left out."""
+    """The chunks of these decisions, by their numbers; those that cannot be evaluated any more are dropped."""
     grouped: defaultdict[tuple[str, int, bool, str | None], list[Body]] = defaultdict(list)
     for one in _stored(asking, decisions):
         if one.record.work is None or one.origin.snapshot is None:

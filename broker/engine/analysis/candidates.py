@@ -96,11 +96,11 @@ def analysis_candidates(
     for row, key in enumerate(keys):
         if key not in known:
             if wishes.options.asked == "first":
-                queues, one, given, spare = _of_analysis_request(*key, names, snapshot, wishes)
+                queues, one, given, exempt = _of_analysis_request(*key, names, snapshot, wishes)
                 last = np.ones_like(queues)
             else:
-                queues, one, given, spare, last = _asked_last(*key, names, snapshot, wishes)
-            known[key] = queues[unified_of], one, given[unified_of], spare[unified_of], last[unified_of]
+                queues, one, given, exempt, last = _asked_last(*key, names, snapshot, wishes)
+            known[key] = queues[unified_of], one, given[unified_of], exempt[unified_of], last[unified_of]
         initial[row], one_preassigned[row], named[row], reserve[row], wanted[row] = known[key]
     return AnalysisCandidates(initial, one_preassigned, named, reserve, wanted)
 

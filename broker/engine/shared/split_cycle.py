@@ -32,7 +32,7 @@ class SplitCycle(JobCycle):
         self.snapshot, self.work, self.tuning, self.chain = rest.snapshot, rest.work, rest.tuning, rest.chain
         self.published = rest.published
         self.remark, self.figure_names = rest.remark, rest.figure_names  # type: ignore[misc]  # of this one object
-        # rules that could not be run are told of together
+        # rules that could not be run are reported together
         self.faults = chosen.faults = rest.faults
 
     def _of(self, row: int) -> JobCycle:

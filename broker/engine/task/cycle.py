@@ -155,7 +155,7 @@ class TaskCycle:
             return np.ones(shape)
 
     def results(self) -> Iterator[TaskResult]:
-        """The outcome task by task, in order; what :meth:`place` is told counts for the tasks that follow."""
+        """The outcome task by task, in order; what :meth:`place` is given counts for the tasks that follow."""
         for row in range(len(self.work.tasks)):
             yield self.result(row)
 

@@ -1,4 +1,4 @@
-"""The documents of CRIC that are taken: their names, addresses and shapes, and how to tell them apart.
+"""The documents of CRIC that are taken: their names, addresses and shapes, and how to distinguish them.
 
 Source: PanDA configurator; importers' facts, CRIC documents.
 """
@@ -19,7 +19,7 @@ class CricDocument:
     """One of CRIC's documents.
 
     Attributes:
-        name: by which it is asked for and told.
+        name: by which it is asked for and reported.
         path: of its address on CRIC's host.
         may_be_empty: an empty one says something: nothing is closed.
     """
@@ -50,7 +50,7 @@ DOCUMENTS: Mapping[str, CricDocument] = {
 
 
 def name_by_address(address: str) -> str | None:
-    """Which document an address of CRIC asks for; None when it does not tell."""
+    """Which document an address of CRIC asks for; None when it does not say."""
     parts = urlsplit(address)
     asked = parse_qs(parts.query, keep_blank_values=True)
     for document in DOCUMENTS.values():
@@ -63,7 +63,7 @@ def name_by_address(address: str) -> str | None:
 
 
 def name_by_shape(content: Any) -> str | None:
-    """Which document this is by what is in it; None when its shape does not tell, as for lists of closed endpoints."""
+    """Which document this is by what is in it; None when its shape does not say, as for lists of closed endpoints."""
     if isinstance(content, list):
         first = next((one for one in content if isinstance(one, dict)), None)
         return CLOSENESS if first is not None and "closeness" in first else None

@@ -33,7 +33,7 @@ def relation_table(queues: Document, site_of: Mapping[str, str]) -> MappedTable:
 
     Args:
         queues: CRIC's queues.
-        site_of: the site of each endpoint that is known; others are left out, but keep their place in the order.
+        site_of: the site of each endpoint that is known; others are dropped, but keep their place in the order.
 
     Raises:
         DocumentRefused: the queues are no object, or empty.

@@ -53,7 +53,7 @@ def site_table(document: Document) -> MappedTable:
 
 
 def panda_site_table(document: Document) -> MappedTable:
-    """``panda_site``: the PanDA sites in state ACTIVE with their sites; one at two sites is left out.
+    """``panda_site``: the PanDA sites in state ACTIVE with their sites; one at two sites is dropped.
 
     Raises:
         DocumentRefused: it is no object, or empty.

@@ -16,7 +16,7 @@ CA_FOLDER_VARIABLES = ("SSL_CERT_DIR", "X509_CERT_DIR")
 class NotFetched(DocumentRefused):
     """A document could not be got.
 
-    Its code tells why: ``time_out``, ``unreachable``, ``certificate``, ``status``, ``redirect``, ``too_large``,
+    Its code says why: ``time_out``, ``unreachable``, ``certificate``, ``status``, ``redirect``, ``too_large``,
     ``cut_off``, ``credentials``, ``file`` or ``address``.
     """
 

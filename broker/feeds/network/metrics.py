@@ -31,7 +31,7 @@ def metric_table(document: Document, sites: Collection[str], now: datetime) -> M
     Args:
         document: ``"SRC:DST"`` to files and throughput.
         sites: names of the sites that are known.
-        now: values older than 30 min at this instant (aware) are left out.
+        now: values older than 30 min at this instant (aware) are dropped.
 
     Raises:
         DocumentRefused: it is no object, or empty.

@@ -24,7 +24,7 @@ _MOST_WORKERS = 2**31 - 1
 def worker_table(document: Document, now: datetime) -> MappedTable:
     """The rows of one report, or of a list of them; resource type ``Undefined`` is dropped.
 
-    It is about the rows of the harvesters and queues that report. A report of which any part cannot be used is left out
+    It is about the rows of the harvesters and queues that report. A report of which any part cannot be used is dropped
     whole: the rows of its queue stay.
 
     Raises:

@@ -20,7 +20,7 @@ from broker.formats.sss.task_columns import map_task
 
 
 def describe(document: Document, rules: MappingRules | None = None) -> dict[str, Any]:
-    """The whole document; absent parts are left out, sizes are in bytes under ``<name>_bytes``."""
+    """The whole document; absent parts are omitted, sizes are in bytes under ``<name>_bytes``."""
     wholes = whole_jobs(document)
     mapped = [map_job(one, rules) for one in wholes]
     reported: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""A job object as XML, in canonical spelling. What cannot stand in XML is left out; unknown elements are kept."""
+"""A job object as XML, in canonical spelling. What cannot stand in XML is dropped; unknown elements are kept."""
 
 from __future__ import annotations
 

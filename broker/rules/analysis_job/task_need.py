@@ -23,7 +23,7 @@ BASE_PROJECT = "AtlasOffline"
 def analysis_release(transhome: str | None, transuses: str | None) -> Release | None:
     """What the task runs: a cache, a release, a nightly; None for a task of neither.
 
-    The name of the transformation in front is left out, and ``_`` stands for ``-``. A release that no ``transUses``
+    The name of the transformation in front is dropped, and ``_`` stands for ``-``. A release that no ``transUses``
     tells must be a project and a version and nothing else.
     """
     if transhome is None:

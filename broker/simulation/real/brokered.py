@@ -135,7 +135,7 @@ class Panda(Brokered):
 
 
 def by_brokerage(tasks: Sequence[TaskState]) -> list[tuple[str, list[TaskState]]]:
-    """The tasks of each job brokerage, in their order; a brokerage without any is left out."""
+    """The tasks of each job brokerage, in their order; a brokerage without any is omitted."""
     parts = [
         (JOBS, [state for state in tasks if not state.kind.analysis]),
         (ANALYSIS, [state for state in tasks if state.kind.analysis]),

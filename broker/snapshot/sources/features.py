@@ -38,7 +38,7 @@ FEATURES = Features()
 
 
 def build_features(source: RawSource, unified: dict[str, int], dropped_rows: list[DroppedRow]) -> FeatureTable:
-    """The figures by unified queue; a row that cannot be used, or of no known queue, is left out."""
+    """The figures by unified queue; a row that cannot be used, or of no known queue, is dropped."""
     columns = {name: np.full(len(unified), math.nan) for name in (*_NUMBERS, "shutdown_s")}
     for row in source.rows(TABLE).records():
         index = unified.get(row["queue"])

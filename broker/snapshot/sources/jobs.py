@@ -178,7 +178,7 @@ def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def jobs_by_type(source: RawSource, unified: dict[str, int]) -> dict[tuple[str, str], Floats]:
-    """By share and resource type the queued and running jobs (2, U); rows that cannot be counted are told elsewhere."""
+    """By share and resource type the queued and running jobs (2, U); others are reported elsewhere."""
     found: dict[tuple[str, str], Floats] = {}
     for row in source.rows("job_counts").records():
         queue, njobs, status = unified.get(row["computingsite"]), row["njobs"], row["jobstatus"]

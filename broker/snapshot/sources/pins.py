@@ -37,7 +37,7 @@ PINS = Pins()
 
 
 def pins_in_force(source: RawSource, now_s: float, dropped_rows: list[DroppedRow]) -> dict[str, dict[str, Any]]:
-    """The pins that hold at ``now_s`` (seconds since 1970 UTC); a row that cannot be used is left out."""
+    """The pins that hold at ``now_s`` (seconds since 1970 UTC); a row that cannot be used is dropped."""
     found: dict[str, dict[str, Any]] = {}
     for row in source.rows(TABLE).records():
         try:

@@ -46,7 +46,7 @@ POOLS = Pools()
 
 
 def build_pools(source: RawSource, unified: dict[str, int], dropped_rows: list[DroppedRow]) -> PoolTable:
-    """The places by number; one that belongs to no known PanDA queue is left out.
+    """The places by number; one that belongs to no known PanDA queue is dropped.
 
     A place that names no PanDA queue belongs to the one called like its queue, if there is one.
     """

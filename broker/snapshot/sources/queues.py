@@ -54,7 +54,7 @@ QUEUES = Queues()
 
 
 def read_queues(source: RawSource, dropped_rows: list[DroppedRow], pinned: Pinned = NO_PINS) -> list[QueueRecord]:
-    """The usable queues by name; row ``ALL`` and rows without data are none, a second row of a name is left out.
+    """The usable queues by name; row ``ALL`` and rows without data are none, a second row of a name is dropped.
 
     ``pinned``: fields that operators hold, by queue.
     """

@@ -1,4 +1,4 @@
-"""The source ``software``: published tags; what is of the wrong type is left out and reported."""
+"""The source ``software``: published tags; what is of the wrong type is dropped and reported."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _names_of(tag: dict[str, Any], faults: list[str]) -> Iterator[str]:
 
 
 def _hardware(value: Any, faults: list[str]) -> Hardware | None:
-    """The description; None if it cannot be read, as then nobody can tell whom the queue keeps out."""
+    """The description; None if it cannot be read, as then nobody knows whom the queue keeps out."""
     if value is None:
         return Hardware()
     if not isinstance(value, list):

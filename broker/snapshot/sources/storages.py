@@ -101,7 +101,7 @@ def _storage_record(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def build_storages(source: RawSource, dropped_rows: list[DroppedRow]) -> StorageTable:
-    """The endpoints by name. One with a space figure that cannot be is left out."""
+    """The endpoints by name. One with a space figure that cannot be is dropped."""
     records: dict[str, dict[str, Any]] = {}
     for row in source.rows("ddm_endpoint").records():
         try:
@@ -155,7 +155,7 @@ def _relation(row: dict[str, Any], blacklisted_read: bool) -> tuple[Any, ...]:
 def build_relations(
     source: RawSource, unified: dict[str, int], storages: StorageTable, dropped_rows: list[DroppedRow]
 ) -> RelationTable:
-    """Which queue uses which endpoint; a relation to an endpoint that is not on record is left out."""
+    """Which queue uses which endpoint; a relation to an endpoint that is not on record is dropped."""
     storage_index = {str(key): index for index, key in enumerate(storages.name)}
     rows = []
     for row in source.rows("panda_ddm_relation").records():

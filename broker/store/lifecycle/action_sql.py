@@ -40,7 +40,7 @@ WHERE move.jeditaskid IN (SELECT jeditaskid FROM {panda}.jedi_tasks WHERE jedita
 """
 
 # {source} is the table the job is in. A job that somebody else is writing to, that has been heard of since, or that is
-# archived already is left out; so is one of the event service, unless its own pilot says that it has ended.
+# archived already is skipped; so is one of the event service, unless its own pilot says that it has ended.
 TAKE = """
 WITH free AS (
     SELECT job.pandaid

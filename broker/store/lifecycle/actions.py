@@ -1,7 +1,7 @@
 """The one place that ends jobs: what timeouts and rebrokerage have decided becomes rows, in one transaction.
 
 Everything is conditional on what the decision saw. A job that has moved on, was heard of since, or is being written to
-is left out, counted, and judged again in the next cycle; so the same decision can be carried out twice, and by two
+is skipped, counted, and judged again in the next cycle; so the same decision can be carried out twice, and by two
 agents at once. Source: PanDA server, killing of jobs and verdicts of the watcher.
 """
 

@@ -62,14 +62,14 @@ def read_sets(
 ) -> list[JobSet]:
     """The sets that may be judged, those of activated and starting jobs first.
 
-    Jobs that are defined or assigned are left out while a set of the same submission, at whatever queue, is activated
+    Jobs that are defined or assigned are skipped while a set of the same submission, at whatever queue, is activated
     and waits for longer than ``least_wait_s``.
 
     Args:
         connection: a read-only transaction.
         catalogue: the tables of the database.
         now: the instant (aware).
-        least_wait_s: defined and assigned jobs that are not older are left out.
+        least_wait_s: defined and assigned jobs that are not older are skipped.
         activity_s: for how long activity is looked for.
     """
     made_before = _before(now, least_wait_s)

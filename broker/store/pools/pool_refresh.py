@@ -162,7 +162,7 @@ def write_mapping(
 ) -> dict[str, int]:
     """Write the differences in the caller's transaction; counts of what was written.
 
-    A pool that was cleared away meanwhile is left out, one that came meanwhile stays as it was registered.
+    A pool that was cleared away meanwhile is skipped, one that came meanwhile stays as it was registered.
     """
     connection.execute(_STAGE)
     locked = set(connection.execute(_LOCK_POOLS, {"pools": mapping.pools.tolist()}).scalars())

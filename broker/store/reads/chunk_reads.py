@@ -40,7 +40,7 @@ class WorkSelection:
     Attributes:
         vo: virtual organisation, any without it.
         labels: values of ``prodsourcelabel`` that are wanted, or, with ``labels_excluded``, that are not.
-        labels_excluded: whether ``labels`` are left out; a task without a label is then taken.
+        labels_excluded: whether ``labels`` are excluded; a task without a label is then taken.
         statuses: statuses of tasks.
         task_ids: only these tasks, whatever their number; all without it.
         with_nucleus: only tasks that have a nucleus.

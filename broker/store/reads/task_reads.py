@@ -88,7 +88,7 @@ class TaskSelection:
         vo: virtual organisation.
         now: the instant of the cycle (aware).
         labels: values of ``prodsourcelabel`` that are wanted, or, with ``labels_excluded``, that are not.
-        labels_excluded: whether ``labels`` are left out; a task without a label is then taken.
+        labels_excluded: whether ``labels`` are excluded; a task without a label is then taken.
         task_ids: only these tasks; all without it.
         most: as many at most, the first in order.
         due_only: only tasks that were not tried lately; not for tasks that JEDI has just claimed, as that is written as

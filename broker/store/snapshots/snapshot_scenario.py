@@ -1,7 +1,7 @@
 """A stored snapshot as a scenario: the grid that it saw, without tasks, ready to be loaded into a database.
 
 Counts of jobs become rows of jobs of which the same counts are made. What scenarios do not hold (what pilots reported
-of their queues, and when summaries of worker nodes were last made) is left out and named.
+of their queues, and when summaries of worker nodes were last made) is skipped and named.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ GPU_SUMMARY = WorkerNodeSummary(
 )
 
 # The share is of all logical CPUs of the queue at all its sites, also of those whose level nobody reported. Counts that
-# cannot be are left out: one of them could push a share out of the column and end every refresh.
+# cannot be are dropped: one of them could push a share out of the column and end every refresh.
 CPU_SUMMARY = WorkerNodeSummary(
     table="mv_worker_node_summary",
     columns=("site", "panda_queue", "cpu_architecture_level", "total_logical_cpus", "pct_within_pq"),
@@ -163,7 +163,7 @@ def write_differences(
         names: the schema names.
         summary: which one.
         columns: all columns of the table, in its order.
-        now: what is older than a month before it is left out.
+        now: what is older than a month before it is dropped.
     """
     return _compared(connection, names, summary, columns, now, _WANTED_AND_HELD + _WRITTEN)
 

@@ -1,7 +1,7 @@
 """The write-back of a job brokerage: jobs, their files, dataset counters and task states, in one transaction.
 
-Everything is conditional on what the decision saw. A task that somebody changed or is writing to is left out with
-all its jobs; a job one of whose files is not as it was read is left out as a whole. What is left out is counted and
+Everything is conditional on what the decision saw. A task that somebody changed or is writing to is skipped with
+all its jobs; a job one of whose files is not as it was read is skipped as a whole. What is skipped is counted and
 waits for the next cycle. Source: PanDA data model, tasks, datasets and files, jobs.
 """
 

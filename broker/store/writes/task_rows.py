@@ -1,7 +1,7 @@
 """The write-back of the task brokerage: nuclei, destinations of output, and tasks that wait, in one transaction.
 
 Everything is conditional on what the decision saw: a task that is not in ``assigning`` any more, has been tried in the
-meantime, has another nucleus, other storage tokens, or is being written to, is left out with all that belongs to it and
+meantime, has another nucleus, other storage tokens, or is being written to, is skipped with all that belongs to it and
 counted. Source: PanDA production brokerage, write-back; PanDA data model, tasks and datasets.
 """
 

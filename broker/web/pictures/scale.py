@@ -15,10 +15,10 @@ Attribute = str | float | int | None
 
 def element(name: str, inner: Iterable[Markup] | str = (), **attributes: Attribute) -> Markup:
     """One element; ``class_`` is ``class``, ``_`` in names is ``-``; what is None is left away."""
-    told = "".join([f' {_named(key)}="{_escaped(value)}"' for key, value in attributes.items() if value is not None])
+    written = "".join([f' {_named(key)}="{_escaped(value)}"' for key, value in attributes.items() if value is not None])
     body = escape(visible(inner)) if isinstance(inner, str) else Markup("").join(inner)
     # what was put in is escaped, or was markup already
-    return Markup(f"<{name}{told}>{body}</{name}>")  # noqa: S704
+    return Markup(f"<{name}{written}>{body}</{name}>")  # noqa: S704
 
 
 @cache

@@ -73,8 +73,8 @@ def job_columns(found: QueueJobs) -> Columns:
 
 
 def _plot(request: Request, name: str, since: datetime, until: datetime, sources: Mapping[str, Columns]) -> Response:
-    told = {"frame": frame(name), "sources": sources, "span": [_ms(since), _ms(until)]}
-    return answer(request, told)
+    plotted = {"frame": frame(name), "sources": sources, "span": [_ms(since), _ms(until)]}
+    return answer(request, plotted)
 
 
 def _ms(at: datetime) -> float:

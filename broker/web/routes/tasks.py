@@ -76,7 +76,7 @@ def one_task(request: Request, api: State, jeditaskid: TaskId, evaluate: bool = 
     with asking(api) as asked:
         decided = task_decision(asked, jeditaskid, evaluate=evaluate)
         happened = history(asked, jeditaskid)
-    told = [_told(one) for one in decided.decisions]
+    described = [_decision_fields(one) for one in decided.decisions]
     events = [{"at": one.at, "event": one.event, "text": event_sentence(one)} for one in happened.events[-MOST_EVENTS:]]
     return show(
         request,
@@ -84,14 +84,14 @@ def one_task(request: Request, api: State, jeditaskid: TaskId, evaluate: bool = 
         {"decision": decided, "history": happened},
         title=f"Task {jeditaskid}",
         sentence=task_sentence(decided.task),
-        told=told,
+        described=described,
         events=events[::-1],
         evaluated=evaluate,
         picture=_pictures(decided.decisions, happened.events),
     )
 
 
-def _told(one: ExplainedDecision) -> dict[str, object]:
+def _decision_fields(one: ExplainedDecision) -> dict[str, object]:
     """The sentences about a decision."""
     return {
         "verdict": verdict_sentence(one),

@@ -19,7 +19,7 @@ class NucleusEndpointOptions(NucleusOptions):
     Attributes:
         activities: it must receive and send over WAN, or only receive.
         satellites: the endpoints of satellites that serve as nucleus are asked too.
-        at_nucleus: queues at the site of the nucleus are spared, or those whose output endpoint is there or not known.
+        at_nucleus: queues at the site of the nucleus are exempt, or those whose output endpoint is there or not known.
     """
 
     activities: Literal["write_and_read", "write"] = "write_and_read"

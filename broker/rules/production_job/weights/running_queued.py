@@ -14,7 +14,7 @@ LARGEST_MANY_ASSIGNED = 2.0
 class RunningQueued(LoadWeight):
     """``(running + 1) / (activated + assigned + starting + defined + 10) / manyAssigned``, jobs of the share.
 
-    manyAssigned is ``(assigned + 1) / (activated + 1)``, from 1 to 2. It and the assigned jobs are left out where all
+    manyAssigned is ``(assigned + 1) / (activated + 1)``, from 1 to 2. It and the assigned jobs are dropped where all
     input is local, as jobs that wait for data do not hold up those that do not. ``running`` is the largest of its
     readings. Source: ATLAS Production Job Brokerage, initial weight.
     """
