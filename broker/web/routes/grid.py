@@ -24,6 +24,8 @@ from broker.web.rendering import show
 
 router = page_router(tag="grid")
 MOST_SOURCES, MOST_LISTED = 30, 200
+#: A cell with its link and title takes some 200 bytes, and a page stays below 150 kB.
+MOST_CELLS = 360
 
 
 @router.get("/nuclei")
@@ -80,9 +82,11 @@ def list_links(
 
 
 def matrix(found: Links) -> Markup:
-    """Sites with storage against nuclei: files that queue."""
-    sources = list(dict.fromkeys(one.source for one in found.links if one.queued_files))[:MOST_SOURCES]
-    names = sorted({one.nucleus for one in found.links})
+    """Sites with storage against nuclei: files that queue. On a large grid the links that are listed first."""
+    busy = [one for one in found.links if one.queued_files]
+    names = sorted(list(dict.fromkeys(one.nucleus for one in busy))[:MOST_CELLS])
+    every = list(dict.fromkeys(one.source for one in busy))
+    sources = every[: min(MOST_SOURCES, MOST_CELLS // max(len(names), 1))]
     boxes = {
         (one.source, one.nucleus): Cell(
             one.queued_files or 0.0,
@@ -91,11 +95,13 @@ def matrix(found: Links) -> Markup:
             bool(one.full),
         )
         for one in found.links
-        if one.source in sources and one.queued_files is not None
+        if one.source in sources and one.nucleus in names and one.queued_files is not None
     }
     rows = [(name, f"/links?source={in_path(name)}") for name in sorted(sources)]
     columns = [(name, f"/nuclei/{in_path(name)}") for name in names]
-    return cells(f"Files that queue from {len(rows)} sites to {len(columns)} nuclei", rows, columns, boxes)
+    return cells(
+        f"Files that queue from {len(rows)} of {len(every)} sites to {len(columns)} nuclei", rows, columns, boxes
+    )
 
 
 @router.get("/shares")
