@@ -3,7 +3,8 @@
 The stored decisions are those of ``bench_decisions_store``. Requests go to the application in the same process, page
 and routes in turn, so that a slow moment meets both. A page that shows several routes is compared with their sum. With
 ``--refreshes`` the first page is asked for so often, and the memory of the process before and after is compared.
-Usage: ``python -m benchmarks.bench_pages [FOLDER] [--rows N] [--requests N] [--refreshes N]``.
+Usage: ``python -m benchmarks.bench_pages [FOLDER] [--rows N] [--home FOLDER] [--requests N]
+[--refreshes N]``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import numpy as np
 import sqlalchemy as sa
 from fastapi import FastAPI
 
-from benchmarks.bench_decisions_store import JOBS, QUEUES, ROWS, SEED, TASKS, fill
+from benchmarks.bench_decisions_store import JOBS, QUEUES, ROWS, SEED, TASKS, fill, stored
 from benchmarks.measuring import NOW, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.api.app import create_app
@@ -147,19 +148,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", default=".", help="where the report goes")
     parser.add_argument("--rows", type=int, default=ROWS, help="how many decisions are stored")
+    parser.add_argument("--home", type=Path, help="a folder for the database, which stays")
     parser.add_argument("--requests", type=int, default=40, help="how often each page is asked for")
     parser.add_argument("--refreshes", type=int, default=0, help="how often the first page is refreshed")
     asked = parser.parse_args()
-    with loaded(make_scenario(TASKS, QUEUES, JOBS, seed=SEED)) as database, tempfile.TemporaryDirectory() as home:
-        broker_once("production_job", database, NOW, SEED, lambda told: None)
-        stored = fill(database, asked.rows)
+    scenario = make_scenario(TASKS, QUEUES, JOBS, seed=SEED)
+    with loaded(scenario, asked.home) as database, tempfile.TemporaryDirectory() as home:
+        decisions = stored(database)
+        if not decisions:
+            broker_once("production_job", database, NOW, SEED, lambda told: None)
+            decisions = fill(database, asked.rows)
         with pool(database, load(path("config/api.yaml"))) as own:
             app, pages = application(own, Path(home)), shown(database)
             asyncio.run(measure(app, pages, asked.requests))
             grown = asyncio.run(grown_bytes(app, asked.refreshes)) if asked.refreshes else None
     rows = [row_of(one) for one in pages]
     target = f"ratio < {MOST_RATIO:g}, bytes < {MOST_BYTES}"
-    report("pages", rows, target=target, decisions=stored, refreshes=asked.refreshes, grown_bytes=grown)
+    report("pages", rows, target=target, decisions=decisions, refreshes=asked.refreshes, grown_bytes=grown)
     bad = [row["page"] for row in rows if row["ratio"] >= MOST_RATIO or row["bytes"] >= MOST_BYTES]
     if bad:
         raise SystemExit(f"too slow or too large: {', '.join(bad)}")
