@@ -7,6 +7,7 @@ must be allowed to create databases.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import shutil
 import tempfile
@@ -160,6 +161,16 @@ def shared(test_server: TestServer) -> Iterator[Database]:
 def empty_database(make_database: Callable[..., Database]) -> Database:
     """A fresh database with nothing in it."""
     return make_database(migrated=False)
+
+
+@pytest.fixture(autouse=True)
+def loggers_as_before() -> Iterator[None]:
+    """A command that runs inside a test sets up the logs of its process, and the next test reads them elsewhere."""
+    loggers = [logging.getLogger(name) for name in ("agents", "broker", "apscheduler", "py.warnings")]
+    before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
+    yield
+    for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
+        logger.handlers, logger.level, logger.propagate = handlers, level, propagate
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import io
 import json
 import logging
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -76,16 +75,6 @@ def test_repeated_errors_pass_once_a_period_and_are_counted() -> None:
     assert all(limit.filter(record("information")) for _ in range(3))
 
 
-@pytest.fixture
-def logging_as_before() -> Iterator[None]:
-    loggers = [logging.getLogger(name) for name in ("agents", "broker", "apscheduler")]
-    before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
-    yield
-    for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
-        logger.handlers, logger.level, logger.propagate = handlers, level, propagate
-
-
-@pytest.mark.usefixtures("logging_as_before")
 def test_configured_loggers_write_one_object_a_line() -> None:
     stream = io.StringIO()
     json_log.configure(stream)

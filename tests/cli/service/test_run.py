@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -39,19 +37,14 @@ class Command(Protocol):
 
 
 @pytest.fixture
-def command(database: Database, capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
-    loggers = [logging.getLogger(name) for name in ("agents", "broker", "apscheduler")]
-    before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
-
+def command(database: Database, capsys: pytest.CaptureFixture[str]) -> Command:
     def run(*arguments: str) -> Outcome:
         with pytest.raises(SystemExit) as end:
             main(["--db", database.url, *arguments])
         captured = capsys.readouterr()
         return Outcome(end.value.code, captured.out, captured.err)
 
-    yield run
-    for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
-        logger.handlers, logger.level, logger.propagate = handlers, level, propagate
+    return run
 
 
 @pytest.fixture
