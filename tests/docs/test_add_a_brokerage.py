@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -57,8 +58,11 @@ def stored(test_server: TestServer) -> Iterator[Database]:
 def installed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The environment of a process that finds the installed package and the two files of the page."""
     target, config = tmp_path_factory.mktemp("installed"), tmp_path_factory.mktemp("configuration")
+    # Building writes beside the sources, which every process of this run shares: each builds a copy of its own.
+    package = tmp_path_factory.mktemp("sources") / PACKAGE.name
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps"]
-    subprocess.run([*pip, "--no-build-isolation", "--target", str(target), str(PACKAGE)], check=True)
+    subprocess.run([*pip, "--no-build-isolation", "--target", str(target), str(package)], check=True)
     for name, text in FILES.items():
         (config / name).parent.mkdir(exist_ok=True)
         (config / name).write_text(text, encoding="utf-8")
