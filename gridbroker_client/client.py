@@ -238,6 +238,14 @@ class BrokerClient(BrokerConnection):
         """How far a run is, and what came of it."""
         return self.get(f"runs/{run}")
 
+    def simulations(self) -> Iterator[Document]:
+        """Simulations that ``broker simulate --store`` kept, the newest first."""
+        return self.pages("simulations")
+
+    def simulation(self, number: int) -> Document:
+        """One of them: its figures by policy, what differs, and curves."""
+        return self.get(f"simulations/{number}")
+
     def run_cancel(self, run: int) -> Document:
         """Ask for the end of a run that still goes on."""
         return self.send("POST", f"runs/{run}:cancel")

@@ -37,6 +37,7 @@ MENU = (
     ("/map", "Map"),
     ("/rules", "Rules"),
     ("/tuning", "Tuning"),
+    ("/simulations", "Simulations"),
     ("/service", "Service"),
     ("/glossary", "Glossary"),
 )

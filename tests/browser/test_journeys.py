@@ -13,7 +13,10 @@ from tests.browser.visitor import HOSTILE, HOSTILE_SHOWN, Visitor
 
 KEY = "NQUEUED_SAT_CAP"
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
-MENU = ("/", "/tasks", "/queues", "/nuclei", "/links", "/shares", "/map", "/rules", "/tuning", "/service", "/glossary")
+MENU = (
+    "/", "/tasks", "/queues", "/nuclei", "/links", "/shares", "/map", "/rules", "/tuning", "/simulations", "/service",
+    "/glossary",
+)  # fmt: skip
 
 
 @pytest.fixture

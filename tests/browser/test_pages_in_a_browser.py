@@ -12,6 +12,7 @@ from broker.api.path_names import to_path
 from broker.api.server import ApiServer
 from broker.store.connection.database import Database
 from broker.web.page_route import PageRoute
+from tests.api.kept_simulation import keep_simulation
 from tests.api.serving import client_of
 from tests.browser.test_journeys import KEY, MENU
 from tests.browser.visitor import HOSTILE, HOSTILE_SHOWN, Visitor
@@ -42,6 +43,7 @@ def found(site: ApiServer, grid: Database) -> dict[str, Any]:
     with grid.begin() as connection:
         job = connection.scalar(sa.text("SELECT min(pandaid) FROM doma_panda.jobsactive4"))
         connection.execute(_A_POOL, {"pool": POOL})
+        simulation = keep_simulation(connection, HOSTILE)
     hostile = [one["task"] for one in tasks if one["task"]["taskname"] == HOSTILE]
     about = [f"/tasks/{one['jeditaskid']}" for one in hostile]
     pages = [
@@ -57,6 +59,7 @@ def found(site: ApiServer, grid: Database) -> dict[str, Any]:
         f"/pools/{POOL}",
         f"/jobs/{job}",
         f"/runs/{run}",
+        f"/simulations/{simulation}",
         "/login",
     ]
     return {"tasks": hostile, "pages": pages}

@@ -30,6 +30,7 @@ PAGES = [
     ("/glossary", None),
     ("/tuning", None),
     ("/tuning/NQUEUED_SAT_CAP", None),
+    ("/simulations", None),
     ("/service", None),
 ]
 LARGEST_BYTES = 150_000

@@ -15,6 +15,7 @@ ROUTERS: tuple[str, ...] = (
     "broker.api.routers.tuning",
     "broker.api.routers.operations",
     "broker.api.routers.runs",
+    "broker.api.routers.simulations",
     "broker.api.routers.events",
 )
 """Modules; each has ``router``."""

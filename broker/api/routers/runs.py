@@ -1,4 +1,7 @@
-"""Runs: what-ifs, sweeps, previews and replays, which take minutes; their progress, results and end."""
+"""Runs: what-ifs, sweeps, previews and replays, which take minutes; their progress, results and end.
+
+Simulations are listed with them; their figures have routes of their own.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ class RunLine(BaseModel):
 
     Attributes:
         id: its number.
-        kind: ``what_if``, ``sweep``, ``preview`` or ``replay``.
+        kind: ``what_if``, ``sweep``, ``preview``, ``replay`` or ``simulation``.
         subject: who asked for it.
         state: ``waiting``, ``running``, ``done``, ``failed`` or ``cancelled``.
         done: how much of ``total`` is done; null before it is known.

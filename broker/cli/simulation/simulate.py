@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from broker.app.sentences.figures_of_merit import FIGURES, cell
 from broker.cli.output import print_json, print_table, remark
+from broker.cli.simulation.documents import asked_of, policy_document
 from broker.cli.simulation.stored_grid import snapshot_of
+from broker.cli.simulation.storing import check_store, store_simulation
 from broker.cli.tuning.what_if import cores
 from broker.simulation.comparing import Case, CaseResult, Comparison, ScenarioOf, compare, simulate_all
 from broker.simulation.errors import SimulationError
 from broker.simulation.generated_grid import GridParameters
 from broker.simulation.grids import FRESH, GRIDS
-from broker.simulation.intervals import FEWEST_SEEDS, Interval
+from broker.simulation.intervals import FEWEST_SEEDS
 from broker.simulation.plot import plot_curves
 from broker.simulation.policies.base import find_policy
 from broker.simulation.scenario import Ages
 from broker.simulation.scenario_file import GridChoice, read_scenario
 from broker.simulation.snapshot_grid import grid_of_snapshot
 
-#: What the table shows, with the factor of its unit.
-SHOWN = {
-    "use": ("use %", 0.01),
-    "useful_use": ("useful %", 0.01),
-    "wait_median_s": ("wait min", 60.0),
-    "wait_95_s": ("95 % min", 60.0),
-    "finish_median_s": ("task h", 3600.0),
-    "finish_95_s": ("95 % h", 3600.0),
-    "tail": ("tail %", 0.01),
-    "share_deviation": ("share dev %", 0.01),
-    "jain": ("Jain %", 0.01),
-    "wan_bytes_job": ("GB/job", 1e9),
-    "failed": ("failed %", 0.01),
-    "rebrokered": ("moved %", 0.01),
-}
+#: What the table shows.
+SHOWN = (
+    "use", "useful_use", "wait_median_s", "wait_95_s", "finish_median_s", "finish_95_s", "tail", "share_deviation",
+    "jain", "wan_bytes_job", "failed", "rebrokered",
+)  # fmt: skip
 
 
 def simulate(
@@ -60,9 +53,11 @@ def simulate(
     processes: Annotated[int | None, typer.Option("--processes", min=1, help="Processes; default: cores.")] = None,
     dask: Annotated[str | None, typer.Option("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="DIR", help="Draw curves into this folder.")] = None,
+    store: Annotated[bool, typer.Option("--store", help="Keep the figures, for the web page and the API.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One object a policy.")] = False,
 ) -> None:
     """Policies compared on a simulated grid: a table of figures with intervals over seeds."""
+    began_s = monotonic()
     wanted = policy or ["seed"]
     for name in wanted:
         find_policy(name)
@@ -74,14 +69,21 @@ def simulate(
         )
     else:
         made = _scenario(scenario, grid, days, queues, cores_total, fresh)
-    made(1)  # a scenario that cannot run is refused before anything starts
+    drawn = made(1)  # a scenario that cannot run is refused before anything starts
+    asked = asked_of(drawn, str(snapshot or scenario or grid), list(dict.fromkeys(wanted)), seeds)
+    if store:
+        check_store(context)
     cases = [Case(name, name, seed, made) for seed in range(1, seeds + 1) for name in dict.fromkeys(wanted)]
     with progress(len(cases)) as emit:
         results = simulate_all(cases, processes or cores(), emit, dask)
-    show(compare(results), results, json)
+    comparisons = compare(results)
+    show(comparisons, results, json)
     if plot is not None:
         for path in plot_curves(results, plot):
             remark(f"written: {path}")
+    if store:
+        number = store_simulation(context, asked, comparisons, results, monotonic() - began_s)
+        remark(f"stored: simulation {number}, page /simulations/{number}")
 
 
 def _scenario(
@@ -125,45 +127,17 @@ def show(comparisons: Sequence[Comparison], results: Sequence[CaseResult], json:
     """Print the comparison: as a table, or one object a policy."""
     if json:
         for one in comparisons:
-            print_json(_document(one, [result for result in results if result.label == one.label]))
+            print_json(policy_document(one, results))
         return
     rows = [(one.label, *(_cell(one, name) for name in SHOWN)) for one in comparisons]
     seeds = len(comparisons[0].seeds) if comparisons else 0
     title = f"mean +- half-width of the 95 % interval, {seeds} seed(s); * differs from {comparisons[0].label}, paired"
-    print_table(("policy", *(title for title, _ in SHOWN.values())), rows, title=title)
+    print_table(("policy", *(FIGURES[name].title for name in SHOWN)), rows, title=title)
     if seeds < FEWEST_SEEDS:
         remark(f"note: {seeds} seed(s) tell little: take at least {FEWEST_SEEDS}")
 
 
 def _cell(one: Comparison, name: str) -> str:
-    unit = SHOWN[name][1]
     mean = one.means[name]
     differs = name in one.differences and one.differences[name].excludes_zero
-    width = "" if math.isnan(mean.half_width) else f" +- {mean.half_width / unit:.3g}"
-    return f"{mean.mean / unit:.3g}{width}{'*' if differs else ''}"
-
-
-def _document(one: Comparison, results: Sequence[CaseResult]) -> dict[str, object]:
-    return {
-        "kind": "policy",
-        "policy": one.label,
-        "seeds": list(one.seeds),
-        "figures": {name: _interval(found) for name, found in one.means.items()},
-        "differences": {name: _interval(found) for name, found in one.differences.items()},
-        "events": sum(result.events for result in results),
-        "decide_s": sum(result.decide_s for result in results),
-        "total_s": sum(result.total_s for result in results),
-    }
-
-
-def _interval(found: Interval) -> dict[str, object]:
-    return {
-        "mean": _finite(found.mean),
-        "half_width": _finite(found.half_width),
-        "values": found.values,
-        "enough_seeds": found.enough_seeds,
-    }
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    return f"{cell(name, mean.mean, mean.half_width)}{'*' if differs else ''}"

@@ -1,4 +1,7 @@
-"""The rows of ``broker.runs``: what-ifs, sweeps and replays that somebody asked for, their progress and results."""
+"""The rows of ``broker.runs``: what-ifs, sweeps and replays that somebody asked for, their progress and results.
+
+Simulations are run by a command and come in when they are done.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,16 @@ _INSERT_RUN = sa.text("""
     INSERT INTO broker.runs (kind, asked, subject) VALUES (:kind, CAST(:asked AS jsonb), :subject) RETURNING id""")
 _COUNT_WAITING_RUNS = sa.text("SELECT count(*) FROM broker.runs WHERE state = 'waiting'")
 _READ_RUN = sa.text(f"SELECT {_COLUMNS} FROM broker.runs WHERE id = :id")  # noqa: S608 - a constant
+# Results are large, and no list shows them.
 _READ_NEWEST_RUNS = sa.text(f"""
-    SELECT {_COLUMNS} FROM broker.runs WHERE CAST(:before AS bigint) IS NULL OR id < :before
+    SELECT {_COLUMNS.replace(" result", " NULL AS result")} FROM broker.runs
+    WHERE (CAST(:before AS bigint) IS NULL OR id < :before) AND (CAST(:kind AS text) IS NULL OR kind = :kind)
     ORDER BY id DESC LIMIT :most""")  # noqa: S608 - a constant
+_INSERT_DONE = sa.text("""
+    INSERT INTO broker.runs (kind, asked, subject, state, done, total, created_at, started_at, ended_at, result)
+    SELECT :kind, CAST(:asked AS jsonb), :subject, 'done', :total, :total, begun, begun, ended, CAST(:result AS jsonb)
+    FROM (SELECT t AS ended, t - make_interval(secs => :took_s) AS begun FROM clock_timestamp() AS t) AS clock
+    RETURNING id""")
 # Of the result only what is said of all tasks.
 _READ_NEWEST_ABOUT = sa.text(f"""
     SELECT {_COLUMNS.replace(" result", " result - 'tasks' AS result")} FROM broker.runs
@@ -80,6 +90,31 @@ def add(connection: sa.Connection, kind: str, asked: Mapping[str, Any], subject:
     return int(connection.execute(_INSERT_RUN, values).scalar_one())
 
 
+def add_done(
+    connection: sa.Connection,
+    kind: str,
+    asked: Mapping[str, Any],
+    subject: str,
+    result: Mapping[str, Any],
+    total: int,
+    took_s: float,
+) -> int:
+    """Keep a run that a command did; its number.
+
+    Args:
+        connection: to the database.
+        kind: of run.
+        asked: what was to be done.
+        subject: who did it.
+        result: what came of it, as plain JSON.
+        total: parts of it that were done.
+        took_s: seconds from its beginning until now.
+    """
+    values = {"kind": kind, "subject": subject, "total": total, "took_s": took_s}
+    documents = {"asked": json.dumps(dict(asked)), "result": json.dumps(dict(result))}
+    return int(connection.execute(_INSERT_DONE, values | documents).scalar_one())
+
+
 def waiting(connection: sa.Connection) -> int:
     """How many runs wait for their turn."""
     return int(connection.execute(_COUNT_WAITING_RUNS).scalar_one())
@@ -91,9 +126,10 @@ def find(connection: sa.Connection, run: int) -> Run | None:
     return None if row is None else Run(**row._mapping)
 
 
-def newest(connection: sa.Connection, most: int, before: int | None = None) -> list[Run]:
-    """Runs, the newest first, with numbers below ``before``."""
-    return [Run(**row._mapping) for row in connection.execute(_READ_NEWEST_RUNS, {"most": most, "before": before})]
+def newest(connection: sa.Connection, most: int, before: int | None = None, kind: str | None = None) -> list[Run]:
+    """Runs without their results, the newest first, with numbers below ``before``; of one kind where it is given."""
+    values = {"most": most, "before": before, "kind": kind}
+    return [Run(**row._mapping) for row in connection.execute(_READ_NEWEST_RUNS, values)]
 
 
 def newest_about(connection: sa.Connection, kinds: Sequence[str], key: str) -> Run | None:

@@ -10,6 +10,7 @@ ROUTERS: tuple[str, ...] = (
     "broker.web.routes.grid",
     "broker.web.routes.rules",
     "broker.web.routes.tuning",
+    "broker.web.routes.simulations",
     "broker.web.routes.work",
     "broker.web.routes.plots",
 )

@@ -1,0 +1,75 @@
+"""Figures of merit of simulations as people read them: titles, units, which way is better, cells of tables. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Verdict = Literal["better", "worse", "no_difference", "not_known"]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """How a figure is shown.
+
+    Attributes:
+        title: in the head of a column, with its unit.
+        meaning: in a row of its own, with its unit.
+        unit: what the stored value is divided by.
+        high_is_better: whether a policy with more of it is the better one.
+    """
+
+    title: str
+    meaning: str
+    unit: float
+    high_is_better: bool = False
+
+
+FIGURES: Mapping[str, Figure] = {
+    "use": Figure("use %", "use of slots that are up, %", 0.01, high_is_better=True),
+    "useful_use": Figure("useful %", "useful use: CPU time of finished jobs, %", 0.01, high_is_better=True),
+    "wait_median_s": Figure("wait min", "wait of jobs, median, min", 60.0),
+    "wait_95_s": Figure("95 % min", "wait of jobs, 95 %, min", 60.0),
+    "slowdown": Figure("slowdown", "bounded slowdown, mean", 1.0),
+    "finish_median_s": Figure("task h", "time to finish of tasks, median, h", 3600.0),
+    "finish_95_s": Figure("95 % h", "time to finish of tasks, 95 %, h", 3600.0),
+    "tail": Figure("tail %", "tail: the last 5 % of a task, part of its time, %", 0.01),
+    "makespan_s": Figure("makespan h", "makespan of a closed scenario, h", 3600.0),
+    "share_deviation": Figure("share dev %", "deviation of shares from their targets, %", 0.01),
+    "jain": Figure("Jain %", "fairness over users (Jain), %", 0.01, high_is_better=True),
+    "wan_bytes": Figure("WAN TB", "bytes between sites, TB", 1e12),
+    "wan_bytes_job": Figure("GB/job", "bytes between sites for each finished job, GB", 1e9),
+    "transfers_waiting": Figure("in line", "output transfers in line, mean", 1.0),
+    "failed": Figure("failed %", "runs that failed or were lost, %", 0.01),
+    "timed_out": Figure("timed out", "jobs taken back for waiting too long", 1.0),
+    "rebrokered": Figure("moved %", "jobs that were moved, of those assigned, %", 0.01),
+    "returned": Figure("returned %", "jobs that came back to a queue, of those moved, %", 0.01),
+    "wasted_hs06s": Figure("wasted HS06 h", "work of runs that failed or were lost, HS06 h", 3600.0),
+    "drained_core_s": Figure("drained core h", "cores kept idle for wide jobs, core h", 3600.0),
+    "finished": Figure("finished", "jobs finished", 1.0, high_is_better=True),
+}
+"""All figures, in the order of tables."""
+
+
+def cell(name: str, mean: float | None, half_width: float | None) -> str:
+    """A mean with the half-width of its interval, in the unit of the figure; a dash for what is not known."""
+    if mean is None or math.isnan(mean):
+        return "–"  # noqa: RUF001
+    unit = FIGURES[name].unit
+    width = "" if half_width is None or math.isnan(half_width) else f" +- {_written(half_width / unit)}"
+    return f"{_written(mean / unit)}{width}"
+
+
+def _written(value: float) -> str:
+    return f"{value:,.0f}" if 1000 <= abs(value) < math.inf else f"{value:.3g}"
+
+
+def verdict(name: str, mean: float | None, half_width: float | None) -> Verdict:
+    """What a difference to the first policy says, by its 95 % interval; without an interval nothing."""
+    if mean is None or half_width is None or math.isnan(mean) or math.isnan(half_width):
+        return "not_known"
+    if abs(mean) <= half_width:
+        return "no_difference"
+    return "better" if (mean > 0) == FIGURES[name].high_is_better else "worse"

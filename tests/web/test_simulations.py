@@ -1,0 +1,132 @@
+"""A simulation that was kept: the command, the API and the page say the same figures; what its pictures hold."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from broker.app.answers.simulations import Curve, PolicyCurve
+from broker.app.sentences.figures_of_merit import FIGURES, cell
+from broker.store.connection.database import Database
+from broker.web.pictures.policies import MOST_LINES, policies_over_hours
+from tests.cli.commands import runner
+from tests.web.test_other_pages import figures
+
+SCENARIO = """
+name: two queues
+days: 0.3
+warm_up_s: 0
+closed: true
+shares: {A: 1, <b>B</b>: 2}
+sites:
+  - {name: S1, is_nucleus: true, storage_total: 1.0e+15, storage_used: 0, storage_out: 1.0e+9, storage_in: 1.0e+9}
+queues:
+  - {name: Q1, site: 0, nodes: 1, node_cores: 8, node_memory_gb: 64, corepower: 10}
+  - {name: Q2, site: 0, nodes: 1, node_cores: 4, node_memory_gb: 64, corepower: 10}
+tasks:
+  - {number: 1, kind: merge, jobs: 60, arrival_s: 0, share: 0, user: 0, priority: 500, sources: [0]}
+  - {number: 2, kind: merge, jobs: 40, arrival_s: 0, share: 1, user: 1, priority: 500, sources: [0]}
+"""
+
+
+@pytest.fixture(scope="module")
+def kept(decided: Database, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """Arguments of a command that simulates two policies with two seeds and keeps what came of it."""
+    path: Path = tmp_path_factory.mktemp("scenario") / "scenario.yaml"
+    path.write_text(SCENARIO, encoding="utf-8")
+    policies = ("--policy", "random", "--policy", "least_loaded", "--seeds", "2", "--processes", "1")
+    return ("--db", decided.url, "simulate", "--scenario", str(path), *policies, "--store")
+
+
+def test_command_api_and_page_say_the_same_figures(
+    kept: tuple[str, ...], somebody: httpx.Client, stranger: httpx.Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = runner(capsys)(*kept, "--json")
+    assert printed.status == 0, printed.err
+    number = re.search(r"stored: simulation (\d+)", printed.err)
+    assert number is not None, printed.err
+    documents = [json.loads(line) for line in printed.out.splitlines()]
+    answer = somebody.get(f"/api/v1/simulations/{number[1]}")
+    found = answer.json()
+    assert answer.status_code == 200, answer.text
+    for document, shown in zip(documents, found["policies"], strict=True):
+        assert {name: shown[name] for name in ("policy", "seeds", "figures", "events")} == {
+            name: document[name] for name in ("policy", "seeds", "figures", "events")
+        }
+        verdicts = {name: one.pop("verdict") for name, one in shown["differences"].items()}
+        assert shown["differences"] == document["differences"]
+        assert set(verdicts.values()) <= {"better", "worse", "no_difference", "not_known"}
+    page = somebody.get(f"/simulations/{number[1]}")
+    check_page(page, documents)
+    as_json = somebody.get(f"/simulations/{number[1]}", headers={"Accept": "application/json"})
+    assert as_json.json() == somebody.get(f"/api/v1/simulations/{number[1]}").json()
+    held = {"If-None-Match": answer.headers["etag"]}
+    assert somebody.get(f"/api/v1/simulations/{number[1]}", headers=held).status_code == 304
+    assert stranger.get(f"/api/v1/simulations/{number[1]}").json()["subject"] == "***"
+    listed = somebody.get("/simulations").text
+    assert f'href="/simulations/{number[1]}"' in listed and "random, least_loaded" in listed
+    assert f'href="/simulations/{number[1]}"' in somebody.get(f"/runs/{number[1]}").text
+
+
+def check_page(page: httpx.Response, documents: list[dict[str, Any]]) -> None:
+    """The rows of the figures hold what the command says, and everything that is drawn is a table too."""
+    assert page.status_code == 200 and len(page.content) < 150_000, page.text
+    rows = {found[1]: figures(found[2]) for found in re.finditer(r'<tr id="(\w+)">(.*?)</tr>', page.text, re.S)}
+    for name in FIGURES:
+        values = [one["figures"][name] for one in documents]
+        if all(one["mean"] is None for one in values):
+            assert name not in rows
+            continue
+        assert all(cell(name, one["mean"], one["half_width"]) in rows[name] for one in values), rows[name]
+    drawn = re.findall(r'<svg[^>]* aria-label="([^"]+)"', page.text)
+    curves = [one.split(" from hour ")[0] for one in drawn]
+    assert curves[:4] == ["use", "waiting jobs", "transfers waiting", "TB over the WAN"]
+    assert "share &lt;b&gt;B" in page.text and "<b>B</b>" not in page.text
+    assert page.text.count("<polyline") == 2 * len(drawn) and page.text.count("<details") == len(drawn)
+    assert page.text.count("<table") == page.text.count("<caption>") and page.text.count("<h1>") == 1
+
+
+@pytest.mark.parametrize("address", ["/simulations/999999", "/api/v1/simulations/999999"])
+def test_a_simulation_that_is_not_there_is_said(somebody: httpx.Client, address: str) -> None:
+    assert somebody.get(address).status_code == 404
+
+
+def curve(policies: int) -> Curve:
+    """A line a policy over 40 hours; the first one is the same with each seed."""
+    hours = tuple(float(at) for at in range(41))
+    lines = [
+        PolicyCurve(
+            policy=f"<p{number}>",
+            mean=tuple(number + hour for hour in hours),
+            low=tuple(max(0.0, hour - number) for hour in hours) if number else hours,
+            high=tuple(hour + 2 * number for hour in hours),
+        )
+        for number in range(policies)
+    ]
+    return Curve(name="waiting jobs", hours=hours, lines=tuple(lines))
+
+
+def test_a_curve_has_a_line_a_policy_and_a_range_where_seeds_differ() -> None:
+    drawn = str(policies_over_hours(curve(3), 11))
+    lines = re.findall(r'<polyline points="([^"]+)" class="line policy-(\d)">', drawn)
+    assert [number for _, number in lines] == ["0", "1", "2"]
+    assert {len(points.split()) for points, _ in lines} == {11}
+    assert re.findall(r'class="range policy-(\d)"', drawn) == ["1", "2"]
+    assert "<p1>" not in drawn and "&lt;p1&gt; 41 at the end" in drawn
+    first, last = lines[0][0].split()[0], lines[0][0].split()[-1]
+    assert first == "60,150.0" and last.startswith("950,"), "from the left to the right, 0 at the bottom"
+    assert 10 <= float(last.partition(",")[2]) < 150, "the highest value fits below the top"
+
+
+def test_a_picture_shows_no_more_policies_than_it_has_styles_for() -> None:
+    assert str(policies_over_hours(curve(MOST_LINES + 2), 9)).count("<polyline") == MOST_LINES
+
+
+def test_a_curve_of_one_instant_is_drawn() -> None:
+    one = Curve(name="use", hours=(0.0,), lines=(PolicyCurve(policy="seed", mean=(0.0,), low=(0.0,), high=(0.0,)),))
+    assert 'points="60,150.0"' in str(policies_over_hours(one, 9))
