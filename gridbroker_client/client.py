@@ -84,9 +84,17 @@ class BrokerClient(BrokerConnection):
         """``broker nucleus``."""
         return self.get(f"nuclei/{nucleus}")
 
-    def links(self, *, source: str | None = None, nucleus: str | None = None, full: bool = False) -> Document:
-        """``broker links``."""
-        return self.get("links", source=source, nucleus=nucleus, full=full)
+    def links(
+        self,
+        *,
+        source: str | None = None,
+        nucleus: str | None = None,
+        full: bool = False,
+        after: str | None = None,
+        limit: int = 1000,
+    ) -> Document:
+        """``broker links``; ``after`` is ``next_after`` of the page before."""
+        return self.get("links", source=source, nucleus=nucleus, full=full, after=after, limit=limit)
 
     def shares(self) -> Document:
         """``broker shares``."""

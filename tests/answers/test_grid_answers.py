@@ -17,7 +17,7 @@ from broker.app.answers.day_counts import DayCount, day_counts, totals_of_the_da
 from broker.app.answers.grid_models import LinkFilters, NucleusAnswer, QueueAnswer, QueueFilters
 from broker.app.answers.history import history
 from broker.app.answers.job import job_answer
-from broker.app.answers.links import links
+from broker.app.answers.links import BadLinkCursor, links, page_of_links
 from broker.app.answers.list_models import ReasonFilters, TaskFilters
 from broker.app.answers.nuclei import nuclei, nucleus_answer
 from broker.app.answers.overview import rejection_map
@@ -207,6 +207,30 @@ def test_links_that_are_full_against_their_cap(ask: Ask) -> None:
     assert files == sorted(files, reverse=True)
     one = ask(links, LinkFilters(nucleus="sara-matrix", limit=3))
     assert {line.nucleus for line in one.links} == {"SARA-MATRIX"} and one.total > 3
+
+
+def test_pages_of_links_make_the_whole_list(ask: Ask) -> None:
+    whole, found, after = ask(links), [], None
+    for _ in range(whole.total):
+        page = ask(links, LinkFilters(limit=max(2, whole.total // 3), after=after))
+        assert page.total == whole.total
+        found += page.links
+        after = page.next_after
+        if after is None:
+            break
+    assert tuple(found) == whole.links and whole.next_after is None and whole.total > 6
+    first = page_of_links(whole, None, 2)
+    moved = whole.model_copy(update={"links": whole.links[2:]})
+    assert page_of_links(moved, first.next_after, 2).links == whole.links[2:4], "what is gone takes nothing with it"
+
+
+@pytest.mark.parametrize(
+    "after",
+    ["", "x", "[1]", '["1","a","b"]', "[1,2,3]", "[" * 5000, "null", '[NaN,"a","b"]', f'[1{"0" * 999},"a","b"]'],
+)
+def test_a_place_that_is_none_in_the_links_is_refused(ask: Ask, after: str) -> None:
+    with pytest.raises(BadLinkCursor, match="no place in the list of links"):
+        ask(links, LinkFilters(after=after))
 
 
 def test_shares_add_up_to_their_parents(ask: Ask) -> None:

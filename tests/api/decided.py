@@ -11,8 +11,24 @@ import sqlalchemy as sa
 from broker.api.server import ApiServer
 from broker.store.connection.database import Database
 from tests.api.serving import serving
+from tests.brokerages.small_grid import FRESH, SHARE
 from tests.brokerages.stored_grids import store_jobs
 from tests.conftest import TestServer
+
+LINKS = [
+    {"src": source, "dst": "ALPHA", "key": key, "value": value, "ts": FRESH}
+    for source, values in (("BETA", (4, 12, 3, 62)), ("GAMMA", (7, 8, 1, 5)))
+    for key, value in zip(
+        ("AGIS_closeness", "Production Output_queued", "Express_queued", "dashb_mbps_1d"), values, strict=True
+    )
+]
+"""Links that are far from their cap."""
+SHARES = [
+    {"name": "Production", "value": 60, "parent": None},
+    {"name": SHARE, "value": 70, "parent": "Production"},
+    {"name": "Other", "value": 30, "parent": "Production"},
+    {"name": "Analysis", "value": 40, "parent": None},
+]
 
 
 @contextmanager
@@ -20,7 +36,7 @@ def decided_database(server: TestServer) -> Iterator[Database]:
     """Two tasks that were brokered, and one that has no queue."""
     url = server.create()
     with Database(url) as database:
-        store_jobs(database)
+        store_jobs(database, network_matrix_kv=LINKS, global_shares=SHARES)
         yield database
     server.drop(sa.make_url(url).database or "")
 

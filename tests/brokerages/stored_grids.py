@@ -19,8 +19,13 @@ def input_of(task_id: int, files: int) -> tuple[Any, list[Any]]:
     return dataset(files, **own), rows
 
 
-def store_jobs(database: Database) -> None:
-    """Two tasks of one share, of which the first takes room from the second, and one without any queue."""
+def store_jobs(database: Database, **tables: list[dict[str, Any]]) -> None:
+    """Two tasks of one share, of which the first takes room from the second, and one without any queue.
+
+    Args:
+        database: with the schema.
+        tables: further ones that the grid has.
+    """
     inputs = [input_of(TASK + number, 150) for number in range(3)]
     loaded = scenario(
         jedi_tasks=[task(), task(jeditaskid=TASK + 1), task(jeditaskid=TASK + 2, ramcount=90_000, gshare="Other")],
@@ -28,6 +33,7 @@ def store_jobs(database: Database) -> None:
         jedi_dataset_contents=[row for _, rows in inputs for row in rows],
         dataset_replicas=[replica("ALPHA", 150, 150), replica("BETA", 150, 150)],
         jobsactive4=[*jobs_at("ALPHA_MCORE", 1, running=49), *jobs_at("BETA", 100, running=30)],
+        **tables,
     )
     assert one_cycle(database, loaded, seed=SEED)[0].outcome == "done"
 

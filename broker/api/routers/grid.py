@@ -10,6 +10,7 @@ from starlette.requests import Request
 from broker.access.policies import READ, READ_NAMES
 from broker.api.asking import LARGEST_ID, At, Name, asking
 from broker.api.guarded_route import allow, guarded_router
+from broker.api.pages import LONGEST_CURSOR
 from broker.api.path_names import from_path
 from broker.api.presenting import answer
 from broker.api.state import State
@@ -39,6 +40,7 @@ from broker.app.answers.user import user_answer
 router = guarded_router(tag="grid")
 
 InPath = Annotated[str, Path(min_length=1, max_length=200)]
+LinkPlace = Annotated[str | None, Query(max_length=LONGEST_CURSOR, description="`next_after` of the page before.")]
 
 
 @router.get("/queues", response_model=Queues)
@@ -116,12 +118,13 @@ def list_links(
     source: Name | None = None,
     nucleus: Name | None = None,
     full: Annotated[bool, Query(description="Only those at their cap.")] = False,
+    after: LinkPlace = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
     at: At = None,
 ) -> Response:
     """Links with anything known about them, those with most files against their cap first."""
     with asking(api, at) as asked:
-        found = links(asked, LinkFilters(source=source, nucleus=nucleus, full=full, limit=limit))
+        found = links(asked, LinkFilters(source=source, nucleus=nucleus, full=full, limit=limit, after=after))
     return answer(request, found, items="links")
 
 

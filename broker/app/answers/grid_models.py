@@ -234,16 +234,17 @@ class Nuclei(Answer):
 
 
 class LinkFilters(Answer):
-    """Which links: by source, nucleus, or only those that are full."""
+    """Which links: by source, nucleus, or only those that are full; ``after``: behind the page that said so."""
 
     source: str | None = None
     nucleus: str | None = None
     full: bool = False
     limit: int = Field(default=10_000, ge=1)
+    after: str | None = None
 
 
 class Links(Answer):
-    """Links with anything known about them, those with most files against their cap first."""
+    """Links with anything known about them, those with most files against their cap first; ``total`` of all pages."""
 
     now: datetime
     snapshot: str | None
@@ -251,6 +252,7 @@ class Links(Answer):
     cap_key: str
     total: int
     links: tuple[LinkLine, ...]
+    next_after: str | None = None
 
 
 class ShareLine(Answer):

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from typing import Annotated
+from urllib.parse import urlencode
 
-from fastapi import Path, Response
+from fastapi import Path, Query, Response
 from markupsafe import Markup
 from starlette.requests import Request
 
 from broker.access.policies import READ
 from broker.api.asking import Name, asking
 from broker.api.guarded_route import allow
+from broker.api.routers.grid import LinkPlace
 from broker.api.state import State
 from broker.app.answers.grid_models import LinkFilters, Links, NucleusAnswer, Shares
-from broker.app.answers.links import links
+from broker.app.answers.links import every_link, page_of_links
 from broker.app.answers.nuclei import nuclei, nucleus_answer
 from broker.app.answers.shares import shares
 from broker.web.formats import in_path
@@ -71,14 +73,25 @@ def draws(found: NucleusAnswer) -> Markup | None:
 @router.get("/links")
 @allow(READ)
 def list_links(
-    request: Request, api: State, source: Name | None = None, nucleus: Name | None = None, full: bool = False
+    request: Request,
+    api: State,
+    source: Name | None = None,
+    nucleus: Name | None = None,
+    full: bool = False,
+    after: LinkPlace = None,
+    limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = MOST_LISTED,
 ) -> Response:
-    """Links: files that queue against the cap, as a matrix."""
+    """Links: files that queue against the cap, as a matrix of all and a page of the list."""
     with asking(api) as asked:
-        found = links(asked, LinkFilters(source=source or None, nucleus=nucleus or None, full=full, limit=10_000))
+        every = every_link(asked, LinkFilters(source=source or None, nucleus=nucleus or None, full=full))
+    shown = page_of_links(every, after, limit)
     given = {"source": source or "", "nucleus": nucleus or "", "full": full}
-    shown = found.model_copy(update={"links": found.links[:MOST_LISTED]})
-    return show(request, "links", shown, title="Links", items="links", given=given, picture=lambda: matrix(found))
+    kept = {name: value for name, value in (("source", source), ("nucleus", nucleus), ("full", full or "")) if value}
+    further = None if shown.next_after is None else urlencode({**kept, "limit": limit, "after": shown.next_after})
+    drawn = matrix(every)
+    return show(
+        request, "links", shown, title="Links", items="links", given=given, further=further, picture=lambda: drawn
+    )
 
 
 def matrix(found: Links) -> Markup:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated
+from urllib.parse import urlencode
 
 from fastapi import Path, Query, Response
 from markupsafe import Markup
@@ -66,7 +67,9 @@ def list_tasks(
         found = task_list(asked, TaskFilters(**chosen, since=begin, after=after, limit=limit))
     why = [None if line.throttle is None else throttle(line.throttle) for line in found.tasks]
     fields = ["status", "reason", "queue", "nucleus", "gshare"] + (["user"] if who is not None else [])
-    return show(request, "tasks", found, title="Tasks", items="tasks", why=why, fields=fields)
+    kept = chosen | ({} if begin is None else {"since": begin.isoformat()}) | {"limit": limit}
+    further = None if found.next_after is None else urlencode({**kept, "after": found.next_after})
+    return show(request, "tasks", found, title="Tasks", items="tasks", why=why, fields=fields, further=further)
 
 
 @router.get("/tasks/{jeditaskid}")
