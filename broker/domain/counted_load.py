@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from broker.domain.chunk_plan import ChunkPlan
+
 #: What stood behind the name of a queue in work of older engines, for each part of the load but that of the share.
 _MARKS = {"\tuser": "of_user", "\ttype": "of_type", "\tusers": "new_users"}
 
@@ -19,20 +21,23 @@ class CountedLoad:
         of_user: analysis: jobs of the chunk's user.
         of_type: analysis: jobs of the chunk's resource type.
         new_users: analysis: users of the share that had nothing there before.
+        plan: the chunk's part of what was decided for all chunks of the cycle together.
     """
 
     of_share: Mapping[str, int] = field(default_factory=dict)
     of_user: Mapping[str, int] = field(default_factory=dict)
     of_type: Mapping[str, int] = field(default_factory=dict)
     new_users: Mapping[str, int] = field(default_factory=dict)
+    plan: ChunkPlan | None = None
 
     def __bool__(self) -> bool:
         """Whether anything was counted."""
         return any(getattr(self, part.name) for part in fields(self))
 
-    def stored(self) -> dict[str, dict[str, int]]:
+    def stored(self) -> dict[str, dict[str, Any]]:
         """As JSON keeps it with a decision: the parts that are not empty."""
-        return {part.name: dict(counts) for part in fields(self) if (counts := getattr(self, part.name))}
+        found = {part.name: counts for part in fields(self) if (counts := getattr(self, part.name))}
+        return {name: part.stored() if isinstance(part, ChunkPlan) else dict(part) for name, part in found.items()}
 
     @classmethod
     def of_stored(cls, value: Any) -> CountedLoad:
@@ -44,10 +49,14 @@ class CountedLoad:
             AttributeError: it is nothing of the kind.
         """
         parts: dict[str, dict[str, int]] = {}
+        plan = None
         for name, counts in value.items():
+            if name == "plan":
+                plan = ChunkPlan.of_stored(counts)
+                continue
             if isinstance(counts, dict):
                 parts[name] = {str(queue): int(count) for queue, count in counts.items()}
                 continue
             queue, tab, mark = name.partition("\t")
             parts.setdefault(_MARKS[tab + mark] if tab else "of_share", {})[queue] = int(counts)
-        return cls(**parts)
+        return cls(**parts, plan=plan)

@@ -24,7 +24,8 @@ class FlowResult:
 
     Attributes:
         jobs: (P,) jobs of each pair.
-        reduced_hs06h: (P,) how much dearer than the best use a job there is; 0 for what is chosen.
+        reduced_hs06h: (P,) how much dearer than the best use a job there is; 0 for what is chosen. The greedy order has
+            no prices of limits: there, than the cheapest queue of the chunk as the cycle found it.
         charges: what a job of each pair costs by cause.
         left: (K,) jobs left over.
         gap: cost of the whole jobs over that of the linear program, minus 1; NaN for the greedy order.
@@ -50,17 +51,19 @@ def decide(problem: FlowProblem, seed: int, earlier: Floats | None = None, time_
         problem: of the cycle.
         seed: of the rounding.
         earlier: damped prices of the last cycle, see :func:`damped`.
-        time_limit_s: past it the chunks are placed one after the other, each at its cheapest queues with room.
+        time_limit_s: past it the chunks are placed one after the other, each at its cheapest queues with room; so they
+            are at once with 0.
     """
     program = FlowProgram(problem, earlier, time_limit_s)
-    linear = program.solve()
-    reduced, charges = program.reduced_costs(linear.prices), program.charges(linear.prices)
-    if linear.status == "optimal":
+    linear = program.solve() if time_limit_s > 0 else None
+    if linear is not None and linear.status == "optimal":
+        reduced, charges = program.reduced_costs(linear.prices), program.charges(linear.prices)
         jobs = round_jobs(problem, program.rows, linear.amount, reduced, seed)
         gap = program.cost_of(jobs) / linear.cost - 1.0 if linear.cost > 0 else 0.0
         fallback, prices = "", linear.prices.wait
     else:
         jobs = greedy(problem, program)
+        reduced, charges = _as_found(problem)
         gap, fallback, prices = float("nan"), "time_limit", np.zeros(len(problem.queues))
     placed = np.bincount(problem.pairs.chunk, weights=jobs, minlength=len(problem.chunks)).astype(np.int64)
     return FlowResult(
@@ -77,9 +80,8 @@ def decide(problem: FlowProblem, seed: int, earlier: Floats | None = None, time_
 
 def greedy(problem: FlowProblem, program: FlowProgram) -> Ints:
     """(P,) the chunks in order, each at its cheapest queues as the cycle found them, as far as limits allow."""
-    price = (
-        pair_costs(problem) + segment_waits(problem)[problem.pairs.queue, 0] * problem.chunks.cores[problem.pairs.chunk]
-    )
+    charges = _charges_as_found(problem)
+    price = charges["time_and_bytes"] + charges["wait"]
     rows, pairs = program.rows, problem.pairs
     room = np.where(rows.limited, np.floor(rows.room), np.inf)
     link_gb, output = problem.link_gb.copy(), np.floor(problem.output_jobs)
@@ -102,6 +104,40 @@ def greedy(problem: FlowProblem, program: FlowProgram) -> Ints:
                 if out >= 0:
                     output[out] -= most
     return jobs
+
+
+def _charges_as_found(problem: FlowProblem) -> dict[str, Floats]:
+    """Time, bytes and the wait for a job more, (P,) each, before anything is placed."""
+    pairs = problem.pairs
+    wait = segment_waits(problem)[pairs.queue, 0] * problem.chunks.cores[pairs.chunk]
+    return {"time_and_bytes": pair_costs(problem), "wait": wait}
+
+
+def _as_found(problem: FlowProblem) -> tuple[Floats, dict[str, Floats]]:
+    """(P,) how much dearer each pair is than the cheapest of its chunk, and the charges; limits have no prices."""
+    charges = _charges_as_found(problem)
+    price = charges["time_and_bytes"] + charges["wait"]
+    least = np.full(len(problem.chunks), np.inf)
+    np.minimum.at(least, problem.pairs.chunk, price)
+    nothing = np.zeros(len(price))
+    return price - least[problem.pairs.chunk], {cause: charges.get(cause, nothing) for cause in CAUSES}
+
+
+def binding_causes(result: FlowResult, problem: FlowProblem) -> Ints:
+    """(P,) what makes a job of each pair dearer than the best use of it: an index into CAUSES, len(CAUSES) left over.
+
+    Each cause is compared with the cheapest pair of the chunk. Where jobs of a chunk are left over, the price of a
+    place is that of leaving a job over, so that hours would mislead.
+    """
+    chunk, size = problem.pairs.chunk, len(problem.chunks)
+    charges = np.array([result.charges[cause] for cause in CAUSES]).reshape(len(CAUSES), -1)
+    best = np.full(size, -1, dtype=np.int64)
+    order = np.lexsort((np.arange(len(chunk)), result.reduced_hs06h, result.jobs == 0, chunk))[::-1]
+    best[chunk[order]] = order
+    found = np.argmax(charges - charges[:, best[chunk]], axis=0)
+    full = CAUSES.index("queue_full"), CAUSES.index("link_full"), CAUSES.index("output_link_full")
+    lacks = (result.left[chunk] > 0) & ((charges[list(full)] > 0).any(axis=0) | bool(result.fallback))
+    return np.where(lacks, len(CAUSES), found).astype(np.int64)
 
 
 def damped(earlier: Floats | None, now: Floats, damping: float) -> Floats:

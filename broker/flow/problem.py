@@ -17,15 +17,15 @@ class FlowCosts:
     """The prices of the program; each is a key of gdpconfig.
 
     Attributes:
-        byte_hs06h_gb: FLOW_BYTE_PRICE, HS06 h for each GB that has to be moved.
-        unplaced_h: FLOW_UNPLACED_HOURS, hours of a job's cores that leaving it over costs.
+        byte_hs06h_gb: FLOW_BYTE_PRICE, HS06 h for each GB that has to be moved; one value, or (K,) by chunk.
+        unplaced_h: FLOW_UNPLACED_HOURS, hours of a job's cores that leaving it over costs; one value, or (K,).
         share_debt: FLOW_SHARE_PRICE, HS06 h for each HS06 h that a share still lacks.
         reference_power: HS06 a core of a reference queue.
         transfer_window_s: FLOW_LINK_WINDOW, seconds of input that a link may be given.
     """
 
-    byte_hs06h_gb: float = 5.0
-    unplaced_h: float = 48.0
+    byte_hs06h_gb: float | Floats = 5.0
+    unplaced_h: float | Floats = 48.0
     share_debt: float = 10.0
     reference_power: float = 10.0
     transfer_window_s: float = 1800.0
@@ -126,8 +126,9 @@ def pair_costs(problem: FlowProblem) -> Floats:
     k, q = pairs.chunk, pairs.queue
     speed = chunks.cores[k] * queues.corepower[q] * queues.efficiency[q] * np.maximum(1.0 - queues.failure[q], 0.02)
     moved_gb = chunks.input_gb[k] * pairs.missing
+    byte_price = np.broadcast_to(costs.byte_hs06h_gb, len(chunks))[k]
     seconds = chunks.work_hs06s[k] / speed + moved_gb / np.maximum(pairs.rate_gb_s, 1e-6)
-    return np.asarray(chunks.cores[k] * costs.reference_power * seconds / 3600.0 + costs.byte_hs06h_gb * moved_gb)
+    return np.asarray(chunks.cores[k] * costs.reference_power * seconds / 3600.0 + byte_price * moved_gb)
 
 
 def unplaced_costs(problem: FlowProblem) -> Floats:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
+from broker.errors import BrokerError
 from broker.flow.first_columns import cheapest_of_each, likely_pairs
 from broker.flow.problem import (
     SEGMENTS,
@@ -35,6 +36,10 @@ TOLERANCE = 1e-7
 MOST_ROUNDS = 60
 
 Status = Literal["optimal", "time_limit"]
+
+
+class SolverMissing(BrokerError):
+    """The solver is an extra, and it is not installed."""
 
 
 @dataclass(frozen=True)
@@ -117,9 +122,12 @@ class FlowProgram:
         self._debt = self._askable_debt()
 
     def solve(self) -> LinearSolution:
-        """Solve, adding columns until none would lower the cost, or time is up."""
-        import highspy
+        """Solve, adding columns until none would lower the cost, or time is up.
 
+        Raises:
+            SolverMissing: the solver is not installed.
+        """
+        highspy = _highspy()
         solver = self._solver(highspy)
         inside = self._first_columns()
         order = np.flatnonzero(inside)
@@ -291,6 +299,15 @@ class FlowProgram:
         debt = np.maximum(self._debt - got, 0.0).sum() * problem.costs.share_debt
         left = float(((chunks.jobs - placed) * self._unplaced).sum())
         return float((self._base * jobs).sum() + (below * self._waits).sum() + left + debt)
+
+
+def _highspy() -> Any:
+    try:
+        import highspy
+    except ImportError as error:
+        needed = "the steps and policies named flow need the solver HiGHS, which is not installed"
+        raise SolverMissing(needed, "package highspy, extra flow", 'pip install "gridbroker[flow]"') from error
+    return highspy
 
 
 def _at(values: Floats, index: Ints) -> Floats:

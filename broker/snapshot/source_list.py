@@ -8,6 +8,7 @@ from broker.snapshot.source import GridSource, Source
 from broker.snapshot.sources.active_user_jobs import ActiveUserJobs
 from broker.snapshot.sources.features import FEATURES
 from broker.snapshot.sources.global_share_names import GlobalShareNames
+from broker.snapshot.sources.global_share_targets import GlobalShareTargets
 from broker.snapshot.sources.gpus import GPUS
 from broker.snapshot.sources.jobs import JOBS
 from broker.snapshot.sources.links import LINKS
@@ -57,6 +58,7 @@ GRID_SOURCES: tuple[GridSource[Any], ...] = (
 OFFERED_SOURCES: tuple[type[Source], ...] = (
     TaskResourceTypes,
     GlobalShareNames,
+    GlobalShareTargets,
     ActiveUserJobs,
     RecentStarts,
     TaskQueues,

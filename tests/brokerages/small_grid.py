@@ -232,22 +232,27 @@ def scenario(**tables: list[Row]) -> Scenario:
 
 
 def one_cycle(
-    database: Database, loaded: Scenario, seed: int = 1, agent: str = "production_job", **request: Any
+    database: Database,
+    loaded: Scenario,
+    seed: int = 1,
+    agent: str = "production_job",
+    profile: str = "seed",
+    **request: Any,
 ) -> tuple[RunRecord, list[dict[str, Any]]]:
     """Load a scenario and run one cycle of an agent on it: its outcome and what it decided."""
     load(database, loaded)
-    return next_cycle(database, seed, agent, **request)
+    return next_cycle(database, seed, agent, profile, **request)
 
 
 def next_cycle(
-    database: Database, seed: int = 1, agent: str = "production_job", **request: Any
+    database: Database, seed: int = 1, agent: str = "production_job", profile: str = "seed", **request: Any
 ) -> tuple[RunRecord, list[dict[str, Any]]]:
     """One more cycle on what is there."""
     told: list[dict[str, Any]] = []
     with database.begin() as connection:
         lease = leases.acquire(connection, agent, "test", LeaseTerms()).lease
     assert lease is not None
-    made = registry.make(agent, {}, ProcessSettings())
+    made = registry.make(agent, {}, ProcessSettings(profile=profile))
     asked = CycleRequest(emit=told.append, **request)
     context = CycleContext(
         database, NOW, seed, 600.0, request=asked, lease=lease, run_id=open_run(database, agent, lease)

@@ -11,7 +11,7 @@ from broker.engine.job.cycle import STEP_KEYS
 from broker.gdpconfig.shipped import shipped_catalogue
 from broker.rules.contract import Rule
 
-STEPS = {"available_files", "bootstrap", "completeness", "features"}
+STEPS = {"available_files", "bootstrap", "completeness", "features", "flow"}
 """Parts of the production job brokerage that read keys and are no rules."""
 
 

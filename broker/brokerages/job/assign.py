@@ -6,7 +6,7 @@ Pure and seeded: the same snapshot, work, tuning and seed give the same jobs.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
@@ -128,6 +128,26 @@ class JobMaker:
         """
         source = self._jobs_of(result)
         draw_jobs(self.cycle, result, source, seed)
+        candidate, jobs = source.result()
+        return result.chosen[candidate], jobs
+
+    def planned(self, result: ChunkResult, wanted: Mapping[int, int]) -> tuple[Ints, CutJobs]:
+        """The jobs of a chunk of which it was decided before which candidate gets how many.
+
+        Files that are left then, as jobs there take fewer of them than was expected, wait for the next cycle.
+
+        Args:
+            result: of the chunk.
+            wanted: jobs by position of the candidate in the snapshot's queue table.
+        """
+        source = self._jobs_of(result)
+        for at, position in enumerate(result.chosen.tolist()):
+            missing = wanted[position]
+            while missing > 0 and source.has_files():
+                made = source.make(at, missing)
+                if not made:
+                    break
+                missing -= made
         candidate, jobs = source.result()
         return result.chosen[candidate], jobs
 

@@ -16,6 +16,7 @@ from broker.brokerages.base import Brokerage, Cycle, ReplayedDecision, Rules, St
 from broker.brokerages.job.alternatives import with_chosen_ways
 from broker.brokerages.job.assign import AssignedChunk, assign_chunks
 from broker.brokerages.job.job_rows import job_rows
+from broker.brokerages.job.together import assign_together, with_plan
 from broker.domain.arrays import Bools, Ints, Texts
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.decisions import FILES_CHANGED, TASK_CHANGED, Decision
@@ -31,6 +32,7 @@ from broker.domain.work_codec import (
     missing_columns,
 )
 from broker.domain.written import Written
+from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of
 from broker.engine.job.every_rule import RuleVerdict, every_rule
@@ -108,7 +110,8 @@ class JobsCycle(Cycle[AssignedChunk]):
 
     def assign(self, seed: int, times: StageTimes | None = None) -> Iterator[AssignedChunk]:
         """Broker and cut the chunks in order; each finds the jobs of those before it."""
-        return assign_chunks(self.engine, self._work, seed, times)
+        assign = assign_together if self.engine.chain.steps.placement.together else assign_chunks
+        return assign(self.engine, self._work, seed, times)
 
     def split(self, other: JobsCycle, rows: Bools) -> JobsCycle:
         """This cycle with the chunks ``rows``, shape (T,), decided by ``other``."""
@@ -207,8 +210,12 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
         """The VO in the unpacked work of a decision."""
         return body["c"]["vo"][0]
 
-    def replayed_cycle(self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules) -> JobCycle:
-        """A cycle over stored chunks of one VO."""
+    def replayed_cycle(self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules) -> JobCycle | None:
+        """A cycle over stored chunks of one VO; None where its chunks are decided together."""
+        cycle = self._stored_cycle(snapshot, tuning, batch, rules)
+        return None if cycle.chain.steps.placement.together else cycle
+
+    def _stored_cycle(self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules) -> JobCycle:
         work = batch.stored.work if batch.work is None else self.complete(batch.work, tuning, rules).work
         return self.engine_cycle(snapshot, work, tuning, rules)
 
@@ -216,24 +223,29 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, seed: int, rules: Rules, *, as_stored: bool
     ) -> Iterator[ReplayedDecision]:
         """Decide stored chunks again. Where it was not stored how one is cut, all go as stored, and give no jobs."""
-        cycle = self.replayed_cycle(snapshot, tuning, batch, rules)
+        cycle = self._stored_cycle(snapshot, tuning, batch, rules)
         if batch.work is None:
             results = cycle.results()
             for row, before in enumerate(batch.stored.load):
                 cycle.set_load(row, before)
-                yield ReplayedDecision(decision_of(cycle, next(results)), None, before.stored())
+                result = with_plan(cycle, next(results), before.plan)
+                yield ReplayedDecision(decision_of(cycle, result), None, before.stored())
             return
         names = cycle.snapshot.queues.name
-        for chunk in assign_chunks(cycle, batch.work, seed, before=batch.stored.load if as_stored else None):
+        loads = batch.stored.load if as_stored else None
+        if cycle.chain.steps.placement.together:
+            fell_back = next((one.plan.fallback for one in batch.stored.load if one.plan is not None), None)
+            chunks = assign_together(cycle, batch.work, seed, before=loads, fallback=fell_back)
+        else:
+            chunks = assign_chunks(cycle, batch.work, seed, before=loads)
+        for chunk in chunks:
             yield ReplayedDecision(chunk.decision, chunk.assigned(names), chunk.before.stored())
 
     def why_not(
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules, decision: Decision, name: str
     ) -> list[Answer]:
         """Why a stored decision did not choose a queue: an answer for each of its pseudo-queues."""
-        cycle = self.engine_cycle(snapshot, batch.stored.work, tuning, rules)
-        cycle.set_load(0, batch.stored.load[0])
-        return why_not(cycle, next(cycle.results()), name)
+        return why_not(*self._one_chunk(snapshot, tuning, batch, rules), name)
 
     def why_not_each(
         self,
@@ -245,22 +257,25 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
         names: Collection[str] | None = None,
     ) -> list[Answer]:
         """What became of each pseudo-queue in a stored decision, or of those of these names."""
-        cycle = self._one_chunk(snapshot, tuning, batch, rules)
-        return why_not_each(cycle, next(cycle.results()), names)
+        return why_not_each(*self._one_chunk(snapshot, tuning, batch, rules), names)
 
     def every_rule(
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules, name: str
     ) -> list[RuleVerdict]:
         """What every filter says of a pseudo-queue for a stored chunk, in order."""
-        cycle = self._one_chunk(snapshot, tuning, batch, rules)
-        return every_rule(cycle, next(cycle.results()), name)
+        return every_rule(*self._one_chunk(snapshot, tuning, batch, rules), name)
 
     def decide_again(self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules) -> Decision:
         """The decision about a stored chunk, which is not cut into jobs."""
-        cycle = self._one_chunk(snapshot, tuning, batch, rules)
-        return decision_of(cycle, next(cycle.results()))
+        return decision_of(*self._one_chunk(snapshot, tuning, batch, rules))
 
-    def _one_chunk(self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules) -> JobCycle:
+    def _one_chunk(
+        self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules
+    ) -> tuple[JobCycle, ChunkResult]:
+        """A stored chunk by itself, with what was stored with it: the load before it, or its part of the plan."""
         cycle = self.engine_cycle(snapshot, batch.stored.work, tuning, rules)
         cycle.set_load(0, batch.stored.load[0])
-        return cycle
+        result = next(cycle.results())
+        if not cycle.chain.steps.placement.together:
+            return cycle, result
+        return cycle, with_plan(cycle, result, batch.stored.load[0].plan)

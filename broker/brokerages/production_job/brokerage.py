@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker.brokerages.base import Rules
 from broker.brokerages.job.brokerage import JobBrokerage
+from broker.brokerages.job.flow_problem import FLOW_KEYS
 from broker.brokerages.production_job import rules as shipped
 from broker.domain.retry import PENDING_MINUTES
 from broker.domain.work import Work
@@ -21,7 +22,7 @@ class ProductionJob(JobBrokerage):
     name = shipped.NAME
     title = "production job brokerage"
     pending_minutes = PENDING_MINUTES
-    step_keys = STEP_KEYS
+    step_keys = (*STEP_KEYS, *FLOW_KEYS)
     tables = "agents.brokerage.production_job:ProductionJobTables"
 
     def chain(self) -> QueueChain:
@@ -38,4 +39,6 @@ class ProductionJob(JobBrokerage):
         """The engine over chunks of production tasks."""
         if not isinstance(rules.chain, QueueChain):
             raise WorkCorruptError(f"the work is that of jobs, and {rules.chain.brokerage} is no brokerage of jobs")
-        return JobCycle(snapshot, work, tuning, rules.chain, independent=independent)
+        # chunks that are decided together all meet the grid of the snapshot
+        alone = independent or rules.chain.steps.placement.together
+        return JobCycle(snapshot, work, tuning, rules.chain, independent=alone)

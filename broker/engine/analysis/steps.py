@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from broker.domain.arrays import Bools, Ints
+from broker.engine.job.placement import Placement
 from broker.engine.job.steps import JobSteps
 from broker.rules.contract import Options, Step
 from broker.snapshot.snapshot import Snapshot
@@ -219,6 +220,22 @@ class Locality(Step):
     options: LocalityOptions = LocalityOptions()
 
 
+class OneByOneOptions(Options):
+    """Users' chunks are given out one after the other: their throttles and loads count what went before.
+
+    Attributes:
+        by: ``weight``: chunk after chunk, drawn by weight.
+    """
+
+    by: Literal["weight"] = "weight"
+
+
+class OneByOne(Placement):
+    """Which queue gets how many jobs of each chunk of users."""
+
+    options = OneByOneOptions()  # type: ignore[assignment]  # a part of those of production
+
+
 @dataclass(frozen=True)
 class AnalysisSteps(JobSteps):
     """The steps of the analysis brokerage, with those that it shares with production."""
@@ -229,4 +246,5 @@ class AnalysisSteps(JobSteps):
     passes: Passes = field(default_factory=Passes)
     user_figures: UserFigures = field(default_factory=UserFigures)
     basic_weight: BasicWeight = field(default_factory=BasicWeight)
+    placement: Placement = field(default_factory=OneByOne)
     candidate_number: CandidateNumber = field(default_factory=CandidateNumber)

@@ -78,7 +78,8 @@ class UserLoad:
 
     def counted(self, row: int, load: CountedLoad) -> CountedLoad:
         """The load of a chunk, with what :meth:`of_row` gives."""
-        return dataclasses.replace(load, **{part: self._by_name(counts) for part, counts in self.of_row(row).items()})
+        found = {part: self._by_name(counts) for part, counts in self.of_row(row).items()}
+        return dataclasses.replace(load, of_user=found[OF_USER], of_type=found[OF_TYPE], new_users=found[NEW_USERS])
 
     def _by_name(self, counts: Floats) -> dict[str, int]:
         queues, names = counts.nonzero()[0], self._names

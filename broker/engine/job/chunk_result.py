@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from broker.domain.arrays import Floats, Ints
+from broker.domain.chunk_plan import ChunkPlan
 from broker.domain.facts import JobFacts
 from broker.engine.shared.evaluate import Evaluation
 from broker.engine.shared.rank import BlockRanking, Ranking
@@ -40,7 +41,8 @@ class Block:
 class ChunkResult:
     """The outcome for one chunk.
 
-    ``reason`` says why it has no candidates, empty if it has. ``ranked_alone`` is its ranking where the jobs that the
+    ``reason`` says why it has no candidates, empty if it has. ``plan`` is its part of what was decided for all chunks
+    together, None where each is decided by itself. ``ranked_alone`` is its ranking where the jobs that the
     cycle has placed made it differ from that of the block, and ``load`` the jobs at ``feasible`` by which it was.
     """
 
@@ -50,6 +52,7 @@ class ChunkResult:
     blocked: bool = False  # whatever the queues are, the chunk cannot be brokered
     ranked_alone: Ranking | None = None
     load: Load | None = None
+    plan: ChunkPlan | None = None
 
     @cached_property
     def feasible(self) -> Ints:

@@ -27,6 +27,7 @@ from broker.engine.job.facts import CycleFacts, grid_facts, job_facts
 from broker.engine.job.initial_list import RefusedNames
 from broker.engine.job.legend import job_legend
 from broker.engine.job.load_details import LoadDetailFacts
+from broker.engine.job.placement import FLOW, FLOW_FIGURES
 from broker.engine.shared.chain import QueueChain
 from broker.engine.shared.evaluate import UNDECLARED, RuleFault, evaluate, fault_of, prepare
 from broker.engine.shared.rank import BEST, BlockRanking, rank, rank_block
@@ -177,7 +178,9 @@ class JobCycle:
 
     def _best(self, rows: slice) -> Ints:
         """(T,): how many candidates each of the chunks ``rows`` gets at most."""
-        return np.full(rows.stop - rows.start, BEST, dtype=np.int64)
+        # a program over all chunks chooses among every queue that is left
+        best = max(BEST, len(self.snapshot.queues)) if self.chain.steps.placement.together else BEST
+        return np.full(rows.stop - rows.start, best, dtype=np.int64)
 
     def _factor(self, rule: Weight[Any], pairs: JobPairs) -> Floats:
         """The factor of a fixed weight, 1 where it cannot be known: its source is unusable, or the rule is broken."""
@@ -245,15 +248,21 @@ class JobCycle:
     @cached_property
     def legend(self) -> Legend:
         """What the positions of its packed decisions stand for."""
+        if self.chain.steps.placement.together:
+            return job_legend(self.snapshot.queues, self.chain, FLOW_FIGURES, FLOW)
         return job_legend(self.snapshot.queues, self.chain, self.figure_names, self.remark)
+
+    def tuning_of(self, row: int) -> Tuning:
+        """The values by which a chunk is decided."""
+        return self.tuning
 
     def remarks(self, result: ChunkResult) -> tuple[str, ...]:
         """What is kept with the decision beside the reasons of rules."""
-        return ()
+        return result.plan.remarks if result.plan is not None else ()
 
     def figures_of(self, result: ChunkResult) -> tuple[Ints, Floats] | None:
         """The candidates (K,) for which figures are kept with the decision, and these, shape (F, K); None for none."""
-        return None
+        return None if result.plan is None else result.plan.figures(self.legend.place_of)
 
     def blocked(self, row: int) -> str:
         """Why the chunk cannot be brokered whatever the queues are, empty if it can."""

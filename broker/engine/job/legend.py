@@ -33,7 +33,7 @@ def job_legend(queues: QueueTable, chain: QueueChain, stats: tuple[str, ...] = (
 @lru_cache(maxsize=16)
 def _steps(chain: QueueChain) -> tuple[tuple[str, ...], tuple[int, ...], tuple[int, ...], tuple[str, ...]]:
     count = len(chain.filters)
-    codes = reason_codes(chain.filters) + cut_codes(chain.cuts)
+    codes = reason_codes(chain.filters) + cut_codes(chain.cuts) + chain.steps.placement.codes
     order = [step for index in range(count) for step in (index, index + count)]
     temporary = [rule.kind == "temporary" for rule in chain.filters]
     judged = [(index % count) + count * temporary[index % count] for index in range(2 * count)]

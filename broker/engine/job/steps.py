@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from broker.engine.job.initial_list import InitialList
 from broker.engine.job.input_lookup import InputLookup
 from broker.engine.job.job_count_reading import JobCountReading
+from broker.engine.job.placement import Placement
 from broker.engine.job.running import Running
 from broker.engine.job.snapshot_reading import SnapshotReading
 from broker.engine.job.urgency import Urgency
@@ -24,3 +25,4 @@ class JobSteps:
     job_count_reading: JobCountReading = field(default_factory=JobCountReading)
     running: Running = field(default_factory=Running)
     input_lookup: InputLookup = field(default_factory=InputLookup)
+    placement: Placement = field(default_factory=Placement)

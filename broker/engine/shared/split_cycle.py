@@ -13,6 +13,7 @@ from broker.domain.decisions import Outcome
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.initial_list import RefusedNames
+from broker.gdpconfig import Tuning
 from broker.rules.contract import Load
 
 
@@ -37,6 +38,10 @@ class SplitCycle(JobCycle):
 
     def _of(self, row: int) -> JobCycle:
         return self._chosen if self._rows[row] else self._rest
+
+    def tuning_of(self, row: int) -> Tuning:
+        """Those of the chunk's own cycle."""
+        return self._of(row).tuning
 
     def blocks(self) -> Iterator[Block]:
         """The blocks of the cycle for most chunks."""

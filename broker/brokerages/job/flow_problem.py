@@ -1,0 +1,296 @@
+"""The linear program of a cycle from what the engine knows: feasible queues, jobs of chunks, room, links and shares.
+
+Source: the figures are those of the rules, so that the program breaks no limit that a rule keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.brokerages.job.chunk_jobs import QueueLimits
+from broker.domain.arrays import Floats, Ints, distinct, texts
+from broker.domain.estimates import DEFAULT_COREPOWER_HS06
+from broker.engine.job.chunk_result import ChunkResult
+from broker.engine.job.cycle import JobCycle
+from broker.flow.problem import FlowChunks, FlowCosts, FlowPairs, FlowProblem, FlowQueues
+from broker.gdpconfig import Tuning
+from broker.rules.production_job.cuts.cap import Cap
+from broker.rules.production_job.filters.link_full import CAP, LinkFull
+from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.sources.global_share_targets import SHARE_TARGETS
+from broker.work.assemble import CycleWork
+from broker.work.job_attributes import core_count
+from broker.work.job_model import CutLimits
+
+BYTE_PRICE, UNPLACED_HOURS, SHARE_PRICE = "FLOW_BYTE_PRICE", "FLOW_UNPLACED_HOURS", "FLOW_SHARE_PRICE"
+LINK_WINDOW, INPUT_RATE, JOB_HOURS = "FLOW_LINK_WINDOW", "FLOW_INPUT_RATE", "FLOW_JOB_HOURS"
+TIME_LIMIT = "FLOW_TIME_LIMIT"
+#: The gdpconfig keys of the program.
+FLOW_KEYS = (BYTE_PRICE, UNPLACED_HOURS, SHARE_PRICE, LINK_WINDOW, INPUT_RATE, JOB_HOURS, TIME_LIMIT)
+_READ = (*FLOW_KEYS, CAP)
+_URGENT = "\turgent"
+#: Positions in the last axis of the counts of jobs: running ones, and those before them, which wait.
+_RUNNING, _WAITING = 4, slice(0, 4)
+
+
+@dataclass(frozen=True)
+class CycleProgram:
+    """A program with what its indices stand for.
+
+    Attributes:
+        problem: of the cycle.
+        row: (K,) position of each of its chunks in the work of the cycle.
+        candidate: (P,) position of each pair in the snapshot's queue table.
+    """
+
+    problem: FlowProblem
+    row: Ints
+    candidate: Ints
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the jobs of one chunk are."""
+
+    jobs: int
+    cores: float
+    work_hs06s: float
+    input_gb: float
+
+
+@dataclass(frozen=True)
+class _AtQueues:
+    """What one chunk finds at its feasible queues, (N,) each.
+
+    ``room``: jobs that may still wait there; ``rate_gb_s`` of reading input, ``output_files``
+    until the cap of the link to the nucleus, infinite without one.
+    """
+
+    candidate: Ints
+    missing: Floats
+    rate_gb_s: Floats
+    room: Floats
+    output_files: Floats
+    output_from: Ints
+
+
+def program_of(cycle: JobCycle, results: Sequence[ChunkResult], work: CycleWork) -> CycleProgram:
+    """The program over the chunks that have any feasible queue.
+
+    Args:
+        cycle: in which every chunk meets the grid of the snapshot.
+        results: of its chunks.
+        work: the chunks with their files.
+    """
+    snapshot, chunks = cycle.snapshot, work.work.chunks
+    some = [one for one in results if len(one.chosen)]
+    limits = QueueLimits(chunks, snapshot.queues)
+    found = [_at_queues(cycle, one, cycle.tuning_of(one.row).only(_READ)) for one in some]
+    asked = [_asked(cycle, one, work, limits) for one in some]
+    row = np.array([one.row for one in some], dtype=np.int64)
+    share, names = _shares(some)
+    chunk = np.repeat(np.arange(len(some)), [len(one.candidate) for one in found]).astype(np.int64)
+    candidate = _joined([one.candidate for one in found], np.int64)
+    unified = snapshot.queues.unified[candidate]
+    output, output_files = _outputs(cycle, some, found)
+    tuning = cycle.tuning.only(_READ)
+    problem = FlowProblem(
+        chunks=FlowChunks(
+            key=chunks.jeditaskid[row],
+            jobs=np.array([one.jobs for one in asked], dtype=np.int64),
+            cores=np.array([one.cores for one in asked]),
+            work_hs06s=np.array([one.work_hs06s for one in asked]),
+            input_gb=np.array([one.input_gb for one in asked]),
+            share=share,
+            priority=np.nan_to_num(chunks.currentpriority[row]),
+        ),
+        queues=_queues(snapshot, _room(found, chunk, unified, share, len(names), len(snapshot.unified))),
+        pairs=FlowPairs(
+            chunk=chunk,
+            queue=unified.astype(np.int64),
+            missing=_joined([one.missing for one in found], np.float64),
+            rate_gb_s=_joined([one.rate_gb_s for one in found], np.float64),
+            output=output,
+        ),
+        link_gb=_site_input_gb(snapshot, tuning.number(LINK_WINDOW)),
+        output_jobs=output_files,
+        share_debt_hs06=share_debts(snapshot, names),
+        costs=_costs(cycle, row),
+    )
+    return CycleProgram(problem, row, candidate)
+
+
+def _joined(parts: Sequence[np.ndarray], dtype: type[np.generic]) -> np.ndarray:
+    return np.concatenate([*parts, np.zeros(0)]).astype(dtype)
+
+
+def _costs(cycle: JobCycle, row: Ints) -> FlowCosts:
+    """Prices by chunk where a canary may try others on some of them; those of shares and links hold for all."""
+    own = [cycle.tuning_of(int(one)).only(_READ) for one in row]
+    return FlowCosts(
+        byte_hs06h_gb=np.array([one.number(BYTE_PRICE) for one in own]),
+        unplaced_h=np.array([one.number(UNPLACED_HOURS) for one in own]),
+        share_debt=cycle.tuning.only(_READ).number(SHARE_PRICE),
+        reference_power=DEFAULT_COREPOWER_HS06,
+    )
+
+
+def _at_queues(cycle: JobCycle, result: ChunkResult, tuning: Tuning) -> _AtQueues:
+    """What a chunk finds at its feasible queues, by position."""
+    candidate = np.sort(result.chosen)
+    inside, facts = result.row - result.block.rows.start, result.block.facts
+    load = cycle.load(result.block, result.row, candidate)
+    cap = next((rule for rule in cycle.chain.cuts if isinstance(rule, Cap)), None)
+    room = np.full(len(candidate), np.inf)
+    if cap is not None and not bool(np.asarray(load.urgent)):
+        waiting, limit = cap.room(load)
+        room = np.maximum(limit - waiting, 0.0) + np.zeros(len(candidate))
+    total = float(facts.total_bytes[inside, 0])
+    there = np.maximum(facts.available_bytes, facts.available_tape_bytes)[inside, candidate]
+    missing = np.clip(1.0 - there / total, 0.0, 1.0) if total > 0 else np.zeros(len(candidate))
+    measured = facts.throughput_mb_per_s[inside, candidate] / 1000.0
+    files = np.full(len(candidate), np.inf)
+    if any(isinstance(rule, LinkFull) for rule in cycle.chain.filters):
+        queued = np.nan_to_num(facts.link_queued[inside, candidate])
+        files = np.maximum(tuning.number(CAP) - queued, 0.0)
+        files[facts.at_nucleus[inside, candidate] | facts.storage_at_nucleus[inside, candidate]] = np.inf
+    return _AtQueues(
+        candidate=candidate,
+        missing=missing,
+        rate_gb_s=np.where(measured > 0, measured, tuning.number(INPUT_RATE) / 1000.0),
+        room=room,
+        output_files=files,
+        output_from=cycle.snapshot.queues.storage_site[candidate],
+    )
+
+
+def _asked(cycle: JobCycle, result: ChunkResult, work: CycleWork, limits: QueueLimits) -> _Asked:
+    """The jobs that a chunk would make at the kind of queue that it finds most of."""
+    row, candidate = result.row, np.sort(result.chosen)
+    kinds, counts = np.unique(cycle.snapshot.queues.cores[candidate], return_counts=True)
+    typical = int(candidate[np.argmax(cycle.snapshot.queues.cores[candidate] == kinds[np.argmax(counts)])])
+    at: CutLimits = limits.of(row, np.array([typical]))[0]
+    jobs = work.cutter(row).cut(int(work.work.chunks.n_files[row]), at)
+    cores = float(_cores(cycle, work, row, typical))
+    power = at.corepower if at.corepower > 0 else DEFAULT_COREPOWER_HS06
+    known = jobs.walltime_s[jobs.walltime_s > 0]
+    hours = cycle.tuning_of(row).only(_READ).number(JOB_HOURS)
+    walltime_s = float(known.mean()) if len(known) else hours * 3600.0
+    input_gb = float(jobs.input_bytes.mean()) / 1e9 if len(jobs) else 0.0
+    return _Asked(max(len(jobs), 1), cores, walltime_s * cores * power, input_gb)
+
+
+def _cores(cycle: JobCycle, work: CycleWork, row: int, at: int) -> int:
+    chunks, queues = work.work.chunks, cycle.snapshot.queues
+    return core_count(
+        bool(chunks.merging[row]),
+        queues.resource_type[at] is not None,
+        float(chunks.corecount[row]),
+        float(chunks.mergecorecount[row]),
+        float(queues.cores[at]),
+    )
+
+
+def _shares(results: Sequence[ChunkResult]) -> tuple[Ints, list[str]]:
+    """(K,) the share of each chunk, and the names of all; express chunks, which no cap holds, apart."""
+    names = texts(_share_name(one) for one in results)
+    known, code = distinct(names)
+    return np.asarray(code, dtype=np.int64), [str(name) for name in known] or [""]
+
+
+def _share_name(result: ChunkResult) -> str:
+    facts, inside = result.block.facts, result.row - result.block.rows.start
+    return f"{facts.accounting_key[inside, 0]}{_URGENT if facts.urgent[inside, 0] else ''}"
+
+
+def _room(found: Sequence[_AtQueues], chunk: Ints, unified: Ints, share: Ints, shares: int, queues: int) -> Floats:
+    """(U, S) jobs that a share may still have wait at a queue: what is left for the chunk that finds least."""
+    room = np.full((queues, shares), np.inf)
+    np.minimum.at(room, (unified, share[chunk]), _joined([one.room for one in found], np.float64))
+    return room
+
+
+def _outputs(cycle: JobCycle, results: Sequence[ChunkResult], found: Sequence[_AtQueues]) -> tuple[Ints, Floats]:
+    """(P,) the link on which the output of each pair goes, -1 where nothing limits it; (O,) files until its cap."""
+    keys: dict[tuple[int, str, bool], int] = {}
+    files: list[float] = []
+
+    def links() -> Iterator[int]:
+        for result, at in zip(results, found, strict=True):
+            nucleus = str(cycle.work.chunks.nucleus[result.row])
+            urgent = bool(result.block.facts.urgent[result.row - result.block.rows.start, 0])
+            for site, most in zip(at.output_from.tolist(), at.output_files.tolist(), strict=True):
+                if most == np.inf or site < 0:
+                    yield -1
+                    continue
+                link = keys.setdefault((site, nucleus, urgent), len(files))
+                if link == len(files):
+                    files.append(most)
+                files[link] = min(files[link], most)
+                yield link
+
+    return np.array(list(links()), dtype=np.int64), np.array(files, dtype=np.float64)
+
+
+def _queues(snapshot: Snapshot, room: Floats) -> FlowQueues:
+    """The unified queues (U)."""
+    jobs, size = snapshot.jobs, len(snapshot.unified)
+    first = np.full(size, -1, dtype=np.int64)
+    first[snapshot.queues.unified[::-1]] = np.arange(len(snapshot.queues))[::-1]
+    there = first >= 0
+    cores, power, link = np.ones(size), np.full(size, DEFAULT_COREPOWER_HS06), np.full(size, -1, dtype=np.int64)
+    cores[there] = np.maximum(np.nan_to_num(snapshot.queues.unified_cores[first[there]], nan=1.0), 1.0)
+    published = np.nan_to_num(snapshot.queues.corepower[first[there]])
+    power[there] = np.where(published > 0, published, DEFAULT_COREPOWER_HS06)
+    link[there] = snapshot.queues.storage_site[first[there]]
+    running = jobs.running_cores.sum(axis=1) if jobs.running_cores.size else np.zeros(size)
+    number = jobs.total[:, _RUNNING]
+    each = np.where((number > 0) & (running > 0), running / np.maximum(number, 1.0), cores)
+    measured = np.isfinite(_best_links(snapshot))
+    link = np.where((link >= 0) & measured[np.maximum(link, 0)], link, -1) if len(measured) else np.full(size, -1)
+    return FlowQueues(
+        corepower=power,
+        efficiency=np.ones(size),
+        failure=np.zeros(size),
+        running_cores=running,
+        waiting_cores=jobs.total[:, _WAITING].sum(axis=1) * each,
+        room=room,
+        link=link.astype(np.int64),
+    )
+
+
+def _best_links(snapshot: Snapshot) -> Floats:
+    """(S,) MB/s of the best measured link of each site with storage, NaN without any."""
+    links = snapshot.links
+    windows = [np.where(one > 0, one, np.nan) for one in (links.mbps_1h, links.mbps_1d, links.mbps_1w)]
+    newest = np.where(np.isnan(windows[0]), np.where(np.isnan(windows[1]), windows[2], windows[1]), windows[0])
+    best = np.full(len(links.sites), -np.inf)
+    for column in newest.T:
+        best = np.fmax(best, column)
+    return np.where(best > 0, best, np.nan)
+
+
+def _site_input_gb(snapshot: Snapshot, window_s: float) -> Floats:
+    """(S,) GB that each site may be given to move in; 0 where nothing was measured, which no queue is held to."""
+    return np.asarray(np.nan_to_num(_best_links(snapshot)) * window_s / 1000.0)
+
+
+def share_debts(snapshot: Snapshot, names: Sequence[str]) -> Floats:
+    """(S,) HS06 that each share lacks of its target, by the jobs that run; 0 for one without a target."""
+    targets = snapshot.offered.get(SHARE_TARGETS) or {}
+    jobs = snapshot.jobs
+    power = _queues(snapshot, np.zeros((len(snapshot.unified), 1))).corepower
+    number = np.maximum(jobs.total[:, _RUNNING], 1.0)
+    cores = jobs.running_cores.sum(axis=1) if jobs.running_cores.size else np.zeros(len(snapshot.unified))
+    hs06_a_job = cores / number * power
+    position = {name: index for index, name in enumerate(jobs.accounting_keys)}
+    whole = float((cores * power).sum())
+    debts = np.zeros(len(names))
+    for at, name in enumerate(names):
+        if name in targets:
+            runs = jobs.by_accounting_key[:, position[name], _RUNNING] if name in position else np.zeros(len(number))
+            debts[at] = max(0.0, targets[name] * whole - float((runs * hs06_a_job).sum()))
+    return debts

@@ -1,0 +1,46 @@
+"""The source ``global_share_targets``: which part of the grid each share is to have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from broker.snapshot.build_classes import share_values
+from broker.snapshot.raw import RawSource
+from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.source import Source, TableRead
+
+SHARE_TARGETS = "global_share_targets"
+
+
+class GlobalShareTargets(Source):
+    """The part of the whole that each share without shares below it is to have."""
+
+    name = SHARE_TARGETS
+    reads = (TableRead("global_shares", ("name", "value", "parent")),)
+
+    def build(self, raw: RawSource, snapshot: Snapshot) -> Any:
+        """Parts by name; rows that cannot be used are left out, with what is below them."""
+        return targets_of(share_values(raw.rows("global_shares").records(), []))
+
+
+def targets_of(rows: Iterable[tuple[str, float, str | None]]) -> dict[str, float]:
+    """The part of the whole for each leaf; the values of siblings are relative to one another.
+
+    >>> targets_of([("A", 3.0, None), ("B", 1.0, None), ("B1", 2.0, "B"), ("B2", 2.0, "B")])
+    {'A': 0.75, 'B1': 0.125, 'B2': 0.125}
+    """
+    below: dict[str | None, list[tuple[str, float]]] = {}
+    for name, value, parent in rows:
+        below.setdefault(parent, []).append((name, value))
+    found: dict[str, float] = {}
+    open_: list[tuple[str | None, float]] = [(None, 1.0)]
+    while open_:
+        parent, part = open_.pop(0)
+        # taken out, so that a share that is its own parent ends here
+        children = below.pop(parent, [])
+        whole = sum(value for _, value in children)
+        if parent is not None and not children:
+            found[parent] = part
+        open_ += [(name, part * value / whole) for name, value in children if whole > 0]
+    return found

@@ -1,0 +1,192 @@
+"""The profile ``flow``: the chunks of a cycle decided together, stored, explained and decided again."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+import yaml
+
+from agents.service.profile_file import load_profile
+from broker.app.replay import replay
+from broker.brokerages.base import ReplayedDecision, Rules
+from broker.brokerages.job.brokerage import JobBrokerage, JobsCycle, StoredChunks
+from broker.brokerages.profile import read_profile, rules_of
+from broker.brokerages.profile_errors import ProfileError
+from broker.brokerages.registry import brokerage as brokerage_of
+from broker.brokerages.replay import decode_batches, replay_decisions
+from broker.domain.counted_load import CountedLoad
+from broker.engine.job.placement import FLOW_CODES
+from broker.flow.program import SolverMissing
+from broker.gdpconfig import Tuning
+from broker.snapshot.snapshot import Snapshot
+from broker.store.connection.database import Database
+from broker.store.decisions.stored_cycles import StoredCycle, stored_cycles
+from broker.store.snapshots.snapshot_loading import stored_snapshot
+from tests.brokerages.small_grid import TASK, one_cycle, replica, scenario, task
+from tests.brokerages.small_grid import jobs as jobs_at
+from tests.brokerages.stored_grids import SEED, input_of
+from tests.conftest import TestServer
+
+#: Caps that hold nothing here.
+WIDE = {"NQUEUELIMITSITE_MC Simulation": 200, "NQUEUELIMITSITE_Other": 200}
+ALPHA, BETA, GAMMA = "ALPHA_MCORE", "BETA/MCORE", "GAMMA_MCORE"
+
+
+@dataclasses.dataclass(frozen=True)
+class Stored:
+    """One cycle as it was stored."""
+
+    database: Database
+    snapshot: Snapshot
+    cycle: StoredCycle
+    rules: Rules
+
+    def batch(self) -> StoredChunks:
+        (found,) = decode_batches(self.brokerage, [one.record.work or b"" for one in self.cycle.decisions])
+        assert isinstance(found, StoredChunks)
+        return found
+
+    @property
+    def brokerage(self) -> JobBrokerage:
+        found = brokerage_of("production_job")
+        assert isinstance(found, JobBrokerage)
+        return found
+
+    def tuning(self, **values: Any) -> Tuning:
+        return Tuning(self.cycle.origin.tuning, "atlas").with_values(values)
+
+    def again(self, as_stored: bool = False, **values: Any) -> list[ReplayedDecision]:
+        tuning = self.tuning(**values)
+        return replay_decisions(
+            self.brokerage, self.snapshot, lambda vo: tuning, [self.batch()], SEED, self.rules, as_stored=as_stored
+        )
+
+    def jobs(self, found: list[ReplayedDecision]) -> list[dict[str, int]]:
+        return [dict(one.assigned or {}) for one in found]
+
+
+@pytest.fixture(scope="module")
+def stored(test_server: TestServer) -> Iterator[Stored]:
+    """Two tasks that read their input at two sites, one whose input is anywhere, and one that fits no queue."""
+    inputs = [input_of(TASK + number, 60) for number in range(4)]
+    loaded = scenario(
+        jedi_tasks=[
+            task(currentpriority=600),
+            task(jeditaskid=TASK + 1, cputime=40_000),
+            task(jeditaskid=TASK + 2, gshare="Other"),
+            task(jeditaskid=TASK + 3, ramcount=90_000, gshare="Other"),
+        ],
+        jedi_datasets=[master for master, _ in inputs],
+        jedi_dataset_contents=[row for _, rows in inputs for row in rows],
+        dataset_replicas=[replica("ALPHA", 150, 150), replica("BETA", 150, 150)],
+        jobsactive4=[
+            *jobs_at(ALPHA, 1, running=20, activated=5),
+            *jobs_at("BETA", 100, running=30, activated=20),
+            *jobs_at(GAMMA, 200, running=10, activated=2),
+            *jobs_at(GAMMA, 300, "Other", running=3),
+        ],
+        global_shares=[
+            {"name": "MC Simulation", "value": 40, "parent": "NULL", "vo": "atlas"},
+            {"name": "Other", "value": 60, "parent": "NULL", "vo": "atlas"},
+        ],
+    )
+    url = test_server.create()
+    with Database(url) as database:
+        record, _ = one_cycle(database, loaded, seed=SEED, profile="flow")
+        assert record.outcome == "done", record
+        with database.begin() as connection:
+            (cycle,) = stored_cycles(connection)
+            snapshot = stored_snapshot(connection, cycle.origin.snapshot or "")
+        yield Stored(database, snapshot, cycle, rules_of(load_profile("flow"), "production_job"))
+    test_server.drop(sa.make_url(url).database or "")
+
+
+def test_jobs_are_assigned_up_to_the_caps_and_the_rest_is_left_over(stored: Stored) -> None:
+    records = [one.record for one in stored.cycle.decisions]
+    assert [one.decision.outcome for one in records] == ["brokered", "brokered", "brokered", "pending"]
+    share = [sum(one.assigned.get(name, 0) for one in records[:2]) for name in (ALPHA, BETA, GAMMA)]
+    # twice the running jobs of the share, but at least 20, without those that wait
+    assert share == [2 * 20 - 5, 2 * 30 - 20, 20 - 2]
+    assert sum(records[0].assigned.values()) == 60, "the higher priority goes first"
+    assert "flow_left:27" in records[1].decision.notes
+    assert set(records[1].decision.rejected.values()) & set(FLOW_CODES) == {"flow_left_over"}
+    assert [one.plan is not None for one in stored.batch().stored.load] == [True] * 4
+
+
+def test_replay_decides_the_chunks_together_again(stored: Stored) -> None:
+    for as_stored in (False, True):
+        found = stored.again(as_stored=as_stored)
+        assert [one.decision for one in found] == [one.record.decision for one in stored.cycle.decisions]
+        assert stored.jobs(found) == [dict(one.record.assigned) for one in stored.cycle.decisions]
+        assert [one.before for one in found] == list(stored.batch().load_before)
+    tuning = stored.tuning()
+    decided = replay(stored.cycle.decisions, stored.snapshot, lambda vo: tuning, stored.rules, whole=True)
+    assert all(one.identical for one in decided)
+
+
+def test_a_chunk_is_decided_alone_by_its_part_of_the_plan(stored: Stored) -> None:
+    for one in stored.cycle.decisions:
+        (batch,) = decode_batches(stored.brokerage, [one.record.work or b""])
+        again = stored.brokerage.decide_again(stored.snapshot, stored.tuning(), batch, stored.rules)
+        assert again == one.record.decision
+
+
+def test_other_values_are_decided_together_too(stored: Stored) -> None:
+    assert stored.brokerage.replayed_cycle(stored.snapshot, stored.tuning(), stored.batch(), stored.rules) is None
+    more = stored.jobs(stored.again(**WIDE))
+    assert [sum(jobs.values()) for jobs in more] == [60, 60, 60, 0]
+    dear = stored.jobs(stored.again(**WIDE, FLOW_BYTE_PRICE=1000.0))
+    assert sum(jobs.get(GAMMA, 0) for jobs in dear) < sum(jobs.get(GAMMA, 0) for jobs in more)
+
+
+def cycle_of(stored: Stored, **values: Any) -> JobsCycle:
+    work = stored.batch().work
+    assert work is not None
+    return stored.brokerage.cycle(stored.snapshot, work, stored.tuning(**values), stored.rules)
+
+
+def test_past_the_time_limit_the_greedy_order_is_recorded_and_replayed(stored: Stored) -> None:
+    cycle = cycle_of(stored, FLOW_TIME_LIMIT=0.0)
+    chunks = list(cycle.assign(SEED))
+    assert all("flow_fallback:time_limit" in one.decision.notes for one in chunks[:3])
+    assert [one.before.plan.solver for one in chunks if one.before.plan is not None] == ["greedy"] * 4
+    (batch,) = decode_batches(stored.brokerage, [cycle.encode(one) for one in chunks])
+    tuning = stored.tuning()
+    again = replay_decisions(stored.brokerage, stored.snapshot, lambda vo: tuning, [batch], SEED, stored.rules)
+    assert [one.decision for one in again] == [one.decision for one in chunks]
+    assert stored.jobs(again) == [one.assigned(stored.snapshot.queues.name) for one in chunks]
+
+
+def test_a_canary_tries_prices_on_some_chunks_of_one_program(stored: Stored) -> None:
+    found = {}
+    for name, other in (("same", {}), ("dear", {"FLOW_BYTE_PRICE": 1000.0})):
+        rows = np.array([False, True, False, False])
+        split = cycle_of(stored, **WIDE).split(cycle_of(stored, **WIDE, **other), rows)
+        found[name] = [one.assigned(stored.snapshot.queues.name) for one in split.assign(SEED)]
+    assert found["same"] == stored.jobs(stored.again(**WIDE))
+    assert found["dear"][1].get(GAMMA, 0) == 0 < found["same"][1].get(GAMMA, 0)
+    assert [sum(jobs.values()) for jobs in found["dear"]] == [60, 60, 60, 0]
+
+
+def test_without_the_solver_the_message_names_the_extra(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    with pytest.raises(SolverMissing, match=r"gridbroker\[flow\]"):
+        list(cycle_of(stored).assign(SEED))
+    assert stored.again(as_stored=True), "what was stored is explained without it"
+
+
+def test_users_chunks_are_not_decided_together() -> None:
+    entry = {"brokerage": "analysis_job", "steps": {"placement": {"by": "flow"}}}
+    with pytest.raises(ProfileError, match="analysis_job: placement: option by"):
+        rules_of(read_profile(yaml.safe_dump({"profile": "own", "brokerages": [entry]})), "analysis_job")
+
+
+def test_a_plan_is_stored_and_read_back(stored: Stored) -> None:
+    for load in stored.batch().stored.load:
+        assert CountedLoad.of_stored(load.stored()) == load
