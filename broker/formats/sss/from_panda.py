@@ -98,7 +98,6 @@ def job_element(row: Row, kept: Sequence[KeptRow] = (), instance: str = "") -> E
         parts.append(_leaf("GlobalJobId", f"panda://{instance}/{row['pandaid']}"))
     parts.append(_leaf("JobState", job_state_of(row.get("jobstatus"))))
     columns = {name: column for name, (column, _) in TEXT_COLUMNS.items()}
-    columns["SubmitHost"] = "creatorhost"
     parts += _leaves({name: row.get(column.lower()) for name, column in columns.items()})
     parts += _leaves({"Priority": row.get("currentpriority"), "StatusMessage": _diagnostic(row)})
     parts += _times(row, TIME_COLUMNS)

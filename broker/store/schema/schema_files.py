@@ -20,6 +20,9 @@ _CREATE = re.compile(
     re.DOTALL,
 )
 _RENAME = re.compile(r"^ALTER TABLE \w+\.(\w+) RENAME TO (\w+);", re.MULTILINE)
+_RENAME_COLUMN = re.compile(
+    r"^ALTER TABLE (?:doma_panda|doma_pandameta|broker)\.(\w+) RENAME COLUMN (\w+) TO (\w+);", re.MULTILINE
+)
 _COLUMN = re.compile(r"^ {4}([a-z_][a-z0-9_]*) (double precision|[a-z]+(?: ?\([^)]*\))?)", re.MULTILINE)
 _RETYPE = re.compile(
     r"ALTER TABLE (?:doma_panda|doma_pandameta|broker)\.(\w+) ALTER COLUMN (\w+)"
@@ -113,4 +116,7 @@ def declared_tables(part: str) -> dict[str, TableShape]:
             shapes[table].columns[column] = sql_type
         for table, column, kind, _ in _ADDED.findall(migration.text):
             shapes[table].columns[column] = kind
+        for table, old, new in _RENAME_COLUMN.findall(migration.text):
+            columns = {new if name == old else name: kind for name, kind in shapes[table].columns.items()}
+            shapes[table] = replace(shapes[table], columns=columns)
     return shapes

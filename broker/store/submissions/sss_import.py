@@ -29,8 +29,6 @@ _TABLE_OF = {
     **dict.fromkeys(("pending", "defined", "waiting", "assigned", "throttled"), "jobsdefined4"),
     **dict.fromkeys(("finished", "failed", "cancelled", "closed"), "jobsarchived4"),
 }
-_COLUMN_NAMES = {"creationHost": "creatorhost"}
-"""Names of the model that the tables write differently."""
 
 # An arbitrary constant: one import or submission at a time gives out task ids.
 TASK_ID_LOCK = 4_706_178_261
@@ -213,7 +211,7 @@ def _job_id(connection: sa.Connection, names: Names, mapped: MappedJob, same_ins
 def _row(catalogue: TableCatalogue, table: str, columns: Mapping[str, Any]) -> dict[str, Any]:
     """The columns that the table has, by their names there; times as times."""
     present = catalogue.columns_present(table)
-    named = {_COLUMN_NAMES.get(name, name).lower(): value for name, value in columns.items() if name != "PandaID"}
+    named = {name.lower(): value for name, value in columns.items() if name != "PandaID"}
     return {name: _value(name, value) for name, value in named.items() if name in present}
 
 

@@ -97,6 +97,15 @@ def test_leaks_that_were_text_become_numbers(empty_database: Database, stored: s
     assert (square is None) == (kept is None)
 
 
+def test_the_host_of_a_job_is_kept_under_pandas_name(empty_database: Database) -> None:
+    upgrade(empty_database, panda=[step for step in read_migrations(PANDA) if step.version < 140])
+    with empty_database.begin() as connection:
+        connection.execute(sa.text("INSERT INTO doma_panda.jobsactive4 (pandaid, creatorhost) VALUES (1, 'login')"))
+    upgrade(empty_database)
+    with empty_database.read_snapshot() as connection:
+        assert connection.scalar(sa.text("SELECT creationhost FROM doma_panda.jobsactive4")) == "login"
+
+
 EVENTS: list[dict[str, Any]] = [
     {"jeditaskid": 1, "pandaid": 2, "fileid": 3, "job_processid": 4, "datasetid": 5, "status": 0, "attemptnr": 3},
     {"jeditaskid": 1, "pandaid": 2, "fileid": 3, "job_processid": 5, "status": 10, "error_diag": "x" * 500},

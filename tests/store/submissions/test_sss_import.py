@@ -72,6 +72,14 @@ def test_a_group_is_a_task_with_its_jobs(database: Database) -> None:
     assert len(group.jobs[1].requested.properties) == 2  # type: ignore[union-attr]
 
 
+def test_the_host_that_a_job_came_from_has_pandas_column(database: Database) -> None:
+    said = TWO_JOBS.replace(b"<Arguments>-v", b"<SubmitHost>login.example.org</SubmitHost><Arguments>-v")
+    pandaid = bring(database, read_document(said)).jobs[1].pandaid
+    written = rows(database, f"SELECT creationhost FROM doma_panda.jobsactive4 WHERE pandaid = {pandaid}")
+    assert written == [("login.example.org",)]
+    assert exported_job(database, pandaid).text("SubmitHost") == "login.example.org"
+
+
 def test_nothing_is_written_of_a_document_with_a_job_that_cannot_be_one(database: Database) -> None:
     refused = TWO_JOBS.replace(b"<Arguments>-v", b"<ProjectId>a project of too many letters</ProjectId><Arguments>-v")
     with pytest.raises(Refused, match="too-wide"):
