@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from broker.store.connection.database import Database
+from broker.store.connection.privileges import WRITERS
 from broker.store.connection.tables import TableCatalogue
 from broker.store.schema import migrate, rights
 from broker.store.service import plugin_calls, source_ages
@@ -141,7 +142,7 @@ def _same_work(locks: Mapping[str, datetime], enabled: Mapping[str, bool], now: 
         last = locks.get(daemon)
         seen = "" if last is None else f", last at work {(now - last).total_seconds() / 60:.0f} min ago"
         at_work = last is not None and now - last <= DAEMON_AT_WORK
-        writes = agent in rights.WRITERS and enabled.get(agent, False)
+        writes = agent in WRITERS and enabled.get(agent, False)
         level: Level = "problem" if writes and (at_work or agent == "production_task") else "note"
         state = "on" if enabled.get(agent, False) else "off"
         lines.append(Finding("same_work", level, f"{agent} ({state}): {daemon} does the same{seen}", remedy))

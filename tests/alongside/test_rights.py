@@ -15,6 +15,7 @@ from broker.cli.service.doctor import asking_panda
 from broker.errors import Refused
 from broker.store.connection.database import Database
 from broker.store.connection.denials import MissingRight
+from broker.store.connection.privileges import TUNING, WRITERS
 from broker.store.scenarios.load_dump import TablesNotEmpty
 from broker.store.scenarios.load_dump import load as load_scenario
 from broker.store.scenarios.scenario_file import Scenario
@@ -70,7 +71,7 @@ def test_the_grants_that_are_printed_are_those_that_suffice(panda: Database, lea
     migrate.upgrade(database)
     with database.read_snapshot() as connection:
         lacking = [one for one in rights.read_rights(connection, database.names) if not one.held]
-    assert {one.who for one in lacking} == {*rights.WRITERS, rights.TUNING}
+    assert {one.who for one in lacking} == {*WRITERS, TUNING}
     with panda.autocommit() as connection:
         for one in lacking:
             connection.exec_driver_sql(one.grant(ROLE))
@@ -78,7 +79,7 @@ def test_the_grants_that_are_printed_are_those_that_suffice(panda: Database, lea
         assert all(one.held for one in rights.read_rights(connection, database.names))
 
 
-@pytest.mark.parametrize("agent", rights.WRITERS)
+@pytest.mark.parametrize("agent", WRITERS)
 def test_agents_that_write_pandas_tables_are_off_until_switched_on(agent: str) -> None:
     shipped = SECTIONS[agent]
     assert shipped.runs(migrate.STANDALONE) and not shipped.runs(migrate.BESIDE)

@@ -18,34 +18,11 @@ from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import REPLICA_TABLES, load
 from broker.store.scenarios.scenario_file import Scenario
 from broker.store.schema import migrate
-from tests.alongside.conftest import PARTITIONED, READ, VIEWS, least_role
+from tests.alongside.conftest import READ, least_role
+from tests.alongside.panda_forms import fill_jobs, reshape
 from tests.answers.demo_database import NOON
 
 BROKERAGES = ("production_task", "production_job", "analysis_job")
-#: Columns with the type that they have elsewhere.
-TYPES = {
-    "schedconfig_json.data": "jsonb",
-    "ddm_endpoint.detailed_status": "json",
-    "ddm_endpoint.blacklisted": "char(1)",
-    "ddm_endpoint.is_tape": "char(1)",
-    "panda_ddm_relation.is_local": "char(1)",
-    "panda_ddm_relation.default_read": "char(1)",
-    "global_shares.throttled": "char(1)",
-    "sw_tags.data": "text",
-    "metrics.value_json": "jsonb",
-    "task_evaluation.value_json": "json",
-    "config.value_json": "json",
-    "jedi_tasks.usejumbo": "varchar(1)",
-    "jedi_dataset_contents.fsize": "numeric(20)",
-    "jobsactive4.corecount": "integer",
-}
-#: PanDA's statistics with one row a job, as a view.
-STATISTICS = """
-CREATE VIEW doma_panda.{name} AS SELECT current_timestamp::timestamp AS ts, gshare, computingsite, jobstatus,
-    currentpriority AS maxpriority, diskio / greatest(coalesce(nullif(corecount, 0), 1), 1) AS prorated_diskio_avg,
-    1 AS njobs, 0 AS hs, vo, workqueue_id, resource_type, nucleus
-FROM doma_panda.{jobs} WHERE computingsite IN (SELECT panda_queue FROM doma_panda.schedconfig_json)
-"""
 
 
 def demo() -> Scenario:
@@ -65,33 +42,6 @@ def decided(database: Database, brokerage: str, **settings: Any) -> list[dict[st
     ]
 
 
-def reshape(database: Database) -> None:
-    """Give the tables the forms of a PanDA database, with their rows, and take ours away."""
-    with database.begin() as connection:
-
-        def run(statement: str) -> None:
-            connection.exec_driver_sql(statement)
-
-        for column, kind in TYPES.items():
-            table, name = column.split(".")
-            run(f"ALTER TABLE doma_panda.{table} ALTER COLUMN {name} DROP DEFAULT")
-            run(f"ALTER TABLE doma_panda.{table} ALTER COLUMN {name} TYPE {kind} USING {name}::text::{kind}")
-        for table, column in PARTITIONED.items():
-            whole = f"doma_panda.{table}"
-            run(f"ALTER TABLE {whole} RENAME TO {table}_plain")
-            run(f"CREATE TABLE {whole} (LIKE {whole}_plain INCLUDING DEFAULTS) PARTITION BY RANGE ({column})")
-            run(f"CREATE TABLE {whole}_rest PARTITION OF {whole} DEFAULT")
-            run(f"INSERT INTO {whole} SELECT * FROM {whole}_plain")
-            run(f"DROP TABLE {whole}_plain CASCADE")
-        for view in VIEWS:
-            run(f"ALTER TABLE doma_panda.{view} RENAME TO {view}_rows")
-            run(f"CREATE MATERIALIZED VIEW doma_panda.{view} AS SELECT * FROM doma_panda.{view}_rows")
-        for name, jobs in (("jobs_share_stats", "jobsactive4"), ("jobsdefined_share_stats", "jobsdefined4")):
-            run(f"DROP TABLE doma_panda.{name}")
-            run(STATISTICS.format(name=name, jobs=jobs))
-        run("DROP SCHEMA broker CASCADE")
-
-
 @pytest.fixture
 def both(make_database: Callable[..., Database]) -> Iterator[tuple[Database, Database]]:
     """The example grid standalone, and alongside PanDA for a role with the least rights."""
@@ -99,6 +49,7 @@ def both(make_database: Callable[..., Database]) -> Iterator[tuple[Database, Dat
     own, panda = make_database(), make_database()
     load(own, scenario)
     load(panda, scenario)
+    fill_jobs(own)
     reshape(panda)
     with least_role(panda) as connect:
         least = connect(*READ)

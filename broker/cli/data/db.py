@@ -22,6 +22,7 @@ from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.connection.errors import EmbeddedServerError, SchemaOutdated
 from broker.store.connection.names import Names, quoted
+from broker.store.connection.privileges import WRITERS
 from broker.store.connection.tables import MissingParts
 from broker.store.scenarios.load_dump import dump as dump_scenario
 from broker.store.scenarios.load_dump import load as load_scenario
@@ -161,7 +162,7 @@ def _show_installed(installed: migrate.Installed, database: Database, json: bool
         typer.echo("the schema is current")
     if installed.mode == migrate.BESIDE:
         typer.echo(f"alongside PanDA: schema {database.names.panda} was left as it is")
-        off = ", ".join(rights.WRITERS)
+        off = ", ".join(WRITERS)
         typer.echo(f"agents that write PanDA's tables are off until agents.yaml says enabled: true: {off}")
     for one in needed:
         if not one["held"]:

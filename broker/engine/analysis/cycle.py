@@ -368,11 +368,12 @@ class AnalysisCycle(LoadTrackingCycle):
         return self._throttled_rows[row]
 
     def blocked(self, row: int) -> str:
-        """Why the chunk cannot go: its owner is throttled, or its input is nowhere."""
+        """Why the chunk cannot go: its owner is throttled, its input is nowhere, or there is a veto."""
         throttle = self.throttle(row)
-        if throttle is not None:
-            return THROTTLED + throttle.condition
-        return NO_COMPLETE_REPLICA if self._input.lost[row] else ""
+        if throttle is not None or self._input.lost[row]:
+            return NO_COMPLETE_REPLICA if throttle is None else THROTTLED + throttle.condition
+        # vetoes are about software, for which the one queue that a task names is not asked
+        return "" if self._named.one_preassigned[row] else self._vetoes[row]
 
     def outcome(self, result: ChunkResult) -> Outcome:
         """Throttled, or as in production."""
@@ -380,15 +381,14 @@ class AnalysisCycle(LoadTrackingCycle):
 
     def remarks(self, result: ChunkResult) -> tuple[str, ...]:
         """The throttle, if there is one."""
-        throttle = self.throttle(result.row)
-        return () if throttle is None else (throttle.note,)
+        return () if (throttle := self.throttle(result.row)) is None else (throttle.note,)
 
     def figures_of(self, result: ChunkResult) -> tuple[Ints, Floats] | None:
         """The figures of the stabilizer at the candidates and where it rejected; none of a chunk that is throttled."""
         if self.throttle(result.row) is not None:
             return None
-        names = [rule.name for rule in self.chain.filters]
-        reason = result.block.evaluation.reason[result.row - result.block.rows.start]
+        names, evaluation = [rule.name for rule in self.chain.filters], result.block.evaluation
+        reason = evaluation.reason[result.row - result.block.rows.start]
         rejected = np.flatnonzero(reason == names.index(STABILIZER)) if STABILIZER in names else result.feasible[:0]
         shown = np.concatenate([result.chosen, rejected])
         load = load_of(self._facts_now(result.block, result.row))

@@ -1,7 +1,7 @@
 """What keeps a whole chunk from being brokered, whatever the queues are.
 
 PanDA ends the brokerage of a task in these cases with an error; here the chunk waits, with a reason of its own.
-Source: PanDA production brokerage, exceptions that end the brokerage of a chunk.
+Source: PanDA production and analysis brokerage, exceptions that end the brokerage of a chunk.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from broker.domain.arrays import Bools, texts
+from broker.domain.user_release import NO_CACHE, what_is_run
 from broker.domain.work import WorkTable
 from broker.rules.contract import Options, Step
 from broker.snapshot.snapshot import Snapshot
@@ -23,6 +24,7 @@ Cause = Literal[
     "share_of_resource_queue_unknown",
     "share_unknown",
     "no_output_in_default_scope",
+    "cache_without_version",
 ]
 
 
@@ -64,6 +66,12 @@ class Veto(Step):
 
 def _release_without_dash(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
     return np.array([home is not None and "-" not in home for home in chunks.transhome], dtype=np.bool_)
+
+
+def _cache_without_version(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
+    # of users' tasks: what follows the name of the transformation is taken apart at its first dash
+    caches = [None if home in (None, NO_CACHE) else what_is_run(home) for home in chunks.transhome]
+    return np.array([cache is not None and "-" not in cache for cache in caches], dtype=np.bool_)
 
 
 def _files_without_ramcount(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:
@@ -113,4 +121,5 @@ _CASES = {
     "share_of_resource_queue_unknown": _share_of_resource_queue_unknown,
     "share_unknown": _share_unknown,
     "no_output_in_default_scope": _no_output_in_default_scope,
+    "cache_without_version": _cache_without_version,
 }

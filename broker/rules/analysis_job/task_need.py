@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from broker.domain.user_release import what_is_run
 from broker.matching.need import Need, Release, need_of
 from broker.matching.panda_dialect import PandaNeed, panda_need
 from broker.rules.contract import AnalysisPairs
 from broker.rules.shared.software_need import NeedReading
 
-_TRANSFORMS = re.compile(r"^[^-]+-*")
 _NIGHTLY = re.compile(r"-\d{4}-\d\d-\d\dT\d{4}$", re.ASCII)
 _RELEASE = re.compile(r"-\d+\.\d+\.\d+$", re.ASCII)
 _SERIES = re.compile(r"-\d+\.\d+$", re.ASCII)
@@ -28,7 +28,7 @@ def analysis_release(transhome: str | None, transuses: str | None) -> Release | 
     """
     if transhome is None:
         return None if transuses is None else Release("atlas", BASE_PROJECT, transuses.split("-")[-1])
-    what = _TRANSFORMS.sub("", transhome).replace("_", "-")
+    what = what_is_run(transhome)
     project, version = (*what.split("-"), "", "")[:2]
     released = _RELEASE.search(what) is not None
     if what and not released and not _NIGHTLY.search(what):

@@ -9,6 +9,7 @@ from sqlalchemy import exc as sa_exc
 
 from broker.errors import Refused
 from broker.store.connection.names import META_TABLES, OWN_SCHEMA, Names, quoted
+from broker.store.connection.privileges import privileges_on
 
 DENIED = "42501"
 _OBJECT = re.compile(r"permission denied for (?P<kind>[a-z ]+?) \"?(?P<name>[^\"\s]+)\"?\s*$")
@@ -58,8 +59,8 @@ def _grant(kind: str, name: str, statement: str, names: Names, role: str) -> str
 
 
 def _privileges(table: str, statement: str) -> list[str]:
-    """What the statement does to the table; reading, where that cannot be told."""
-    found = {"SELECT"}
+    """What the statement does to the table; an error of psycopg's own has none, and then what agents do to it."""
+    found = {"SELECT"} if statement else set(privileges_on(table))
     for match in _MODIFIES.finditer(statement):
         verb = match.group(1).upper().split()[0]
         target = match["target"].replace('"', "").rsplit(".", 1)[-1]

@@ -2,43 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import sqlalchemy as sa
 
 from broker.store.connection.names import Names, quoted
+from broker.store.connection.privileges import NEEDED
 from broker.store.connection.tables import TableCatalogue
 from broker.store.schema.schema_files import PANDA, declared_tables
 
-READING, TUNING = "reading", "tuning"
-#: Agents that write PanDA's tables: alongside PanDA they are off until they are switched on by name.
-WRITERS = ("production_task", "timeouts", "fast_rebrokerage", "analysis_rebrokerage")
-
-_ENDING: Mapping[str, tuple[str, ...]] = {
-    "jobsdefined4": ("UPDATE", "DELETE"),
-    "jobsactive4": ("UPDATE", "DELETE"),
-    "jobsarchived4": ("INSERT",),
-    "jobs_statuslog": ("INSERT",),
-    "filestable4": ("UPDATE",),
-    "metatable": ("UPDATE",),
-    "jobparamstable": ("SELECT", "UPDATE"),
-    "jedi_dataset_contents": ("UPDATE",),
-    "jedi_datasets": ("UPDATE",),
-    "jedi_tasks": ("UPDATE",),
-}
-#: Privileges beside SELECT, by who needs them and PanDA's table.
-NEEDED: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "production_task": {
-        "jedi_tasks": ("UPDATE",),
-        "jedi_datasets": ("UPDATE",),
-        "tasks_statuslog": ("INSERT",),
-    },
-    "timeouts": _ENDING,
-    "fast_rebrokerage": _ENDING,
-    "analysis_rebrokerage": _ENDING,
-    TUNING: {"config": ("INSERT", "UPDATE", "DELETE")},
-}
+READING = "reading"
 DEFT_SCHEMA, DEFT_TABLE = "doma_deft", "t_task"
 
 

@@ -47,3 +47,17 @@ def test_a_candidate_without_output_in_the_default_scope() -> None:
     initial = np.array([[1, 0, 1], [0, 1, 0], [1, 1, 1], [0, 0, 0]], dtype=np.bool_)
     assert list(grid.queues.name) == ["A", "B", "C"]
     assert np.flatnonzero(step.reasons(chunk_table(4), initial, grid)).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("transhome", "vetoed"),
+    [
+        (None, False), ("AnalysisTransforms", False), ("AnalysisTransforms-Athena_24.0.41.1", False),
+        ("AnalysisBase-25.2.30", True), ("AnalysisTransforms-", True), ("", True), ("Athena_24.0", True),
+        ("AnalysisTransforms-Athena_2026-07-30T2101", False),
+    ],
+)  # fmt: skip
+def test_a_cache_of_a_user_without_a_version(transhome: str | None, vetoed: bool) -> None:
+    step = Veto().configured({"causes": ["cache_without_version"]})
+    found = step.reasons(chunk_table(1, transhome=[transhome]), np.ones((1, 1), dtype=np.bool_), GRID)
+    assert found == ["cache_without_version" if vetoed else ""]

@@ -1,0 +1,94 @@
+"""The feeds on PanDA's tables as sites have them, for a role that only reads them: as on our own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from agents.feeds.cric import CricAgent, CricOptions
+from agents.feeds.rucio_quota import QuotaOptions, RucioQuotaAgent
+from agents.feeds.rucio_replicas import ReplicaOptions, RucioReplicasAgent
+from agents.feeds.rucio_space import RucioSpaceAgent, SpaceOptions
+from broker.errors import Refused
+from broker.store.connection.database import Database
+from broker.store.schema import migrate
+from tests.agents.feeds.fake_rucio import FakeRucio, replica
+from tests.agents.feeds.running import PROCESS, Feeding
+from tests.agents.feeds.wanting import want
+from tests.alongside.conftest import READ, least_role
+from tests.alongside.panda_forms import reshape
+
+STATUSES = ("assigning", "ready", "scouting", "running", "pending", "finished", "defined")
+FED = ("dataset_replicas", "dataset_metadata", "file_replicas", "container_contents", "rucio_local_usage",
+       "rucio_account_usage")  # fmt: skip
+
+
+def fill(database: Database) -> None:
+    """Tasks of every status with input: a dataset of its own each, of one a container, of one nothing is known."""
+    for number, status in enumerate(STATUSES, 1):
+        want(database, number, f"mc23:{status}", status=status, currentpriority=None if number == 3 else number)
+    want(database, 10, "mc23:box/", prodsourcelabel="user", username="alice", workinggroup="GP")
+    want(database, 11, "mc23:gone")
+    want(database, 12, "mc23:part", files=3)
+
+
+def rucio() -> FakeRucio:
+    """What it knows of the input."""
+    known = {("mc23", name): [replica("DISK"), replica("TAPE")] for name in (*STATUSES, "in1")}
+    parts = {("mc23", name): [replica("DISK", 2)] for name in ("in2", "part")}
+    return FakeRucio(
+        replicas={**known, **parts},
+        containers={("mc23", "box"): [("mc23", "in1"), ("mc23", "in2")]},
+        files={("mc23", "part"): [{"scope": "mc23", "name": "part.0", "states": {"DISK": "AVAILABLE"}}]},
+        accounts={
+            "alice": ([{"rse": "DISK", "bytes": 1, "bytes_limit": 2}], []),
+            "GP": ([], [{"rse_expression": "t=2", "bytes": 3, "bytes_limit": 4}]),
+        },
+    )
+
+
+@pytest.fixture
+def both(make_database: Callable[..., Database], tmp_path: Path) -> Iterator[tuple[Feeding, Feeding]]:
+    """Our own tables, and PanDA's for a role that only reads them."""
+    own, panda = make_database(), make_database()
+    for one in (own, panda):
+        fill(one)
+    reshape(panda)
+    with least_role(panda) as connect:
+        least = connect(*READ)
+        assert migrate.upgrade(least).mode == migrate.BESIDE
+        yield Feeding(own, tmp_path), Feeding(least, tmp_path)
+
+
+def fed(feeding: Feeding) -> dict[str, list[Any]]:
+    """What is in the tables of the catalogue, without the times of the server."""
+    found = {}
+    with feeding.database.read_snapshot() as connection:
+        for table in FED:
+            rows = connection.execute(sa.text(f"SELECT to_jsonb(t) FROM broker.{table} AS t")).scalars()
+            found[table] = sorted(rows, key=str)
+    return found
+
+
+def test_replicas_and_quotas_are_fed_and_nothing_else(both: tuple[Feeding, Feeding], tmp_path: Path) -> None:
+    asked = []
+    for feeding in both:
+        there = rucio()
+        replicas = ReplicaOptions(requests_per_s=10_000, requests_in_flight=1)
+        feeding.run(RucioReplicasAgent(replicas, PROCESS, lambda _, there=there: there))
+        feeding.run(RucioQuotaAgent(QuotaOptions(requests_per_s=10_000), PROCESS, lambda _, there=there: there))
+        asked.append(sorted(there.asked, key=str))  # several accounts are asked at the same time
+    own, least = both
+    assert asked[1] == asked[0] and ("metadata", ("mc23", "pending")) in asked[0]
+    assert fed(least) == fed(own)
+    assert all(fed(own)[table] for table in FED)
+    for agent in (
+        CricAgent(CricOptions(documents={"queues": str(tmp_path / "none.json")}), PROCESS),
+        RucioSpaceAgent(SpaceOptions(), PROCESS, lambda _: rucio()),
+    ):
+        with pytest.raises(Refused, match="PanDA's own tables"):
+            least.run(agent)
