@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -163,16 +164,14 @@ def _asked(addresses: list[tuple[str, str]], folder: Path, processes: int, secon
 
 def _ask(url: str, token: str, number: int, seconds: float, file: Path, start: Any) -> None:
     """One client: asks for pilots until its time is over, each request with a number."""
-    generator, jobs, asked = np.random.default_rng(number), [], 0
+    generator, jobs, asked, pilot = np.random.default_rng(number), [], 0, f"p{number}-{os.getpid()}"
     with PlainClient(url, token) as client:
         start.wait()
         began = perf_counter()
         while (elapsed := perf_counter() - began) < seconds:
             asked += 1
             site = f"SITE_{generator.integers(QUEUES)}"
-            body = (
-                f'{{"site":"{site}","ce":"ce","queue":"q","vo":"atlas","pilot":"p{number}","request_number":{asked}}}'
-            )
+            body = f'{{"site":"{site}","ce":"ce","queue":"q","vo":"atlas","pilot":"{pilot}","request_number":{asked}}}'
             found = json.loads(client.answer(b"POST", b"/api/v1/jobs:match", body.encode()))
             if found.get("pandaid") is not None:
                 jobs.append(found["pandaid"])

@@ -28,7 +28,8 @@ from broker.pools.resolve import resolve_requirements
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.connection.names import Names
-from broker.store.matching.job_match import Match, Matcher
+from broker.store.matching.job_match import Matcher
+from broker.store.matching.matches import Match
 from broker.store.matching.task_queue_rows import follow_jobs, weigh
 from broker.store.pools.pool_refresh import new_mapping, write_mapping
 from broker.store.pools.pool_registration import Asked, attach, register

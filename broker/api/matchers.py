@@ -1,41 +1,44 @@
-"""Matchers that stay connected. Requests that come while one is at work are matched together, in one transaction.
+"""Matchers that stay connected. Requests that come while all are at work are matched together, with one commit.
 
 What a matcher remembers of the task queues saves reading them for every pilot, and one commit for several pilots saves
-waiting for the disk for each. Nobody is answered before the commit.
+waiting for the disk for each. Nobody is answered before the commit. What is run for nearly every request is run from
+the event loop; the rest in threads: reading the task queues of a place, and whoever is matched alone.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import queue
-import secrets
 import threading
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, TypeVar
 
-import numpy as np
+import psycopg
 
-from broker.api.kept_connections import KeptConnections
+from broker.api.matcher_lane import Lane
 from broker.api.problems import Problem
 from broker.api.state import ApiState
 from broker.errors import BrokerError
 from broker.pools.matcher import Pilot
 from broker.store.connection.database import Database
 from broker.store.connection.transient import TRANSIENT_ERRORS
-from broker.store.matching.job_match import Matcher, MatchFound, NumberedRequest
+from broker.store.matching.matches import Asked, MatchFound, NumberedRequest
+from broker.store.matching.task_queue_views import Views
 
-_log = logging.getLogger(__name__)
-
-THREADS = 2
+LANES = 2
 MOST_TOGETHER = 16
 MOST_WAITING = 1000
 """Requests that wait for a matcher; those beyond are asked to come again."""
 NAME = "matchers"
+ResultT = TypeVar("ResultT")
 
-_OF_ALL = (BrokerError, Problem, *TRANSIENT_ERRORS)
+_OF_ALL: tuple[type[Exception], ...] = (BrokerError, Problem, *TRANSIENT_ERRORS)
 """What is wrong with the database is wrong for each request of a group."""
+_IN_THE_WAY: tuple[type[Exception], ...] = (psycopg.errors.UniqueViolation, psycopg.errors.TransactionRollback)
+"""Nothing was kept: the same request came twice, or another transaction was in the way."""
 
 Answered = tuple[MatchFound, bool]
 """What was found, and whether an earlier request of this number got it."""
@@ -43,13 +46,12 @@ Answered = tuple[MatchFound, bool]
 
 @dataclass(frozen=True)
 class _Waiting:
-    pilot: Pilot
-    numbered: NumberedRequest | None
+    asked: Asked
     answer: asyncio.Future[Answered]
 
 
 class Matchers:
-    """A few threads, each with a matcher on a connection of its own.
+    """A few matchers, each on a connection of its own. Used from one event loop.
 
     Args:
         database: where jobs wait; its pool is left to others.
@@ -62,18 +64,15 @@ class Matchers:
         self, database: Database, now: Callable[[], datetime], statement_timeout_s: float, wait_s: float
     ) -> None:
         self._now = now
-        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
-        self._matchers: KeptConnections[Matcher] = KeptConnections(
-            database,
-            "gridbroker matcher",
-            THREADS,
-            statement_timeout_s=statement_timeout_s,
-            wait_s=wait_s,
-            make=lambda connection: Matcher(connection, database.names, np.random.default_rng(secrets.randbits(31))),
+        self._database = database.sibling(
+            "gridbroker matcher", LANES, statement_timeout_s=statement_timeout_s, pool_timeout_s=wait_s
         )
-        self._threads = [threading.Thread(target=self._work, name=f"matcher {n}", daemon=True) for n in range(THREADS)]
-        for thread in self._threads:
-            thread.start()
+        self._waiting: deque[_Waiting] = deque()
+        views = Views()
+        self._free = [Lane(self._database, views) for _ in range(LANES)]
+        self._threads = ThreadPoolExecutor(LANES, thread_name_prefix="matcher")
+        self._at_work: set[asyncio.Task[None]] = set()
+        self._is_called = False
 
     async def match(self, pilot: Pilot, numbered: NumberedRequest | None) -> Answered:
         """One job for a pilot, or why there is none; and whether an earlier request of this number got it.
@@ -81,60 +80,92 @@ class Matchers:
         Raises:
             Problem: 503, too many wait.
         """
-        if self._waiting.qsize() >= MOST_WAITING:
+        if len(self._waiting) >= MOST_WAITING:
             raise Problem(503, "matchers_busy", "all matchers are at work", headers={"Retry-After": "1"})
-        answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
-        self._waiting.put(_Waiting(pilot, numbered, answer))
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Answered] = loop.create_future()
+        self._waiting.append(_Waiting((pilot, numbered), answer))
+        if self._free and not self._is_called:
+            self._is_called = True
+            loop.call_soon(self._begin)  # once those that came with it are here
         return await answer
 
     def close(self) -> None:
-        """End the threads, and let go of all connections."""
-        for _ in self._threads:
-            self._waiting.put(None)
-        for thread in self._threads:
-            thread.join()
-        self._matchers.close()
+        """End what is under way, and let go of all connections."""
+        for task in self._at_work:
+            task.cancel()
+        self._threads.shutdown()
+        for lane in self._free:
+            lane.close()
+        self._database.close()
 
-    def _work(self) -> None:
-        while (first := self._waiting.get()) is not None:
-            together = [first]
-            while len(together) < MOST_TOGETHER:
-                try:
-                    one = self._waiting.get_nowait()
-                except queue.Empty:
-                    break
-                if one is None:  # the end, once these are answered
-                    self._waiting.put(None)
-                    break
-                together.append(one)
-            self._answer(together)
+    def _begin(self) -> None:
+        self._is_called = False
+        while self._free and self._waiting:
+            together = [self._waiting.popleft() for _ in range(min(MOST_TOGETHER, len(self._waiting)))]
+            task = asyncio.get_running_loop().create_task(self._serve(self._free.pop(), together))
+            self._at_work.add(task)
+            task.add_done_callback(self._at_work.discard)
 
-    def _answer(self, together: list[_Waiting]) -> None:
-        loop = together[0].answer.get_loop()
+    async def _serve(self, lane: Lane, together: list[_Waiting]) -> None:
+        """Answer a group; whoever came meanwhile is the next."""
         try:
-            with self._matchers.one() as matcher:
-                found = matcher.match_together([(one.pilot, one.numbered) for one in together], self._now())
-        except Exception as error:  # a request ends with it, and says what it may; those beside it do not
-            if len(together) == 1 or isinstance(error, _OF_ALL):
-                _tell(loop, _fail, together, error)
-                return
-            for one in together:
-                self._answer([one])
-            return
-        _tell(loop, _settle, together, found)
+            await self._answer(lane, together)
+        except asyncio.CancelledError:
+            lane.drop()
+            raise
+        except Exception as error:  # the requests end with it, and say what they may
+            lane.drop()
+            _fail(together, error)
+        self._free.append(lane)
+        self._begin()
+
+    async def _answer(self, lane: Lane, together: list[_Waiting]) -> None:
+        now, asked = self._now(), [one.asked for one in together]
+        try:
+            await self._look(lane, asked, now)
+            group = lane.matcher.group(asked, now)
+            try:
+                while (take := group.next_take()) is not None:
+                    group.settle(await lane.quick.rows(take.statement, take.values))
+                    for one, found in zip(together, group.found, strict=True):
+                        if found is not None:
+                            _settle(one, (found, False))
+            except _IN_THE_WAY:
+                pass  # each alone
+        except _OF_ALL:
+            raise
+        except Exception:  # of one of them: those beside it go on
+            if len(together) == 1:
+                raise
+            lane.drop()
+        await self._answer_alone(lane, [one for one in together if not one.answer.done()], now)
+
+    async def _look(self, lane: Lane, asked: list[Asked], now: datetime) -> None:
+        if not lane.is_open:
+            await self._in_thread(lane.open)
+        if lane.matcher.unknown(asked, now):
+            await self._in_thread(lane.matcher.look, asked, now)
+
+    async def _answer_alone(self, lane: Lane, left: list[_Waiting], now: datetime) -> None:
+        for one in left:
+            try:
+                if not lane.is_open:
+                    await self._in_thread(lane.open)
+                _settle(one, await self._in_thread(lane.matcher.match_one, *one.asked, now))
+            except _OF_ALL:
+                raise
+            except Exception as error:  # it says what it may; the others do not end with it
+                lane.drop()
+                _fail([one], error)
+
+    async def _in_thread(self, run: Callable[..., ResultT], *arguments: Any) -> ResultT:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run, *arguments)
 
 
-def _tell(loop: asyncio.AbstractEventLoop, what: Callable[..., None], together: list[_Waiting], result: object) -> None:
-    try:
-        loop.call_soon_threadsafe(what, together, result)
-    except RuntimeError as error:  # the loop is closed: nobody waits any more
-        _log.warning("pilots were not answered", extra={"fields": {"pilots": len(together), "error": str(error)}})
-
-
-def _settle(together: list[_Waiting], found: list[Answered]) -> None:
-    for one, answer in zip(together, found, strict=True):
-        if not one.answer.done():  # its client may have gone
-            one.answer.set_result(answer)
+def _settle(one: _Waiting, answer: Answered) -> None:
+    if not one.answer.done():  # its client may have gone
+        one.answer.set_result(answer)
 
 
 def _fail(together: list[_Waiting], error: Exception) -> None:

@@ -8,6 +8,8 @@ from typing import Any, ClassVar
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from broker.api.one_send import OneSend
+
 
 class PatientProtocol(H11Protocol):
     """HTTP/1.1 with a deadline for the head of each request; make a subclass with :func:`patient`.
@@ -24,6 +26,8 @@ class PatientProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client has connected, and is to say what it wants."""
         super().connection_made(transport)
+        self._sending = OneSend(transport, self.loop)
+        self.transport = self._sending  # type: ignore[assignment]
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:
@@ -38,6 +42,11 @@ class PatientProtocol(H11Protocol):
         """The client has gone."""
         self._disarm()
         super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """An answer is whole: it leaves in one piece."""
+        self._sending.flush()
+        super().on_response_complete()
 
     def _expect_head(self) -> None:
         if self._deadline is None:

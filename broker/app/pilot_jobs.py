@@ -19,7 +19,9 @@ from broker.pilots.job_request import JobRequest, conditions_of, cpu_time_left_s
 from broker.pilots.job_transition import Transition, transition
 from broker.pools.matcher import Pilot
 from broker.store.connection.database import Database
-from broker.store.matching.job_match import Match, Matcher, NoMatch, Views
+from broker.store.matching.job_match import Matcher
+from broker.store.matching.matches import Match, NoMatch
+from broker.store.matching.task_queue_views import Views
 from broker.store.pilots.job_giving import PilotQueue, note_given, read_given, read_queue
 from broker.store.pilots.job_reports import read_state, read_statuses, write_transition
 from broker.store.pilots.pilot_activity import note_request

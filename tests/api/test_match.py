@@ -74,6 +74,16 @@ def test_a_repeated_request_gets_its_job_when_nothing_waits_any_more(client: htt
     assert match(client, pilot="p1", request_number=1)["pandaid"] == first["pandaid"]
 
 
+def test_a_connection_that_is_lost_is_made_again(client: httpx.Client, shared: Database) -> None:
+    first = match(client)
+    with shared.begin() as connection:
+        ended = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name LIKE '%matcher'"
+        assert connection.execute(sa.text(ended)).scalars().all() == [True]
+    lost = client.post("/api/v1/jobs:match", json=PLACE)
+    assert (lost.status_code, lost.json()["code"]) == (503, "database_unavailable")
+    assert match(client)["pandaid"] not in (None, first["pandaid"]) and sent(shared) == 2
+
+
 def test_a_number_needs_a_pilot(client: httpx.Client) -> None:
     answer = client.post("/api/v1/jobs:match", json={**PLACE, "request_number": 1})
     assert answer.status_code == 422

@@ -15,7 +15,8 @@ import pytest
 
 from broker.pools.matcher import Pilot, pool_fits
 from broker.store.connection.database import Database
-from broker.store.matching.job_match import Match, Matcher
+from broker.store.matching.job_match import Matcher
+from broker.store.matching.matches import Match
 from broker.store.pools.pool_cleanup import remove_unused
 from broker.store.pools.pool_registration import Asked, attach, register
 from broker.store.pools.resource_versions import BadResources, ResourceText, publish

@@ -20,7 +20,7 @@ from broker.api.problems import Problem
 from broker.api.state import State, Who, identity_of, state_of
 from broker.app import pilot_reports
 from broker.pools.matcher import Pilot
-from broker.store.matching.job_match import Match, NoMatch
+from broker.store.matching.matches import Match, NoMatch
 
 router = guarded_router(tag="pilots")
 

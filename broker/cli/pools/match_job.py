@@ -13,7 +13,8 @@ from broker.cli.output import print_json, print_table, remark
 from broker.cli.time_arguments import NOW, moment_of
 from broker.pools.matcher import Pilot
 from broker.store.connection.database import Database
-from broker.store.matching.job_match import Match, Matcher
+from broker.store.matching.job_match import Matcher
+from broker.store.matching.matches import Match
 
 
 def match_job(

@@ -17,7 +17,8 @@ import sqlalchemy as sa
 from broker.domain.arrays import Floats
 from broker.pools.matcher import Pilot
 from broker.store.connection.database import Database
-from broker.store.matching.job_match import Match, Matcher, NoMatch
+from broker.store.matching.job_match import Matcher
+from broker.store.matching.matches import Match, NoMatch
 from broker.store.matching.task_queue_rows import follow_jobs, weigh
 from broker.store.pools.pool_registration import Asked, attach, register
 from tests.store.pool_grid import at, emptied, execute, pool_for, publish_places, refresh, rows
@@ -204,7 +205,8 @@ import os, sys
 from datetime import UTC, datetime, timedelta
 import numpy as np, psycopg
 from broker.pools.matcher import Pilot
-from broker.store.matching.job_match import Match, Matcher
+from broker.store.matching.job_match import Matcher
+from broker.store.matching.matches import Match
 from broker.store.connection.names import Names
 
 url, folder = sys.argv[1:]
@@ -289,6 +291,25 @@ def test_several_pilots_are_matched_in_one_transaction_each_with_a_job_of_its_ow
     ]
     assert isinstance(again[2][0], NoMatch) and states(database) == {"sent": 3}
     assert rows(database, "SELECT count(DISTINCT xmin::text) FROM doma_panda.jobsactive4") == [(1,)]
+
+
+def test_pilots_of_a_group_that_draw_the_same_task_queue_get_what_each_has_the_time_for(database: Database) -> None:
+    with database.begin() as connection:
+        attach(connection, 1, None, Asked(cputime_s=350))
+        attach(connection, 2, None, Asked(cputime_s=300))
+    add_jobs(database, 5)
+    add_jobs(database, 10, 2)
+    add_jobs(database, 20, 2, jeditaskid=2)
+    follow(database)
+    execute(database, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'cancelled' WHERE pandaid = 5")
+    odd = 'a "name", with \\ and {NULL} é'
+    asked = [(Pilot("SITE_A", "ce1", "long", "lhcb", cputime_s=seconds), (odd, seconds)) for seconds in (310, 360, 200)]
+    with matcher(database) as one:
+        found = one.match_together(asked, at(0))
+        again = one.match_numbered(*asked[1][:1], at(1), asked[1][1])
+    told = [match.pandaid if isinstance(match, Match) else match.reason for match, _ in found]
+    assert told == [20, 10, "cpu_time"] and again == (found[1][0], True)
+    assert rows(database, "SELECT pandaid FROM broker.waiting_jobs ORDER BY 1") == [(11,), (21,)]
 
 
 def test_one_number_twice_at_once_gets_one_job_and_keeps_no_other_from_its_own(database: Database) -> None:
