@@ -21,7 +21,7 @@ from broker.simulation.merit import Stats
         ("wan_bytes", 4.3e18, 1e15, "4,300,000 +- 1,000"),
         ("makespan_s", None, None, "–"),  # noqa: RUF001
         ("makespan_s", math.nan, math.nan, "–"),  # noqa: RUF001
-        ("wait_95_s", math.inf, math.nan, "inf"),
+        ("wait_95_s", math.inf, math.nan, "beyond the run"),
     ],
 )
 def test_a_figure_stands_in_its_unit(name: str, mean: float | None, half_width: float | None, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -53,7 +54,7 @@ class FigureInterval(Answer):
     Attributes:
         mean: in the unit of the name: ``_s`` seconds, ``_bytes`` bytes, ``_hs06s`` HS06 s; parts are of 1.
         half_width: null for fewer than two seeds, and where a value lies beyond the record.
-        values: seeds in which it is known.
+        values: seeds in which it is known. Where there are some and the mean is null, it lies behind the end of a run.
         enough_seeds: whether these are at least ten.
     """
 
@@ -61,6 +62,11 @@ class FigureInterval(Answer):
     half_width: float | None
     values: int
     enough_seeds: bool
+
+    @property
+    def mean_or_beyond(self) -> float | None:
+        """The mean; infinite where it lies behind the end of a run."""
+        return math.inf if self.mean is None and self.values else self.mean
 
 
 class FigureDifference(FigureInterval):

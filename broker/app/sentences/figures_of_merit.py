@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Verdict = Literal["better", "worse", "no_difference", "not_known"]
+BEYOND = "beyond the run"
+"""For a quantile that lies behind the end of the run with some seed."""
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,15 @@ def cell(name: str, mean: float | None, half_width: float | None) -> str:
     """A mean with the half-width of its interval, in the unit of the figure; a dash for what is not known."""
     if mean is None or math.isnan(mean):
         return "–"  # noqa: RUF001
+    if math.isinf(mean):
+        return BEYOND
     unit = FIGURES[name].unit
     width = "" if half_width is None or math.isnan(half_width) else f" +- {_written(half_width / unit)}"
     return f"{_written(mean / unit)}{width}"
 
 
 def _written(value: float) -> str:
-    return f"{value:,.0f}" if 1000 <= abs(value) < math.inf else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def verdict(name: str, mean: float | None, half_width: float | None) -> Verdict:

@@ -15,6 +15,8 @@ MOST_POINTS = 7000
 """Of all lines of a page, which stays below 150 kB."""
 MOST_LINES = 6
 """Policies in one picture: more have no style of their own, and are in the table."""
+LINE_STYLES = ("solid", "long dashes", "dots", "dash and dot", "short dashes", "fine dots")
+"""Of the lines in their order, as the style sheet has them: colours alone do not tell them apart for everybody."""
 MOST_CURVES = 16
 ROWS = 9
 

@@ -17,7 +17,7 @@ from broker.app.answers.simulations import KIND, SimulationAnswer, simulation_an
 from broker.app.sentences.figures_of_merit import FIGURES, Verdict, cell
 from broker.store.http import runs
 from broker.web.page_route import page_router
-from broker.web.pictures.policies import drawn_curves
+from broker.web.pictures.policies import LINE_STYLES, drawn_curves
 from broker.web.rendering import show
 
 router = page_router(tag="simulations")
@@ -64,8 +64,9 @@ def one_simulation(request: Request, api: State, simulation: Annotated[int, Path
         "simulation",
         found,
         title=f"Simulation {simulation}",
-        rows=[*figure_rows(found)],
+        rows=figure_rows(found),
         curves=lambda: drawn,
+        line_styles=LINE_STYLES,
         omitted=len(found.curves) - len(drawn),
     )
 
@@ -75,7 +76,7 @@ def figure_rows(found: SimulationAnswer) -> list[FigureRow]:
     return [
         FigureRow(name, figure.meaning, tuple(_cell(found, name, place) for place in range(len(found.policies))))
         for name, figure in FIGURES.items()
-        if any(one.figures[name].mean is not None for one in found.policies if name in one.figures)
+        if any(one.figures[name].values for one in found.policies if name in one.figures)
     ]
 
 
@@ -84,7 +85,7 @@ def _cell(found: SimulationAnswer, name: str, place: int) -> FigureCell:
     if name not in one.figures:
         return FigureCell(cell(name, None, None), "", None)
     value, difference = one.figures[name], one.differences.get(name)
-    text = cell(name, value.mean, value.half_width)
+    text = cell(name, value.mean_or_beyond, value.half_width)
     if difference is None:
         return FigureCell(text, "", None)
     return FigureCell(text, cell(name, difference.mean, difference.half_width), difference.verdict)
