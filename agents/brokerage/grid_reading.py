@@ -13,6 +13,7 @@ import yaml
 
 from broker.snapshot import raw
 from broker.snapshot.build import build_snapshot
+from broker.snapshot.kept_builds import KeptBuilds
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot, snapshot_id
 from broker.snapshot.source import JobStatistics, Source, SourceLimit
@@ -21,10 +22,15 @@ from broker.snapshot.source_list import grid_sources
 from broker.snapshot.source_states import SourceState, assess
 from broker.store.connection.tables import TableCatalogue
 from broker.store.snapshots import stored_snapshots as snapshots
+from broker.store.snapshots.kept_readings import KeptPart, KeptReadings
 from broker.store.snapshots.source_reads import SourceReader, read_sources
 
 REMEMBERED_FOR = timedelta(days=1)
 """A stored snapshot older than this says nothing about how large a source should be."""
+
+#: What the agents of this process read and built before, of whatever database: it is found by its content. Agents that
+#: run one after the other take over from each other what did not change.
+_KEPT, _BUILDS = KeptReadings(), KeptBuilds()
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ class GridReader:
         """The grid at ``now``, in the caller's read-only transaction."""
         if not self._last_good:
             self._recall(connection, now)
-        reader = SourceReader(connection, catalogue, now, self._job_statistics)
+        reader = SourceReader(connection, catalogue, now, self._job_statistics, _KEPT)
         sources, failures = read_sources(reader, self._sources, tick)
         used: dict[str, RawSource] = {}
         states: list[SourceState] = []
@@ -99,10 +105,18 @@ class GridReader:
             states.append(state)
             if state.usable:
                 self._last_good[name] = used[name]
-        parts = {name: raw.encode(source) for name, source in used.items()}
-        identifier = snapshot_id(now, [(name, digest) for name, (digest, _) in parts.items()])
+        parts = {name: self._part(source) for name, source in used.items()}
+        digests = {name: digest for name, (digest, _) in parts.items()}
+        identifier = snapshot_id(now, list(digests.items()))
         tick()
-        return GridReading(build_snapshot(identifier, now, used, tuple(states)), parts)
+        return GridReading(build_snapshot(identifier, now, used, tuple(states), digests, _BUILDS), parts)
+
+    def _part(self, source: RawSource) -> tuple[str, bytes]:
+        """The source as it is stored, encoded only where it is not as before."""
+        kept = _KEPT.parts.get(source.name)
+        if kept is None or not kept.is_of(source):
+            kept = _KEPT.parts[source.name] = KeptPart(source, raw.encode(source))
+        return kept.part
 
     def _recall(self, connection: sa.Connection, now: datetime) -> None:
         """After a start: the sources of the last stored snapshot that have a limit on how much they may shrink."""

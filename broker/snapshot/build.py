@@ -18,6 +18,7 @@ from broker.snapshot.build_analysis import build_analysis
 from broker.snapshot.build_nuclei import nuclei_of, outputs_of, storage_sharing
 from broker.snapshot.build_offered import with_outside_sources
 from broker.snapshot.draft import Draft
+from broker.snapshot.kept_builds import KeptBuilds
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.source_states import SourceState
@@ -38,14 +39,27 @@ from broker.snapshot.sources.workers import WORKERS
 
 
 def build_snapshot(
-    identifier: str, taken_at: datetime, sources: Mapping[str, RawSource], states: tuple[SourceState, ...]
+    identifier: str,
+    taken_at: datetime,
+    sources: Mapping[str, RawSource],
+    states: tuple[SourceState, ...],
+    digests: Mapping[str, str] | None = None,
+    kept: KeptBuilds | None = None,
 ) -> Snapshot:
     """The snapshot made from ``sources`` (by name; one that is not there counts as empty).
 
     A row that cannot be used is dropped, with its reason in ``dropped_rows``; nothing here raises for the content of a
     row.
+
+    Args:
+        identifier: of the snapshot.
+        taken_at: its instant.
+        sources: the rows.
+        states: how each source was found.
+        digests: of the content of the sources, by name.
+        kept: what was made for earlier snapshots; what is made of sources with equal digests is taken over.
     """
-    draft = Draft(sources, taken_at)
+    draft = Draft(sources, taken_at, digests, kept)
     known, stored, nuclei, links = draft.of(QUEUES), draft.of(STORAGES), nuclei_of(draft), draft.of(LINKS)
     outputs, features = outputs_of(draft), draft.of(FEATURES)
     table = queues.build_unified(known.records, known.site_of_queue, _activity(draft))

@@ -38,6 +38,13 @@ class Rows:
         for row in self.values:
             yield dict(zip(self.columns, row, strict=True))
 
+    def column(self, name: str) -> list[Any]:
+        """The values of one column; none where the rows lack it."""
+        if name not in self.columns:
+            return []
+        place = self.columns.index(name)
+        return [row[place] for row in self.values]
+
 
 EMPTY = Rows((), ())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -130,6 +130,12 @@ def seconds(value: Any, field: str) -> float:
         raise BadValueError("wrong_type", field, type(value).__name__)
     aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     return aware.timestamp()
+
+
+def instants_s(times: Iterable[Any], later_s: float = 0.0) -> set[float]:
+    """These times as seconds since 1970 UTC, each ``later_s`` later; a value that is no time is skipped."""
+    known_times = {time for time in times if isinstance(time, datetime)}
+    return {seconds(time, "") + later_s for time in known_times}
 
 
 def known(value: float, field: str) -> float:

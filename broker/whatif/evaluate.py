@@ -29,6 +29,7 @@ from broker.gdpconfig.proposals import proposed
 from broker.gdpconfig.publish import Published
 from broker.rules.registry import RuleError
 from broker.snapshot.build import build_snapshot
+from broker.snapshot.kept_builds import KeptBuilds
 from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
 from broker.snapshot.snapshot import Snapshot
 from broker.whatif.cases import Case, Change, ProfileRules, SnapshotParts, StoredOutcome
@@ -106,7 +107,11 @@ class Prepared:
 
     def _built(self, sources: dict[str, RawSource]) -> Snapshot:
         packed = self._case.snapshot
-        return build_snapshot(packed.id, packed.taken_at, sources, packed.states)
+        # what was changed here has another content than what was stored under the digest
+        digests = {
+            name: digest for name, (digest, _) in packed.parts.items() if sources.get(name) is self._sources[name]
+        }
+        return build_snapshot(packed.id, packed.taken_at, sources, packed.states, digests, _builds)
 
     def _changed(self, change: Change) -> Snapshot:
         """The snapshot with the fields of queues that the change says."""
@@ -187,8 +192,18 @@ def _with_decisions(batches: Sequence[StoredBatch], decisions: Sequence[StoredOu
     return parts
 
 
+#: What was made of the snapshots of the last cycles: most of a grid is the same in the next.
+_builds = KeptBuilds()
+_unpacked: dict[str, tuple[tuple[str, bytes], RawSource]] = {}
+
+
 def _sources(packed: SnapshotParts) -> dict[str, RawSource]:
-    return {name: decode(digest, data) for name, (digest, data) in packed.parts.items()}
+    """The sources by name; one that is as in the cycle before is not unpacked again."""
+    for name, part in packed.parts.items():
+        # the bytes too, so that damaged ones are found whatever came before
+        if name not in _unpacked or _unpacked[name][0] != part:
+            _unpacked[name] = part, decode(*part)
+    return {name: _unpacked[name][1] for name in packed.parts}
 
 
 def _rules_of(brokerage: str, rules: ProfileRules) -> Rules:

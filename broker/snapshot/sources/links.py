@@ -13,7 +13,7 @@ from broker.domain.work import DroppedRow
 from broker.snapshot.build_nuclei import nuclei_of
 from broker.snapshot.draft import Draft
 from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, name, number, seconds
+from broker.snapshot.readings import BadValueError, instants_s, name, number, seconds
 from broker.snapshot.source import GridSource, SourceLimit, TableRead
 
 #: A row of the network matrix counts for this long.
@@ -43,7 +43,9 @@ class Links(GridSource[LinkMatrix]):
 
     def build(self, raw: RawSource, draft: Draft) -> LinkMatrix:
         """Fresh values by source site and nucleus."""
-        return build_links(raw, draft.now_s, list(nuclei_of(draft).name), draft.dropped_rows)
+        nuclei = list(nuclei_of(draft).name)
+        ends_s = instants_s(raw.rows("network_matrix_kv").column("ts"), LINK_VALIDITY_S)
+        return build_links(raw, draft.now_against(ends_s), nuclei, draft.dropped_rows)
 
 
 LINKS = Links()

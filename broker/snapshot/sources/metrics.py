@@ -15,6 +15,7 @@ from broker.snapshot.raw import RawSource
 from broker.snapshot.readings import (
     MAX_METRIC_CHARACTERS,
     add_guarded,
+    instants_s,
     json_object,
     name,
     not_negative,
@@ -48,7 +49,9 @@ class Metrics(GridSource["FreshMetrics"]):
 
     def build(self, raw: RawSource, draft: Draft) -> FreshMetrics:
         """What is fresh of them."""
-        found = FreshMetrics(draft.of(QUEUES).rows, draft.now_s)
+        stamps = raw.rows("metrics").column("timestamp")
+        ends_s = set().union(*(instants_s(stamps, limit_s) for limit_s in METRIC_VALIDITY_S.values()))
+        found = FreshMetrics(draft.of(QUEUES).rows, draft.now_against(ends_s))
         for row in raw.rows("metrics").records():
             about = f"{row['metric']} {row['computingsite'] or row['gshare']}"
             add_guarded(found.add, row, self.name, about, draft.dropped_rows)

@@ -11,7 +11,7 @@ from typing import Any
 from broker.domain.work import DroppedRow
 from broker.snapshot.draft import Draft
 from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, name, seconds, text
+from broker.snapshot.readings import BadValueError, instants_s, name, seconds, text
 from broker.snapshot.source import GridSource, TableRead
 
 TABLE = "queue_pins"
@@ -30,7 +30,9 @@ class Pins(GridSource[Pinned]):
 
     def build(self, raw: RawSource, draft: Draft) -> Pinned:
         """Those in force at the instant of the snapshot."""
-        return pins_in_force(raw, draft.now_s, draft.dropped_rows)
+        pins = raw.rows(TABLE)
+        now_s = draft.now_against(instants_s([*pins.column("set_at"), *pins.column("until")]))
+        return pins_in_force(raw, now_s, draft.dropped_rows)
 
 
 PINS = Pins()

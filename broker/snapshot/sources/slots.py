@@ -11,7 +11,7 @@ from broker.domain.queues import SlotTable
 from broker.domain.work import DroppedRow
 from broker.snapshot.draft import Draft
 from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, number, seconds, text
+from broker.snapshot.readings import BadValueError, instants_s, number, seconds, text
 from broker.snapshot.source import GridSource, TableRead
 from broker.snapshot.sources.queues import QUEUES
 
@@ -24,7 +24,8 @@ class Slots(GridSource[SlotTable]):
 
     def build(self, raw: RawSource, draft: Draft) -> SlotTable:
         """Those of known queues that have not expired."""
-        return build_slots(raw, draft.of(QUEUES).rows, draft.now_s, draft.dropped_rows)
+        ends_s = instants_s(raw.rows("harvester_slots").column("expirationtime"))
+        return build_slots(raw, draft.of(QUEUES).rows, draft.now_against(ends_s), draft.dropped_rows)
 
 
 SLOTS = Slots()

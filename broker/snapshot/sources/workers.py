@@ -10,7 +10,7 @@ from broker.domain.arrays import Floats
 from broker.domain.work import DroppedRow
 from broker.snapshot.draft import Draft
 from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, known, not_negative, seconds
+from broker.snapshot.readings import BadValueError, instants_s, known, not_negative, seconds
 from broker.snapshot.source import GridSource, TableRead
 from broker.snapshot.sources.queues import QUEUES
 
@@ -32,7 +32,8 @@ class Workers(GridSource[Floats]):
 
     def build(self, raw: RawSource, draft: Draft) -> Floats:
         """(U,): running and submitted workers."""
-        return build_workers(raw, draft.of(QUEUES).rows, draft.now_s, draft.dropped_rows)
+        ends_s = instants_s(raw.rows("harvester_worker_stats").column("lastupdate"), WORKER_VALIDITY_S)
+        return build_workers(raw, draft.of(QUEUES).rows, draft.now_against(ends_s), draft.dropped_rows)
 
 
 WORKERS = Workers()

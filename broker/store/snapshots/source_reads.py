@@ -7,7 +7,7 @@ snapshot builder, which knows what to do with a bad document.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +20,7 @@ from broker.store.connection.integer_copy import integers_of
 from broker.store.connection.names import quoted
 from broker.store.connection.tables import TableCatalogue
 from broker.store.feeds.feed_documents import fed_at
+from broker.store.snapshots.kept_readings import KeptReadings, KeptRows, fingerprint
 from broker.store.summaries.worker_node_summaries import refreshed_for
 
 
@@ -32,20 +33,23 @@ class SourceReader:
         catalogue: the tables that the database has.
         now: the instant (aware).
         job_statistics: ``live`` counts the job tables, ``panda`` reads PanDA's statistics tables.
+        kept: what was read before; the rows of a table that did not change are not read again.
     """
 
     connection: sa.Connection
     catalogue: TableCatalogue
     now: datetime
     job_statistics: JobStatistics = "live"
+    kept: KeptReadings = field(default_factory=KeptReadings)
 
     def read(self, source: AnySource) -> RawSource:
         """The rows of a source, with the time of the newest."""
-        reads = source.reads_with(self.job_statistics)
-        tables = {read.name: self._rows(read) for read in reads}
+        found = {read.name: self._rows(read) for read in source.reads_with(self.job_statistics)}
+        tables = {name: rows for name, (rows, _) in found.items()}
         if source.aged_by is not None:
             return RawSource(source.name, tables, refreshed_for(self.connection, source.aged_by))
-        return RawSource(source.name, tables, self._newest(tables, reads))
+        stamps = (newest for _, newest in found.values() if newest is not None)
+        return RawSource(source.name, tables, max(stamps, default=None))
 
     def try_reading(self, source: AnySource) -> tuple[RawSource, str]:
         """The rows of a source, and why they could not be read, where that must stop no cycle."""
@@ -62,10 +66,10 @@ class SourceReader:
             return RawSource(source.name, {}), f"{type(error.orig).__name__}: {str(error.orig).splitlines()[0]}"[:200]
         return found, ""
 
-    def _rows(self, read: Read) -> Rows:
+    def _rows(self, read: Read) -> tuple[Rows, datetime | None]:
+        """The rows of one table, and the time of the newest of them."""
         if isinstance(read, TableRead):
-            values = self.connection.exec_driver_sql(self._select(read)).all()
-            return Rows(read.columns_stored, tuple(tuple(row) for row in values))
+            return self._rows_of_table(read)
         found = self.connection.execute(sa.text(self._filled(read, read.statement)), self._instants(read))
         rows = (tuple(row) for row in found)
         if read.number_lists:
@@ -73,7 +77,20 @@ class SourceReader:
             rows = (
                 tuple(_rising(value) if at else value for value, at in zip(row, lists, strict=True)) for row in rows
             )
-        return Rows(read.columns_stored, tuple(rows))
+        newest = read.newest and self.connection.scalar(sa.text(self._filled(read, read.newest)))
+        return Rows(read.columns_stored, tuple(rows)), _newest([newest])
+
+    def _rows_of_table(self, read: TableRead) -> tuple[Rows, datetime | None]:
+        statement = self._select(read)
+        order = _all_of(read.columns)
+        now = fingerprint(self.connection, statement)
+        kept = self.kept.rows.get(statement)
+        if kept is None or kept.fingerprint != now:
+            values = self.connection.exec_driver_sql(f"{statement} ORDER BY {order}").all()
+            rows = Rows(read.columns_stored, tuple(tuple(row) for row in values))
+            newest = None if read.stamp is None else _newest(rows.column(read.stamp))
+            kept = self.kept.rows[statement] = KeptRows(now, rows, newest)
+        return kept.rows, kept.newest
 
     def _select(self, read: TableRead) -> str:
         columns = ", ".join(f'r."{name}"::text' if name in read.as_text else f'r."{name}"' for name in read.columns)
@@ -81,10 +98,9 @@ class SourceReader:
         own = "." in read.table
         source = quoted_table(read.table) if own else self.catalogue.source(read.table, read.columns)
         # names come from the sources; S608 sees only that text is put together
-        order = _all_of(read.columns)
         if read.counted:
-            return f"SELECT {columns}, count(*) FROM {source} AS r{where} GROUP BY {order} ORDER BY {order}"  # noqa: S608
-        return f"SELECT {columns} FROM {source} AS r{where} ORDER BY {order}"  # noqa: S608
+            return f"SELECT {columns}, count(*) FROM {source} AS r{where} GROUP BY {_all_of(read.columns)}"  # noqa: S608
+        return f"SELECT {columns} FROM {source} AS r{where}"  # noqa: S608
 
     def _filled(self, read: StatementRead, statement: str) -> str:
         tables = {key: self.catalogue.source(table, columns) for key, (table, columns) in read.tables.items()}
@@ -95,17 +111,6 @@ class SourceReader:
             return {}
         moment = self.now.astimezone(UTC).replace(tzinfo=None)
         return {"now": moment, "since": moment - read.window}
-
-    def _newest(self, tables: Mapping[str, Rows], reads: Iterable[Read]) -> datetime | None:
-        stamps: list[Any] = []
-        for read in reads:
-            if isinstance(read, StatementRead):
-                newest = read.newest and self.connection.scalar(sa.text(self._filled(read, read.newest)))
-                stamps.append(newest)
-            elif read.stamp is not None:
-                place = read.columns.index(read.stamp)
-                stamps += [row[place] for row in tables[read.name].values]
-        return max((_aware(stamp) for stamp in stamps if isinstance(stamp, datetime)), default=None)
 
 
 def read_sources(
@@ -154,6 +159,10 @@ def _all_of(columns: tuple[str, ...]) -> str:
 def _rising(numbers: bytes | None) -> str | None:
     """An array of numbers, as ``array_send`` gives it, as a text: the same whatever the order of reading."""
     return None if numbers is None else ",".join(map(str, np.sort(integers_of([bytes(numbers)])).tolist()))
+
+
+def _newest(stamps: Iterable[Any]) -> datetime | None:
+    return max((_aware(stamp) for stamp in stamps if isinstance(stamp, datetime)), default=None)
 
 
 def _aware(stamp: datetime) -> datetime:

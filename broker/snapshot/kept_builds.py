@@ -1,0 +1,116 @@
+"""What was built of sources before, for as long as nothing changes of what it was built from.
+
+While a value is made, :class:`~broker.snapshot.draft.Draft` notes the sources that it reads, by digest, and how far it
+looks at the clock. The next draft takes the value over where all of that is as it was, so that a snapshot costs what
+has changed since the one before. Taken over or made again, a snapshot is the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from broker.domain.work import DroppedRow
+
+#: Nearer to an instant at which a value changes than this (s), it is made again: a sum and a difference of floats may
+#: round to different sides of it.
+MARGIN_S = 1e-3
+
+DigestOf = Callable[[str], str | None]
+"""The digest of the content of a source, by its name; None where it is not known."""
+
+
+@dataclass(frozen=True)
+class KeptBuild:
+    """A value with all that it was made from.
+
+    Attributes:
+        key: what was made.
+        value: that.
+        digests: of the sources that were read, by name; None for one whose content has no digest.
+        first_s: the first instant at which the same would be made, s since 1970 UTC.
+        until_s: the last one.
+        log: the rows that were dropped and the values that were made for it, in order.
+    """
+
+    key: Hashable
+    value: Any = field(repr=False)
+    digests: Mapping[str, str | None]
+    first_s: float
+    until_s: float
+    log: tuple[DroppedRow | KeptBuild, ...] = field(repr=False)
+
+    def holds(self, digest_of: DigestOf, now_s: float) -> bool:
+        """Whether the same would be made of sources with these digests at this instant."""
+        same = all(digest is not None and digest_of(name) == digest for name, digest in self.digests.items())
+        return same and self.first_s <= now_s <= self.until_s
+
+
+class KeptBuilds:
+    """The last value of each kind. Drafts in several threads may use it at once: an entry is replaced as a whole."""
+
+    def __init__(self) -> None:
+        """Nothing is kept yet."""
+        self._last: dict[Hashable, KeptBuild] = {}
+
+    def find(self, key: Hashable, digest_of: DigestOf, now_s: float) -> KeptBuild | None:
+        """What was made last under the key, where the same would be made again."""
+        found = self._last.get(key)
+        return found if found is not None and found.holds(digest_of, now_s) else None
+
+    def keep(self, build: KeptBuild) -> None:
+        """Take the place of what was made before it."""
+        self._last[build.key] = build
+
+
+class Making:
+    """A value while it is made: what it reads so far.
+
+    Args:
+        mark: dropped rows of the draft when it began.
+    """
+
+    def __init__(self, mark: int) -> None:
+        self.digests: dict[str, str | None] = {}
+        self.first_s, self.until_s = -math.inf, math.inf
+        self._mark = mark
+        self._log: list[DroppedRow | KeptBuild] = []
+
+    def reads(self, name: str, digest: str | None) -> None:
+        """It reads a source."""
+        self.digests[name] = digest
+
+    def looks_at(self, now_s: float) -> None:
+        """It looks at the clock, and may be another one at any other instant."""
+        self.first_s = self.until_s = now_s
+
+    def changes_at(self, now_s: float, instants_s: Iterable[float]) -> None:
+        """It looks at the clock, but only asks whether these instants are over."""
+        for instant_s in instants_s:
+            if instant_s - MARGIN_S > now_s:
+                self.until_s = min(self.until_s, instant_s - MARGIN_S)
+            elif instant_s + MARGIN_S < now_s:
+                self.first_s = max(self.first_s, instant_s + MARGIN_S)
+            else:
+                self.first_s, self.until_s = max(self.first_s, now_s), min(self.until_s, now_s)
+
+    def uses(self, build: KeptBuild) -> None:
+        """It is made of another value."""
+        self.digests.update(build.digests)
+        self.first_s, self.until_s = max(self.first_s, build.first_s), min(self.until_s, build.until_s)
+
+    def log_rows(self, rows: Sequence[DroppedRow]) -> None:
+        """Log the rows of the draft that were dropped for it since the last time."""
+        self._log += rows[self._mark :]
+        self._mark = len(rows)
+
+    def log_build(self, build: KeptBuild, mark: int) -> None:
+        """Log a value that was made for it, after which the draft has ``mark`` dropped rows."""
+        self._log.append(build)
+        self._mark = mark
+
+    def made(self, key: Hashable, value: Any) -> KeptBuild:
+        """The finished value."""
+        return KeptBuild(key, value, self.digests, self.first_s, self.until_s, tuple(self._log))
