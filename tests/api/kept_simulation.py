@@ -25,13 +25,19 @@ def policy(label: str, differences: dict[str, Any]) -> dict[str, Any]:
     return {"kind": "policy", "policy": label, "seeds": [1, 2], "figures": figures, "differences": differences, **took}
 
 
-def keep_simulation(connection: sa.Connection, name: str = "full") -> int:
-    """Keep two policies, the second of which is called ``name``, on a grid of that name; its number."""
-    line = {"mean": [0.5, 0.7, 0.6], "low": [0.4, 0.6, 0.5], "high": [0.6, 0.8, 0.7]}
-    lines = [{"policy": "seed", **line}, {"policy": name, **line}]
+def keep_simulation(connection: sa.Connection, name: str = "full", others: int = 1, curves: int = 1) -> int:
+    """Keep ``seed`` and other policies called ``name``, on a grid of that name; its number."""
+    steps = [0.1234 + number / 200 for number in range(120)]
+    line = {"mean": steps, "low": [step / 2 for step in steps], "high": [step * 1.1 for step in steps]}
+    names = [name, *(f"{name} {number}" for number in range(1, others))]
+    lines = [{"policy": one, **line} for one in ("seed", *names)]
+    differences = {key: interval(*found) for key, found in DIFFERENCES.items()}
     result = {
-        "policies": [policy("seed", {}), policy(name, {key: interval(*found) for key, found in DIFFERENCES.items()})],
-        "curves": [{"name": "use", "hours": [0.0, 12.0, 24.0], "lines": lines}],
+        "policies": [policy("seed", {}), *(policy(one, differences) for one in names)],
+        "curves": [
+            {"name": f"share {number}", "hours": [number / 2 for number in range(120)], "lines": lines}
+            for number in range(curves)
+        ],
     }
     parameters = {"scenario": name, "days": 1.0, "queues": 20, "cores": 4000, "sites": 8, "shares": [name, "B"]}
     asked = {"grid": name, "policies": ["seed", name], "seeds": 10, "parameters": parameters, "version": "1"}

@@ -14,7 +14,8 @@ import pytest
 from broker.app.answers.simulations import Curve, PolicyCurve
 from broker.app.sentences.figures_of_merit import FIGURES, cell
 from broker.store.connection.database import Database
-from broker.web.pictures.policies import MOST_LINES, policies_over_hours
+from broker.web.pictures.policies import MOST_CURVES, MOST_LINES, policies_over_hours
+from tests.api.kept_simulation import keep_simulation
 from tests.cli.commands import runner
 from tests.web.test_other_pages import figures
 
@@ -92,6 +93,16 @@ def check_page(page: httpx.Response, documents: list[dict[str, Any]]) -> None:
     assert "share &lt;b&gt;B" in page.text and "<b>B</b>" not in page.text
     assert page.text.count("<polyline") == 2 * len(drawn) and page.text.count("<details") == len(drawn)
     assert page.text.count("<table") == page.text.count("<caption>") and page.text.count("<h1>") == 1
+
+
+def test_a_page_of_many_policies_and_shares_stays_small(decided: Database, somebody: httpx.Client) -> None:
+    with decided.begin() as connection:
+        number = keep_simulation(connection, "a policy of somebody", others=7, curves=20)
+    page = somebody.get(f"/simulations/{number}")
+    assert page.status_code == 200 and len(page.content) < 150_000, len(page.content)
+    assert page.text.count("<polyline") == MOST_LINES * MOST_CURVES
+    assert f"{20 - MOST_CURVES} more curves" in page.text
+    assert [page.text.count(f'class="{word}"') for word in ("better", "worse", "no_difference")] == [7, 7, 7]
 
 
 @pytest.mark.parametrize("address", ["/simulations/999999", "/api/v1/simulations/999999"])

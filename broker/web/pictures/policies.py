@@ -11,14 +11,14 @@ from broker.app.answers.simulations import Curve, PolicyCurve, SimulationAnswer,
 from broker.web.pictures.scale import element, label, nice_limit, picture
 
 WIDTH, LEFT, RIGHT, TOP, HEIGHT = 960.0, 60.0, 10.0, 10.0, 150.0
-MOST_POINTS = 7000
+MOST_POINTS = 5000
 """Of all lines of a page, which stays below 150 kB."""
 MOST_LINES = 6
 """Policies in one picture: more have no style of their own, and are in the table."""
 LINE_STYLES = ("solid", "long dashes", "dots", "dash and dot", "short dashes", "fine dots")
 """Of the lines in their order, as the style sheet has them: colours alone do not tell them apart for everybody."""
-MOST_CURVES = 16
-ROWS = 9
+MOST_CURVES = 12
+ROWS = 7
 
 
 @dataclass(frozen=True)

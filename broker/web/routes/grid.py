@@ -88,9 +88,15 @@ def list_links(
     given = {"source": source or "", "nucleus": nucleus or "", "full": full}
     kept = {name: value for name, value in (("source", source), ("nucleus", nucleus), ("full", full or "")) if value}
     further = None if shown.next_after is None else urlencode({**kept, "limit": limit, "after": shown.next_after})
-    drawn = matrix(every)
     return show(
-        request, "links", shown, title="Links", items="links", given=given, further=further, picture=lambda: drawn
+        request,
+        "links",
+        shown,
+        title="Links",
+        items="links",
+        given=given,
+        further=further,
+        picture=lambda: matrix(every),
     )
 
 

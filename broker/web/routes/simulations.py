@@ -17,7 +17,7 @@ from broker.app.answers.simulations import KIND, SimulationAnswer, simulation_an
 from broker.app.sentences.figures_of_merit import FIGURES, Verdict, cell
 from broker.store.http import runs
 from broker.web.page_route import page_router
-from broker.web.pictures.policies import LINE_STYLES, drawn_curves
+from broker.web.pictures.policies import LINE_STYLES, MOST_CURVES, drawn_curves
 from broker.web.rendering import show
 
 router = page_router(tag="simulations")
@@ -58,16 +58,15 @@ def one_simulation(request: Request, api: State, simulation: Annotated[int, Path
     """A simulation: figures of merit by policy, what differs from the first, and curves over time."""
     with api.database.begin() as connection:
         found = simulation_answer(runs.find(connection, simulation), simulation)
-    drawn = drawn_curves(found)
     return show(
         request,
         "simulation",
         found,
         title=f"Simulation {simulation}",
         rows=figure_rows(found),
-        curves=lambda: drawn,
+        curves=lambda: drawn_curves(found),
         line_styles=LINE_STYLES,
-        omitted=len(found.curves) - len(drawn),
+        omitted=max(0, len(found.curves) - MOST_CURVES),
     )
 
 
