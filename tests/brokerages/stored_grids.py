@@ -11,6 +11,7 @@ from tests.brokerages.task_grid import broker_tasks, outputs, pseudo_input, task
 from tests.brokerages.test_analysis_scenarios import analysis
 
 SEED = 5
+ALPHA, BETA, GAMMA = "ALPHA_MCORE", "BETA/MCORE", "GAMMA_MCORE"
 
 
 def input_of(task_id: int, files: int) -> tuple[Any, list[Any]]:
@@ -36,6 +37,32 @@ def store_jobs(database: Database, **tables: list[dict[str, Any]]) -> None:
         **tables,
     )
     assert one_cycle(database, loaded, seed=SEED)[0].outcome == "done"
+
+
+def flow_scenario() -> Any:
+    """Two tasks that read their input at two sites, one whose input is anywhere, and one that fits no queue."""
+    inputs = [input_of(TASK + number, 60) for number in range(4)]
+    return scenario(
+        jedi_tasks=[
+            task(currentpriority=600),
+            task(jeditaskid=TASK + 1, cputime=40_000),
+            task(jeditaskid=TASK + 2, gshare="Other"),
+            task(jeditaskid=TASK + 3, ramcount=90_000, gshare="Other"),
+        ],
+        jedi_datasets=[master for master, _ in inputs],
+        jedi_dataset_contents=[row for _, rows in inputs for row in rows],
+        dataset_replicas=[replica("ALPHA", 150, 150), replica("BETA", 150, 150)],
+        jobsactive4=[
+            *jobs_at(ALPHA, 1, running=20, activated=5),
+            *jobs_at("BETA", 100, running=30, activated=20),
+            *jobs_at(GAMMA, 200, running=10, activated=2),
+            *jobs_at(GAMMA, 300, "Other", running=3),
+        ],
+        global_shares=[
+            {"name": "MC Simulation", "value": 40, "parent": "NULL", "vo": "atlas"},
+            {"name": "Other", "value": 60, "parent": "NULL", "vo": "atlas"},
+        ],
+    )
 
 
 def store_tasks(database: Database) -> None:

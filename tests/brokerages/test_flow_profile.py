@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,18 @@ import sqlalchemy as sa
 import yaml
 
 from agents.service.profile_file import load_profile
+from broker.app.answers.asking import Asking
+from broker.app.answers.decision import task_decision
+from broker.app.answers.why_not import why_not
 from broker.app.replay import replay
+from broker.app.sentences.decision import candidate_sentence, feasible_sentence, together_sentence
 from broker.brokerages.base import ReplayedDecision, Rules
 from broker.brokerages.job.brokerage import JobBrokerage, JobsCycle, StoredChunks
 from broker.brokerages.profile import read_profile, rules_of
 from broker.brokerages.profile_errors import ProfileError
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.replay import decode_batches, replay_decisions
+from broker.cli.decisions.explain_text import show_decision
 from broker.domain.counted_load import CountedLoad
 from broker.engine.job.placement import FLOW_CODES
 from broker.flow.program import SolverMissing
@@ -28,14 +34,12 @@ from broker.snapshot.snapshot import Snapshot
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import StoredCycle, stored_cycles
 from broker.store.snapshots.snapshot_loading import stored_snapshot
-from tests.brokerages.small_grid import TASK, one_cycle, replica, scenario, task
-from tests.brokerages.small_grid import jobs as jobs_at
-from tests.brokerages.stored_grids import SEED, input_of
+from tests.brokerages.small_grid import NOW, TASK, one_cycle
+from tests.brokerages.stored_grids import ALPHA, BETA, GAMMA, SEED, flow_scenario
 from tests.conftest import TestServer
 
 #: Caps that hold nothing here.
 WIDE = {"NQUEUELIMITSITE_MC Simulation": 200, "NQUEUELIMITSITE_Other": 200}
-ALPHA, BETA, GAMMA = "ALPHA_MCORE", "BETA/MCORE", "GAMMA_MCORE"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,32 +77,10 @@ class Stored:
 
 @pytest.fixture(scope="module")
 def stored(test_server: TestServer) -> Iterator[Stored]:
-    """Two tasks that read their input at two sites, one whose input is anywhere, and one that fits no queue."""
-    inputs = [input_of(TASK + number, 60) for number in range(4)]
-    loaded = scenario(
-        jedi_tasks=[
-            task(currentpriority=600),
-            task(jeditaskid=TASK + 1, cputime=40_000),
-            task(jeditaskid=TASK + 2, gshare="Other"),
-            task(jeditaskid=TASK + 3, ramcount=90_000, gshare="Other"),
-        ],
-        jedi_datasets=[master for master, _ in inputs],
-        jedi_dataset_contents=[row for _, rows in inputs for row in rows],
-        dataset_replicas=[replica("ALPHA", 150, 150), replica("BETA", 150, 150)],
-        jobsactive4=[
-            *jobs_at(ALPHA, 1, running=20, activated=5),
-            *jobs_at("BETA", 100, running=30, activated=20),
-            *jobs_at(GAMMA, 200, running=10, activated=2),
-            *jobs_at(GAMMA, 300, "Other", running=3),
-        ],
-        global_shares=[
-            {"name": "MC Simulation", "value": 40, "parent": "NULL", "vo": "atlas"},
-            {"name": "Other", "value": 60, "parent": "NULL", "vo": "atlas"},
-        ],
-    )
+    """The cycle of :func:`flow_scenario`, decided once."""
     url = test_server.create()
     with Database(url) as database:
-        record, _ = one_cycle(database, loaded, seed=SEED, profile="flow")
+        record, _ = one_cycle(database, flow_scenario(), seed=SEED, profile="flow")
         assert record.outcome == "done", record
         with database.begin() as connection:
             (cycle,) = stored_cycles(connection)
@@ -190,3 +172,46 @@ def test_users_chunks_are_not_decided_together() -> None:
 def test_a_plan_is_stored_and_read_back(stored: Stored) -> None:
     for load in stored.batch().stored.load:
         assert CountedLoad.of_stored(load.stored()) == load
+
+
+def asking(stored: Stored, folder: Path, answer: Any, *arguments: Any) -> Any:
+    """The answer of an installation with the profile ``flow``."""
+    (folder / "broker.yaml").write_text("profile: flow\n", encoding="utf-8")
+    with stored.database.begin() as connection:
+        return answer(Asking(connection, stored.database.names, NOW, folder), *arguments)
+
+
+def test_explain_has_every_feasible_queue_with_its_reduced_cost_and_what_binds(stored: Stored, tmp_path: Path) -> None:
+    (one,) = asking(stored, tmp_path, task_decision, TASK + 1).decisions
+    together = one.together
+    assert (together.left, together.fallback) == (27, "")
+    assert [(queue.name, queue.planned, queue.code) for queue in together.queues] == [
+        (GAMMA, 18, ""),
+        (BETA, 15, ""),
+        (ALPHA, 0, "flow_left_over"),
+    ]
+    assert together_sentence(together).endswith("together; 27 jobs of this one have no place yet.")
+    assert feasible_sentence(together.queues[2]) == "left over: the limits leave jobs without a place"
+    assert {line.probability for line in one.candidates} == {None}, "nothing was drawn"
+    (none,) = asking(stored, tmp_path, task_decision, TASK + 3).decisions
+    assert none.together is None and none.remedies.helpful
+
+
+def test_why_not_says_what_binds_and_by_how_much(stored: Stored, tmp_path: Path) -> None:
+    ((line,), (full,)) = (
+        asking(stored, tmp_path, why_not, stored.database, TASK + n, name).answers
+        for n, name in ((1, ALPHA), (0, GAMMA))
+    )
+    assert (line.candidate.code, line.candidate.rule, line.candidate.kind) == ("flow_left_over", "flow", "ranking")
+    seen = full.candidate.compared
+    assert (seen.operator, seen.limit, seen.unit, seen.key) == ("<", 0.0, "HS06 h", "NQUEUELIMITSITE")
+    assert seen.inputs["solver"].startswith("HiGHS")
+    assert "queue full" in candidate_sentence(full.candidate) and "HS06 h dearer" in candidate_sentence(full.candidate)
+
+
+def test_the_commands_show_it(stored: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = asking(stored, tmp_path, task_decision, TASK + 1)
+    show_decision(found, found.decisions[0])
+    shown = capsys.readouterr().out
+    assert "HS06 h dearer" in shown and "left over: the limits" in shown
+    assert "flow:ALPHA" not in shown, "figures of queues are no notes for readers"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from broker.app.answers.asking import Asking, NothingFound
 from broker.app.answers.decision_model import CandidateLine, ExplainedDecision, Remedies, TaskDecision, Verdict
 from broker.app.answers.parts import Counts, FilterSummary, HeldField, RejectedCandidate, Rejection, TaskFacts
+from broker.app.answers.placed_together import is_of_program, placed_together
 from broker.app.answers.stored_states import ChunkState, chunk_states, most_rejecting
 from broker.app.answers.throttles import throttle_in
 from broker.app.pins_in_decision import pins_in
@@ -133,6 +134,7 @@ def explained(stored: StoredDecision, pins: Sequence[Pin], again: Evaluated | No
         engine=origin.engine,
         verdict=verdict_of(decision, record.assigned, counts, misses),
         throttle=throttle_in(decision.notes),
+        together=placed_together(decision),
         draw=_draw(decision, kind.candidate),
         candidate_kind=kind.candidate,
         assigned_kind=kind.assigned,
@@ -181,7 +183,8 @@ def candidate_lines(decision: Decision, assigned: Mapping[str, int]) -> tuple[Ca
     """The chosen candidates with the probability that each is drawn: its part of the weight of all."""
     total = sum(one.weight for one in decision.candidates)
     bootstrapping = any(one.bootstrap for one in decision.candidates)
-    drawn = total > 0 and not bootstrapping
+    # nothing is drawn where a program over all chunks gave out the jobs
+    drawn = total > 0 and not bootstrapping and not any(map(is_of_program, decision.notes))
     return tuple(
         CandidateLine(
             name=one.name,

@@ -16,6 +16,7 @@ from broker.app.answers.parts import (
     TaskFacts,
     ThrottleState,
 )
+from broker.app.answers.placed_together import PlacedTogether
 
 VerdictCode = Literal[
     "placed",
@@ -129,7 +130,8 @@ class ExplainedDecision(Answer):
     """One decision: verdict first, then what would help, then the tables.
 
     ``times_seen``: so many cycles came to the same decision, the last at ``seen_at``. ``rejected`` and ``funnel`` are
-    the reasons as they are stored: by name, and by rule with the pseudo-queues before and after it.
+    the reasons as they are stored: by name, and by rule with the pseudo-queues before and after it. ``together``: how
+    the jobs of all chunks of the cycle were placed, None where each chunk was decided by itself.
     """
 
     id: int
@@ -149,6 +151,7 @@ class ExplainedDecision(Answer):
     engine: str
     verdict: Verdict
     throttle: ThrottleState | None
+    together: PlacedTogether | None = None
     draw: Literal["weighted", "preset"] | None
     candidate_kind: str
     assigned_kind: str

@@ -11,6 +11,7 @@ from broker.app.answers.stored_states import ChunkState, most_rejecting
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.domain.decisions import Decision
 from broker.domain.rejection_counts import rejection_counts
+from broker.engine.job.placement import FLOW_CODES
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
 from broker.rules.contract import LoadCut
 from broker.store.answers.task_facts import TaskSelection, read_task_facts
@@ -56,4 +57,4 @@ def passing_codes(brokerage: str) -> frozenset[str]:
     """Codes that go away by themselves as others of the share end or are placed elsewhere: there the place matters."""
     rules = brokerage_of(brokerage).chain()
     temporary = {rule.code for rule in rules if isinstance(rule, LoadCut) or getattr(rule, "kind", "") == "temporary"}
-    return frozenset({LOW_WEIGHT, OTHERS_BOOTSTRAP, *temporary})
+    return frozenset({LOW_WEIGHT, OTHERS_BOOTSTRAP, *FLOW_CODES, *temporary})

@@ -14,7 +14,7 @@ from broker.app.answers.stored_states import ChunkState, looked_at
 from broker.app.answers.user import who_can_cure
 from broker.brokerages.registry import offered
 from broker.engine.job.initial_list import NO_PSEUDO_QUEUE, NOT_PRODUCTION
-from broker.engine.job.placement import LEFT_OVER
+from broker.engine.job.placement import FLOW_TITLES
 from broker.engine.shared.answer import UNKNOWN_NAME
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP, WEIGHT_UNKNOWN
 from broker.store.summaries.queue_counts import queue_buckets
@@ -23,13 +23,7 @@ STEP_CODES = {
     LOW_WEIGHT: "the best 10 candidates are taken, and this is not one of them",
     OTHERS_BOOTSTRAP: "the queue has no jobs at all and would get some to start with, but 10 others come first",
     WEIGHT_UNKNOWN: "a factor of the weight is not a finite number",
-    "flow_dearer": "the jobs of the cycle were placed together: a job takes longer there, or moves more bytes",
-    "flow_wait": "the jobs of the cycle were placed together: a job would wait longer there",
-    "flow_queue_full": "the jobs of the cycle were placed together: others use the room of the share there better",
-    "flow_link_full": "the jobs of the cycle were placed together: others use the input that the site may get better",
-    "flow_output_link_full": "the jobs of the cycle were placed together: others use the link to the nucleus better",
-    "flow_share_debt": "the jobs of the cycle were placed together: elsewhere the share gets more of what it lacks",
-    LEFT_OVER: "the jobs of the cycle were placed together: room and links leave jobs of the chunk without a place",
+    **FLOW_TITLES,
     UNKNOWN_NAME: "the task names a queue that the snapshot does not have",
     NOT_PRODUCTION: "the task names a queue that runs no production jobs, or has no cloud",
     NO_PSEUDO_QUEUE: "the task names a unified queue that serves no resource type",

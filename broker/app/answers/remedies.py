@@ -22,6 +22,7 @@ from broker.domain.decisions import Decision
 from broker.domain.rejection_counts import unified_of
 from broker.domain.work_codec import WorkCorruptError, unpacked
 from broker.engine.job.every_rule import RuleVerdict
+from broker.engine.job.placement import FLOW_CODES, LEFT_OVER
 from broker.engine.shared.answer import Answer
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
 from broker.gdpconfig import Tuning
@@ -37,7 +38,7 @@ SUCH_AS = 4
 FAR = 10.0
 #: Of so many candidates it is looked up what the rules saw.
 MOST_OBSERVED = 200
-PASSED_FILTERS = (LOW_WEIGHT, OTHERS_BOOTSTRAP)
+PASSED_FILTERS = (LOW_WEIGHT, OTHERS_BOOTSTRAP, *FLOW_CODES)
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,9 @@ class Case:
 def evaluated(asking: Asking, stored: StoredDecision) -> Evaluated:
     """Near misses of a decision that placed nothing, and what would help."""
     decision, origin = stored.record.decision, stored.origin
+    if decision.reason == LEFT_OVER:
+        # what others of the cycle take cannot be seen from this chunk alone
+        return Evaluated((), Remedies(evaluated=False, why_not="placed_together"))
     if decision.outcome == "throttled" or stored.record.work is None or origin.snapshot is None:
         why = "throttled" if decision.outcome == "throttled" else "stored_without_work"
         return Evaluated((), Remedies(evaluated=False, why_not=why))

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from broker.app.answers.decision_model import ExplainedDecision, Position, Remedy, Verdict
 from broker.app.answers.parts import RejectedCandidate, TaskFacts
+from broker.app.answers.placed_together import FeasibleQueue, PlacedTogether
 from broker.app.sentences.phrases import comparison, many, moment, number, throttle, with_unit
-from broker.app.sentences.reasons import about_input, no_queue_that
+from broker.app.sentences.reasons import FLOW_WORDS, about_input, no_queue_that
 
 
 def verdict_sentence(decision: ExplainedDecision) -> str:
@@ -106,6 +107,24 @@ def position_sentence(position: Position) -> str:
     return f"Place {position.place} of {position.of} that wait in {share} (priority {number(position.priority)})."
 
 
+def together_sentence(together: PlacedTogether) -> str:
+    """How the cycle placed its jobs: ``All chunks ... together; 27 jobs of this one have no place yet``."""
+    how = "All chunks of the cycle were placed together"
+    if together.fallback:
+        how = (
+            "The program over all chunks was not solved in time (FLOW_TIME_LIMIT): they were placed one after the other"
+        )
+    left = f"; {many(together.left, 'job')} of this one {'has' if together.left == 1 else 'have'} no place yet"
+    return f"{how}{left if together.left else ''}."
+
+
+def feasible_sentence(queue: FeasibleQueue) -> str:
+    """What came of one of the queues that filters and cuts left."""
+    if queue.planned:
+        return many(queue.planned, "job")
+    return FLOW_WORDS.get(queue.code, queue.code)
+
+
 def waiting_sentence(decision: ExplainedDecision) -> str:
     """When it is tried again."""
     if decision.pending_until is None:
@@ -117,4 +136,11 @@ def candidate_sentence(candidate: RejectedCandidate) -> str:
     """One candidate with the rule that decided: ``BNL/MCORE: lowmemory, requires ...``."""
     if candidate.compared is None:
         return f"{candidate.name}: {candidate.code}. {candidate.title}."
+    if candidate.code in FLOW_WORDS:
+        dearer = with_unit(candidate.compared.value, candidate.compared.unit)
+        key = "" if candidate.compared.key == "rule" else f" ({candidate.compared.key})"
+        words = FLOW_WORDS[candidate.code]
+        return (
+            f"{candidate.name}: {candidate.code}, {words}{key}; a job more there is {dearer} dearer than its best use"
+        )
     return f"{candidate.name}: {candidate.code}, {comparison(candidate.compared)}"

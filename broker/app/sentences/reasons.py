@@ -27,6 +27,7 @@ _LACKS = {
     "queue_cap": "has room for more waiting jobs",
     "user_queue_length": "has room for more jobs of the user",
     "below_min_weight": "has enough weight",
+    "flow_left_over": "has room left after the jobs of the cycle were placed together",
     "io": "takes so much input and output",
     "max_io_intensity": "takes so much input and output",
     "diskIO": "has enough disk bandwidth",
@@ -43,6 +44,16 @@ _LACKS = {
     "dest_blacklisted": "may send its output to the nucleus",
     "source_blacklist": "can be sent the input",
     "full_chain": "is at the nucleus, as the full chain requires",
+}
+#: What binds at a queue that got no job where the jobs of a cycle were placed together.
+FLOW_WORDS = {
+    "flow_dearer": "takes longer or moves more bytes",
+    "flow_wait": "jobs would wait longer",
+    "flow_queue_full": "queue full: others use its room better",
+    "flow_link_full": "link full: others use the input of the site better",
+    "flow_output_link_full": "link full: others use the link to the nucleus better",
+    "flow_share_debt": "share debt: the share gets more of what it lacks elsewhere",
+    "flow_left_over": "left over: the limits leave jobs without a place",
 }
 _INPUT = {
     "no_complete_replica": "The input has no complete replica that can be read.",

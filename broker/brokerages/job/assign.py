@@ -142,7 +142,7 @@ class JobMaker:
         """
         source = self._jobs_of(result)
         for at, position in enumerate(result.chosen.tolist()):
-            missing = wanted[position]
+            missing = wanted.get(position, 0)
             while missing > 0 and source.has_files():
                 made = source.make(at, missing)
                 if not made:

@@ -108,20 +108,22 @@ def _rounded(value: float) -> float:
 def with_plan(cycle: JobCycle, result: ChunkResult, plan: ChunkPlan | None) -> ChunkResult:
     """The outcome of a chunk with its part of the plan: chosen are the queues that get jobs, most first.
 
-    Without a plan, or where there is nothing to rank, it is as it is.
+    Without a plan, or where there is nothing to rank, it is as it is. A queue that is feasible now and was not when the
+    plan was made, with other values or rules, counts as chosen too, behind the others and without jobs.
     """
     ranking = result.ranking
     if plan is None or ranking is None or not len(ranking.chosen):
         return result
     behind = len(cut_codes(cycle.chain.cuts))
     cut, jobs = ranking.cut.copy(), np.zeros(len(ranking.cut), dtype=np.int64)
+    unplanned = cut < 0
     inside = {str(cycle.snapshot.queues.name[at]): place for place, at in enumerate(result.feasible.tolist())}
     for name, count, code in zip(plan.queues, plan.jobs, plan.codes, strict=True):
         if name in inside:
-            jobs[inside[name]] = count
+            jobs[inside[name]], unplanned[inside[name]] = count, False
             cut[inside[name]] = -1 if count else behind + FLOW_CODES.index(code)
     given = np.flatnonzero(jobs)
-    chosen = given[np.argsort(-jobs[given], kind="stable")]
+    chosen = np.concatenate([given[np.argsort(-jobs[given], kind="stable")], np.flatnonzero(unplanned)])
     planned = dataclasses.replace(ranking, chosen=chosen, cut=cut)
     reason = result.reason if len(chosen) else LEFT_OVER
     return dataclasses.replace(result, ranked_alone=planned, reason=reason, plan=plan)

@@ -155,6 +155,8 @@ def _object(found: TaskDecision, one: ExplainedDecision) -> dict[str, Any]:
     output |= {name: whole[name] for name in ("rejected", "funnel", "assigned", "pending_until", "snapshot", "tuning")}
     if one.outcome == "throttled":
         output["throttle"] = whole["throttle"]
+    if one.together is not None:
+        output["together"] = whole["together"]
     more = ("id", "decided_at", "seen_at", "times_seen", "seed", "engine", "verdict", "draw", "summary", "near_misses")
     output |= {name: whole[name] for name in (*more, "remedies", "position", "notes")}
     return {**output, "task": found.task.model_dump(mode="json"), "now": found.now, **_pinned(one.pins)}

@@ -6,12 +6,15 @@ from collections.abc import Iterable
 
 from broker.app.answers.decision_model import ExplainedDecision, TaskDecision
 from broker.app.answers.parts import Counts, FilterSummary, HeldField
+from broker.app.answers.placed_together import is_of_program
 from broker.app.sentences.decision import (
     candidate_sentence,
+    feasible_sentence,
     position_sentence,
     remedy_sentence,
     remedy_sentences,
     task_sentence,
+    together_sentence,
     verdict_sentence,
     waiting_sentence,
 )
@@ -63,12 +66,13 @@ def show_decision(found: TaskDecision, one: ExplainedDecision) -> None:
             ("decided at", Since(one.decided_at, found.now)),
             ("seen again", f"{one.times_seen} times, last {one.seen_at:%H:%M:%S}" if one.times_seen > 1 else None),
             ("snapshot, tuning, seed", f"{one.snapshot}, {one.tuning}, {one.seed}"),
-            ("notes", ", ".join(note for note in one.notes if not note.startswith("throttle:")) or None),
+            ("notes", ", ".join(note for note in one.notes if not _shown_elsewhere(note)) or None),
         ],
         title="Decision",
     )
     _show_summary(one.summary, one.candidate_kind)
     _show_candidates(one)
+    _show_together(one)
     show_pins(one.pins)
 
 
@@ -136,6 +140,20 @@ def _show_candidates(one: ExplainedDecision) -> None:
         for line in one.candidates
     ]
     print_table(columns, rows, title="Candidates")
+
+
+def _shown_elsewhere(note: str) -> bool:
+    return note.startswith("throttle:") or is_of_program(note)
+
+
+def _show_together(one: ExplainedDecision) -> None:
+    """The queues that filters and cuts left, with what a job more would cost and what binds."""
+    if one.together is None:
+        return
+    say(together_sentence(one.together))
+    rows = [(queue.name, queue.planned, queue.dearer_hs06h, feasible_sentence(queue)) for queue in one.together.queues]
+    columns = ("queue", "jobs", "HS06 h dearer", "what binds")
+    print_table(columns, rows, title="Feasible queues, and by how much a job more there is dearer than its best use")
 
 
 def show_pins(pins: Iterable[HeldField]) -> None:

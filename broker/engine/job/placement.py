@@ -19,6 +19,23 @@ FLOW_CODES = (
     "flow_left_over",
 )
 LEFT_OVER = FLOW_CODES[-1]
+_TOGETHER = "the jobs of the cycle were placed together:"
+FLOW_TITLES = {
+    "flow_dearer": f"{_TOGETHER} a job takes longer there, or moves more bytes",
+    "flow_wait": f"{_TOGETHER} a job would wait longer there",
+    "flow_queue_full": f"{_TOGETHER} others use the room of the share there better",
+    "flow_link_full": f"{_TOGETHER} others use the input that the site may get better",
+    "flow_output_link_full": f"{_TOGETHER} others use the link to the nucleus better",
+    "flow_share_debt": f"{_TOGETHER} elsewhere the share gets more of what it lacks",
+    LEFT_OVER: f"{_TOGETHER} room and links leave jobs of the chunk without a place",
+}
+#: What set the limit that binds, where one does.
+FLOW_LIMITS = {
+    "flow_queue_full": "NQUEUELIMITSITE",
+    "flow_link_full": "FLOW_LINK_WINDOW",
+    "flow_output_link_full": "NQUEUED_SAT_CAP",
+    "flow_share_debt": "FLOW_SHARE_PRICE",
+}
 #: What is kept of each feasible queue: HS06 h by which a job more there is dearer than the best use, and its jobs.
 FLOW_FIGURES = ("dearer_hs06h", "jobs")
 FLOW = "flow"

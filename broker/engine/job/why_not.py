@@ -13,6 +13,7 @@ from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding
 from broker.engine.job.initial_list import NOT_PRODUCTION
+from broker.engine.job.placement import FLOW, FLOW_CODES, FLOW_LIMITS, FLOW_TITLES
 from broker.engine.shared.answer import CHOSEN, UNKNOWN_NAME, Answer
 from broker.engine.shared.evaluate import FEASIBLE, NOT_A_CANDIDATE, AnyFilter
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
@@ -138,9 +139,21 @@ def _after_weighing(
         rule = cycle.chain.cuts[cut]
         load = cycle.load(result.block, result.row, np.array([position]))
         return Answer(name, code, rule.name, "ranking", rule.title, rule.observe(load, ranking.weight[[place]]))
+    if code in FLOW_CODES:
+        return Answer(name, code, FLOW, "ranking", FLOW_TITLES[code], _dearer(cycle, result, name, code))
     weight = float(ranking.weight[place])
     if code in (LOW_WEIGHT, OTHERS_BOOTSTRAP):
         last, best = float(ranking.weight[ranking.chosen[-1]]), len(ranking.chosen)
         seen = Observation(weight, ">", last, "weight", "rule", {"chosen": best})
         return Answer(name, code, "ranking", "ranking", f"the best {best} candidates are taken", seen)
     return Answer(name, code, "ranking", "ranking", "the weight is not a finite number", None)
+
+
+def _dearer(cycle: JobCycle, result: ChunkResult, name: str, code: str) -> Observation | None:
+    """How much dearer than its best use a job of the chunk would be there; queues that get jobs are not at all."""
+    plan = result.plan
+    if plan is None or name not in plan.queues:
+        return None
+    at = plan.queues.index(name)
+    inputs: dict[str, Value] = {"left": plan.left, "solver": plan.solver, "fallback": plan.fallback or None}
+    return Observation(plan.dearer_hs06h[at], "<", 0.0, "HS06 h", FLOW_LIMITS.get(code, "rule"), inputs)

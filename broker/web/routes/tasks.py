@@ -20,13 +20,16 @@ from broker.app.answers.decision import task_decision
 from broker.app.answers.decision_model import ExplainedDecision
 from broker.app.answers.history import HistoryEvent, history
 from broker.app.answers.list_models import TaskFilters
+from broker.app.answers.placed_together import is_of_program
 from broker.app.answers.tasks import task_list
 from broker.app.answers.why_not import why_not
 from broker.app.sentences.decision import (
     candidate_sentence,
+    feasible_sentence,
     position_sentence,
     remedy_sentences,
     task_sentence,
+    together_sentence,
     verdict_sentence,
     waiting_sentence,
 )
@@ -101,6 +104,9 @@ def _decision_fields(one: ExplainedDecision) -> dict[str, object]:
         "waiting": waiting_sentence(one),
         "remedies": list(remedy_sentences(one)),
         "position": "" if one.position is None else position_sentence(one.position),
+        "together": "" if one.together is None else together_sentence(one.together),
+        "feasible": [] if one.together is None else [(each, feasible_sentence(each)) for each in one.together.queues],
+        "notes": [note for note in one.notes if not is_of_program(note)],
         "misses": [candidate_sentence(miss) for miss in one.near_misses],
     }
 

@@ -12,8 +12,11 @@ from pathlib import Path
 from agents.brokerage.grid_reading import GridReader, GridReading
 from agents.service.configuration import config_file
 from agents.service.process import load_process
+from agents.service.profile_file import load_profile
 from broker.brokerages.base import Rules
-from broker.brokerages.profile import read_profile, rules_of
+from broker.brokerages.profile import rules_of
+from broker.brokerages.profile_errors import ProfileError
+from broker.engine.job.placement import FLOW
 from broker.gdpconfig.publish import Published
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
@@ -30,8 +33,13 @@ def read_rules(profile: str, folder: Path | None) -> dict[str, Rules]:
         ProfileError: it cannot be used.
         OSError: there is none.
     """
-    read = read_profile(config_file(f"profiles/{profile}.yaml", folder).read_text(encoding="utf-8"))
-    return {name: rules_of(read, name) for name in BROKERAGES}
+    read = load_profile(profile, folder)
+    found = {name: rules_of(read, name) for name in BROKERAGES}
+    placement = found["production_job"].chain.named_steps.get("placement")
+    if placement is not None and placement.chosen.get("by") == FLOW:
+        asks = f"profile {profile}: placement by flow decides all chunks of a cycle together, and JEDI asks for one"
+        raise ProfileError(f"{asks}; take a profile that places by weight")
+    return found
 
 
 @dataclass(frozen=True)
