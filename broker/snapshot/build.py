@@ -63,12 +63,8 @@ def build_snapshot(
     known, stored, nuclei, links = draft.of(QUEUES), draft.of(STORAGES), nuclei_of(draft), draft.of(LINKS)
     outputs, features = outputs_of(draft), draft.of(FEATURES)
     table = queues.build_unified(known.records, known.site_of_queue, _activity(draft))
-    of_queues = (
-        codes_of(table.atlas_site, list(nuclei.name)),
-        outputs,
-        _storage_sites(outputs, stored.storages, list(links.sites)),
-        features.shutdown_s,
-    )
+    output_sites = _storage_sites(outputs, stored.storages, list(links.sites))
+    of_queues = (codes_of(table.atlas_site, list(nuclei.name)), outputs, output_sites, features.shutdown_s)
     snapshot = Snapshot(
         id=identifier,
         taken_at=taken_at,
