@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.service import configuration, cycle, process, registry
-from agents.service.base import CycleContext, CycleRequest
+from agents.service.base import Agent, CycleContext, CycleRequest
 from agents.service.configuration import AgentsConfiguration, AgentSection
 from agents.service.leadership import LeaseKeeper, holder_name
 from agents.service.sections import section_of
@@ -42,34 +42,50 @@ def broker_once(
         BrokerError: the cycle did not end well; the message names how.
     """
     agents = configuration.load(configuration.config_file("agents.yaml", config), registry.NAMES)
-    section = _section(agents, agent_name)
-    agent = registry.make(
-        agent_name, section.options, process.load_process(configuration.config_file("broker.yaml", config), config)
-    )
+    process_settings = process.load_process(configuration.config_file("broker.yaml", config), config)
+    agent = registry.make(agent_name, section_named(agents, agent_name).options, process_settings)
+    return run_leased(agent, agents, database, now, seed, CycleRequest(emit=emit))
+
+
+def run_leased(
+    agent: Agent[Any], agents: AgentsConfiguration, database: Database, now: datetime, seed: int, request: CycleRequest
+) -> RunRecord:
+    """Run one cycle of an agent that writes, under its lease.
+
+    Raises:
+        Refused: another process holds the lease.
+        BrokerError: the cycle did not end well; the message names how.
+    """
+    budget_s = section_named(agents, agent.name).cycle_budget_s
     keeper = LeaseKeeper(database, holder_name(), agents.lease_terms)
     keeper.start()
     try:
-        lease = keeper.acquire(agent_name)
+        lease = keeper.acquire(agent.name)
         if lease is None:
             raise Refused(
                 "another broker works on this database, or one was killed just now",
                 repr(database),
                 f"try again in {agents.leases.length_s:g} s",
             )
-        run_id, request = cycle.open_run(database, agent_name, lease), CycleRequest(emit=emit)
+        run_id = cycle.open_run(database, agent.name, lease)
         context = CycleContext(
-            database, now, seed, section.cycle_budget_s, request, lease=lease, run_id=run_id, believes=keeper.trusts
+            database, now, seed, budget_s, request, lease=lease, run_id=run_id, believes=keeper.trusts
         )
         record = cycle.run_cycle(agent, context)
     finally:
         keeper.stop()
     if record.outcome != "done":
         ended = f"the cycle ended as {record.outcome}: {record.error_line}"
-        raise BrokerError(ended, f"agent {agent_name}", "see error in broker.agent_runs")
+        raise BrokerError(ended, f"agent {agent.name}", "see error in broker.agent_runs")
     return record
 
 
-def _section(agents: AgentsConfiguration, name: str) -> AgentSection:
+def section_named(agents: AgentsConfiguration, name: str) -> AgentSection:
+    """The section of an agent in the configuration.
+
+    Raises:
+        BrokerError: it has none.
+    """
     section = section_of(agents, name)
     if section is None:
         raise BrokerError(f"there is no agent {name}", "agents.yaml", "give it an entry")

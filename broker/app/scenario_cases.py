@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from broker.app.agent_cycle import broker_once
+from broker.app.scratch_database import scratch_database
 from broker.app.stored_cases import NothingStored, Selection, stored_cases
-from broker.store.connection.database import Database
-from broker.store.connection.embedded import EmbeddedServer
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import read_scenario
-from broker.store.schema.migrate import upgrade
 from broker.whatif.cases import Case
-
-#: The scratch database is thrown away: nothing has to survive a crash.
-_CARELESS = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
-
 
 def scenario_cases(file: Path, brokerages: Sequence[str], seed: int, config: Path | None) -> list[Case]:
     """One case for each brokerage that has work in the scenario; each of them meets the scenario as it is.
@@ -35,7 +27,7 @@ def scenario_cases(file: Path, brokerages: Sequence[str], seed: int, config: Pat
     """
     scenario = read_scenario(file)
     cases: list[Case] = []
-    with _scratch_database() as database:
+    with scratch_database("scenario") as database:
         for brokerage in brokerages:
             load(database, scenario, replace=True)
             broker_once(brokerage, database, scenario.now, seed, lambda output: None, config)
@@ -47,12 +39,3 @@ def scenario_cases(file: Path, brokerages: Sequence[str], seed: int, config: Pat
     if not cases:
         raise NothingStored("no brokerage has work in the scenario", str(file), "see broker db load, and broker run")
     return cases
-
-
-@contextmanager
-def _scratch_database() -> Iterator[Database]:
-    with tempfile.TemporaryDirectory(prefix="gridbroker-scenario-") as folder:
-        server = EmbeddedServer(Path(folder), _CARELESS)
-        with Database(server.start(), on_close=server.stop) as database:
-            upgrade(database)
-            yield database

@@ -26,7 +26,9 @@ from broker.work.tasks import TASK_NUMBERS, TASK_TEXTS, DatasetTable, TaskTable,
 
 SCOPE = "simulation"
 FIRST_DATASET = 70_000_000
-_FILES_OF_A_TASK = 1_000_000
+FILES_OF_A_TASK = 1_000_000
+#: CPU time of an event below which it is kept in thousandths.
+_SHORT_EVENT_HS06S = 100.0
 
 
 def chunk_work(scenario: Scenario, states: Sequence[TaskState], most: int | None = None) -> CycleWork:
@@ -42,7 +44,7 @@ def chunk_work(scenario: Scenario, states: Sequence[TaskState], most: int | None
     datasets = _datasets(states)
     count = len(states)
     numbers = np.arange(count, dtype=np.int64)
-    ram = np.array([state.kind.memory_gb_core * 1000.0 for state in states])
+    ram = np.array([ram_mb(state) for state in states])
     no = np.zeros(count, dtype=np.bool_)
     chunks = ChunkTable(numbers, numbers, ram, no, no, no)
     inputs = _inputs(states, most)
@@ -61,21 +63,41 @@ def _left(scenario: Scenario, states: Sequence[TaskState]) -> dict[tuple[int, in
 
 
 def _tasks(scenario: Scenario, states: Sequence[TaskState]) -> TaskTable:
-    rows = [_task_row(scenario, state) for state in states]
+    rows = [task_row(scenario, state) for state in states]
     return TaskTable(
         jeditaskid=np.array([state.task.number for state in states], dtype=np.int64),
-        ramcount_mb=np.array([state.kind.memory_gb_core * 1000.0 for state in states]),
+        ramcount_mb=np.array([ram_mb(state) for state in states]),
         frozentime_s=np.full(len(states), np.nan),
         texts={name: texts(row.get(name) for row in rows) for name in TASK_TEXTS},
         numbers={name: _numbers(rows, name) for name in TASK_NUMBERS},
     )
 
 
+def ram_mb(state: TaskState) -> float:
+    """Memory of a job in whole MB a core."""
+    return float(round(state.kind.memory_gb_core * 1000.0))
+
+
+def believed_work(state: TaskState) -> dict[str, Any]:
+    """CPU time of an event as the table of tasks holds it: whole HS06 s, of short events thousandths of one."""
+    hs06s = state.believed_work_hs06s / state.kind.events
+    if hs06s < _SHORT_EVENT_HS06S:
+        return {"cputime": float(max(1, round(hs06s * 1000.0))), "cputimeunit": "mHS06sPerEvent"}
+    return {"cputime": float(round(hs06s)), "cputimeunit": "HS06sPerEvent"}
+
+
+def event_hs06s(state: TaskState) -> float:
+    """CPU time of an event in HS06 s, as the broker reads it."""
+    row = believed_work(state)
+    return float(row["cputime"]) / (1000.0 if row["cputimeunit"].startswith("m") else 1.0)
+
+
 def _numbers(rows: Sequence[dict[str, Any]], name: str) -> Floats:
     return np.array([row.get(name, np.nan) for row in rows], dtype=np.float64)
 
 
-def _task_row(scenario: Scenario, state: TaskState) -> dict[str, Any]:
+def task_row(scenario: Scenario, state: TaskState) -> dict[str, Any]:
+    """The columns of a task that decide about it; whole numbers where the table takes no others."""
     task, kind = state.task, state.kind
     return {
         "vo": VO,
@@ -88,21 +110,20 @@ def _task_row(scenario: Scenario, state: TaskState) -> dict[str, Any]:
         "cloud": "WORLD",
         "nucleus": None if state.nucleus < 0 else scenario.sites[state.nucleus].name,
         "ramunit": "MBPerCore",
-        "cputimeunit": "HS06sPerEvent",
+        **believed_work(state),
         "outdiskunit": "kBPerEvent",
         "workdiskunit": "MB",
         "architecture": "x86_64-el9-gcc13-opt",
         "transhome": "Athena-24.0.62",
         "splitrule": "NF=1",
         "workqueue_id": FIRST_WORK_QUEUE + task.share,
-        "currentpriority": task.priority,
-        "taskpriority": task.priority,
+        "currentpriority": float(round(task.priority)),
+        "taskpriority": float(round(task.priority)),
         "corecount": kind.cores,
         "baseramcount": 0.0,
-        "cputime": state.believed_work_hs06s / kind.events,
         "cpuefficiency": 90.0,
         "basewalltime": 600.0,
-        "outdiskcount": float(kind.output_gb.quantile(np.array([0.5]))[0]) * 1e6 / kind.events,
+        "outdiskcount": float(max(1, round(float(kind.output_gb.quantile(np.array([0.5]))[0]) * 1e6 / kind.events))),
         "workdiskcount": 1000.0,
         "iointensity": 0.0,
         "diskio": 0.0,
@@ -119,7 +140,7 @@ def _datasets(states: Sequence[TaskState]) -> DatasetTable:
         task=np.arange(count, dtype=np.int64),
         datasetid=np.array([FIRST_DATASET + state.task.number for state in states], dtype=np.int64),
         masterid=np.full(count, -1, dtype=np.int64),
-        name=texts(_name(state) for state in states),
+        name=texts(dataset_name(state) for state in states),
         type=texts(["pseudo_input" if not state.task.sources else "input" for state in states]),
         status=texts(["ready"] * count),
         state=texts(["closed"] * count),
@@ -134,7 +155,7 @@ def _datasets(states: Sequence[TaskState]) -> DatasetTable:
     )
 
 
-def _name(state: TaskState) -> str:
+def dataset_name(state: TaskState) -> str:
     return f"{SCOPE}:{SCOPE}.{state.task.number}.input"
 
 
@@ -144,7 +165,7 @@ def _inputs(states: Sequence[TaskState], most: int | None) -> InputFiles:
     sizes = np.array([len(one) for one in waiting], dtype=np.int64)
     total = int(sizes.sum())
     chunk = np.repeat(np.arange(len(states)), sizes)
-    base = np.array([state.task.number * _FILES_OF_A_TASK for state in states], dtype=np.int64)
+    base = np.array([state.task.number * FILES_OF_A_TASK for state in states], dtype=np.int64)
     index = np.concatenate([np.array(one, dtype=np.int64) for one in waiting])
     fileid = base[chunk] + index
     size_bytes = np.array([int(state.kind.input_gb * 1e9) for state in states], dtype=np.int64)
@@ -180,7 +201,7 @@ def _places(scenario: Scenario, states: Sequence[TaskState], datasets: DatasetTa
         chunk=np.arange(count, dtype=np.int64),
         datasetid=datasets.datasetid,
         scope=texts([SCOPE] * count),
-        name=texts(_name(state).split(":")[1] for state in states),
+        name=texts(dataset_name(state).split(":")[1] for state in states),
         is_master=np.ones(count, dtype=np.bool_),
         is_pseudo=np.array([not state.task.sources for state in states], dtype=np.bool_),
         distributed=np.zeros(count, dtype=np.bool_),

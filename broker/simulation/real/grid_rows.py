@@ -175,8 +175,8 @@ def _links(scenario: Scenario) -> list[dict[str, Any]]:
             values = {
                 "AGIS_closeness": max(0, min(10, round(10 - rate / 5e8))),
                 "Production Output_queued": 0,
-                "dashb_mbps_1h": rate / 1e6,
-                "dashb_mbps_1d": rate / 1e6,
+                "dashb_mbps_1h": round(rate / 1e6),
+                "dashb_mbps_1d": round(rate / 1e6),
             }
             name, nucleus = site.name, scenario.sites[target].name
             rows += [{"src": name, "dst": nucleus, "key": k, "value": v, "ts": START} for k, v in values.items()]

@@ -19,6 +19,8 @@ _DEFINED = COUNTED_STATUSES.index("defined")
 _RUNNING = COUNTED_STATUSES.index("running")
 _TRANSFERRING = COUNTED_STATUSES.index("transferring")
 _GB = 2**30
+#: Cores that a running job counts as where only the number of jobs is known.
+RUNNING_JOB_CORES = 8.0
 
 
 class SnapshotKeeper:
@@ -53,15 +55,15 @@ class SnapshotKeeper:
         """The grid of a view; what was assigned since its statistics were read counts as defined."""
         self._set_online(view)
         queues, unified = self._queues
-        last = np.where(np.isnan(view.last_start_s), view.now_s - 60.0, view.last_start_s) + START.timestamp()
-        free = view.free_bytes[self._storage_sites] / _GB
+        last = last_starts_s(view) + START.timestamp()
+        free = free_gb(view)[self._storage_sites]
         return dataclasses.replace(
             self.base,
             id=f"simulation-{view.now_s:.0f}",
             taken_at=instant(view.now_s),
             queues=queues,
             unified=dataclasses.replace(unified, laststart_s=last[self._order]),
-            storages=dataclasses.replace(self.base.storages, space_free_gb=np.maximum(free, 0.0)),
+            storages=dataclasses.replace(self.base.storages, space_free_gb=free),
             links=self._links_of(view),
             jobs=self._jobs(view),
         )
@@ -86,11 +88,8 @@ class SnapshotKeeper:
         by_tag = view.counts[self._order][:, self._tag_order, :].copy()
         by_tag[:, :, _DEFINED] += view.assigned[self._order][:, self._tag_order]
         total = by_tag.sum(axis=1)
-        transferring = np.zeros((len(self._order), len(self._nuclei)))
-        if len(self._nuclei):
-            # the destination of each job is not read: spread over the nuclei
-            transferring[:] = (total[:, _TRANSFERRING] / len(self._nuclei))[:, None]
-        cores: Floats = total[:, _RUNNING][:, None] * 8.0
+        transferring = over_nuclei(by_tag[:, :, _TRANSFERRING], len(self._nuclei)).sum(axis=1)
+        cores: Floats = total[:, _RUNNING][:, None] * RUNNING_JOB_CORES
         no_cores = np.zeros_like(cores)  # none of starting jobs are told apart here
         return JobCounts(
             self._tags,
@@ -125,3 +124,21 @@ class SnapshotKeeper:
         unified = dataclasses.replace(base.unified, status=texts(status))
         of_candidate = [status[place] for place in base.queues.unified.tolist()]
         self._queues = (dataclasses.replace(base.queues, status=texts(of_candidate)), unified)
+
+
+def last_starts_s(view: GridView) -> Floats:
+    """(U,) virtual time of the last start at each queue; where there was none yet, it is not held against the queue."""
+    return np.where(np.isnan(view.last_start_s), view.now_s - 60.0, view.last_start_s)
+
+
+def free_gb(view: GridView) -> Floats:
+    """(sites,) free space in whole GB, as the table of endpoints holds it."""
+    return np.asarray(np.maximum(np.floor(view.free_bytes / _GB), 0.0))
+
+
+def over_nuclei(jobs: Floats, nuclei: int) -> Floats:
+    """(..., N) whole jobs for each nucleus: the destination of each is not read, so they are spread."""
+    if not nuclei:
+        return np.zeros((*np.shape(jobs), 0))
+    each, left = np.divmod(np.asarray(jobs, dtype=np.float64)[..., None], nuclei)
+    return np.asarray(each + (np.arange(nuclei) < left))

@@ -10,7 +10,7 @@ import numpy as np
 from broker.domain.arrays import floats, texts
 from broker.domain.task_work import AssigningTable, OutputTable, PartReplicaTable, PartTable, RemainingTable, TaskWork
 from broker.simulation.job_states import TaskState
-from broker.simulation.real.chunk_work import FIRST_DATASET, chunk_work
+from broker.simulation.real.chunk_work import FIRST_DATASET, believed_work, chunk_work, event_hs06s
 from broker.simulation.real.grid_rows import FIRST_WORK_QUEUE, VO, endpoint
 from broker.simulation.scenario import Scenario
 
@@ -40,13 +40,13 @@ def task_work(scenario: Scenario, waiting: Sequence[TaskState], brokered: Iterab
 
 def remaining_hs06s(state: TaskState) -> float:
     """CPU work of the jobs that are at no queue, as estimated."""
-    return len(state.unassigned) * state.believed_work_hs06s
+    return len(state.unassigned) * state.kind.events * event_hs06s(state)
 
 
 def _assigning(scenario: Scenario, waiting: Sequence[TaskState]) -> AssigningTable:
     count = len(waiting)
     no, none = np.zeros(count, dtype=np.bool_), texts(None for _ in waiting)
-    priority = np.array([state.task.priority for state in waiting], dtype=np.float64)
+    priority = np.array([round(state.task.priority) for state in waiting], dtype=np.float64)
     return AssigningTable(
         jeditaskid=np.array([state.task.number for state in waiting], dtype=np.int64),
         vo=texts(VO for _ in waiting),
@@ -96,18 +96,19 @@ def _parts(scenario: Scenario, waiting: Sequence[TaskState]) -> tuple[PartTable,
 
 
 def _remaining(scenario: Scenario, brokered: Iterable[TaskState]) -> RemainingTable:
-    left: dict[tuple[int, int, float], float] = {}
+    left: dict[tuple[int, int, float], tuple[float, float]] = {}
     for state in brokered:
-        key = (state.nucleus, state.task.share, state.task.priority)
-        left[key] = left.get(key, 0.0) + remaining_hs06s(state)
+        key = (state.nucleus, state.task.share, float(round(state.task.priority)))
+        hs06s, stored = left.get(key, (0.0, 0.0))
+        events = len(state.unassigned) * state.kind.events
+        left[key] = (hs06s + remaining_hs06s(state), stored + events * float(believed_work(state)["cputime"]))
     keys = sorted(left)
-    hs06s = floats(left[key] for key in keys)
     return RemainingTable(
         texts(scenario.sites[nucleus].name for nucleus, _, _ in keys),
         texts(VO for _ in keys),
         texts(scenario.shares[share][0] for _, share, _ in keys),
         floats(FIRST_WORK_QUEUE + share for _, share, _ in keys),
         floats(priority for _, _, priority in keys),
-        hs06s,
-        hs06s,
+        floats(left[key][0] for key in keys),
+        floats(left[key][1] for key in keys),
     )

@@ -56,10 +56,10 @@ def analysis_grid(scenario: Scenario, view: GridView, order: Ints, users: Sequen
     for user in users:
         waits, runs = (float(count) for count in jobs[user].sum(axis=(0, 1)))
         grid["of_user"][user_name(user)] = OwnerJobs(runs, waits, runs, waits)
-    return AnalysisGrid(starts=reading.starts[order], share_usage=_usage(scenario, view), **grid)
+    return AnalysisGrid(starts=reading.starts[order], share_usage=share_usage(scenario, view), **grid)
 
 
-def _usage(scenario: Scenario, view: GridView) -> dict[str, float]:
+def share_usage(scenario: Scenario, view: GridView) -> dict[str, float]:
     """Running over target of each share, as last read."""
     total = view.share_hs06.sum()
     if not total > 0:
