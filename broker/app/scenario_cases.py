@@ -12,6 +12,7 @@ from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import read_scenario
 from broker.whatif.cases import Case
 
+
 def scenario_cases(file: Path, brokerages: Sequence[str], seed: int, config: Path | None) -> list[Case]:
     """One case for each brokerage that has work in the scenario; each of them meets the scenario as it is.
 

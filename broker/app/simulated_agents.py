@@ -15,7 +15,10 @@ import sqlalchemy as sa
 from agents.service import configuration, registry
 from agents.service.base import Agent, CycleRequest
 from agents.service.process import ProcessSettings
-from broker.app.agent_cycle import JOB_AGENT, TASK_AGENT, run_leased, section_named
+from broker.app.agent_cycle import TASK_AGENT, run_leased, section_named
+from broker.app.scratch_database import scratch_database
+from broker.simulation.comparing import Case, CaseResult, simulate_with
+from broker.simulation.errors import SimulationError
 from broker.simulation.information import GridView
 from broker.simulation.job_states import NOT_YET, TaskState
 from broker.simulation.policies.base import Assignment, WaitingJobs
@@ -32,6 +35,9 @@ from broker.store.scenarios import load_dump, scenario_file
 ENDING = ("timeouts", "analysis_rebrokerage", "fast_rebrokerage")
 #: Input files by which the task brokerage asks the job brokerage.
 HINT_FILES = 10
+
+#: The policies that are the agents by the profile of that name.
+PROFILES = ("seed", "panda")
 
 _REMEMBER = sa.text("""
     INSERT INTO broker.rebrokered_from (jeditaskid, datasetid, queue, rebrokered_at)
@@ -91,9 +97,7 @@ class ThroughDatabase:
                 waits = 0.0 if until is None else (datetime.fromisoformat(until) - instant(view.now_s)).total_seconds()
                 self._waits_s[decided["jeditaskid"]] = waits
             place = {state.task.number: number for number, state in enumerate(own)}
-            jobs = self._read(
-                "SELECT jeditaskid, computingsite, count(*) FROM {panda}.jobsdefined4 GROUP BY jeditaskid, computingsite"
-            )
+            jobs = self._read("SELECT jeditaskid, computingsite, count(*) FROM {panda}.jobsdefined4 GROUP BY 1, 2")
             found = [Assignment(task, self._queue_of[queue], count) for task, queue, count in jobs]
             assignments += sorted(found, key=lambda one: (place[one.task], one.queue))
         return assignments
@@ -115,7 +119,9 @@ class ThroughDatabase:
 
     def _write(self, view: GridView, tables: Tables, tasks: Sequence[TaskState]) -> None:
         """Make the rows all that there is in the database."""
-        filled: Mapping[str, list[Row]] = {name: rows for name, rows in {**tables, "config": self._config}.items() if rows}
+        filled: Mapping[str, list[Row]] = {
+            name: rows for name, rows in {**tables, "config": self._config}.items() if rows
+        }
         load_dump.load(self._database, scenario_file.Scenario(instant(view.now_s), filled), replace=True)
         memory = rebrokered_rows(self.scenario, tasks)
         if memory:
@@ -133,3 +139,28 @@ class ThroughDatabase:
     def _read(self, statement: str) -> list[tuple[Any, ...]]:
         with self._database.read_snapshot() as connection:
             return [tuple(row) for row in connection.execute(sa.text(self._database.names.sql(statement)))]
+
+
+def check_agents_only(policies: Sequence[str]) -> None:
+    """Refuse policies that are no agents.
+
+    Raises:
+        SimulationError: one of them decides by itself.
+    """
+    others = [name for name in policies if name not in PROFILES]
+    if others:
+        raise SimulationError(
+            f"{', '.join(others)}: no agent decides so", "--through-database", f"take {' or '.join(PROFILES)}"
+        )
+
+
+def simulate_through_database(case: Case) -> CaseResult:
+    """Run one simulation with the agents, on a database that is made for it and gone afterwards.
+
+    Raises:
+        SimulationError: its scenario cannot be simulated.
+        EmbeddedServerError: the embedded server is not installed or does not start.
+        BrokerError: the cycle of an agent did not end well.
+    """
+    with scratch_database("simulation") as database:
+        return simulate_with(case, lambda scenario, seed: ThroughDatabase(scenario, seed, database, case.policy))

@@ -12,7 +12,7 @@ from broker.errors import BrokerError
 from broker.simulation.intervals import Interval, interval, paired
 from broker.simulation.loop import ClosedLoop, Run
 from broker.simulation.merit import Stats, stats
-from broker.simulation.policies.base import find_policy
+from broker.simulation.policies.base import Factory, find_policy
 from broker.simulation.scenario import Scenario
 
 CONNECT_WITHIN = "10s"
@@ -67,7 +67,16 @@ def simulate_case(case: Case) -> CaseResult:
     def made(scenario: Scenario, seed: int) -> Any:
         return factory(scenario, seed, values=values) if values else factory(scenario, seed)  # type: ignore[call-arg]
 
-    run = ClosedLoop(case.scenario_of(case.seed), made, case.seed).run()
+    return simulate_with(case, made)
+
+
+def simulate_with(case: Case, factory: Factory) -> CaseResult:
+    """Run one simulation with the policy that the factory makes.
+
+    Raises:
+        SimulationError: its scenario cannot be simulated.
+    """
+    run = ClosedLoop(case.scenario_of(case.seed), factory, case.seed).run()
     hours, curves = _curves(run)
     return CaseResult(case.label, case.seed, stats(run), hours, curves, run.events, run.decide_s, run.total_s)
 
@@ -96,7 +105,11 @@ def _curves(run: Run) -> tuple[tuple[float, ...], dict[str, tuple[float, ...]]]:
 
 
 def simulate_all(
-    cases: Sequence[Case], processes: int, emit: Callable[[int], None], dask: str | None = None
+    cases: Sequence[Case],
+    processes: int,
+    emit: Callable[[int], None],
+    dask: str | None = None,
+    simulate: Callable[[Case], CaseResult] = simulate_case,
 ) -> list[CaseResult]:
     """All cases, in their order.
 
@@ -105,29 +118,32 @@ def simulate_all(
         processes: at once; 1 runs them in this one.
         emit: told how many are done.
         dask: address of a scheduler; then its workers run them.
+        simulate: runs one; a function of a module, as it travels to other processes.
 
     Raises:
         SimulationError: a scenario cannot be simulated.
         BrokerError: the cluster cannot be reached.
     """
     results = []
-    with_pool = _on_cluster(cases, dask) if dask is not None else _in_processes(cases, processes)
+    with_pool = _on_cluster(cases, dask, simulate) if dask is not None else _in_processes(cases, processes, simulate)
     for result in with_pool:
         results.append(result)
         emit(len(results))
     return results
 
 
-def _in_processes(cases: Sequence[Case], processes: int) -> Iterator[CaseResult]:
+def _in_processes(
+    cases: Sequence[Case], processes: int, simulate: Callable[[Case], CaseResult]
+) -> Iterator[CaseResult]:
     if processes == 1 or len(cases) == 1:
-        yield from map(simulate_case, cases)
+        yield from map(simulate, cases)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(processes, len(cases)), mp_context=context) as pool:
-        yield from pool.map(simulate_case, cases)
+        yield from pool.map(simulate, cases)
 
 
-def _on_cluster(cases: Sequence[Case], address: str) -> Iterator[CaseResult]:
+def _on_cluster(cases: Sequence[Case], address: str, simulate: Callable[[Case], CaseResult]) -> Iterator[CaseResult]:
     try:
         import distributed
     except ImportError as error:
@@ -140,7 +156,7 @@ def _on_cluster(cases: Sequence[Case], address: str) -> Iterator[CaseResult]:
     except (OSError, ValueError) as error:
         raise BrokerError("nobody answers at the address of the cluster", address, "start the scheduler") from error
     with client:
-        yield from client.gather(client.map(simulate_case, cases, pure=False))
+        yield from client.gather(client.map(simulate, cases, pure=False))
 
 
 @dataclass(frozen=True)

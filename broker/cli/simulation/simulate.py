@@ -13,12 +13,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from broker.app.sentences.figures_of_merit import FIGURES, cell
+from broker.app.simulated_agents import check_agents_only, simulate_through_database
 from broker.cli.output import print_json, print_table, remark
 from broker.cli.simulation.documents import asked_of, policy_document
 from broker.cli.simulation.stored_grid import snapshot_of
 from broker.cli.simulation.storing import check_store, store_simulation
 from broker.cli.tuning.what_if import cores
-from broker.simulation.comparing import Case, CaseResult, Comparison, ScenarioOf, compare, simulate_all
+from broker.simulation.comparing import Case, CaseResult, Comparison, ScenarioOf, compare, simulate_all, simulate_case
 from broker.simulation.errors import SimulationError
 from broker.simulation.generated_grid import GridParameters
 from broker.simulation.grids import FRESH, GRIDS
@@ -51,6 +52,9 @@ def simulate(
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Policies see the grid as it is now.")] = False,
     processes: Annotated[int | None, typer.Option("--processes", min=1, help="Processes; default: cores.")] = None,
+    through_database: Annotated[
+        bool, typer.Option("--through-database", help="The agents themselves decide, on a database made for each run.")
+    ] = False,
     dask: Annotated[str | None, typer.Option("--dask", metavar="ADDRESS", help="Scheduler of a Dask cluster.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="DIR", help="Draw curves into this folder.")] = None,
     store: Annotated[bool, typer.Option("--store", help="Keep the figures, for the web page and the API.")] = False,
@@ -61,12 +65,13 @@ def simulate(
     wanted = policy or ["seed"]
     for name in wanted:
         find_policy(name)
+    if through_database:
+        check_agents_only(wanted)
+    if snapshot is not None and scenario is not None:
+        raise SimulationError("--snapshot and --scenario are two grids", "broker simulate", "give one of them")
     if snapshot is not None:
-        if scenario is not None:
-            raise SimulationError("--snapshot and --scenario are two grids", "broker simulate", "give one of them")
-        made: ScenarioOf = grid_of_snapshot(
-            snapshot_of(context, snapshot), _parameters(days, queues, cores_total), _changes(fresh)
-        )
+        taken, parameters = snapshot_of(context, snapshot), _parameters(days, queues, cores_total)
+        made: ScenarioOf = grid_of_snapshot(taken, parameters, _changes(fresh))
     else:
         made = _scenario(scenario, grid, days, queues, cores_total, fresh)
     drawn = made(1)  # a scenario that cannot run is refused before anything starts
@@ -75,7 +80,8 @@ def simulate(
         check_store(context)
     cases = [Case(name, name, seed, made) for seed in range(1, seeds + 1) for name in dict.fromkeys(wanted)]
     with progress(len(cases)) as emit:
-        results = simulate_all(cases, processes or cores(), emit, dask)
+        run = simulate_through_database if through_database else simulate_case
+        results = simulate_all(cases, processes or cores(), emit, dask, run)
     comparisons = compare(results)
     show(comparisons, results, json)
     if plot is not None:

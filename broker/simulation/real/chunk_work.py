@@ -156,6 +156,7 @@ def _datasets(states: Sequence[TaskState]) -> DatasetTable:
 
 
 def dataset_name(state: TaskState) -> str:
+    """The input of a task, with its scope."""
     return f"{SCOPE}:{SCOPE}.{state.task.number}.input"
 
 

@@ -53,9 +53,7 @@ class GridTables:
         now, names = _stored(view.now_s), [queue.name for queue in self._scenario.queues]
         started = dict(zip(names, last_starts_s(view).tolist(), strict=True))
         status = {name: "online" if on else "offline" for name, on in zip(names, view.online.tolist(), strict=True)}
-        space = dict(
-            zip((endpoint(site.name) for site in self._scenario.sites), free_gb(view).tolist(), strict=True)
-        )
+        space = dict(zip((endpoint(site.name) for site in self._scenario.sites), free_gb(view).tolist(), strict=True))
         found = dict(self._fixed)
         found["schedconfig_json"] = [
             {**row, "data": {**json.loads(row["data"]), "status": status[row["panda_queue"]]}, "last_update": now}
@@ -63,7 +61,11 @@ class GridTables:
         ]
         found["sw_tags"] = [{**row, "last_update": now} for row in self._fixed["sw_tags"]]
         found["ddm_endpoint"] = [
-            {**row, "space_free": int(space[row["ddm_endpoint_name"]]), "space_timestamp": _stored(view.storages_read_s)}
+            {
+                **row,
+                "space_free": int(space[row["ddm_endpoint_name"]]),
+                "space_timestamp": _stored(view.storages_read_s),
+            }
             for row in self._fixed["ddm_endpoint"]
         ]
         found["network_matrix_kv"] = list(self._links(view))
@@ -119,7 +121,12 @@ class GridTables:
         at = _stored(view.jobs_read_s)
         for queue, share, status in np.argwhere(view.counts > 0).tolist():
             name, jobs = COUNTED_STATUSES[status], int(view.counts[queue, share, status])
-            row = {**self._share(share), "computingsite": self._scenario.queues[queue].name, "jobstatus": name, "ts": at}
+            row = {
+                **self._share(share),
+                "computingsite": self._scenario.queues[queue].name,
+                "jobstatus": name,
+                "ts": at,
+            }
             if status == _TRANSFERRING and self._nuclei:
                 spread = over_nuclei(view.counts[queue, share, status], len(self._nuclei)).astype(int).tolist()
                 yield from (
@@ -157,11 +164,14 @@ class GridTables:
             an_hour_ago, just_now = _stored(view.now_s - 3600.0), _stored(view.now_s - 1.0)
             for number in range(jobs):
                 late = number >= old
-                yield {
-                    **row,
-                    "jobstatus": "finished" if late else "transferring",
-                    "starttime": just_now if late else an_hour_ago,
-                }, late
+                yield (
+                    {
+                        **row,
+                        "jobstatus": "finished" if late else "transferring",
+                        "starttime": just_now if late else an_hour_ago,
+                    },
+                    late,
+                )
 
 
 class _ByType:

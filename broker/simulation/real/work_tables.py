@@ -30,9 +30,7 @@ _RUNNING = COUNTED_STATUSES.index("running")
 _LONG_AGO = "2026-08-01T00:00:00"
 
 
-def task_tables(
-    scenario: Scenario, states: Sequence[TaskState], status: str, most: int | None = None
-) -> Tables:
+def task_tables(scenario: Scenario, states: Sequence[TaskState], status: str, most: int | None = None) -> Tables:
     """The tasks with their input, and where that is.
 
     Args:

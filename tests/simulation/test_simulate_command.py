@@ -1,0 +1,95 @@
+"""``broker simulate`` on the grid of a stored snapshot, and with the agents on a database."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from broker.app import simulated_agents
+from broker.app.simulated_agents import ThroughDatabase
+from broker.cli.main import main
+from broker.simulation.generated_grid import GridParameters, generate
+from broker.simulation.loop import ClosedLoop
+from broker.store.connection.database import Database
+from tests.conftest import TestServer
+
+SIZE = ("--days", "0.025", "--queues", "5", "--cores", "600", "--seeds", "1", "--processes", "1", "--json")
+GRID = GridParameters(days=0.1, queues=5, cores=600, nuclei=1, warm_up_s=0.0)
+
+
+@pytest.fixture(scope="module")
+def database(test_server: TestServer) -> Iterator[Database]:
+    url = test_server.create()
+    with Database(url) as database:
+        yield database
+    test_server.drop(sa.make_url(url).database or "")
+
+
+class Broker:
+    """The command line on a database; the object that it prints."""
+
+    def __init__(self, database: Database, capsys: pytest.CaptureFixture[str]) -> None:
+        self._database, self._capsys = database, capsys
+
+    def __call__(self, *arguments: str) -> tuple[int, Any]:
+        with pytest.raises(SystemExit) as ended:
+            main(["--db", self._database.url, *arguments])
+        shown = self._capsys.readouterr().out
+        return int(str(ended.value.code)), json.loads(shown) if shown.startswith("{") else shown
+
+
+@pytest.fixture
+def broker(database: Database, capsys: pytest.CaptureFixture[str]) -> Broker:
+    return Broker(database, capsys)
+
+
+def test_the_agents_on_a_database_give_the_same_figures(
+    broker: Broker, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def prepared(purpose: str) -> Iterator[Database]:
+        yield database
+
+    monkeypatch.setattr(simulated_agents, "scratch_database", prepared)
+    status, through = broker("simulate", "--through-database", *SIZE)
+    assert status == 0 and through["figures"]["use"]["mean"] > 0.01, through
+    _, memory = broker("simulate", *SIZE)
+    assert through["figures"] == memory["figures"] and through["events"] == memory["events"]
+
+
+def test_a_policy_that_is_no_agent_is_refused(broker: Broker) -> None:
+    status, told = broker("simulate", "--through-database", "--policy", "seed", "--policy", "random", *SIZE)
+    assert (status, told["error"]["what"]) == (3, "random: no agent decides so")
+
+
+def test_the_grid_is_that_of_a_stored_snapshot(broker: Broker, database: Database, tmp_path: Path) -> None:
+    loop = ClosedLoop(generate(GRID, 1), lambda scenario, seed: ThroughDatabase(scenario, seed, database), 1)
+    while not loop.grid.tally.decided_chunks:
+        loop.events.run(loop.events.now + 600.0)
+    file = tmp_path / "grid.json.gz"
+    assert broker("snapshot", "export", str(file))[0] == 0
+    status, newest = broker("simulate", "--snapshot", "newest", "--policy", "least_loaded", *SIZE)
+    assert status == 0 and newest["figures"]["use"]["mean"] > 0.01, newest
+    _, exported = broker("simulate", "--snapshot", str(file), "--policy", "least_loaded", *SIZE)
+    assert exported["figures"] == newest["figures"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "status"),
+    [
+        (("--snapshot", "nothing"), "no snapshot nothing", 4),
+        (("--snapshot", "nowhere.json"), "nowhere.json", 1),
+        (("--snapshot", "newest", "--scenario", "grid.yaml"), "are two grids", 3),
+    ],
+)
+def test_a_snapshot_that_is_not_there_is_refused(
+    broker: Broker, arguments: tuple[str, ...], message: str, status: int
+) -> None:
+    found, told = broker("simulate", *arguments, *SIZE)
+    assert found == status and message in json.dumps(told["error"])

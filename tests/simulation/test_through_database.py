@@ -1,0 +1,176 @@
+"""The agents on a database of the simulated grid decide the same as their functions on snapshots in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from broker.app.simulated_agents import ThroughDatabase
+from broker.simulation.distributions import Fixed
+from broker.simulation.information import GridView
+from broker.simulation.job_kinds import fixed_kind
+from broker.simulation.job_states import NOT_YET, TaskState
+from broker.simulation.loop import ClosedLoop, WaitingColumns
+from broker.simulation.policies.base import Assignment
+from broker.simulation.real.brokered import Brokered
+from broker.simulation.scenario import Ages, Outage, Queue, Scenario, Site, Task
+from broker.store.connection.database import Database
+from tests.agents.moving_jobs import config
+from tests.conftest import TestServer
+from tests.simulation.small_grids import AT_ONCE, queue, site, task
+
+HOUR_S = 3600.0
+KINDS = {
+    "one": dataclasses.replace(fixed_kind("one", 1, Fixed(36_000.0), 2.0), input_gb=1.5, events=1000),
+    "wide": dataclasses.replace(fixed_kind("wide", 8, Fixed(288_000.0), 1.9), input_gb=0.3, events=20),
+    "user": dataclasses.replace(fixed_kind("user", 1, Fixed(30_000.0), 1.8), input_gb=0.2, analysis=True),
+}
+
+
+@pytest.fixture(scope="module")
+def database(test_server: TestServer) -> Iterator[Database]:
+    url = test_server.create()
+    with Database(url) as database:
+        yield database
+    test_server.drop(sa.make_url(url).database or "")
+
+
+def arriving() -> list[Task]:
+    """A task of a user each minute, and of production one in three."""
+    made = [
+        task(number, 20 + 7 * number % 60, kind="user", arrival_s=60.0 * number - 30.0, share=1, user=number % 3,
+             priority=1000.0 - number)
+        for number in range(1, 22)
+    ] + [
+        task(number, 30 + 11 * number % 60, kind=("one", "wide")[number % 2], arrival_s=180.0 * (number - 100) - 130.0,
+             priority=(450.0, 930.0)[number % 3 == 0], sources=(number % 3, 3), believed_factor=1.1)
+        for number in range(101, 108)
+    ]  # fmt: skip
+    return made
+
+
+def grid(*tasks: Task, **changes: object) -> Scenario:
+    """Four sites, two of them nuclei, of six queues one in an outage, and readings as old as they are by default."""
+    sites: tuple[Site, ...] = tuple(site(number, nucleus=number < 2, rate=2e8, total=4e14) for number in range(4))
+    queues: tuple[Queue, ...] = tuple(
+        queue(number, 64, node_cores=16, nodes=4, site=number % 4, node_memory_gb=64.0, corepower=8.0 + number,
+              mode=("push", "pull")[number % 2])
+        for number in range(6)
+    )  # fmt: skip
+    made = Scenario(
+        name="both ways",
+        days=2.0,
+        sites=sites,
+        queues=queues,
+        shares=(("Production", 3.0), ("Analysis", 1.0)),
+        tasks=tasks,
+        kinds=KINDS,
+        link_bytes_s={(0, 1): 3.3e8, (2, 0): 1.2e8, (3, 1): 4.4e9},
+        outages=(Outage((5,), 300.0, 2 * HOUR_S, announced=True),),
+        warm_up_s=0.0,
+        task_cycle_s=300.0,
+        pilots=AT_ONCE,
+        ages=Ages(),
+    )
+    return dataclasses.replace(made, **changes)  # type: ignore[arg-type]
+
+
+class BothWays:
+    """Asks both, and goes by what was decided in memory."""
+
+    name = "both"
+
+    def __init__(self, scenario: Scenario, seed: int, database: Database) -> None:
+        self.memory, self.agents = Brokered(scenario, seed), ThroughDatabase(scenario, seed, database)
+        self.nuclei: list[int] = []
+        self.assigned: list[list[Assignment]] = []
+        self.analysis = 0
+
+    def choose_nuclei(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[int]:
+        chosen = self.memory.choose_nuclei(view, tasks, cycle)
+        assert self.agents.choose_nuclei(view, tasks, cycle) == chosen
+        self.nuclei += chosen
+        return chosen
+
+    def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
+        decided = self.memory.assign(view, tasks, cycle)
+        assert self.agents.assign(view, tasks, cycle) == decided
+        assert [self.agents.retry_s(one) for one in tasks] == [self.memory.retry_s(one) for one in tasks]
+        self.assigned.append(decided)
+        self.analysis += sum(one.kind.analysis for one in tasks)
+        return decided
+
+    def retry_s(self, task: TaskState) -> float:
+        return self.memory.retry_s(task)
+
+    def overdue(self, view: GridView, waiting: WaitingColumns) -> Sequence[int]:
+        return []
+
+
+def test_both_ways_decide_the_same_over_twenty_cycles(database: Database) -> None:
+    scenario = grid(*arriving())
+    loop = ClosedLoop(scenario, lambda scenario, seed: BothWays(scenario, seed, database), 7)
+    loop.events.run(1270.0)
+    policy = loop.policy
+    assert isinstance(policy, BothWays)
+    assert len(policy.assigned) >= 20 and policy.analysis >= 20
+    assert {0, 1, NOT_YET} == set(policy.nuclei)
+    queues = {one.queue for decided in policy.assigned for one in decided}
+    assert len(queues) >= 5 and sum(one.jobs for decided in policy.assigned for one in decided) > 500
+
+
+class Waiting:
+    """Jobs that wait at the queues of a grid, with all that the rules about them look at."""
+
+    def __init__(self) -> None:
+        self.loop = ClosedLoop(grid(task(99, kind="one", arrival_s=1.9 * 86_400.0, sources=(0,))), Brokered, 1)
+        self.loop.events.run(40.0 * HOUR_S)
+        self.columns = WaitingColumns([], [], [], [], [])
+
+    def add(self, number: int, jobs: int, age_h: float, at: int, **changes: object) -> TaskState:
+        state = self.loop.grid.arrive(dataclasses.replace(task(number, jobs, kind="one"), **changes), 0)  # type: ignore[arg-type]
+        self.columns.since_s.extend(self.loop.events.now - age_h * HOUR_S - 60.0 * place for place in range(jobs))
+        self.columns.queue.extend([at] * jobs)
+        self.columns.priority.extend([state.task.priority] * jobs)
+        self.columns.task.extend([state] * jobs)
+        return state
+
+    def view(self) -> GridView:
+        self.loop.grid.last_start_s[:] = self.loop.events.now - 60.0
+        self.loop.grid.last_start_s[3] = self.loop.events.now - 30.0 * HOUR_S
+        self.loop.information._read_jobs()
+        online = np.array([True, True, False, True, True, True])
+        return dataclasses.replace(self.loop.information.view(), online=online)
+
+
+@pytest.fixture(scope="module")
+def waiting() -> Waiting:
+    made = Waiting()
+    made.add(1, 4, 30.0, 0)
+    made.add(2, 3, 60.0, 1)  # over two days
+    made.add(3, 3, 5.0, 2, priority=950.0)  # express, offline
+    made.add(4, 3, 5.0, 3, priority=950.0)  # express, where nothing starts
+    made.add(5, 30, 1.0, 4)  # more than runs there
+    user: dict[str, object] = {"kind": "user", "share": 1, "user": 2}
+    made.add(6, 2, 25.0, 0, **user)  # no progress
+    made.add(7, 2, 25.0, 0, **user).active_s[0] = made.loop.events.now - 1800.0
+    made.add(8, 2, 25.0, 2, **user).active_s[2] = made.loop.events.now - 1800.0  # offline
+    return made
+
+
+@pytest.mark.parametrize("threshold", [None, 10])
+def test_both_ways_end_the_same_jobs(database: Database, waiting: Waiting, threshold: int | None) -> None:
+    name = "FAST_REBRO_THRESHOLD_NQUEUE_Production"
+    values = {} if threshold is None else {name: threshold}
+    rows = [config(key, value) for key, value in values.items()]
+    scenario, view = waiting.loop.scenario, waiting.view()
+    memory = Brokered(scenario, 1, values)
+    agents = ThroughDatabase(scenario, 1, database, config=rows)
+    ended = list(memory.overdue(view, waiting.columns))
+    assert agents.overdue(view, waiting.columns) == ended
+    tasks = {waiting.columns.task[place].task.number for place in ended}
+    assert tasks == ({2, 3, 4, 6, 8} if threshold is None else {2, 3, 4, 5, 6, 8})
