@@ -69,11 +69,8 @@ def simulate(
         check_agents_only(wanted)
     if snapshot is not None and scenario is not None:
         raise SimulationError("--snapshot and --scenario are two grids", "broker simulate", "give one of them")
-    if snapshot is not None:
-        taken, parameters = snapshot_of(context, snapshot), _parameters(days, queues, cores_total)
-        made: ScenarioOf = grid_of_snapshot(taken, parameters, _changes(fresh))
-    else:
-        made = _scenario(scenario, grid, days, queues, cores_total, fresh)
+    size = days, queues, cores_total, fresh
+    made = _scenario(scenario, grid, *size) if snapshot is None else _stored(context, snapshot, *size)
     drawn = made(1)  # a scenario that cannot run is refused before anything starts
     asked = asked_of(drawn, str(snapshot or scenario or grid), list(dict.fromkeys(wanted)), seeds)
     if store:
@@ -90,6 +87,12 @@ def simulate(
     if store:
         number = store_simulation(context, asked, comparisons, results, monotonic() - began_s)
         remark(f"stored: simulation {number}, page /simulations/{number}")
+
+
+def _stored(
+    context: typer.Context, name: str, days: float | None, queues: int, cores_total: int, fresh: bool
+) -> ScenarioOf:
+    return grid_of_snapshot(snapshot_of(context, name), _parameters(days, queues, cores_total), _changes(fresh))
 
 
 def _scenario(
