@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from gridbroker_client.connection import BrokerConnection, Document
+from gridbroker_client.names import name_in_path
 
 Value = bool | int | float | str | list[Any] | dict[str, Any]
 
@@ -102,7 +103,7 @@ class BrokerClient(BrokerConnection):
 
     def user(self, user: str) -> Document:
         """``broker user``."""
-        return self.get(f"users/{user}")
+        return self.get(f"users/{name_in_path(user)}")
 
     def job(self, pandaid: int) -> Document:
         """A job and what happened to it."""

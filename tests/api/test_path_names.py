@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from broker.api.envelope import is_odd
 from broker.api.path_names import from_path, to_path
+from gridbroker_client.names import name_in_path
 
 HOSTILE = "<script>alert(1)</script>\"'\x1b[31m/~7e\\\u202e"
 
@@ -18,6 +19,7 @@ HOSTILE = "<script>alert(1)</script>\"'\x1b[31m/~7e\\\u202e"
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30))
 def test_a_name_comes_back_and_its_path_is_not_odd(name: str) -> None:
     path = to_path(name)
+    assert name_in_path(name) == path  # the client spells it as the page does
     assert "/" not in path and not is_odd(f"/users/{path}".encode(), 10_000)
     assert from_path(unquote(path)) == name
 
@@ -25,6 +27,7 @@ def test_a_name_comes_back_and_its_path_is_not_odd(name: str) -> None:
 @pytest.mark.parametrize("name", [HOSTILE, ".", "..", "a/../b", "~", "~~1b", "Jane Doe", "~2f"])
 def test_odd_names_too(name: str) -> None:
     assert from_path(unquote(to_path(name))) == name
+    assert name_in_path(name) == to_path(name)
     assert not is_odd(f"/users/{to_path(name)}".encode(), 10_000)
 
 

@@ -56,6 +56,8 @@ def test_methods_of_the_client(client: BrokerClient) -> None:
     assert client.match_job("A", "B", "C", pilot="p", request_number=1)["pandaid"] is None
     with pytest.raises(BrokerProblem, match="nothing_found"):
         client.explain(1)
+    with pytest.raises(BrokerProblem, match="there is no user /DC=org/CN=~Jane"):
+        client.user("/DC=org/CN=~Jane")
 
 
 def test_nobody_answers() -> None:

@@ -7,6 +7,7 @@ from typing import Literal
 from fastapi import Response
 from pydantic import BaseModel
 from starlette.requests import Request
+from starlette.responses import PlainTextResponse
 
 from broker import __version__
 from broker.access.policies import FACTORY, OPEN
@@ -89,7 +90,7 @@ async def description(request: Request) -> Response:
     return answer(request, request.app.openapi())
 
 
-@router.get("/metrics", include_in_schema=False)
+@router.get("/metrics", response_class=PlainTextResponse)
 @allow(FACTORY)
 def metrics(api: State) -> Response:
     """Metrics for Prometheus."""

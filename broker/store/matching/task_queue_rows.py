@@ -66,6 +66,8 @@ DELETE FROM broker.waiting_jobs AS waiting
 WHERE NOT EXISTS (SELECT FROM {panda}.jobsactive4 AS job WHERE job.pandaid = waiting.pandaid
     AND job.jobstatus = 'activated')
 RETURNING waiting.task_queue"""
+# Another process that follows the jobs at the same time waits, and finds nothing left to do; matchers do not wait.
+_ONE_AT_A_TIME = "LOCK TABLE broker.task_queue_levels IN SHARE ROW EXCLUSIVE MODE"
 # For this transaction: a million jobs are grouped and put in order without files on disk.
 _MEMORY = "SET LOCAL work_mem = '128MB'"
 _USED_POOLS = """
@@ -94,11 +96,15 @@ WHERE queue.id = found.id AND queue.weight <> found.weight"""
 
 
 def follow_jobs(connection: sa.Connection, names: Names, now: datetime) -> dict[str, int]:
-    """Let the task queues hold exactly the activated jobs, in the caller's transaction; counts of what changed."""
+    """Let the task queues hold exactly the activated jobs, in the caller's transaction; counts of what changed.
+
+    The transaction is READ COMMITTED: what another one did before it is seen.
+    """
 
     def run(statement: str, **values: Any) -> sa.CursorResult[Any]:
         return connection.execute(sa.text(names.sql(statement)), values)
 
+    run(_ONE_AT_A_TIME)
     run(_MEMORY)
     left = run(_DELETE_GONE_JOBS).scalars().all()
     run(_FRESH, classes=list(CPUTIME_CLASSES_S), last_class=CPUTIME_CLASSES_S[-1])

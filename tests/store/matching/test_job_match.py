@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -291,6 +292,22 @@ def test_several_pilots_are_matched_in_one_transaction_each_with_a_job_of_its_ow
     ]
     assert isinstance(again[2][0], NoMatch) and states(database) == {"sent": 3}
     assert rows(database, "SELECT count(DISTINCT xmin::text) FROM doma_panda.jobsactive4") == [(1,)]
+
+
+def test_another_process_that_follows_at_the_same_time_finds_nothing_left_to_do(database: Database) -> None:
+    add_jobs(database, 1, 5)
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        " AND application_name = 'second'"
+    )
+    with database.sibling("second", 1) as other, ThreadPoolExecutor(1) as threads:
+        with database.begin() as first:
+            assert follow_jobs(first, database.names, at(0))["queued"] == 5
+            second = threads.submit(follow, other, 1)
+            while not second.done() and rows(database, waiting) == [(0,)]:
+                pass
+        assert second.result() == {"queued": 0, "left": 0, "new_queues": 0, "dropped_queues": 0}
+    assert rows(database, "SELECT jobs FROM broker.task_queue_levels") == [(5,)]
 
 
 def test_pilots_of_a_group_that_draw_the_same_task_queue_get_what_each_has_the_time_for(database: Database) -> None:
