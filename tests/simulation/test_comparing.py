@@ -162,3 +162,12 @@ def test_the_command_refuses_at_once(
 ) -> None:
     assert simulate(*arguments) == status
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("broker_home")
+def test_what_cannot_be_kept_is_refused_before_it_is_simulated(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.cli.simulation.simulate.simulate_all", None)
+    assert simulate("--days", "0.1", "--queues", "4", "--cores", "200", "--store") == 4
+    assert "there is no database yet" in capsys.readouterr().err

@@ -19,7 +19,9 @@ MOST_INSTANTS = 120
 """Of a curve that is kept: more than a picture of a page can show."""
 
 
-def asked_of(scenario: Scenario, grid: str, policies: Sequence[str], seeds: int) -> SimulationAsked:
+def asked_of(
+    scenario: Scenario, grid: str, policies: Sequence[str], seeds: int, through_database: bool
+) -> SimulationAsked:
     """What is simulated: the scenario as it is for the first seed, with the grid as it was named."""
     parameters = {
         "scenario": scenario.name,
@@ -31,6 +33,7 @@ def asked_of(scenario: Scenario, grid: str, policies: Sequence[str], seeds: int)
         "queues": len(scenario.queues),
         "cores": sum(queue.cores for queue in scenario.queues),
         "shares": [name for name, _ in scenario.shares],
+        "through_database": through_database,
         "ages": dataclasses.asdict(scenario.ages),
     }
     return SimulationAsked(grid=grid, policies=tuple(policies), seeds=seeds, parameters=parameters, version=__version__)

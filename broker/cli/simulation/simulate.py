@@ -72,7 +72,7 @@ def simulate(
     size = days, queues, cores_total, fresh
     made = _scenario(scenario, grid, *size) if snapshot is None else _stored(context, snapshot, *size)
     drawn = made(1)  # a scenario that cannot run is refused before anything starts
-    asked = asked_of(drawn, str(snapshot or scenario or grid), list(dict.fromkeys(wanted)), seeds)
+    asked = asked_of(drawn, str(snapshot or scenario or grid), list(dict.fromkeys(wanted)), seeds, through_database)
     if store:
         check_store(context)
     cases = [Case(name, name, seed, made) for seed in range(1, seeds + 1) for name in dict.fromkeys(wanted)]
