@@ -224,7 +224,9 @@ def _side_of(found: Sequence[ReplayedDecision], names: Texts) -> Side:
     codes: dict[str, int] = {}
     for row, one in enumerate(found):
         for name, code in one.decision.rejected.items():
-            position[row, place[name]] = codes.setdefault(code, len(codes))
+            # unified queues of which no pseudo-queue was left are named too, and are no candidates
+            if name in place:
+                position[row, place[name]] = codes.setdefault(code, len(codes))
         for candidate in one.decision.candidates:
             position[row, place[candidate.name]] = FEASIBLE
             chosen[row, place[candidate.name]] = True

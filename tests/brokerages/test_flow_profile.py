@@ -19,6 +19,7 @@ from broker.app.answers.decision import task_decision
 from broker.app.answers.why_not import why_not
 from broker.app.replay import replay
 from broker.app.sentences.decision import candidate_sentence, feasible_sentence, together_sentence
+from broker.app.stored_cases import Selection, stored_cases
 from broker.brokerages.base import ReplayedDecision, Rules
 from broker.brokerages.job.brokerage import JobBrokerage, JobsCycle, StoredChunks
 from broker.brokerages.profile import read_profile, rules_of
@@ -30,10 +31,14 @@ from broker.domain.counted_load import CountedLoad
 from broker.engine.job.placement import FLOW_CODES
 from broker.flow.program import SolverMissing
 from broker.gdpconfig import Tuning
+from broker.gdpconfig.proposals import read_proposals
+from broker.gdpconfig.shipped import shipped_catalogue
 from broker.snapshot.snapshot import Snapshot
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import StoredCycle, stored_cycles
 from broker.store.snapshots.snapshot_loading import stored_snapshot
+from broker.whatif.cases import Change, ProfileRules
+from broker.whatif.evaluate import decide_case
 from tests.brokerages.small_grid import NOW, TASK, one_cycle
 from tests.brokerages.stored_grids import ALPHA, BETA, GAMMA, SEED, flow_scenario
 from tests.conftest import TestServer
@@ -154,6 +159,31 @@ def test_a_canary_tries_prices_on_some_chunks_of_one_program(stored: Stored) -> 
     assert found["same"] == stored.jobs(stored.again(**WIDE))
     assert found["dear"][1].get(GAMMA, 0) == 0 < found["same"][1].get(GAMMA, 0)
     assert [sum(jobs.values()) for jobs in found["dear"]] == [60, 60, 60, 0]
+
+
+def test_a_chunk_that_a_canary_chose_is_replayed_with_what_was_tried(stored: Stored) -> None:
+    tried = {**WIDE, "FLOW_BYTE_PRICE": 1000.0}
+    split = cycle_of(stored, **WIDE).split(cycle_of(stored, **tried), np.array([False, True, False, False]))
+    chunk = list(split.assign(SEED))[1]
+    (batch,) = decode_batches(stored.brokerage, [split.encode(chunk)])
+    tuning = stored.tuning(**tried)
+    (again,) = replay_decisions(
+        stored.brokerage, stored.snapshot, lambda vo: tuning, [batch], SEED, stored.rules, as_stored=True
+    )
+    assert again.decision == chunk.decision
+    assert dict(again.assigned or {}) == chunk.assigned(stored.snapshot.queues.name)
+
+
+def test_what_if_compares_cycles_that_are_decided_together(stored: Stored) -> None:
+    (case,) = stored_cases(stored.database, Selection())
+    rules = ProfileRules(load_profile("flow"))
+
+    def change(*values: str) -> Change:
+        return Change(read_proposals(shipped_catalogue(), values, "atlas"), rules)
+
+    same, wide = decide_case(case, rules, [change(), change("NQUEUELIMITSITE_MC Simulation=200")])
+    assert (same.total("jobs_moved"), same.tasks) == (0, {})
+    assert wide.total("jobs_moved") >= 27, "what was left over has room now"
 
 
 def test_without_the_solver_the_message_names_the_extra(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
