@@ -117,7 +117,8 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.installed-dev
-	$(BIN)/mypy --strict broker agents gridbroker_client
+	$(BIN)/mypy --strict --explicit-package-bases broker agents gridbroker_client benchmarks
+	$(BIN)/mypy --strict $(wildcard examples/*/src) plugins/jedi/gridbroker_jedi
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -q -W --keep-going -n -b html -d build/docs/.doctrees docs build/docs

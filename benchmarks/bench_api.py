@@ -25,6 +25,7 @@ from fastapi import FastAPI
 from benchmarks.bench_match import QUEUES, _check, _measure, _prepare
 from benchmarks.measuring import report
 from benchmarks.plain_client import PlainClient
+from broker.access.roles import Identity
 from broker.api.listening import Listening
 from broker.api.process import serving
 from broker.api.state import ApiState
@@ -136,7 +137,11 @@ def _serve(url: str, folder: str, queue: Any, ending: Any) -> None:
 
 def _unlimited(state: ApiState) -> None:
     """No rate limits: the client of a benchmark is many clients."""
-    state.limiter.wait_s = lambda identity, address: 0.0  # type: ignore[method-assign]
+
+    def never(identity: Identity | None, address: str, stranger: str = "anonymous") -> float:
+        return 0.0
+
+    state.limiter.wait_s = never  # type: ignore[method-assign]
 
 
 def _asked(addresses: list[tuple[str, str]], folder: Path, processes: int, seconds: float) -> dict[str, Any]:

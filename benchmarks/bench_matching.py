@@ -37,6 +37,9 @@ GPUS = [
     ("NVIDIA", "NVIDIA H100 80GB HBM3", "81559", "Hopper"),
     ("AMD", "AMD Instinct MI250X", "65536", "CDNA2"),
 ]
+SEEN_GPUS = [
+    GpuSummary(vendor, model, vram, generation, "12.4", "550.54.15") for vendor, model, vram, generation in GPUS
+]
 T = TypeVar("T")
 
 
@@ -109,12 +112,7 @@ def offers(source: RawSource, seed: int) -> list[QueueOffer]:
     names = {row["panda_queue"]: index for index, row in enumerate(source.rows("sw_tags").records())}
     tags, _ = build_software(source, names, [])
     rng = np.random.default_rng(seed)
-    seen = [
-        tuple(
-            GpuSummary(*GPUS[index], "12.4", "550.54.15") for index in rng.integers(0, len(GPUS), int(rng.integers(4)))
-        )
-        for _ in names
-    ]
+    seen = [tuple(SEEN_GPUS[index] for index in rng.integers(0, len(SEEN_GPUS), int(rng.integers(4)))) for _ in names]
     return [QueueOffer(name, ("AUTO",), software, gpus) for name, software, gpus in zip(names, tags, seen, strict=True)]
 
 

@@ -26,7 +26,8 @@ import numpy as np
 import sqlalchemy as sa
 from fastapi import FastAPI
 
-from benchmarks.bench_decisions_store import JOBS, QUEUES, ROWS, SEED, TASKS, fill, stored
+from benchmarks.bench_decisions_store import JOBS, QUEUES, ROWS, SEED, TASKS
+from benchmarks.many_decisions import fill, stored
 from benchmarks.measuring import NOW, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.api.app import create_app

@@ -56,7 +56,8 @@ def sites(queues: int, seed: int) -> dict[str, Any]:
 
 def pools(count: int, seed: int) -> list[SubmitPool]:
     """Distinct pools of one to four requirements, of four VOs."""
-    rng, found = np.random.default_rng(seed), {}
+    rng = np.random.default_rng(seed)
+    found: dict[str, SubmitPool] = {}
     while len(found) < count:
         asked: dict[str, RawValue] = {"Memory": NumberLiteral(str(rng.integers(1000, 32000)))}
         if rng.random() < 0.7:

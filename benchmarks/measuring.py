@@ -74,7 +74,12 @@ def best_of(rounds: int, action: Callable[[], T]) -> tuple[float, T]:
 def report(name: str, rows: list[dict[str, Any]], **facts: Any) -> None:
     """Print the table, and write ``<name>.json`` into the folder given as first argument (default: here)."""
     print_table(tuple(rows[0]), [tuple(row.values()) for row in rows], title=name)
-    about = {"benchmark": name, "version": __version__, "python": platform.python_version(), "numpy": np.__version__}
+    about: dict[str, Any] = {
+        "benchmark": name,
+        "version": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
     about |= {"machine": platform.machine(), "measured_at": datetime.now(UTC).isoformat(), **facts, "rows": rows}
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
     (folder / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

@@ -101,6 +101,7 @@ def _task(spec: Any) -> TaskTable:
 def _datasets(specs: Iterable[Any]) -> DatasetTable:
     rows = [_columns(spec) for spec in specs]
     numbers: dict[str, Any] = {name: floats([row.get(name) for row in rows]) for name in _DATASET_NUMBERS}
+    named: dict[str, Any] = {field: texts(row.get(column) for row in rows) for field, column in _DATASET_TEXTS.items()}
     numbers["nfilesused"] = np.nan_to_num(numbers["nfilesused"])
     return DatasetTable(
         task=np.zeros(len(rows), dtype=np.int64),
@@ -109,7 +110,7 @@ def _datasets(specs: Iterable[Any]) -> DatasetTable:
         attributes=texts(row.get("attributes") for row in rows),
         creationtime_s=floats([_seconds(row.get("creationtime")) for row in rows]),
         modificationtime_s=floats([_seconds(row.get("modificationtime")) for row in rows]),
-        **{field: texts(row.get(column) for row in rows) for field, column in _DATASET_TEXTS.items()},
+        **named,
         **numbers,
     )
 
