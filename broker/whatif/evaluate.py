@@ -91,15 +91,15 @@ class Prepared:
         sides = zip(self._parts, self._before, strict=True)
         snapshot = self._changed(change)
         after = [self._decided(part, snapshot, published, rules, before) for part, before in sides]
-        return difference(
-            Compared(
-                self._case.brokerage,
-                np.concatenate([part.jeditaskid for part in self._parts]),
-                self._names,
-                _joined([side.side for side in self._before]),
-                _joined([side.side for side in after]),
-            )
-        )
+        jeditaskid = np.concatenate([part.jeditaskid for part in self._parts])
+        before_side, after_side = (_joined([one.side for one in side]) for side in (self._before, after))
+        names = self._before[0].names
+        if after[0].names.tolist() != names.tolist():
+            # profiles may read other queues of one snapshot, such as unified queues themselves
+            every = np.union1d(names.astype(np.str_), after[0].names.astype(np.str_))
+            before_side, after_side = before_side.over(names, every), after_side.over(after[0].names, every)
+            names = texts(every.tolist())
+        return difference(Compared(self._case.brokerage, jeditaskid, names, before_side, after_side))
 
     @property
     def _names(self) -> Texts:
@@ -132,17 +132,18 @@ class Prepared:
         cycle = self._brokerage.replayed_cycle(snapshot, tuning, batch, rules)
         if cycle is None or not isinstance(batch, StoredChunks):
             found = replay_decisions(self._brokerage, snapshot, published.tuning, [batch], seed, rules)
-            return _Decided(_side_of(found, self._names), None, ())
-        limits = limits_of(tuning)
-        other = None if before is None or before.limits != limits else before.jobs
+            return _Decided(_side_of(found, self._names), None, (), self._names)
+        limits, names = limits_of(tuning), cycle.snapshot.queues.name
+        alike = before is not None and before.names.tolist() == names.tolist()
+        other = before.jobs if before is not None and alike and before.limits == limits else None
         if before is not None and before.jobs is not None:
-            known = as_before(before.jobs.drawn, limits == before.limits)
+            known = as_before(before.jobs.drawn, limits == before.limits) if alike else nothing_known
         elif self._case.engine == __version__:
-            known = as_stored([str(name) for name in self._names], part.decisions)
+            known = as_stored([str(name) for name in names], part.decisions)
         else:
             known = nothing_known
         jobs = decide_jobs(cycle, batch, seed, job_counts(batch, part.decisions), known, other)
-        return _Decided(jobs.side, jobs, limits)
+        return _Decided(jobs.side, jobs, limits, names)
 
 
 @dataclass(frozen=True)
@@ -159,11 +160,12 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Decided:
-    """A side, and for another one what its jobs depended on."""
+    """A side over the named candidates, and for another one what its jobs depended on."""
 
     side: Side
     jobs: JobSide | None
     limits: tuple[bool, ...]
+    names: Texts
 
 
 _kept: dict[tuple[str, str], Prepared] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +31,20 @@ class Side:
     jobs: AnyArray
     position: AnyArray
     codes: tuple[str, ...]
+
+    def over(self, names: Texts, every: AnyArray) -> Side:
+        """The same over more candidates: those that are new were none here.
+
+        Args:
+            names: (Q,) of the candidates.
+            every: (E,) names, sorted, with all of ``names`` among them.
+        """
+        at = np.searchsorted(every, names.astype(np.str_))
+        shape = (len(self.outcome), len(every))
+        chosen, jobs = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=self.jobs.dtype)
+        position = np.full(shape, NOT_A_CANDIDATE, dtype=self.position.dtype)
+        chosen[:, at], jobs[:, at], position[:, at] = self.chosen, self.jobs, self.position
+        return replace(self, chosen=chosen, jobs=jobs, position=position)
 
     def why_not(self, row: int, candidate: int) -> str:
         """The code for a candidate that was not chosen."""

@@ -9,15 +9,16 @@ from collections import Counter
 
 import pytest
 
+from broker import resources
 from broker.brokerages.base import ReplayedDecision
-from broker.brokerages.profile import rules_of
+from broker.brokerages.profile import read_profile, rules_of
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.replay import decode_batches, replay_decisions
 from broker.domain.work_bytes import unpack_work
 from broker.gdpconfig.proposals import proposed
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import decode
-from broker.whatif.cases import Case, Change
+from broker.whatif.cases import Case, Change, ProfileRules
 from broker.whatif.comparison import Difference, Totals
 from broker.whatif.evaluate import CannotDecideAgain, decide_case
 from tests.brokerages.small_grid import TASK
@@ -61,6 +62,22 @@ def test_with_nothing_changed_nothing_is_different(cases: dict[str, Case], broke
     assert found.jobs_before == sum((Counter(one.assigned) for one in case.decisions), Counter())
     assert found.jobs_before.total() > 0
     assert found.rejected_before == found.rejected_after
+
+
+def shipped(name: str) -> str:
+    return resources.path(f"config/profiles/{name}.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("brokerage", BROKERAGES)
+def test_a_profile_that_reads_other_queues_and_figures(cases: dict[str, Case], brokerage: str) -> None:
+    """PanDA's profile has the unified queues as well, and asks for sources that the stored snapshot lacks."""
+    other = Change((), ProfileRules(read_profile(shipped("panda"), shipped)))
+    case = cases[brokerage]
+    whole, found = again(case, other), totals_of(case, other)
+    assert found.decisions == len(whole)
+    assert found.candidates_after == Counter(len(one.decision.candidates) for one in whole)
+    assert found.candidates_before == totals_of(case, Change((), RULES)).candidates_before
+    assert found.jobs_after == sum((Counter(one.assigned) for one in whole), Counter())
 
 
 @pytest.mark.parametrize("brokerage", BROKERAGES)

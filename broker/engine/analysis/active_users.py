@@ -16,7 +16,7 @@ from broker.snapshot.sources.recent_starts import RECENT_STARTS
 
 
 class ActiveUsers:
-    """What the step ``user_figures`` makes of the facts."""
+    """What the step ``user_figures`` makes of the facts; a snapshot of another profile may lack what it asks for."""
 
     def __init__(self, snapshot: Snapshot, chunks: WorkTable, step: UserFigures) -> None:
         self._snapshot, self._chunks, self._step = snapshot, chunks, step
@@ -25,9 +25,9 @@ class ActiveUsers:
         """The facts that differ; none by default."""
         options, queues = self._step.options, self._snapshot.queues.unified
         found: dict[str, Any] = {}
-        if options.starts == "until_five_minutes_ago":
+        if options.starts == "until_five_minutes_ago" and RECENT_STARTS in self._snapshot.offered:
             found["to_running_rate"] = self._rate(facts)
-        if options.jobs == "active":
+        if options.jobs == "active" and ACTIVE_USER_JOBS in self._snapshot.offered:
             names = [str(name) for name in self._snapshot.unified.name]
             counts = cast(UserCounts, self._snapshot.offered[ACTIVE_USER_JOBS])
             columns = (self._chunks.prodsourcelabel, self._chunks.gshare, self._chunks.username)
