@@ -59,8 +59,8 @@ def flow_scenario() -> Any:
             *jobs_at(GAMMA, 300, "Other", running=3),
         ],
         global_shares=[
-            {"name": "MC Simulation", "value": 40, "parent": "NULL", "vo": "atlas"},
-            {"name": "Other", "value": 60, "parent": "NULL", "vo": "atlas"},
+            {"name": "MC Simulation", "value": 40, "parent": None, "vo": "atlas"},
+            {"name": "Other", "value": 60, "parent": None, "vo": "atlas"},
         ],
     )
 

@@ -22,6 +22,7 @@ from broker.app.sentences.decision import candidate_sentence, feasible_sentence,
 from broker.app.stored_cases import Selection, stored_cases
 from broker.brokerages.base import ReplayedDecision, Rules
 from broker.brokerages.job.brokerage import JobBrokerage, JobsCycle, StoredChunks
+from broker.brokerages.job.flow_problem import program_of, share_debts
 from broker.brokerages.profile import read_profile, rules_of
 from broker.brokerages.profile_errors import ProfileError
 from broker.brokerages.registry import brokerage as brokerage_of
@@ -29,6 +30,8 @@ from broker.brokerages.replay import decode_batches, replay_decisions
 from broker.cli.decisions.explain_text import show_decision
 from broker.domain.counted_load import CountedLoad
 from broker.engine.job.placement import FLOW_CODES
+from broker.flow.cycle import decide
+from broker.flow.problem import FlowProblem
 from broker.flow.program import SolverMissing
 from broker.gdpconfig import Tuning
 from broker.gdpconfig.proposals import read_proposals
@@ -102,6 +105,7 @@ def test_jobs_are_assigned_up_to_the_caps_and_the_rest_is_left_over(stored: Stor
     assert share == [2 * 20 - 5, 2 * 30 - 20, 20 - 2]
     assert sum(records[0].assigned.values()) == 60, "the higher priority goes first"
     assert "flow_left:27" in records[1].decision.notes
+    assert [one.name for one in records[1].decision.candidates] == [GAMMA, BETA], "most jobs first"
     assert set(records[1].decision.rejected.values()) & set(FLOW_CODES) == {"flow_left_over"}
     assert [one.plan is not None for one in stored.batch().stored.load] == [True] * 4
 
@@ -136,6 +140,36 @@ def cycle_of(stored: Stored, **values: Any) -> JobsCycle:
     work = stored.batch().work
     assert work is not None
     return stored.brokerage.cycle(stored.snapshot, work, stored.tuning(**values), stored.rules)
+
+
+def test_a_share_lacks_what_its_target_has_over_its_running_jobs(stored: Stored) -> None:
+    # 63 jobs of 8 cores of 10 HS06 run, 3 of them of the share that is to have 60 %
+    debts = share_debts(stored.snapshot, ["MC Simulation", "Other", "unknown"])
+    assert debts == pytest.approx([0, 0.6 * 5040 - 240, 0])
+
+
+def test_a_site_gets_no_more_input_than_its_best_measured_link_moves(stored: Stored) -> None:
+    snapshot = stored.snapshot
+    gamma = int(snapshot.queues.storage_site[snapshot.queues.name == GAMMA][0])
+    measured = np.full((len(snapshot.links.sites), 2), np.nan)
+    measured[gamma] = 4.0, 6.0
+    unknown = np.full_like(measured, np.nan)
+    links = dataclasses.replace(snapshot.links, mbps_1h=measured, mbps_1d=unknown, mbps_1w=unknown)
+    work = stored.batch().work
+    assert work is not None
+    slow = dataclasses.replace(snapshot, links=links)
+    engine = stored.brokerage.engine_cycle(snapshot, work.work, stored.tuning(**WIDE), stored.rules)
+    problem = program_of(engine, list(engine.results()), work).problem
+    assert (problem.queues.link == -1).all(), "nothing was measured"
+    engine.snapshot = slow
+    made = program_of(engine, list(engine.results()), work).problem
+    assert made.link_gb[gamma] == pytest.approx(6.0 * 1800 / 1000) and made.link_gb.sum() == made.link_gb[gamma]
+
+    def moved(one: FlowProblem) -> float:
+        jobs = decide(one, SEED).jobs
+        return float((one.chunks.input_gb[one.pairs.chunk] * one.pairs.missing * jobs).sum())
+
+    assert 0 < moved(made) <= made.link_gb[gamma] < moved(problem)
 
 
 def test_past_the_time_limit_the_greedy_order_is_recorded_and_replayed(stored: Stored) -> None:
