@@ -138,7 +138,7 @@ class Prepared:
         other = before.jobs if before is not None and alike and before.limits == limits else None
         if before is not None and before.jobs is not None:
             known = as_before(before.jobs.drawn, limits == before.limits) if alike else nothing_known
-        elif self._case.engine == __version__:
+        elif self._case.engine == __version__ and not any(load.plan for load in batch.stored.load):
             known = as_stored([str(name) for name in names], part.decisions)
         else:
             known = nothing_known

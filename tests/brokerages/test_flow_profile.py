@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,19 @@ def test_what_if_compares_cycles_that_are_decided_together(stored: Stored) -> No
     same, wide = decide_case(case, rules, [change(), change("NQUEUELIMITSITE_MC Simulation=200")])
     assert (same.total("jobs_moved"), same.tasks) == (0, {})
     assert wide.total("jobs_moved") >= 27, "what was left over has room now"
+
+
+def test_what_if_compares_with_the_order_by_weight(stored: Stored) -> None:
+    (case,) = stored_cases(stored.database, Selection())
+    flow, seed = (ProfileRules(load_profile(name)) for name in ("flow", "seed"))
+    tuning, rules = stored.tuning(), rules_of(load_profile("seed"), "production_job")
+    alone = replay_decisions(stored.brokerage, stored.snapshot, lambda vo: tuning, [stored.batch()], SEED, rules)
+    by_weight: Counter[str] = sum((Counter(jobs) for jobs in stored.jobs(alone)), Counter())
+    together: Counter[str] = sum((Counter(jobs) for jobs in stored.jobs(stored.again())), Counter())
+    assert by_weight != together
+    for before, after, jobs in ((flow, seed, (together, by_weight)), (seed, flow, (by_weight, together))):
+        totals = decide_case(case, before, [Change((), after)])[0].totals["production_job"]
+        assert (totals.jobs_before, totals.jobs_after) == jobs
 
 
 def test_without_the_solver_the_message_names_the_extra(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
