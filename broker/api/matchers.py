@@ -30,6 +30,10 @@ from broker.store.matching.task_queue_views import Views
 
 LANES = 2
 MOST_TOGETHER = 16
+ENOUGH = 4
+"""Requests for which a second matcher is put to work; fewer wait for the first, and are matched together."""
+PATIENCE_S = 0.05
+"""They wait no longer than this for one that is held up."""
 MOST_WAITING = 1000
 """Requests that wait for a matcher; those beyond are asked to come again."""
 NAME = "matchers"
@@ -72,7 +76,7 @@ class Matchers:
         self._free = [Lane(self._database, views) for _ in range(LANES)]
         self._threads = ThreadPoolExecutor(LANES, thread_name_prefix="matcher")
         self._at_work: set[asyncio.Task[None]] = set()
-        self._is_called = False
+        self._is_called = self._is_timed = False
 
     async def match(self, pilot: Pilot, numbered: NumberedRequest | None) -> Answered:
         """One job for a pilot, or why there is none; and whether an earlier request of this number got it.
@@ -85,9 +89,7 @@ class Matchers:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Answered] = loop.create_future()
         self._waiting.append(_Waiting((pilot, numbered), answer))
-        if self._free and not self._is_called:
-            self._is_called = True
-            loop.call_soon(self._begin)  # once those that came with it are here
+        self._call()
         return await answer
 
     def close(self) -> None:
@@ -98,6 +100,21 @@ class Matchers:
         for lane in self._free:
             lane.close()
         self._database.close()
+
+    def _call(self) -> None:
+        """Have those that wait matched, once those that came with them are here."""
+        loop = asyncio.get_running_loop()
+        if len(self._free) == LANES or len(self._waiting) >= ENOUGH:
+            if not self._is_called:
+                self._is_called = True
+                loop.call_soon(self._begin)
+        elif not self._is_timed:
+            self._is_timed = True
+            loop.call_later(PATIENCE_S, self._begin_late)
+
+    def _begin_late(self) -> None:
+        self._is_timed = False
+        self._begin()
 
     def _begin(self) -> None:
         self._is_called = False
@@ -118,7 +135,7 @@ class Matchers:
             lane.drop()
             _fail(together, error)
         self._free.append(lane)
-        self._begin()
+        self._call()
 
     async def _answer(self, lane: Lane, together: list[_Waiting]) -> None:
         now, asked = self._now(), [one.asked for one in together]
