@@ -75,7 +75,7 @@ def cluster() -> Iterator[Way]:
         client.run(_run, [Case("seed", "seed", 1, short)], 1, None)
 
         def cpu_s() -> float:
-            return own_cpu_s() + sum(client.run(own_cpu_s).values())
+            return own_cpu_s() + float(sum(client.run(own_cpu_s).values()))
 
         yield Way(f"{WORKERS} workers of Dask", WORKERS, lambda cases: _run(cases, 1, running.scheduler_address), cpu_s)
 
