@@ -57,7 +57,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--processes", type=int, default=8)
-    parser.add_argument("--servers", type=int, default=2)
+    parser.add_argument("--servers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("folder", nargs="?", default=".")
     asked = parser.parse_args()
