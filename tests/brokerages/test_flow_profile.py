@@ -209,6 +209,15 @@ def test_a_chunk_that_a_canary_chose_is_replayed_with_what_was_tried(stored: Sto
     assert dict(again.assigned or {}) == chunk.assigned(stored.snapshot.queues.name)
 
 
+def test_a_cycle_in_which_nothing_fits_needs_no_solver(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    *_, last = stored.cycle.decisions
+    (batch,) = decode_batches(stored.brokerage, [last.record.work or b""])
+    tuning = stored.tuning()
+    (again,) = replay_decisions(stored.brokerage, stored.snapshot, lambda vo: tuning, [batch], SEED, stored.rules)
+    assert (again.decision.outcome, again.decision.reason, again.assigned) == ("pending", "no_candidates", {})
+
+
 def test_what_if_compares_cycles_that_are_decided_together(stored: Stored) -> None:
     (case,) = stored_cases(stored.database, Selection())
     rules = ProfileRules(load_profile("flow"))

@@ -28,6 +28,8 @@ from broker.work.assemble import CycleWork
 #: Digits of a reduced cost that are kept.
 _DIGITS = 6
 _GREEDY = "greedy"
+#: What solved a program without anything to place.
+_NOTHING = "none"
 
 
 def assign_together(
@@ -77,6 +79,8 @@ def plan_chunks(
     """What each chunk gets; see :func:`assign_together`."""
     program = program_of(cycle, results, work)
     problem = program.problem
+    if not len(problem.pairs):
+        return [ChunkPlan((), (), (), (), 0, _NOTHING)] * len(results)
     limit_s = cycle.tuning.only(FLOW_KEYS).number(TIME_LIMIT)
     if fallback is not None:
         limit_s = 0.0 if fallback else float("inf")
