@@ -44,6 +44,8 @@ def cut_limits(work: WorkTable, chunk: int, queues: QueueTable, candidates: Ints
 class QueueLimits:
     """What the queues of a cycle allow the jobs of its chunks: :func:`cut_limits`, worked out once for chunks alike.
 
+    Only for the queues that are asked about: most of a grid is a candidate of no chunk of a cycle.
+
     Args:
         work: the chunks.
         queues: (Q,) the candidates.
@@ -54,16 +56,15 @@ class QueueLimits:
         one_core = takes_one_core_of_scratch(work.corecount, work.eventservice)
         kinds = (one_core, work.merging, work.use_local_io, work.allow_input_lan > 0)
         self._kind = list(zip(*(column.tolist() for column in kinds), strict=True))
-        self._known: dict[tuple[bool, ...], list[CutLimits]] = {}
+        self._known: dict[tuple[bool, ...], dict[int, CutLimits]] = {}
 
     def of(self, chunk: int, candidates: Ints) -> list[CutLimits]:
         """What each of the candidates allows a job of the chunk."""
-        kind = self._kind[chunk]
-        known = self._known.get(kind)
-        if known is None:
-            every = np.arange(len(self._queues), dtype=np.int64)
-            known = self._known[kind] = cut_limits(self._work, chunk, self._queues, every)
-        return [known[at] for at in candidates.tolist()]
+        known, asked = self._known.setdefault(self._kind[chunk], {}), candidates.tolist()
+        new = [at for at in asked if at not in known]
+        if new:
+            known.update(zip(new, cut_limits(self._work, chunk, self._queues, np.array(new)), strict=True))
+        return [known[at] for at in asked]
 
 
 class ChunkJobs:

@@ -96,8 +96,8 @@ class AnalysisCycle(LoadTrackingCycle):
         self._used = steps.candidate_number.used_queues(work.chunks.jeditaskid, snapshot)
         self._with_input: Ints = np.zeros(len(work.chunks), dtype=np.int64)
         initial = np.zeros((len(work.chunks), len(snapshot.unified)), dtype=np.bool_)
-        for candidate, queue in enumerate(snapshot.queues.unified.tolist()):
-            initial[:, queue] |= self._named.initial[:, candidate]
+        chunk, candidate = np.nonzero(self._named.initial)
+        initial[chunk, snapshot.queues.unified[candidate]] = True
         limits = InputLimits(self._own.number(MISSING_FILES), self._own.number(COMPLETENESS), np.inf)
         named = self._named.one_preassigned[:, None] & (snapshot.unified.name[None, :] == work.chunks.site[:, None])
         self._input: AnalysisData = gather_analysis_data(
