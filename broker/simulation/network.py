@@ -75,6 +75,7 @@ class Network:
         self._events, self._capacity, self._batch_s = events, capacity, batch_s
         self._users: dict[int, dict[int, None]] = {resource: {} for resource in capacity}
         self._caps: dict[int, float] = dict.fromkeys(capacity, 0.0)
+        self._tight: dict[int, float] = {}
         self._changed: dict[int, None] = {}
         self._planned = False
         self.flows: dict[int, Flow] = {}
@@ -96,7 +97,8 @@ class Network:
         for resource in used:
             self._users[resource][flow.number] = None
             self._caps[resource] += cap
-        tight = [resource for resource in used if self._is_tight(resource)]
+            self._look_at(resource)
+        tight = [resource for resource in used if resource in self._tight]
         if tight:
             self._change(tight)
         else:
@@ -116,8 +118,12 @@ class Network:
         """Bytes of the transfers in progress."""
         return sum(flow.size for flow in self.flows.values())
 
-    def _is_tight(self, resource: int) -> bool:
-        return self._caps[resource] > self._capacity[resource]
+    def _look_at(self, resource: int) -> None:
+        """Note whether the flows of a resource can fill it, after its flows have changed."""
+        if self._caps[resource] > self._capacity[resource]:
+            self._tight[resource] = self._capacity[resource]
+        else:
+            self._tight.pop(resource, None)
 
     def _change(self, resources: list[int]) -> None:
         self._changed.update(dict.fromkeys(resources))
@@ -131,9 +137,8 @@ class Network:
         self._changed.clear()
         self.totals.recomputed += 1
         flows = {number: self.flows[number] for number in component}
-        tight = {r: self._capacity[r] for flow in flows.values() for r in flow.resources if self._is_tight(r)}
         uses = {number: flow.resources for number, flow in flows.items()}
-        rates = fair_rates(uses, tight, {number: flow.cap for number, flow in flows.items()})
+        rates = fair_rates(uses, self._tight, {number: flow.cap for number, flow in flows.items()})
         for number, rate in rates.items():
             flow = flows[number]
             if abs(rate - flow.rate) > SAME_RATE * max(rate, flow.rate):
@@ -150,7 +155,7 @@ class Network:
                     continue
                 found[number] = None
                 for other in self.flows[number].resources:
-                    if other not in seen and self._is_tight(other):
+                    if other not in seen and other in self._tight:
                         seen.add(other)
                         resources.append(other)
         return found
@@ -177,11 +182,12 @@ class Network:
 
     def _remove(self, flow: Flow) -> None:
         del self.flows[flow.number]
-        tight = [resource for resource in flow.resources if self._is_tight(resource)]
+        tight = [resource for resource in flow.resources if resource in self._tight]
         for resource in flow.resources:
             del self._users[resource][flow.number]
             self._caps[resource] -= flow.cap
             if not self._users[resource]:
                 self._caps[resource] = 0.0
+            self._look_at(resource)
         if tight:
             self._change(tight)

@@ -24,12 +24,12 @@ def fair_rates(
     """
     rates: dict[int, float] = {}
     users: dict[int, dict[int, None]] = {}
-    for flow, resources in resources_of.items():
+    limited = {flow: [one for one in resources if one in capacity] for flow, resources in resources_of.items()}
+    for flow, resources in limited.items():
         for resource in resources:
-            if resource in capacity:
-                users.setdefault(resource, {})[flow] = None
+            users.setdefault(resource, {})[flow] = None
     room = {resource: capacity[resource] for resource in users}
-    by_cap = sorted(resources_of, key=lambda flow: cap[flow], reverse=True)
+    by_cap = sorted(resources_of, key=cap.__getitem__, reverse=True)
     while len(rates) < len(resources_of):
         level, full = _fullest(users, room)
         stopped = _capped(by_cap, rates, cap, level)
@@ -37,10 +37,10 @@ def fair_rates(
             stopped = {flow: level for flow in users[full]}
         for flow, rate in stopped.items():
             rates[flow] = rate
-            for resource in resources_of[flow]:
-                if resource in room:
-                    room[resource] = max(0.0, room[resource] - rate)
-                    users[resource].pop(flow, None)
+            for resource in limited[flow]:
+                left = room[resource] - rate
+                room[resource] = left if left > 0.0 else 0.0
+                del users[resource][flow]
     return rates
 
 
