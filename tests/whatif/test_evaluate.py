@@ -52,6 +52,16 @@ def again(case: Case, other: Change) -> list[ReplayedDecision]:
     return replay_decisions(asked, snapshot, tuning_of, works, case.seed, rules)
 
 
+def test_a_profile_that_places_jobs_together_and_reads_other_queues(cases: dict[str, Case]) -> None:
+    text = shipped("flow").replace("extends: seed", "extends: panda")
+    other, case = Change((), ProfileRules(read_profile(text, shipped))), cases[JOBS]
+    whole, found = again(case, other), totals_of(case, other)
+    # of the unified queues themselves, too, which the other profile does not have
+    assert found.rejected_after.total() == sum(step.before - step.after for one in whole for step in one.decision.funnel)
+    assert found.candidates_after == Counter(len(one.decision.candidates) for one in whole)
+    assert found.jobs_after == sum((Counter(one.assigned) for one in whole), Counter())
+
+
 @pytest.mark.parametrize("brokerage", BROKERAGES)
 @pytest.mark.parametrize("engine", [None, "0.0.1"])
 def test_with_nothing_changed_nothing_is_different(cases: dict[str, Case], brokerage: str, engine: str | None) -> None:
