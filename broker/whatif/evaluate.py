@@ -23,7 +23,6 @@ from broker.brokerages.registry import AnyBrokerage, brokerage
 from broker.brokerages.replay import decode_batches, replay_decisions
 from broker.domain.arrays import Ints, Texts, texts
 from broker.domain.work_codec import WorkCorruptError
-from broker.engine.shared.chain import QueueChain
 from broker.engine.shared.evaluate import FEASIBLE, NOT_A_CANDIDATE
 from broker.errors import BrokerError
 from broker.gdpconfig.proposals import proposed
@@ -106,12 +105,6 @@ class Prepared:
     def _names(self) -> Texts:
         return self._brokerage.candidates(self._snapshot)
 
-    def _candidates(self, snapshot: Snapshot, rules: Rules) -> Texts:
-        """The names of the candidates as the profile reads the snapshot."""
-        if isinstance(rules.chain, QueueChain):
-            snapshot = rules.chain.steps.snapshot_reading.read(snapshot)
-        return self._brokerage.candidates(snapshot)
-
     def _built(self, sources: dict[str, RawSource]) -> Snapshot:
         packed = self._case.snapshot
         # what was changed here has another content than what was stored under the digest
@@ -139,8 +132,7 @@ class Prepared:
         cycle = self._brokerage.replayed_cycle(snapshot, tuning, batch, rules)
         if cycle is None or not isinstance(batch, StoredChunks):
             found = replay_decisions(self._brokerage, snapshot, published.tuning, [batch], seed, rules)
-            names = self._candidates(snapshot, rules)
-            return _Decided(_side_of(found, names), None, (), names)
+            return _Decided(_side_of(found, self._names), None, (), self._names)
         limits, names = limits_of(tuning), cycle.snapshot.queues.name
         alike = before is not None and before.names.tolist() == names.tolist()
         other = before.jobs if before is not None and alike and before.limits == limits else None
