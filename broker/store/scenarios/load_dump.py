@@ -71,8 +71,9 @@ _FIRST_MATCH = frozenset({"resource_types", "global_shares"})
 _FEW_ROWS = 1000
 """Rows that are faster deleted than the table is made anew."""
 
-_REFERRED, _REFERRING = ("broker.feed_runs",), ("broker.feed_changes",)
-"""A table that others refer to is truncated with them."""
+_FIND_LINKED = """
+    SELECT DISTINCT name FROM unnest(%s::text[]) AS name, pg_constraint AS c
+    WHERE c.contype = 'f' AND to_regclass(name) IN (c.conrelid, c.confrelid)"""
 
 _SEQUENCES = {
     "jobsdefined4_pandaid_seq": (("jobsdefined4", "pandaid"), ("jobsactive4", "pandaid"), ("jobsarchived4", "pandaid")),
@@ -300,9 +301,12 @@ def _empty(connection: sa.Connection, tables: Sequence[str], ordered: Collection
         for table in tables
     )
     rows = dict(zip(tables, connection.exec_driver_sql(f"SELECT {counted}").one(), strict=True))
-    long = [table for table, count in rows.items() if count > _FEW_ROWS or (count and table in ordered)]
-    if any(table in long for table in _REFERRED):
-        long += [table for table in _REFERRING if table not in long]
+    # foreign keys allow neither to truncate one table alone nor to delete in any order
+    linked = {name for (name,) in connection.exec_driver_sql(_FIND_LINKED, (list(tables),))}
+    linked = linked if any(rows[table] for table in linked) else set()
+    long = [
+        table for table, count in rows.items() if count > _FEW_ROWS or (count and table in ordered) or table in linked
+    ]
     if long:
         connection.exec_driver_sql(f"TRUNCATE {', '.join(long)}")
     for table in tables:

@@ -101,6 +101,24 @@ def test_rows_that_are_there_are_not_mixed_with_a_scenario(database: Database) -
     assert set(dump(database, NOON).tables) == {"ddm_endpoint"}
 
 
+@pytest.mark.parametrize("sites", [2, 1200])
+def test_tables_that_foreign_keys_link_are_replaced_together(
+    make_database: Callable[..., Database], sites: int
+) -> None:
+    database = make_database()
+    site, panda_site = (database.names.table(name) for name in ("site", "panda_site"))
+    with database.begin() as connection:
+        connection.exec_driver_sql(
+            f"ALTER TABLE {panda_site} ADD FOREIGN KEY (site_name) REFERENCES {site} (site_name)"
+        )
+    old = [{"site_name": f"S{number}"} for number in range(sites)]
+    load(database, scenario(site=old))
+    with database.begin() as connection:
+        connection.exec_driver_sql(f"INSERT INTO {panda_site} (panda_site_name, site_name) VALUES ('Q', 'S0')")
+    load(database, scenario(site=[{"site_name": "NEW"}]), replace=True)
+    assert dump(database, NOON).tables == {"site": [{"site_name": "NEW"}]}
+
+
 def test_replacing_forgets_the_decisions_about_the_old_tasks(database: Database) -> None:
     with database.begin() as connection:
         connection.exec_driver_sql(
