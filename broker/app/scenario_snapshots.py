@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from agents.brokerage.grid_reading import GridReader
 from agents.service.configuration import config_file
 from agents.service.process import load_process
 from broker import __version__
-from broker.store.connection.database import Database
-from broker.store.connection.embedded import EmbeddedServer
+from broker.app.scratch_database import scratch_database
 from broker.store.connection.tables import TableCatalogue
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
-from broker.store.schema import migrate
 from broker.store.snapshots.snapshot_loading import KeptSnapshot
 
 
@@ -30,14 +27,10 @@ def snapshot_of_scenario(scenario: Scenario, folder: Path | None = None) -> Kept
     """
     statistics = load_process(config_file("broker.yaml", folder), folder).job_statistics
     reader = GridReader(statistics, config_file("sources.yaml", folder), analysis=True)
-    with tempfile.TemporaryDirectory(prefix="gridbroker-scenario-") as place:
-        Path(place).chmod(0o755)  # the server runs as another account where this one is root
-        server = EmbeddedServer(Path(place) / "home")
-        with Database(server.start(), on_close=server.stop) as database:
-            migrate.upgrade(database)
-            load(database, scenario)
-            with database.read_snapshot() as connection:
-                catalogue = TableCatalogue.read(connection, database.names)
-                grid = reader.read(connection, catalogue, scenario.now, lambda: None)
+    with scratch_database("scenario") as database:
+        load(database, scenario)
+        with database.read_snapshot() as connection:
+            catalogue = TableCatalogue.read(connection, database.names)
+            grid = reader.read(connection, catalogue, scenario.now, lambda: None)
     snapshot = grid.snapshot
     return KeptSnapshot(snapshot.id, snapshot.taken_at, __version__, grid.about, grid.parts)

@@ -129,12 +129,12 @@ class ThroughDatabase:
                 connection.execute(_REMEMBER, memory)
 
     def _run(self, agent: Agent[Any], view: GridView, seed: int) -> list[dict[str, Any]]:
-        """One cycle of an agent at the virtual time; what it told of its decisions."""
-        told: list[dict[str, Any]] = []
+        """One cycle of an agent at the virtual time; its decisions as objects."""
+        decisions: list[dict[str, Any]] = []
         # nobody looks at the brake here, and the policies that do not go through a database have none
-        request = CycleRequest(emit=told.append, force=True)
+        request = CycleRequest(emit=decisions.append, force=True)
         run_leased(agent, self._agents, self._database, instant(view.now_s), seed, request)
-        return told
+        return decisions
 
     def _read(self, statement: str) -> list[tuple[Any, ...]]:
         with self._database.read_snapshot() as connection:
