@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -156,7 +157,14 @@ def joined_work(bodies: Sequence[Body], *, fill: bool = False) -> StoredWork:
 def joined_columns(bodies: Sequence[Body], table: str) -> dict[str, list[Any]]:
     """The columns of one table of several bodies, one body after the other."""
     names = list(bodies[0][table]) if bodies else []
-    return {_RENAMED.get(name, name): [value for body in bodies for value in body[table][name]] for name in names}
+    tables = [body[table] for body in bodies]
+    if all(list(one) == names for one in tables):
+        # nearly always: the columns of all bodies are in one order, and no name has to be looked up
+        columns: Iterable[Iterable[list[Any]]] = zip(*(one.values() for one in tables), strict=True)
+    else:
+        columns = ([one[name] for one in tables] for name in names)
+    together = zip(names, columns, strict=True)
+    return {_RENAMED.get(name, name): list(chain.from_iterable(parts)) for name, parts in together}
 
 
 def shifted(bodies: Sequence[Body], index: tuple[str, str], into: tuple[str, str]) -> list[int]:
@@ -226,7 +234,7 @@ def _column(type_name: str, values: list[Any], kind: Any = None) -> Any:
     if kind is not None:
         return objects(None if value is None else kind.of_stored(value) for value in values)
     if type_name == "Floats":
-        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+        return np.array(values, dtype=np.float64)  # None becomes NaN
     if type_name == "Texts":
         column = np.empty(len(values), dtype=np.object_)
         column[:] = values

@@ -97,7 +97,7 @@ def cycle_work(stored: StoredWork) -> CycleWork:
 
 
 class _Cut:
-    """The stored form of one chunk, read."""
+    """The stored form of one chunk, read; its columns of files still as they are stored."""
 
     def __init__(self, reported: Mapping[str, Any] | None) -> None:
         if reported is None:
@@ -106,14 +106,11 @@ class _Cut:
         self.is_master = [bool(master) for master, _, _ in reported["inputs"]]
         self.sizes = [int(size) for _, size, _ in reported["inputs"]]
         self.uses = [_read(DatasetUse, use) for _, _, use in reported["inputs"]]
-        size = sum(self.sizes)
-        if not self.sizes or min(self.sizes) < 0 or size > MAX_FILES:
-            raise ValueError(f"{size} files")
-        nothing = np.full(size, NULL_INTEGER, dtype=np.int64)
-        names = np.arange(size, dtype=np.int64) if reported["names"] is None else _column(reported["names"], size)
-        columns = {name: _column(reported["files"][name], size) for name in _COLUMNS}
-        unread = {name: nothing for name in ("fileid", "ramcount_mb", "attemptnr")}
-        self.files = FileTable(lfn_hash=names, **columns, **unread)
+        self.size = sum(self.sizes)
+        if not self.sizes or min(self.sizes) < 0 or self.size > MAX_FILES:
+            raise ValueError(f"{self.size} files")
+        self.names: list[int] | None = reported["names"]
+        self.columns = [reported["files"][name] for name in _COLUMNS]
         self.held: Mapping[str, list[int]] = reported["held"]
 
 
@@ -121,29 +118,43 @@ def _read(kind: type[SettingsT], reported: Mapping[str, Any]) -> SettingsT:
     return kind(**reported)
 
 
-def _column(reported: int | list[int], size: int) -> Ints:
-    if isinstance(reported, int):
-        return np.full(size, reported, dtype=np.int64)
-    column = np.array(reported, dtype=np.int64)
-    if column.shape != (size,):
-        raise ValueError(f"a column of {column.shape} for {size} files")
-    return column
+def _files(cuts: Sequence[_Cut]) -> FileTable:
+    """The files of all chunks, one chunk after the other."""
+    sizes = np.array([cut.size for cut in cuts], dtype=np.int64)
+    first = np.cumsum(sizes) - sizes
+    nothing = np.full(int(sizes.sum()), NULL_INTEGER, dtype=np.int64)
+    names = np.arange(len(nothing), dtype=np.int64) - np.repeat(first, sizes)  # no two of a chunk have the same
+    _fill(names, {at: cut.names for at, cut in enumerate(cuts) if cut.names is not None}, first, sizes)
+    columns = {}
+    for name, stored in zip(_COLUMNS, zip(*(cut.columns for cut in cuts), strict=True), strict=True):
+        listed = {at: one for at, one in enumerate(stored) if not isinstance(one, int)}
+        same = np.array([NULL_INTEGER if at in listed else one for at, one in enumerate(stored)], dtype=np.int64)
+        columns[name] = np.repeat(same, sizes)
+        _fill(columns[name], listed, first, sizes)
+    unread = {name: nothing for name in ("fileid", "ramcount_mb", "attemptnr")}
+    return FileTable(lfn_hash=names, **columns, **unread)
+
+
+def _fill(column: Ints, listed: Mapping[int, list[int]], first: Ints, sizes: Ints) -> None:
+    """Put in the values of the chunks that have one for each file."""
+    for chunk, values in listed.items():
+        given, size = np.array(values, dtype=np.int64), int(sizes[chunk])
+        if given.shape != (size,):
+            raise ValueError(f"a column of {given.shape} for {size} files")
+        column[first[chunk] : first[chunk] + size] = given
 
 
 def _cycle_work(work: Work, cuts: Sequence[_Cut]) -> CycleWork:
     chunks = work.chunks
     sizes = np.array([size for cut in cuts for size in cut.sizes], dtype=np.int64)
     chunk = np.repeat(np.arange(len(cuts)), [len(cut.sizes) for cut in cuts])
-    names = [field.name for field in dataclasses.fields(FileTable)]
-    nothing = np.empty(0, dtype=np.int64)
-    files = {name: np.concatenate([nothing, *(getattr(cut.files, name) for cut in cuts)]) for name in names}
     inputs = InputFiles(
         chunk,
         np.arange(len(chunk), dtype=np.int64),
         np.array([master for cut in cuts for master in cut.is_master], dtype=np.bool_),
         tuple(use for cut in cuts for use in cut.uses),
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        FileTable(**files),
+        _files(cuts),
     )
     place = np.arange(len(chunks), dtype=np.int64)
     table = ChunkTable(place, place, chunks.ramcount, chunks.merging, chunks.scout, chunks.jumbo)
@@ -153,9 +164,9 @@ def _cycle_work(work: Work, cuts: Sequence[_Cut]) -> CycleWork:
 def _all_held(work: Work, cuts: Sequence[_Cut]) -> list[Bools | None]:
     held: list[Bools | None] = []
     replica_chunk = work.inputs.chunk[work.replicas.input]
-    first = np.searchsorted(replica_chunk, np.arange(len(cuts)))
+    first = np.searchsorted(replica_chunk, np.arange(len(cuts))).tolist()
     for replica, chunk in enumerate(replica_chunk.tolist()):
-        turns = cuts[chunk].held.get(str(replica - int(first[chunk])))
+        turns = cuts[chunk].held.get(str(replica - first[chunk]))
         held.append(None if turns is None else _mask(turns))
     return held
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sqlalchemy.engine import Connection
 
 from broker.domain.decisions import Outcome
-from broker.store.decisions.stored_cycles import CycleKey, read_cycle
+from broker.store.decisions.stored_cycles import CycleKey, plain_rows, read_cycle
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,14 @@ class DecidedWork:
 
 def decided_works(connection: Connection, key: CycleKey) -> list[DecidedWork]:
     """The decisions of a cycle, in the order in which they were made; none if they were cleared away meanwhile."""
+    rows = plain_rows(connection, key)
+    if rows is not None:
+        return [
+            DecidedWork(
+                row.outcome, row.reason or "", row.assigned or {}, None if row.work is None else bytes(row.work)
+            )
+            for row in rows
+        ]
     return [
         DecidedWork(one.record.decision.outcome, one.record.decision.reason, one.record.assigned, one.record.work)
         for one in read_cycle(connection, key).decisions

@@ -57,6 +57,12 @@ _OF_CYCLE = text(f"SELECT {COLUMNS} FROM {TABLE} WHERE {_IN_CYCLE} ORDER BY id")
 _READ_REPEATS_OF_CYCLE = text(
     f"SELECT id, pattern, changes FROM broker.decision_repeats WHERE {_IN_CYCLE} ORDER BY id"  # noqa: S608 - a constant
 )
+_PLAIN_OF_CYCLE = text(
+    f"SELECT outcome, reason, assigned, work FROM {TABLE} WHERE {_IN_CYCLE} ORDER BY id"  # noqa: S608 - constants
+)
+_SAW_AGAIN = text(
+    f"SELECT EXISTS (SELECT FROM broker.decision_repeats WHERE {_IN_CYCLE})"  # noqa: S608 - a constant
+)
 _READ_DECISION = text(f"SELECT {COLUMNS} FROM {TABLE} WHERE id = :id")  # noqa: S608 - constants
 
 
@@ -139,6 +145,17 @@ def read_cycle(connection: Connection, key: CycleKey) -> StoredCycle:
     if repeats:
         own = _in_order(own, repeats, _decided_before(connection, repeats, key), key)
     return StoredCycle(key.brokerage, key.origin, tuple(with_live_counts(connection, own)))
+
+
+def plain_rows(connection: Connection, key: CycleKey) -> Sequence[Any] | None:
+    """Outcome, reason, jobs and work of the decisions of a cycle, in order; None where it saw some of them again.
+
+    What explains the decisions is not read: that is most of what :func:`read_cycle` takes.
+    """
+    values = _values_of(key)
+    if connection.execute(_SAW_AGAIN, values).scalar_one():
+        return None
+    return connection.execute(_PLAIN_OF_CYCLE, values).all()
 
 
 def _decided_before(connection: Connection, repeats: Sequence[Any], key: CycleKey) -> dict[int, StoredDecision]:

@@ -10,7 +10,7 @@ from broker.domain.decision_records import DecisionRecord, Origin
 from broker.domain.decisions import Decision
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing as decisions
-from broker.store.decisions.cycle_work import decided_works
+from broker.store.decisions.cycle_work import DecidedWork, decided_works
 from broker.store.decisions.stored_cycles import NoSuchDecision, cycle_keys, one_decision, read_cycle, stored_cycles
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
@@ -81,3 +81,12 @@ def test_a_row_without_tuning_seed_or_engine_is_found_by_its_key(filled: Databas
         keys = cycle_keys(connection)
         assert [len(decided_works(connection, key)) for key in keys] == [key.size for key in keys] == [4, 1, 1]
         assert [len(read_cycle(connection, key).decisions) for key in keys] == [4, 1, 1]
+
+
+def test_the_work_of_a_cycle_is_read_as_with_all_that_explains_it(filled: Database) -> None:
+    with filled.begin() as connection:
+        for key in cycle_keys(connection):
+            records = [one.record for one in read_cycle(connection, key).decisions]
+            assert decided_works(connection, key) == [
+                DecidedWork(one.decision.outcome, one.decision.reason, one.assigned, one.work) for one in records
+            ]
