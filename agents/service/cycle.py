@@ -113,7 +113,7 @@ def open_run(database: Database, agent: str, lease: Lease, budget_s: float | Non
     """
     with database.within(WRITE_DOWN_WITHIN_S) as limited, limited.begin() as connection:
         agent_pauses.refuse_paused(connection, agent)
-        return agent_runs.start(connection, agent, lease.holder, lease.epoch, budget_s)
+        return agent_runs.start(connection, agent, lease, budget_s)
 
 
 def _message(error: Exception, outcome: RunOutcome) -> str:

@@ -35,7 +35,7 @@ def records(placed: Placement, written: Written) -> list[DecisionRecord]:
 def start_run(database: Database, lease: Lease) -> int:
     """Open the run row of a writer."""
     with database.begin() as connection:
-        return agent_runs.start(connection, lease.name, lease.holder, lease.epoch)
+        return agent_runs.start(connection, lease.name, lease)
 
 
 def write_fenced(

@@ -16,6 +16,9 @@ from typing import Literal
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
+from broker.domain.parts import led_by
+from broker.store.service.leases import Lease
+
 RunOutcome = Literal[
     "running",
     "done",
@@ -89,11 +92,13 @@ _CLOSE_ORPHANS = text("""
     UPDATE broker.agent_runs
     SET outcome = 'interrupted', finished_at = clock_timestamp(),
         error = 'the process ended without closing the run; nothing needs to be done'
-    WHERE agent = :agent AND finished_at IS NULL AND epoch < :epoch""")
+    WHERE agent = :agent AND finished_at IS NULL AND epoch < :epoch
+      AND (part IS NOT DISTINCT FROM CAST(:part AS text)
+           OR split_part(part, '/', 2) IS DISTINCT FROM split_part(CAST(:part AS text), '/', 2))""")
 
 _INSERT_RUN = text("""
-    INSERT INTO broker.agent_runs (agent, holder, epoch, started_at, outcome, budget_s)
-    VALUES (:agent, :holder, :epoch, clock_timestamp(), 'running', :budget_s)
+    INSERT INTO broker.agent_runs (agent, part, holder, epoch, started_at, outcome, budget_s)
+    VALUES (:agent, :part, :holder, :epoch, clock_timestamp(), 'running', :budget_s)
     RETURNING id""")
 
 _FINISH_RUN = text("""
@@ -112,14 +117,16 @@ _READ_LAST_RUNS = text("""
     ORDER BY agent, started_at DESC, id DESC""")
 
 
-def start(connection: Connection, agent: str, holder: str, epoch: int, budget_s: float | None = None) -> int:
-    """Open the row of a cycle, close those that earlier epochs left open, and return its id.
+def start(connection: Connection, agent: str, lease: Lease, budget_s: float | None = None) -> int:
+    """Open the row of a cycle of an agent, close those that earlier epochs left open, and return its id.
 
-    ``budget_s`` are the seconds that the cycle may take; None: without a limit.
+    Cycles of other parts of the same division go on. ``budget_s`` are the seconds that the cycle may take; None: no
+    limit.
     """
-    connection.execute(_CLOSE_ORPHANS, {"agent": agent, "epoch": epoch})
-    budget_s = None if budget_s == float("inf") else budget_s
-    values = {"agent": agent, "holder": holder, "epoch": epoch, "budget_s": budget_s}
+    part = led_by(lease.name)[1]
+    values: dict[str, object] = {"agent": agent, "part": None if part.is_whole else str(part), "epoch": lease.epoch}
+    connection.execute(_CLOSE_ORPHANS, values)
+    values |= {"holder": lease.holder, "budget_s": None if budget_s == float("inf") else budget_s}
     return int(connection.execute(_INSERT_RUN, values).scalar_one())
 
 

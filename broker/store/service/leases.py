@@ -3,16 +3,21 @@
 A lease is a row with an expiry and an epoch. Epochs come from a sequence and never go back, whatever happens to the
 row. All times are the database's; nobody compares a broker's clock with an expiry. The row is locked for moments
 only, so a leader that is slow to write cannot keep itself from renewing, and no lock outlives a connection.
+
+An agent whose work is divided has a lease for each part (:mod:`broker.domain.parts`). Leases of one division are held
+side by side; a lease is not granted while one of another division of the same agent is in force.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
+
+from broker.domain.parts import division_of, led_by
 
 
 @dataclass(frozen=True)
@@ -67,14 +72,19 @@ class LeaseRow:
     expires_at: datetime
     expires_in_s: float
 
+    @property
+    def is_in_force(self) -> bool:
+        """Whether its holder may act."""
+        return self.expires_in_s > 0
+
 
 @dataclass(frozen=True)
 class Acquisition:
     """The answer to a request for a lease.
 
     Attributes:
-        lease: the lease, or None when somebody else has it.
-        row: the lease as it was before, None when there was no row.
+        lease: the lease, or None when somebody else has it, or one of another division of the same agent.
+        row: the lease as it was before, or that of the other division; None when there was no row.
         absurd_expiry: the row's expiry was further ahead than any broker writes; raise an alarm.
     """
 
@@ -120,9 +130,23 @@ _READ_LEASES = """
 _READ_LEASE = text(_READ_LEASES + " WHERE name = :name")
 _READ_ALL_LEASES = text(_READ_LEASES + " ORDER BY name")
 
-# One request for one lease at a time: between taking an epoch from the sequence and writing it nobody else may
-# write a later one. The lock belongs to the transaction and names nobody as leader.
-_QUEUE_UP = text("SELECT pg_advisory_xact_lock(hashtext('broker.leases'), hashtext(:name))")
+# One request for the leases of an agent at a time: between taking an epoch from the sequence and writing it nobody else
+# may write a later one, and nobody may take a lease of another division. The lock belongs to the transaction and names
+# nobody as leader.
+_QUEUE_UP = text("SELECT pg_advisory_xact_lock(hashtext('broker.leases'), hashtext(:agent))")
+
+_OF_OTHER_DIVISIONS = "split_part(name, '#', 1) = :agent AND name <> ALL(:division)"
+_FIND_OTHER_DIVISION = text(
+    _READ_LEASES
+    + f""" WHERE {_OF_OTHER_DIVISIONS}
+      AND expires_at > clock_timestamp() AND expires_at <= clock_timestamp() + make_interval(secs => :longest_s)
+    ORDER BY expires_at DESC LIMIT 1"""
+)
+# What has expired stays so, and the update waits for a transaction that has closed its fence and is being committed.
+_VOID_OTHER_DIVISIONS = text(f"""
+    UPDATE broker.leases
+    SET epoch = nextval('broker.lease_epoch_seq'), expires_at = least(expires_at, clock_timestamp())
+    WHERE {_OF_OTHER_DIVISIONS}""")  # noqa: S608 - constants
 
 _TAKE_LEASE = text("""
     INSERT INTO broker.leases AS held (name, holder, epoch, expires_at, renewed_at)
@@ -183,6 +207,23 @@ def find_all(connection: Connection) -> list[LeaseRow]:
     return [LeaseRow(**row._mapping) for row in connection.execute(_READ_ALL_LEASES)]
 
 
+def holders_of(connection: Connection, agent: str) -> list[LeaseRow]:
+    """The leases of an agent that are in force, of all its parts, by name."""
+    return [row for row in find_all(connection) if led_by(row.name)[0] == agent and row.is_in_force]
+
+
+def askable(names: Iterable[str], rows: Mapping[str, LeaseRow], terms: LeaseTerms) -> list[str]:
+    """Those of the leases that may be asked for, by the rows of all leases (by name)."""
+    held = [name for name, row in rows.items() if not is_free(row, terms)]
+    divided = {(led_by(name)[0], led_by(name)[1].of) for name in held}
+
+    def is_askable(name: str) -> bool:
+        agent, part = led_by(name)
+        return name not in held and not any(other == agent and of != part.of for other, of in divided)
+
+    return [name for name in names if is_askable(name)]
+
+
 def is_free(row: LeaseRow, terms: LeaseTerms) -> bool:
     """Whether a lease may be asked for: it has expired, or its expiry lies further ahead than anybody grants."""
     return not 0 < row.expires_in_s <= terms.longest_s
@@ -192,13 +233,19 @@ def acquire(connection: Connection, name: str, holder: str, terms: LeaseTerms) -
     """Ask for the lease ``name``.
 
     It is granted when there is no row, when the row has expired, and when its expiry lies further ahead than
-    ``terms.longest_s``. A grant always has a new epoch, higher than every earlier one of any lease. Somebody who
-    holds the lease already is not granted it again: a renewal is keyed on the epoch.
+    ``terms.longest_s``, unless a lease of another division of the agent is in force. A grant always has a new epoch,
+    higher than every earlier one of any lease. Somebody who holds the lease already is not granted it again: a renewal
+    is keyed on the epoch.
     """
     before = find(connection, name)
     if before is not None and not is_free(before, terms):
         return Acquisition(None, before)
-    connection.execute(_QUEUE_UP, {"name": name})
+    others = {"agent": led_by(name)[0], "division": list(division_of(name)), "longest_s": terms.longest_s}
+    connection.execute(_QUEUE_UP, others)
+    other = connection.execute(_FIND_OTHER_DIVISION, others).one_or_none()
+    if other is not None:
+        return Acquisition(None, LeaseRow(**other._mapping))
+    connection.execute(_VOID_OTHER_DIVISIONS, others)
     values = {"name": name, "holder": holder, "length_s": terms.length_s, "longest_s": terms.longest_s}
     epoch = connection.execute(_TAKE_LEASE, values).scalar_one_or_none()
     absurd = before is not None and before.expires_in_s > terms.longest_s

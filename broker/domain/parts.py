@@ -1,0 +1,78 @@
+"""Parts of the work of one agent, for several brokers at once: the keys of a part, and the name of its lease."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+MARK = "#"
+"""Between the name of an agent and its part in the name of a lease."""
+_NAME = re.compile(rf"(?P<agent>[^{MARK}]+){MARK}(?P<number>[1-9][0-9]*)/(?P<of>[1-9][0-9]*)")
+
+
+@dataclass(frozen=True, order=True)
+class Part:
+    """One of the parts into which the keys of an agent's work are divided.
+
+    Attributes:
+        number: from 1.
+        of: how many parts there are; 1: the work is not divided.
+    """
+
+    number: int
+    of: int
+
+    def __post_init__(self) -> None:
+        """Refuse what is no part.
+
+        Raises:
+            ValueError: the number is not from 1 to the number of parts.
+        """
+        if not 1 <= self.number <= self.of:
+            raise ValueError(f"part {self.number} of {self.of}")
+
+    def __str__(self) -> str:
+        """As in the name of its lease: ``1/2``."""
+        return f"{self.number}/{self.of}"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of the work."""
+        return self.of == 1
+
+    def takes(self, key: str) -> bool:
+        """Whether work with this key belongs to the part. Each key belongs to exactly one part of a division."""
+        return self.is_whole or number_of(key, self.of) == self.number
+
+    def lease_of(self, agent: str) -> str:
+        """The name of the lease under which an agent does this part: ``production_job``, or ``production_job#1/2``."""
+        return agent if self.is_whole else f"{agent}{MARK}{self}"
+
+
+WHOLE = Part(1, 1)
+
+
+def parts_of(number: int) -> tuple[Part, ...]:
+    """All parts of a division."""
+    return tuple(Part(one, number) for one in range(1, number + 1))
+
+
+def number_of(key: str, parts: int) -> int:
+    """The number of the part, from 1, to which a key belongs: the same on every machine and for ever."""
+    digest = hashlib.sha256(key.encode("utf-8", "replace")).digest()
+    return int.from_bytes(digest[:8]) % parts + 1
+
+
+def led_by(lease: str) -> tuple[str, Part]:
+    """The agent and the part that a lease is for; a name without a part is that of an agent whose work is whole."""
+    found = _NAME.fullmatch(lease)
+    if found is None or int(found["number"]) > int(found["of"]):
+        return lease, WHOLE
+    return found["agent"], Part(int(found["number"]), int(found["of"]))
+
+
+def division_of(lease: str) -> tuple[str, ...]:
+    """The names of all leases of the division that a lease is of; they may be held at once, by whomever."""
+    agent, part = led_by(lease)
+    return tuple(one.lease_of(agent) for one in parts_of(part.of))
