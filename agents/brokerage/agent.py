@@ -99,6 +99,14 @@ class BrokerageAgent(Agent[BrokerageOptions]):
             raise BrokerageError(str(error)) from error
         self._grid = GridReader(process.job_statistics, limits, analysis=self._tables.for_analysis, outside=outside)
 
+    def not_divisible(self) -> str:
+        """Where what is placed counts for all chunks, or where the tables do not know parts."""
+        if not self._tables.divided_by:
+            return "this brokerage takes all its work in one cycle"
+        if self.brokerage.decides_together(self._rules):
+            return "the profile places the chunks of a cycle together"
+        return ""
+
     def cycle(self, context: CycleContext) -> CycleReport:
         """Broker once all work that is due."""
         tally = Tally(dict.fromkeys(self._tables.counts, 0))
@@ -137,7 +145,8 @@ class BrokerageAgent(Agent[BrokerageOptions]):
         with context.database.read_snapshot() as connection:
             catalogue = TableCatalogue.read(connection, context.database.names)
             grid = self._grid.read(connection, catalogue, context.now, context.check)
-            reading = Reading(connection, catalogue, context, self._entry, published)
+            special = grid.snapshot.jobs.resource_work_queues
+            reading = Reading(connection, catalogue, context, self._entry, published, special)
             works = self._tables.load(reading)
             self._report_skipped(reading, works, published)
         return grid, works

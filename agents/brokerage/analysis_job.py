@@ -30,6 +30,15 @@ class AnalysisJobTables(ProductionJobTables):
 
     options_type = AnalysisJobOptions
     for_analysis = True
+    divided_by = "VO"
+
+    def takes_vo(self, reading: Reading, vo: str) -> bool:
+        """A VO belongs to one part: users are counted in all its shares."""
+        return reading.context.part.takes(vo)
+
+    def shares_taken(self, reading: Reading, vo: str) -> None:
+        """All of them."""
+        return
 
     def read(self, reading: Reading, vo: str) -> CycleWork:
         """The input chunks of one VO, each with what its task requests and what its earlier jobs did."""

@@ -11,12 +11,14 @@ import psycopg
 from pydantic import Field
 
 from agents.brokerage.tables import BrokerageOptions, BrokerageTables, Reading, Skipped
+from broker.domain.arrays import floats, texts
 from broker.domain.placements import Placement
+from broker.engine.job.count_facts import share_tags
 from broker.store.connection.names import Names
 from broker.store.reads import task_alternatives
 from broker.store.reads.chunk_loading import load_work
 from broker.store.reads.chunk_reads import FILES_OF_A_CYCLE, WorkSelection
-from broker.store.reads.task_states import TaskState, distinct_vos, states_of
+from broker.store.reads.task_states import ShareOfTasks, TaskState, distinct_shares, distinct_vos, states_of
 from broker.store.writes.job_rows import AssignmentWriter, Written
 from broker.work.assemble import CycleWork
 from broker.work.chunks import FILES_OF_A_DATASET
@@ -48,14 +50,29 @@ class ProductionJobTables(BrokerageTables[CycleWork, ProductionJobOptions]):
     counts = ("tasks", "chunks", "candidates", "brokered", "jobs")
     #: Whether the tasks are analysis tasks, which have no nucleus.
     for_analysis: ClassVar[bool] = False
+    divided_by = "accounting key"
 
     def load(self, reading: Reading) -> dict[str, CycleWork]:
         """The input chunks of each VO, with the ways in which tasks may be run."""
         vos = reading.brokered(distinct_vos(reading.connection, reading.catalogue, WorkSelection().statuses))
-        works = {vo: self.read(reading, vo) for vo in vos}
+        works = {vo: self.read(reading, vo) for vo in vos if self.takes_vo(reading, vo)}
         tasks = {task for work in works.values() for task in self.tasks_of(work)}
         ways = task_alternatives.read(reading.connection, sorted(tasks))
         return {vo: dataclasses.replace(work, ways=ways) for vo, work in works.items()}
+
+    def takes_vo(self, reading: Reading, vo: str) -> bool:
+        """Whether the part of this cycle may have tasks of a VO."""
+        return True
+
+    def shares_taken(self, reading: Reading, vo: str) -> tuple[ShareOfTasks, ...] | None:
+        """The shares of the part of this cycle; None: all. What is placed counts within an accounting key alone."""
+        part = reading.context.part
+        if part.is_whole:
+            return None
+        found = distinct_shares(reading.connection, reading.catalogue, vo, WorkSelection().statuses)
+        shares, queues = texts(one.gshare for one in found), floats([one.workqueue_id for one in found])
+        keys = share_tags(shares, queues, reading.resource_work_queues)
+        return tuple(one for one, key in zip(found, keys, strict=True) if part.takes(key))
 
     def read(self, reading: Reading, vo: str) -> CycleWork:
         """The input chunks of one VO."""
@@ -65,6 +82,7 @@ class ProductionJobTables(BrokerageTables[CycleWork, ProductionJobOptions]):
             labels=labels,
             labels_excluded=excluded,
             task_ids=reading.context.request.task_ids,
+            shares=self.shares_taken(reading, vo),
             with_nucleus=not self.for_analysis,
             whole_constituents=self.for_analysis,
             files_of_a_dataset=self.options.files_of_a_dataset,

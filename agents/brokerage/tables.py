@@ -61,6 +61,7 @@ class Reading:
         context: of the cycle.
         entry: the brokerage in the profile: VOs and labels.
         published: the gdpconfig values of the cycle.
+        resource_work_queues: work queues of function Resource, whose jobs are counted under the queue, not the share.
     """
 
     connection: sa.Connection
@@ -68,6 +69,7 @@ class Reading:
     context: CycleContext
     entry: BrokerageProfile
     published: Published
+    resource_work_queues: frozenset[int] = frozenset()
 
     @property
     def labels(self) -> tuple[tuple[str, ...], bool]:
@@ -91,11 +93,14 @@ class BrokerageTables(ABC, Generic[WorkT, OptionsT]):
         options_type: the options of its agent.
         counts: names that every report of a cycle has, also when they are 0.
         for_analysis: whether the snapshot needs the sources of the analysis brokerage.
+        divided_by: what the work may be divided by between brokers; empty: it is not divided. Then :meth:`load` reads
+            what belongs to ``reading.context.part``, and what is placed in a part counts for nothing in another.
     """
 
     options_type: ClassVar[type[BrokerageOptions]]
     counts: ClassVar[tuple[str, ...]]
     for_analysis: ClassVar[bool] = False
+    divided_by: ClassVar[str] = ""
 
     def __init__(self, options: OptionsT) -> None:
         """Read and write with these options."""

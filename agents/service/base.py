@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 
 from agents.service.clock import ClockFault
 from agents.service.process import ProcessSettings
+from broker.domain.parts import WHOLE, Part, led_by
 from broker.store.connection.database import Database
 from broker.store.connection.open_connections import OpenConnections
 from broker.store.service.leases import Lease, StaleLeaseError
@@ -122,6 +123,11 @@ class CycleContext:
     when_overdue: Callable[[], None] = lambda: None
 
     @property
+    def part(self) -> Part:
+        """The part of the work that the lease is for; all of it without a lease."""
+        return WHOLE if self.lease is None else led_by(self.lease.name)[1]
+
+    @property
     def left_s(self) -> float:
         """Seconds of the budget that are left; negative when it is used up."""
         return self.budget_s - (self.monotonic() - self.started)
@@ -165,6 +171,13 @@ class Agent(ABC, Generic[OptionsT]):
         """Make an agent with its options and the settings of the process."""
         self.options = options
         self.process = process
+
+    def not_divisible(self) -> str:
+        """Why its work cannot be divided into parts for several brokers; empty where it can.
+
+        Then a cycle takes what belongs to ``context.part``.
+        """
+        return "its work is not divided"
 
     @abstractmethod
     def cycle(self, context: CycleContext) -> CycleReport:

@@ -15,6 +15,9 @@ from broker.store.service.leases import LeaseTerms
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
+MOST_PARTS = 64
+"""Parts into which the work of an agent may be divided: there are hardly more shares than this."""
+
 
 class ConfigurationError(BrokerError):
     """The file cannot be used; nothing was started."""
@@ -49,12 +52,14 @@ class AgentSection(_Section):
     """One entry of ``agents``. ``options`` are checked by the agent that they are for.
 
     ``enabled``: ``auto`` is on where the tables are the broker's own, and off alongside PanDA until it is set to true.
+    ``parts``: into how many parts the work is divided, each under a lease of its own, for several brokers at once.
     """
 
     enabled: bool | Literal["auto"] = True
     period_s: Seconds
     cycle_budget_s: Seconds
     misfire_grace_s: Seconds = 30.0
+    parts: Annotated[int, Field(ge=1, le=MOST_PARTS)] = 1
     options: dict[str, Any] = Field(default_factory=dict)
 
     def runs(self, installation: str) -> bool:

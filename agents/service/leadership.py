@@ -3,6 +3,9 @@
 A holder believes in a lease for a little less time than the database grants it, on its own monotonic clock, counted
 from the moment it *sent* the request. So it stops acting before anybody else can start, however slow the answer
 was, whatever happens to wall clocks, and even when the database cannot be reached any more.
+
+Of an agent whose work is divided each part has a lease. A holder asks for no more of them than its fair number while
+other brokers are alive, but for what nobody took for the length of a lease; what it holds beyond that it hands over.
 """
 
 from __future__ import annotations
@@ -16,10 +19,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agents.service import fault_points
+from agents.service import fault_points, sharing
+from broker.domain.parts import division_of, led_by
 from broker.store.connection.database import Database
 from broker.store.connection.transient import TRANSIENT_ERRORS
-from broker.store.service import leases
+from broker.store.service import leases, services
 from broker.store.service.leases import Lease, LeaseTerms
 
 _log = logging.getLogger(__name__)
@@ -67,6 +71,8 @@ class LeaseKeeper:
         self._held: dict[str, _Held] = {}
         self._given_up: list[Lease] = []
         self._unwanted: set[str] = set()
+        self._free_since: dict[str, float] = {}
+        self._divisions: dict[str, dict[str, int]] = {}
         self._lock = threading.Lock()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -116,6 +122,24 @@ class LeaseKeeper:
         with self._lock:
             self._unwanted.discard(name)
 
+    def hand_over(self, name: str) -> bool:
+        """Give up a part where more are held than is fair by now; whether it was. Others may take it soon.
+
+        Raises:
+            DatabaseUnavailable: and what else the database does when it is away.
+        """
+        if led_by(name)[1].is_whole:
+            return False
+        with self.database.within(ANSWER_WITHIN_S) as database, database.begin() as connection:
+            self._divisions = services.divisions(connection, self.terms.length_s)
+        with self._lock:
+            held = self._held.get(name)
+            if held is None or self._parts_held(name) <= self._fair_number(name):
+                return False
+            self._given_up.append(self._held.pop(name).lease)
+        _log.info("part handed over", extra={"fields": {"lease": name, "epoch": held.lease.epoch}})
+        return True
+
     def tick(self) -> None:
         """One look: drop what is no longer to be believed in, renew what is due, ask for what is wanted."""
         try:
@@ -123,7 +147,7 @@ class LeaseKeeper:
             self._release(ANSWER_WITHIN_S)
             for name in self._free():
                 self._renew()
-                if self.acquire(name) is not None:
+                if self._may_take(name) and self.acquire(name) is not None:
                     self._wanted[name]()
         except TRANSIENT_ERRORS as error:
             _log.warning("lease not available: database", extra={"fields": {"error": str(error)}})
@@ -198,7 +222,26 @@ class LeaseKeeper:
             return []
         with self.database.within(ANSWER_WITHIN_S) as database, database.begin() as connection:
             rows = {row.name: row for row in leases.find_all(connection)}
-        return [name for name in missing if name not in rows or leases.is_free(rows[name], self.terms)]
+            if any(not led_by(name)[1].is_whole for name in missing):
+                self._divisions = services.divisions(connection, self.terms.length_s)
+        free, now_s = leases.askable(missing, rows, self.terms), self._monotonic()
+        self._free_since = {name: self._free_since.get(name, now_s) for name in free}
+        return free
+
+    def _may_take(self, name: str) -> bool:
+        """Whether this is the one to take what is free."""
+        if led_by(name)[1].is_whole:
+            return True
+        with self._lock:
+            held = self._parts_held(name)
+        free_for_s = self._monotonic() - self._free_since[name]
+        return sharing.may_take(held, self._fair_number(name), free_for_s, self.terms.length_s)
+
+    def _fair_number(self, name: str) -> int:
+        return sharing.fair_number(name, sharing.brokers_beside(name, self.holder, self._divisions))
+
+    def _parts_held(self, name: str) -> int:
+        return sum(one in self._held and self._believes(self._held[one]) for one in division_of(name))
 
     def _drop(self, held: _Held, because: str) -> None:
         with self._lock:

@@ -26,9 +26,10 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from agents.service import clock, cycle
 from agents.service.base import Agent, CycleContext
 from agents.service.clock import ClockWatch
-from agents.service.configuration import AgentSection, ServiceSection
+from agents.service.configuration import AgentSection, ConfigurationError, ServiceSection
 from agents.service.leadership import STOP_WITHIN_S, LeaseKeeper
 from broker import __version__
+from broker.domain.parts import WHOLE, Part, parts_of
 from broker.errors import Refused
 from broker.store.connection.database import Database
 from broker.store.connection.errors import SchemaTooNew
@@ -58,10 +59,16 @@ TRIED_AGAIN = ("failed_transient", "overdue")
 
 @dataclass(frozen=True)
 class ScheduledAgent:
-    """An agent and when it runs."""
+    """An agent and when it runs, for all of its work or for a part of it."""
 
     agent: Agent[Any]
     section: AgentSection
+    part: Part = WHOLE
+
+    @property
+    def name(self) -> str:
+        """The name of its lease, which is that of the agent where its work is whole."""
+        return self.part.lease_of(self.agent.name)
 
 
 def retry_delay_s(failures: int, settings: ServiceSection, period_s: float, jitter: float) -> float:
@@ -99,7 +106,7 @@ class Service:
         self.ending = threading.Event()
         self.ended_unhealthy = False
         self._database = database
-        self._agents = {one.agent.name: one for one in agents}
+        self._agents = {one.name: one for one in agents}
         self._keeper = keeper
         self._settings = settings
         self._read_clocks = functools.partial(clock.read_clocks, host=now, steady=steady)
@@ -144,6 +151,7 @@ class Service:
             "healthy_within_s": self._settings.healthy_within_s,
             "overdue": sorted(self._overdue),
             "failing": {name: cycles for name, cycles in self._failed.items() if cycles >= limit},
+            "parts": {one.agent.name: one.part.of for one in self._agents.values() if not one.part.is_whole},
         }
 
     def _is_unhealthy(self) -> bool:
@@ -151,14 +159,14 @@ class Service:
         return bool(state["overdue"] or state["failing"])
 
     def run_each_once(self) -> dict[str, RunRecord | None]:
-        """Run every agent once, now; None for those that another service leads."""
+        """Run every agent once, now, part after part; None for what another service leads. By the names of leases."""
         try:
             return {name: self._run_under_new_lease(one) for name, one in self._agents.items()}
         finally:
             self._keeper.stop()
 
     def _run_under_new_lease(self, one: ScheduledAgent) -> RunRecord | None:
-        if self._keeper.acquire(one.agent.name) is None:
+        if self._keeper.acquire(one.name) is None:
             return None
         self._keeper.start()
         return self._cycle(one, OpenConnections())
@@ -210,7 +218,15 @@ class Service:
                 del self._running[name]
                 self._idle.notify_all()
         self._step_aside(name, record)
+        self._hand_over(name)
         self._plan_retry(name, record)
+
+    def _hand_over(self, name: str) -> None:
+        """Between two cycles a part goes to a broker that leads fewer of them."""
+        try:
+            self._keeper.hand_over(name)
+        except TRANSIENT_ERRORS as error:
+            _log.warning("parts not compared: database", extra={"fields": {"lease": name, "error": str(error)}})
 
     def _step_aside(self, name: str, record: RunRecord) -> None:
         """Lead no more where a newer broker has upgraded the schema: it is the one that can do the work.
@@ -228,13 +244,13 @@ class Service:
             _log.warning("schema not checked", extra={"fields": {"agent": name, "error": str(error)}})
 
     def _cycle(self, one: ScheduledAgent, connections: OpenConnections) -> RunRecord:
-        name = one.agent.name
+        name = one.name
         lease = self._keeper.lease(name)
         if lease is None:
             return RunRecord("lost_lease", error="the lease was lost before the cycle started")
         try:
             clocks = self._read_clocks(self._database)
-            run_id = cycle.open_run(self._database, name, lease, one.section.cycle_budget_s)
+            run_id = cycle.open_run(self._database, one.agent.name, lease, one.section.cycle_budget_s)
         except AgentPaused as error:
             if name not in self._paused:
                 _log.info("agent paused", extra={"fields": {"agent": name, "error": str(error)}})
@@ -283,7 +299,7 @@ class Service:
     def _beat(self) -> None:
         try:
             with self._keeper.database.within(BEAT_WITHIN_S) as database, database.begin() as connection:
-                host, agents = socket.gethostname(), sorted(self._agents)
+                host, agents = socket.gethostname(), sorted({one.agent.name for one in self._agents.values()})
                 services.beat(connection, self._keeper.holder, host, __version__, agents, self._state())
         except TRANSIENT_ERRORS as error:
             _log.warning("no heartbeat: database", extra={"fields": {"error": str(error)}})
@@ -321,9 +337,21 @@ def enabled_agents(
     make: Callable[[str, Mapping[str, Any]], Agent[Any]],
     installation: str = migrate.STANDALONE,
 ) -> list[ScheduledAgent]:
-    """The agents that the configuration enables in an installation, made with their options."""
+    """The agents that the configuration enables in an installation, made with their options, one for each part.
+
+    Raises:
+        ConfigurationError: the work of an agent is to be divided and cannot be.
+    """
     return [
-        ScheduledAgent(make(name, section.options), section)
+        ScheduledAgent(_divisible(make(name, section.options), part), section, part)
         for name, section in sections.items()
         if section.runs(installation)
+        for part in parts_of(section.parts)
     ]
+
+
+def _divisible(agent: Agent[Any], part: Part) -> Agent[Any]:
+    because = "" if part.is_whole else agent.not_divisible()
+    if because:
+        raise ConfigurationError(f"parts: {part.of}: {because}", f"config/agents.yaml, {agent.name}", "set parts: 1")
+    return agent

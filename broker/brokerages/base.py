@@ -320,6 +320,10 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
         """
         return None
 
+    def decides_together(self, rules: Rules) -> bool:
+        """Whether the work of a cycle is decided as one, so that no part of it can be decided by another broker."""
+        return False
+
     def waits_until(self, decision: Decision, now: datetime) -> datetime | None:
         """When the task is brokered again after a decision made for ``now``; None if it does not wait."""
         after = self.retry_after(decision)

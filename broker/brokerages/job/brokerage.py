@@ -38,6 +38,7 @@ from broker.engine.job.decision import decision_of
 from broker.engine.job.every_rule import RuleVerdict, every_rule
 from broker.engine.job.why_not import why_not, why_not_each
 from broker.engine.shared.answer import Answer
+from broker.engine.shared.chain import QueueChain
 from broker.engine.shared.evaluate import RuleFault
 from broker.engine.shared.split_cycle import SplitCycle
 from broker.gdpconfig import Tuning
@@ -191,6 +192,10 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
 
         chosen = self.complete(with_chosen_ways(work, alone), tuning, rules)
         return JobsCycle(self.engine_cycle(snapshot, chosen.work, tuning, rules, independent=independent), chosen)
+
+    def decides_together(self, rules: Rules) -> bool:
+        """By the step ``placement``: one program gives out the room of the grid to all chunks of a cycle."""
+        return isinstance(rules.chain, QueueChain) and rules.chain.steps.placement.together
 
     def retry_after(self, decision: Decision) -> timedelta | None:
         """How long a task waits that is pending or throttled."""

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from broker.domain.arrays import Floats, Ints, Texts, floats, texts
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
+from broker.store.reads.task_states import ShareOfTasks
 from broker.work.chunks import FILES_OF_A_DATASET, INPUT_FAMILIES, FileRequests, ReadFiles
 from broker.work.input_files import NULL_INTEGER, FileTable, joined
 from broker.work.tasks import TASK_NUMBERS, TASK_TEXTS, DatasetTable, TaskTable
@@ -43,6 +44,7 @@ class WorkSelection:
         labels_excluded: whether ``labels`` are excluded; a task without a label is then taken.
         statuses: statuses of tasks.
         task_ids: only these tasks, whatever their number; all without it.
+        shares: only tasks with one of these pairs of global share and work queue; all without it.
         with_nucleus: only tasks that have a nucleus.
         files_of_a_dataset: ready files taken of one master dataset.
         files_of_a_cycle: ready files of master datasets taken in all.
@@ -54,12 +56,16 @@ class WorkSelection:
     labels_excluded: bool = True
     statuses: tuple[str, ...] = TASK_STATUSES
     task_ids: tuple[int, ...] | None = None
+    shares: tuple[ShareOfTasks, ...] | None = None
     with_nucleus: bool = False
     files_of_a_dataset: int = FILES_OF_A_DATASET
     files_of_a_cycle: int = FILES_OF_A_CYCLE
     whole_constituents: bool = False
 
 
+_OF_SHARES = """AND EXISTS (
+    SELECT FROM unnest(CAST(:shares AS text[]), CAST(:work_queues AS bigint[])) AS taken (gshare, workqueue_id)
+    WHERE taken.gshare IS NOT DISTINCT FROM t.gshare AND taken.workqueue_id IS NOT DISTINCT FROM t.workqueue_id)"""
 _TASK_COLUMNS = ("jeditaskid", "ramcount", "frozentime", *TASK_TEXTS, *TASK_NUMBERS)
 _DATASET_COLUMNS = (
     "jeditaskid",
@@ -126,9 +132,10 @@ def read_tasks(connection: sa.Connection, catalogue: TableCatalogue, selection: 
         "AND coalesce(prodsourcelabel = ANY(:labels), false) <> :excluded "
         "AND (CAST(:ids AS bigint[]) IS NULL OR jeditaskid = ANY(:ids)) "
         "AND (nucleus IS NOT NULL OR NOT :with_nucleus) "
+        f"{'' if selection.shares is None else _OF_SHARES} "
         "ORDER BY currentpriority DESC NULLS LAST, jeditaskid"
     )
-    values = {
+    values: dict[str, object] = {
         "statuses": list(selection.statuses),
         "vo": selection.vo,
         "labels": list(selection.labels),
@@ -136,6 +143,9 @@ def read_tasks(connection: sa.Connection, catalogue: TableCatalogue, selection: 
         "ids": None if selection.task_ids is None else list(selection.task_ids),
         "with_nucleus": selection.with_nucleus,
     }
+    if selection.shares is not None:
+        values["shares"] = [one.gshare for one in selection.shares]
+        values["work_queues"] = [one.workqueue_id for one in selection.shares]
     rows = connection.execute(sa.text(query), values).all()
     first_number = 3 + len(TASK_TEXTS)
     return TaskTable(

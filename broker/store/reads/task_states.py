@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from broker.store.connection.tables import TableCatalogue
 
 _COLUMNS = ("jeditaskid", "status", "nucleus", "vo", "currentpriority")
+_SHARE_COLUMNS = ("status", "vo", "gshare", "workqueue_id")
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,27 @@ class TaskState:
     status: str | None
     nucleus: str | None
     vo: str | None
+
+
+@dataclass(frozen=True)
+class ShareOfTasks:
+    """A global share and a work queue that some tasks have; None where they have none."""
+
+    gshare: str | None
+    workqueue_id: int | None
+
+
+def distinct_shares(
+    connection: sa.Connection, catalogue: TableCatalogue, vo: str, statuses: Sequence[str]
+) -> list[ShareOfTasks]:
+    """The shares, with work queues, of the tasks of a VO in these statuses."""
+    source = catalogue.source("jedi_tasks", _SHARE_COLUMNS)
+    query = (
+        f"SELECT DISTINCT gshare, CAST(workqueue_id AS bigint) AS workqueue_id FROM {source} AS t "  # noqa: S608 - names of columns
+        "WHERE status = ANY(:statuses) AND vo = :vo"
+    )
+    rows = connection.execute(sa.text(query), {"statuses": list(statuses), "vo": vo})
+    return [ShareOfTasks(**row._mapping) for row in rows]
 
 
 def distinct_vos(connection: sa.Connection, catalogue: TableCatalogue, statuses: Sequence[str]) -> list[str]:

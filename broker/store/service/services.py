@@ -41,6 +41,10 @@ _READ_SERVICES = text("""
     FROM broker.services
     ORDER BY started_at, holder""")
 
+_READ_DIVISIONS = text("""
+    SELECT holder, coalesce(state -> 'parts', '{}') AS parts FROM broker.services
+    WHERE seen_at > clock_timestamp() - make_interval(secs => :alive_s)""")
+
 
 def beat(
     connection: Connection,
@@ -62,6 +66,11 @@ def leave(connection: Connection, holder: str) -> None:
     """Forget the service ``holder``, which is ending, and those that have been silent for a day."""
     connection.execute(_DELETE_SERVICE, {"holder": holder})
     connection.execute(_FORGET_DEAD)
+
+
+def divisions(connection: Connection, alive_s: float) -> dict[str, dict[str, int]]:
+    """Into how many parts each service divides which agents, of those that were heard of ``alive_s`` seconds ago."""
+    return {holder: dict(parts) for holder, parts in connection.execute(_READ_DIVISIONS, {"alive_s": alive_s})}
 
 
 def find_all(connection: Connection) -> list[Service]:

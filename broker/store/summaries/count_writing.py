@@ -29,9 +29,12 @@ _ADD_REASON_COUNTS = """
         jobs = reason_counts.jobs + excluded.jobs"""
 _LOCK_QUEUE_COUNTS = """
     SELECT counts FROM broker.queue_counts WHERE bucket_s = %s AND bucket_at = %s AND brokerage = %s FOR UPDATE"""
-_SAVE_QUEUES = """
+# Several brokers may begin a bucket at once, each with a part of the work: one of them makes the row, the others wait.
+_BEGIN_QUEUES = """
     INSERT INTO broker.queue_counts (bucket_s, bucket_at, brokerage, counts) VALUES (%s, %s, %s, %s)
-    ON CONFLICT (bucket_s, bucket_at, brokerage) DO UPDATE SET counts = excluded.counts"""
+    ON CONFLICT (bucket_s, bucket_at, brokerage) DO NOTHING"""
+_SAVE_QUEUES = """
+    UPDATE broker.queue_counts SET counts = %s WHERE bucket_s = %s AND bucket_at = %s AND brokerage = %s"""
 # What is counted in an hour that was added up already is not in that sum.
 _FORGET_HOUR = "DELETE FROM broker.queue_hours WHERE bucket_at = %s AND brokerage = %s"
 _LAST_HOUR = """
@@ -114,14 +117,17 @@ def _add_reasons(
 
 def _add_queues(connection: psycopg.Connection[Any], brokerage: str, bucket: datetime, counts: QueueCounts) -> bool:
     """Add to the counts of the bucket; whether it is new."""
-    row = connection.execute(_LOCK_QUEUE_COUNTS, [FINE_S, bucket, brokerage]).fetchone()
-    if row is not None:
-        counts = known_counts(bytes(row[0])).plus(counts)
-    connection.execute(_SAVE_QUEUES, [FINE_S, bucket, brokerage, counts.pack()])
+    key = [FINE_S, bucket, brokerage]
+    row = connection.execute(_LOCK_QUEUE_COUNTS, key).fetchone()
+    new = row is None and connection.execute(_BEGIN_QUEUES, [*key, counts.pack()]).rowcount == 1
+    if not new:
+        row = row or connection.execute(_LOCK_QUEUE_COUNTS, key).fetchone()
+        counts = counts if row is None else known_counts(bytes(row[0])).plus(counts)
+        connection.execute(_SAVE_QUEUES, [counts.pack(), *key])
     connection.execute(_FORGET_HOUR, [bucket_of(bucket, COARSE_S), brokerage])
-    if row is None:
+    if new:
         _add_up_the_hour_before(connection, brokerage, bucket)
-    return row is None
+    return new
 
 
 def _add_up_the_hour_before(connection: psycopg.Connection[Any], brokerage: str, bucket: datetime) -> None:

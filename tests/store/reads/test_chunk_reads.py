@@ -10,15 +10,16 @@ import sqlalchemy as sa
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.chunk_reads import WorkSelection, read_input_datasets, read_ready_files, read_tasks
+from broker.store.reads.task_states import ShareOfTasks
 from broker.work.chunks import FileRequests, ReadFiles
 from broker.work.input_files import NULL_INTEGER
 from tests.store.input_rows import Rows, dataset, file, reading, task
 
 TASKS: Rows = [
-    task(1, currentpriority=100),
-    task(2, currentpriority=900),
-    task(3, currentpriority=None),
-    task(4, currentpriority=900),
+    task(1, currentpriority=100, gshare=None, workqueue_id=None),
+    task(2, currentpriority=900, gshare="Simulation", workqueue_id=5),
+    task(3, currentpriority=None, gshare="Simulation", workqueue_id=None),
+    task(4, currentpriority=900, gshare=None, workqueue_id=5),
     task(5, prodsourcelabel="user"),
     task(6, prodsourcelabel=None),
     task(7, status="pending"),
@@ -36,6 +37,8 @@ SELECTIONS: list[tuple[WorkSelection, list[int]]] = [
     (WorkSelection(statuses=("pending",)), [7]),
     (WorkSelection(task_ids=(3, 4, 5, 99)), [4, 3]),
     (WorkSelection(task_ids=()), []),
+    (WorkSelection(shares=(ShareOfTasks("Simulation", 5), ShareOfTasks(None, None))), [2, 6, 8, 9, 1]),
+    (WorkSelection(shares=()), []),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,10 +12,14 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.domain.decision_counts import counts_of
+from broker.domain.decision_records import DecisionRecord
+from broker.domain.decisions import Candidate, Decision
 from broker.domain.queue_counts import CANDIDATE, CountsCorruptError, QueueCount, QueueCounts
 from broker.store.connection.database import Database
-from broker.store.summaries import chunk_states, queue_counts, reason_counts
+from broker.store.summaries import chunk_states, count_writing, queue_counts, reason_counts
 from broker.store.summaries.buckets import bucket_of
+from tests.fault.processes import wait_until
 
 NOW = datetime(2026, 3, 4, 12, 0, tzinfo=UTC)
 STATE = {
@@ -195,3 +200,32 @@ def test_the_sums_of_a_queue(database: Database) -> None:
         found = queue_counts.queue_totals(connection, NOW, NOW + timedelta(minutes=10), queue="A")
         assert found == {"p": [QueueCount("A", CANDIDATE, 8, 4, 80), QueueCount("A", "x", 1, 0, 0)]}
         assert queue_counts.queue_totals(connection, NOW, NOW + timedelta(minutes=10), queue="Z") == {"p": []}
+
+
+def record(task: int, outcome: str, reason: str, *queues: str) -> DecisionRecord:
+    candidates = tuple(Candidate(name, 1.0, {}) for name in queues)
+    decision = Decision(task, 10 * task, None, "production_job", outcome, reason, candidates, {}, ())  # type: ignore[arg-type]
+    return DecisionRecord(decision, dict.fromkeys(queues, 1))
+
+
+def test_of_two_brokers_that_begin_a_bucket_at_once_both_count(database: Database) -> None:
+    """Each has a part of the work, and they have no reason in common on which they would wait for each other."""
+    brokered, pending = [record(1, "brokered", "", "CERN")], [record(2, "pending", "full", "BNL")]
+
+    def count(connection: sa.Connection, records: list[DecisionRecord], main: str) -> None:
+        count_writing.add(Database.raw(connection), "production_job", NOW, records, [True], [main])
+
+    def count_alone() -> None:
+        with database.begin() as connection:
+            count(connection, pending, "full")
+
+    other = threading.Thread(target=count_alone)
+    with database.begin() as connection:
+        count(connection, brokered, "")
+        other.start()
+        waiting = sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'")
+        wait_until(lambda: connection.execute(waiting).scalar_one() > 0, "the second broker waits for the first")
+    other.join()
+    with database.begin() as connection:
+        (stored,) = connection.execute(sa.text("SELECT counts FROM broker.queue_counts")).scalars()
+    assert bytes(stored) == counts_of(brokered, [True]).plus(counts_of(pending, [True])).pack()

@@ -1,0 +1,88 @@
+"""The parts of a job brokerage: what several brokers decide together is what one would decide alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from agents.service import registry
+from agents.service.base import CycleContext, CycleRequest
+from agents.service.configuration import AgentSection, ConfigurationError
+from agents.service.cycle import run_cycle
+from agents.service.process import ProcessSettings
+from agents.service.runtime import enabled_agents
+from broker.domain.parts import WHOLE, Part, parts_of
+from broker.store.connection.database import Database
+from broker.store.service.leases import Lease
+from tests.fault.processes import AGENT, NOW, SEED, load_grid
+
+SHARES = ("Simulation", "Reprocessing", "Group Analysis", "Express", None)
+
+
+@pytest.fixture(scope="module")
+def grid(shared: Database) -> Database:
+    """The example grid with five shares and a work queue that is counted by itself."""
+    load_grid(shared)
+    with shared.begin() as connection:
+        tasks = list(connection.execute(sa.text("SELECT jeditaskid FROM doma_panda.jedi_tasks ORDER BY 1")).scalars())
+        for at, task in enumerate(tasks):
+            query = "UPDATE doma_panda.jedi_tasks SET gshare = :share, workqueue_id = :queue WHERE jeditaskid = :task"
+            values = {"share": SHARES[at % len(SHARES)], "queue": 7 if at % 4 == 0 else None, "task": task}
+            connection.execute(sa.text(query), values)
+        columns = "(queue_id, queue_name, queue_function) VALUES (7, 'own', 'Resource')"
+        connection.execute(sa.text("DELETE FROM doma_panda.jedi_work_queue WHERE queue_id = 7"))
+        connection.execute(sa.text(f"INSERT INTO doma_panda.jedi_work_queue {columns}"))
+    return shared
+
+
+def decided(database: Database, part: Part, agent: str = AGENT) -> list[dict[str, Any]]:
+    """What a cycle under the lease of a part would decide; nothing is written."""
+    told: list[dict[str, Any]] = []
+    lease = Lease(part.lease_of(agent), "one", 1)
+    request = CycleRequest(dry_run=True, emit=told.append)
+    context = CycleContext(database, NOW, SEED, 600.0, request, lease=lease)
+    record = run_cycle(registry.make(agent, {}, ProcessSettings()), context)
+    assert record.outcome == "done", record.error
+    assert record.counts["chunks"] == len(told)
+    return told
+
+
+def by_chunk(told: list[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, Any]]:
+    return {(one["jeditaskid"], one["datasetid"], one["ramcount"]): one for one in told}
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_brokers_with_a_part_each_decide_what_one_decides(grid: Database, parts: int) -> None:
+    alone = decided(grid, WHOLE)
+    apart = [decided(grid, part) for part in parts_of(parts)]
+    assert sum(map(len, apart)) == len(alone) > max(map(len, apart))
+    assert by_chunk([one for told in apart for one in told]) == by_chunk(alone)
+
+
+def test_users_of_a_vo_belong_to_one_part(grid: Database) -> None:
+    alone = decided(grid, WHOLE, "analysis_job")
+    apart = [decided(grid, part, "analysis_job") for part in parts_of(2)]
+    assert sorted(map(len, apart)) == [0, len(alone)]
+
+
+@pytest.mark.parametrize(
+    ("agent", "process", "told"),
+    [
+        ("production_task", ProcessSettings(), "takes all its work in one cycle"),
+        ("production_job", ProcessSettings(profile="flow"), "places the chunks of a cycle together"),
+        ("timeouts", ProcessSettings(), "its work is not divided"),
+    ],
+)
+def test_what_cannot_be_divided_is_told_before_anything_starts(agent: str, process: ProcessSettings, told: str) -> None:
+    section = AgentSection(period_s=30, cycle_budget_s=60, parts=2)
+    with pytest.raises(ConfigurationError, match=told):
+        enabled_agents({agent: section}, lambda name, options: registry.make(name, options, process))
+
+
+def test_each_part_is_scheduled_under_its_own_lease() -> None:
+    section = AgentSection(period_s=30, cycle_budget_s=60, parts=2)
+    made = enabled_agents({AGENT: section}, lambda name, options: registry.make(name, options, ProcessSettings()))
+    assert [one.name for one in made] == [f"{AGENT}#1/2", f"{AGENT}#2/2"]
+    assert made[0].agent is not made[1].agent
