@@ -6,60 +6,55 @@ Gallager, Data Networks, section 6.5.2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import numpy as np
+
+from broker.domain.arrays import Floats, Ints
 
 
-def fair_rates(
-    resources_of: Mapping[int, Sequence[int]], capacity: Mapping[int, float], cap: Mapping[int, float]
-) -> dict[int, float]:
-    """The rate of each flow.
+def fair_rates(uses: Ints, capacity: Floats, cap: Floats) -> Floats:
+    """(F,) the rate of each flow.
 
     Args:
-        resources_of: the resources that each flow uses, each once.
-        capacity: of each resource, in the unit of rates; a resource without one limits nothing.
-        cap: the highest rate of each flow.
+        uses: (F, K) the resources of each flow, each once; places that are left over hold R.
+        capacity: (R,) of each resource, in the unit of rates.
+        cap: (F,) the highest rate of each flow.
 
-    Flows and resources are numbers. Example: links A = 10 (flows f1, f2, f3), B = 4 (f3, f4), C = 20 (f2), no caps: B
-    fills first, f3 = f4 = 2; then A has 8 left for two, f1 = f2 = 4.
+    Example: links A = 10 (flows f1, f2, f3), B = 4 (f3, f4), C = 20 (f2), no caps: B fills first, f3 = f4 = 2; then A
+    has 8 left for two, f1 = f2 = 4.
     """
-    rates: dict[int, float] = {}
-    users: dict[int, dict[int, None]] = {}
-    limited = {flow: [one for one in resources if one in capacity] for flow, resources in resources_of.items()}
-    for flow, resources in limited.items():
-        for resource in resources:
-            users.setdefault(resource, {})[flow] = None
-    room = {resource: capacity[resource] for resource in users}
-    by_cap = sorted(resources_of, key=cap.__getitem__, reverse=True)
-    while len(rates) < len(resources_of):
-        level, full = _fullest(users, room)
-        stopped = _capped(by_cap, rates, cap, level)
-        if not stopped and full is not None:
-            stopped = {flow: level for flow in users[full]}
-        for flow, rate in stopped.items():
-            rates[flow] = rate
-            for resource in limited[flow]:
-                left = room[resource] - rate
-                room[resource] = left if left > 0.0 else 0.0
-                del users[resource][flow]
+    flows, width = uses.shape
+    resources = len(capacity)
+    room = np.append(capacity, 0.0)
+    counts = np.bincount(uses.ravel(), minlength=resources + 1).astype(np.float64)
+    rates, free = np.zeros(flows), np.ones(flows, dtype=np.bool_)
+    by_cap = np.argsort(cap, kind="stable")
+    caps = cap[by_cap]
+    first, left = 0, flows
+    while left:
+        counts[resources] = 0.0
+        level, full = _fullest(room, counts)
+        last = int(np.searchsorted(caps, level, side="right"))
+        stopped = by_cap[first:last]
+        stopped = stopped[free[stopped]]
+        first = max(first, last)
+        if len(stopped):
+            rates[stopped] = cap[stopped]
+        else:
+            stopped = np.flatnonzero(free & (uses == full).any(axis=1))
+            rates[stopped] = level
+        free[stopped] = False
+        left -= len(stopped)
+        used = uses[stopped].ravel()
+        # one after the other, in the order of caps: sums in another order differ in the last bits
+        np.subtract.at(room, used, np.repeat(rates[stopped], width))
+        np.maximum(room, 0.0, out=room)
+        counts -= np.bincount(used, minlength=resources + 1)
     return rates
 
 
-def _fullest(users: Mapping[int, Mapping[int, None]], room: Mapping[int, float]) -> tuple[float, int | None]:
-    """The level at which the first resource is full, and that resource."""
-    level, full = float("inf"), None
-    for resource, flows in users.items():
-        if flows:
-            share = room[resource] / len(flows)
-            if share < level:
-                level, full = share, resource
-    return level, full
-
-
-def _capped(by_cap: list[int], rates: Mapping[int, float], cap: Mapping[int, float], level: float) -> dict[int, float]:
-    """The flows whose cap is not above the level, taken off the end of ``by_cap``."""
-    stopped: dict[int, float] = {}
-    while by_cap and (by_cap[-1] in rates or cap[by_cap[-1]] <= level):
-        flow = by_cap.pop()
-        if flow not in rates:
-            stopped[flow] = cap[flow]
-    return stopped
+def _fullest(room: Floats, counts: Floats) -> tuple[float, int]:
+    """The level at which the first resource is full, and that resource; infinite where none limits."""
+    level = np.full(len(room), np.inf)
+    np.divide(room, counts, out=level, where=counts > 0)
+    full = int(level.argmin())
+    return float(level[full]), full

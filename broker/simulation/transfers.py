@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from broker.simulation.events import EventQueue
 from broker.simulation.network import Network
 from broker.simulation.records import Tally
@@ -20,13 +22,14 @@ class Transfers:
     def __init__(self, scenario: Scenario, events: EventQueue, tally: Tally) -> None:
         self._scenario, self._events, self._tally = scenario, events, tally
         self._sites = len(scenario.sites)
-        capacity = {number: site.storage_out for number, site in enumerate(scenario.sites)}
-        capacity |= {self._sites + number: site.storage_in for number, site in enumerate(scenario.sites)}
-        for source in range(self._sites):
-            for target in range(self._sites):
-                if source != target:
-                    capacity[self._link(source, target)] = self.bandwidth(source, target)
-        self.network = Network(events, capacity, scenario.network_batch_s)
+        links = np.full((self._sites, self._sites), scenario.default_link_bytes_s)
+        np.fill_diagonal(links, np.inf)
+        for (source, target), rate in scenario.link_bytes_s.items():
+            if source != target:
+                links[source, target] = rate
+        ways_out = [site.storage_out for site in scenario.sites]
+        ways_in = [site.storage_in for site in scenario.sites]
+        self.network = Network(events, np.concatenate([ways_out, ways_in, links.ravel()]), scenario.network_batch_s)
         self._queues: dict[tuple[int, int], deque[tuple[float, Callable[[], None]]]] = {}
         self._active: dict[tuple[int, int], int] = {}
         self._nearest: dict[tuple[int, tuple[int, ...]], int] = {}
