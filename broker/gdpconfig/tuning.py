@@ -108,6 +108,18 @@ class Tuning:
             self._views[wanted] = Tuning(self.version, self.vo, self.settings, self.catalogue, wanted)
         return self._views[wanted]
 
+    def differing_keys(self, other: Tuning) -> frozenset[str]:
+        """The keys by which the two differ, families by their names; a key that is set to its default differs.
+
+        For two VOs, or two catalogues, these are all keys.
+        """
+        if self.vo != other.vo or self.catalogue != other.catalogue:
+            return frozenset(entry.key for one in (self, other) for entry in one.catalogue)
+        mine, theirs = self.settings, other.settings
+        names = {name for name in {**mine, **theirs} if name not in mine or name not in theirs}
+        names |= {name for name in mine if name in theirs and mine[name] != theirs[name]}
+        return frozenset(self.catalogue.require(name).key for name in names)
+
     def number(self, key: str) -> float:
         """The value of a numeric key; ``inf`` where the default is no limit.
 

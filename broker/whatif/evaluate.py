@@ -36,10 +36,20 @@ from broker.whatif.cases import Case, Change, ProfileRules, SnapshotParts, Store
 from broker.whatif.comparison import Difference, difference
 from broker.whatif.outcome_columns import Compared, Side
 from broker.whatif.queue_changes import with_fields
-from broker.whatif.variants import JobSide, as_before, as_stored, decide_jobs, job_counts, limits_of, nothing_known
+from broker.whatif.variants import (
+    Deciding,
+    as_before,
+    as_stored,
+    decide_together,
+    job_counts,
+    limits_of,
+    nothing_known,
+)
 
 #: Prepared cycles that a process keeps, so that another value finds them: a worker gets them one after the other.
 KEPT = 2
+#: Changes that are decided block by block together: what they have in common is judged once.
+SIDES_AT_ONCE = 16
 
 
 class CannotDecideAgain(BrokerError):
@@ -59,8 +69,7 @@ def decide_case(case: Case, rules: ProfileRules, changes: Sequence[Change]) -> l
         BrokerError: the values contradict those that were in force.
     """
     try:
-        prepared = _prepared(case, rules)
-        return [prepared.compared(change) for change in changes]
+        return _prepared(case, rules).compared(changes)
     except (SnapshotCorruptError, WorkCorruptError) as error:
         remedy = "leave it out, or ask about a newer one"
         raise CannotDecideAgain(str(error), f"snapshot {case.snapshot.id}, engine {case.engine}", remedy) from error
@@ -69,7 +78,7 @@ def decide_case(case: Case, rules: ProfileRules, changes: Sequence[Change]) -> l
 
 
 class Prepared:
-    """A cycle unpacked and decided as it was, ready to be compared with any number of changes."""
+    """A cycle unpacked, ready to be compared with any number of changes; decided as it was with the first of them."""
 
     def __init__(self, case: Case, rules: ProfileRules) -> None:
         self._case = case
@@ -80,20 +89,32 @@ class Prepared:
             decode_batches(self._brokerage, [one.work for one in case.decisions]), case.decisions
         )
         self._before_rules = _rules_of(case.brokerage, rules)
-        self._before = [
-            self._decided(part, self._snapshot, case.published, self._before_rules, None) for part in self._parts
-        ]
+        self._before: list[_Decided | None] = [None] * len(self._parts)
 
-    def compared(self, change: Change) -> Difference:
-        """What the change makes different."""
-        published = proposed(self._case.published, change.proposals)
-        rules = _rules_of(self._case.brokerage, change.rules)
-        sides = zip(self._parts, self._before, strict=True)
-        snapshot = self._changed(change)
-        after = [self._decided(part, snapshot, published, rules, before) for part, before in sides]
+    def compared(self, changes: Sequence[Change]) -> list[Difference]:
+        """What each change makes different."""
+        found: list[Difference] = []
+        for first in range(0, len(changes), SIDES_AT_ONCE):
+            found += self._compared(changes[first : first + SIDES_AT_ONCE])
+        return found
+
+    def _compared(self, changes: Sequence[Change]) -> list[Difference]:
+        asked = [
+            _Asked(
+                self._changed(change),
+                proposed(self._case.published, change.proposals),
+                _rules_of(self._case.brokerage, change.rules),
+            )
+            for change in changes
+        ]
+        sides = [self._decided(number, asked) for number in range(len(self._parts))]
+        return [self._difference([one[at] for one in sides]) for at in range(len(changes))]
+
+    def _difference(self, after: Sequence[_Decided]) -> Difference:
         jeditaskid = np.concatenate([part.jeditaskid for part in self._parts])
-        before_side, after_side = (_joined([one.side for one in side]) for side in (self._before, after))
-        names = self._before[0].names
+        before = [one for one in self._before if one is not None]
+        before_side, after_side = (_joined([one.whole() for one in side]) for side in (before, after))
+        names = before[0].names
         if after[0].names.tolist() != names.tolist():
             # profiles may read other queues of one snapshot, such as unified queues themselves
             every = np.union1d(names.astype(np.str_), after[0].names.astype(np.str_))
@@ -124,26 +145,52 @@ class Prepared:
             raise CannotDecideAgain(f"with {output} there are other queues", "", "ask about a field that keeps them")
         return found
 
-    def _decided(
-        self, part: _Part, snapshot: Snapshot, published: Published, rules: Rules, before: _Decided | None
-    ) -> _Decided:
+    def _decided(self, number: int, changes: Sequence[_Asked]) -> list[_Decided]:
+        """A part of the cycle with each of the changes; with the first ones also as it was."""
+        part, before = self._parts[number], self._before[number]
+        known = before is not None
+        if before is None:
+            was = _Asked(self._snapshot, self._case.published, self._before_rules)
+            before = self._before[number] = self._side(part, was, None)
+        after = [self._side(part, one, before) for one in changes]
+        open_sides = [one.jobs for one in after if one.jobs is not None]
+        if before.jobs is None:
+            for one in open_sides:
+                one.decide_all()
+        else:
+            decide_together(before.jobs, open_sides, known=known)
+        return after
+
+    def _side(self, part: _Part, asked: _Asked, before: _Decided | None) -> _Decided:
+        """A side; where its chunks are decided one after the other, that is still to be done."""
         batch, seed = part.batch, self._case.seed
-        tuning = published.tuning(batch.vo)
-        cycle = self._brokerage.replayed_cycle(snapshot, tuning, batch, rules)
+        tuning = asked.published.tuning(batch.vo)
+        cycle = self._brokerage.replayed_cycle(asked.snapshot, tuning, batch, asked.rules)
         if cycle is None or not isinstance(batch, StoredChunks):
-            found = replay_decisions(self._brokerage, snapshot, published.tuning, [batch], seed, rules)
-            return _Decided(_side_of(found, self._names), None, (), self._names)
+            tuning_of = asked.published.tuning
+            found = replay_decisions(self._brokerage, asked.snapshot, tuning_of, [batch], seed, asked.rules)
+            return _Decided(self._names, side=_side_of(found, self._names))
         limits, names = limits_of(tuning), cycle.snapshot.queues.name
         alike = before is not None and before.names.tolist() == names.tolist()
-        other = before.jobs if before is not None and alike and before.limits == limits else None
-        if before is not None and before.jobs is not None:
-            known = as_before(before.jobs.drawn, limits == before.limits) if alike else nothing_known
+        jobs = None if before is None else before.jobs
+        other = jobs.side if jobs is not None and before is not None and alike and before.limits == limits else None
+        if jobs is not None and before is not None:
+            known = as_before(jobs.side.drawn, limits == before.limits) if alike else nothing_known
         elif self._case.engine == __version__ and not any(load.plan for load in batch.stored.load):
             known = as_stored([str(name) for name in names], part.decisions)
         else:
             known = nothing_known
-        jobs = decide_jobs(cycle, batch, seed, job_counts(batch, part.decisions), known, other)
-        return _Decided(jobs.side, jobs, limits, names)
+        made = Deciding(cycle, batch, seed, job_counts(batch, part.decisions), known, other)
+        return _Decided(names, limits, made)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a side is decided by."""
+
+    snapshot: Snapshot
+    published: Published
+    rules: Rules
 
 
 @dataclass(frozen=True)
@@ -160,12 +207,20 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Decided:
-    """A side over the named candidates, and for another one what its jobs depended on."""
+    """A side over the named candidates: its jobs with what they depend on, or the side alone."""
 
-    side: Side
-    jobs: JobSide | None
-    limits: tuple[bool, ...]
     names: Texts
+    limits: tuple[bool, ...] = ()
+    jobs: Deciding | None = None
+    side: Side | None = None
+
+    def whole(self) -> Side:
+        """All that was decided."""
+        if self.jobs is not None:
+            return self.jobs.side.rows.whole()
+        if self.side is None:
+            raise ValueError("a side of nothing")
+        return self.side
 
 
 _kept: dict[tuple[str, str], Prepared] = {}

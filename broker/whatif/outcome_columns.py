@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Ints, Texts
+from broker.domain.arrays import AnyArray, Bools, Ints, Texts, texts
 from broker.engine.shared.evaluate import FEASIBLE, NOT_A_CANDIDATE
 
 NEVER_A_CANDIDATE = "not_a_candidate"
@@ -56,13 +56,64 @@ class Side:
     def rejections(self) -> dict[str, int]:
         """Rejected pairs of work and candidate by code, all work together."""
         counts = np.bincount(self.position[self.position >= 0].ravel(), minlength=len(self.codes))
-        found = {code: int(count) for code, count in zip(self.codes, counts, strict=True) if count}
+        found: dict[str, int] = {}
+        for code, count in zip(self.codes, counts.tolist(), strict=True):
+            if count:
+                found[code] = found.get(code, 0) + count  # two rules may have one code
         # what the rules left of work that could not go at all went with it
         blocked = ((self.position == FEASIBLE) & ~self.chosen).sum(axis=1)
         for row in np.flatnonzero(blocked).tolist():
             reason = str(self.reason[row])
             found[reason] = found.get(reason, 0) + int(blocked[row])
         return found
+
+
+class SideRows:
+    """A side while it grows, one piece of work after the other.
+
+    Args:
+        size: pieces of work, T.
+        candidates: Q.
+        codes: what may reject, by index.
+    """
+
+    def __init__(self, size: int, candidates: int, codes: tuple[str, ...]) -> None:
+        shape = size, candidates
+        self._chosen, self._jobs = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.int32)
+        self._position = np.empty(shape, dtype=np.int16)
+        self._outcome: list[str] = []
+        self._reason: list[str] = []
+        self._codes = codes
+
+    def add(self, outcome: str, reason: str, position: AnyArray, chosen: Ints, jobs: tuple[Ints, AnyArray]) -> None:
+        """The next piece of work.
+
+        Args:
+            outcome: as in a decision.
+            reason: why there are no candidates; empty if there are.
+            position: (Q,) as in :class:`Side`.
+            chosen: positions of the candidates.
+            jobs: positions of those that got jobs, and how many each got.
+        """
+        row = len(self._outcome)
+        self._position[row] = position
+        self._chosen[row, chosen] = True
+        self._jobs[row, jobs[0]] = jobs[1]
+        self._outcome.append(outcome)
+        self._reason.append(reason)
+
+    def copy(self, other: SideRows) -> None:
+        """The next piece of work, as it is on another side over the same work and candidates."""
+        row = len(self._outcome)
+        self._position[row], self._chosen[row] = other._position[row], other._chosen[row]
+        self._jobs[row] = other._jobs[row]
+        self._outcome.append(other._outcome[row])
+        self._reason.append(other._reason[row])
+
+    def whole(self) -> Side:
+        """All of them, as one side of a comparison."""
+        outcome, reason = texts(self._outcome), texts(self._reason)
+        return Side(outcome, reason, self._chosen, self._jobs, self._position, self._codes)
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,15 @@ import numpy as np
 
 from broker.brokerages.job.assign import CANDIDATES_FULL, JobMaker, draw_jobs
 from broker.brokerages.job.brokerage import StoredChunks
-from broker.domain.arrays import AnyArray, Bools, Ints, texts
+from broker.domain.arrays import AnyArray, Bools, Ints
 from broker.domain.feature_table import TIGHTENING_KEYS
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding
+from broker.engine.shared.kept_answers import KeptAnswers
 from broker.gdpconfig import Tuning
 from broker.whatif.cases import StoredOutcome
-from broker.whatif.outcome_columns import Side
+from broker.whatif.outcome_columns import SideRows
 
 _NOBODY = np.empty(0, dtype=np.int64)
 #: Outcomes of which it is written what jobs there were; a chunk that was skipped in the end had others.
@@ -51,24 +52,22 @@ class JobSide:
     """A side with all that another one may have in common with it.
 
     Attributes:
-        side: what was decided.
+        rows: what was decided of each chunk so far.
         drawn: the jobs of each chunk.
         judged: of each block, all that decides about its chunks beside what is placed.
         blocked: for each chunk why it cannot go whatever the queues are, empty if it can.
         moving: the rules that look at what is placed.
     """
 
-    side: Side
+    rows: SideRows
     drawn: list[Drawn]
     judged: list[tuple[AnyArray, ...]]
     blocked: list[str]
     moving: tuple[str, ...]
 
 
-def decide_jobs(
-    cycle: JobCycle, batch: StoredChunks, seed: int, counts: Sequence[int], known: Known, other: JobSide | None = None
-) -> JobSide:
-    """Decide all chunks of one VO in order; each finds what those before it have placed.
+class Deciding:
+    """A side that is decided block by block, in order; each chunk finds what those before it have placed.
 
     Args:
         cycle: over the chunks.
@@ -76,30 +75,76 @@ def decide_jobs(
         seed: of the cycle.
         counts: (T,) jobs of each chunk, where it was not stored how it is cut.
         known: asked before jobs are cut.
-        other: a side over the same snapshot and chunks; what is the same there is not decided again.
+        other: a side over the same snapshot and chunks, decided before this one or block for block ahead of it; what
+            is the same there is not decided again.
     """
-    made = _Columns(cycle, batch, seed, counts, known)
-    moving = tuple(rule.name for rule in (*cycle.chain.load_weights, *cycle.chain.cuts))
-    if other is not None and not (cycle.moves_by_accounting_key and other.moving == moving):
-        other = None
-    judged: list[tuple[AnyArray, ...]] = []
-    elsewhere: set[int] = set()  # tags for which other jobs were placed than on the other side
-    for number, block in enumerate(cycle.blocks()):
+
+    def __init__(
+        self,
+        cycle: JobCycle,
+        batch: StoredChunks,
+        seed: int,
+        counts: Sequence[int],
+        known: Known,
+        other: JobSide | None = None,
+    ) -> None:
+        moving = tuple(rule.name for rule in (*cycle.chain.load_weights, *cycle.chain.cuts))
+        if other is not None and not (cycle.moves_by_accounting_key and other.moving == moving):
+            other = None
+        self.cycle, self._other = cycle, other
+        self._made = _Columns(cycle, batch, seed, counts, known)
+        self._elsewhere: set[int] = set()  # tags for which other jobs were placed than on the other side
+        self.side = JobSide(self._made.rows, self._made.drawn, [], self._made.blocked, moving)
+
+    def decide_all(self) -> None:
+        """All chunks."""
+        for block in self.cycle.blocks():
+            self.decide(block)
+
+    def decide(self, block: Block) -> None:
+        """The chunks of the next block."""
+        cycle, made, other = self.cycle, self._made, self._other
+        judged = self.side.judged
         judged.append(cycle.judged(block))
-        alike = None if other is None else _alike(other.judged[number], judged[-1])
+        alike = None if other is None else _alike(other.judged[len(judged) - 1], judged[-1])
         for row in range(block.rows.start, block.rows.stop):
             tag, blocked = cycle.accounting_of(row), cycle.blocked(row)
             if other is None or alike is None:
                 made.decide(block, row)
-            elif alike[row - block.rows.start] and other.blocked[row] == blocked and tag not in elsewhere:
+            elif alike[row - block.rows.start] and other.blocked[row] == blocked and tag not in self._elsewhere:
                 made.copy(row, other)
             else:
                 made.decide(block, row)
                 if not _same_jobs(made.drawn[row], other.drawn[row]):
-                    elsewhere.add(tag)
+                    self._elsewhere.add(tag)
             made.blocked.append(blocked)
             cycle.add_load(row, made.drawn[row].at, made.drawn[row].jobs)
-    return JobSide(made.side(), made.drawn, judged, made.blocked, moving)
+
+
+def decide_together(before: Deciding, others: Sequence[Deciding], *, known: bool) -> None:
+    """Decide several sides block by block: what they have in common is judged once for each block.
+
+    Args:
+        before: the first side.
+        others: sides over the same chunks.
+        known: whether the first side was decided.
+    """
+    blocks = list(before.cycle.block_rows())
+    beside = [one for one in others if list(one.cycle.block_rows()) == blocks]
+    common = [before.cycle.alike(one.cycle) for one in beside]
+    shares = sum(one.facts for one in common) > int(known)
+    for rows in blocks:
+        kept = KeptAnswers()
+        own = before.cycle.evaluate_block(rows, kept) if shares or not known else None
+        # all sides judge the block before any of them decides on it
+        theirs = [one.cycle.evaluate_block(rows, kept.alike(what)) for one, what in zip(beside, common, strict=True)]
+        if own is not None and not known:
+            before.decide(own)
+        for one, block in zip(beside, theirs, strict=True):
+            one.decide(block)
+    for one in others:
+        if one not in beside:
+            one.decide_all()
 
 
 class _Columns:
@@ -108,11 +153,7 @@ class _Columns:
     def __init__(self, cycle: JobCycle, batch: StoredChunks, seed: int, counts: Sequence[int], known: Known) -> None:
         self._cycle, self._seed, self._counts, self._known = cycle, seed, counts, known
         self._maker = None if batch.work is None else JobMaker(cycle, batch.work)
-        shape = len(cycle.work.chunks), len(cycle.snapshot.queues)
-        self._chosen, self._jobs = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.int32)
-        self._position = np.empty(shape, dtype=np.int16)
-        self._outcome: list[str] = []
-        self._reason: list[str] = []
+        self.rows = SideRows(len(cycle.work.chunks), len(cycle.snapshot.queues), cycle.legend.codes)
         self.drawn: list[Drawn] = []
         self.blocked: list[str] = []
 
@@ -120,26 +161,16 @@ class _Columns:
         """The next row, decided."""
         result = self._cycle.result(block, row)
         one = _drawn(self._cycle, self._maker, result, self._seed, self._counts[row], self._known)
-        self._position[row] = deciding(self._cycle, result)
-        self._chosen[row, result.chosen] = True
-        self._jobs[row, one.at] = one.jobs
         full = not result.reason and not len(one.at)
-        self._outcome.append("pending" if full else self._cycle.outcome(result))
-        self._reason.append(CANDIDATES_FULL if full else result.reason)
+        outcome = "pending" if full else self._cycle.outcome(result)
+        reason = CANDIDATES_FULL if full else result.reason
+        self.rows.add(outcome, reason, deciding(self._cycle, result), result.chosen, (one.at, one.jobs))
         self.drawn.append(one)
 
     def copy(self, row: int, other: JobSide) -> None:
         """The next row, as it is on another side."""
-        side = other.side
-        self._position[row], self._chosen[row], self._jobs[row] = side.position[row], side.chosen[row], side.jobs[row]
-        self._outcome.append(side.outcome[row])
-        self._reason.append(side.reason[row])
+        self.rows.copy(other.rows)
         self.drawn.append(other.drawn[row])
-
-    def side(self) -> Side:
-        """All rows, as one side of the comparison."""
-        codes = self._cycle.legend.codes
-        return Side(texts(self._outcome), texts(self._reason), self._chosen, self._jobs, self._position, codes)
 
 
 def _alike(one: Sequence[AnyArray], two: Sequence[AnyArray]) -> Bools | None:

@@ -6,7 +6,7 @@ Pure, as the cycle that it extends. Source: ATLAS Analysis Job Brokerage.
 from __future__ import annotations
 
 import dataclasses
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,8 @@ from broker.engine.job.data_facts import InputLimits
 from broker.engine.job.facts import CycleFacts, job_facts
 from broker.engine.job.snapshot_reading import SnapshotReading
 from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, Evaluation, evaluate, rows_of
+from broker.engine.shared.fixed_factors import fixed_factors
+from broker.engine.shared.kept_answers import KeptAnswers
 from broker.gdpconfig import Tuning
 from broker.rules.contract import AnalysisPairs, Load
 from broker.snapshot.snapshot import Snapshot
@@ -136,8 +138,8 @@ class AnalysisCycle(LoadTrackingCycle):
         queue_limit, min_weight, may_bootstrap = super()._limits_of(chunks)
         return queue_limit, min_weight, np.zeros_like(may_bootstrap)
 
-    def evaluate_block(self, rows: slice) -> Block:
-        """Judge and weigh the chunks ``rows``."""
+    def evaluate_block(self, rows: slice, kept: KeptAnswers | None = None) -> Block:
+        """Judge and weigh the chunks ``rows``; nothing is shared with other cycles, as what was judged moves here."""
         tasks = as_column(taken(self.work.chunks, rows))
         counts = counts_by_status(self.snapshot, self._facts.accounting_key[rows])
         facts = self._facts_of(rows, counts)
@@ -165,12 +167,10 @@ class AnalysisCycle(LoadTrackingCycle):
                 facts, new_weight=self._new_weight(rows, tasks, facts, self._competing(evaluation))
             )
         pairs = dataclasses.replace(pairs, facts=facts)
-        factors = [self._factor(rule, pairs) for rule in self.chain.weights]
-        weight = np.ones(facts.initial.shape)
-        for factor in factors:
-            weight *= factor
+        factors = fixed_factors(self.chain.weights, pairs, self._views, self._unusable, self.faults)
+        weight = reduce(np.multiply, factors, np.ones(facts.initial.shape))
         ranking = partial(self._ranked, rows, facts, (weight,), evaluation.feasible)
-        return self._ranked_if_needed(Block(rows, facts, evaluation, tuple(factors), (weight,), counts[:4], ranking))
+        return self._ranked_if_needed(Block(rows, facts, evaluation, factors, (weight,), counts[:4], ranking))
 
     def _best(self, rows: slice) -> Ints:
         """A job that is cloned needs as many candidates as it has copies."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,10 +29,12 @@ from broker.engine.job.legend import job_legend
 from broker.engine.job.load_details import LoadDetailFacts
 from broker.engine.job.placement import FLOW, FLOW_FIGURES
 from broker.engine.shared.chain import QueueChain
-from broker.engine.shared.evaluate import UNDECLARED, RuleFault, evaluate, fault_of, prepare
+from broker.engine.shared.evaluate import UNDECLARED, RuleFault, evaluate, prepare
+from broker.engine.shared.fixed_factors import fixed_factors
+from broker.engine.shared.kept_answers import AlikeRules, KeptAnswers
 from broker.engine.shared.rank import BEST, BlockRanking, rank, rank_block
 from broker.gdpconfig import Tuning
-from broker.rules.contract import JobPairs, Load, Rule, Weight
+from broker.rules.contract import JobPairs, Load, Rule
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.tighten import tightened
 
@@ -51,6 +53,8 @@ STEP_KEYS = (
     "MIN_WEIGHT",
     *TIGHTENING_KEYS,
 )
+#: Those of them that are limits of what moves within a cycle, and no part of any fact.
+LIMIT_KEYS = frozenset(("NQUEUELIMITSITE", "MIN_WEIGHT"))
 
 
 class JobCycle:
@@ -80,7 +84,7 @@ class JobCycle:
     def __init__(
         self, snapshot: Snapshot, work: Work, tuning: Tuning, chain: QueueChain, *, independent: bool = False
     ) -> None:
-        self._independent = independent
+        self._independent, self._given = independent, snapshot
         self._steps = tuning.only(STEP_KEYS)
         snapshot = chain.steps.snapshot_reading.read(snapshot)
         self.published: QueueTable = snapshot.queues
@@ -137,29 +141,51 @@ class JobCycle:
             np.asarray(may_bootstrap, dtype=np.bool_),
         )
 
-    def blocks(self) -> Iterator[Block]:
-        """The chunks block by block, judged by all filters and weighed by all fixed weights."""
+    def block_rows(self) -> Iterator[slice]:
+        """The chunks of each block."""
         size = max(LEAST_BLOCK, BLOCK_CELLS // max(1, len(self.snapshot.queues)))
         # the first block is ranked as a whole, which is thrown away for all chunks but the first of a tag
         start, stop = 0, size if self._independent else LEAST_BLOCK
         while start < len(self.work.chunks):
-            yield self.evaluate_block(slice(start, min(stop, len(self.work.chunks))))
+            yield slice(start, min(stop, len(self.work.chunks)))
             start, stop = stop, stop + size
 
-    def evaluate_block(self, rows: slice) -> Block:
-        """Judge and weigh the chunks ``rows``."""
+    def blocks(self) -> Iterator[Block]:
+        """The chunks block by block, judged by all filters and weighed by all fixed weights."""
+        return map(self.evaluate_block, self.block_rows())
+
+    def alike(self, other: JobCycle) -> AlikeRules:
+        """What this cycle and another one have in common, by which they share what is known of a block."""
+        if type(self) is not type(other) or self._given is not other._given or self.work is not other.work:
+            return AlikeRules()
+        differing = self.tuning.differing_keys(other.tuning)
+        if self._independent != other._independent or differing & (set(STEP_KEYS) - LIMIT_KEYS):
+            return AlikeRules()
+        return self.chain.alike(other.chain, differing)
+
+    def evaluate_block(self, rows: slice, kept: KeptAnswers | None = None) -> Block:
+        """Judge and weigh the chunks ``rows``; what is in ``kept`` is not worked out again, all else is put there."""
+        kept = KeptAnswers() if kept is None else kept
         tasks = as_column(taken(self.work.chunks, rows))
+        if kept.facts is None:
+            kept.facts = self._facts_and_counts(rows)
+        facts, counts = kept.facts
+        pairs = JobPairs(tasks, self._candidates, facts, UNDECLARED, np.arange(rows.start, rows.stop), self._every)
+        if kept.evaluation is None:
+            kept.evaluation = evaluate(self.chain.filters, pairs, self._views, self._unusable, kept.filters)
+        evaluation = kept.evaluation
+        self.faults.extend(evaluation.faults)
+        factors = fixed_factors(self.chain.weights, pairs, self._views, self._unusable, self.faults, kept.factors)
+        fixed = tuple(np.broadcast_to(factor, facts.initial.shape) for factor in factors)
+        ranking = partial(self._ranked, rows, facts, fixed, evaluation.feasible)
+        return self._ranked_if_needed(Block(rows, facts, evaluation, factors, fixed, counts[:4], ranking))
+
+    def _facts_and_counts(self, rows: slice) -> tuple[JobFacts, Floats]:
         labels = self.work.chunks.prodsourcelabel[rows]
         counts = self.chain.steps.job_count_reading.counts(self.snapshot, self._facts.accounting_key[rows], labels)
         low = self._steps.number("MAX_PRIO_TO_BOOTSTRAP")
         facts = job_facts(self.work.chunks, rows, self._facts, counts, self._grid, self._data, self.chain.steps, low)
-        pairs = JobPairs(tasks, self._candidates, facts, UNDECLARED, np.arange(rows.start, rows.stop), self._every)
-        evaluation = evaluate(self.chain.filters, pairs, self._views, self._unusable)
-        self.faults.extend(evaluation.faults)
-        factors = tuple(self._factor(rule, pairs) for rule in self.chain.weights)
-        fixed = tuple(np.broadcast_to(factor, facts.initial.shape) for factor in factors)
-        ranking = partial(self._ranked, rows, facts, fixed, evaluation.feasible)
-        return self._ranked_if_needed(Block(rows, facts, evaluation, factors, fixed, counts[:4], ranking))
+        return facts, counts
 
     def _ranked_if_needed(self, block: Block) -> Block:
         """The block, ranked where its chunks meet the grid of the snapshot, and in any case if it is the first.
@@ -181,18 +207,6 @@ class JobCycle:
         # a program over all chunks chooses among every queue that is left
         best = max(BEST, len(self.snapshot.queues)) if self.chain.steps.placement.together else BEST
         return np.full(rows.stop - rows.start, best, dtype=np.int64)
-
-    def _factor(self, rule: Weight[Any], pairs: JobPairs) -> Floats:
-        """The factor of a fixed weight, 1 where it cannot be known: its source is unusable, or the rule is broken."""
-        if rule.name in self._views.broken or not self._unusable.isdisjoint(rule.sources):
-            return np.ones((1, 1))
-        try:
-            factor = np.asarray(rule.factor(self._views.of(rule, pairs)), dtype=np.float64)
-            np.broadcast_to(factor, pairs.facts.initial.shape)
-        except Exception as error:  # a broken rule must not stop the broker: it is counted and weighs nothing
-            self.faults.append(fault_of(rule, error))
-            return np.ones((1, 1))
-        return factor
 
     def _loads(self, facts: JobFacts, rows: slice) -> Load:
         """The jobs at all candidates for the chunks ``rows``, as the snapshot shows them."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from broker.engine.job.steps import JobSteps
+from broker.engine.shared.kept_answers import AlikeRules
 from broker.engine.task.steps import TaskSteps
 from broker.gdpconfig import Tuning
 from broker.rules.contract import (
     AnyPairs,
+    Configurable,
     Filter,
     GroupFilter,
     JobPairs,
@@ -118,6 +120,33 @@ class QueueChain(RuleChain):
     load_weights: tuple[LoadWeight, ...]
     cuts: tuple[LoadCut, ...]
     steps: JobSteps = field(default_factory=JobSteps)
+
+    def alike(self, other: QueueChain, differing: Collection[str]) -> AlikeRules:
+        """What the cycles of two chains have in common over one grid and work, where the tuning differs in some keys.
+
+        Args:
+            other: the other chain.
+            differing: gdpconfig keys, families by their names.
+        """
+        mine, theirs = self.named_steps, other.named_steps
+        if mine.keys() != theirs.keys() or not all(_same_part(one, theirs[name]) for name, one in mine.items()):
+            return AlikeRules()
+        there = {rule.name: rule for rule in other}
+        here = [rule for rule in self if rule.name in there and _same_part(rule, there[rule.name])]
+        alike = {rule.name: rule for rule in here if not {*rule.keys} & {*differing}}
+        # a rule may read what others prepare: those have to be alike as well, or to be in neither chain
+        elsewhere = ({rule.name for rule in self} | there.keys()) - alike.keys()
+        rules = frozenset(name for name, rule in alike.items() if elsewhere.isdisjoint(rule.reads))
+        names = [[rule.name for rule in chain.filters] for chain in (self, other)]
+        return AlikeRules(True, rules, names[0] == names[1] and rules.issuperset(names[0]))
+
+
+def _same_part(one: Configurable, other: Configurable) -> bool:
+    """Whether two rules or steps do the same; those that have more than options are only the same as themselves."""
+    if one is other:
+        return True
+    plain = {"options", "because"}.issuperset({*vars(one), *vars(other)})
+    return plain and type(one) is type(other) and one.options == other.options
 
 
 @dataclass(frozen=True)

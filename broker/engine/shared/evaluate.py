@@ -14,6 +14,7 @@ import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats
 from broker.domain.packed_reasons import Standing
+from broker.engine.shared.kept_answers import FilterAnswer
 from broker.rules.contract import AnyPairs, Filter, GroupFilter, Rule, TuningView
 from broker.snapshot.snapshot import Snapshot
 
@@ -148,7 +149,11 @@ def fault_of(rule: Rule, error: Exception) -> RuleFault:
 
 
 def evaluate(
-    filters: Sequence[AnyFilter], pairs: AnyPairs, views: RuleViews, unusable: frozenset[str] = frozenset()
+    filters: Sequence[AnyFilter],
+    pairs: AnyPairs,
+    views: RuleViews,
+    unusable: frozenset[str] = frozenset(),
+    known: dict[str, FilterAnswer] | None = None,
 ) -> Evaluation:
     """Judge a block of chunks against queues, or of tasks against nuclei.
 
@@ -157,6 +162,7 @@ def evaluate(
         pairs: of the block.
         views: what each rule may see besides.
         unusable: sources by which nothing can be judged now.
+        known: by name, answers of filters that are not asked again; those of the others are put there.
     """
     alive = pairs.facts.initial.copy()
     reason = np.where(alive, FEASIBLE, NOT_A_CANDIDATE).astype(np.int16)
@@ -166,21 +172,28 @@ def evaluate(
             alive &= reason == FEASIBLE
         removes = rule.kind == "persistent" or pairs.rejects_for_good
         seen = views.of(rule, pairs)
-        rows, applies = _rows(rule, seen, faults)
+        answer = None if known is None else known.get(rule.name)
+        noted = len(faults)
+        rows, applies = _rows(rule, seen, faults) if answer is None else (answer.rows, None)
         if rows is not None and not len(rows):
             continue
-        not_judged = alive if rule.unknown_policy == "reject" else None
-        if rule.name in views.broken or not unusable.isdisjoint(rule.needs(seen.tuning)):
-            _mark(reason, alive, removes, index + len(filters), not_judged, applies)
-            continue
+        if answer is None:
+            not_judged = alive if rule.unknown_policy == "reject" else None
+            if rule.name in views.broken or not unusable.isdisjoint(rule.needs(seen.tuning)):
+                _mark(reason, alive, removes, index + len(filters), not_judged, applies)
+                continue
         part_alive = alive if rows is None else alive[rows]
-        try:
-            keep, unknown = _judge(rule, part_alive, seen if rows is None else views.of(rule, pairs, rows))
-        except Exception as error:  # a broken rule must not stop the broker: it is counted and its policy applies
-            faults.append(fault_of(rule, error))
-            _mark(reason, alive, removes, index + len(filters), not_judged, applies)
-            continue
-        _apply(reason, alive, rule, index, len(filters), rows, part_alive, keep, unknown, removes)
+        if answer is None:
+            try:
+                keep, unknown = _judge(rule, part_alive, seen if rows is None else views.of(rule, pairs, rows))
+            except Exception as error:  # a broken rule must not stop the broker: it is counted and its policy applies
+                faults.append(fault_of(rule, error))
+                _mark(reason, alive, removes, index + len(filters), not_judged, applies)
+                continue
+            answer = FilterAnswer(rows, keep, unknown)
+            if known is not None and len(faults) == noted and isinstance(rule, Filter):
+                known[rule.name] = answer
+        _apply(reason, alive, rule, index, len(filters), rows, part_alive, answer.keep, answer.unknown, removes)
     return Evaluation(alive & (reason == FEASIBLE), reason, tuple(faults))
 
 

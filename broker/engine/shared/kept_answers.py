@@ -1,0 +1,78 @@
+"""What was worked out about a block, kept for other cycles over the same grid and work: what cannot differ is shared.
+
+A rule answers by the facts, by the work and by the tuning keys that it declares. Where none of these differ, neither
+does the answer, and a cycle with other values or rules need not ask again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from broker.domain.arrays import AnyArray, Bools, Floats
+
+if TYPE_CHECKING:
+    from broker.engine.shared.evaluate import Evaluation
+
+
+@dataclass(frozen=True)
+class FilterAnswer:
+    """What a filter said of a block, whatever the filters before it left.
+
+    Attributes:
+        rows: of the block, those that it looked at; None for all.
+        keep: broadcastable to (rows, Q): True where the candidate passes.
+        unknown: the same where an input of the rule is missing; None where that cannot be.
+    """
+
+    rows: AnyArray | None
+    keep: Bools
+    unknown: Bools | None
+
+
+@dataclass(frozen=True)
+class AlikeRules:
+    """What two cycles have in common beside the grid and the work.
+
+    Attributes:
+        facts: whether all facts of their blocks are the same.
+        rules: names of the rules that answer alike, none without the same facts.
+        filters: whether all filters do, and stand in the same order.
+    """
+
+    facts: bool = False
+    rules: frozenset[str] = frozenset()
+    filters: bool = False
+
+
+@dataclass
+class KeptAnswers:
+    """What is known of one block; a cycle that works out more puts it here.
+
+    Attributes:
+        facts: the facts of the block and its counts of jobs by status.
+        filters: by name, the answers of filters that could be asked and did not fail.
+        factors: by name, those of weights.
+        evaluation: of all filters together.
+    """
+
+    facts: tuple[Any, Floats] | None = None
+    filters: dict[str, FilterAnswer] = field(default_factory=dict)
+    factors: dict[str, Floats] = field(default_factory=dict)
+    evaluation: Evaluation | None = None
+
+    def alike(self, shared: AlikeRules) -> KeptAnswers:
+        """That part of it which holds for another cycle, to be completed by that one."""
+        if not shared.facts:
+            return KeptAnswers()
+        return KeptAnswers(
+            self.facts,
+            _of(self.filters, shared.rules),
+            _of(self.factors, shared.rules),
+            self.evaluation if shared.filters else None,
+        )
+
+
+def _of(answers: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    return {name: answer for name, answer in answers.items() if name in names}

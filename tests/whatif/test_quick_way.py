@@ -1,0 +1,175 @@
+"""What the sides of a comparison share changes no result: the quick way agrees with deciding each of them whole.
+
+On the stored cycles of the replay tests, in which more than half of all rules decide something, with any key that a
+brokerage reads: such as filter, weigh, cut, throttle, or make facts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from broker import __version__
+from broker.brokerages.base import ReplayedDecision, StoredBatch
+from broker.brokerages.profile import rules_of
+from broker.brokerages.registry import brokerage as brokerage_of
+from broker.brokerages.replay import decode_batches, replay_decisions
+from broker.engine.job import cycle as job_cycle
+from broker.errors import BrokerError
+from broker.gdpconfig.catalogue import KeyEntry, ValueType
+from broker.gdpconfig.proposals import proposed, read_proposals
+from broker.gdpconfig.shipped import shipped_catalogue
+from broker.snapshot.build import build_snapshot
+from broker.snapshot.raw import decode
+from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.source_states import SourceState
+from broker.store.scenarios.scenario_file import read_document
+from broker.store.snapshots.snapshot_file import from_document
+from broker.whatif.cases import Case, Change, SnapshotParts, StoredOutcome
+from broker.whatif.comparison import Totals
+from broker.whatif.evaluate import Prepared, decide_case
+from tests.whatif.stored import ANALYSIS, JOBS, RULES, TASKS, change
+
+STORED = Path(__file__).parents[1] / "replay" / "cases"
+RULES_OFF = {
+    JOBS: ("free_space=off", "lowmemory=off", "data_availability=off"),
+    TASKS: ("free_space=off",),
+    ANALYSIS: ("no_input_data=off",),
+}
+EXAMPLES = 3
+NUMBERS = ("0", "1", "20", "1000", "1000000")
+#: What stands behind the names of families: shares and labels that the stored cycles have.
+SUFFIXES = ("", "_managed", "_user", "_Simulation", "_Reprocessing")
+
+
+@cache
+def stored_case(brokerage: str) -> Case:
+    """The stored cycle of a brokerage as what-if takes it."""
+    path = STORED / f"{brokerage}.json.gz"
+    document = read_document(path)
+    assert isinstance(document, dict)
+    file = from_document(document, shipped_catalogue(), str(path))
+    kept, origin = file.snapshot, file.decisions[0].origin
+    assert file.tunings is not None
+    decisions = [
+        StoredOutcome(one.decision.outcome, one.decision.reason, one.assigned, one.work or b"")
+        for one in (stored.record for stored in file.decisions)
+    ]
+    states = tuple(SourceState.from_json(state) for state in kept.about["states"])
+    snapshot = SnapshotParts(kept.id, kept.taken_at, kept.parts, states)
+    tuning = file.tunings[origin.tuning]
+    return Case(brokerage, brokerage, origin.decided_at, __version__, origin.seed, tuning, snapshot, tuple(decisions))
+
+
+def values_of(entry: KeyEntry) -> list[str]:
+    """Values of a key that may be tried, as they are typed."""
+    if entry.type is ValueType.BOOL:
+        return [f"{entry.key}=true", f"{entry.key}=false"]
+    names = [entry.key + suffix for suffix in SUFFIXES] if entry.is_family else [entry.key]
+    return [f"{name}={number}" for name in names for number in NUMBERS]
+
+
+@cache
+def changes_of(brokerage: str) -> list[Change]:
+    """A change for each value of each key that the brokerage reads, where the value is accepted, and for rules."""
+    found = [change(rules=(one,)) for one in RULES_OFF[brokerage]]
+    for entry in shipped_catalogue():
+        for text in values_of(entry) if brokerage in entry.read_by and not entry.key.startswith("FLOW") else ():
+            try:
+                asked = Change(read_proposals(shipped_catalogue(), [text], "atlas"), RULES)
+                proposed(stored_case(brokerage).published, asked.proposals)
+            except BrokerError:
+                continue
+            found.append(asked)
+    return found
+
+
+@cache
+def grid_and_work(name: str) -> tuple[Snapshot, tuple[StoredBatch, ...]]:
+    """The stored cycle of a brokerage, unpacked."""
+    case = stored_case(name)
+    parts = {part: decode(*packed) for part, packed in case.snapshot.parts.items()}
+    snapshot = build_snapshot(case.snapshot.id, case.snapshot.taken_at, parts, case.snapshot.states)
+    return snapshot, decode_batches(brokerage_of(name), [one.work for one in case.decisions])
+
+
+def whole(case: Case, asked: Change) -> list[ReplayedDecision]:
+    """A side decided whole, with every explanation and nothing shared."""
+    brokerage = brokerage_of(case.brokerage)
+    snapshot, works = grid_and_work(case.brokerage)
+    tuning_of = proposed(case.published, asked.proposals).tuning
+    rules = rules_of(asked.rules.profile, case.brokerage)
+    return replay_decisions(brokerage, snapshot, tuning_of, works, case.seed, rules)
+
+
+def totals_of(before: Sequence[ReplayedDecision], after: Sequence[ReplayedDecision]) -> Totals:
+    """What a comparison has to say of two sides, as far as it can be added up from their decisions."""
+    found = Totals(cycles=1, decisions=len(before))
+    for was, now in zip(before, after, strict=True):
+        had, has = ({one.name for one in side.decision.candidates} for side in (was, now))
+        outcomes, reasons = ([getattr(one.decision, name) for one in (was, now)] for name in ("outcome", "reason"))
+        found.changed += had != has or outcomes[0] != outcomes[1] or reasons[0] != reasons[1]
+        found.outcomes[outcomes[0], outcomes[1]] += 1
+        found.gained.update(has - had)
+        found.lost.update(had - has)
+        found.candidates_before[len(had)] += 1
+        found.candidates_after[len(has)] += 1
+    for side, jobs, rejected in (
+        (before, found.jobs_before, found.rejected_before),
+        (after, found.jobs_after, found.rejected_after),
+    ):
+        for one in side:
+            jobs.update(one.assigned or {})
+            for step in one.decision.funnel:
+                # two rules may have one code
+                rejected.update({step.code: step.before - step.after} if step.before > step.after else {})
+    return found
+
+
+@cache
+def whole_before(brokerage: str) -> list[ReplayedDecision]:
+    """The side before, whole."""
+    return whole(stored_case(brokerage), Change((), RULES))
+
+
+def shown(totals: Totals) -> dict[str, object]:
+    """The figures that :func:`totals_of` has, too."""
+    left_out = ("losing_last", "gaining_first", "jobs_moved")
+    return {name: value for name, value in vars(totals).items() if name not in left_out}
+
+
+@pytest.fixture(scope="module")
+def blocks_of_some() -> Iterator[None]:
+    """Chunks are judged a third of a cycle at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(job_cycle, "BLOCK_CELLS", 1)
+        patch.setattr(job_cycle, "LEAST_BLOCK", 30)
+        yield
+
+
+@pytest.mark.usefixtures("blocks_of_some")
+@pytest.mark.parametrize("brokerage", [JOBS, TASKS, ANALYSIS])
+@settings(max_examples=EXAMPLES, deadline=None, derandomize=True, phases=[Phase.generate])
+@given(st.data())
+def test_any_change_gives_what_deciding_whole_gives(brokerage: str, data: st.DataObject) -> None:
+    asked = data.draw(st.sampled_from(changes_of(brokerage)))
+    engine = data.draw(st.sampled_from([__version__, "0.0.1"]))
+    case = dataclasses.replace(stored_case(brokerage), engine=engine)
+    (found,) = Prepared(case, RULES).compared([asked])
+    assert shown(found.totals[brokerage]) == shown(totals_of(whole_before(brokerage), whole(case, asked)))
+
+
+def test_several_changes_at_once_give_what_each_gives_alone() -> None:
+    several = changes_of(JOBS)[:: len(changes_of(JOBS)) // 4]
+    case = stored_case(JOBS)
+    together = decide_case(case, RULES, several)
+    later = decide_case(case, RULES, several)  # the side before is known by then
+    assert together == later == [Prepared(case, RULES).compared([one])[0] for one in several]
+    assert Counter(one.total("changed") > 0 for one in together)[True] > 1
