@@ -2,14 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+
+from broker.domain.arrays import Floats
 from broker.domain.chunk_plan import ChunkPlan
 
 #: What stood behind the name of a queue in work of older engines, for each part of the load but that of the share.
 _MARKS = {"\tuser": "of_user", "\ttype": "of_type", "\tusers": "new_users"}
+
+
+class QueueJobs(Mapping[str, int]):
+    """Jobs by queue, of those that have any, in the order of the queues; made when something is asked of it.
+
+    Args:
+        names: (U,) of the queues.
+        jobs: (U,) whole numbers.
+    """
+
+    def __init__(self, names: Sequence[str], jobs: Floats) -> None:
+        self._names, self._jobs = names, jobs
+
+    @cached_property
+    def _counts(self) -> dict[str, int]:
+        queues = self._jobs.nonzero()[0]
+        names = [self._names[queue] for queue in queues.tolist()]
+        return dict(zip(names, self._jobs[queues].astype(int).tolist(), strict=True))
+
+    def __getitem__(self, name: str) -> int:
+        return self._counts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._counts)
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._jobs))
+
+    def __repr__(self) -> str:
+        return repr(self._counts)
 
 
 @dataclass(frozen=True)

@@ -98,10 +98,10 @@ def pack_candidates(chosen: ChosenCandidates) -> bytes | None:
 
 def _product(factors: Floats, bootstrap: Bools) -> Floats:
     """(C,) the weights that follow from the factors, multiplied in their order, as the ranking does."""
-    weight = np.ones(len(bootstrap))
+    if not len(factors):
+        return np.where(bootstrap, 0.0, 1.0)
     with np.errstate(all="ignore"):
-        for factor in factors:
-            weight = weight * factor
+        weight = np.multiply.reduce(factors, axis=0)
     return np.where(bootstrap, 0.0, weight)
 
 

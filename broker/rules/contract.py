@@ -333,7 +333,16 @@ class Load:
 
 
 class LoadWeight(Rule):
-    """A factor of the weight that moves within the cycle, with the jobs that were placed."""
+    """A factor of the weight that moves within the cycle, with the jobs that were placed.
+
+    ``compiled_step`` names the step of :mod:`broker.engine.compiled.steps` that equals the rule to the bit, empty if
+    there is none. Each class states its own: one that is derived from another does not have that of the other.
+    """
+
+    @property
+    def compiled_step(self) -> str:
+        """By these options."""
+        return ""
 
     @abstractmethod
     def factor(self, load: Load) -> Floats:
@@ -343,7 +352,8 @@ class LoadWeight(Rule):
 class LoadCut(Rule):
     """A filter on the load of a candidate and its weight, applied after weighing and not remembered between cycles.
 
-    ``exempts_bootstrap``: a candidate that has no jobs at all is not measured by this rule.
+    ``exempts_bootstrap``: a candidate that has no jobs at all is not measured by this rule. ``compiled_step`` is as in
+    :class:`LoadWeight`.
     """
 
     exempts_bootstrap: ClassVar[bool] = False
@@ -352,6 +362,11 @@ class LoadCut(Rule):
     def reads_details(self) -> bool:
         """Whether the rule, by its options, reads ``load.details``, which are worked out for nobody else."""
         return False
+
+    @property
+    def compiled_step(self) -> str:
+        """By these options."""
+        return ""
 
     @abstractmethod
     def keep(self, load: Load, weight: Floats) -> Bools:

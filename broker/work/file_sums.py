@@ -80,7 +80,6 @@ class FileSums:
         self._offsets: list[int] = offsets.tolist()
         size, new_name = stored_bytes(files), _new_names(files.lfn_hash, offsets)
         self._events, self._size = effective_events(files), effective_bytes(files)
-        # a sum over all files may wrap around; the difference of two sums of one chunk is exact all the same
         self._sums = np.zeros((4, len(files) + 1), dtype=np.int64)
         for row, column in enumerate((self._events, self._size, np.where(new_name, size, 0), new_name)):
             np.cumsum(column, out=self._sums[row, 1:], dtype=np.int64)
@@ -91,6 +90,19 @@ class FileSums:
     def names_in_one_run(self, position: int) -> bool:
         """Whether all rows of a file name of the input at ``position`` come one after another."""
         return self._in_one_run[position]
+
+    @property
+    def columns(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """(F,) each: events and bytes that a file stands for; bytes and names that a run beginning inside adds."""
+        return self._events, self._size, self._inside[0], self._inside[1]
+
+    @property
+    def sums(self) -> Ints:
+        """(4, F + 1) before each file and behind the last: events, bytes stood for, bytes and number of distinct files.
+
+        A sum over all files may wrap around; the difference of two sums of one input is exact all the same.
+        """
+        return self._sums
 
     def runs(self, position: int) -> FileRuns:
         """The files of the input at ``position``."""

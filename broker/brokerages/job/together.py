@@ -13,7 +13,8 @@ from time import perf_counter
 import numpy as np
 
 from broker.brokerages.base import StageTimes
-from broker.brokerages.job.assign import AssignedChunk, JobMaker
+from broker.brokerages.job.assign import JobMaker
+from broker.brokerages.job.assigned import AssignedChunk
 from broker.brokerages.job.flow_problem import FLOW_KEYS, TIME_LIMIT, program_of
 from broker.domain.chunk_plan import ChunkPlan
 from broker.domain.counted_load import CountedLoad

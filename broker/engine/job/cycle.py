@@ -13,13 +13,14 @@ from typing import ClassVar
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, as_column, as_row, codes_of, distinct, taken
-from broker.domain.counted_load import CountedLoad
+from broker.domain.counted_load import CountedLoad, QueueJobs
 from broker.domain.decisions import Outcome
 from broker.domain.facts import JobFacts
 from broker.domain.feature_table import TIGHTENING_KEYS
 from broker.domain.legend import Legend
 from broker.domain.queues import QueueTable
 from broker.domain.work import Work, WorkTable
+from broker.engine.compiled.columns import MovingState
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.count_facts import accounting_keys_of
 from broker.engine.job.data_facts import INPUT_FAULTS, DataFacts, InputLimits, gather_data
@@ -308,6 +309,13 @@ class JobCycle:
             details=None if self._details is None else self._details.at(row, inside, feasible, facts, placed),
         )
 
+    @property
+    def moving_state(self) -> MovingState | None:
+        """What is placed, where it counts; None for a cycle in which nothing that is placed counts."""
+        if self._independent:
+            return None
+        return MovingState(self._accounting_codes, self._placed, self._moved, *self._limits)
+
     def judged(self, block: Block) -> tuple[AnyArray, ...]:
         """All that decides about the chunks of a block beside what is placed, in columns (T or 1, Q or 1).
 
@@ -329,7 +337,8 @@ class JobCycle:
         return tuple(f"source_{state.state}:{state.name}" for state in self.snapshot.states if not state.usable)
 
     @cached_property
-    def _unified_names(self) -> list[str]:
+    def unified_names(self) -> list[str]:
+        """(U,): of the snapshot."""
         return self.snapshot.unified.name.tolist()  # type: ignore[no-any-return]
 
     def accounting_of(self, row: int) -> int:
@@ -351,9 +360,7 @@ class JobCycle:
     def load_before(self, row: int) -> CountedLoad:
         """The load that the cycle has counted so far for a chunk: jobs of its tag by unified queue."""
         placed = self._placed[self._accounting_codes[row]]
-        queues, names = placed.nonzero()[0], self._unified_names
-        counts = placed[queues].astype(int).tolist()
-        return CountedLoad({names[queue]: count for queue, count in zip(queues.tolist(), counts, strict=True)})
+        return CountedLoad(QueueJobs(self.unified_names, placed.copy()))
 
     def set_load(self, row: int, load: CountedLoad) -> None:
         """Let the cycle have counted exactly this load: what :meth:`load_before` said when the chunk was decided."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from broker.domain.arrays import AnyArray, taken_at
@@ -16,23 +18,54 @@ from broker.engine.shared.evaluate import FEASIBLE
 
 def decision_of(cycle: JobCycle, result: ChunkResult) -> Decision:
     """The decision on one chunk: it is brokered when it has candidates, else it is pending."""
-    chunks, row = cycle.work.chunks, result.row
-    outcome: Outcome = cycle.outcome(result)
-    ramcount = float(chunks.ramcount[row])
     # whatever the rules say of the queues, a chunk that is blocked cannot go: the queues that are left go with it
     blocked = result.reason if result.blocked else ""
-    reasons = Reasons(cycle.legend, deciding(cycle, result), blocked, dict(cycle.refused_names(row)))
+    reasons = Reasons(cycle.legend, deciding(cycle, result), blocked, dict(cycle.refused_names(result.row)))
+    said = cycle.outcome(result), result.reason
+    return _decision(cycle, result.row, *said, _candidates(cycle, result), reasons, _notes(cycle, result))
+
+
+def decision_of_row(
+    cycle: JobCycle, row: int, position: AnyArray, reason: str, blocked: str, candidates: ChosenCandidates | None
+) -> Decision:
+    """The decision on a chunk that was ranked elsewhere, in a brokerage that remarks nothing.
+
+    Args:
+        cycle: that judged the chunk.
+        row: of the chunk.
+        position: (Q,) what decides about each candidate, as :func:`deciding` gives it.
+        reason: why it is pending; empty for a chunk that is brokered.
+        blocked: the reason again, where it holds whatever the queues are.
+        candidates: the chosen ones; None where there was nothing to rank.
+    """
+    outcome: Outcome = "pending" if reason else "brokered"
+    reasons = Reasons(cycle.legend, position, blocked, dict(cycle.refused_names(row)))
+    chosen = no_candidates(cycle.legend) if candidates is None else candidates
+    return _decision(cycle, row, outcome, reason, chosen, reasons, _codes(cycle))
+
+
+def _decision(
+    cycle: JobCycle,
+    row: int,
+    outcome: Outcome,
+    reason: str,
+    candidates: ChosenCandidates,
+    reasons: Reasons,
+    notes: tuple[str, ...] | Notes,
+) -> Decision:
+    chunks = cycle.work.chunks
+    ramcount = float(chunks.ramcount[row])
     return Decision(
         jeditaskid=int(chunks.jeditaskid[row]),
         datasetid=int(chunks.datasetid[row]),
-        ramcount=None if np.isnan(ramcount) else ramcount,
+        ramcount=None if math.isnan(ramcount) else ramcount,
         brokerage=cycle.chain.brokerage,
         outcome=outcome,
-        reason=result.reason,
-        candidates=_candidates(cycle, result),
+        reason=reason,
+        candidates=candidates,
         rejected=RejectedNames(reasons),
         funnel=FunnelSteps(reasons),
-        notes=_notes(cycle, result),
+        notes=notes,
     )
 
 
@@ -71,7 +104,11 @@ def _candidates(cycle: JobCycle, result: ChunkResult) -> ChosenCandidates:
 
 def _notes(cycle: JobCycle, result: ChunkResult) -> tuple[str, ...] | Notes:
     """What could not be known, as codes: ``source:state`` and ``rule:fault``; then the remarks of the brokerage."""
-    faults = sorted({f"rule_fault:{fault.rule}" for fault in cycle.faults}) if cycle.faults else ()
-    codes = (*cycle.unusable_sources, *faults, *cycle.remarks(result))
+    codes = (*_codes(cycle), *cycle.remarks(result))
     stats = cycle.figures_of(result)
     return codes if stats is None else Notes(codes, Remarks(cycle.legend, *stats))
+
+
+def _codes(cycle: JobCycle) -> tuple[str, ...]:
+    faults = sorted({f"rule_fault:{fault.rule}" for fault in cycle.faults}) if cycle.faults else ()
+    return (*cycle.unusable_sources, *faults)

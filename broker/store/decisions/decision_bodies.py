@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.legend import Legend
@@ -23,8 +24,14 @@ def body_of(record: DecisionRecord) -> Body:
 def packed_notes(notes: Sequence[str]) -> tuple[str, bytes | None]:
     """Notes that are codes, as JSON, and those that are figures, packed."""
     if isinstance(notes, Notes):
-        return clean_json(list(notes.codes)), pack_remarks(notes.remarks)
-    return clean_json(list(notes)), None
+        return _codes(tuple(notes.codes)), pack_remarks(notes.remarks)
+    return _codes(tuple(notes)), None
+
+
+@lru_cache(maxsize=64)
+def _codes(codes: tuple[str, ...]) -> str:
+    """As JSON: nearly all decisions of a cycle have the same."""
+    return clean_json(list(codes))
 
 
 def with_body(record: DecisionRecord, body: Body) -> DecisionRecord:

@@ -6,12 +6,15 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+# json.dumps would make an encoder for each value
+_encoded = json.JSONEncoder(separators=(",", ":")).encode
+
 
 def clean_json(value: object) -> str:
     """The value as JSON; PostgreSQL's jsonb holds neither NUL nor lone surrogates, so these are replaced."""
-    reported = json.dumps(value, separators=(",", ":"))
+    reported = _encoded(value)
     if "\\u0000" in reported or "\\ud" in reported:
-        return json.dumps(_clean(value), separators=(",", ":"))
+        return _encoded(_clean(value))
     return reported
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agents.brokerage.batch_writing import records_of
-from broker.brokerages.job.assign import AssignedChunk
+from broker.brokerages.job.assigned import AssignedChunk
 from broker.brokerages.job.brokerage import JobsCycle
 from broker.brokerages.registry import brokerage
 from broker.domain.arrays import texts

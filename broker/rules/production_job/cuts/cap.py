@@ -45,6 +45,13 @@ class Cap(LoadCut):
         """Which queues are ``ucore`` is a detail."""
         return not self.options.at_ucore
 
+    @property
+    def compiled_step(self) -> str:
+        """One with and one without the defined jobs, none that looks at the queues."""
+        if self.reads_details:
+            return ""
+        return "cap" if self.options.defined_wait else "cap_without_defined"
+
     def keep(self, load: Load, weight: Floats) -> Bools:
         """Shape of ``load.running``: true where not too many jobs of the share wait."""
         keeps = (self._waiting(load) <= waiting_limit(load)) | load.urgent

@@ -24,6 +24,11 @@ class RunningQueued(LoadWeight):
     title = "Prefers queues with many running and few waiting jobs"
     sources = ("jobs",)
 
+    @property
+    def compiled_step(self) -> str:
+        """It has one."""
+        return "running_queued"
+
     def factor(self, load: Load) -> Floats:
         """Shape of ``load.running``: above 0."""
         waiting = load.activated + load.starting

@@ -25,6 +25,11 @@ class BelowMinWeight(LoadCut):
     keys = (FAMILY,)
     provenance = "PanDA production brokerage, caps and ordering"
 
+    @property
+    def compiled_step(self) -> str:
+        """It has one."""
+        return "below_min_weight"
+
     def keep(self, load: Load, weight: Floats) -> Bools:
         """Shape of ``load.running``: true where the weight is enough, or the queue is to be started."""
         return np.asarray(~(weight < load.min_weight) | load.bootstrap)

@@ -1,0 +1,47 @@
+"""One chunk of a cycle with its decision and the jobs that were made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from broker.domain.arrays import Ints, Texts
+from broker.domain.counted_load import CountedLoad
+from broker.domain.decisions import Decision
+from broker.domain.work_codec import NO_LOAD
+from broker.work.cut_jobs import CutJobs
+
+CANDIDATES_FULL = "candidates_full"
+
+
+@dataclass(frozen=True)
+class AssignedChunk:
+    """One chunk with its decision and the jobs that were made of it.
+
+    Attributes:
+        row: position of the chunk in the work.
+        decision: the decision; ``pending`` also when the candidates took no job.
+        candidate: for each job the position of its candidate in the snapshot's queue table.
+        jobs: the jobs.
+        before: the load that the cycle had counted before.
+    """
+
+    row: int
+    decision: Decision
+    candidate: Ints
+    jobs: CutJobs
+    before: CountedLoad = NO_LOAD
+
+    def assigned(self, names: Texts) -> dict[str, int]:
+        """Number of jobs by candidate name; ``names`` is the name column of the queue table."""
+        positions, counts = self.given
+        return dict(zip(map(str, names[positions].tolist()), counts.tolist(), strict=True))
+
+    @cached_property
+    def given(self) -> tuple[Ints, Ints]:
+        """The candidates that got jobs, ascending, and how many each got."""
+        counts = np.bincount(self.candidate)
+        positions = counts.nonzero()[0]
+        return positions, counts[positions]

@@ -1,0 +1,178 @@
+"""Random cycles of a job brokerage, with files to be cut: grids, chunks of several shares, rules that reject."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from broker.domain.work import Work
+from broker.engine.job.cycle import JobCycle
+from broker.engine.shared.chain import QueueChain
+from broker.gdpconfig import Tuning
+from broker.rules.contract import LoadCut
+from broker.rules.production_job.weights.running_queued import RunningQueued
+from broker.snapshot.snapshot import Snapshot
+from broker.work.assemble import CycleWork
+from broker.work.chunks import ChunkTable, InputFiles
+from broker.work.datasets import DatasetUse
+from broker.work.input_files import FileTable, joined
+from broker.work.split_settings import SplitSettings
+from tests.engine.small_work import Dataset, replica, work_of
+from tests.engine.toy_rules import Factor, Toy
+from tests.snapshot.raw_grid import TYPES, at_site, build, endpoint, jobs, queue, uses
+from tests.work.files_for_tests import file_table
+
+SHARES = ("Simulation", "Reprocessing", "Group")
+Random = np.random.Generator
+
+
+def _of(random: Random, *values: Any) -> Any:
+    return values[int(random.integers(len(values)))]
+
+
+def random_grid(random: Random, queues: int) -> Snapshot:
+    """Queues of one site with what limits jobs, and jobs of several shares that are there before."""
+    names = [f"Q{number:02d}" for number in range(queues)]
+    described = [
+        queue(
+            name,
+            corecount=_of(random, 1, 8),
+            corepower=_of(random, 0, 10.5),
+            maxwdir=_of(random, 0, 2_500, 20_000),
+            maxtime=_of(random, 0, 4_000, 90_000),
+            mintime=_of(random, 0, 0, 700),
+            maxinputsize=_of(random, -1, 1_000),
+            direct_access_lan=_of(random, True, False),
+            catchall=_of(random, None, None, "jobChunkSize=3", "jobChunkSize=60"),
+        )
+        for name in names
+    ]
+    counts = [
+        jobs(name, status, int(random.integers(1, 40)), gshare=share)
+        for name in names
+        for share in SHARES
+        for status in ("running", "activated", "assigned", "starting", "defined")
+        if random.random() < 0.2
+    ]
+    return build(
+        schedconfig_json=described,
+        panda_site=[at_site(name, "NUC") for name in names],
+        site=[{"site_name": "NUC", "role": "nucleus"}],
+        resource_types=[dict(row) for row in TYPES],
+        ddm_endpoint=[endpoint("A", "NUC")],
+        panda_ddm_relation=[uses(name, "A") for name in names[::2]],
+        job_counts=counts,
+    )
+
+
+def _files(random: Random) -> FileTable:
+    rows = [
+        {
+            "lfn": int(random.integers(3)) if random.random() < 0.05 else number + 10,
+            "size": _of(random, None, 1, 3_000_000, 900_000_000),
+            "nevents": _of(random, None, 50, 1000),
+            "boundary": _of(random, None, 1, 2),
+            "lumi": number // 4,
+        }
+        for number in range(int(random.integers(1, 120)))
+    ]
+    ranged = random.random() < 0.3
+    return file_table([row | ({"nevents": 100, "start": 10, "end": 59} if ranged else {}) for row in rows])
+
+
+def _settings(random: Random) -> SplitSettings:
+    return SplitSettings(
+        merging=_of(random, False, False, True),
+        scout=_of(random, False, False, True),
+        files_per_job=_of(random, None, 1, 3),
+        events_per_job=_of(random, None, None, 100, 1100),
+        max_files=_of(random, 4, 200),
+        max_events=_of(random, None, 250),
+        gb_per_job=_of(random, None, None, 2),
+        max_walltime_s=_of(random, 0.0, 4000.0),
+        by_lumi=_of(random, False, False, True),
+        boundary=_of(random, 0, 0, 1, 3),
+        dynamic=_of(random, False, True),
+    )
+
+
+def _work(random: Random, count: int, settings: list[SplitSettings]) -> Work:
+    def each(*values: Any) -> list[Any]:
+        return [_of(random, *values) for _ in range(count)]
+
+    copies = [
+        Dataset([replica("A", files=float(_of(random, 0, 10))), replica("B")], distributed=_of(random, False, True))
+        for _ in range(count)
+    ]
+    columns = {
+        "jeditaskid": [7_000 + at + _of(random, 0, 0, 0, 2**33) for at in range(count)],
+        "datasetid": list(range(90, 90 + count)),
+        "ramcount": each(float("nan"), 0.0, 2500.7),
+        "gshare": each(*SHARES),
+        "nucleus": each("NUC", "NUC", "NUC", "NUC", "ELSEWHERE"),
+        "currentpriority": each(100.0, 450.0, 990.0),
+        "processingtype": each("simul", "simul", "urgent"),
+        "merging": [one.merging for one in settings],
+        "scout": [one.scout for one in settings],
+        "cputime": each(float("nan"), 0.0, 31.7, 420.0),
+        "cputimeunit": each("HS06sPerEvent", "mHS06sPerEvent", None),
+        "walltime": each(float("nan"), 0.0, 3.3),
+        "cpuefficiency": each(0.0, 90.0),
+        "outdiskcount": each(0.0, 70.3, 9_000.0),
+        "outdiskunit": each("kB", "kBPerEvent"),
+        "workdiskcount": each(0.0, 900.0),
+        "use_local_io": each(False, True),
+        "allow_input_lan": each(0, 1),
+        "corecount": each(1.0, 8.0),
+        "eventservice": each(0.0, 1.0),
+    }
+    return work_of(*([copy] for copy in copies), chunks=columns)
+
+
+def _with_files(random: Random, work: Work, settings: list[SplitSettings]) -> CycleWork:
+    parts: list[list[tuple[FileTable, DatasetUse]]] = [[(_files(random), DatasetUse())] for _ in settings]
+    for own in parts:
+        if random.random() < 0.1:
+            own.append((file_table([{"lfn": 900 + number} for number in range(5)]), DatasetUse(repeat=True)))
+    sizes = [len(files) for own in parts for files, _ in own]
+    inputs = InputFiles(
+        np.repeat(np.arange(len(parts)), [len(own) for own in parts]),
+        np.arange(len(sizes)),
+        np.array([at == 0 for own in parts for at in range(len(own))], dtype=np.bool_),
+        tuple(use for own in parts for _, use in own),
+        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        joined([files for own in parts for files, _ in own]),
+    )
+    place = np.arange(len(parts))
+    chunks = work.chunks
+    work.chunks.n_files[:] = [len(own[0][0]) for own in parts]
+    held = tuple(
+        random.random(len(parts[int(work.inputs.chunk[of])][0][0])) < 0.5 if random.random() < 0.1 else None
+        for of in work.replicas.input.tolist()
+    )
+    table = ChunkTable(place, place, chunks.ramcount, chunks.merging, chunks.scout, chunks.jumbo)
+    return CycleWork(work, table, inputs, tuple(settings), held)
+
+
+def random_cycle(seed: int, count: int, queues: int, cuts: tuple[LoadCut, ...]) -> tuple[JobCycle, CycleWork]:
+    """A cycle of so many chunks and queues, and its work; equal arguments give equal ones."""
+    random = np.random.default_rng(seed)
+    snapshot, settings = random_grid(random, queues), [_settings(random) for _ in range(count)]
+    work = _with_files(random, _work(random, count, settings), settings)
+    masks = random.random((3, count, queues)) < np.array([0.9, 0.8, 0.9])[:, None, None]
+    steps = random.choice([0.0, 0.5, 1.0, 1.0, 3.7], size=(2, count, queues))
+
+    def at(table: Any) -> Any:
+        return lambda chunks, candidates, facts: table[chunks.datasetid[:, 0] - 90]
+
+    filters = (
+        Toy("gone", at(masks[0])),
+        Toy("for_now", at(masks[1]), kind="temporary"),
+        Toy("not_known", at(masks[2]), unknown=at(~masks[1])),
+    )
+    weights = (Factor("one", at(steps[0])), Factor("other", at(steps[1] + 0.1)))
+    chain = QueueChain("random", filters, weights, (RunningQueued(),), cuts)
+    values = {f"NQUEUELIMITSITE_{share}": _of(random, 0, 30, 2000) for share in SHARES}
+    values["MIN_WEIGHT_managed"] = _of(random, 0, 0.4)
+    return JobCycle(snapshot, work.work, Tuning.defaults().with_values(values), chain), work

@@ -1,0 +1,112 @@
+"""The compiled loop gives what the rules and steps give in Python, to the bit."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from broker.brokerages.job import assign_compiled
+from broker.brokerages.job.assign import assign_chunks
+from broker.brokerages.job.assigned import AssignedChunk
+from broker.domain.decision_records import DecisionRecord
+from broker.engine.compiled import loading
+from broker.engine.compiled.steps import moving_steps
+from broker.engine.shared.chain import QueueChain
+from broker.rules.contract import Load, LoadCut
+from broker.rules.production_job.cuts.cap import Cap
+from broker.rules.production_job.cuts.one_nucleus_queue import OneNucleusQueue
+from broker.rules.production_job.weights.running_queued import RunningQueued
+from broker.rules.shared.cuts.below_min_weight import BelowMinWeight
+from broker.store.decisions.decision_writing import packed
+from tests.brokerages.job.random_cycles import random_cycle
+from tests.engine.toy_rules import FewerQueued
+
+CUTS: dict[str, tuple[LoadCut, ...]] = {
+    "shipped": (Cap(), BelowMinWeight()),
+    "other order, defined jobs do not wait": (BelowMinWeight(), Cap().configured({"defined_wait": False})),
+    "none": (),
+}
+
+
+class Derived(RunningQueued):
+    """Counts the jobs that run twice, and says nothing of a compiled step."""
+
+    def factor(self, load: Load) -> Any:
+        return super().factor(load) * 2.0
+
+
+def said(chunk: AssignedChunk, names: Any) -> tuple[Any, ...]:
+    """Everything that is stored of a chunk, with the bits of its figures."""
+    decision = chunk.decision
+    stored = dataclasses.replace(packed(DecisionRecord(decision, chunk.assigned(names), None)), record=None)  # type: ignore[arg-type]
+    columns = {field.name: getattr(chunk.jobs, field.name) for field in dataclasses.fields(chunk.jobs)}
+    bits = {name: (str(column.dtype), column.tobytes()) for name, column in columns.items()}
+    plain = decision.outcome, decision.reason, dict(decision.rejected), tuple(decision.funnel)
+    return chunk.row, plain, stored, chunk.candidate.tobytes(), bits, chunk.before.stored()
+
+
+def decided(mode: str, seed: int, *about: Any) -> tuple[list[Any], list[Any]]:
+    """What is said of each chunk with and without the loop, and what the cycle has counted in the end."""
+    cycle, work = random_cycle(seed, *about)
+    names = cycle.snapshot.queues.name
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loading, "mode", mode)
+        assert (assign_compiled.compiled_cycle(cycle, work, seed) is not None) == (mode == "always")
+        made = [said(chunk, names) for chunk in assign_chunks(cycle, work, seed)]
+    state = cycle.moving_state
+    assert state is not None
+    return made, [state.placed.tolist(), state.moved.tolist()]
+
+
+@pytest.fixture(scope="module")
+def compiler() -> None:
+    pytest.importorskip("numba", reason="the extra compiled is not installed")
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 2**31),
+    count=st.integers(1, 90),
+    queues=st.integers(1, 24),
+    cuts=st.sampled_from(sorted(CUTS)),
+)
+def test_decisions_draws_and_jobs_are_those_of_python(
+    compiler: None, seed: int, count: int, queues: int, cuts: str
+) -> None:
+    in_python, counted = decided("never", seed, count, queues, CUTS[cuts])
+    compiled, counted_too = decided("always", seed, count, queues, CUTS[cuts])
+    for one, other in zip(in_python, compiled, strict=True):
+        assert one == other
+    assert counted == counted_too
+
+
+@given(words=st.lists(st.integers(0, 2**32 - 1), min_size=4, max_size=4), sizes=st.lists(st.integers(1, 11)))
+def test_the_random_stream_is_that_of_numpy(compiler: None, words: list[int], sizes: list[int]) -> None:
+    from broker.engine.compiled import random_stream
+
+    state, expected = np.empty(6, dtype=np.uint64), np.random.default_rng(tuple(words))
+    random_stream.seeded(np.array(words, dtype=np.int64), state)
+    for size in sizes:
+        assert random_stream.below(state, size) == expected.integers(size)
+        assert random_stream.fraction(state) == expected.random()
+
+
+@pytest.mark.parametrize("rule", [FewerQueued(), Derived(), OneNucleusQueue(), Cap().configured({"at_ucore": False})])
+def test_a_rule_that_the_loop_does_not_know_keeps_the_path_of_python(rule: Any) -> None:
+    weights, cuts = ((), (rule,)) if isinstance(rule, LoadCut) else ((rule,), ())
+    assert moving_steps(QueueChain("toy", (), (), weights, cuts)) is None
+
+
+def test_the_loop_is_loaded_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "mode", "where it pays")
+    monkeypatch.setattr(loading, "_seen", 0)
+    monkeypatch.setattr(loading.importlib, "import_module", lambda name: name)
+    monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: name)
+    assert [loading.loop_for(chunks) is not None for chunks in (900, 1_000, 100, 1)] == [False, False, True, True]
+    monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)
+    assert loading.loop_for(5_000) is None
