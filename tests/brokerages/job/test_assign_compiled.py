@@ -68,7 +68,7 @@ def compiler() -> None:
     pytest.importorskip("numba", reason="the extra compiled is not installed")
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 2**31),
     count=st.integers(1, 90),
