@@ -14,11 +14,11 @@ from starlette.types import ASGIApp
 
 from broker.api.configuration import LimitSection
 from broker.api.listening import Listening
-from broker.api.patience import patient
+from broker.api.patience import HEAD_BYTES
+from broker.api.protocols import protocol
 from broker.errors import BrokerError, Refused
 
 _log = logging.getLogger(__name__)
-HEAD_BYTES = 64 << 10
 STOP_WITHIN_S = 5
 START_WITHIN_S = 60.0
 BACKLOG = 1024
@@ -47,7 +47,7 @@ class ApiServer:
         self._listening = listening
         config = uvicorn.Config(
             app if front is None else front,
-            http=patient(limits.header_within_s),
+            http=protocol(limits.header_within_s),
             ws="none",
             lifespan="on",
             log_config=None,

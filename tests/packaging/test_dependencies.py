@@ -18,7 +18,7 @@ DISTRIBUTIONS = {"yaml": "pyyaml", "pydantic_settings": "pydantic-settings", "re
 OPTIONAL = {"bokeh", "matplotlib", "distributed", "highspy", "numba", "rucio", "scipy"}
 # Of the extras api, web and telemetry. The first two come with FastAPI and uvicorn.
 OF_EXTRAS = {"h11", "starlette", "fastapi", "joserfc", "opentelemetry", "prometheus_client", "structlog", "uvicorn"}
-OF_EXTRAS |= {"jinja2", "markupsafe"}
+OF_EXTRAS |= {"httptools", "jinja2", "markupsafe"}
 #: What needs those extras as a whole; everybody else imports it inside functions.
 NEEDS_EXTRAS = (
     "broker/api/",

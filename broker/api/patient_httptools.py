@@ -1,0 +1,125 @@
+"""HTTP/1.1 parsed in C, as strictly as h11 does it, with a deadline for the head of each request."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from broker.api.patience import HEAD_BYTES, Patience
+from broker.api.patient_h11 import PatientH11
+
+MOST_PIPELINED = 16
+"""Requests of one connection that wait for the answer to the one before."""
+
+
+class _Refused(Exception):
+    """The head is none that is served; the parser ends with it, and the client gets 400."""
+
+
+class PatientHttpTools(Patience, HttpToolsProtocol):
+    """One connection.
+
+    What the parser leaves to others is seen to here: the size of a head and of trailers, one ``Host``, blanks after
+    values, requests that come before the answer to those before, and the offer of another protocol, which nobody takes
+    up: such a connection goes on with h11, which ignores it.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client has connected, and is to say what it wants."""
+        super().connection_made(transport)
+        self._sending, self._direct = self._send_in_one_piece(transport), transport
+        self._idle_bytes, self._in_head, self._offers_another = 0, False, False
+        self._expect_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes came: once the head of a request is whole, its time limit is off."""
+        self._unset_keepalive_if_required()
+        self._idle_bytes += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            self._go_on_with_h11(data[offer.args[0] :])
+            return
+        except httptools.HttpParserError:
+            self._refuse("Invalid HTTP request received.")
+            return
+        if self._idle_bytes > HEAD_BYTES:
+            self._refuse("Request head or trailers too large.")
+        elif self._is_waiting_for_a_head():
+            self._expect_head()
+        else:
+            self._disarm()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has gone."""
+        self._disarm()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request."""
+        super().on_message_begin()
+        self._in_head = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; or a trailer, which nobody reads."""
+        if self._in_head:
+            super().on_header(name, value.rstrip(b" \t"))
+
+    def on_headers_complete(self) -> None:
+        """The head is whole.
+
+        Raises:
+            _Refused: it names no host, or two, or too many requests came before the first answer.
+        """
+        self._idle_bytes, self._in_head = 0, False
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
+            raise _Refused
+        if len(self.pipeline) >= MOST_PIPELINED:
+            raise _Refused
+        self._offers_another = self.parser.should_upgrade()
+        if not self._offers_another:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._idle_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        self._idle_bytes = 0
+        if not self._offers_another:
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """An answer is whole: it leaves in one piece."""
+        self._sending.flush()
+        super().on_response_complete()
+        if self._in_head:
+            self._expect_head()
+
+    def _is_waiting_for_a_head(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _refuse(self, why: str) -> None:
+        self.logger.warning(why)
+        self.send_400_response(why)
+
+    def _go_on_with_h11(self, rest: bytes) -> None:
+        """Hand the connection over, with the request as it was; ``rest`` is what came after its head."""
+        if not self._is_waiting_for_a_head():
+            self._refuse("Unsupported upgrade after other requests.")
+            return
+        self._disarm()
+        self.connections.discard(self)
+        head = [self.parser.get_method(), b" ", self.url, b" HTTP/", self.parser.get_http_version().encode(), b"\r\n"]
+        for name, value in self.headers:
+            head += [name, b": ", value, b"\r\n"]
+        successor = PatientH11(self.config, self.server_state, self.app_state, self.loop)
+        successor.head_within_s = self.head_within_s
+        successor.connection_made(self._direct)
+        self._direct.set_protocol(successor)
+        successor.data_received(b"".join([*head, b"\r\n", rest]))
