@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -86,7 +87,7 @@ class TaskState:
     open_jobs: int = 0
     retry_s: float = 0.0
 
-    @property
+    @cached_property
     def believed_work_hs06s(self) -> float:
         """CPU work of a job as estimated, in HS06 s."""
         middle = float(self.kind.work_hs06s_event.quantile(np.array([0.5]))[0])

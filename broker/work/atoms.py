@@ -73,6 +73,10 @@ def atoms_by_sums(files: FileTable, settings: SplitSettings) -> AtomSizes:
     if not len(files):
         return AtomSizes(0, 0.0, 0)
     starts = job_starts(files, smallest_job(settings))
+    events, size = effective_events(files), effective_bytes(files)
+    if len(starts) == len(files):
+        largest = int(stored_bytes(files).max())
+        return AtomSizes(int(events.max()), float(size.max()) / MEGABYTE_BYTES, largest)
     job = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(files))))
     # the same name may come in several event ranges: inside a job its bytes count once
     order = np.lexsort((np.arange(len(files)), files.lfn_hash, job))
@@ -81,8 +85,8 @@ def atoms_by_sums(files: FileTable, settings: SplitSettings) -> AtomSizes:
     repeated[order[1:]] = (name[1:] == name[:-1]) & (owner[1:] == owner[:-1])
     distinct_bytes = np.where(repeated, 0, stored_bytes(files))
     return AtomSizes(
-        int(np.add.reduceat(effective_events(files), starts).max()),
-        float(np.add.reduceat(effective_bytes(files), starts).max()) / MEGABYTE_BYTES,
+        int(np.add.reduceat(events, starts).max()),
+        float(np.add.reduceat(size, starts).max()) / MEGABYTE_BYTES,
         int(np.add.reduceat(distinct_bytes, starts).max()),
     )
 

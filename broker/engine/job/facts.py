@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints, Objects, Texts, distinct
 from broker.domain.facts import JobFacts
+from broker.domain.kept import Kept
 from broker.domain.placement_constraints import UNCONSTRAINED
 from broker.domain.queues import QueueTable
 from broker.domain.software import QueueOffer, SoftwareOffers
@@ -30,6 +32,7 @@ from broker.snapshot.snapshot import Snapshot
 ES_HIGH_PRIORITY = 900.0
 DATADISK = "DATADISK"
 HS06_UNITS = frozenset(unit + suffix for unit in ("HS06sPerEvent", "mHS06sPerEvent") for suffix in ("", "Fixed"))
+_offers = Kept[tuple[QueueOffer, ...]]()
 
 
 #: Facts of candidates that are the same for every chunk.
@@ -116,11 +119,14 @@ def grid_facts(snapshot: Snapshot) -> GridFacts:
 def software_offers(snapshot: Snapshot) -> SoftwareOffers:
     """What each unified queue offers of software and hardware."""
     unified = snapshot.unified
-    columns = zip(unified.name, unified.releases, unified.software, unified.gpus, strict=True)
-    offers = tuple(
-        QueueOffer(str(name), releases, accounting_keys, gpus) for name, releases, accounting_keys, gpus in columns
-    )
+    columns = (unified.name, unified.releases, unified.software, unified.gpus)
+    offers = _offers.of(columns, lambda: _offers_of(*columns))
     return SoftwareOffers(offers, unified.container_sources, not snapshot.unusable(("gpus",)))
+
+
+def _offers_of(*columns: Iterable[Any]) -> tuple[QueueOffer, ...]:
+    rows = zip(*columns, strict=True)
+    return tuple(QueueOffer(str(name), releases, tags, gpus) for name, releases, tags, gpus in rows)
 
 
 def _any_endpoint(snapshot: Snapshot, inputs: bool, activity: Bools) -> Bools:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from broker.domain.kept import Kept
 from broker.domain.legend import Legend
 from broker.domain.queues import QueueTable
 from broker.engine.shared.chain import QueueChain
 from broker.engine.shared.evaluate import reason_codes
 from broker.engine.shared.rank import cut_codes
+
+_texts = Kept[tuple[str, ...]](8)
 
 
 def job_legend(queues: QueueTable, chain: QueueChain, stats: tuple[str, ...] = (), remark: str = "") -> Legend:
@@ -19,8 +22,8 @@ def job_legend(queues: QueueTable, chain: QueueChain, stats: tuple[str, ...] = (
     """
     codes, order, departure, factors = _steps(chain)
     return Legend(
-        names=tuple(map(str, queues.name.tolist())),
-        groups=tuple(map(str, queues.unified_name.tolist())),
+        names=_texts.of((queues.name,), lambda: tuple(map(str, queues.name.tolist()))),
+        groups=_texts.of((queues.unified_name,), lambda: tuple(map(str, queues.unified_name.tolist()))),
         codes=codes,
         order=order,
         departure=departure,

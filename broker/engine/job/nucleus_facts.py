@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, codes_of
+from broker.domain.kept import Kept
 from broker.domain.queues import BARE_NONE
 from broker.snapshot.snapshot import Snapshot
 
@@ -35,8 +36,20 @@ class NucleusStats:
     throughput_mb_per_s: Floats
 
 
+_stats = Kept[NucleusStats]()
+
+
 def nucleus_stats(snapshot: Snapshot) -> NucleusStats:
     """The figures of all nuclei of a snapshot."""
+    queues, storages = snapshot.queues, snapshot.storages
+    inputs = (
+        snapshot.nuclei, snapshot.links, snapshot.shares_storage, storages.read_wan, storages.write_wan,
+        queues.storage_site, queues.nucleus, queues.unified,
+    )  # fmt: skip
+    return _stats.of(inputs, lambda: _stats_of(snapshot))
+
+
+def _stats_of(snapshot: Snapshot) -> NucleusStats:
     queues, nuclei, links = snapshot.queues, snapshot.nuclei, snapshot.links
     wan = np.ones(len(nuclei), dtype=np.bool_)
     known = nuclei.output_storage >= 0

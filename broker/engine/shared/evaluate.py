@@ -223,7 +223,7 @@ def _mask(answer: AnyArray, shape: tuple[int, ...], method: str) -> Bools:
     mask = np.asarray(answer)
     if mask.dtype != np.bool_:
         raise TypeError(f"{method} answered with {mask.dtype}, not with a mask")
-    return np.broadcast_to(mask, shape)
+    return mask if mask.shape == shape else np.broadcast_to(mask, shape)
 
 
 def _mark(reason: AnyArray, alive: Bools, removes: bool, index: int, hit: Bools | None, applies: Bools | None) -> None:

@@ -7,12 +7,14 @@ the jobs of the simulation.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from broker.domain.arrays import Floats, Ints, texts
 from broker.domain.work import InputTable, ReplicaTable
+from broker.simulation.job_kinds import JobKind
 from broker.simulation.job_states import TaskState
 from broker.simulation.real.grid_rows import FIRST_WORK_QUEUE, START, VO, endpoint
 from broker.simulation.real.user_figures import user_name
@@ -123,12 +125,18 @@ def task_row(scenario: Scenario, state: TaskState) -> dict[str, Any]:
         "baseramcount": 0.0,
         "cpuefficiency": 90.0,
         "basewalltime": 600.0,
-        "outdiskcount": float(max(1, round(float(kind.output_gb.quantile(np.array([0.5]))[0]) * 1e6 / kind.events))),
+        "outdiskcount": _output_kb(kind),
         "workdiskcount": 1000.0,
         "iointensity": 0.0,
         "diskio": 0.0,
         "eventservice": 0.0,
     }
+
+
+@lru_cache(maxsize=64)
+def _output_kb(kind: JobKind) -> float:
+    """Output of an event as a task declares it: whole kB of a middling job."""
+    return float(max(1, round(float(kind.output_gb.quantile(np.array([0.5]))[0]) * 1e6 / kind.events)))
 
 
 def _datasets(states: Sequence[TaskState]) -> DatasetTable:

@@ -48,11 +48,17 @@ class SnapshotKeeper:
         self._link_sites = [sites[str(name)] for name in self.base.links.sites]
         self._storage_sites = np.array([sites[str(name)] for name in self.base.storages.site_name], dtype=np.int64)
         self._links: tuple[float, LinkMatrix] | None = None
+        self._last: tuple[GridView, Snapshot] | None = None
         self._queues_online: bytes = b""
         self._queues = (self.base.queues, self.base.unified)
 
     def snapshot(self, view: GridView) -> Snapshot:
         """The grid of a view; what was assigned since its statistics were read counts as defined."""
+        if self._last is None or self._last[0] is not view:
+            self._last = (view, self._snapshot(view))
+        return self._last[1]
+
+    def _snapshot(self, view: GridView) -> Snapshot:
         self._set_online(view)
         queues, unified = self._queues
         last = last_starts_s(view) + START.timestamp()

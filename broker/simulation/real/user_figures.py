@@ -38,12 +38,13 @@ def analysis_grid(scenario: Scenario, view: GridView, order: Ints, users: Sequen
     reading = view.users
     jobs = np.take(reading.jobs, order, axis=2)
     shares = [scenario.shares[share][0] for share, _ in reading.groups]
-    there = jobs.sum(axis=3) > 0
+    total = jobs.sum(axis=0)
+    there = jobs[..., 0] + jobs[..., 1] > 0
     grid: dict[str, Any] = {name: {} for name in ("users", "users_running", "present", "by_user", "by_type", "of_user")}
     for share in dict.fromkeys(shares):
         own = [place for place, name in enumerate(shares) if name == share]
         anywhere = there[:, own].any(axis=1)
-        running = jobs[:, own, :, 1].sum(axis=(0, 1)).astype(np.float64)
+        running = total[own][:, :, 1].sum(axis=0).astype(np.float64)
         grid["users"][share] = anywhere.sum(axis=0).astype(np.float64)
         grid["users_running"][share, LABEL] = np.where(anywhere.any(axis=0), running, np.nan)
         for user in users:
@@ -52,7 +53,7 @@ def analysis_grid(scenario: Scenario, view: GridView, order: Ints, users: Sequen
             grid["present"][user_name(user), share] = queues
             grid["by_user"][user_name(user), share, LABEL] = UserQueue(queues, waits, runs)
     for place, (share, (_, several)) in enumerate(zip(shares, reading.groups, strict=True)):
-        grid["by_type"][share, "MCORE" if several else "SCORE"] = jobs[:, place].sum(axis=0).T.astype(np.float64)
+        grid["by_type"][share, "MCORE" if several else "SCORE"] = total[place].T.astype(np.float64)
     for user in users:
         waits, runs = (float(count) for count in jobs[user].sum(axis=(0, 1)))
         grid["of_user"][user_name(user)] = OwnerJobs(runs, waits, runs, waits)

@@ -28,9 +28,8 @@ class Hospital(GroupFilter[AnalysisPairs]):
 
     def keep_among(self, alive: Bools, pairs: AnalysisPairs) -> Bools:
         """(T, Q): true where the queue is no hospital queue, or there is no other."""
-        sick = np.array([str(name).endswith(ENDING) for name in pairs.candidates.unified_name.ravel()], dtype=np.bool_)[
-            None, :
-        ]
+        names = pairs.candidates.unified_name.ravel().tolist()
+        sick = np.array([str(name).endswith(ENDING) for name in names], dtype=np.bool_)[None, :]
         others = (alive & ~sick).any(axis=1, keepdims=True)
         return np.asarray(~(sick & others))
 
