@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools
+from broker.domain.arrays import AnyArray, Bools, Ints
 from broker.whatif.outcome_columns import Compared, Side
 
 
@@ -144,10 +144,7 @@ def difference(compared: Compared) -> Difference:
         | (before.reason != after.reason)
         | (before.chosen != after.chosen).any(axis=1)
     ).astype(np.bool_)
-    tasks: dict[tuple[str, int], TaskDifference] = {}
-    for row in np.flatnonzero(changed).tolist():
-        key = (compared.brokerage, int(compared.jeditaskid[row]))
-        tasks.setdefault(key, TaskDifference()).add(_of_row(compared, row))
+    tasks = _tasks(compared, np.flatnonzero(changed))
     had, has = _tasks_with_candidates(compared, before), _tasks_with_candidates(compared, after)
     for task in had ^ has:
         found = tasks[compared.brokerage, task]
@@ -157,18 +154,40 @@ def difference(compared: Compared) -> Difference:
     return Difference(tasks, {compared.brokerage: totals})
 
 
-def _of_row(compared: Compared, row: int) -> TaskDifference:
-    before, after, names = compared.before, compared.after, compared.names
-    had, has = before.chosen[row], after.chosen[row]
-    return TaskDifference(
-        decisions=1,
-        outcomes=Counter({(str(before.outcome[row]), str(after.outcome[row])): 1}),
-        gained={str(names[at]): before.why_not(row, at) for at in np.flatnonzero(has & ~had).tolist()},
-        lost={str(names[at]): after.why_not(row, at) for at in np.flatnonzero(had & ~has).tolist()},
-        candidates=(int(had.sum()), int(has.sum())),
-        jobs_before=_by_name(compared, before.jobs[row]),
-        jobs_after=_by_name(compared, after.jobs[row]),
+def _tasks(compared: Compared, rows: Ints) -> dict[tuple[str, int], TaskDifference]:
+    """What is different for the tasks of some rows."""
+    before, after, names = compared.before, compared.after, compared.names.tolist()
+    had, has = before.chosen[rows], after.chosen[rows]
+    gained, lost, before_jobs, after_jobs = (
+        _by_row(one) for one in (has & ~had, had & ~has, before.jobs[rows], after.jobs[rows])
     )
+    counts = zip(had.sum(axis=1).tolist(), has.sum(axis=1).tolist(), strict=True)
+    tasks: dict[tuple[str, int], TaskDifference] = {}
+    for at, (row, candidates) in enumerate(zip(rows.tolist(), counts, strict=True)):
+        found = TaskDifference(
+            decisions=1,
+            outcomes=Counter({(str(before.outcome[row]), str(after.outcome[row])): 1}),
+            gained={names[one]: before.why_not(row, one) for one in gained[at]},
+            lost={names[one]: after.why_not(row, one) for one in lost[at]},
+            candidates=candidates,
+            jobs_before=Counter({names[one]: jobs for one, jobs in before_jobs[at].items()}),
+            jobs_after=Counter({names[one]: jobs for one, jobs in after_jobs[at].items()}),
+        )
+        key = (compared.brokerage, int(compared.jeditaskid[row]))
+        if key in tasks:
+            tasks[key].add(found)
+        else:
+            tasks[key] = found
+    return tasks
+
+
+def _by_row(counts: AnyArray) -> list[dict[int, int]]:
+    """For each row the columns in which something is, and how much."""
+    found: list[dict[int, int]] = [{} for _ in range(len(counts))]
+    row, column = counts.nonzero()
+    for at, one, count in zip(row.tolist(), column.tolist(), counts[row, column].tolist(), strict=True):
+        found[at][one] = int(count)
+    return found
 
 
 def _totals(compared: Compared, changed: Bools) -> Totals:

@@ -16,6 +16,7 @@ import numpy as np
 
 from broker import __version__
 from broker.brokerages.base import ReplayedDecision, Rules, StoredBatch
+from broker.brokerages.job.assign_compiled import compiled_cycle
 from broker.brokerages.job.brokerage import StoredChunks
 from broker.brokerages.profile import Profile, rules_of
 from broker.brokerages.profile_errors import ProfileError
@@ -180,7 +181,9 @@ class Prepared:
             known = as_stored([str(name) for name in names], part.decisions)
         else:
             known = nothing_known
-        made = Deciding(cycle, batch, seed, job_counts(batch, part.decisions), known, other)
+        loop = None if batch.work is None else compiled_cycle(cycle, batch.work, seed)
+        follows = jobs.side if jobs is not None and alike else None
+        made = Deciding(cycle, batch, seed, job_counts(batch, part.decisions), known, other, loop, follows)
         return _Decided(names, limits, made)
 
 

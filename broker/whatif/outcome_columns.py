@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Ints, Texts, texts
 from broker.engine.shared.evaluate import FEASIBLE, NOT_A_CANDIDATE
+from broker.whatif.compiled_blocks import BlockRows
 
 NEVER_A_CANDIDATE = "not_a_candidate"
 
@@ -81,34 +83,54 @@ class SideRows:
         shape = size, candidates
         self._chosen, self._jobs = np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.int32)
         self._position = np.empty(shape, dtype=np.int16)
-        self._outcome: list[str] = []
-        self._reason: list[str] = []
+        self._outcome, self._reason = [""] * size, [""] * size
         self._codes = codes
 
-    def add(self, outcome: str, reason: str, position: AnyArray, chosen: Ints, jobs: tuple[Ints, AnyArray]) -> None:
-        """The next piece of work.
+    def put(
+        self, row: int, what: tuple[str, str], position: AnyArray, chosen: Ints, jobs: tuple[Ints, AnyArray]
+    ) -> None:
+        """One piece of work.
 
         Args:
-            outcome: as in a decision.
-            reason: why there are no candidates; empty if there are.
+            row: its place.
+            what: outcome as in a decision, and why there are no candidates; empty if there are.
             position: (Q,) as in :class:`Side`.
             chosen: positions of the candidates.
             jobs: positions of those that got jobs, and how many each got.
         """
-        row = len(self._outcome)
         self._position[row] = position
+        self._chosen[row], self._jobs[row] = False, 0
         self._chosen[row, chosen] = True
         self._jobs[row, jobs[0]] = jobs[1]
-        self._outcome.append(outcome)
-        self._reason.append(reason)
+        self._outcome[row], self._reason[row] = what
 
-    def copy(self, other: SideRows) -> None:
-        """The next piece of work, as it is on another side over the same work and candidates."""
-        row = len(self._outcome)
+    def put_block(self, first: int, block: BlockRows, what: Sequence[tuple[str, str]]) -> None:
+        """The chunks of a block that the compiled loop decided.
+
+        Args:
+            first: place of the first chunk of the block.
+            block: what was decided.
+            what: outcome and reason of each chunk of the block.
+        """
+        rows = block.by_loop + first
+        self._position[rows] = block.position[block.by_loop]
+        self._jobs[rows] = block.jobs[block.by_loop]
+        self._chosen[rows] = False
+        chunk, candidate = block.chosen_pairs()
+        self._chosen[chunk + first, candidate] = True
+        for at in block.by_loop.tolist():
+            self._outcome[first + at], self._reason[first + at] = what[at]
+
+    def copy(self, row: int, other: SideRows) -> None:
+        """One piece of work, as it is on another side over the same work and candidates."""
         self._position[row], self._chosen[row] = other._position[row], other._chosen[row]
         self._jobs[row] = other._jobs[row]
-        self._outcome.append(other._outcome[row])
-        self._reason.append(other._reason[row])
+        self._outcome[row], self._reason[row] = other._outcome[row], other._reason[row]
+
+    def other_jobs(self, rows: slice, other: SideRows) -> Ints:
+        """Those of some rows whose jobs are not as on another side."""
+        differ: Ints = rows.start + np.flatnonzero((self._jobs[rows] != other._jobs[rows]).any(axis=1))
+        return differ
 
     def whole(self) -> Side:
         """All of them, as one side of a comparison."""

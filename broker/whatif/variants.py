@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from broker.brokerages.job.assign import CANDIDATES_FULL, JobMaker, draw_jobs
+from broker.brokerages.job.assign_compiled import CompiledCycle
 from broker.brokerages.job.brokerage import StoredChunks
 from broker.domain.arrays import AnyArray, Bools, Ints
 from broker.domain.feature_table import TIGHTENING_KEYS
@@ -21,6 +22,7 @@ from broker.engine.job.decision import deciding
 from broker.engine.shared.kept_answers import KeptAnswers
 from broker.gdpconfig import Tuning
 from broker.whatif.cases import StoredOutcome
+from broker.whatif.compiled_blocks import BlockRows, CompiledBlocks
 from broker.whatif.outcome_columns import SideRows
 
 _NOBODY = np.empty(0, dtype=np.int64)
@@ -43,8 +45,9 @@ class Drawn:
     jobs: Ints
 
 
-Known = Callable[[ChunkResult, bytes], tuple[Ints, Ints] | None]
-"""What is known of the jobs of a chunk, by its result and what decides about them: where they go and how many."""
+Known = Callable[[int, Ints, bytes], tuple[Ints, Ints] | None]
+"""What is known of the jobs of a chunk, by its row, its candidates and what decides about them: where they go and how
+many."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class JobSide:
         judged: of each block, all that decides about its chunks beside what is placed.
         blocked: for each chunk why it cannot go whatever the queues are, empty if it can.
         moving: the rules that look at what is placed.
+        drawn_blocks: by the chunks of a block, whether all its jobs are those that come of it by drawing and cutting.
     """
 
     rows: SideRows
@@ -64,6 +68,7 @@ class JobSide:
     judged: list[tuple[AnyArray, ...]]
     blocked: list[str]
     moving: tuple[str, ...]
+    drawn_blocks: dict[tuple[int, int], bool] = field(default_factory=dict)
 
 
 class Deciding:
@@ -77,6 +82,8 @@ class Deciding:
         known: asked before jobs are cut.
         other: a side over the same snapshot and chunks, decided before this one or block for block ahead of it; what
             is the same there is not decided again.
+        loop: the cycle as the compiled loop takes it; None where it does not.
+        follows: the side whose jobs are ``known``; None where these are not of another side.
     """
 
     def __init__(
@@ -87,11 +94,14 @@ class Deciding:
         counts: Sequence[int],
         known: Known,
         other: JobSide | None = None,
+        loop: CompiledCycle | None = None,
+        follows: JobSide | None = None,
     ) -> None:
         moving = tuple(rule.name for rule in (*cycle.chain.load_weights, *cycle.chain.cuts))
         if other is not None and not (cycle.moves_by_accounting_key and other.moving == moving):
             other = None
-        self.cycle, self._other = cycle, other
+        self.cycle, self._other, self._known, self._follows = cycle, other, known, follows
+        self._loop = None if loop is None else CompiledBlocks(loop)
         self._made = _Columns(cycle, batch, seed, counts, known)
         self._elsewhere: set[int] = set()  # tags for which other jobs were placed than on the other side
         self.side = JobSide(self._made.rows, self._made.drawn, [], self._made.blocked, moving)
@@ -104,21 +114,57 @@ class Deciding:
     def decide(self, block: Block) -> None:
         """The chunks of the next block."""
         cycle, made, other = self.cycle, self._made, self._other
-        judged = self.side.judged
+        rows, judged = range(block.rows.start, block.rows.stop), self.side.judged
         judged.append(cycle.judged(block))
+        made.blocked[block.rows] = [cycle.blocked(row) for row in rows]
+        by_loop = self._decide_by_loop(block)
+        self.side.drawn_blocks[rows.start, rows.stop] = by_loop
+        if by_loop:
+            return
         alike = None if other is None else _alike(other.judged[len(judged) - 1], judged[-1])
-        for row in range(block.rows.start, block.rows.stop):
-            tag, blocked = cycle.accounting_of(row), cycle.blocked(row)
+        for row in rows:
+            tag = cycle.accounting_of(row)
             if other is None or alike is None:
                 made.decide(block, row)
-            elif alike[row - block.rows.start] and other.blocked[row] == blocked and tag not in self._elsewhere:
+            elif alike[row - rows.start] and other.blocked[row] == made.blocked[row] and tag not in self._elsewhere:
                 made.copy(row, other)
             else:
                 made.decide(block, row)
                 if not _same_jobs(made.drawn[row], other.drawn[row]):
                     self._elsewhere.add(tag)
-            made.blocked.append(blocked)
             cycle.add_load(row, made.drawn[row].at, made.drawn[row].jobs)
+
+    def _decide_by_loop(self, block: Block) -> bool:
+        """Whether the compiled loop has decided the block.
+
+        Not where jobs are known to be others than those that would be drawn now: the chunks behind them find those.
+        """
+        rows = (block.rows.start, block.rows.stop)
+        if self._loop is None or (self._follows is not None and not self._follows.drawn_blocks.get(rows, False)):
+            return False
+        made = self._made
+
+        def alone(row: int) -> None:
+            made.decide(block, row)
+            self.cycle.add_load(row, made.drawn[row].at, made.drawn[row].jobs)
+
+        found = self._loop.decide(block, alone)
+        if self._follows is None and not self._as_known(rows[0], found):
+            self._loop.take_back()
+            return False
+        made.put_block(block.rows, found)
+        if self._other is not None:
+            for row in made.rows.other_jobs(block.rows, self._other.rows).tolist():
+                self._elsewhere.add(self.cycle.accounting_of(row))
+        return True
+
+    def _as_known(self, first: int, found: BlockRows) -> bool:
+        """Whether the jobs of a block are those that are known, where any are."""
+        for at in found.by_loop[found.chosen[found.by_loop] > 0].tolist():
+            jobs = self._known(first + at, found.place[at, : found.chosen[at]], b"")
+            if jobs is not None and not all(map(np.array_equal, jobs, found.given[at])):
+                return False
+        return True
 
 
 def decide_together(before: Deciding, others: Sequence[Deciding], *, known: bool) -> None:
@@ -154,23 +200,29 @@ class _Columns:
         self._cycle, self._seed, self._counts, self._known = cycle, seed, counts, known
         self._maker = None if batch.work is None else JobMaker(cycle, batch.work)
         self.rows = SideRows(len(cycle.work.chunks), len(cycle.snapshot.queues), cycle.legend.codes)
-        self.drawn: list[Drawn] = []
-        self.blocked: list[str] = []
+        self.drawn = [Drawn(b"", _NOBODY, _NOBODY)] * len(cycle.work.chunks)
+        self.blocked = [""] * len(cycle.work.chunks)
 
     def decide(self, block: Block, row: int) -> None:
-        """The next row, decided."""
+        """A row, decided."""
         result = self._cycle.result(block, row)
         one = _drawn(self._cycle, self._maker, result, self._seed, self._counts[row], self._known)
         full = not result.reason and not len(one.at)
         outcome = "pending" if full else self._cycle.outcome(result)
         reason = CANDIDATES_FULL if full else result.reason
-        self.rows.add(outcome, reason, deciding(self._cycle, result), result.chosen, (one.at, one.jobs))
-        self.drawn.append(one)
+        self.rows.put(row, (outcome, reason), deciding(self._cycle, result), result.chosen, (one.at, one.jobs))
+        self.drawn[row] = one
 
     def copy(self, row: int, other: JobSide) -> None:
-        """The next row, as it is on another side."""
-        self.rows.copy(other.rows)
-        self.drawn.append(other.drawn[row])
+        """A row, as it is on another side."""
+        self.rows.copy(row, other.rows)
+        self.drawn[row] = other.drawn[row]
+
+    def put_block(self, rows: slice, found: BlockRows) -> None:
+        """The rows that the compiled loop decided; of their jobs it is not kept what decided about them."""
+        self.rows.put_block(rows.start, found, found.outcomes(self.blocked[rows]))
+        for at in found.by_loop.tolist():
+            self.drawn[rows.start + at] = Drawn(b"", *found.given[at])
 
 
 def _alike(one: Sequence[AnyArray], two: Sequence[AnyArray]) -> Bools | None:
@@ -194,7 +246,7 @@ def _drawn(cycle: JobCycle, maker: JobMaker | None, result: ChunkResult, seed: i
     best = ranking.chosen
     parts = (result.chosen, ranking.weight[best], ranking.bootstrap[best], *cycle.room_depends_on(result))
     by = b"".join(part.tobytes() for part in parts)
-    found = known(result, by)
+    found = known(result.row, result.chosen, by)
     if found is not None:
         return Drawn(by, *found)
     if maker is not None:
@@ -216,12 +268,12 @@ def as_stored(names: Sequence[str], stored: Sequence[StoredOutcome]) -> Known:
     """
     place = {name: at for at, name in enumerate(names)}
 
-    def known(result: ChunkResult, by: bytes) -> tuple[Ints, Ints] | None:
-        decided = stored[result.row]
+    def known(row: int, chosen: Ints, by: bytes) -> tuple[Ints, Ints] | None:
+        decided = stored[row]
         if decided.outcome not in _COMPARED or (not decided.assigned and decided.reason != CANDIDATES_FULL):
             return None
         jobs = {place.get(name, -1): count for name, count in decided.assigned.items()}
-        if not set(result.chosen.tolist()).issuperset(jobs):
+        if not set(chosen.tolist()).issuperset(jobs):
             return None
         at = sorted(jobs)
         return np.array(at, dtype=np.int64), np.array([jobs[one] for one in at], dtype=np.int64)
@@ -237,14 +289,14 @@ def as_before(before: Sequence[Drawn], same_limits: bool) -> Known:
         same_limits: whether the queues let jobs be as large as there.
     """
 
-    def known(result: ChunkResult, by: bytes) -> tuple[Ints, Ints] | None:
-        one = before[result.row]
+    def known(row: int, chosen: Ints, by: bytes) -> tuple[Ints, Ints] | None:
+        one = before[row]
         return (one.at, one.jobs) if same_limits and one.by == by else None
 
     return known
 
 
-def nothing_known(result: ChunkResult, by: bytes) -> None:
+def nothing_known(row: int, chosen: Ints, by: bytes) -> None:
     """All jobs are cut and drawn."""
 
 

@@ -173,7 +173,12 @@ def _all_held(work: Work, cuts: Sequence[_Cut]) -> list[Bools | None]:
 
 def _mask(turns: list[int]) -> Bools:
     """The mask of which the runs, beginning with one of true, end at ``turns``."""
-    ends = np.array(turns, dtype=np.int64)
-    if not len(ends) or ends[-1] > MAX_FILES or (np.diff(ends, prepend=0) < 0).any():
-        raise ValueError("runs of held files that do not rise")
-    return np.repeat(np.arange(len(ends)) % 2 == 0, np.diff(ends, prepend=0))
+    start, runs = 0, []
+    for at, end in enumerate(turns):
+        if not start <= end <= MAX_FILES:
+            raise ValueError("runs of held files that do not rise")
+        runs.append((b"\0" if at % 2 else b"\1") * (end - start))
+        start = end
+    if not runs:
+        raise ValueError("no run of held files")
+    return np.frombuffer(b"".join(runs), dtype=np.bool_)

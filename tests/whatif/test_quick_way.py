@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -21,6 +22,7 @@ from broker.brokerages.base import ReplayedDecision, StoredBatch
 from broker.brokerages.profile import rules_of
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.replay import decode_batches, replay_decisions
+from broker.engine.compiled import loading
 from broker.engine.job import cycle as job_cycle
 from broker.errors import BrokerError
 from broker.gdpconfig.catalogue import KeyEntry, ValueType
@@ -155,15 +157,41 @@ def blocks_of_some() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("blocks_of_some")
-@pytest.mark.parametrize("brokerage", [JOBS, TASKS, ANALYSIS])
+@pytest.mark.parametrize(
+    ("brokerage", "loop"), [(JOBS, "never"), (JOBS, "always"), (TASKS, "never"), (ANALYSIS, "never")]
+)
 @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(st.data())
-def test_any_change_gives_what_deciding_whole_gives(brokerage: str, data: st.DataObject) -> None:
+def test_any_change_gives_what_deciding_whole_gives(
+    brokerage: str, loop: Literal["never", "always"], data: st.DataObject
+) -> None:
+    before = whole_before(brokerage)
     asked = data.draw(st.sampled_from(changes_of(brokerage)))
     engine = data.draw(st.sampled_from([__version__, "0.0.1"]))
     case = dataclasses.replace(stored_case(brokerage), engine=engine)
-    (found,) = Prepared(case, RULES).compared([asked])
-    assert shown(found.totals[brokerage]) == shown(totals_of(whole_before(brokerage), whole(case, asked)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loading, "mode", loop)
+        (found,) = Prepared(case, RULES).compared([asked])
+    assert shown(found.totals[brokerage]) == shown(totals_of(before, whole(case, asked)))
+
+
+@pytest.mark.usefixtures("blocks_of_some")
+@pytest.mark.parametrize("rule", [None, "free_space=off"])
+def test_jobs_that_were_written_otherwise_count_with_the_loop_and_without(
+    rule: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some decisions lost a job when they were written: those behind them found that room."""
+    case, asked = stored_case(JOBS), change(*(() if rule else ["NQUEUED_SAT_CAP=0"]), rules=(rule,) if rule else ())
+    decisions = list(case.decisions)
+    for at in (40, 70):
+        fewer = {name: jobs - 1 for name, jobs in decisions[at].assigned.items() if jobs > 1}
+        assert fewer
+        decisions[at] = dataclasses.replace(decisions[at], assigned=fewer)
+    case = dataclasses.replace(case, decisions=tuple(decisions))
+    alone = Prepared(case, RULES).compared([asked])
+    monkeypatch.setattr(loading, "mode", "always")
+    assert Prepared(case, RULES).compared([asked]) == alone
+    assert alone[0].totals[JOBS].jobs_before == sum((Counter(one.assigned) for one in decisions), Counter())
 
 
 def test_several_changes_at_once_give_what_each_gives_alone() -> None:

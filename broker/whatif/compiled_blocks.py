@@ -1,0 +1,113 @@
+"""Blocks of a side decided by the compiled loop: outcomes, candidates and jobs of all its chunks at once.
+
+Equal to the bit to what is done chunk by chunk. Chunks that the loop leaves out are decided one by one, in their turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from broker.brokerages.job.assign_compiled import CompiledCycle
+from broker.brokerages.job.assigned import CANDIDATES_FULL
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints
+from broker.engine.compiled.columns import FlatBlock, Outcome
+from broker.engine.compiled.flat_block import flat_block, room_for
+from broker.engine.job.chunk_result import Block
+from broker.engine.job.cycle import NO_CANDIDATES
+
+
+@dataclass(frozen=True)
+class BlockRows:
+    """What the loop decided of a block.
+
+    Attributes:
+        by_loop: positions in the block of the chunks that it decided.
+        position: (B, Q) index of the code that decides about each candidate, as in a side.
+        chosen: (B,) number of chosen candidates.
+        place: (B, K) their positions, best first.
+        jobs: (B, Q) jobs at each candidate.
+    """
+
+    by_loop: Ints
+    position: AnyArray
+    chosen: Ints
+    place: Ints
+    jobs: Ints
+
+    @cached_property
+    def given(self) -> list[tuple[Ints, Ints]]:
+        """For each chunk the candidates that got jobs, ascending, and how many each got."""
+        chunk, candidate = self.jobs.nonzero()
+        jobs = self.jobs[chunk, candidate]
+        ends = np.searchsorted(chunk, np.arange(len(self.jobs) + 1)).tolist()
+        return [(candidate[first:stop], jobs[first:stop]) for first, stop in pairwise(ends)]
+
+    def chosen_pairs(self) -> tuple[Ints, Ints]:
+        """Chunks of the block and candidates that they chose, pair by pair."""
+        inside = np.arange(self.place.shape[1]) < self.chosen[:, None]
+        return inside.nonzero()[0], self.place[inside]
+
+    def outcomes(self, blocked: Sequence[str]) -> list[tuple[str, str]]:
+        """Outcome and reason of each chunk.
+
+        Args:
+            blocked: for each why it cannot go whatever the queues are, empty if it can.
+        """
+        found = []
+        for why, chosen, (given, _) in zip(blocked, self.chosen.tolist(), self.given, strict=True):
+            reason = why or (("" if len(given) else CANDIDATES_FULL) if chosen else NO_CANDIDATES)
+            found.append(("pending" if reason else "brokered", reason))
+        return found
+
+
+class CompiledBlocks:
+    """Decides blocks of a cycle, and takes back what a block placed.
+
+    Args:
+        compiled: the cycle as the loop takes it.
+    """
+
+    def __init__(self, compiled: CompiledCycle) -> None:
+        self._compiled = compiled
+        self._before: tuple[Floats, Bools] = compiled.state.placed.copy(), compiled.state.moved.copy()
+
+    def decide(self, block: Block, alone: Callable[[int], None]) -> BlockRows:
+        """Decide all chunks of a block in order; what they place is counted.
+
+        Args:
+            block: the next one.
+            alone: decides the chunk of a row that the loop leaves out, and counts what it places.
+        """
+        compiled = self._compiled
+        self._before = compiled.state.placed.copy(), compiled.state.moved.copy()
+        chunks, queues, files = compiled.columns
+        flat = flat_block(compiled.cycle, block, compiled.state)
+        rows = slice(block.rows.start, block.rows.stop)
+        most = int(((chunks.stop[rows] - chunks.start[rows]) * chunks.simple[rows]).sum())
+        out = room_for(flat, len(compiled.moving.weights) + len(flat.fixed), most)
+        at, count, by_loop = 0, block.rows.stop - block.rows.start, np.ones(len(flat.urgent), dtype=np.bool_)
+        while at < count:
+            stop = compiled.loop.placed_until(at, compiled.seed, compiled.moving, flat, chunks, queues, files, out)
+            if stop < count:
+                by_loop[stop] = False
+                alone(block.rows.start + stop)
+            at = stop + 1
+        return _rows(flat, out, np.flatnonzero(by_loop))
+
+    def take_back(self) -> None:
+        """Let nothing have been placed in the last block."""
+        state = self._compiled.state
+        state.placed[:], state.moved[:] = self._before
+
+
+def _rows(flat: FlatBlock, out: Outcome, by_loop: Ints) -> BlockRows:
+    lengths = out.jobs[:, 1] - out.jobs[:, 0]
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    jobs = np.zeros(flat.position.shape, dtype=np.int64)
+    np.add.at(jobs, (owner, out.numbers[0, : len(owner)]), 1)
+    return BlockRows(by_loop, flat.position, out.chosen, out.place, jobs)
