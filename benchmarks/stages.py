@@ -10,6 +10,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from time import process_time
 from typing import Any
 
@@ -17,10 +18,14 @@ from benchmarks.plain_rules import reference_s_per_pair
 from broker.brokerages.base import StageTimes
 from broker.brokerages.job.assign import assign_chunks
 from broker.domain.decision_records import DecisionRecord
+from broker.engine.compiled import loading
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of
 from broker.store.decisions.decision_writing import packed
 from broker.work.assemble import CycleWork
+
+#: Cycles of fewer chunks are not measured with the compiled loop, which would take longer to load.
+LEAST_CHUNKS = 100
 
 MakeCycle = Callable[[bool], JobCycle]
 
@@ -42,17 +47,19 @@ class Stages:
         return self.constructor_s + self.decide_s + self.cut_s + self.pack_s
 
 
-def one_cycle(make: MakeCycle, work: CycleWork, seed: int = 1) -> Stages:
+def one_cycle(make: MakeCycle, work: CycleWork, seed: int = 1, *, compiled: bool = False) -> Stages:
     """A whole cycle in which each chunk finds what those before it have placed.
 
     Args:
         make: a new cycle; independent if its argument is true.
         work: the chunks with their files.
         seed: of the draws.
+        compiled: by the compiled loop, which ranks in the stage in which it cuts.
 
     Raises:
         RuntimeError: a rule could not be run.
     """
+    loading.mode = "always" if compiled else "never"
     started = process_time()
     cycle = make(False)
     times = StageTimes()
@@ -94,7 +101,8 @@ def measured(make: MakeCycle, work: CycleWork, rounds: int) -> dict[str, Any]:
 
     ``times_reference`` says how often the cycle goes into the time that ten rules in plain Python take for the same
     pairs in the same run, ``decide_times_reference`` how often its constructor and its decisions do: the reference cuts
-    no jobs.
+    no jobs. ``compiled_*`` are of the same cycle by the compiled loop, None where the extra is not
+    installed and for very few chunks.
     """
     stages = min((one_cycle(make, work) for _ in range(rounds)), key=lambda one: one.total_s)
     apart = min(independent_s(make) for _ in range(rounds))
@@ -102,6 +110,10 @@ def measured(make: MakeCycle, work: CycleWork, rounds: int) -> dict[str, Any]:
     chunks, queues = cycle.work.chunks, cycle.snapshot.queues
     pairs = len(chunks) * len(queues)
     reference_s = pairs * min(reference_s_per_pair(chunks, queues) for _ in range(rounds))
+    by_loop = None
+    if find_spec("numba") is not None and len(chunks) >= LEAST_CHUNKS:
+        # the first round loads or compiles it
+        by_loop = min((one_cycle(make, work, compiled=True) for _ in range(rounds + 1)), key=lambda one: one.total_s)
     return {
         "tasks": len(chunks),
         "pseudo_queues": len(queues),
@@ -117,6 +129,11 @@ def measured(make: MakeCycle, work: CycleWork, rounds: int) -> dict[str, Any]:
         "independent_s": apart,
         "independent_times_reference": reference_s / apart,
         "peak_mb": peak_mb(make, work),
+        "compiled_decide_s": None if by_loop is None else by_loop.decide_s,
+        "compiled_cut_s": None if by_loop is None else by_loop.cut_s,
+        "compiled_pack_s": None if by_loop is None else by_loop.pack_s,
+        "compiled_total_s": None if by_loop is None else by_loop.total_s,
+        "compiled_times_reference": None if by_loop is None else reference_s / by_loop.total_s,
         "brokered": stages.brokered,
         "jobs": stages.jobs,
     }

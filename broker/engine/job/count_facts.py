@@ -93,7 +93,7 @@ def running_cores(snapshot: Snapshot, vos: Texts, labels: Texts, *, starting: bo
     codes: Ints = np.array([position.get(pair, -1) for pair in pairs], dtype=np.int64)
     cores = snapshot.jobs.starting_cores if starting else snapshot.jobs.running_cores
     padded = np.concatenate([cores, np.zeros((len(snapshot.unified), 1))], axis=1)
-    return np.asarray(padded.T[codes])
+    return _rows(padded.T, codes)
 
 
 def transferring(snapshot: Snapshot) -> Floats:
@@ -120,4 +120,18 @@ def preferred_cpus(snapshot: Snapshot, architectures: Texts) -> Floats:
     for index, level in enumerate(levels):
         if level is not None:
             table[index] = [published.get(level, 0.0) if releases == AUTO else 0.0 for releases, published in offers]
+    return _rows(table, codes)
+
+
+def _rows(table: Floats, codes: Ints) -> Floats:
+    """(T, U) the rows of a table (K, U): one that is seen T times where all chunks have the same."""
+    if len(codes) and (codes == codes[0]).all():
+        return np.broadcast_to(table[codes[0]], (len(codes), table.shape[1]))
     return np.asarray(table[codes])
+
+
+def at_queues(table: Floats, unified: Ints) -> Floats:
+    """(T, Q) the columns of (T, U) by the unified queue of each candidate; one row that is seen T times stays one."""
+    if len(table) and not table.strides[0]:
+        return np.broadcast_to(table[0, unified], (len(table), len(unified)))
+    return np.asarray(table[:, unified])

@@ -16,6 +16,7 @@ from broker.domain.queues import QueueTable
 from broker.domain.software import QueueOffer, SoftwareOffers
 from broker.domain.work import WorkTable
 from broker.engine.job.count_facts import (
+    at_queues,
     preferred_cpus,
     running_cores,
     slots_of,
@@ -203,7 +204,7 @@ def job_facts(
         ),
         **_cores_at(grid, work, rows),
         **{name: getattr(grid, name) for name in _OF_THE_GRID},
-        preferred_cpu_percent=preferred_cpus(snapshot, work.architecture[rows])[:, queues.unified],
+        preferred_cpu_percent=at_queues(preferred_cpus(snapshot, work.architecture[rows]), queues.unified),
         has_slots=~np.isnan(slots),
         **_data_of(work, rows, nucleus["at_nucleus"], grid, data),
     )
@@ -229,13 +230,13 @@ def _cores_at(grid: GridFacts, work: WorkTable, rows: slice) -> dict[str, Any]:
 
 def running_cores_at(grid: GridFacts, work: WorkTable, rows: slice) -> Floats:
     """(T, Q): running cores of the chunk's VO and label at the unified queue."""
-    return running_cores(grid.snapshot, work.vo[rows], work.prodsourcelabel[rows])[:, grid.queues.unified]
+    return at_queues(running_cores(grid.snapshot, work.vo[rows], work.prodsourcelabel[rows]), grid.queues.unified)
 
 
 def starting_cores_at(grid: GridFacts, work: WorkTable, rows: slice) -> Floats:
     """(T, Q): the same of starting jobs."""
     vos, labels = work.vo[rows], work.prodsourcelabel[rows]
-    return running_cores(grid.snapshot, vos, labels, starting=True)[:, grid.queues.unified]
+    return at_queues(running_cores(grid.snapshot, vos, labels, starting=True), grid.queues.unified)
 
 
 def _admitted(snapshot: Snapshot, constraints: Objects) -> dict[str, Any]:

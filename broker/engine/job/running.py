@@ -59,14 +59,19 @@ class Running(Step):
             inputs: of batch workers, cores, pilots and priority.
         """
         workers = np.minimum(inputs.workers, MAX_WORKERS_COUNTED)
+        low_priority = np.asarray(True)
         if self.options.gates == "bootstrap":
-            workers = np.where(inputs.pull_ups & inputs.low_priority & (inputs.pilots > 0), workers, 0.0)
-            slots = np.where(inputs.low_priority, slots, np.nan)
+            low_priority = inputs.low_priority
+            workers = np.where(inputs.pull_ups & low_priority & (inputs.pilots > 0), workers, 0.0)
         # workers count up to 20 and only where they are more than the running jobs: the larger of the two is just that
         result = np.maximum(running, workers)
-        if np.isnan(slots).all():
+        # few queues publish slots: where none does, that is all
+        at = np.flatnonzero((~np.isnan(slots)).any(axis=0))
+        if not len(at):
             return np.asarray(result)
-        none_free = starting if self.options.combine == "largest" else result + starting
-        proactive = np.where(slots > 0, np.floor(slots / np.maximum(inputs.cores, 1.0)), none_free)
-        np.fmax(result, np.where(np.isnan(slots), np.nan, proactive), out=result)
+        published, own = np.where(low_priority, slots[:, at], np.nan), result[:, at]
+        cores = np.broadcast_to(inputs.cores, (1, slots.shape[1]))[:, at]
+        none_free = starting[:, at] if self.options.combine == "largest" else own + starting[:, at]
+        proactive = np.where(published > 0, np.floor(published / np.maximum(cores, 1.0)), none_free)
+        result[:, at] = np.fmax(own, np.where(np.isnan(published), np.nan, proactive))
         return np.asarray(result)
