@@ -13,14 +13,14 @@ import sys
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 import psycopg
 import sqlalchemy as sa
 
-from benchmarks.measuring import NOW, report
+from benchmarks.measuring import NOW, cpu_of, report
 from broker.domain.arrays import Floats
 from broker.pools.literals import NumberLiteral
 from broker.pools.matcher import Pilot
@@ -94,21 +94,24 @@ def _prepare(database: Database, jobs: int) -> dict[str, Any]:
         now = NOW.astimezone(UTC).replace(tzinfo=None)
         values = {"jobs": jobs, "tasks": TASKS, "queues": QUEUES, "owners": OWNERS, "now": now}
         connection.execute(sa.text(_JOBS), values)
-    counts, first_s = _follow(database)
+    counts, first_s, first_cpu_s = _follow(database)
     with database.autocommit() as connection:
         connection.exec_driver_sql("VACUUM ANALYZE")
-    again_s = _follow(database)[1]
+    _, again_s, again_cpu_s = _follow(database)
     stats = {"jobs": counts["queued"], "task_queues": counts["new_queues"]}
-    return stats | {"first_follow_s": first_s, "follow_s": again_s}
+    first = {"first_follow_s": first_s, "first_follow_cpu_s": first_cpu_s}
+    return stats | first | {"follow_s": again_s, "follow_cpu_s": again_cpu_s}
 
 
-def _follow(database: Database) -> tuple[dict[str, int], float]:
-    """Let the task queues follow the jobs, as the agent does every cycle."""
-    started = perf_counter()
+def _follow(database: Database) -> tuple[dict[str, int], float, float]:
+    """Let the task queues follow the jobs, as the agent does every cycle; seconds, and those of a processor."""
     with database.begin() as connection:
+        server, own_s, started = connection.scalar(sa.text("SELECT pg_backend_pid()")), process_time(), perf_counter()
+        server_s = cpu_of(server)
         counts = follow_jobs(connection, database.names, NOW)
         weigh(connection, _equal_shares, background=False)
-    return counts, perf_counter() - started
+        cpu_s = cpu_of(server) - server_s + process_time() - own_s
+    return counts, perf_counter() - started, cpu_s
 
 
 def _equal_shares(shares: Any) -> Floats:
@@ -132,6 +135,7 @@ def _measure(database: Database, folder: Path, matchers: int, seconds: float) ->
     if len(taken) != len(set(taken)):
         raise SystemExit(f"{len(taken) - len(set(taken))} jobs were given twice")
     asked_ms = np.array([ms for one in found for ms in one["asked_ms"]])
+    server_s, python_s = (sum(one[name] for one in found) for name in ("server_s", "python_s"))
     return {
         "matchers": matchers,
         "matches": len(taken),
@@ -139,6 +143,8 @@ def _measure(database: Database, folder: Path, matchers: int, seconds: float) ->
         "seconds": max(one["seconds"] for one in found),
         "median_ms": float(np.median(asked_ms)),
         "p99_ms": float(np.percentile(asked_ms, 99)),
+        "server_cpu_ms": 1000 * server_s / len(taken),
+        "python_cpu_ms": 1000 * python_s / len(taken),
     }
 
 
@@ -149,7 +155,7 @@ def _match(url: str, number: int, seconds: float, file: Path, start: Any) -> Non
     with psycopg.connect(url, autocommit=True) as connection:
         matcher = Matcher(connection, Names(), generator)
         start.wait()
-        began = perf_counter()
+        began, own_s, server_s = perf_counter(), process_time(), cpu_of(connection.info.backend_pid)
         while (elapsed := perf_counter() - began) < seconds:
             pilot = Pilot(f"SITE_{generator.integers(QUEUES)}", "ce", "q", "atlas")
             found = matcher.match(pilot, datetime(2026, 8, 1, 12, tzinfo=UTC) + timedelta(seconds=elapsed))
@@ -158,7 +164,9 @@ def _match(url: str, number: int, seconds: float, file: Path, start: Any) -> Non
                 jobs.append(found.pandaid)
             else:
                 misses += 1
-    file.write_text(json.dumps({"jobs": jobs, "asked_ms": asked_ms, "misses": misses, "seconds": elapsed}))
+        cpu = {"server_s": cpu_of(connection.info.backend_pid) - server_s, "python_s": process_time() - own_s}
+    counts = {"jobs": jobs, "asked_ms": asked_ms, "misses": misses, "seconds": elapsed}
+    file.write_text(json.dumps(counts | cpu))
 
 
 def _check(database: Database, matches: int) -> None:

@@ -71,6 +71,14 @@ def best_of(rounds: int, action: Callable[[], T]) -> tuple[float, T]:
     return min(seconds), result
 
 
+def cpu_of(process: int) -> float:
+    """Seconds of a processor that a process took so far; NaN where the system does not tell."""
+    try:
+        return int(Path(f"/proc/{process}/schedstat").read_text(encoding="ascii").split()[0]) / 1e9
+    except OSError:
+        return float("nan")
+
+
 def report(name: str, rows: list[dict[str, Any]], **facts: Any) -> None:
     """Print the table, and write ``<name>.json`` into the folder given as first argument (default: here)."""
     print_table(tuple(rows[0]), [tuple(row.values()) for row in rows], title=name)

@@ -20,8 +20,9 @@ _COUNT_DEMAND = """
           UNION ALL
           SELECT pandaid, resource_type, gshare, jobstatus, corecount, creationtime, computingsite
           FROM {panda}.jobsdefined4 WHERE computingsite = :queue AND jobstatus IN ('defined', 'assigned')) AS j
-    LEFT JOIN broker.waiting_jobs AS w USING (pandaid)
-    LEFT JOIN broker.task_queues AS q ON q.id = w.task_queue
+    LEFT JOIN (SELECT waiting.pandaid, task_queue.pool_id FROM broker.task_queues AS task_queue
+               JOIN broker.waiting_jobs AS waiting ON waiting.task_queue = task_queue.id
+               WHERE task_queue.panda_queue = :queue AND task_queue.pool_id IS NOT NULL) AS q USING (pandaid)
     GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3"""
 _LAST_CYCLE = """
     SELECT max(started_at) FROM broker.agent_runs

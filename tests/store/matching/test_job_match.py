@@ -21,6 +21,7 @@ from broker.store.connection.database import Database
 from broker.store.matching.job_match import Matcher
 from broker.store.matching.matches import Match, NoMatch
 from broker.store.matching.task_queue_rows import follow_jobs, weigh
+from broker.store.pools.demand import demand_of
 from broker.store.pools.pool_registration import Asked, attach, register
 from tests.store.pool_grid import at, emptied, execute, pool_for, publish_places, refresh, rows
 
@@ -198,6 +199,20 @@ def test_weights_and_levels_follow_the_jobs(database: Database) -> None:
     with matcher(database) as one:
         taken = [found.pandaid for found in (one.match(LONG, at(0)) for _ in range(4)) if isinstance(found, Match)]
     assert sorted(taken) == [1, 2, 3, 4]
+
+
+def test_the_demand_of_a_queue_names_the_pools_of_jobs_that_wait_there(database: Database) -> None:
+    with database.begin() as connection:
+        register(connection, pool_for(Memory=5000), at(0))
+        attach(connection, 1, pool_for(Memory=5000), Asked())
+    add_jobs(database, 1, 2, gshare="Users")
+    add_jobs(database, 5, 3, jeditaskid=2, gshare="Users")
+    follow(database)
+    add_jobs(database, 9, gshare="Users")
+    with database.read_snapshot() as connection:
+        found = demand_of(connection, database.names, "QUEUE_A", None)
+    # the last job is in no task queue yet
+    assert [(row.pool, row.waiting_for_pilots) for row in found] == [(None, 4), (pool_for(Memory=5000).pool_id, 2)]
 
 
 # Forks eight matchers, tells their numbers, lets them begin together, and tells how each ended.

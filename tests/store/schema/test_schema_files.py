@@ -50,6 +50,15 @@ def test_the_three_job_tables_are_the_same() -> None:
     assert tables["jobsactive4"].key == ("pandaid",)
 
 
+def test_what_changes_with_each_status_of_an_active_job_is_in_no_index(database: Database) -> None:
+    with database.read_snapshot() as connection:
+        indexes = connection.scalars(
+            sa.text("SELECT indexdef FROM pg_indexes WHERE schemaname = 'doma_panda' AND tablename = 'jobsactive4'")
+        ).all()
+    assert len(indexes) == 3
+    assert not [one for one in indexes if "jobstatus" in one or "time" in one]
+
+
 def test_only_keys_are_not_null(database: Database) -> None:
     with database.read_snapshot() as connection:
         forced = connection.execute(
