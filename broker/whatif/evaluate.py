@@ -38,9 +38,10 @@ from broker.whatif.comparison import Difference, difference
 from broker.whatif.outcome_columns import Compared, Side
 from broker.whatif.queue_changes import with_fields
 from broker.whatif.variants import (
+    AsStored,
     Deciding,
+    Known,
     as_before,
-    as_stored,
     decide_together,
     job_counts,
     limits_of,
@@ -175,12 +176,11 @@ class Prepared:
         alike = before is not None and before.names.tolist() == names.tolist()
         jobs = None if before is None else before.jobs
         other = jobs.side if jobs is not None and before is not None and alike and before.limits == limits else None
+        known: Known = nothing_known
         if jobs is not None and before is not None:
             known = as_before(jobs.side.drawn, limits == before.limits) if alike else nothing_known
         elif self._case.engine == __version__ and not any(load.plan for load in batch.stored.load):
-            known = as_stored([str(name) for name in names], part.decisions)
-        else:
-            known = nothing_known
+            known = AsStored([str(name) for name in names], part.decisions)
         loop = None if batch.work is None else compiled_cycle(cycle, batch.work, seed)
         follows = jobs.side if jobs is not None and alike else None
         made = Deciding(cycle, batch, seed, job_counts(batch, part.decisions), known, other, loop, follows)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -117,11 +118,11 @@ class Deciding:
         rows, judged = range(block.rows.start, block.rows.stop), self.side.judged
         judged.append(cycle.judged(block))
         made.blocked[block.rows] = [cycle.blocked(row) for row in rows]
-        by_loop = self._decide_by_loop(block)
+        alike = None if other is None else _alike(other.judged[len(judged) - 1], judged[-1])
+        by_loop = not self._is_copied(block, alike) and self._decide_by_loop(block)
         self.side.drawn_blocks[rows.start, rows.stop] = by_loop
         if by_loop:
             return
-        alike = None if other is None else _alike(other.judged[len(judged) - 1], judged[-1])
         for row in rows:
             tag = cycle.accounting_of(row)
             if other is None or alike is None:
@@ -133,6 +134,14 @@ class Deciding:
                 if not _same_jobs(made.drawn[row], other.drawn[row]):
                     self._elsewhere.add(tag)
             cycle.add_load(row, made.drawn[row].at, made.drawn[row].jobs)
+
+    def _is_copied(self, block: Block, alike: Bools | None) -> bool:
+        """Whether all chunks of a block are as on the other side."""
+        if self._other is None or alike is None or not alike.all():
+            return False
+        same = self._other.blocked[block.rows] == self._made.blocked[block.rows]
+        rows = range(block.rows.start, block.rows.stop)
+        return same and self._elsewhere.isdisjoint(map(self.cycle.accounting_of, rows))
 
     def _decide_by_loop(self, block: Block) -> bool:
         """Whether the compiled loop has decided the block.
@@ -149,21 +158,13 @@ class Deciding:
             self.cycle.add_load(row, made.drawn[row].at, made.drawn[row].jobs)
 
         found = self._loop.decide(block, alone)
-        if self._follows is None and not self._as_known(rows[0], found):
+        if isinstance(self._known, AsStored) and not self._known.agrees_with(rows[0], found):
             self._loop.take_back()
             return False
         made.put_block(block.rows, found)
         if self._other is not None:
             for row in made.rows.other_jobs(block.rows, self._other.rows).tolist():
                 self._elsewhere.add(self.cycle.accounting_of(row))
-        return True
-
-    def _as_known(self, first: int, found: BlockRows) -> bool:
-        """Whether the jobs of a block are those that are known, where any are."""
-        for at in found.by_loop[found.chosen[found.by_loop] > 0].tolist():
-            jobs = self._known(first + at, found.place[at, : found.chosen[at]], b"")
-            if jobs is not None and not all(map(np.array_equal, jobs, found.given[at])):
-                return False
         return True
 
 
@@ -259,26 +260,49 @@ def _drawn(cycle: JobCycle, maker: JobMaker | None, result: ChunkResult, seed: i
     return Drawn(by, np.array(at, dtype=np.int64), np.array([counted[one] for one in at], dtype=np.int64))
 
 
-def as_stored(names: Sequence[str], stored: Sequence[StoredOutcome]) -> Known:
-    """Jobs as they were written, where they can have come of these candidates.
+class AsStored:
+    """Jobs as they were written, where they can have come of the candidates; a :data:`Known`.
 
     Args:
         names: of the candidates.
         stored: the decisions, one a chunk.
     """
-    place = {name: at for at, name in enumerate(names)}
 
-    def known(row: int, chosen: Ints, by: bytes) -> tuple[Ints, Ints] | None:
-        decided = stored[row]
+    def __init__(self, names: Sequence[str], stored: Sequence[StoredOutcome]) -> None:
+        self._place = {name: at for at, name in enumerate(names)}
+        self._stored = stored
+
+    @cached_property
+    def jobs(self) -> AnyArray:
+        """(T, Q) the jobs of every chunk, those at candidates that are none now left out."""
+        found = np.zeros((len(self._stored), len(self._place)), dtype=np.int32)
+        for row, one in enumerate(self._stored):
+            for name, count in one.assigned.items():
+                at = self._place.get(name)
+                if at is not None:
+                    found[row, at] = count
+        return found
+
+    def __call__(self, row: int, chosen: Ints, by: bytes) -> tuple[Ints, Ints] | None:
+        """The jobs of a chunk; None where it is not known what they were."""
+        decided = self._stored[row]
         if decided.outcome not in _COMPARED or (not decided.assigned and decided.reason != CANDIDATES_FULL):
             return None
-        jobs = {place.get(name, -1): count for name, count in decided.assigned.items()}
+        jobs = {self._place.get(name, -1): count for name, count in decided.assigned.items()}
         if not set(chosen.tolist()).issuperset(jobs):
             return None
         at = sorted(jobs)
         return np.array(at, dtype=np.int64), np.array([jobs[one] for one in at], dtype=np.int64)
 
-    return known
+    def agrees_with(self, first: int, found: BlockRows) -> bool:
+        """Whether these are the jobs that came of a block whose chunks begin at row ``first``."""
+        # where all jobs are at the same candidates, nothing else can have been written
+        other = (self.jobs[first : first + len(found.jobs)] != found.jobs).any(axis=1) & (found.chosen > 0)
+        for at in found.by_loop[other[found.by_loop]].tolist():
+            jobs = self(first + at, found.place[at, : found.chosen[at]], b"")
+            if jobs is not None and not all(map(np.array_equal, jobs, found.given[at])):
+                return False
+        return True
 
 
 def as_before(before: Sequence[Drawn], same_limits: bool) -> Known:
