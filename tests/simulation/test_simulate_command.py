@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +13,16 @@ import pytest
 import sqlalchemy as sa
 
 from broker.app import simulated_agents
+from broker.app.answers.simulations import simulation_answer
 from broker.app.simulated_agents import ThroughDatabase
 from broker.cli.main import main
+from broker.cli.simulation import sweeping
 from broker.simulation.generated_grid import GridParameters, generate
 from broker.simulation.loop import ClosedLoop
+from broker.simulation.scenario_file import GridChoice
 from broker.store.connection.database import Database
+from broker.store.http import runs
+from tests.cli.commands import runner
 from tests.conftest import TestServer
 
 SIZE = ("--days", "0.025", "--queues", "5", "--cores", "600", "--seeds", "1", "--processes", "1", "--json")
@@ -78,6 +84,29 @@ def test_the_grid_is_that_of_a_stored_snapshot(broker: Broker, database: Databas
     assert status == 0 and newest["figures"]["use"]["mean"] > 0.01, newest
     _, exported = broker("simulate", "--snapshot", str(file), "--policy", "least_loaded", *SIZE)
     assert exported["figures"] == newest["figures"]
+
+
+def test_a_sweep_is_kept_as_a_simulation_is(
+    database: Database, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeping, "GRID", GridChoice("full", GRID))
+    key = "NQUEUELIMITSITE_MC Production"
+    shown = runner(capsys, "--db", database.url, "sweep", f"{key}=1:500:499")(
+        "--simulate", "--store", "--seeds", "1", "--processes", "1", "--json"
+    )
+    assert shown.status == 0, shown.err
+    number = re.search(r"stored: simulation (\d+), page /simulations/\d+", shown.err)
+    assert number is not None, shown.err
+    printed = [json.loads(line) for line in shown.out.splitlines()]
+    with database.begin() as connection:
+        kept = simulation_answer(runs.find(connection, int(number[1])), int(number[1]))
+    assert (kept.asked.grid, kept.asked.policies) == ("sweep on full", ("baseline", f"{key}=1", f"{key}=500"))
+    assert [one.figures["use"].mean for one in kept.policies] == [one["figures"]["use"]["mean"] for one in printed]
+
+
+def test_a_sweep_over_stored_cycles_is_no_simulation_to_keep(broker: Broker) -> None:
+    status, told = broker("sweep", "NQUEUED_SAT_CAP=50:100:50", "--store", "--json")
+    assert status == 3 and "add --simulate" in json.dumps(told["error"])
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from time import monotonic
 
+import typer
+
+from broker.cli.output import remark
+from broker.cli.simulation.documents import asked_of
 from broker.cli.simulation.simulate import progress, show
+from broker.cli.simulation.storing import check_store, store_simulation
 from broker.gdpconfig.proposals import Proposal
 from broker.simulation.comparing import Case, compare, simulate_all
 from broker.simulation.generated_grid import GridParameters
@@ -21,7 +27,8 @@ def sweep_simulated(
     processes: int,
     dask: str | None,
     json: bool,
-    grid: GridChoice = GRID,
+    grid: GridChoice | None = None,
+    store_in: typer.Context | None = None,
 ) -> None:
     """Print the figures of the shipped tuning, and of each point against it, paired by seed.
 
@@ -31,16 +38,28 @@ def sweep_simulated(
         processes: at once.
         dask: address of a scheduler, None to work here.
         json: one object a point instead of a table.
-        grid: that is simulated.
+        grid: that is simulated; None: :data:`GRID`.
+        store_in: the command whose database keeps the figures; None keeps nothing.
 
     Raises:
         SimulationError: the grid cannot be simulated.
+        BrokerError: the figures are to be kept, and cannot be.
     """
+    began_s = monotonic()
+    if store_in is not None:
+        check_store(store_in)
     sides: list[tuple[str, tuple[tuple[str, object], ...]]] = [(BASELINE, ())]
     for point in points:
         label = ", ".join(f"{one.key}={one.value}" for one in point)
         sides.append((label, tuple((one.key, one.value) for one in point)))
-    cases = [Case(label, "seed", seed, grid, values) for seed in range(1, seeds + 1) for label, values in sides]
+    made = grid or GRID
+    cases = [Case(label, "seed", seed, made, values) for seed in range(1, seeds + 1) for label, values in sides]
     with progress(len(cases)) as emit:
         results = simulate_all(cases, processes, emit, dask)
-    show(compare(results), results, json)
+    comparisons = compare(results)
+    show(comparisons, results, json)
+    if store_in is None:
+        return
+    asked = asked_of(made(1), f"sweep on {made.grid}", [label for label, _ in sides], seeds, through_database=False)
+    number = store_simulation(store_in, asked, comparisons, results, monotonic() - began_s)
+    remark(f"stored: simulation {number}, page /simulations/{number}")

@@ -35,7 +35,7 @@ from broker.cli.tuning.what_if import (
     report_skipped_tasks,
 )
 from broker.cli.tuning.what_if_report import baseline_words
-from broker.errors import FAILED
+from broker.errors import FAILED, Refused
 from broker.gdpconfig.proposals import Proposal, grid, read_ranges
 from broker.gdpconfig.shipped import shipped_catalogue
 from broker.whatif.cases import Case, Change, ProfileRules
@@ -70,6 +70,9 @@ def sweep(
         bool, typer.Option("--simulate", help="Judge by the consequences on a simulated grid, not by decisions.")
     ] = False,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="With --simulate: seeds of each value.")] = 10,
+    store: Annotated[
+        bool, typer.Option("--store", help="With --simulate: keep the figures, for the web page and the API.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="One object a point and brokerage.")] = False,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.svg|png", help="Draw figures by value.")] = None,
 ) -> None:
@@ -78,8 +81,14 @@ def sweep(
     if simulated:
         from broker.cli.simulation.sweeping import sweep_simulated
 
-        sweep_simulated(points, seeds, processes or cores(), dask, json)
+        sweep_simulated(points, seeds, processes or cores(), dask, json, store_in=context if store else None)
         return
+    if store:
+        raise Refused(
+            "--store keeps simulations, and a sweep over stored cycles is none",
+            "broker sweep",
+            "add --simulate, or run the sweep through the API, which keeps it",
+        )
     switches = read_switches(rule or [])
     report_skipped_tasks(points[0])
     if plot is not None:
