@@ -118,7 +118,8 @@ def _equal_shares(shares: Any) -> Floats:
     return np.full(len(shares), 1000.0)
 
 
-def _measure(database: Database, folder: Path, matchers: int, seconds: float) -> dict[str, Any]:
+def _measure(database: Database, folder: Path, matchers: int, seconds: float, killed: int = 0) -> dict[str, Any]:
+    """What matchers find in so many seconds; the first ``killed`` of them are killed half-way, and do not tell."""
     context = multiprocessing.get_context("spawn")
     start = context.Barrier(matchers + 1)
     workers = [
@@ -128,9 +129,12 @@ def _measure(database: Database, folder: Path, matchers: int, seconds: float) ->
     for worker in workers:
         worker.start()
     start.wait()
+    for worker in workers[:killed]:
+        worker.join(seconds / 2)
+        worker.kill()
     for worker in workers:
         worker.join()
-    found = [json.loads((folder / f"{number}.json").read_text()) for number in range(matchers)]
+    found = [json.loads((folder / f"{number}.json").read_text()) for number in range(killed, matchers)]
     taken = [job for one in found for job in one["jobs"]]
     if len(taken) != len(set(taken)):
         raise SystemExit(f"{len(taken) - len(set(taken))} jobs were given twice")

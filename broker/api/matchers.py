@@ -1,13 +1,15 @@
-"""Matchers that stay connected. Requests that come while all are at work are matched together, with one commit.
+"""Matchers that stay connected. Requests that come together, or while all are at work, are matched with one commit.
 
 What a matcher remembers of the task queues saves reading them for every pilot, and one commit for several pilots saves
-waiting for the disk for each. Nobody is answered before the commit. What is run for nearly every request is run from
-the event loop; the rest in threads: reading the task queues of a place, and whoever is matched alone.
+waiting for the disk for each. While the disk is waited for, others are matched. Nobody is answered before the commit.
+What is run for nearly every request is run from the event loop; the rest in threads: reading the task queues of a
+place, and whoever is matched alone.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -28,12 +30,11 @@ from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.store.matching.matches import Asked, MatchFound, NumberedRequest
 from broker.store.matching.task_queue_views import Views
 
-LANES = 2
+LANES = 3
 MOST_TOGETHER = 16
-ENOUGH = 4
-"""Requests for which a second matcher is put to work; fewer wait for the first, and are matched together."""
-PATIENCE_S = 0.05
-"""They wait no longer than this for one that is held up."""
+WORTH_A_STATEMENT = 3
+"""Requests for which one more matcher is put to work where several are free: a statement costs as much as several of
+its pilots, but all that waits in one group would leave the processors idle while the disk is waited for."""
 MOST_WAITING = 1000
 """Requests that wait for a matcher; those beyond are asked to come again."""
 NAME = "matchers"
@@ -76,7 +77,7 @@ class Matchers:
         self._free = [Lane(self._database, views) for _ in range(LANES)]
         self._threads = ThreadPoolExecutor(LANES, thread_name_prefix="matcher")
         self._at_work: set[asyncio.Task[None]] = set()
-        self._is_called = self._is_timed = False
+        self._is_called = False
 
     async def match(self, pilot: Pilot, numbered: NumberedRequest | None) -> Answered:
         """One job for a pilot, or why there is none; and whether an earlier request of this number got it.
@@ -103,23 +104,14 @@ class Matchers:
 
     def _call(self) -> None:
         """Have those that wait matched, once those that came with them are here."""
-        loop = asyncio.get_running_loop()
-        if len(self._free) == LANES or len(self._waiting) >= ENOUGH:
-            if not self._is_called:
-                self._is_called = True
-                loop.call_soon(self._begin)
-        elif not self._is_timed:
-            self._is_timed = True
-            loop.call_later(PATIENCE_S, self._begin_late)
-
-    def _begin_late(self) -> None:
-        self._is_timed = False
-        self._begin()
+        if self._free and self._waiting and not self._is_called:
+            self._is_called = True
+            asyncio.get_running_loop().call_soon(self._begin)
 
     def _begin(self) -> None:
         self._is_called = False
         while self._free and self._waiting:
-            together = [self._waiting.popleft() for _ in range(min(MOST_TOGETHER, len(self._waiting)))]
+            together = [self._waiting.popleft() for _ in range(group_size(len(self._waiting), len(self._free)))]
             task = asyncio.get_running_loop().create_task(self._serve(self._free.pop(), together))
             self._at_work.add(task)
             task.add_done_callback(self._at_work.discard)
@@ -178,6 +170,17 @@ class Matchers:
 
     async def _in_thread(self, run: Callable[..., ResultT], *arguments: Any) -> ResultT:
         return await asyncio.get_running_loop().run_in_executor(self._threads, run, *arguments)
+
+
+def group_size(waiting: int, free: int) -> int:
+    """How many of those that wait the next matcher takes.
+
+    Args:
+        waiting: requests, one at least.
+        free: matchers, one at least.
+    """
+    groups = max(1, min(free, waiting // WORTH_A_STATEMENT))
+    return min(MOST_TOGETHER, math.ceil(waiting / groups))
 
 
 def _settle(one: _Waiting, answer: Answered) -> None:

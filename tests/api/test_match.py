@@ -12,6 +12,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
+from broker.api.matchers import MOST_TOGETHER, group_size
 from broker.store.connection.database import Database
 from tests.api.serving import client_of, serving
 from tests.store.matching.test_job_match import add_jobs, follow
@@ -84,6 +85,16 @@ def test_a_connection_that_is_lost_is_made_again(client: httpx.Client, shared: D
     lost = client.post("/api/v1/jobs:match", json=PLACE)
     assert (lost.status_code, lost.json()["code"]) == (503, "database_unavailable")
     assert match(client)["pandaid"] not in (None, first["pandaid"]) and sent(shared) == 2
+
+
+@pytest.mark.parametrize(
+    ("waiting", "free", "size"),
+    [(1, 3, 1), (5, 3, 5), (6, 3, 3), (8, 3, 4), (8, 2, 4), (8, 1, 8), (9, 3, 3), (40, 1, MOST_TOGETHER), (100, 3, 16)],
+)
+def test_what_waits_is_shared_among_matchers_while_that_is_worth_a_statement(
+    waiting: int, free: int, size: int
+) -> None:
+    assert group_size(waiting, free) == size
 
 
 def test_a_number_needs_a_pilot(client: httpx.Client) -> None:
