@@ -14,7 +14,7 @@ from agents.service.configuration import ConfigurationError
 from broker.app.answers.alarm_limits import AlarmLimits
 from broker.app.answers.alarms import agent_alarms, failing, flapping, load_limits, stale_sources, starving
 from broker.app.answers.failing_queues import outcomes_of
-from broker.app.answers.service_models import AgentLine, Alarm, PauseLine, SourceLine
+from broker.app.answers.service_models import AgentLine, Alarm, PartLine, PauseLine, SourceLine
 from broker.app.answers.stored_states import ChunkState, Decided
 from broker.app.sentences.alarms import alarm_sentence
 from broker.store.answers.agent_cycles import EndedCycle
@@ -106,7 +106,15 @@ def test_sources(found: str, severity: str | None) -> None:
 
 def agent(**more: Any) -> AgentLine:
     values: dict[str, Any] = dict.fromkeys(AgentLine.model_fields)
-    values |= {"agent": "timeouts", "enabled": True, "counts": {}, "cycles_24h": 3, "failed_24h": 0, "holder": "here"}
+    values |= {
+        "agent": "timeouts",
+        "enabled": True,
+        "counts": {},
+        "cycles_24h": 3,
+        "failed_24h": 0,
+        "holder": "here",
+        "parts": (),
+    }
     return AgentLine(**(values | {"period_s": 60.0, "age_s": 90.0, "started_at": NOW, "last_outcome": "done"} | more))
 
 
@@ -134,6 +142,17 @@ def test_an_agent_that_nobody_leads_while_others_are_led() -> None:
     other = agent(agent="activation", holder=None)
     assert [one.about for one in agent_alarms([agent(), other], [], LIMITS)] == ["activation"]
     assert not list(agent_alarms([agent(holder=None), other], [], LIMITS))  # no service runs at all
+
+
+def test_each_part_of_an_agent_is_looked_at_by_itself() -> None:
+    """One part that fails is not hidden by another that does not."""
+    parts = [dict.fromkeys(PartLine.model_fields) | {"part": part, "holder": "here"} for part in ("1/2", "2/2")]
+    parts[1]["holder"] = None
+    line = agent(parts=tuple(PartLine(**one) for one in parts))
+    cycles = [EndedCycle("timeouts", outcome, NOW, "Refused: too old", "1/2") for outcome in ("refused",) * 3]
+    cycles += [EndedCycle("timeouts", "done", NOW, None, "2/2"), *ended("failed", "failed", "failed")]
+    found = [(one.code, one.about) for one in agent_alarms([line], cycles, LIMITS)]
+    assert found == [("agent_refused", "timeouts#1/2"), ("no_leader", "timeouts#2/2")]
 
 
 def test_a_paused_agent_is_named_and_nothing_else_of_it() -> None:

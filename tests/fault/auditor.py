@@ -68,7 +68,7 @@ CHECKS = {
         WHERE coalesce(made, 0) <> coalesce(told, 0)""",
     "an epoch went back": """
         SELECT agent, id, epoch FROM (
-            SELECT agent, id, epoch, max(epoch) OVER (PARTITION BY agent ORDER BY started_at, id) AS highest
+            SELECT agent, id, epoch, max(epoch) OVER (PARTITION BY agent, part ORDER BY started_at, id) AS highest
             FROM broker.agent_runs
         ) AS runs WHERE epoch < highest""",
     "a decision names no run": """

@@ -18,6 +18,7 @@ from broker.app.answers.failing_queues import QueueOutcomes, failing_queues
 from broker.app.answers.service import agent_lines, source_lines
 from broker.app.answers.service_models import AgentLine, Alarm, Alarms, SourceLine
 from broker.app.answers.stored_states import ChunkState, chunk_states
+from broker.domain.parts import MARK
 from broker.store.answers.agent_cycles import EndedCycle, database_clock, last_ended
 from broker.store.answers.task_facts import TaskSelection, read_task_facts
 from broker.store.summaries.chunk_states import Change, outcome_changes
@@ -82,9 +83,9 @@ def stale_sources(sources: Iterable[SourceLine]) -> Iterator[Alarm]:
 
 def agent_alarms(agents: Sequence[AgentLine], ended: Iterable[EndedCycle], limits: AlarmLimits) -> Iterator[Alarm]:
     """Agents that are overdue, fail, refuse, have no leader, or are paused. Pure."""
-    last: defaultdict[str, list[EndedCycle]] = defaultdict(list)
+    last: defaultdict[tuple[str, str | None], list[EndedCycle]] = defaultdict(list)
     for cycle in ended:
-        last[cycle.agent].append(cycle)
+        last[cycle.agent, cycle.part].append(cycle)
     led = any(one.holder for one in agents)
     for one in agents:
         if one.pause is not None:
@@ -94,10 +95,19 @@ def agent_alarms(agents: Sequence[AgentLine], ended: Iterable[EndedCycle], limit
             yield _agent(one, "agent_overdue", "critical", one.started_at)
         if one.enabled and led and one.holder is None and one.started_at is not None:
             yield _agent(one, "no_leader", "critical", one.started_at)
-        yield from _in_a_row(one, last[one.agent], limits)
+        for part in one.parts:
+            if one.enabled and one.holder is not None and part.holder is None:
+                yield _agent(one, "no_leader", "critical", part.started_at, part=part.part)
+            yield from _in_a_row(_name(one, part.part), last[one.agent, part.part], limits)
+        if not one.parts:
+            yield from _in_a_row(one.agent, last[one.agent, None], limits)
 
 
-def _in_a_row(agent: AgentLine, ended: Sequence[EndedCycle], limits: AlarmLimits) -> Iterator[Alarm]:
+def _name(agent: AgentLine, part: str | None) -> str:
+    return agent.agent if part is None else f"{agent.agent}{MARK}{part}"
+
+
+def _in_a_row(about: str, ended: Sequence[EndedCycle], limits: AlarmLimits) -> Iterator[Alarm]:
     some = ended[: limits.refused_cycles]
     if len(some) < limits.refused_cycles:
         return
@@ -108,7 +118,7 @@ def _in_a_row(agent: AgentLine, ended: Sequence[EndedCycle], limits: AlarmLimits
             yield Alarm(
                 code="agent_refused" if code == "agent_refused" else "agent_failing",
                 severity="critical",
-                about=agent.agent,
+                about=about,
                 value=len(some),
                 limit=limits.refused_cycles,
                 unit="cycles",
@@ -118,11 +128,13 @@ def _in_a_row(agent: AgentLine, ended: Sequence[EndedCycle], limits: AlarmLimits
             )
 
 
-def _agent(agent: AgentLine, code: Any, severity: Any, since: datetime | None, **details: str) -> Alarm:
+def _agent(
+    agent: AgentLine, code: Any, severity: Any, since: datetime | None, part: str | None = None, **details: str
+) -> Alarm:
     return Alarm(
         code=code,
         severity=severity,
-        about=agent.agent,
+        about=_name(agent, part),
         value=agent.age_s,
         limit=agent.period_s,
         unit="s",

@@ -13,14 +13,15 @@ from agents.service.configuration import AgentsConfiguration, config_file, load
 from agents.service.sections import section_of
 from broker.app.answers.asking import Asking
 from broker.app.answers.grid import last_snapshot
+from broker.app.answers.leading import Leading
 from broker.app.answers.service_models import AgentLine, PauseLine, ServiceAnswer, ServiceLine, SourceLine
+from broker.domain.parts import led_by
 from broker.store.answers.agent_cycles import Cycles, cycles_lately, database_clock
 from broker.store.schema.migrate import STANDALONE
 from broker.store.service import agent_runs, leases
 from broker.store.service.agent_pauses import ALL, Pause, held_pauses
 from broker.store.service.agent_runs import LastRun
 from broker.store.service.health import HEALTHY_WITHIN_S
-from broker.store.service.leases import LeaseRow
 
 _SERVICES = sa.text("""
     SELECT holder, host, version, started_at, seen_at, agents, coalesce(state, '{}') AS state
@@ -48,27 +49,29 @@ def agent_lines(asking: Asking, installation: str = STANDALONE) -> Iterator[Agen
     connection = asking.connection
     now = database_clock(connection)
     configuration = load(config_file("agents.yaml", asking.config), registry.NAMES)
-    held = {row.name: row for row in leases.find_all(connection)}
+    held = leases.in_use(leases.find_all(connection))
     last = agent_runs.last_runs(connection)
+    divided = any(not led_by(row.name)[1].is_whole for row in held)
+    last_of_parts = agent_runs.last_runs_of_parts(connection) if divided else {}
     lately, pauses = cycles_lately(connection, now), held_pauses(connection)
     for name in registry.NAMES:
         paused = next((one for one in pauses if one.agent in (name, ALL)), None)
-        yield _agent(configuration, installation, name, held.get(name), last.get(name), lately.get(name), paused, now)
+        leading = Leading.of(name, held, last.get(name), last_of_parts)
+        yield _agent(configuration, installation, name, leading, lately.get(name), paused, now)
 
 
 def _agent(
     configuration: AgentsConfiguration,
     installation: str,
     name: str,
-    lease: LeaseRow | None,
-    run: LastRun | None,
+    leading: Leading,
     lately: Cycles | None,
     paused: Pause | None,
     now: datetime,
 ) -> AgentLine:
     section = section_of(configuration, name)
     enabled = section is not None and section.runs(installation)
-    in_force = lease is not None and lease.expires_in_s > 0
+    run = leading.run
     return AgentLine(
         agent=name,
         enabled=enabled,
@@ -80,14 +83,15 @@ def _agent(
         next_run_at=_next_run(run, section.period_s, paused, now) if enabled and section is not None else None,
         counts={} if run is None else run.counts,
         error=None if run is None else run.error,
-        holder=lease.holder if lease is not None and in_force else None,
-        epoch=None if lease is None else lease.epoch,
-        expires_in_s=round(lease.expires_in_s, 1) if lease is not None and in_force else None,
+        holder=leading.holder,
+        epoch=leading.epoch,
+        expires_in_s=leading.expires_in_s,
         mean_s=None if lately is None else lately.mean_s,
         largest_s=None if lately is None else lately.largest_s,
         cycles_24h=0 if lately is None else lately.cycles,
         failed_24h=0 if lately is None else lately.failed,
         pause=None if paused is None else pause_line(paused),
+        parts=leading.parts,
     )
 
 

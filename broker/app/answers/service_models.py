@@ -21,8 +21,24 @@ class PauseLine(Answer):
     until: datetime
 
 
+class PartLine(Answer):
+    """A part of the work of an agent: what came of its last cycle, and who leads it."""
+
+    part: str
+    last_outcome: str | None
+    started_at: datetime | None
+    error: str | None
+    holder: str | None
+    epoch: int | None
+    expires_in_s: float | None
+
+
 class AgentLine(Answer):
-    """An agent: when it runs, what came of its last cycle, who leads it, whether it is paused."""
+    """An agent: when it runs, what came of its last cycle, who leads it, whether it is paused.
+
+    Of an agent whose work is divided between brokers ``holder`` names all that lead a part of it, and the last cycle
+    is the newest of any part, one that did not end well before one that did.
+    """
 
     agent: str
     enabled: bool
@@ -42,6 +58,7 @@ class AgentLine(Answer):
     cycles_24h: int
     failed_24h: int
     pause: PauseLine | None
+    parts: tuple[PartLine, ...]
 
 
 class ServiceLine(Answer):

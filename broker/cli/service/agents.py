@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +17,7 @@ from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.moments import utc
 from broker.cli.rendering.tables import Column, print_table
 from broker.cli.service.health import check
+from broker.domain.parts import MARK
 from broker.store.answers.agent_cycles import database_clock
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.schema import migrate
@@ -58,25 +61,38 @@ def agents(
         for line in lines:
             print_json(_object(line))
         return
-    rows = [
-        (
-            line.agent,
-            line.enabled,
-            line.period_s,
-            line.last_outcome or "",
-            Since(line.started_at, now),
-            line.next_run_at,
-            _paused(line),
-            ((line.error or "").strip().splitlines() or [""])[-1][:200],
-            line.holder or "",
-            line.mean_s,
-            line.largest_s,
-            {name: value for name, value in line.counts.items() if name != "notes"},
-            line.expires_in_s,
-        )
-        for line in lines
-    ]
-    print_table(COLUMNS, rows)
+    print_table(COLUMNS, [row for line in lines for row in (_row(line, now), *_rows_of_parts(line, now))])
+
+
+def _row(line: AgentLine, now: datetime) -> tuple[object, ...]:
+    return (
+        line.agent,
+        line.enabled,
+        line.period_s,
+        line.last_outcome or "",
+        Since(line.started_at, now),
+        line.next_run_at,
+        _paused(line),
+        _last_line(line.error),
+        line.holder or "",
+        line.mean_s,
+        line.largest_s,
+        {name: value for name, value in line.counts.items() if name != "notes"},
+        line.expires_in_s,
+    )
+
+
+def _rows_of_parts(line: AgentLine, now: datetime) -> Iterator[tuple[object, ...]]:
+    """The parts of an agent whose work is divided, each under the name of its lease."""
+    for one in line.parts:
+        began, error = Since(one.started_at, now), _last_line(one.error)
+        outcome, name = one.last_outcome or "", f"{line.agent}{MARK}{one.part}"
+        columns = (name, line.enabled, None, outcome, began, None, "", error, one.holder or "")
+        yield (*columns, None, None, None, one.expires_in_s)
+
+
+def _last_line(error: str | None) -> str:
+    return ((error or "").strip().splitlines() or [""])[-1][:200]
 
 
 def _paused(line: AgentLine) -> str:

@@ -199,8 +199,8 @@ def _run_as_leader(agent: Agent[Any], prepared: HandRun, keeper: LeaseKeeper, bu
 
 def _not_leader(database: Database, name: str) -> NotLeaderError:
     with database.begin() as connection:
-        row = leases.find(connection, name)
-    holder = "another process" if row is None else f"{row.holder}, for {max(row.expires_in_s, 0):.0f} s more"
+        rows = leases.holders_of(connection, name)
+    holder = "; ".join(f"{row.holder}, for {row.expires_in_s:.0f} s more" for row in rows) or "another process"
     return NotLeaderError(
         f"not the leader: {holder}", f"lease {name}", "wait, stop the other process, or use --dry-run"
     )

@@ -15,11 +15,11 @@ _COUNT_CYCLES = sa.text("""
            max(extract(epoch FROM finished_at - started_at))::float8 AS largest_s
     FROM broker.agent_runs WHERE started_at > :since AND started_at <= :until GROUP BY agent""")
 _READ_LAST_CYCLES = sa.text("""
-    SELECT agent, outcome, started_at, error FROM (
-        SELECT agent, outcome, started_at, error,
-               row_number() OVER (PARTITION BY agent ORDER BY started_at DESC, id DESC) AS place
+    SELECT agent, outcome, started_at, error, part FROM (
+        SELECT agent, outcome, started_at, error, part,
+               row_number() OVER (PARTITION BY agent, part ORDER BY started_at DESC, id DESC) AS place
         FROM broker.agent_runs WHERE started_at > :since AND started_at <= :until AND finished_at IS NOT NULL
-    ) AS run WHERE place <= :most ORDER BY agent, place""")
+    ) AS run WHERE place <= :most ORDER BY agent, part, place""")
 _READ_CLOCK = sa.text("SELECT clock_timestamp()")
 
 
@@ -36,12 +36,13 @@ class Cycles:
 
 @dataclass(frozen=True)
 class EndedCycle:
-    """How one cycle ended."""
+    """How one cycle of an agent, or of a part of it, ended."""
 
     agent: str
     outcome: str
     started_at: datetime
     error: str | None
+    part: str | None = None
 
 
 def database_clock(connection: sa.Connection) -> datetime:
@@ -57,6 +58,6 @@ def cycles_lately(connection: sa.Connection, now: datetime) -> dict[str, Cycles]
 
 
 def last_ended(connection: sa.Connection, now: datetime, most: int) -> list[EndedCycle]:
-    """The last ``most`` cycles of each agent in the day before ``now``, the newest of each first."""
+    """The last ``most`` cycles of each agent, or part of one, in the day before ``now``, the newest of each first."""
     rows = connection.execute(_READ_LAST_CYCLES, {"since": now - LATELY, "until": now, "most": most})
     return [EndedCycle(**row._mapping) for row in rows]

@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.store.connection.names import Names
+from broker.store.service import leases
 
 SHORT_S = 300
 """Length of the buckets that are read."""
@@ -33,7 +34,6 @@ _READ_RUNS = sa.text("""
     SELECT id, agent, outcome, timings FROM broker.agent_runs
     WHERE finished_at IS NOT NULL AND id > :after ORDER BY id LIMIT 10000""")
 _LAST_RUN = sa.text("SELECT coalesce(max(id), 0) FROM broker.agent_runs WHERE finished_at IS NOT NULL")
-_READ_LEADERS = sa.text("SELECT name, holder, expires_at > clock_timestamp() AS held FROM broker.leases")
 _READ_TUNING_IN_USE = sa.text("""
     SELECT DISTINCT ON (holder) holder, tuning FROM broker.agent_runs
     WHERE tuning IS NOT NULL AND started_at > clock_timestamp() - interval '1 day'
@@ -140,7 +140,7 @@ def standing(connection: sa.Connection, names: Names, queues: Sequence[str]) -> 
         counted = [(str(row[0]), str(row[1]), int(row[2])) for row in rows]
     return Standing(
         [PendingCount(**row._mapping) for row in connection.execute(_READ_PENDING_CHUNKS, {"still_s": STILL_WAITS_S})],
-        [(row[0], row[1], row[2]) for row in connection.execute(_READ_LEADERS)],
+        [(row.name, row.holder, row.is_in_force) for row in leases.in_use(leases.find_all(connection))],
         [(row[0] or "", row[1]) for row in connection.execute(_READ_TUNING_IN_USE)],
         [(row[0], row[1]) for row in connection.execute(_READ_SERVICES)],
         [] if newest is None else (newest[0] or []),

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from sqlalchemy import text
+from sqlalchemy import TextClause, text
 from sqlalchemy.engine import Connection
 
-from broker.domain.parts import led_by
+from broker.domain.parts import MARK, led_by
 from broker.store.service.leases import Lease
 
 RunOutcome = Literal[
@@ -72,12 +72,13 @@ class RunRecord:
 
 @dataclass(frozen=True)
 class LastRun:
-    """The newest cycle of an agent, as the database has it. Ages are in seconds by the database's clock.
+    """The newest cycle of an agent, or of a part of it, as the database has it. Ages are in seconds by its clock.
 
     The outcome of one that should have ended is ``overdue``.
     """
 
     agent: str
+    part: str | None
     holder: str
     epoch: int
     outcome: str
@@ -107,14 +108,20 @@ _FINISH_RUN = text("""
         snapshot = :snapshot, tuning = :tuning, timings = CAST(:timings AS jsonb)
     WHERE id = :id""")
 
-_READ_LAST_RUNS = text("""
-    SELECT DISTINCT ON (agent) agent, holder, epoch, started_at, finished_at,
+_READ_LAST_RUNS = """
+    SELECT DISTINCT ON ({by}) agent, part, holder, epoch, started_at, finished_at,
            CASE WHEN finished_at IS NULL
                  AND started_at + make_interval(secs => budget_s + :overdue_after_s) < clock_timestamp()
                 THEN 'overdue' ELSE outcome END AS outcome,
            extract(epoch FROM clock_timestamp() - started_at)::float8 AS started_s_ago, counts, error
-    FROM broker.agent_runs
-    ORDER BY agent, started_at DESC, id DESC""")
+    FROM broker.agent_runs WHERE {chosen}
+    ORDER BY {by}, started_at DESC, id DESC"""
+_READ_LAST_OF_AGENTS = text(_READ_LAST_RUNS.format(by="agent", chosen="true"))
+_READ_LAST_OF_PARTS = text(
+    _READ_LAST_RUNS.format(
+        by="agent, part", chosen="part IS NOT NULL AND started_at > clock_timestamp() - make_interval(days => 1)"
+    )
+)
 
 
 def start(connection: Connection, agent: str, lease: Lease, budget_s: float | None = None) -> int:
@@ -147,8 +154,14 @@ def finish(connection: Connection, run_id: int, record: RunRecord) -> None:
 
 def last_runs(connection: Connection) -> dict[str, LastRun]:
     """The newest cycle of each agent that ever ran."""
-    found = (
-        LastRun(**{**row._mapping, "counts": row.counts or {}})
-        for row in connection.execute(_READ_LAST_RUNS, {"overdue_after_s": OVERDUE_AFTER_S})
-    )
-    return {run.agent: run for run in found}
+    return {run.agent: run for run in _read(connection, _READ_LAST_OF_AGENTS)}
+
+
+def last_runs_of_parts(connection: Connection) -> dict[str, LastRun]:
+    """The newest cycle of each part of an agent in the last day, by the name of its lease."""
+    return {f"{run.agent}{MARK}{run.part}": run for run in _read(connection, _READ_LAST_OF_PARTS)}
+
+
+def _read(connection: Connection, query: TextClause) -> list[LastRun]:
+    rows = connection.execute(query, {"overdue_after_s": OVERDUE_AFTER_S})
+    return [LastRun(**{**row._mapping, "counts": row.counts or {}}) for row in rows]

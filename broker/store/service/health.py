@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import psycopg
 
+from broker.domain.parts import led_by, parts_of
 from broker.store.connection.deadlines import DEADLINES
 from broker.store.connection.open_connections import OpenConnections
 
@@ -32,7 +33,7 @@ class Problem:
 
     Attributes:
         code: what is wrong.
-        agent: with which agent; None when it is the service.
+        agent: with which agent, or part of one; None when it is the service.
         value: what was found: an age in seconds, or cycles that failed one after another.
         limit: that it exceeds.
     """
@@ -52,7 +53,8 @@ class ServiceState:
         seen_s_ago: since its last heartbeat.
         started_s_ago: since its first.
         agents: those that it runs.
-        state: what it said of itself: ``healthy_within_s``, ``overdue`` (agents), ``failing`` (cycles by agent).
+        state: what it said of itself: ``healthy_within_s``, ``overdue`` (leases), ``failing`` (cycles by lease), and
+            ``parts`` (into how many it divides which agents).
     """
 
     holder: str
@@ -92,9 +94,19 @@ def problems(services: Sequence[ServiceState], expired_s_ago: Mapping[str, float
     return found + list(_without_leader(service, expired_s_ago, limit_s))
 
 
-def _without_leader(service: ServiceState, expired_s_ago: Mapping[str, float], limit_s: float) -> Iterator[Problem]:
-    """Agents that nobody leads, here or elsewhere: their leases are free for the taking and are not taken."""
+def _leases_to_be_held(service: ServiceState, expired_s_ago: Mapping[str, float]) -> Iterator[str]:
+    """The leases of the agents of a service; none of an agent that others lead in another number of parts."""
+    parts = service.state.get("parts", {})
+    in_force = {led_by(name) for name, ago_s in expired_s_ago.items() if ago_s < 0}
     for agent in service.agents:
+        of = int(parts.get(agent, 1))
+        if not any(other == agent and part.of != of for other, part in in_force):
+            yield from (part.lease_of(agent) for part in parts_of(of))
+
+
+def _without_leader(service: ServiceState, expired_s_ago: Mapping[str, float], limit_s: float) -> Iterator[Problem]:
+    """Agents or parts that nobody leads, here or elsewhere: their leases are free for the taking and are not taken."""
+    for agent in _leases_to_be_held(service, expired_s_ago):
         # a lease that is not there has been free since the service started, at the latest
         free_s = min(expired_s_ago.get(agent, service.started_s_ago), service.started_s_ago)
         if free_s > limit_s:

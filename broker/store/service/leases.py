@@ -207,6 +207,19 @@ def find_all(connection: Connection) -> list[LeaseRow]:
     return [LeaseRow(**row._mapping) for row in connection.execute(_READ_ALL_LEASES)]
 
 
+def in_use(rows: Iterable[LeaseRow]) -> list[LeaseRow]:
+    """The leases without those of divisions of an agent that another one has followed, which is in force."""
+    kept = list(rows)
+    divisions = {(led_by(row.name)[0], led_by(row.name)[1].of) for row in kept if row.is_in_force}
+    led = {agent for agent, _ in divisions}
+
+    def is_in_use(row: LeaseRow) -> bool:
+        agent, part = led_by(row.name)
+        return agent not in led or (agent, part.of) in divisions
+
+    return [row for row in kept if is_in_use(row)]
+
+
 def holders_of(connection: Connection, agent: str) -> list[LeaseRow]:
     """The leases of an agent that are in force, of all its parts, by name."""
     return [row for row in find_all(connection) if led_by(row.name)[0] == agent and row.is_in_force]

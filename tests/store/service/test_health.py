@@ -39,6 +39,10 @@ HELD = {"a": -10.0, "b": -0.1}
         ([service(started_s_ago=29.0)], {"b": -1.0}, []),
         ([service(started_s_ago=5.0)], {"a": 1e6, "b": -1.0}, []),
         ([service()], {**HELD, "of another service": 1e6}, []),
+        ([service(parts={"a": 2})], {"a#1/2": -5.0, "a#2/2": -5.0, "a": 1e6, "b": -1.0}, []),
+        ([service(parts={"a": 2})], {"a#1/2": -5.0, "b": -1.0}, [Problem("no_leader", "a#2/2", 1000.0, 30.0)]),
+        ([service(parts={"a": 2})], {"a#3/3": -5.0, "b": -1.0}, []),
+        ([service()], {"a#1/2": -5.0, "b": -1.0}, []),
     ],
 )
 def test_what_is_wrong(found: list[ServiceState], expired_s_ago: dict[str, float], expected: list[Problem]) -> None:
