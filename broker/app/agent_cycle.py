@@ -12,6 +12,7 @@ from agents.service.base import Agent, CycleContext, CycleRequest
 from agents.service.configuration import AgentsConfiguration, AgentSection
 from agents.service.leadership import LeaseKeeper, holder_name
 from agents.service.sections import section_of
+from broker.domain.parts import WHOLE, Part
 from broker.errors import BrokerError, Refused
 from broker.store.connection.database import Database
 from broker.store.service.agent_runs import RunRecord
@@ -48,9 +49,15 @@ def broker_once(
 
 
 def run_leased(
-    agent: Agent[Any], agents: AgentsConfiguration, database: Database, now: datetime, seed: int, request: CycleRequest
+    agent: Agent[Any],
+    agents: AgentsConfiguration,
+    database: Database,
+    now: datetime,
+    seed: int,
+    request: CycleRequest,
+    part: Part = WHOLE,
 ) -> RunRecord:
-    """Run one cycle of an agent that writes, under its lease.
+    """Run one cycle of an agent that writes, under its lease, or that of a part of its work.
 
     Raises:
         Refused: another process holds the lease.
@@ -60,7 +67,7 @@ def run_leased(
     keeper = LeaseKeeper(database, holder_name(), agents.lease_terms)
     keeper.start()
     try:
-        lease = keeper.acquire(agent.name)
+        lease = keeper.acquire(part.lease_of(agent.name))
         if lease is None:
             raise Refused(
                 "another broker works on this database, or one was killed just now",
