@@ -85,14 +85,14 @@ class CompiledBlocks:
         """
         compiled = self._compiled
         self._before = compiled.state.placed.copy(), compiled.state.moved.copy()
-        chunks, queues, files = compiled.columns
+        columns = compiled.columns
         flat = flat_block(compiled.cycle, block, compiled.state)
-        rows = slice(block.rows.start, block.rows.stop)
-        most = int(((chunks.stop[rows] - chunks.start[rows]) * chunks.simple[rows]).sum())
+        chunks = columns.chunks[block.rows]
+        most = int(((chunks["stop"] - chunks["start"]) * chunks["simple"]).sum())
         out = room_for(flat, len(compiled.moving.weights) + len(flat.fixed), most)
         at, count, by_loop = 0, block.rows.stop - block.rows.start, np.ones(len(flat.urgent), dtype=np.bool_)
         while at < count:
-            stop = compiled.loop.placed_until(at, compiled.seed, compiled.moving, flat, chunks, queues, files, out)
+            stop = compiled.loop.placed_until(at, compiled.seed, compiled.moving, flat, columns, out)
             if stop < count:
                 by_loop[stop] = False
                 alone(block.rows.start + stop)

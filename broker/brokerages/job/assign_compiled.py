@@ -14,12 +14,12 @@ import numpy as np
 
 from broker.brokerages.base import StageTimes
 from broker.brokerages.job.assigned import CANDIDATES_FULL, AssignedChunk
-from broker.brokerages.job.flat_work import ONE_WORD, flat_chunks, flat_files, flat_queues
+from broker.brokerages.job.flat_work import ONE_WORD, flat_columns
 from broker.domain.arrays import Ints
 from broker.domain.counted_load import CountedLoad, QueueJobs
 from broker.domain.decisions import Decision
 from broker.domain.packed_candidates import ChosenCandidates
-from broker.engine.compiled.columns import Chunks, Files, FlatBlock, Moving, MovingState, Outcome, Queues
+from broker.engine.compiled.columns import Columns, FlatBlock, Moving, MovingState, Outcome
 from broker.engine.compiled.flat_block import flat_block, room_for
 from broker.engine.compiled.loading import loop_for
 from broker.engine.compiled.steps import moving_steps
@@ -53,13 +53,9 @@ class CompiledCycle:
     seed: int
 
     @cached_property
-    def columns(self) -> tuple[Chunks, Queues, Files]:
+    def columns(self) -> Columns:
         """Of chunks, queues and files."""
-        return (
-            flat_chunks(self.cycle, self.work, self.state),
-            flat_queues(self.cycle, self.work),
-            flat_files(self.work),
-        )
+        return flat_columns(self.cycle, self.work, self.state)
 
     def assigned(
         self, place_alone: PlaceAlone, times: StageTimes, clock: Callable[[], float]
@@ -83,14 +79,14 @@ class CompiledCycle:
         self, block: Block, place_alone: PlaceAlone, times: StageTimes, clock: Callable[[], float]
     ) -> Iterator[AssignedChunk]:
         started = clock()
-        chunks, queues, files = self.columns
+        columns = self.columns
         flat = flat_block(self.cycle, block, self.state)
-        rows = slice(block.rows.start, block.rows.stop)
-        jobs = int(((chunks.stop[rows] - chunks.start[rows]) * chunks.simple[rows]).sum())
+        chunks = columns.chunks[block.rows]
+        jobs = int(((chunks["stop"] - chunks["start"]) * chunks["simple"]).sum())
         out = room_for(flat, len(self.moving.weights) + len(flat.fixed), jobs)
         at, count = 0, block.rows.stop - block.rows.start
         while at < count:
-            stop = self.loop.placed_until(at, self.seed, self.moving, flat, chunks, queues, files, out)
+            stop = self.loop.placed_until(at, self.seed, self.moving, flat, columns, out)
             times.cut_s += clock() - started
             made = _BlockOutcome(self.cycle, block, flat, out)
             for one in range(at, stop):

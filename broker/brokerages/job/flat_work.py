@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from broker.brokerages.job.chunk_jobs import kinds_of, limit_columns
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints
+from broker.domain.arrays import AnyArray, Bools, Ints
 from broker.domain.estimates import OUTPUT_FLOOR_BYTES
-from broker.engine.compiled.columns import Chunks, Files, MovingState, Queues
+from broker.engine.compiled.columns import CHUNK, FILE, LIMITS, QUEUE, Columns, MovingState
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.distribute import group_size
 from broker.work.assemble import CycleWork
@@ -22,45 +22,77 @@ from broker.work.split_settings import WHOLE_BOUNDARY, SplitSettings
 ONE_WORD = 2**32
 #: Figures of tasks above this are left to the path that counts with whole numbers of any size.
 _LARGE = 1e15
+_IDENTITY = ("task", "dataset", "memory")
+_OF_SETTINGS = (
+    "at_once",
+    "merging",
+    "scout",
+    "has_rule",
+    "dynamic",
+    "files_limit",
+    "events_limit",
+    "size_limit",
+    "output_limit",
+    "max_walltime",
+)
+_OF_MODEL = (
+    "hs06s_per_event",
+    "walltime_s_per_mb",
+    "base_walltime",
+    "efficiency",
+    "multiplicity",
+    "out_per_event",
+    "out_per_mb",
+    "work_bytes",
+)
 
 
-def flat_chunks(cycle: JobCycle, work: CycleWork, state: MovingState) -> Chunks:
-    """The columns of the chunks."""
+def flat_columns(cycle: JobCycle, work: CycleWork, state: MovingState) -> Columns:
+    """All that the loop reads of a cycle, beside its blocks."""
+    queues = np.zeros(len(cycle.snapshot.queues), dtype=QUEUE)
+    queues["unified"], queues["own_size"] = cycle.snapshot.queues.unified, cycle.job_chunk_size
+    return Columns(_chunks(work, state), queues, _limits(cycle, work), _files(work))
+
+
+def _chunks(work: CycleWork, state: MovingState) -> AnyArray:
+    """(T,) of CHUNK."""
     chunks, inputs = work.work.chunks, work.inputs
     rows = range(len(chunks))
     masters = [inputs.inputs_of(row) for row in rows]
-    models = np.array([_figures(work.model(row)) for row in rows], dtype=np.float64).reshape(len(chunks), 8).T
-    settings = np.array([_settings(one) for one in work.settings], dtype=np.float64).reshape(len(chunks), 10).T
-    offsets, identity = inputs.offsets.tolist(), _identity(work)
+    offsets = inputs.offsets.tolist()
+    table = np.zeros(len(chunks), dtype=CHUNK)
+    for name, column in zip(state._fields, state, strict=True):
+        if name in (CHUNK.names or ()):
+            table[name] = column
+    for names, values in (
+        (_OF_SETTINGS, [_settings(one) for one in work.settings]),
+        (_OF_MODEL, [_figures(work.model(row)) for row in rows]),
+    ):
+        for name, own in zip(names, np.array(values, dtype=np.float64).reshape(-1, len(names)).T, strict=True):
+            table[name] = own
     groups = zip(chunks.scout.tolist(), chunks.merging.tolist(), strict=True)
-    counted: list[AnyArray] = [
-        np.array(state.accounting, dtype=np.int64),
-        np.array(state.queue_limit, dtype=np.float64),
-        np.array(state.min_weight, dtype=np.float64),
-        np.array(state.may_bootstrap, dtype=np.bool_),
-        np.array([group_size(scout, merging, hpo=False) for scout, merging in groups], dtype=np.int64),
-        identity,
-        _simple(work, masters, models, settings, identity),
-        np.array([offsets[own.start] if own else 0 for own in masters], dtype=np.int64),
-        np.array([offsets[own.start + 1] if own else 0 for own in masters], dtype=np.int64),
-    ]
-    flags = [np.array(settings[at] > 0, dtype=np.bool_) for at in range(5)]
-    whole = [settings[at].astype(np.int64) for at in (5, 6)]
-    limits = [np.array(settings[at]) for at in (7, 8, 9)]
-    figures = [np.array(column) for column in models]
-    columns: list[AnyArray] = [*counted, *flags, *whole, *limits, *figures, _kinds(work)[0]]
-    return Chunks(*columns)
+    table["group"] = [group_size(scout, merging, hpo=False) for scout, merging in groups]
+    for name, words in zip(_IDENTITY, _identity(work).T, strict=True):
+        table[name] = words
+    table["start"] = [offsets[own.start] if own else 0 for own in masters]
+    table["stop"] = [offsets[own.start + 1] if own else 0 for own in masters]
+    table["kind"] = _kinds(work)[0]
+    table["simple"] = _simple(work, masters, table)
+    return table
 
 
-def _simple(work: CycleWork, masters: list[range], models: Floats, settings: Floats, identity: Ints) -> Bools:
+def _simple(work: CycleWork, masters: list[range], table: AnyArray) -> Bools:
     """(T,): one dataset of runs of files, in one place, and no figure that the loop would round in another way."""
     sums, spread = work.inputs.sums, work.spread_replicas
     simple = [
         len(own) == 1 and sums.names_in_one_run(own.start) and row not in spread for row, own in enumerate(masters)
     ]
-    figures = np.concatenate([models, settings])
-    sound = (np.abs(np.nan_to_num(figures)) < _LARGE).all(axis=0) & (models[4] > 0)
-    return np.asarray(np.array(simple, dtype=np.bool_) & sound & (identity < ONE_WORD).all(axis=1))
+    sound = table["multiplicity"] > 0
+    for name in (*_OF_SETTINGS, *_OF_MODEL):
+        sound &= np.abs(np.nan_to_num(table[name].astype(np.float64))) < _LARGE
+    for name in _IDENTITY:
+        sound &= table[name] < ONE_WORD
+    return np.asarray(np.array(simple, dtype=np.bool_) & sound)
 
 
 def _identity(work: CycleWork) -> Ints:
@@ -112,25 +144,19 @@ def _kinds(work: CycleWork) -> tuple[Ints, Ints]:
     return kind.astype(np.int64), first
 
 
-def flat_queues(cycle: JobCycle, work: CycleWork) -> Queues:
-    """The columns of the queues, and what they allow the jobs of each kind of chunk."""
+def _limits(cycle: JobCycle, work: CycleWork) -> AnyArray:
+    """(K, Q) of LIMITS: what the queues allow the jobs of each kind of chunk."""
     queues = cycle.snapshot.queues
-    every = np.arange(len(queues))
-    kinds = [limit_columns(work.work.chunks, int(row), queues, every) for row in _kinds(work)[1]]
-    *limits, direct = (
-        np.array([kind[at] for kind in kinds], dtype=np.float64).reshape(len(kinds), len(queues)) for at in range(6)
-    )
-    columns: list[AnyArray] = [
-        np.array(queues.unified, dtype=np.int64),
-        np.array(cycle.job_chunk_size, dtype=np.int64),
-        *limits,
-        direct > 0,
-    ]
-    return Queues(*columns)
+    every, rows = np.arange(len(queues)), _kinds(work)[1].tolist()
+    table = np.zeros((len(rows), len(queues)), dtype=LIMITS)
+    for kind, row in enumerate(rows):
+        for name, column in zip(LIMITS.names or (), limit_columns(work.work.chunks, row, queues, every), strict=True):
+            table[name][kind] = column
+    return table
 
 
-def flat_files(work: CycleWork) -> Files:
-    """The columns of the files, with where a job has to start anew by the rules of their tasks."""
+def _files(work: CycleWork) -> AnyArray:
+    """(F + 1,) of FILE, with where a job has to start anew by the rules of the tasks."""
     inputs, sums = work.inputs, work.inputs.sums
     files = inputs.files
     lengths = np.diff(inputs.offsets)
@@ -142,10 +168,14 @@ def flat_files(work: CycleWork) -> Files:
         starts |= continuous & range_breaks(files)
     starts[1:] |= boundary[1:] & (files.boundaryid[1:] != files.boundaryid[:-1])
     starts[1:] |= lumi[1:] & (files.lumiblocknr[1:] != files.lumiblocknr[:-1])
-    unlimited = np.array(whole & (files.boundaryid != NULL_INTEGER), dtype=np.bool_)
-    own, before = ([np.array(column, dtype=np.int64) for column in some] for some in (sums.columns, sums.sums))
-    columns: list[AnyArray] = [*own, _next_start(starts), unlimited, *before]
-    return Files(*columns)
+    table = np.zeros(len(files) + 1, dtype=FILE)
+    for name, column in zip(("events", "size", "first_bytes", "first_names"), sums.columns, strict=True):
+        table[name][:-1] = column
+    table["next_break"][:-1] = _next_start(starts)
+    table["unlimited"][:-1] = whole & (files.boundaryid != NULL_INTEGER)
+    for name, column in zip(("events_sum", "size_sum", "bytes_sum", "names_sum"), sums.sums, strict=True):
+        table[name] = column
+    return table
 
 
 def _break_rules(one: SplitSettings) -> tuple[bool, bool, bool, bool]:

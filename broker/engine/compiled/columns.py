@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 
 
@@ -45,65 +47,69 @@ class MovingState(NamedTuple):
     may_bootstrap: Bools
 
 
-class Chunks(NamedTuple):
-    """Columns (T,) of the chunks of a cycle: what ranking, drawing and cutting read of them."""
+#: What ranking, drawing and cutting read of a chunk.
+CHUNK = np.dtype(
+    [
+        ("accounting", "i8"),  # number of the tag
+        ("queue_limit", "f8"),
+        ("min_weight", "f8"),
+        ("may_bootstrap", "?"),
+        ("group", "i8"),  # jobs that a candidate is given at a time
+        ("task", "i8"),  # with the next two, the words of the random stream beside the seed
+        ("dataset", "i8"),
+        ("memory", "i8"),
+        ("simple", "?"),  # its jobs are runs of files, so that the compiled loop cuts them
+        ("start", "i8"),  # of its master files in the table of files
+        ("stop", "i8"),
+        ("at_once", "?"),
+        ("merging", "?"),
+        ("scout", "?"),
+        ("has_rule", "?"),  # the task says how many files or events a job has
+        ("dynamic", "?"),
+        ("files_limit", "i8"),
+        ("events_limit", "i8"),  # -1 for none
+        ("size_limit", "f8"),  # bytes without those of the work directory; NaN for none
+        ("output_limit", "f8"),  # bytes
+        ("max_walltime", "f8"),  # seconds; 0 for none
+        ("hs06s_per_event", "f8"),
+        ("walltime_s_per_mb", "f8"),
+        ("base_walltime", "f8"),
+        ("efficiency", "f8"),
+        ("multiplicity", "f8"),
+        ("out_per_event", "f8"),
+        ("out_per_mb", "f8"),
+        ("work_bytes", "f8"),
+        ("kind", "i8"),  # row of the limits of queues
+    ]
+)
+#: What is read of a candidate.
+QUEUE = np.dtype([("unified", "i8"), ("own_size", "i8")])
+#: What a candidate allows the jobs of chunks of one kind; 0 is no limit.
+LIMITS = np.dtype(
+    [(name, "f8") for name in ("scratch_mb", "maxtime", "mintime", "cores", "corepower")] + [("direct", "?")]
+)
+#: What is read of a file: its own figures, then sums over all files before it.
+FILE = np.dtype(
+    [(name, "i8") for name in ("events", "size", "first_bytes", "first_names", "next_break")]
+    + [("unlimited", "?")]
+    + [(name, "i8") for name in ("events_sum", "size_sum", "bytes_sum", "names_sum")]
+)
 
-    accounting: Ints
-    queue_limit: Floats
-    min_weight: Floats
-    may_bootstrap: Bools
-    group: Ints  # jobs that a candidate is given at a time
-    identity: Ints  # (T, 3) of the random stream: task, dataset, memory
-    simple: Bools  # its jobs are runs of files, so that the compiled loop cuts them
-    start: Ints  # of its master files in the table of files
-    stop: Ints
-    at_once: Bools
-    merging: Bools
-    scout: Bools
-    has_rule: Bools  # the task says how many files or events a job has
-    dynamic: Bools
-    files_limit: Ints
-    events_limit: Ints  # -1 for none
-    size_limit: Floats  # bytes without those of the work directory; NaN for none
-    output_limit: Floats  # bytes
-    max_walltime: Floats  # seconds; 0 for none
-    hs06s_per_event: Floats
-    walltime_s_per_mb: Floats
-    base_walltime: Floats
-    efficiency: Floats
-    multiplicity: Floats
-    out_per_event: Floats
-    out_per_mb: Floats
-    work_bytes: Floats
-    kind: Ints  # row of the limits of queues
 
+class Columns(NamedTuple):
+    """What the loop reads of a cycle, beside its blocks.
 
-class Queues(NamedTuple):
-    """Columns (Q,) of the candidates, and what each allows the jobs of chunks of each kind (K, Q)."""
+    Attributes:
+        chunks: (T,) of :data:`CHUNK`.
+        queues: (Q,) of :data:`QUEUE`.
+        limits: (K, Q) of :data:`LIMITS`, by kind of chunk.
+        files: (F + 1,) of :data:`FILE`, of all inputs; the last has only the sums over all.
+    """
 
-    unified: Ints
-    own_size: Ints
-    scratch_mb: Floats
-    maxtime: Floats
-    mintime: Floats
-    cores: Floats
-    corepower: Floats
-    direct: Bools
-
-
-class Files(NamedTuple):
-    """Columns (F,) of the files of all inputs, and their sums before each file and behind the last (F + 1)."""
-
-    events: Ints
-    size: Ints
-    first_bytes: Ints
-    first_names: Ints
-    next_break: Ints
-    unlimited: Bools
-    events_sum: Ints
-    size_sum: Ints
-    bytes_sum: Ints
-    names_sum: Ints
+    chunks: AnyArray
+    queues: AnyArray
+    limits: AnyArray
+    files: AnyArray
 
 
 class FlatBlock(NamedTuple):

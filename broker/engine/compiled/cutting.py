@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from broker.domain.arrays import Floats, Ints
-from broker.engine.compiled.columns import Chunks, Files, Outcome, Queues
+from broker.engine.compiled.columns import Columns, Outcome
 from broker.engine.compiled.jit import compiled
 
 MEGABYTE = 1048576.0
@@ -26,28 +26,29 @@ AT, GUESS, MADE = 0, 1, 2
 
 
 @compiled
-def job_limits(row: int, queue: int, chunks: Chunks, queues: Queues, fit: Floats) -> None:
+def job_limits(row: int, queue: int, columns: Columns, fit: Floats) -> None:
     """Fill ``fit`` (LIMITS,) with what a job of the chunk may have at the queue, as ``JobFit`` works it out."""
-    kind, merging = chunks.kind[row], chunks.merging[row]
-    direct = queues.direct[kind, queue] and not merging
+    chunk = columns.chunks[row]
+    limit, merging = columns.limits[chunk.kind, queue], chunk.merging
+    direct = limit.direct and not merging
     least = MERGE_WORKDIR_FLOOR if merging else WORKDIR_FLOOR
-    scratch = queues.scratch_mb[kind, queue]
+    scratch = limit.scratch_mb
     fit[DIRECT] = 1.0 if direct else 0.0
-    fit[WORK] = least if least > chunks.work_bytes[row] else chunks.work_bytes[row]
+    fit[WORK] = least if least > chunk.work_bytes else chunk.work_bytes
     fit[SIZE] = np.inf
-    if not math.isnan(chunks.size_limit[row]) and not merging:
-        fit[SIZE] = chunks.size_limit[row] + fit[WORK]
-    elif direct and not chunks.has_rule[row]:
-        free = float(DIRECT_SCOUT_MB if chunks.scout[row] else DIRECT_MB)
+    if not math.isnan(chunk.size_limit) and not merging:
+        fit[SIZE] = chunk.size_limit + fit[WORK]
+    elif direct and not chunk.has_rule:
+        free = float(DIRECT_SCOUT_MB if chunk.scout else DIRECT_MB)
         fit[SIZE] = (free if free > scratch else scratch) * MEGABYTE
     fit[SCRATCH] = math.ceil(scratch) * MEGABYTE if scratch > 0 else np.inf
     fit[WALLTIME] = np.inf
-    if chunks.max_walltime[row] > 0:
-        fit[WALLTIME] = chunks.max_walltime[row]
-    maxtime, mintime = queues.maxtime[kind, queue], queues.mintime[kind, queue]
+    if chunk.max_walltime > 0:
+        fit[WALLTIME] = chunk.max_walltime
+    maxtime, mintime = limit.maxtime, limit.mintime
     if maxtime > 0 and maxtime < fit[WALLTIME]:
         fit[WALLTIME] = maxtime
-    fit[LEAST_WALLTIME] = mintime if chunks.dynamic[row] and mintime > 0 else 0.0
+    fit[LEAST_WALLTIME] = mintime if chunk.dynamic and mintime > 0 else 0.0
 
 
 @compiled
@@ -57,68 +58,73 @@ def _bounded(seconds: float) -> float:
 
 
 @compiled
-def walltimes(row: int, queue: int, chunks: Chunks, queues: Queues, files: Files, seconds: Ints) -> bool:
+def walltimes(row: int, queue: int, columns: Columns, seconds: Ints) -> bool:
     """Fill ``seconds`` with the sums of what each file of the chunk adds to the walltime; false if nothing is known."""
-    kind = chunks.kind[row]
-    cores = queues.cores[kind, queue] if queues.cores[kind, queue] > 0 else 1.0
-    start, stop = chunks.start[row], chunks.stop[row]
-    per_event, per_mb = chunks.hs06s_per_event[row], chunks.walltime_s_per_mb[row]
+    chunk, files = columns.chunks[row], columns.files
+    limit = columns.limits[chunk.kind, queue]
+    cores = limit.cores if limit.cores > 0 else 1.0
+    start, stop = chunk.start, chunk.stop
+    per_event, per_mb = chunk.hs06s_per_event, chunk.walltime_s_per_mb
     seconds[0] = 0
     if not math.isnan(per_event):
-        if chunks.efficiency[row] <= 0:
-            seconds[: stop - start + 1] = 0
+        if chunk.efficiency <= 0:
+            for at in range(stop - start):
+                seconds[at + 1] = 0
             return True
-        power = queues.corepower[kind, queue] if queues.corepower[kind, queue] > 0 else DEFAULT_COREPOWER
-        each = _bounded(per_event / cores / power / chunks.efficiency[row] / chunks.multiplicity[row])
+        power = limit.corepower if limit.corepower > 0 else DEFAULT_COREPOWER
+        each = _bounded(per_event / cores / power / chunk.efficiency / chunk.multiplicity)
         for at in range(stop - start):
-            seconds[at + 1] = seconds[at] + np.int64(math.floor(_bounded(files.events[start + at] * each)))
+            seconds[at + 1] = seconds[at] + np.int64(math.floor(_bounded(files[start + at].events * each)))
         return True
     if not math.isnan(per_mb):
         each = _bounded(per_mb / cores)
         for at in range(stop - start):
-            seconds[at + 1] = seconds[at] + np.int64(math.floor(_bounded(files.size[start + at] / MEGABYTE * each)))
+            seconds[at + 1] = seconds[at] + np.int64(math.floor(_bounded(files[start + at].size / MEGABYTE * each)))
         return True
     return False
 
 
 @compiled
-def _output(row: int, events: int, size: int, stored: int, chunks: Chunks) -> float:
-    if chunks.merging[row]:
+def _output(row: int, events: int, size: int, stored: int, columns: Columns) -> float:
+    chunk = columns.chunks[row]
+    if chunk.merging:
         return MERGE_OUTPUT_RATIO * stored
-    return float(chunks.out_per_event[row] * events + chunks.out_per_mb[row] * (size / MEGABYTE))
+    return float(chunk.out_per_event * events + chunk.out_per_mb * (size / MEGABYTE))
 
 
 @compiled
-def _fits(row: int, first: int, stop: int, chunks: Chunks, files: Files, fit: Floats, seconds: Ints) -> bool:
+def _fits(row: int, first: int, stop: int, columns: Columns, fit: Floats, seconds: Ints) -> bool:
     """Whether the files of the chunk from ``first`` to before ``stop`` keep every limit."""
-    start = chunks.start[row]
+    chunk, files = columns.chunks[row], columns.files
+    start = chunk.start
     low, high = start + first, start + stop
-    events = files.events_sum[high] - files.events_sum[low]
-    if 0 <= chunks.events_limit[row] < events:
+    events = files[high].events_sum - files[low].events_sum
+    if 0 <= chunk.events_limit < events:
         return False
-    stored = files.bytes_sum[high] - files.bytes_sum[low] + files.first_bytes[low]
-    output = _output(row, events, files.size_sum[high] - files.size_sum[low], stored, chunks)
+    stored = files[high].bytes_sum - files[low].bytes_sum + files[low].first_bytes
+    output = _output(row, events, files[high].size_sum - files[low].size_sum, stored, columns)
     space = (output if output > OUTPUT_FLOOR else OUTPUT_FLOOR) + fit[WORK]
     scratch = space if fit[DIRECT] > 0 else space + stored
-    if not (scratch < fit[SCRATCH] and space + stored <= fit[SIZE] and output <= chunks.output_limit[row]):
+    if not (scratch < fit[SCRATCH] and space + stored <= fit[SIZE] and output <= chunk.output_limit):
         return False
-    return not (fit[KNOWN] > 0 and chunks.base_walltime[row] + (seconds[stop] - seconds[first]) > fit[WALLTIME])
+    return not (fit[KNOWN] > 0 and chunk.base_walltime + (seconds[stop] - seconds[first]) > fit[WALLTIME])
 
 
 @compiled
-def _end_of_job(row: int, at: int, chunks: Chunks, files: Files, fit: Floats, seconds: Ints, cursor: Ints) -> int:
-    start = chunks.start[row]
-    last = files.next_break[start + at] - start
-    if files.unlimited[start + at]:
+def _end_of_job(row: int, at: int, columns: Columns, fit: Floats, seconds: Ints, cursor: Ints) -> int:
+    chunk, files = columns.chunks[row], columns.files
+    start = chunk.start
+    last = files[start + at].next_break - start
+    if files[start + at].unlimited:
         return int(last)
-    last = min(last, at + chunks.files_limit[row], at + MAX_FILES_IN_ALL)
+    last = min(last, at + chunk.files_limit, at + MAX_FILES_IN_ALL)
     end = max(min(at + cursor[GUESS], last), at + 1)
-    if end > at + 1 and not _fits(row, at, end, chunks, files, fit, seconds):
+    if end > at + 1 and not _fits(row, at, end, columns, fit, seconds):
         end -= 1
-        while end > at + 1 and not _fits(row, at, end, chunks, files, fit, seconds):
+        while end > at + 1 and not _fits(row, at, end, columns, fit, seconds):
             end -= 1
     else:
-        while end < last and _fits(row, at, end + 1, chunks, files, fit, seconds):
+        while end < last and _fits(row, at, end + 1, columns, fit, seconds):
             end += 1
     cursor[GUESS] = end - at
     return int(end)
@@ -129,29 +135,29 @@ def taken(
     row: int,
     queue: int,
     count: int,
-    chunks: Chunks,
-    files: Files,
+    columns: Columns,
     fit: Floats,
     seconds: Ints,
     cursor: Ints,
     out: Outcome,
 ) -> int:
     """Write up to ``count`` jobs for a queue behind those that there are; how many."""
-    size, at, made, growing = chunks.stop[row] - chunks.start[row], cursor[AT], 0, True
+    chunk = columns.chunks[row]
+    size, at, made, growing = chunk.stop - chunk.start, cursor[AT], 0, True
     for _ in range(count):
         if at >= size:
             break
-        if chunks.at_once[row]:
-            end = min(at + chunks.files_limit[row], size)
+        if chunk.at_once:
+            end = min(at + chunk.files_limit, size)
         else:
-            end = _end_of_job(row, at, chunks, files, fit, seconds, cursor)
+            end = _end_of_job(row, at, columns, fit, seconds, cursor)
         walltime = np.nan
         if fit[KNOWN] > 0:
-            walltime = chunks.base_walltime[row] + (seconds[end] - seconds[at])
+            walltime = chunk.base_walltime + (seconds[end] - seconds[at])
         # jobs behind one that is too short are grown and left out, as they set the length that is tried first
         growing = growing and not walltime < fit[LEAST_WALLTIME]
         if growing:
-            _write_job(row, queue, at, end, walltime, chunks, files, fit, cursor[MADE] + made, out)
+            _write_job(row, queue, at, end, walltime, columns, fit, cursor[MADE] + made, out)
             made += 1
             cursor[AT] = end
         at = end
@@ -166,19 +172,19 @@ def _write_job(
     first: int,
     stop: int,
     walltime: float,
-    chunks: Chunks,
-    files: Files,
+    columns: Columns,
     fit: Floats,
     job: int,
     out: Outcome,
 ) -> None:
-    low, high = chunks.start[row] + first, chunks.start[row] + stop
-    events = files.events_sum[high] - files.events_sum[low]
-    stored = files.bytes_sum[high] - files.bytes_sum[low] + files.first_bytes[low]
-    output = _output(row, events, files.size_sum[high] - files.size_sum[low], stored, chunks)
+    chunk, files = columns.chunks[row], columns.files
+    low, high = chunk.start + first, chunk.start + stop
+    events = files[high].events_sum - files[low].events_sum
+    stored = files[high].bytes_sum - files[low].bytes_sum + files[low].first_bytes
+    output = _output(row, events, files[high].size_sum - files[low].size_sum, stored, columns)
     need = (output if output > OUTPUT_FLOOR else OUTPUT_FLOOR) + fit[WORK] + (0 if fit[DIRECT] > 0 else stored)
     numbers = out.numbers
     numbers[0, job], numbers[1, job], numbers[2, job], numbers[3, job] = queue, low, high, events
-    numbers[4, job] = files.names_sum[high] - files.names_sum[low] + files.first_names[low]
+    numbers[4, job] = files[high].names_sum - files[low].names_sum + files[low].first_names
     numbers[5, job], numbers[6, job] = stored, np.int64(math.floor(need / MEGABYTE))
     out.figures[0, job], out.figures[1, job] = output / MEGABYTE, walltime

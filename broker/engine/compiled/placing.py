@@ -11,8 +11,8 @@ import sys
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Floats, Ints
-from broker.engine.compiled.columns import Chunks, Files, FlatBlock, Moving, Outcome, Queues
-from broker.engine.compiled.cutting import AT, KNOWN, LIMITS, MADE, job_limits, taken, walltimes
+from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome
+from broker.engine.compiled.cutting import AT, GUESS, KNOWN, LIMITS, MADE, job_limits, taken, walltimes
 from broker.engine.compiled.jit import compiled
 from broker.engine.compiled.random_stream import below, fraction, seeded
 from broker.engine.compiled.ranking import larger, ranked, waiting_at
@@ -25,26 +25,26 @@ BOOTSTRAP, WAITS, ALLOWED, TRIED = 0, 1, 2, 3
 
 
 @compiled
-def placed_until(
-    start: int, seed: int, moving: Moving, block: FlatBlock, chunks: Chunks, queues: Queues, files: Files, out: Outcome
-) -> int:
+def placed_until(start: int, seed: int, moving: Moving, block: FlatBlock, columns: Columns, out: Outcome) -> int:
     """Place the chunks of the block from ``start`` on; the first that is not simple is left, and its number given."""
     jobs = out.jobs[start - 1, 1] if start else 0
     for b in range(start, len(out.chosen)):
         row = block.row + b
         out.jobs[b, 0], out.jobs[b, 1] = jobs, jobs
-        out.before[b] = block.placed[chunks.accounting[row]]
+        key = columns.chunks[row].accounting
+        for queue in range(block.placed.shape[1]):
+            out.before[b, queue] = block.placed[key, queue]
         if block.offset[b] == block.offset[b + 1]:
             continue
-        if not chunks.simple[row]:
+        if not columns.chunks[row].simple:
             return b
-        if not ranked(b, moving, block, chunks, queues.unified, out):
+        if not ranked(b, moving, block, columns, out):
             continue
-        made = _placed(b, jobs, seed, moving, block, chunks, queues, files, out)
+        made = _placed(b, jobs, seed, moving, block, columns, out)
         for job in range(jobs, made):
-            block.placed[chunks.accounting[row], queues.unified[out.numbers[0, job]]] += 1.0
+            block.placed[key, columns.queues[out.numbers[0, job]].unified] += 1.0
         if made > jobs:
-            block.moved[chunks.accounting[row]] = True
+            block.moved[key] = True
         jobs = made
         out.jobs[b, 1] = jobs
     return len(out.chosen)
@@ -52,48 +52,49 @@ def placed_until(
 
 @compiled
 def _placed(
-    b: int, jobs: int, seed: int, moving: Moving, block: FlatBlock, chunks: Chunks, queues: Queues, files: Files,
+    b: int, jobs: int, seed: int, moving: Moving, block: FlatBlock, columns: Columns,
     out: Outcome,
 ) -> int:  # fmt: skip
     """Draw and cut the jobs of one chunk; the number of jobs of the block behind them."""
     row, count = block.row + b, out.chosen[b]
     figures, flags = np.empty((3, count)), np.zeros((4, count), dtype=np.bool_)
-    _candidates(b, moving, block, chunks, queues, out, figures, flags)
+    _candidates(b, moving, block, columns, out, figures, flags)
     words, state = np.empty(4, dtype=np.int64), np.empty(6, dtype=np.uint64)
-    words[0] = seed
-    words[1:] = chunks.identity[row]
+    chunk = columns.chunks[row]
+    words[0], words[1], words[2], words[3] = seed, chunk.task, chunk.dataset, chunk.memory
     seeded(words, state)
     fit = np.zeros((count, LIMITS))
-    seconds = np.empty((count, chunks.stop[row] - chunks.start[row] + 1), dtype=np.int64)
-    cursor = np.array([0, 1, jobs], dtype=np.int64)
+    seconds = np.empty((count, columns.chunks[row].stop - columns.chunks[row].start + 1), dtype=np.int64)
+    cursor = np.empty(3, dtype=np.int64)
+    cursor[AT], cursor[GUESS], cursor[MADE] = 0, 1, jobs
     for at in range(count):
         queue = out.place[b, at]
-        job_limits(row, queue, chunks, queues, fit[at])
-        fit[at, KNOWN] = 1.0 if walltimes(row, queue, chunks, queues, files, seconds[at]) else 0.0
-    flags[ALLOWED] = True
+        job_limits(row, queue, columns, fit[at])
+        flags[ALLOWED, at] = True
+        fit[at, KNOWN] = 1.0 if walltimes(row, queue, columns, seconds[at]) else 0.0
     last = np.zeros(3, dtype=np.int64)
-    ended = _pass(b, row, state, figures, flags, last, chunks, queues, files, fit, seconds, cursor, out)
-    if ended and last[0] > 0 and last[0] < queues.own_size[out.place[b, last[1]]]:
+    ended = _pass(b, row, state, figures, flags, last, columns, fit, seconds, cursor, out)
+    if ended and last[0] > 0 and last[0] < columns.queues[out.place[b, last[1]]].own_size:
         cursor[AT], cursor[MADE] = last[2], cursor[MADE] - last[0]
         for at in range(count):
-            flags[ALLOWED, at] = queues.own_size[out.place[b, at]] <= 0
-        _pass(b, row, state, figures, flags, last, chunks, queues, files, fit, seconds, cursor, out)
+            flags[ALLOWED, at] = columns.queues[out.place[b, at]].own_size <= 0
+        _pass(b, row, state, figures, flags, last, columns, fit, seconds, cursor, out)
     return int(cursor[MADE])
 
 
 @compiled
 def _candidates(
-    b: int, moving: Moving, block: FlatBlock, chunks: Chunks, queues: Queues, out: Outcome, figures: Floats,
+    b: int, moving: Moving, block: FlatBlock, columns: Columns, out: Outcome, figures: Floats,
     flags: AnyArray,
 ) -> None:  # fmt: skip
     """Weight, waiting jobs and cap of each chosen candidate, and whether it starts."""
     row, load = block.row + b, block.load
     for at in range(out.chosen[b]):
         pair, weight = out.pair[b, at], out.weight[b, at]
-        defined = load[1, pair] + out.before[b, queues.unified[out.place[b, at]]]
+        defined = load[1, pair] + out.before[b, columns.queues[out.place[b, at]].unified]
         local = block.all_local[pair]
         waiting = waiting_at(moving.room, defined, load[2, pair], load[3, pair], load[4, pair], local)
-        cap = larger(chunks.queue_limit[row], 2.0 * load[0, pair])
+        cap = larger(columns.chunks[row].queue_limit, 2.0 * load[0, pair])
         figures[WEIGHT, at] = weight if 0.0 < weight < np.inf else 0.0
         figures[QUEUED, at] = 0.0 if math.isnan(waiting) else min(max(waiting, -_MOST), _MOST)
         unlimited = block.urgent[b] or math.isnan(cap) or math.isnan(waiting)
@@ -103,31 +104,37 @@ def _candidates(
 
 @compiled
 def _pass(
-    b: int, row: int, state: AnyArray, figures: Floats, flags: AnyArray, last: Ints, chunks: Chunks, queues: Queues,
-    files: Files, fit: Floats, seconds: Ints, cursor: Ints, out: Outcome,
+    b: int, row: int, state: AnyArray, figures: Floats, flags: AnyArray, last: Ints, columns: Columns,
+    fit: Floats, seconds: Ints, cursor: Ints, out: Outcome,
 ) -> bool:  # fmt: skip
     """Give out jobs until no files are left (true) or nobody can take more. ``last``: jobs, candidate, file before."""
-    size = chunks.stop[row] - chunks.start[row]
-    flags[TRIED] = flags[ALLOWED]
+    size = columns.chunks[row].stop - columns.chunks[row].start
+    _try_all(flags)
     while cursor[AT] < size:
         at = _drawn(state, figures, flags)
         if at < 0:
             return False
-        own = queues.own_size[out.place[b, at]]
-        wanted = own if own > 0 else chunks.group[row]
+        own = columns.queues[out.place[b, at]].own_size
+        wanted = own if own > 0 else columns.chunks[row].group
         waits, queued, weight = flags[WAITS, at], figures[QUEUED, at], figures[WEIGHT, at]
         flags[WAITS, at] = False
         figures[QUEUED, at] = queued + wanted
         figures[WEIGHT, at] = weight * ((queued + 1.0) / (queued + wanted + 1.0))
         before = cursor[AT]
-        made = taken(row, out.place[b, at], wanted, chunks, files, fit[at], seconds[at], cursor, out)
+        made = taken(row, out.place[b, at], wanted, columns, fit[at], seconds[at], cursor, out)
         if made:
             last[0], last[1], last[2] = made, at, before
-            flags[TRIED] = flags[ALLOWED]
+            _try_all(flags)
         else:
             flags[WAITS, at], figures[QUEUED, at], figures[WEIGHT, at] = waits, queued, weight
             flags[TRIED, at] = False
     return True
+
+
+@compiled
+def _try_all(flags: AnyArray) -> None:
+    for at in range(flags.shape[1]):
+        flags[TRIED, at] = flags[ALLOWED, at]
 
 
 @compiled

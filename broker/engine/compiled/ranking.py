@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Ints
-from broker.engine.compiled.columns import Chunks, FlatBlock, Moving, Outcome
+from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome
 from broker.engine.compiled.jit import compiled
 from broker.engine.compiled.steps import BELOW_MIN_WEIGHT, CAP_WITHOUT_DEFINED
 
@@ -59,18 +58,18 @@ def _weight_of(pair: int, defined: float, moving: Moving, block: FlatBlock) -> f
 
 @compiled
 def _cut_of(
-    b: int, pair: int, defined: float, weight: float, starts: bool, moving: Moving, block: FlatBlock, chunks: Chunks
+    b: int, pair: int, defined: float, weight: float, starts: bool, moving: Moving, block: FlatBlock, columns: Columns
 ) -> int:
     """The index of the cut that takes the pair, -1 for none."""
-    load, row = block.load, block.row + b
+    load, chunk = block.load, columns.chunks[block.row + b]
     if not 0.0 <= weight < np.inf:
         return len(moving.cuts) + 2
     for index in range(len(moving.cuts)):
         step = moving.cuts[index]
         if step == BELOW_MIN_WEIGHT:
-            keep = starts or not weight < chunks.min_weight[row]
+            keep = starts or not weight < chunk.min_weight
         else:
-            limit = larger(chunks.queue_limit[row], 2.0 * load[0, pair])
+            limit = larger(chunk.queue_limit, 2.0 * load[0, pair])
             local = block.all_local[pair]
             keep = waiting_at(step, defined, load[2, pair], load[3, pair], load[4, pair], local) <= limit
             keep = keep or block.urgent[b]
@@ -80,19 +79,19 @@ def _cut_of(
 
 
 @compiled
-def ranked(b: int, moving: Moving, block: FlatBlock, chunks: Chunks, unified: Ints, out: Outcome) -> int:
+def ranked(b: int, moving: Moving, block: FlatBlock, columns: Columns, out: Outcome) -> int:
     """Rank the candidates of chunk ``b`` of the block, and write what is chosen; how many are."""
-    row, load = block.row + b, block.load
-    key, late = chunks.accounting[row], len(moving.cuts) + moving.behind
+    chunk, load = columns.chunks[block.row + b], block.load
+    key, late = chunk.accounting, len(moving.cuts) + moving.behind
     pairs, measured = np.empty(moving.best, dtype=np.int64), np.empty(moving.best)
     found = 0
     for pair in range(block.offset[b], block.offset[b + 1]):
         queue = block.queue[pair]
-        defined = load[1, pair] + block.placed[key, unified[queue]]
+        defined = load[1, pair] + block.placed[key, columns.queues[queue].unified]
         jobs = load[0, pair] + load[3, pair] + load[2, pair] + load[4, pair] + defined
-        starts = jobs == 0.0 and chunks.may_bootstrap[row]
+        starts = jobs == 0.0 and chunk.may_bootstrap
         weight = _weight_of(pair, defined, moving, block)
-        cut = _cut_of(b, pair, defined, weight, starts, moving, block, chunks)
+        cut = _cut_of(b, pair, defined, weight, starts, moving, block, columns)
         if cut >= 0:
             block.position[b, queue] = cut + moving.behind
             continue
@@ -113,7 +112,7 @@ def ranked(b: int, moving: Moving, block: FlatBlock, chunks: Chunks, unified: In
         found += 1
     out.chosen[b] = found
     for at in range(found):
-        _written(b, at, pairs[at], measured[at] == np.inf, moving, block, chunks, unified, out)
+        _written(b, at, pairs[at], measured[at] == np.inf, moving, block, columns, out)
     return found
 
 
@@ -125,12 +124,11 @@ def _written(
     starts: bool,
     moving: Moving,
     block: FlatBlock,
-    chunks: Chunks,
-    unified: Ints,
+    columns: Columns,
     out: Outcome,
 ) -> None:
     load, queue = block.load, block.queue[pair]
-    defined = load[1, pair] + block.placed[chunks.accounting[block.row + b], unified[queue]]
+    defined = load[1, pair] + block.placed[columns.chunks[block.row + b].accounting, columns.queues[queue].unified]
     count = len(moving.weights)
     out.place[b, at] = queue
     out.pair[b, at] = pair
