@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 
 from broker.api.one_send import OneSend
 
@@ -44,5 +45,6 @@ class Patience:
         if self._is_waiting_for_a_head() and not self.transport.is_closing():
             self.transport.close()
 
+    @abstractmethod
     def _is_waiting_for_a_head(self) -> bool:
-        raise NotImplementedError
+        """Whether a request has not said all of its head."""
