@@ -10,27 +10,34 @@ one work::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from broker.brokerages.base import ReplayedDecision, Rules, StoredBatch, TuningOf
 from broker.brokerages.registry import AnyBrokerage
-from broker.domain.work_codec import unpacked
+from broker.domain.work_codec import Body, unpacked
 from broker.snapshot.snapshot import Snapshot
 
 
-def decode_batches(brokerage: AnyBrokerage, data: Sequence[bytes], *, older: bool = False) -> tuple[StoredBatch, ...]:
+def decode_batches(
+    brokerage: AnyBrokerage,
+    data: Sequence[bytes],
+    *,
+    older: bool = False,
+    unpack: Callable[[bytes], Body] = unpacked,
+) -> tuple[StoredBatch, ...]:
     """Stored work of one cycle, in the order in which it was decided: a part for each VO, as each has its own tuning.
 
     Args:
         brokerage: that decided.
         data: the stored work.
         older: it is of another engine version: columns that it does not have hold NULL, see :func:`columns_not_stored`.
+        unpack: gives the body of a piece, which nobody changes.
 
     Raises:
         WorkCorruptError: one of them is damaged, of another brokerage, or has not the columns of this version.
     """
-    bodies = [unpacked(one) for one in data]
+    bodies = [unpack(one) for one in data]
     by_vo = groupby(bodies, brokerage.read_vo)
     return tuple(brokerage.decode(vo, list(together), older=older) for vo, together in by_vo)
 

@@ -7,7 +7,7 @@ decided, the side before has the jobs that were written; else both sides are dec
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -23,7 +23,7 @@ from broker.brokerages.profile_errors import ProfileError
 from broker.brokerages.registry import AnyBrokerage, brokerage
 from broker.brokerages.replay import decode_batches, replay_decisions
 from broker.domain.arrays import Ints, Texts, texts
-from broker.domain.work_codec import WorkCorruptError
+from broker.domain.work_codec import Body, WorkCorruptError, unpacked
 from broker.engine.shared.evaluate import FEASIBLE, NOT_A_CANDIDATE
 from broker.errors import BrokerError
 from broker.gdpconfig.proposals import proposed
@@ -87,9 +87,8 @@ class Prepared:
         self._brokerage: AnyBrokerage = brokerage(case.brokerage)
         self._sources = _sources(case.snapshot)
         self._snapshot = self._built(self._sources)
-        self._parts = _with_decisions(
-            decode_batches(self._brokerage, [one.work for one in case.decisions]), case.decisions
-        )
+        works = [one.work for one in case.decisions]
+        self._parts = _with_decisions(decode_batches(self._brokerage, works, unpack=_bodies(works)), case.decisions)
         self._before_rules = _rules_of(case.brokerage, rules)
         self._before: list[_Decided | None] = [None] * len(self._parts)
 
@@ -255,6 +254,24 @@ def _with_decisions(batches: Sequence[StoredBatch], decisions: Sequence[StoredOu
 #: What was made of the snapshots of the last cycles: most of a grid is the same in the next.
 _builds = KeptBuilds()
 _unpacked: dict[str, tuple[tuple[str, bytes], RawSource]] = {}
+
+
+#: The work of the chunks of the last cycle by its bytes: what waits is the same in the next.
+_last_bodies: dict[bytes, Body] = {}
+
+
+def _bodies(works: Sequence[bytes]) -> Callable[[bytes], Body]:
+    """Unpacks the work of a cycle; a chunk whose work is as in the cycle before is not unpacked again."""
+    global _last_bodies
+    # those of the cycle before that are not in this one go
+    known = _last_bodies = {work: _last_bodies[work] for work in works if work in _last_bodies}
+
+    def unpack(work: bytes) -> Body:
+        if work not in known:
+            known[work] = unpacked(work)
+        return known[work]
+
+    return unpack
 
 
 def _sources(packed: SnapshotParts) -> dict[str, RawSource]:

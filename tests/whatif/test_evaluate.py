@@ -15,9 +15,11 @@ from broker.brokerages.profile import read_profile, rules_of
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.replay import decode_batches, replay_decisions
 from broker.domain.work_bytes import unpack_work
+from broker.domain.work_codec import Body, unpacked
 from broker.gdpconfig.proposals import proposed
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import decode
+from broker.whatif import evaluate
 from broker.whatif.cases import Case, Change, ProfileRules
 from broker.whatif.comparison import Difference, Totals
 from broker.whatif.evaluate import CannotDecideAgain, decide_case
@@ -189,3 +191,28 @@ def test_a_damaged_snapshot_or_work_is_told_by_name(cases: dict[str, Case]) -> N
     broken = dataclasses.replace(case.decisions[0], work=b"broken")
     with pytest.raises(CannotDecideAgain, match="work of a decision cannot be read"):
         decided(dataclasses.replace(case, decisions=(broken, *case.decisions[1:])), Change((), RULES))
+
+
+def test_work_that_is_as_in_the_cycle_before_is_not_unpacked_again(
+    cases: dict[str, Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bytes] = []
+
+    def noted(work: bytes) -> Body:
+        seen.append(work)
+        return unpacked(work)
+
+    monkeypatch.setattr(evaluate, "unpacked", noted)
+    case = cases[JOBS]
+    works = [one.work for one in case.decisions]
+    for one, unpacked_now in (
+        (cases[TASKS], len(cases[TASKS].decisions)),
+        (case, len(works)),
+        (case, 0),
+        (dataclasses.replace(case, decisions=case.decisions[1:]), 0),
+        (case, 1),  # the first chunk was not in the cycle before
+    ):
+        seen.clear()
+        evaluate.Prepared(one, RULES)
+        assert len(seen) == unpacked_now
+    assert seen == works[:1]
