@@ -84,11 +84,7 @@ def sweep(
         sweep_simulated(points, seeds, processes or cores(), dask, json, store_in=context if store else None)
         return
     if store:
-        raise Refused(
-            "--store keeps simulations, and a sweep over stored cycles is none",
-            "broker sweep",
-            "add --simulate, or run the sweep through the API, which keeps it",
-        )
+        raise _not_kept()
     switches = read_switches(rule or [])
     report_skipped_tasks(points[0])
     if plot is not None:
@@ -108,6 +104,14 @@ def sweep(
         _plot(points, answers, " ".join(ranges), plot)
     if dropped_rows or answers.failed:
         raise typer.Exit(FAILED)
+
+
+def _not_kept() -> Refused:
+    return Refused(
+        "--store keeps simulations, and a sweep over stored cycles is none",
+        "broker sweep",
+        "add --simulate, or run the sweep through the API, which keeps it",
+    )
 
 
 def _plot(points: Sequence[tuple[Proposal, ...]], answers: Answers, ranges: str, file: Path) -> None:
