@@ -43,7 +43,7 @@ from broker.whatif.comparison import Difference, Totals
 from broker.whatif.executor import Answers, Comparing, answer, answer_on_cluster
 from broker.whatif.json_output import mean_of, total_documents
 from broker.whatif.plot import check_plot, plot_sweep
-from broker.whatif.rule_switches import read_switches, with_switches
+from broker.whatif.rule_switches import Switch, read_switches, with_switches
 
 BASELINE = "baseline"
 _OUTCOMES = ("brokered", "pending", "throttled")
@@ -83,12 +83,8 @@ def sweep(
 
         sweep_simulated(points, seeds, processes or cores(), dask, json, store_in=context if store else None)
         return
-    if store:
-        raise _not_kept()
-    switches = read_switches(rule or [])
+    switches = _checked(store, rule, plot)
     report_skipped_tasks(points[0])
-    if plot is not None:
-        check_plot(plot)
     before = rule_set(settings_of(context).config)
     what = _comparing(before, with_switches(before.profile, switches), points)
     wanted = Wanted(last, snapshot, scenario, at, tuple(brokerage or ()) or affected(before, what.changes[0]), seed)
@@ -96,22 +92,33 @@ def sweep(
         answers = _answered(cases, what, processes or cores(), dask, emit)
         dropped_rows = cases.dropped_rows if isinstance(cases, StoredCases) else []
     report(answers, dropped_rows)
-    if json:
-        _print_points(points, answers, {one.rule: one.on for one in switches})
-    else:
-        _show(points, answers)
+    _tell(points, answers, switches if json else None)
     if plot is not None:
         _plot(points, answers, " ".join(ranges), plot)
     if dropped_rows or answers.failed:
         raise typer.Exit(FAILED)
 
 
-def _not_kept() -> Refused:
-    return Refused(
-        "--store keeps simulations, and a sweep over stored cycles is none",
-        "broker sweep",
-        "add --simulate, or run the sweep through the API, which keeps it",
-    )
+def _checked(store: bool, rule: list[str] | None, plot: Path | None) -> tuple[Switch, ...]:
+    """The rules that are switched; refused before the work where something could not be done after it."""
+    if store:
+        raise Refused(
+            "--store keeps simulations, and a sweep over stored cycles is none",
+            "broker sweep",
+            "add --simulate, or run the sweep through the API, which keeps it",
+        )
+    switches = read_switches(rule or [])
+    if plot is not None:
+        check_plot(plot)
+    return switches
+
+
+def _tell(points: Sequence[tuple[Proposal, ...]], answers: Answers, switches: Sequence[Switch] | None) -> None:
+    """The points as JSON with the rules that are switched, or as a table without."""
+    if switches is not None:
+        _print_points(points, answers, {one.rule: one.on for one in switches})
+    else:
+        _show(points, answers)
 
 
 def _plot(points: Sequence[tuple[Proposal, ...]], answers: Answers, ranges: str, file: Path) -> None:
