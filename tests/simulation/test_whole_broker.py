@@ -192,6 +192,9 @@ def test_panda_decides_by_its_own_profile() -> None:
     assert runs[1].policy == "panda" and runs[1].tally.assigned_jobs > 50
     assert runs[0].runs.queue.tobytes() != runs[1].runs.queue.tobytes()
     assert find_policy("panda") is Panda
+    for run in runs:
+        users = [state.task.jobs > len(state.unassigned) for state in run.tasks if state.kind.analysis]
+        assert sum(users) > 0.5 * len(users), "users' tasks find queues by either profile"
 
 
 @pytest.mark.parametrize("name", ["random", "least_loaded", "data_first", "seed", "panda", "flow"])

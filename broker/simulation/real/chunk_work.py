@@ -116,7 +116,8 @@ def task_row(scenario: Scenario, state: TaskState) -> dict[str, Any]:
         "outdiskunit": "kBPerEvent",
         "workdiskunit": "MB",
         "architecture": "x86_64-el9-gcc13-opt",
-        "transhome": "Athena-24.0.62",
+        # users' tasks name the transformation before the release, without which PanDA cannot read it
+        "transhome": "AnalysisTransforms-Athena-24.0.62" if kind.analysis else "Athena-24.0.62",
         "splitrule": "NF=1",
         "workqueue_id": FIRST_WORK_QUEUE + task.share,
         "currentpriority": float(round(task.priority)),
