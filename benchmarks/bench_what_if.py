@@ -1,4 +1,4 @@
-"""How long ``broker what-if`` takes over 24 hours of cycles, from the command line to its last line.
+"""How long ``broker what-if`` takes over the cycles of 24 hours, from the command line to its last line.
 
 Two changes: one by which few decisions differ, and one by which most do, so that nearly all jobs are cut again. The
 cycles are copies of one: work that did not change, and sources of snapshots, are unpacked once in each process, and

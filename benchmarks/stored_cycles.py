@@ -1,4 +1,4 @@
-"""A day of stored cycles for the benchmarks of comparisons: one real cycle, and copies of it at later instants."""
+"""Stored cycles for the benchmarks of comparisons: one real cycle, and copies of it at later instants."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from broker.store.connection.database import Database
 SEED = 1
 _SNAPSHOTS = """
     INSERT INTO broker.snapshots (id, taken_at, engine, sources)
-    SELECT id || '-' || n, taken_at - n * interval '10 minutes', engine, sources
+    SELECT id || '-' || n, taken_at - n * interval '1 minute', engine, sources
     FROM broker.snapshots, generate_series(1, :more) AS n"""
 _DECISIONS = """
     INSERT INTO broker.decisions (agent_run, jeditaskid, datasetid, ramcount, brokerage, outcome, reason, decided_at,
         snapshot, tuning, seed, engine, legend, reasons, candidates, candidate_count, remarks, assigned, notes, work,
         pending_until)
     SELECT agent_run + n, jeditaskid, datasetid, ramcount, brokerage, outcome, reason,
-        decided_at - n * interval '10 minutes', snapshot || '-' || n, tuning, seed, engine, legend, reasons, candidates,
+        decided_at - n * interval '1 minute', snapshot || '-' || n, tuning, seed, engine, legend, reasons, candidates,
         candidate_count, remarks, assigned, notes, work, pending_until
     FROM broker.decisions, generate_series(1, :more) AS n
     ORDER BY n, id"""
@@ -34,7 +34,11 @@ _DECISIONS = """
 
 @contextmanager
 def day_of_cycles(cycles: int, tasks: int, queues: int, jobs: int) -> Iterator[Database]:
-    """A database with so many cycles of the production job brokerage, ten minutes apart, the last one now."""
+    """A database with so many cycles of the production job brokerage, a minute apart, the last one now.
+
+    Some hours earlier the snapshot of the scenario would be decided on otherwise, and the copies would not say what was
+    decided then.
+    """
     with loaded(make_scenario(tasks, queues, jobs, SEED)) as database:
         broker_once("production_job", database, NOW, SEED, lambda told: None)
         copy_cycles(database, cycles)
@@ -42,7 +46,7 @@ def day_of_cycles(cycles: int, tasks: int, queues: int, jobs: int) -> Iterator[D
 
 
 def copy_cycles(database: Database, cycles: int) -> None:
-    """Copy the one stored cycle to earlier instants, ten minutes apart, until there are so many."""
+    """Copy the one stored cycle to earlier instants, a minute apart, until there are so many."""
     with database.begin() as connection:
         for statement in (_SNAPSHOTS, _DECISIONS):
             connection.execute(sa.text(statement), {"more": cycles - 1})
