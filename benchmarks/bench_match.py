@@ -118,12 +118,17 @@ def _equal_shares(shares: Any) -> Floats:
     return np.full(len(shares), 1000.0)
 
 
-def _measure(database: Database, folder: Path, matchers: int, seconds: float, killed: int = 0) -> dict[str, Any]:
-    """What matchers find in so many seconds; the first ``killed`` of them are killed half-way, and do not tell."""
+def _measure(
+    database: Database, folder: Path, matchers: int, seconds: float, killed: int = 0, *, numbered: bool = False
+) -> dict[str, Any]:
+    """What matchers find in so many seconds; the first ``killed`` of them are killed half-way, and do not tell.
+
+    ``numbered``: each request is noted under a number, as pilots have it that may ask again.
+    """
     context = multiprocessing.get_context("spawn")
     start = context.Barrier(matchers + 1)
     workers = [
-        context.Process(target=_match, args=(database.url, number, seconds, folder / f"{number}.json", start))
+        context.Process(target=_match, args=(database.url, number, numbered, seconds, folder / f"{number}.json", start))
         for number in range(matchers)
     ]
     for worker in workers:
@@ -152,17 +157,21 @@ def _measure(database: Database, folder: Path, matchers: int, seconds: float, ki
     }
 
 
-def _match(url: str, number: int, seconds: float, file: Path, start: Any) -> None:
+def _match(url: str, number: int, numbered: bool, seconds: float, file: Path, start: Any) -> None:
     """One matcher: asks until its time is over, and writes down which jobs it got."""
     generator = np.random.default_rng(number)
-    jobs, asked_ms, misses = [], [], 0
+    jobs: list[int] = []
+    asked_ms: list[float] = []
+    misses = 0
     with psycopg.connect(url, autocommit=True) as connection:
         matcher = Matcher(connection, Names(), generator)
         start.wait()
         began, own_s, server_s = perf_counter(), process_time(), cpu_of(connection.info.backend_pid)
         while (elapsed := perf_counter() - began) < seconds:
             pilot = Pilot(f"SITE_{generator.integers(QUEUES)}", "ce", "q", "atlas")
-            found = matcher.match(pilot, datetime(2026, 8, 1, 12, tzinfo=UTC) + timedelta(seconds=elapsed))
+            now = datetime(2026, 8, 1, 12, tzinfo=UTC) + timedelta(seconds=elapsed)
+            request = (f"direct{number}", len(asked_ms)) if numbered else None
+            found, _ = matcher.match_one(pilot, request, now)
             asked_ms.append(1000 * (perf_counter() - began - elapsed))
             if isinstance(found, Match):
                 jobs.append(found.pandaid)

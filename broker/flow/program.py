@@ -29,8 +29,12 @@ from broker.flow.problem import (
 
 #: Columns that each chunk begins with, and that it may get in a round.
 FIRST_COLUMNS, MORE_COLUMNS = 3, 5
-#: More columns than this are first solved by interior point with crossover to a vertex, then by dual simplex.
+#: More columns than this are first looked through by interior point, see :meth:`FlowProgram._near_optimal`, then solved
+#: by it with crossover to a vertex, then by dual simplex.
 MANY_COLUMNS = 6_000
+#: Accuracy of the prices by which they are looked through, and what a column that is kept may cost more at them, in
+#: parts of the price of the chunk.
+ROUGHLY, NEAR = 1e-4, 3e-3
 #: A column enters when it would lower the cost of a job by more than this part of the price of the chunk.
 TOLERANCE = 1e-7
 MOST_ROUNDS = 60
@@ -128,8 +132,10 @@ class FlowProgram:
             SolverMissing: the solver is not installed.
         """
         highspy = _highspy()
-        solver = self._solver(highspy)
-        inside = self._first_columns()
+        inside, spent_s = self._first_columns(), 0.0
+        if np.count_nonzero(inside) > MANY_COLUMNS:
+            inside, spent_s = self._near_optimal(highspy, inside)
+        solver = self._solver(highspy, spent_s)
         order = np.flatnonzero(inside)
         self._add_pairs(solver, order)
         if len(order) > MANY_COLUMNS:
@@ -151,12 +157,32 @@ class FlowProgram:
             solver.setOptionValue("solver", "simplex")
         return self._solution(solver, highspy, order, rounds, "optimal" if status == "optimal" else "time_limit")
 
-    def _solver(self, highspy: Any) -> Any:
+    def _near_optimal(self, highspy: Any, inside: Bools) -> tuple[Bools, float]:
+        """The columns worth beginning with, by rough prices of all that are ``inside``; and the seconds it took.
+
+        An interior point needs no vertex for such prices, and the vertex of what is kept is found much sooner. What is
+        not kept comes back by its price where it is needed.
+        """
+        solver = self._solver(highspy)
+        self._add_pairs(solver, np.flatnonzero(inside))
+        for name, value in {"solver": "ipm", "run_crossover": "off", "presolve": "on"}.items():
+            solver.setOptionValue(name, value)
+        solver.setOptionValue("ipm_optimality_tolerance", ROUGHLY)
+        solver.run()
+        prices = self._prices(solver)
+        if not np.isfinite(prices.chunk).all() or len(prices.chunk) != len(self.problem.chunks):
+            return inside, float(solver.getRunTime())
+        reduced, chunk = self.reduced_costs(prices), self.problem.pairs.chunk
+        near = reduced < NEAR * np.maximum(1.0, np.abs(prices.chunk[chunk]))
+        return near | cheapest_of_each(chunk, reduced, FIRST_COLUMNS), float(solver.getRunTime())
+
+    def _solver(self, highspy: Any, spent_s: float = 0.0) -> Any:
         """The program without any pair: jobs left over, segments of wait, debts that stay."""
         solver = highspy.Highs()
         options = {
             "output_flag": False, "threads": 1, "parallel": "off", "random_seed": 0, "solver": "simplex",
-            "presolve": "off", "simplex_strategy": 1, "time_limit": self._time_limit_s, "run_crossover": "on",
+            "presolve": "off", "simplex_strategy": 1, "run_crossover": "on",
+            "time_limit": max(0.0, self._time_limit_s - spent_s),
         }  # fmt: skip
         for name, value in options.items():
             solver.setOptionValue(name, value)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from benchmarks.flow_problems import grid_problem
 from broker.flow.cycle import LEFT_OVER, binding, damped, decide, greedy
 from broker.flow.problem import (
     SEGMENTS,
@@ -24,7 +24,6 @@ from broker.flow.problem import (
 )
 from broker.flow.program import FlowProgram
 from broker.flow.rounding import broken_limits
-from tests.flow.small_flows import grid_problem
 
 
 def problem(jobs: list[int], rooms: list[float], **changes: object) -> FlowProblem:
@@ -184,14 +183,11 @@ def test_past_the_time_limit_the_greedy_order_decides_and_says_so() -> None:
     assert result.jobs.tobytes() == greedy(made, program).tobytes()
 
 
-def test_three_thousand_chunks_in_ten_seconds_within_a_percent() -> None:
-    made = grid_problem(3000, 165, seed=1)
-    started = time.process_time()
+def test_whole_jobs_cost_a_percent_more_at_most() -> None:
+    made = grid_problem(1000, 165, seed=1)
     result = decide(made, 1, time_limit_s=300.0)
-    spent = time.process_time() - started
-    assert result.fallback == "" and result.gap <= 0.01
+    assert result.fallback == "" and 0.0 < result.gap <= 0.01
     assert broken_limits(made, FlowProgram(made).rows, result.jobs) == 0
-    assert spent < 20.0, f"{spent:.1f} s; the target of 10 s is for an idle core, see benchmarks/bench_flow.py"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Programs of one cycle for the tests of flow."""
+"""Made-up programs of one cycle, for the benchmark of flow and its tests."""
 
 from __future__ import annotations
 
