@@ -145,13 +145,13 @@ def _compared(
 ) -> dict[str, Any]:
     before = rule_set(config)
     change = Change(tuple(proposals), ProfileRules(with_switches(before.profile, switches), before.options))
-    answers, dropped_rows = _answered(database, selection, Comparing(before, (change,)), report_progress)
+    answers = _answered(database, selection, Comparing(before, (change,)), report_progress)
     tasks = task_documents(answers.differences[0])
     return {
         "totals": total_documents(answers.differences[0]),
         "tasks": tasks[:MOST_TASKS],
         "tasks_in_all": len(tasks),
-        **_shortcomings(answers, dropped_rows),
+        **_shortcomings(answers),
     }
 
 
@@ -163,25 +163,23 @@ def _swept(
     switches = [Switch(name, on) for name, on in asked.rules.items()]
     after = ProfileRules(with_switches(before.profile, switches), before.options)
     what = Comparing(before, tuple(Change(point, after) for point in points), by_task=False)
-    answers, dropped_rows = _answered(database, _selection(asked, now), what, report_progress)
+    answers = _answered(database, _selection(asked, now), what, report_progress)
     shown = [
         {"set": {one.key: one.value for one in point}, "totals": total_documents(found)}
         for point, found in zip(points, answers.differences, strict=True)
     ]
-    return {"points": shown, **_shortcomings(answers, dropped_rows)}
+    return {"points": shown, **_shortcomings(answers)}
 
 
-def _answered(
-    database: Database, selection: Selection, what: Comparing, report_progress: Progress
-) -> tuple[Answers, Sequence[str]]:
+def _answered(database: Database, selection: Selection, what: Comparing, report_progress: Progress) -> Answers:
     cases = stored_cases(database, selection)
     total = len(cases) * len(what.changes)
     report_progress(0, total)
-    return answer(cases, len(cases), what, 1, lambda done: report_progress(done, total)), cases.dropped_rows
+    return answer(cases, what, 1, lambda done: report_progress(done, total))
 
 
-def _shortcomings(answers: Answers, dropped_rows: Sequence[str]) -> dict[str, Any]:
-    return {"engines": sorted(answers.engines), "failed": answers.failed, "dropped_rows": list(dropped_rows)}
+def _shortcomings(answers: Answers) -> dict[str, Any]:
+    return {"engines": sorted(answers.engines), "failed": answers.failed, "dropped_rows": answers.dropped_rows}
 
 
 def _replayed(

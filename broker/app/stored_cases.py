@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -14,6 +16,7 @@ from broker.errors import NotFound
 from broker.gdpconfig.publish import Published, UnknownVersionError
 from broker.snapshot.source_states import SourceState
 from broker.store.connection.database import Database
+from broker.store.connection.names import Names
 from broker.store.decisions.cycle_work import decided_works
 from broker.store.decisions.stored_cycles import CycleKey, cycle_keys
 from broker.store.snapshots import stored_snapshots as snapshots
@@ -47,7 +50,7 @@ class Selection:
 
 @dataclass
 class StoredCases:
-    """The cases of a selection, and what had to be left out.
+    """The cases of a selection, and what had to be left out; another process reads them from the same database.
 
     Attributes:
         database: where they are.
@@ -62,6 +65,14 @@ class StoredCases:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def __getitem__(self, part: slice) -> StoredCases:
+        """Some of them, with what is left out of these."""
+        return StoredCases(self.database, self.keys[part], _published=self._published)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By the address of the database."""
+        return _read_elsewhere, (self.database.url, self.database.names, self.keys)
 
     def __iter__(self) -> Iterator[Case]:
         for key in self.keys:
@@ -101,6 +112,17 @@ class StoredCases:
         if version not in self._published:
             self._published[version] = TuningStore(self.database.names).version(connection, version)
         return self._published[version]
+
+
+def _read_elsewhere(url: str, names: Names, keys: Sequence[CycleKey]) -> StoredCases:
+    database, published = _opened(url, names)
+    return StoredCases(database, keys, _published=published)
+
+
+@lru_cache(maxsize=1)
+def _opened(url: str, names: Names) -> tuple[Database, dict[int, Published]]:
+    """The database of a process that reads cycles of another one, and the versions of the tuning that it has read."""
+    return Database(url, names, application_name="gridbroker what-if", pool_size=1), {}
 
 
 def stored_cases(database: Database, selection: Selection) -> StoredCases:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import islice
-from typing import Any
+from itertools import groupby, islice
+from operator import attrgetter
+from typing import Any, Protocol, runtime_checkable
 
 from broker.errors import BrokerError
 from broker.gdpconfig.catalogue import Value
@@ -19,8 +20,12 @@ from broker.whatif.cases import Case, Change, ProfileRules
 from broker.whatif.comparison import Difference
 from broker.whatif.evaluate import CannotDecideAgain, decide_case
 
-CASES_AHEAD = 2
-"""Cases read for each process before it asks for them."""
+RUNS_AHEAD = 2
+"""Runs of cycles given to each process before it asks for them."""
+RUNS_EACH = 8
+"""Runs of cycles for each process at least, so that none is done long before the others."""
+LONGEST_RUN = 32
+"""Cycles that a process decides one after the other before it tells what came of them."""
 CONNECT_WITHIN = "10s"
 """How long to wait for the scheduler of a cluster."""
 
@@ -55,6 +60,11 @@ class Baseline:
         self.decided_at.add(case.decided_at)
         self.in_force.add(tuple(state_of(case.published, one.key, one.vo).value for one in change.proposals))
 
+    def join(self, other: Baseline) -> None:
+        """What else was compared."""
+        for name, values in vars(other).items():
+            getattr(self, name).update(values)
+
     def document(self) -> dict[str, Any]:
         """The baseline as an object."""
         times = sorted(self.decided_at)
@@ -74,23 +84,32 @@ class Answers:
         differences: one for each change, in order, all cycles together.
         engines: versions of the broker that decided the cycles.
         failed: cycles that could not be decided again, each with the reason.
+        dropped_rows: cycles that could not be read, each with the reason.
         baseline: what the changes are compared with.
     """
 
     differences: list[Difference]
     engines: set[str] = field(default_factory=set)
     failed: list[str] = field(default_factory=list)
+    dropped_rows: list[str] = field(default_factory=list)
     baseline: Baseline = field(default_factory=Baseline)
 
 
-@dataclass(frozen=True)
-class Job:
-    """What one process does at once: one cycle, by its number, with the changes from number ``first`` on."""
+class Cycles(Protocol):
+    """Cycles that are read while they are gone through, and parts of them that another process can read."""
 
-    number: int
-    case: Case
-    first: int
-    changes: tuple[Change, ...]
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Case]: ...
+
+    def __getitem__(self, part: slice, /) -> Cycles: ...
+
+
+@runtime_checkable
+class Dropping(Protocol):
+    """Cycles of which some may turn out to be unreadable while they are read."""
+
+    dropped_rows: list[str]
 
 
 @dataclass(frozen=True)
@@ -108,16 +127,33 @@ class Comparing:
     by_task: bool = True
 
 
-Result = tuple[list[Difference], str]
-"""The differences of a job, or why there are none."""
+@dataclass(frozen=True)
+class Job:
+    """What one process does at once.
+
+    Attributes:
+        number: of these cycles among all.
+        cycles: that follow each other, so that what did not change between them is kept.
+        first: number of the first change.
+        stop: number behind the last one.
+    """
+
+    number: int
+    cycles: Cycles
+    first: int
+    stop: int
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of cycle and change."""
+        return len(self.cycles) * (self.stop - self.first)
 
 
-def answer(cases: Iterable[Case], count: int, what: Comparing, processes: int, emit: Tell) -> Answers:
+def answer(cycles: Cycles, what: Comparing, processes: int, emit: Tell) -> Answers:
     """Decide all cycles again, as they were and with each change.
 
     Args:
-        cases: the cycles, read as they are needed.
-        count: how many there are, about.
+        cycles: read as they are needed, each by the process that decides it.
         what: is compared.
         processes: at once; with 1 the work is done in this one.
         emit: for a progress bar.
@@ -125,20 +161,23 @@ def answer(cases: Iterable[Case], count: int, what: Comparing, processes: int, e
     Raises:
         ValueRefusedError: the values of a change contradict those of a cycle that stay.
     """
-    parts = 1 if count >= CASES_AHEAD * processes else min(processes, len(what.changes))
-    jobs = _Jobs(cases, what, parts)
-    if processes == 1 or count * parts == 1:
-        return jobs.gathered(((job, _do(job.case, what.rules, job.changes, what.by_task)) for job in jobs), emit)
+    count = len(cycles)
+    parts = 1 if count >= RUNS_AHEAD * processes else min(processes, len(what.changes))
+    if processes == 1 or count * parts <= 1:
+        alone = _jobs(cycles, what, parts, 1)
+        return gathered(((job, decide_job(job, what)) for job in alone), what, emit)
+    size = max(1, min(LONGEST_RUN, count // (processes * RUNS_EACH)))
+    jobs = _jobs(cycles, what, parts, size)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(processes, max(1, count * parts)), mp_context=context) as pool:
+    with ProcessPoolExecutor(min(processes, count * parts), mp_context=context) as pool:
         try:
-            return jobs.gathered(_over(pool, jobs, what, processes * CASES_AHEAD), emit)
+            return gathered(_over(pool, jobs, what, processes * RUNS_AHEAD), what, emit)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 
 
-def answer_on_cluster(cases: Iterable[Case], what: Comparing, address: str, emit: Tell) -> Answers:
+def answer_on_cluster(cycles: Cycles, what: Comparing, address: str, emit: Tell) -> Answers:
     """As :func:`answer`, on the workers of the Dask cluster at ``address``.
 
     Each cycle with its snapshot is sent to all workers once; the work is then split by (value, cycle).
@@ -161,58 +200,62 @@ def answer_on_cluster(cases: Iterable[Case], what: Comparing, address: str, emit
             f"nobody answers: {error or type(error).__name__}", address, "start it, or correct the address"
         ) from error
     with client:
-        jobs = _Jobs(cases, what, len(what.changes))
-        return jobs.gathered(_on_workers(client, jobs, what), emit)
+        return gathered(_on_workers(client, _jobs(cycles, what, len(what.changes), 1), what), what, emit)
 
 
-class _Jobs:
-    """All jobs, in order, and what came of them."""
-
-    def __init__(self, cases: Iterable[Case], what: Comparing, parts: int) -> None:
-        self.cases, self._changes = cases, what.changes
-        self._size = max(1, -(-len(self._changes) // max(1, parts)))
-
-    def __iter__(self) -> Iterator[Job]:
-        for number, case in enumerate(self.cases):
-            yield from self.of(number, case)
-
-    def of(self, number: int, case: Case) -> list[Job]:
-        """The jobs of one case."""
-        starts = range(0, len(self._changes), self._size)
-        return [Job(number, case, first, self._changes[first : first + self._size]) for first in starts]
-
-    def gathered(self, done: Iterable[tuple[Job, Result]], emit: Tell) -> Answers:
-        """All results, added up in the order of the cycles, whatever the order in which they come."""
-        whole = [Difference() for _ in self._changes]
-        early: list[dict[int, Difference]] = [{} for _ in self._changes]
-        due = [0] * len(self._changes)
-        engines: set[str] = set()
-        failed: set[str] = set()
-        baseline = Baseline()
-        finished = 0
-        for job, (differences, why) in done:
-            finished += len(job.changes)
-            emit(finished)
-            engines.add(job.case.engine)
-            if differences:
-                baseline.add(job.case, self._changes[0])
-            failed |= {why} - {""}
-            for at in range(job.first, job.first + len(job.changes)):
-                early[at][job.number] = differences[at - job.first] if differences else Difference()
-                while due[at] in early[at]:
-                    whole[at].add(early[at].pop(due[at]))
-                    due[at] += 1
-        return Answers(whole, engines, sorted(failed), baseline)
+def _jobs(cycles: Cycles, what: Comparing, parts: int, size: int) -> Iterator[Job]:
+    """All jobs, in order: the cycles ``size`` at a time, with the changes in so many parts."""
+    changes = len(what.changes)
+    step = max(1, -(-changes // max(1, parts)))
+    for number, start in enumerate(range(0, len(cycles), size)):
+        part = cycles[start : start + size]
+        for first in range(0, changes, step):
+            yield Job(number, part, first, min(changes, first + step))
 
 
-def _do(case: Case, rules: ProfileRules, changes: Sequence[Change], by_task: bool) -> Result:
+def gathered(done: Iterable[tuple[Job, Answers]], what: Comparing, emit: Tell) -> Answers:
+    """All answers, added up in the order of the cycles, whatever the order in which they come."""
+    whole = Answers([Difference() for _ in what.changes])
+    early: list[dict[int, Difference]] = [{} for _ in what.changes]
+    due = [0] * len(what.changes)
+    dropped: dict[int, list[str]] = {}
+    failed: set[str] = set()
+    finished = 0
+    for job, found in done:
+        finished += job.pairs
+        emit(finished)
+        whole.engines |= found.engines
+        whole.baseline.join(found.baseline)
+        failed.update(found.failed)
+        dropped[job.number] = found.dropped_rows
+        for at, one in enumerate(found.differences, job.first):
+            early[at][job.number] = one
+            while due[at] in early[at]:
+                whole.differences[at].add(early[at].pop(due[at]))
+                due[at] += 1
+    whole.failed = sorted(failed)
+    whole.dropped_rows = [row for number in sorted(dropped) for row in dropped[number]]
+    return whole
+
+
+def decide_job(job: Job, what: Comparing) -> Answers:
     """One job; a cycle that cannot be decided again is told of, and does not stop the others. Bad values do."""
-    try:
-        with _uncollected():
-            found = decide_case(case, rules, changes)
-    except CannotDecideAgain as error:
-        return [], f"{case.name}: {error}"
-    return found if by_task else [Difference(totals=one.totals) for one in found], ""
+    changes = what.changes[job.first : job.stop]
+    found = Answers([Difference() for _ in changes])
+    for case in job.cycles:
+        found.engines.add(case.engine)
+        try:
+            with _uncollected():
+                differences = decide_case(case, what.rules, changes)
+        except CannotDecideAgain as error:
+            found.failed.append(f"{case.name}: {error}")
+            continue
+        found.baseline.add(case, what.changes[0])
+        for whole, one in zip(found.differences, differences, strict=True):
+            whole.add(one if what.by_task else Difference(totals=one.totals))
+    if isinstance(job.cycles, Dropping):
+        found.dropped_rows = list(job.cycles.dropped_rows)
+    return found
 
 
 @contextmanager
@@ -227,32 +270,38 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _over(pool: ProcessPoolExecutor, jobs: Iterable[Job], what: Comparing, ahead: int) -> Iterator[tuple[Job, Result]]:
-    """The jobs as they are done, with only so many cycles in memory as keep all processes busy."""
-
-    def submitted(job: Job) -> Future[Result]:
-        return pool.submit(_do, job.case, what.rules, job.changes, what.by_task)
-
+def _over(pool: ProcessPoolExecutor, jobs: Iterable[Job], what: Comparing, ahead: int) -> Iterator[tuple[Job, Answers]]:
+    """The jobs as they are done, with only so many given out as keep all processes busy."""
     waiting = iter(jobs)
-    running = {submitted(job): job for job in islice(waiting, ahead)}
+    running: dict[Future[Answers], Job] = {pool.submit(decide_job, job, what): job for job in islice(waiting, ahead)}
     while running:
         done, _ = wait(running, return_when=FIRST_COMPLETED)
         for future in done:
             job = running.pop(future)
-            running.update({submitted(more): more for more in islice(waiting, 1)})
+            running.update({pool.submit(decide_job, more, what): more for more in islice(waiting, 1)})
             yield job, future.result()
 
 
-def _on_workers(client: Any, jobs: _Jobs, what: Comparing) -> Iterator[tuple[Job, Result]]:
-    """The jobs as the workers of a cluster finish them."""
+def _on_workers(client: Any, jobs: Iterable[Job], what: Comparing) -> Iterator[tuple[Job, Answers]]:
+    """The jobs as the workers of a cluster finish them; the cycles are read here, and sent to all workers once."""
     import distributed
 
-    rules = client.scatter(what.rules, broadcast=True, hash=False)
+    compared = client.scatter(what, broadcast=True, hash=False)
     of_future: dict[Any, Job] = {}
-    for number, case in enumerate(jobs.cases):
-        held = client.scatter(case, broadcast=True, hash=False)
-        for job in jobs.of(number, case):
-            of_future[client.submit(_do, held, rules, job.changes, what.by_task, pure=False)] = job
+    for _, together in groupby(jobs, attrgetter("number")):
+        some = list(together)
+        cases = list(some[0].cycles)
+        held = client.scatter(cases, broadcast=True, hash=False)
+        read_away = some[0].cycles.dropped_rows if isinstance(some[0].cycles, Dropping) else []
+        for job in some:
+            of_future[client.submit(_decide_held, held, job.first, job.stop, read_away, compared, pure=False)] = job
     as_completed: Any = distributed.as_completed
     for future in as_completed(list(of_future), loop=client.loop):
         yield of_future.pop(future), future.result()
+
+
+def _decide_held(cases: list[Case], first: int, stop: int, dropped_rows: list[str], what: Comparing) -> Answers:
+    """A job whose cycles were read elsewhere."""
+    found = decide_job(Job(0, cases, first, stop), what)
+    found.dropped_rows = dropped_rows
+    return found

@@ -17,7 +17,7 @@ def test_copies_are_cycles_of_their_own(database: Database) -> None:
     assert one_cycle(database, job_scenario(), seed=SEED)[0].outcome == "done"
     copy_cycles(database, 3)
     cases = stored_cases(database, Selection(NOW - timedelta(hours=1), NOW))
-    found = answer(cases, len(cases), Comparing(RULES, (Change((), RULES),)), 1, lambda done: None)
+    found = answer(cases, Comparing(RULES, (Change((), RULES),)), 1, lambda done: None)
     assert found.failed == [] and cases.dropped_rows == []
     assert (found.differences[0].total("cycles"), found.differences[0].total("decisions")) == (3, 9)
     assert len({case.snapshot.id for case in cases}) == len({case.decided_at for case in cases}) == 3

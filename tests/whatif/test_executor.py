@@ -10,7 +10,16 @@ import pytest
 from broker.gdpconfig.catalogue import ValueRefusedError
 from broker.whatif import evaluate as deciding
 from broker.whatif.cases import Case, Change
-from broker.whatif.executor import Answers, ClusterUnavailable, Comparing, _do, _Jobs, answer, answer_on_cluster
+from broker.whatif.executor import (
+    Answers,
+    ClusterUnavailable,
+    Comparing,
+    _jobs,
+    answer,
+    answer_on_cluster,
+    decide_job,
+    gathered,
+)
 from tests.whatif.stored import JOBS, RULES, TASKS, change
 
 CHANGES = (change("MIN_WEIGHT_managed=1000000"), change(rules=("lowmemory=off",)), Change((), RULES))
@@ -21,7 +30,7 @@ def silent(done: int) -> None:
 
 
 def here(cases: Sequence[Case], changes: Sequence[Change] = CHANGES, processes: int = 1) -> Answers:
-    return answer(cases, len(cases), Comparing(RULES, tuple(changes)), processes, silent)
+    return answer(cases, Comparing(RULES, tuple(changes)), processes, silent)
 
 
 @pytest.fixture
@@ -31,14 +40,22 @@ def several(cases: dict[str, Case]) -> list[Case]:
 
 def test_progress_ends_at_all_pairs(several: list[Case]) -> None:
     told: list[int] = []
-    found = answer(several, 2, Comparing(RULES, CHANGES), 1, told.append)
+    found = answer(several, Comparing(RULES, CHANGES), 1, told.append)
     assert told == [3, 6]
     assert [one.total("cycles") for one in found.differences] == [2, 2, 2]
     assert found.engines == {several[0].engine} and found.failed == []
 
 
+def test_cycles_of_one_run_are_added_up_as_those_of_several(several: list[Case]) -> None:
+    what = Comparing(RULES, CHANGES)
+    runs = [[(job, decide_job(job, what)) for job in _jobs([*several, *several], what, 1, size)] for size in (1, 2, 4)]
+    assert [len(run) for run in runs] == [4, 2, 1]
+    one, two, four = (gathered(run, what, silent) for run in runs)
+    assert one == two == four
+
+
 def test_without_tasks_the_totals_are_the_same(several: list[Case]) -> None:
-    found = answer(several, 2, Comparing(RULES, CHANGES, by_task=False), 1, silent)
+    found = answer(several, Comparing(RULES, CHANGES, by_task=False), 1, silent)
     assert [one.tasks for one in found.differences] == [{}, {}, {}]
     assert [one.totals for one in found.differences] == [one.totals for one in here(several).differences]
 
@@ -55,9 +72,8 @@ def test_a_cycle_that_cannot_be_decided_is_named_and_the_others_are_decided(seve
 
 def test_results_are_added_up_in_the_order_of_the_cycles(several: list[Case]) -> None:
     what = Comparing(RULES, CHANGES)
-    jobs = _Jobs(several, what, 1)
-    done = [(job, _do(job.case, RULES, job.changes, True)) for job in jobs]
-    found = jobs.gathered(done[::-1], silent)
+    done = [(job, decide_job(job, what)) for job in _jobs(several, what, 1, 1)]
+    found = gathered(done[::-1], what, silent)
     assert found == here(several)
     assert list(found.differences[0].totals) == [JOBS, TASKS]
 

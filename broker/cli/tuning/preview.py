@@ -62,13 +62,13 @@ def preview(context: typer.Context, proposals: Sequence[Proposal], *, yes: bool,
             change = Change(tuple(proposals), rules)
             cases = stored_cases(database, Selection(newest=limits.cycles, brokerages=affected(rules, change)))
             with progress(len(cases)) as emit:
-                answers = answer(cases, len(cases), Comparing(rules, (change,)), cores(), emit)
+                answers = answer(cases, Comparing(rules, (change,)), cores(), emit)
     except NothingStored as error:
         if look_only:
             raise
         _confirm([str(error), "what would change is not known"], yes)
         return
-    report(answers, cases.dropped_rows)
+    report(answers)
     report_skipped_tasks(proposals)
     found = answers.differences[0]
     if json:
@@ -76,8 +76,8 @@ def preview(context: typer.Context, proposals: Sequence[Proposal], *, yes: bool,
             print_json({**document, "kind": "preview", "baseline": answers.baseline.document()})
     else:
         show(found, ", ".join(map(str, proposals)), answers.baseline)
-    missing = [f"{len(cases.dropped_rows) + len(answers.failed)} cycle(s) could not be decided again"]
-    beyond = [*(missing if cases.dropped_rows or answers.failed else []), *beyond_limits(found, limits)]
+    missing = [f"{len(answers.dropped_rows) + len(answers.failed)} cycle(s) could not be decided again"]
+    beyond = [*(missing if answers.dropped_rows or answers.failed else []), *beyond_limits(found, limits)]
     if look_only:
         for sentence in beyond:
             remark(f"warning: {sentence}")

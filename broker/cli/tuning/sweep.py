@@ -90,12 +90,11 @@ def sweep(
     wanted = Wanted(last, snapshot, scenario, at, tuple(brokerage or ()) or affected(before, what.changes[0]), seed)
     with cases_of(context, wanted, before) as cases, progress(len(cases) * len(points)) as emit:
         answers = _answered(cases, what, processes or cores(), dask, emit)
-        dropped_rows = cases.dropped_rows if isinstance(cases, StoredCases) else []
-    report(answers, dropped_rows)
+    report(answers)
     _tell(points, answers, switches if json else None)
     if plot is not None:
         _plot(points, answers, " ".join(ranges), plot)
-    if dropped_rows or answers.failed:
+    if answers.dropped_rows or answers.failed:
         raise typer.Exit(FAILED)
 
 
@@ -138,7 +137,7 @@ def _answered(
 ) -> Answers:
     """The answers of processes here, or of a Dask cluster."""
     if dask is None:
-        return answer(cases, len(cases), what, processes, emit)
+        return answer(cases, what, processes, emit)
     return answer_on_cluster(cases, what, dask, emit)
 
 

@@ -106,13 +106,12 @@ def what_if(
     chosen = tuple(brokerage) if brokerage else (None if asked.fields or profile else affected(before, change))
     wanted = Wanted(last, snapshot, scenario, at, chosen, seed)
     with cases_of(context, wanted, before) as cases, progress(len(cases)) as emit:
-        answers = answer(cases, len(cases), Comparing(before, (change,)), processes or cores(), emit)
-        dropped_rows = cases.dropped_rows if isinstance(cases, StoredCases) else []
-    report(answers, dropped_rows)
+        answers = answer(cases, Comparing(before, (change,)), processes or cores(), emit)
+    report(answers)
     _show(asked, answers, json)
     if plot is not None:
         plot_difference(answers.differences[0], plot)
-    if dropped_rows or answers.failed:
+    if answers.dropped_rows or answers.failed:
         raise typer.Exit(FAILED)
 
 
@@ -233,11 +232,11 @@ def report_skipped_tasks(proposals: Sequence[Proposal]) -> None:
             remark(f"note: {one.key} is read by {readers}, not by a brokerage: no decision differs by it")
 
 
-def report(answers: Answers, dropped_rows: Sequence[str]) -> None:
+def report(answers: Answers) -> None:
     """Say on stderr what is not as it should be."""
     for version in sorted(answers.engines - {__version__}):
         remark(
             f"note: some cycles were decided by version {version}; both sides are decided by the rules of {__version__}"
         )
-    for one in (*dropped_rows, *answers.failed):
+    for one in (*answers.dropped_rows, *answers.failed):
         remark(f"error: left out: {one}")
