@@ -8,7 +8,7 @@ Brokerage.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -26,13 +26,14 @@ from broker.engine.shared.evaluate import (
     Evaluation,
     RuleFault,
     evaluate,
-    fault_of,
     prepare,
     reason_codes,
 )
 from broker.engine.task.data_facts import gather_task_data
 from broker.engine.task.facts import as_read, initial_nuclei, preset_nuclei, remaining_work, task_facts, task_tags
 from broker.engine.task.nucleus_feasibility import SHIPPED_STEPS, ask_jobs
+from broker.engine.task.placing import answer
+from broker.engine.task.task_block import TaskBlock
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Rule, TaskPairs
 from broker.snapshot.snapshot import Snapshot
@@ -114,7 +115,7 @@ class TaskCycle:
             tasks, work.outputs, endpoints, initial, self.facts.has_storages, snapshot.nuclei.name
         )
         found = np.where(tasks.fault != "", tasks.fault, data.fault)
-        self._blocked = np.where(found != "", found, vetoed)
+        self.blocked = np.where(found != "", found, vetoed)
 
     def _pairs(self) -> TaskPairs:
         tasks, nuclei = as_column(self.work.tasks), as_row(self.snapshot.nuclei)
@@ -142,22 +143,9 @@ class TaskCycle:
         for rule in self.chain.weights:
             factor = np.ones((1, 1))
             if rule.name not in self._views.broken and unusable.isdisjoint(rule.sources):
-                factor = self._answer(rule, partial(rule.factor, self._views.of(rule, pairs)), shape)
+                factor = answer(rule, partial(rule.factor, self._views.of(rule, pairs)), shape, self.faults)
             factors.append(np.broadcast_to(factor, shape))
         return factors
-
-    def _answer(self, rule: Rule, ask: Callable[[], Floats], shape: tuple[int, ...]) -> Floats:
-        """What a weight says, 1 if it is broken."""
-        try:
-            return np.broadcast_to(np.asarray(ask(), dtype=np.float64), shape)
-        except Exception as error:  # a broken rule must not stop the broker: it is counted and has no effect
-            self.faults.append(fault_of(rule, error))
-            return np.ones(shape)
-
-    def results(self) -> Iterator[TaskResult]:
-        """The outcome task by task, in order; what :meth:`place` is given counts for the tasks that follow."""
-        for row in range(len(self.work.tasks)):
-            yield self.result(row)
 
     def result(self, row: int) -> TaskResult:
         """The outcome for one task, with what was placed before."""
@@ -166,17 +154,43 @@ class TaskCycle:
             only = self.preset[row : row + 1]
             return TaskResult(row, PRESET, only, np.ones(1), np.empty((0, 1)), none)
         feasible = np.flatnonzero(self.evaluation.feasible[row])
-        blocked = str(self._blocked[row])
+        blocked = str(self.blocked[row])
         if blocked or not len(feasible):
             reason = blocked or (JOB_CHECK_FAILED if self.dry_run.failed[row] else NO_CANDIDATES)
             return TaskResult(row, reason, none, np.empty(0), np.empty((0, 0)), none, blocked=bool(blocked))
         work = self.remaining_work(row)[feasible]
-        moving = [self._answer(rule, partial(rule.factor, work), work.shape) for rule in self.chain.load_weights]
+        rules = self.chain.load_weights
+        moving = [answer(rule, partial(rule.factor, work), work.shape, self.faults) for rule in rules]
         factors = np.stack([*moving, *(table[row, feasible] for table in self._fixed), np.ones(len(feasible))])[:-1]
         weight = factors.prod(axis=0)
         finite = np.isfinite(weight) & (weight >= 0)
         reason = "" if finite.any() else NO_CANDIDATES
         return TaskResult(row, reason, feasible[finite], weight[finite], factors[:, finite], feasible[~finite])
+
+    def block(self, rows: slice, fraction: Floats) -> TaskBlock:
+        """The tasks of consecutive rows with what is left of their pairs.
+
+        Args:
+            rows: of the work.
+            fraction: (B,) what each of them draws.
+        """
+        preset, tasks = self.preset[rows], self.work.tasks
+        left = self.evaluation.feasible[rows] & ((preset < 0) & (self.blocked[rows] == ""))[:, None]
+        task, nucleus = np.nonzero(left)
+        fixed = [table[rows][task, nucleus] for table in self._fixed]
+        return TaskBlock(
+            first=rows.start,
+            preset=preset,
+            offset=np.append(0, np.cumsum(left.sum(axis=1))),
+            nucleus=nucleus,
+            share_work=self.facts.share_work_hs06s[rows][task, nucleus],
+            fixed=np.array(fixed).reshape(len(fixed), len(task)),
+            tag=self._tag[rows],
+            adds=np.nan_to_num(tasks.remaining_hs06s[rows]),
+            fraction=fraction,
+            placed=self._placed,
+            independent=self._independent,
+        )
 
     def remaining_work(self, row: int) -> Floats:
         """(N,): the work of the task's share at its priority and above, with what this cycle has placed."""
@@ -237,6 +251,11 @@ class TaskCycle:
             departure=tuple(range(2 * count + 1)),
             factors=tuple(self.factor_codes),
         )
+
+    @cached_property
+    def source_notes(self) -> tuple[str, ...]:
+        """The sources that could not be used, as codes."""
+        return tuple(f"source_{state.state}:{state.name}" for state in self.snapshot.states if not state.usable)
 
     @property
     def factor_codes(self) -> list[str]:

@@ -14,8 +14,9 @@ from agents.brokerage.grid_reading import GridReader
 from broker import resources
 from broker.brokerages.production_job import rules as production_job
 from broker.brokerages.production_task import rules as production_task
-from broker.brokerages.production_task.assign import assign_tasks, drawn
+from broker.brokerages.production_task.assign import assign_tasks
 from broker.engine.task.cycle import TaskCycle
+from broker.engine.task.placing import drawn
 from broker.gdpconfig import Tuning
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
@@ -66,7 +67,7 @@ def test_frequencies_over_ten_thousand_seeds_follow_the_weights(database: Databa
 def test_the_draw_follows_any_weights() -> None:
     weights = {"a": 7.5, "b": 0.0, "c": 0.75, "d": 2.4}
     column = np.array(list(weights.values()))
-    counts = Counter(list(weights)[drawn(column, np.random.default_rng([seed, 1]))] for seed in range(SEEDS))
+    counts = Counter(list(weights)[drawn(column, np.random.default_rng([seed, 1]).random())] for seed in range(SEEDS))
     assert counts["b"] == 0
     positive = {name: weight for name, weight in weights.items() if weight}
     assert chi_square(dict(counts), positive) < CHI_SQUARE_0_001[2], counts
@@ -124,7 +125,7 @@ def test_the_same_seed_gives_the_same(database: Database) -> None:
     seed=st.integers(0, 2**31),
 )
 def test_a_nucleus_without_weight_is_drawn_only_if_nobody_has_any(weights: list[float], seed: int) -> None:
-    at = drawn(np.array(weights), np.random.default_rng(seed))
+    at = drawn(np.array(weights), np.random.default_rng(seed).random())
     assert 0 <= at < len(weights)
     if any(weights):
         assert weights[at] > 0

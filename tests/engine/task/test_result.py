@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from broker.brokerages.production_task.assign import assign_tasks
 from broker.domain.arrays import Bools, Floats
-from broker.domain.decisions import Observation
+from broker.domain.decisions import Decision, Observation
 from broker.engine.task.cycle import TaskCycle
-from broker.engine.task.decision import task_decision
 from broker.engine.task.why_not import why_not_nucleus
 from broker.rules.contract import Filter, NucleusLoadWeight, TaskPairs, Weight
 from broker.snapshot.source_states import SourceState
@@ -62,6 +62,15 @@ def chosen(found: TaskCycle, row: int = 0) -> dict[str, float]:
     return dict(zip(map(str, names), result.weight.tolist(), strict=True))
 
 
+def decided(found: TaskCycle, nucleus: str | None = None) -> Decision:
+    """The decision on the only task, by the first seed that draws this nucleus."""
+    for seed in range(99):
+        (one,) = assign_tasks(found, seed)
+        if nucleus in (None, *(candidate.name for candidate in one.decision.candidates[:1])):
+            return one.decision
+    raise AssertionError(f"no seed draws {nucleus}")
+
+
 def test_weights_multiply_in_order_and_satellites_are_none() -> None:
     found = cycle(task_work([]), weights=[ByName(A=2.0, C=0.5)], load_weights=[Idle()])
     assert chosen(found) == {"A": 2.0, "B": 1.0, "C": 0.5}
@@ -73,7 +82,7 @@ def test_a_rejected_nucleus_is_gone_whatever_the_kind() -> None:
     second = Without("B", kind="temporary")
     found = cycle(task_work([]), filters=[Without("A"), second, Without("A", name="again", code="again")])
     assert chosen(found) == {"C": 1.0}
-    decision = task_decision(found, found.result(0), 2)
+    decision = decided(found)
     assert decision.rejected == {"A": "no_A", "B": "no_B"}
     assert [(step.code, step.before, step.after) for step in decision.funnel if step.before != step.after] == [
         ("no_A", 3, 2),
@@ -87,7 +96,7 @@ def test_a_weight_that_is_no_number(factor: float) -> None:
     found = cycle(task_work([]), weights=[ByName(B=factor)])
     result = found.result(0)
     assert chosen(found) == {"A": 1.0, "C": 1.0}
-    assert task_decision(found, result, 0).rejected == {"B": "weight_unknown"}
+    assert decided(found).rejected == {"B": "weight_unknown"}
     assert why_not_nucleus(found, result, "B", "A").code == "weight_unknown"
 
 
@@ -136,7 +145,7 @@ def test_a_nucleus_that_is_set_is_kept_whatever_the_rules_say(nucleus: str) -> N
     found = cycle(task_work([], tasks={"nucleus": nucleus}), filters=[Without(nucleus)])
     result = found.result(0)
     assert (chosen(found), result.reason) == ({nucleus: 1.0}, "preset_nucleus")
-    decision = task_decision(found, result, int(result.feasible[0]))
+    decision = decided(found)
     assert [(one.name, one.factors) for one in decision.candidates] == [(nucleus, {})]
     assert decision.rejected == {}
     answer = why_not_nucleus(found, result, "B", nucleus)
@@ -147,7 +156,7 @@ def test_a_task_without_its_input_waits_whatever_the_nuclei_are() -> None:
     found = cycle(task_work([Part([])]), filters=[Without("A")])
     result = found.result(0)
     assert (result.blocked, result.reason) == (True, "no_complete_replica")
-    decision = task_decision(found, result, None)
+    decision = decided(found)
     assert decision.outcome == "pending" and decision.candidates == ()
     assert decision.rejected == {"A": "no_A", "B": "no_complete_replica", "C": "no_complete_replica"}
     assert decision.funnel[-1].code == "no_complete_replica" and decision.funnel[-1].after == 0
@@ -157,7 +166,7 @@ def test_a_task_without_its_input_waits_whatever_the_nuclei_are() -> None:
 
 def test_the_drawn_nucleus_is_first_then_by_weight_and_name() -> None:
     found = cycle(task_work([]), weights=[ByName(B=3.0)])
-    decision = task_decision(found, found.result(0), 2)
+    decision = decided(found, "C")
     assert [one.name for one in decision.candidates] == ["C", "B", "A"]
     assert decision.candidates[1].factors == {"by_name": 3.0}
 
@@ -184,7 +193,7 @@ def test_why_not_while_a_source_is_too_old() -> None:
     answer = why_not_nucleus(found, result, "B", None)
     assert answer.code == "unknown_without_A" and answer.observation is not None
     assert (answer.observation.value, answer.observation.limit, answer.observation.key) == (99.0, 10.0, "source.links")
-    assert task_decision(found, result, None).notes == ("source_stale:links",)
+    assert decided(found).notes == ("source_stale:links",)
 
 
 def test_a_nucleus_without_weight_had_no_chance() -> None:
