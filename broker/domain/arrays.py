@@ -97,7 +97,8 @@ def taken(table: TableT, index: Ints | slice | Sequence[int]) -> TableT:
 def codes_of(values: Texts, vocabulary: Sequence[str | None]) -> Ints:
     """The position of each text in ``vocabulary``; -1 where it is not there."""
     position = {name: index for index, name in enumerate(vocabulary)}
-    return np.array([position.get(value, -1) for value in values.ravel()], dtype=np.int64).reshape(values.shape)
+    found = [position.get(value, -1) for value in values.ravel().tolist()]
+    return np.array(found, dtype=np.int64).reshape(values.shape)
 
 
 def distinct(values: Texts) -> tuple[list[Any], Ints]:

@@ -16,8 +16,9 @@ from broker.snapshot.snapshot import Snapshot
 
 def output_endpoints(outputs: OutputTable, snapshot: Snapshot) -> OutputEndpoints:
     """Where the datasets would go at every nucleus of the snapshot."""
-    spread = np.array([is_distributed(token) for token in outputs.storagetoken], dtype=np.bool_)
-    wanted, code = distinct(texts(wanted_token(token) for token in outputs.storagetoken))
+    tokens, token_of = distinct(outputs.storagetoken)
+    spread = np.array([is_distributed(token) for token in tokens], dtype=np.bool_)
+    wanted, code = distinct(texts(map(wanted_token, tokens)))
     nuclei, storages = snapshot.nuclei, snapshot.storages
     own = np.full((len(wanted), len(nuclei)), -1, dtype=np.int64)
     for column, places in enumerate(local_outputs(snapshot)):
@@ -30,7 +31,7 @@ def output_endpoints(outputs: OutputTable, snapshot: Snapshot) -> OutputEndpoint
     secondary = np.where(other >= 0, own[:, np.maximum(other, 0)], -1) if len(nuclei) else own
     satellite_default = np.where(nuclei.is_nucleus, -1, nuclei.output_storage)
     return OutputEndpoints(
-        token=np.where(spread, -1, code),
+        token=np.where(spread, -1, code)[token_of],
         own=own,
         secondary=secondary,
         written=np.where(own >= 0, own, satellite_default),

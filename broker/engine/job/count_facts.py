@@ -24,7 +24,7 @@ def share_tags(shares: Texts, work_queues: Floats, special: frozenset[int]) -> T
     """The name under which work is counted: its share, or ``#id`` where its work queue is of function Resource."""
     return texts(
         f"{SPECIAL}{int(queue)}" if queue == queue and int(queue) in special else (share or "")
-        for queue, share in zip(work_queues, shares, strict=True)
+        for queue, share in zip(work_queues.tolist(), shares.tolist(), strict=True)
     )
 
 

@@ -137,14 +137,14 @@ def task_tags(tasks: AssigningTable, snapshot: Snapshot) -> Texts:
 
 def _accounting_keys(vos: Texts, shares: Texts, work_queues: Floats, special: frozenset[int]) -> Texts:
     accounting_keys = share_tags(shares, work_queues, special)
-    return texts(f"{vo or ''}\0{accounting_key}" for vo, accounting_key in zip(vos, accounting_keys, strict=True))
+    pairs = zip(vos.tolist(), accounting_keys.tolist(), strict=True)
+    return texts(f"{vo or ''}\0{accounting_key}" for vo, accounting_key in pairs)
 
 
 def _share_work(
     tasks: AssigningTable, remaining: RemainingTable, snapshot: Snapshot, reading: RemainingWorkReading
 ) -> Floats:
     """(T, N): the work of the task's share at its priority and above; a task without priority is below all."""
-    names = list(snapshot.nuclei.name)
     known, code = distinct(task_tags(tasks, snapshot))
     special = snapshot.jobs.resource_work_queues
     accounting_key = codes_of(_accounting_keys(remaining.vo, remaining.gshare, remaining.workqueue_id, special), known)
@@ -152,12 +152,16 @@ def _share_work(
     theirs = np.nan_to_num(remaining.currentpriority, nan=-np.inf)
     if special and reading.options.without_work_queue == "not_beside_resource_queues":
         accounting_key = np.where(np.isnan(remaining.workqueue_id), -1, accounting_key)
-    table = np.zeros((len(tasks), len(names)))
-    pairs, which = np.unique(np.stack([code.astype(np.float64), priority]), axis=1, return_inverse=True)
-    sums = [
-        remaining_work(remaining, names, (accounting_key == int(kind)) & (theirs >= least)) for kind, least in pairs.T
-    ]
-    return np.array(sums).reshape(-1, len(names))[which.ravel()] if len(tasks) else table
+    nucleus, hs06s = codes_of(remaining.nucleus, list(snapshot.nuclei.name)), np.nan_to_num(remaining.hs06s)
+    accounting_key[nucleus < 0] = -1
+    of_share = [np.flatnonzero(accounting_key == kind) for kind in range(len(known))]
+    pairs = list(zip(code.tolist(), priority.tolist(), strict=True))
+    place = {pair: index for index, pair in enumerate(dict.fromkeys(pairs))}
+    table = np.zeros((len(place), len(snapshot.nuclei)))
+    for (kind, least), index in place.items():
+        rows = of_share[kind][theirs[of_share[kind]] >= least]
+        table[index] = np.bincount(nucleus[rows], weights=hs06s[rows], minlength=table.shape[1])
+    return table[[place[pair] for pair in pairs]]
 
 
 def _storage_facts(

@@ -81,17 +81,13 @@ def ask_jobs(
     """
     grid = grid_facts(_at_nuclei(steps.snapshot_reading.read(snapshot), wanted, steps.initial_list))
     nucleus = grid.queues.nucleus
-    position = {int(task): row for row, task in enumerate(jeditaskid)}
-    task = np.array([position[int(one)] for one in hint.chunks.jeditaskid], dtype=np.int64)
+    position = {task: row for row, task in enumerate(jeditaskid.tolist())}
+    task = np.array([position[one] for one in hint.chunks.jeditaskid.tolist()], dtype=np.int64)
     asked = _Asked(grid, hint, task, wanted, filters, tuning, steps)
-    able = np.zeros((len(jeditaskid), wanted.shape[1]))
     feasible, reason = asked.answers()
     fault = asked.fault
     feasible[fault > 0] = False
-    # chunks of a task follow each other, so the largest over them is a maximum over neighbours
-    for column in np.unique(nucleus):
-        count = feasible[:, nucleus == column].sum(axis=1)
-        np.maximum.at(able[:, column], task, count)
+    able = _able_queues(feasible, task, nucleus, wanted.shape)
     lost = np.bincount(task, weights=fault > 0, minlength=len(able)) == np.bincount(task, minlength=len(able))
     of_task = np.zeros(len(able), dtype=np.int64)
     of_task[task[::-1]] = fault[::-1]
@@ -104,6 +100,30 @@ def ask_jobs(
         codes,
         tuple(asked.rule_faults),
     )
+
+
+def _able_queues(feasible: Bools, task: Ints, nucleus: Ints, shape: tuple[int, ...]) -> Floats:
+    """(T, N): how many queues of each nucleus are left, for the chunk of the task that has most of them there.
+
+    Args:
+        feasible: (K, Q) the queues that are left for each chunk.
+        task: (K,) of each chunk.
+        nucleus: (Q,) of each queue.
+        shape: (T, N).
+    """
+    able = np.zeros(shape)
+    if not feasible.size:
+        return able
+    order = np.argsort(nucleus, kind="stable")
+    known, first = np.unique(nucleus[order], return_index=True)
+    counts = np.add.reduceat(feasible[:, order], first, axis=1, dtype=np.int32)
+    most = np.zeros((shape[0], len(known)), dtype=np.int32)
+    if len(np.unique(task)) == len(task):
+        most[task] = counts
+    else:
+        np.maximum.at(most, task, counts)
+    able[:, known] = most
+    return able
 
 
 def _at_nuclei(snapshot: Snapshot, wanted: Bools, initial: InitialList) -> Snapshot:
