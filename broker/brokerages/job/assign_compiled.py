@@ -149,8 +149,8 @@ class _BlockOutcome:
 def compiled_cycle(cycle: JobCycle, work: CycleWork, seed: int) -> CompiledCycle | None:
     """The cycle as one that the compiled loop runs; None where it does not.
 
-    That is where the extra ``compiled`` is missing, where loading it does not pay so far, in a brokerage with steps of
-    its own, and for moving rules that the loop does not know, such as those of plugins.
+    That is where numba is missing, where loading the loop does not pay so far or it is still being compiled, in a
+    brokerage with steps of its own, and for moving rules that the loop does not know, such as those of plugins.
     """
     state = cycle.moving_state if type(cycle) is JobCycle else None
     moving = moving_steps(cycle.chain)

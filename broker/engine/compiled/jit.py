@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -11,15 +13,23 @@ import platformdirs
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
 
+#: Where this process keeps compiled functions instead, as it has no right to write where they belong.
+other_folder: Path | None = None
 
-def _folder() -> Path:
-    """Where compiled functions are kept: not beside the source, where a service may have no right to write.
+
+def folder() -> Path:
+    """Where compiled functions belong: not beside the source, where a service may have no right to write.
 
     Of a function the compiler only looks at its own file to see whether it has changed, not at those that it calls:
-    each state of this package therefore has a folder of its own.
+    each state of this package therefore has a folder of its own, as has each compiler.
     """
-    digest = hashlib.sha256()
+    if other_folder is not None:
+        return other_folder
+    digest = hashlib.sha256(f"{sys.implementation.cache_tag} numba {version('numba')}".encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
+        # the compiler takes a file that was written again for another one
+        about = path.stat()
+        digest.update(f"{path} {about.st_mtime_ns} {about.st_size}".encode())
         digest.update(path.read_bytes())
     return Path(platformdirs.user_cache_dir("gridbroker", appauthor=False)) / "compiled" / digest.hexdigest()[:16]
 
@@ -31,6 +41,5 @@ def compiled(function: FunctionT) -> FunctionT:
     """
     import numba
 
-    if not numba.config.CACHE_DIR:
-        numba.config.CACHE_DIR = str(_folder())
+    numba.config.CACHE_DIR = str(folder())
     return cast(FunctionT, numba.njit(cache=True, error_model="numpy", nogil=True)(function))

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Callable
 from typing import Any, Literal
 
 #: Chunks that pay for loading it.
 CHUNKS_THAT_PAY = 2_000
 _MODULE = "broker.engine.compiled.placing"
 
-#: ``never`` keeps this process from loading the loop, ``always`` has it loaded for the next cycle.
+#: ``never`` keeps this process from loading the loop, ``always`` has it loaded for the next cycle, compiled or not.
 mode: Literal["where it pays", "never", "always"] = "where it pays"
+#: Whether loading compiles nothing. A process that does not want to wait for the compiler gives its own answer here,
+#: as :mod:`broker.compilation.background` does.
+is_compiled: Callable[[], bool] = lambda: True  # noqa: E731  # a function that is replaced
 _seen = 0
 
 
 def loop_for(chunks: int) -> Any | None:
-    """The module with the loop; None where the extra ``compiled`` is missing, or it does not pay so far.
+    """The module with the loop; None where there is no compiler, it does not pay so far, or is being compiled.
 
     Args:
         chunks: of the cycle that is about to be decided.
@@ -29,4 +33,6 @@ def loop_for(chunks: int) -> Any | None:
     _seen += chunks
     if mode == "never" or (mode != "always" and _seen < CHUNKS_THAT_PAY):
         return None
-    return importlib.import_module(_MODULE) if importlib.util.find_spec("numba") is not None else None
+    if importlib.util.find_spec("numba") is None:
+        return None
+    return importlib.import_module(_MODULE) if mode == "always" or is_compiled() else None

@@ -102,11 +102,10 @@ def test_a_rule_that_the_loop_does_not_know_keeps_the_path_of_python(rule: Any) 
     assert moving_steps(QueueChain("toy", (), (), weights, cuts)) is None
 
 
-def test_the_loop_is_loaded_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "mode", "where it pays")
-    monkeypatch.setattr(loading, "_seen", 0)
-    monkeypatch.setattr(loading.importlib, "import_module", lambda name: name)
-    monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: name)
-    assert [loading.loop_for(chunks) is not None for chunks in (900, 1_000, 100, 1)] == [False, False, True, True]
-    monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)
-    assert loading.loop_for(5_000) is None
+def test_what_is_compiled_ahead_is_what_a_cycle_calls(compiler: None) -> None:
+    from broker.compilation import warm_up
+    from broker.engine.compiled.placing import placed_until
+
+    warm_up.compile_all()
+    decided("always", 7, 40, 12, CUTS["shipped"])
+    assert len(placed_until.signatures) == 1  # type: ignore[attr-defined]  # a cycle with other types compiles anew

@@ -1,0 +1,1 @@
+"""Compiling the loop of cycles beside the process that decides."""

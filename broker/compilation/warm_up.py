@@ -1,0 +1,65 @@
+"""Compiles the loop ahead of its use: ``python -m broker.compilation.warm_up FOLDER``."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from broker.compilation.kept_functions import ready_file
+from broker.engine.compiled import jit
+from broker.engine.compiled.columns import CHUNK, FILE, LIMITS, QUEUE, Columns, FlatBlock, Moving
+from broker.engine.compiled.flat_block import room_for
+
+#: Compiling is not urgent: what decides goes first.
+_NICENESS = 10
+
+
+def compile_all() -> None:
+    """Compile everything that a cycle calls, by placing a block without any chunk."""
+    from broker.engine.compiled.placing import placed_until
+
+    block = _no_chunks()
+    columns = Columns(
+        chunks=np.zeros(0, dtype=CHUNK),
+        queues=np.zeros(0, dtype=QUEUE),
+        limits=np.zeros((0, 0), dtype=LIMITS),
+        files=np.zeros(1, dtype=FILE),
+    )
+    none = np.zeros(0, dtype=np.int64)
+    placed_until(0, 0, Moving(none, none, 0, 0, 1), block, columns, room_for(block, 0, 0))
+
+
+def _no_chunks() -> FlatBlock:
+    """A block without chunks, with arrays of the types that every block has."""
+    return FlatBlock(
+        row=0,
+        offset=np.zeros(1, dtype=np.int64),
+        queue=np.zeros(0, dtype=np.int64),
+        load=np.zeros((5, 0)),
+        all_local=np.zeros(0, dtype=np.bool_),
+        fixed=np.zeros((0, 0)),
+        urgent=np.zeros(0, dtype=np.bool_),
+        position=np.zeros((0, 0), dtype=np.int16),
+        placed=np.zeros((1, 1)),
+        moved=np.zeros(1, dtype=np.bool_),
+    )
+
+
+def main(kept: Path) -> None:
+    """Fill the folder, one process at a time, and say in it that all is there."""
+    os.nice(_NICENESS)
+    jit.other_folder = kept
+    with (kept / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        ready = ready_file(kept)
+        if not ready.exists():
+            compile_all()
+            ready.touch()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
