@@ -24,7 +24,7 @@ import sqlalchemy as sa
 from fastapi import FastAPI
 
 from benchmarks.bench_match import QUEUES, _check, _measure, _prepare
-from benchmarks.measuring import report
+from benchmarks.measuring import RESULTS, report
 from benchmarks.plain_client import PlainClient
 from broker.access.roles import Identity
 from broker.api.listening import Listening
@@ -60,7 +60,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=8)
     parser.add_argument("--servers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("folder", nargs="?", default=".")
+    parser.add_argument("folder", nargs="?", default=str(RESULTS))
     asked = parser.parse_args()
     sys.argv[1:] = [asked.folder]  # where the report goes
     return asked

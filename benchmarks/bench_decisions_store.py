@@ -17,7 +17,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from benchmarks.many_decisions import fill, sizes, stored
-from benchmarks.measuring import NOW, loaded, report
+from benchmarks.measuring import NOW, RESULTS, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.app.agent_cycle import broker_once
 from broker.app.answers.asking import Asking
@@ -81,7 +81,7 @@ def measure(database: Database) -> dict[str, float]:
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", default=".", help="where the report goes")
+    parser.add_argument("folder", nargs="?", default=str(RESULTS), help="where the report goes")
     parser.add_argument("--rows", type=int, default=ROWS, help="how many decisions are stored")
     parser.add_argument("--home", type=Path, help="a folder for the database, which stays")
     parser.add_argument("--fill-only", action="store_true", help="fill the database and measure nothing")

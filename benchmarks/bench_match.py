@@ -20,7 +20,7 @@ import numpy as np
 import psycopg
 import sqlalchemy as sa
 
-from benchmarks.measuring import NOW, cpu_of, report
+from benchmarks.measuring import NOW, RESULTS, cpu_of, report
 from broker.domain.arrays import Floats
 from broker.pools.literals import NumberLiteral
 from broker.pools.matcher import Pilot
@@ -65,7 +65,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=1_000_000)
     parser.add_argument("--matchers", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("folder", nargs="?", default=".")
+    parser.add_argument("folder", nargs="?", default=str(RESULTS))
     asked = parser.parse_args()
     sys.argv[1:] = [asked.folder]  # where the report goes
     return asked

@@ -22,7 +22,7 @@ from time import perf_counter, sleep
 import numpy as np
 import sqlalchemy as sa
 
-from benchmarks.measuring import NOW, loaded, report
+from benchmarks.measuring import NOW, RESULTS, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.app.agent_cycle import broker_once
 from broker.store.connection.database import Database
@@ -167,7 +167,7 @@ def _worker(url: str, batch: int) -> SpawnProcess:
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", default=".", help="where the report goes")
+    parser.add_argument("folder", nargs="?", default=str(RESULTS), help="where the report goes")
     parser.add_argument("--rows", type=int, default=ROWS, help="how many old decisions there are")
     parser.add_argument("--names", type=int, default=NAMES, help="queues that each of them rejects")
     parser.add_argument("--home", type=Path, help="a folder for the database, which stays")

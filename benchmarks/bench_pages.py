@@ -28,7 +28,7 @@ from fastapi import FastAPI
 
 from benchmarks.bench_decisions_store import JOBS, QUEUES, ROWS, SEED, TASKS
 from benchmarks.many_decisions import fill, stored
-from benchmarks.measuring import NOW, loaded, report
+from benchmarks.measuring import NOW, RESULTS, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.api.app import create_app
 from broker.api.configuration import load
@@ -147,7 +147,7 @@ def row_of(one: Shown) -> dict[str, Any]:
 def main() -> None:
     """Measure and report; exit status 1 where a page is too slow or too large."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", default=".", help="where the report goes")
+    parser.add_argument("folder", nargs="?", default=str(RESULTS), help="where the report goes")
     parser.add_argument("--rows", type=int, default=ROWS, help="how many decisions are stored")
     parser.add_argument("--home", type=Path, help="a folder for the database, which stays")
     parser.add_argument("--requests", type=int, default=40, help="how often each page is asked for")

@@ -16,7 +16,7 @@ from time import process_time
 
 import sqlalchemy as sa
 
-from benchmarks.measuring import NOW, loaded, report
+from benchmarks.measuring import NOW, RESULTS, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.app.agent_cycle import broker_once
 from broker.domain.decision_records import DecisionRecord, Origin
@@ -91,7 +91,7 @@ def measured(chunks: int, cycles: int) -> dict[str, float]:
 def main() -> None:
     """Measure and report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", default=".", help="where the report goes")
+    parser.add_argument("folder", nargs="?", default=str(RESULTS), help="where the report goes")
     parser.add_argument("--chunks", type=int, default=CHUNKS, help="chunks of a cycle")
     chunks = parser.parse_args().chunks
     few, more = (measured(chunks, cycles) for cycles in (FEW, MORE))

@@ -52,6 +52,10 @@ def loaded(scenario: ColumnScenario, home: Path | None = None) -> Iterator[Datab
             database.close()
 
 
+#: Where reports go that nobody wants elsewhere; not a part of the project.
+RESULTS = Path(__file__).parent / "results"
+
+
 def read_cycle(database: Database) -> tuple[Snapshot, CycleWork]:
     """The snapshot and the work of a cycle."""
     with database.read_snapshot() as connection:
@@ -80,7 +84,7 @@ def cpu_of(process: int) -> float:
 
 
 def report(name: str, rows: list[dict[str, Any]], **facts: Any) -> None:
-    """Print the table, and write ``<name>.json`` into the folder given as first argument (default: here)."""
+    """Print the table, and write ``<name>.json`` into the folder given as first argument (default: :data:`RESULTS`)."""
     print_table(tuple(rows[0]), [tuple(row.values()) for row in rows], title=name)
     about: dict[str, Any] = {
         "benchmark": name,
@@ -89,5 +93,6 @@ def report(name: str, rows: list[dict[str, Any]], **facts: Any) -> None:
         "numpy": np.__version__,
     }
     about |= {"machine": platform.machine(), "measured_at": datetime.now(UTC).isoformat(), **facts, "rows": rows}
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
