@@ -1,19 +1,29 @@
 """What is known of chunks and candidates together when a job brokerage judges them.
 
 Facts are gathered once from the snapshot for a block of chunks, so that a rule is only its comparison. Shapes: (T, Q)
-for chunk against candidate, (T, 1) for the chunk alone, (1, Q) for the candidate alone. NaN is "not known".
+for chunk against candidate, (T, 1) for the chunk alone, (1, Q) for the candidate alone; an axis along which nothing
+differs may have length 1. NaN is "not known". A fact of pairs is made when the first rule reads it, so that those that
+no rule of a chain reads cost nothing.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Texts
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.software import SoftwareOffers
+
+#: How a fact is made when it is read: by a call, or as the rows of kinds.
+Later = Callable[[], AnyArray] | RowsByKind
+FactsT = TypeVar("FactsT", bound="JobFacts")
+_LATER = "_later"
 
 
 @dataclass(frozen=True)
@@ -114,14 +124,66 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
     now_s: float
     software: SoftwareOffers  # of the unified queues, to which ``candidates.unified`` points
 
-    def block(self, tasks: Ints, candidates: Ints) -> JobFacts:
+    @classmethod
+    def gathered(cls: type[FactsT], known: Mapping[str, Any], later: Mapping[str, Later]) -> FactsT:
+        """Facts of which some are made when they are read for the first time.
+
+        Args:
+            known: by name.
+            later: by name, how each of the others is made.
+
+        Raises:
+            TypeError: a fact is in neither.
+        """
+        missing = {field.name for field in dataclasses.fields(cls)} - known.keys() - later.keys()
+        if missing:
+            raise TypeError(f"{cls.__name__} without {', '.join(sorted(missing))}")
+        found = object.__new__(cls)
+        vars(found).update(known)
+        vars(found)[_LATER] = {name: make for name, make in later.items() if name not in known}
+        return found
+
+    if not TYPE_CHECKING:  # a name that is no fact is to be an error for the type checker
+
+        def __getattr__(self, name: str) -> Any:
+            """Make a fact that is read for the first time."""
+            make = vars(self).get(_LATER, {}).get(name)
+            if make is None:
+                raise AttributeError(f"{type(self).__name__} has no fact {name}")
+            value = vars(self)[name] = made(make)
+            return value
+
+    @property
+    def read(self) -> frozenset[str]:
+        """Names of the facts that have been made so far."""
+        return frozenset(vars(self)) - {_LATER}
+
+    def rows(self, name: str, rows: AnyArray) -> Any:
+        """One fact for some of the chunks; what is the same for all of them is given as it is.
+
+        Args:
+            name: of the fact.
+            rows: positions of the chunks.
+        """
+        make = None if name in vars(self) else vars(self).get(_LATER, {}).get(name)
+        if isinstance(make, RowsByKind):
+            return make.of(rows).every
+        value = getattr(self, name)
+        return value[rows] if isinstance(value, np.ndarray) and value.shape[0] != 1 else value
+
+    def block(self: FactsT, tasks: Ints, candidates: Ints) -> FactsT:
         """The facts of the chunks and candidates at these positions; axes of length 1 stay."""
-        changes: dict[str, Any] = {}
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                changes[field.name] = block_of(value, tasks, candidates)
-        return dataclasses.replace(self, **changes)
+        names = [field.name for field in dataclasses.fields(self)]
+        return type(self).gathered({}, {name: partial(self._cells, name, tasks, candidates) for name in names})
+
+    def _cells(self, name: str, tasks: Ints, candidates: Ints) -> Any:
+        value = getattr(self, name)
+        return block_of(value, tasks, candidates) if isinstance(value, np.ndarray) else value
+
+
+def made(later: Later) -> Any:
+    """The fact itself."""
+    return later.every if isinstance(later, RowsByKind) else later()
 
 
 def block_of(value: AnyArray, tasks: Ints, candidates: Ints) -> AnyArray:

@@ -15,6 +15,7 @@ from broker.domain.analysis import SITE_MID, AnalysisFacts
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, as_column, taken
 from broker.domain.decisions import Outcome
 from broker.domain.facts import JobFacts
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.stabilizer import FIGURES, load_of, stabilize, stats_of_all
 from broker.domain.stabilizer import KEYS as STABILIZER_KEYS
 from broker.domain.work import Work, WorkTable
@@ -170,7 +171,7 @@ class AnalysisCycle(LoadTrackingCycle):
         factors = fixed_factors(self.chain.weights, pairs, self._views, self._unusable, self.faults)
         weight = reduce(np.multiply, factors, np.ones(facts.initial.shape))
         ranking = partial(self._ranked, rows, facts, (weight,), evaluation.feasible)
-        return self._ranked_if_needed(Block(rows, facts, evaluation, factors, (weight,), counts[:4], ranking))
+        return self._ranked_if_needed(Block(rows, facts, evaluation, factors, (weight,), counts, ranking))
 
     def _best(self, rows: slice) -> Ints:
         """A job that is cloned needs as many candidates as it has copies."""
@@ -217,7 +218,7 @@ class AnalysisCycle(LoadTrackingCycle):
 
         return judging
 
-    def _facts_of(self, rows: slice, counts: Floats) -> AnalysisFacts:
+    def _facts_of(self, rows: slice, counts: RowsByKind) -> AnalysisFacts:
         queues, chunks, at = self.snapshot.queues.unified, self.work.chunks, self._at
         low = self._steps.number("MAX_PRIO_TO_BOOTSTRAP")
         base = job_facts(chunks, rows, self._facts, counts, self._grid, self._data, self.chain.steps, low)

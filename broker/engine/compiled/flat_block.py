@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 
+from broker.domain.arrays import AnyArray, Ints
 from broker.engine.compiled.columns import FlatBlock, MovingState, Outcome
 from broker.engine.job.chunk_result import Block
 from broker.engine.job.cycle import JobCycle
@@ -19,23 +23,54 @@ def flat_block(cycle: JobCycle, block: Block, state: MovingState) -> FlatBlock:
         feasible = feasible.copy()
         feasible[closed] = False
     chunk, queue = feasible.nonzero()
-    load, fixed = np.empty((5, len(queue))), np.empty((len(block.fixed), len(queue)))
-    load[0] = facts.running_equivalent[chunk, queue]
-    load[1:] = block.counts[:, chunk, queue]
-    for at, factor in enumerate(block.fixed):
-        fixed[at] = factor[chunk, queue]
+    left = _Left(feasible.shape, chunk, queue)
+    load, fixed = np.empty((5, len(queue))), np.empty((len(block.factors), len(queue)))
+    load[0] = left.of(facts.running_equivalent)
+    cell = left.row_of(block.counts.kind) + queue
+    for at in range(4):
+        block.counts.table[at].take(cell, out=load[1 + at], mode="clip")
+    for at, factor in enumerate(block.factors):
+        fixed[at] = left.of(factor)
     return FlatBlock(
         row=rows.start,
         offset=np.searchsorted(chunk, np.arange(len(feasible) + 1)).astype(np.int64),
         queue=queue.astype(np.int64),
         load=load,
-        all_local=np.array(facts.all_local[chunk, queue], dtype=np.bool_),
+        all_local=left.of(facts.all_local),
         fixed=fixed,
         urgent=np.array(facts.urgent[:, 0], dtype=np.bool_),
         position=np.array(block.evaluation.reason, dtype=np.int16, order="C"),
         placed=state.placed,
         moved=state.moved,
     )
+
+
+@dataclass(frozen=True)
+class _Left:
+    """The pairs that are left of a block, and what arrays say of them."""
+
+    shape: tuple[int, ...]
+    chunk: Ints
+    queue: Ints
+
+    def row_of(self, row: Ints) -> Ints:
+        """(N,): where the row of each pair's chunk starts in a flattened table; ``row`` (T,) are the rows."""
+        found: Ints = (row * self.shape[1])[self.chunk]
+        return found
+
+    @cached_property
+    def cell(self) -> Ints:
+        """(N,): the position of each pair in the flattened block."""
+        return self.row_of(np.arange(self.shape[0])) + self.queue
+
+    def of(self, values: AnyArray) -> AnyArray:
+        """(N,): the values of the pairs, from an array that broadcasts to the block."""
+        values = np.atleast_2d(values)
+        if values.shape == self.shape:
+            return values.ravel().take(self.cell)
+        chunk = self.chunk if values.shape[0] > 1 else np.zeros_like(self.chunk)
+        found: AnyArray = values[chunk, self.queue if values.shape[1] > 1 else 0]
+        return found
 
 
 def room_for(block: FlatBlock, factors: int, jobs: int) -> Outcome:

@@ -9,6 +9,7 @@ from functools import cached_property
 from broker.domain.arrays import Floats, Ints
 from broker.domain.chunk_plan import ChunkPlan
 from broker.domain.facts import JobFacts
+from broker.domain.rows_by_kind import RowsByKind
 from broker.engine.shared.evaluate import Evaluation
 from broker.engine.shared.rank import BlockRanking, Ranking
 from broker.rules.contract import Load
@@ -23,7 +24,7 @@ class Block:
     evaluation: Evaluation
     factors: tuple[Floats, ...]
     fixed: tuple[Floats, ...]  # each (T, Q), in the order in which they multiply what moves
-    counts: Floats  # (4, T, Q) the jobs of the chunk's tag that are defined, assigned, activated and starting
+    counts: RowsByKind  # (status, T, Q) jobs of the chunk's tag, by COUNTED_STATUSES
     rank: Callable[[], BlockRanking]
 
     @cached_property

@@ -7,6 +7,7 @@ import numpy as np
 from broker.domain.arrays import Bools, Floats, Ints, Texts, distinct, texts
 from broker.domain.cpu_preference import preferred_cpu_level
 from broker.domain.grid import COUNTED_STATUSES
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.software import AUTO
 from broker.domain.work import WorkTable
 from broker.snapshot.snapshot import Snapshot
@@ -28,7 +29,7 @@ def share_tags(shares: Texts, work_queues: Floats, special: frozenset[int]) -> T
     )
 
 
-def counts_by_status(snapshot: Snapshot, accounting_keys: Texts) -> Floats:
+def counts_by_status(snapshot: Snapshot, accounting_keys: Texts) -> RowsByKind:
     """(status, T, Q): jobs of the chunk's tag at the candidate's unified queue, by COUNTED_STATUSES.
 
     A tag without any job counts 0.
@@ -36,34 +37,39 @@ def counts_by_status(snapshot: Snapshot, accounting_keys: Texts) -> Floats:
     position = {accounting_key: index for index, accounting_key in enumerate(snapshot.jobs.accounting_keys)}
     known, codes = distinct(accounting_keys)
     queues = snapshot.queues.unified
-    table = np.zeros((len(COUNTED_STATUSES), len(known), len(queues)))
+    table = np.zeros((len(COUNTED_STATUSES), max(1, len(known)), len(queues)))
     for index, accounting_key in enumerate(known):
         if accounting_key in position:
             table[:, index] = snapshot.jobs.by_accounting_key[:, position[accounting_key]][queues].T
-    return np.asarray(table[:, codes])
+    return RowsByKind(table, codes)
 
 
-def slots_of(snapshot: Snapshot, accounting_keys: Texts, resource_types: Texts) -> Floats:
+def slots_of(snapshot: Snapshot, accounting_keys: Texts, resource_types: Texts) -> RowsByKind:
     """(T, U): published slots for the tag and resource type, NaN without any.
 
     The share's own row wins over the row for all shares; then the resource type's own over the row for all types, and a
     task without a resource type takes the sum. Source: PanDA data model, Harvester slots.
     """
+    if not len(snapshot.slots):
+        return RowsByKind(np.full((1, len(snapshot.unified)), np.nan), np.zeros(len(accounting_keys), dtype=np.int64))
     pairs, codes = distinct(
         texts(
             f"{accounting_key}\0{'' if kind is None else kind}"
             for accounting_key, kind in zip(accounting_keys, resource_types, strict=True)
         )
     )
-    table = np.full((len(pairs), len(snapshot.unified)), np.nan)
-    if len(snapshot.slots):
-        by_queue = _rows_by_queue(snapshot)
-        for index, pair in enumerate(pairs):
-            accounting_key, kind = str(pair).split("\0")
-            accounting_key = accounting_key.removeprefix(SPECIAL)  # rows name a work queue by its number alone
-            for queue, rows in by_queue.items():
-                table[index, queue] = _slots(rows, accounting_key, kind or None)
-    return table[codes]
+    table = np.full((max(1, len(pairs)), len(snapshot.unified)), np.nan)
+    by_queue = _rows_by_queue(snapshot)
+    for index, pair in enumerate(pairs):
+        accounting_key, kind = str(pair).split("\0")
+        accounting_key = accounting_key.removeprefix(SPECIAL)  # rows name a work queue by its number alone
+        for queue, rows in by_queue.items():
+            table[index, queue] = _slots(rows, accounting_key, kind or None)
+    # most tags and types find the rows for all of them
+    first: dict[bytes, int] = {}
+    alike = np.array([first.setdefault(row.tobytes(), len(first)) for row in table], dtype=np.int64)
+    _, rows_of_kinds = np.unique(alike, return_index=True)
+    return RowsByKind(table[rows_of_kinds], alike[codes])
 
 
 def _rows_by_queue(snapshot: Snapshot) -> dict[int, list[tuple[str | None, str | None, float]]]:
@@ -107,20 +113,20 @@ def transferring(snapshot: Snapshot) -> Floats:
     return np.asarray(snapshot.jobs.total[:, COUNTED_STATUSES.index("transferring")] - lost)
 
 
-def preferred_cpus(snapshot: Snapshot, architectures: Texts) -> Floats:
+def preferred_cpus(snapshot: Snapshot, architectures: Texts) -> RowsByKind:
     """(T, U): percentage of the queue's logical CPUs that are of the level which the task prefers; 0 without any.
 
     It counts at queues that publish what they have; one that takes any software says nothing of its nodes.
     Source: PanDA production brokerage, CPU level preference.
     """
-    offers = list(zip(snapshot.unified.releases, snapshot.unified.cpu_levels, strict=True))
     known, codes = distinct(architectures)
-    levels = [preferred_cpu_level(architecture) for architecture in known]
-    table = np.zeros((len(known), len(snapshot.unified)))
+    levels, level_of = distinct(texts(preferred_cpu_level(architecture) for architecture in known))
+    table = np.zeros((max(1, len(levels)), len(snapshot.unified)))
+    offers = list(zip(snapshot.unified.releases, snapshot.unified.cpu_levels, strict=True))
     for index, level in enumerate(levels):
         if level is not None:
             table[index] = [published.get(level, 0.0) if releases == AUTO else 0.0 for releases, published in offers]
-    return _rows(table, codes)
+    return RowsByKind(table, level_of[codes])
 
 
 def _rows(table: Floats, codes: Ints) -> Floats:

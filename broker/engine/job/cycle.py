@@ -19,6 +19,7 @@ from broker.domain.facts import JobFacts
 from broker.domain.feature_table import TIGHTENING_KEYS
 from broker.domain.legend import Legend
 from broker.domain.queues import QueueTable
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.work import Work, WorkTable
 from broker.engine.compiled.columns import MovingState
 from broker.engine.job.chunk_result import Block, ChunkResult
@@ -179,9 +180,9 @@ class JobCycle:
         factors = fixed_factors(self.chain.weights, pairs, self._views, self._unusable, self.faults, kept.factors)
         fixed = tuple(np.broadcast_to(factor, facts.initial.shape) for factor in factors)
         ranking = partial(self._ranked, rows, facts, fixed, evaluation.feasible)
-        return self._ranked_if_needed(Block(rows, facts, evaluation, factors, fixed, counts[:4], ranking))
+        return self._ranked_if_needed(Block(rows, facts, evaluation, factors, fixed, counts, ranking))
 
-    def _facts_and_counts(self, rows: slice) -> tuple[JobFacts, Floats]:
+    def _facts_and_counts(self, rows: slice) -> tuple[JobFacts, RowsByKind]:
         labels = self.work.chunks.prodsourcelabel[rows]
         counts = self.chain.steps.job_count_reading.counts(self.snapshot, self._facts.accounting_key[rows], labels)
         low = self._steps.number("MAX_PRIO_TO_BOOTSTRAP")
@@ -290,7 +291,7 @@ class JobCycle:
         """The jobs at the candidates ``feasible`` for a chunk, with those that the cycle has placed for its tag."""
         facts, inside = block.facts, row - block.rows.start
         queue_limit, min_weight, may_bootstrap = self._limits
-        defined, assigned, activated, starting = block.counts[:, inside, feasible]
+        defined, assigned, activated, starting = block.counts.at(inside, feasible)[:4]
         placed = None
         if not self._independent:
             placed = self._placed[self._accounting_codes[row], self.snapshot.queues.unified[feasible]]

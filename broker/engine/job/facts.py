@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, Objects, Texts, distinct
-from broker.domain.facts import JobFacts
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Objects, Texts, distinct
+from broker.domain.facts import JobFacts, Later, made
+from broker.domain.grid import COUNTED_STATUSES
 from broker.domain.kept import Kept
 from broker.domain.placement_constraints import UNCONSTRAINED
 from broker.domain.queues import QueueTable
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.software import QueueOffer, SoftwareOffers
 from broker.domain.work import WorkTable
 from broker.engine.job.count_facts import (
@@ -24,8 +27,9 @@ from broker.engine.job.count_facts import (
 )
 from broker.engine.job.data_facts import DataFacts
 from broker.engine.job.initial_list import RefusedNames
-from broker.engine.job.nucleus_facts import NucleusStats, nucleus_facts, nucleus_stats
-from broker.engine.job.running import RunningInputs
+from broker.engine.job.input_facts import BlockInput, CandidatesOf
+from broker.engine.job.nucleus_facts import NucleusStats, nucleus_facts, nucleus_pair_facts, nucleus_stats
+from broker.engine.job.running import RunningInputs, running_of_kinds
 from broker.engine.job.steps import JobSteps
 from broker.snapshot.snapshot import Snapshot
 
@@ -34,6 +38,7 @@ ES_HIGH_PRIORITY = 900.0
 DATADISK = "DATADISK"
 HS06_UNITS = frozenset(unit + suffix for unit in ("HS06sPerEvent", "mHS06sPerEvent") for suffix in ("", "Fixed"))
 _offers = Kept[tuple[QueueOffer, ...]]()
+_slots = Kept[RowsByKind]()
 
 
 #: Facts of candidates that are the same for every chunk.
@@ -59,6 +64,7 @@ class GridFacts:
 
     snapshot: Snapshot
     queues: QueueTable  # columns (Q,)
+    candidates: CandidatesOf  # of the unified queues
     software: SoftwareOffers
     by_nucleus: NucleusStats
     storage_known: Bools
@@ -100,6 +106,7 @@ def grid_facts(snapshot: Snapshot) -> GridFacts:
     return GridFacts(
         snapshot=snapshot,
         queues=queues,
+        candidates=CandidatesOf.unified(unified, len(snapshot.unified)),
         software=software_offers(snapshot),
         by_nucleus=nucleus_stats(snapshot),
         storage_known=known[None, :],
@@ -162,52 +169,90 @@ def job_facts(
     work: WorkTable,
     rows: slice,
     cycle: CycleFacts,
-    counts: Floats,
+    counts: RowsByKind,
     grid: GridFacts,
     data: DataFacts,
     steps: JobSteps,
     max_prio_to_bootstrap: float,
 ) -> JobFacts:
-    """Facts of the chunks ``rows``; ``counts`` are those of ``counts_by_status`` for them, all else is of the cycle."""
-    snapshot, queues = grid.snapshot, grid.queues
+    """Facts of the chunks ``rows``; ``counts`` are those of ``counts_by_status`` for them, all else is of the cycle.
+
+    Those of chunks or of candidates are made at once, those of pairs when they are read.
+    """
     priority = work.currentpriority[rows]
     urgent = steps.urgency.urgent(work.processingtype[rows], priority)
     # 1 is event service, 2 job cloning; the split rule says which of the two a value means
     event_service = np.isin(work.eventservice[rows], (1.0, 2.0)) & ~work.job_cloning[rows]
     es_high = event_service & ((priority >= ES_HIGH_PRIORITY) | work.scout[rows])
-    defined, assigned, activated, starting, running = counts[:5]
-    slots = slots_of(snapshot, cycle.accounting_key[rows], work.resource_type[rows])[:, queues.unified]
-    nucleus = nucleus_facts(grid.by_nucleus, cycle.nucleus[rows], urgent)
-    if cycle.hint:
-        nucleus["at_nucleus"] = np.ones_like(nucleus["at_nucleus"])
-    return JobFacts(
-        now_s=snapshot.now_s,
-        software=grid.software,
-        initial=cycle.initial[rows],
-        one_preassigned=cycle.one_preassigned[rows, None],
-        listed=cycle.listed[rows, None],
-        **_admitted(snapshot, work.placement_constraints[rows]),
-        urgent=urgent[:, None],
-        event_service=event_service[:, None],
-        es_high=es_high[:, None],
-        walltime_undefined=_walltime_undefined(work, rows)[:, None],
-        accounting_key=cycle.accounting_key[rows, None],
-        **nucleus,
-        is_ucore=(queues.capability == "ucore")[None, :],
-        defined=defined,
-        assigned=assigned,
-        activated=activated,
-        starting=starting,
-        running=running,
-        running_equivalent=steps.running.equivalent(
-            running, starting, slots, _running_inputs(grid, cycle, rows, priority <= max_prio_to_bootstrap)
-        ),
-        **_cores_at(grid, work, rows),
+    known = {
+        "now_s": grid.snapshot.now_s,
+        "software": grid.software,
+        "initial": cycle.initial[rows],
+        "one_preassigned": cycle.one_preassigned[rows, None],
+        "listed": cycle.listed[rows, None],
+        "urgent": urgent[:, None],
+        "event_service": event_service[:, None],
+        "es_high": es_high[:, None],
+        "walltime_undefined": _walltime_undefined(work, rows)[:, None],
+        "accounting_key": cycle.accounting_key[rows, None],
+        **nucleus_facts(grid.by_nucleus, cycle.nucleus[rows], urgent),
+        "is_ucore": (grid.queues.capability == "ucore")[None, :],
         **{name: getattr(grid, name) for name in _OF_THE_GRID},
-        preferred_cpu_percent=at_queues(preferred_cpus(snapshot, work.architecture[rows]), queues.unified),
-        has_slots=~np.isnan(slots),
-        **_data_of(work, rows, nucleus["at_nucleus"], grid, data),
-    )
+        "remote_source": data.remote_source[rows, None],
+        "total_bytes": work.total_bytes[rows, None],
+        "total_files": work.total_files[rows, None],
+    }
+    at_nuclei: dict[str, Later] = {**nucleus_pair_facts(grid.by_nucleus, cycle.nucleus[rows], urgent)}
+    if cycle.hint:
+        at_nuclei["at_nucleus"] = partial(np.ones, known["initial"].shape, dtype=np.bool_)
+    later = {
+        **at_nuclei,
+        **_admitted(grid.snapshot, work.placement_constraints[rows]),
+        **_jobs_of(work, rows, cycle, counts, grid, steps, priority <= max_prio_to_bootstrap),
+        **_input_of(work, rows, grid, data, at_nuclei["at_nucleus"]),
+    }
+    return JobFacts.gathered(known, later)
+
+
+def _jobs_of(
+    work: WorkTable,
+    rows: slice,
+    cycle: CycleFacts,
+    counts: RowsByKind,
+    grid: GridFacts,
+    steps: JobSteps,
+    low_priority: Bools,
+) -> dict[str, Later]:
+    """Jobs, and what stands in for running ones."""
+    snapshot, unified = grid.snapshot, grid.queues.unified
+    statuses = COUNTED_STATUSES[:5]
+
+    def slots() -> RowsByKind:
+        keys = (snapshot.slots, snapshot.unified, cycle.accounting_key, work.resource_type)
+        of_all = _slots.of(keys, lambda: slots_of(snapshot, cycle.accounting_key, work.resource_type))
+        return of_all.of(rows)
+
+    def has_slots() -> AnyArray:
+        found = slots()
+        return RowsByKind(~np.isnan(found.table[:, unified]), found.kind).every
+
+    def equivalent() -> AnyArray:
+        inputs = _running_inputs(grid, cycle, rows, low_priority)
+        return running_of_kinds(steps.running, counts, slots(), inputs, unified).every
+
+    def cpus() -> AnyArray:
+        found = preferred_cpus(snapshot, work.architecture[rows])
+        table = found.table[:, unified]
+        return table if len(table) == 1 else table[found.kind]
+
+    return {
+        **{status: counts.layer(at) for at, status in enumerate(statuses)},
+        "running_equivalent": equivalent,
+        "has_slots": has_slots,
+        "preferred_cpu_percent": cpus,
+        "running_cores": partial(running_cores_at, grid, work, rows),
+        "starting_cores": partial(starting_cores_at, grid, work, rows),
+    }
 
 
 def _running_inputs(grid: GridFacts, cycle: CycleFacts, rows: slice, low_priority: Bools) -> RunningInputs:
@@ -223,11 +268,6 @@ def _running_inputs(grid: GridFacts, cycle: CycleFacts, rows: slice, low_priorit
     )
 
 
-def _cores_at(grid: GridFacts, work: WorkTable, rows: slice) -> dict[str, Any]:
-    running, starting = running_cores_at(grid, work, rows), starting_cores_at(grid, work, rows)
-    return {"running_cores": running, "starting_cores": starting}
-
-
 def running_cores_at(grid: GridFacts, work: WorkTable, rows: slice) -> Floats:
     """(T, Q): running cores of the chunk's VO and label at the unified queue."""
     return at_queues(running_cores(grid.snapshot, work.vo[rows], work.prodsourcelabel[rows]), grid.queues.unified)
@@ -239,16 +279,16 @@ def starting_cores_at(grid: GridFacts, work: WorkTable, rows: slice) -> Floats:
     return at_queues(running_cores(grid.snapshot, vos, labels, starting=True), grid.queues.unified)
 
 
-def _admitted(snapshot: Snapshot, constraints: Objects) -> dict[str, Any]:
+def _admitted(snapshot: Snapshot, constraints: Objects) -> dict[str, Later]:
     """The queues that have a place at the sites and in the pool that each chunk asks for."""
     known, code = distinct(constraints)
     if known in ([], [None]):
-        everywhere = np.ones((1, 1), dtype=np.bool_)
+        everywhere = partial(np.ones, (1, 1), dtype=np.bool_)
         return {"site_admitted": everywhere, "pool_admitted": everywhere}
     unified = snapshot.unified
     found = [snapshot.pools.admitted(one or UNCONSTRAINED, unified.atlas_site) for one in known]
-    at_site, in_pool = (np.array(masks)[:, snapshot.queues.unified][code] for masks in zip(*found, strict=True))
-    return {"site_admitted": at_site, "pool_admitted": in_pool}
+    at_site, in_pool = (np.array(masks)[:, snapshot.queues.unified] for masks in zip(*found, strict=True))
+    return {"site_admitted": RowsByKind(at_site, code), "pool_admitted": RowsByKind(in_pool, code)}
 
 
 def _walltime_undefined(work: WorkTable, rows: slice) -> Bools:
@@ -261,32 +301,14 @@ def _walltime_undefined(work: WorkTable, rows: slice) -> Bools:
     return np.asarray(nothing | (has_unit & (cputime == 0)))
 
 
-def _data_of(work: WorkTable, rows: slice, at_nucleus: Bools, grid: GridFacts, data: DataFacts) -> dict[str, Any]:
-    snapshot, unified = grid.snapshot, grid.queues.unified
-    size = (rows.stop - rows.start, len(snapshot.unified))
-    first, last = np.searchsorted(data.chunk, (rows.start, rows.stop))
-    index = (data.chunk[first:last] - rows.start, data.unified[first:last])
-    stats = {}
-    for name, values in (
-        ("available_bytes", data.disk_bytes),
-        ("available_files", data.disk_files),
-        ("available_tape_bytes", data.any_bytes),
-        ("available_tape_files", data.any_files),
-    ):
-        dense = np.zeros(size)
-        dense[index] = values[first:last]
-        stats[name] = np.take(dense, unified, axis=1)
-    first, last = np.searchsorted(data.here_chunk, (rows.start, rows.stop))
-    here = np.zeros(size, dtype=np.bool_)
-    here[data.here_chunk[first:last] - rows.start, data.here_unified[first:last]] = True
-    needs_nothing = here[:, unified] | data.no_locations[rows, None]
-    total = work.total_bytes[rows, None]
-    return {
-        "can_receive": grid.any_receives | (at_nucleus & needs_nothing),
-        "can_send": grid.any_sends | at_nucleus,
-        "remote_source": data.remote_source[rows, None],
-        "total_bytes": total,
-        "total_files": work.total_files[rows, None],
-        "all_local": (total == 0) | (stats["available_bytes"] >= total),
-        **stats,
-    }
+def _input_of(work: WorkTable, rows: slice, grid: GridFacts, data: DataFacts, at_nucleus: Later) -> dict[str, Later]:
+    """The input of the chunks, and whether it and the output can be moved."""
+    block = BlockInput(work, rows, data, grid.candidates)
+
+    def can_receive() -> Bools:
+        return np.asarray(grid.any_receives | (made(at_nucleus) & block.complete()))
+
+    def can_send() -> Bools:
+        return np.asarray(grid.any_sends | made(at_nucleus))
+
+    return {**block.facts(), "can_receive": can_receive, "can_send": can_send}

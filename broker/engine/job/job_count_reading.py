@@ -11,6 +11,7 @@ import numpy as np
 
 from broker.domain.arrays import Floats, Texts
 from broker.domain.grid import COUNTED_STATUSES, JobCounts
+from broker.domain.rows_by_kind import RowsByKind
 from broker.engine.job.count_facts import SPECIAL, counts_by_status
 from broker.rules.contract import Options, Step
 from broker.snapshot.snapshot import Snapshot
@@ -33,17 +34,22 @@ class JobCountReading(Step):
     title = "Which jobs of a share or Resource work queue are counted"
     options: JobCountReadingOptions = JobCountReadingOptions()
 
-    def counts(self, snapshot: Snapshot, accounting_keys: Texts, labels: Texts) -> Floats:
+    def counts(self, snapshot: Snapshot, accounting_keys: Texts, labels: Texts) -> RowsByKind:
         """(status, T, Q): jobs of the chunks' tags at the candidates, by COUNTED_STATUSES."""
         found = counts_by_status(snapshot, accounting_keys)
         if self.options.resource_queues == "all_labels":
             return found
-        queues = snapshot.queues.unified
-        for row, (accounting_key, label) in enumerate(zip(accounting_keys.tolist(), labels.tolist(), strict=True)):
-            if str(accounting_key).startswith(SPECIAL):
-                number = int(str(accounting_key).removeprefix(SPECIAL))
-                found[:, row] = counted(snapshot.jobs, work_queue=number, label=label)[queues].T
-        return found
+        layers, kinds = [found.table], found.kind.copy()
+        own: dict[tuple[str, str | None], int] = {}
+        for row, (key, label) in enumerate(zip(map(str, accounting_keys.tolist()), labels.tolist(), strict=True)):
+            if not key.startswith(SPECIAL):
+                continue
+            if (key, label) not in own:
+                own[key, label] = found.table.shape[1] + len(own)
+                jobs = counted(snapshot.jobs, work_queue=int(key.removeprefix(SPECIAL)), label=label)
+                layers.append(jobs[snapshot.queues.unified].T[:, None])
+            kinds[row] = own[key, label]
+        return RowsByKind(np.concatenate(layers, axis=1), kinds)
 
 
 def counted(jobs: JobCounts, *, work_queue: int, label: str | None) -> Floats:

@@ -14,6 +14,7 @@ import numpy as np
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, codes_of
 from broker.domain.kept import Kept
 from broker.domain.queues import BARE_NONE
+from broker.domain.rows_by_kind import RowsByKind
 from broker.snapshot.snapshot import Snapshot
 
 
@@ -31,8 +32,7 @@ class NucleusStats:
     shares_storage: Bools
     storage_at_nucleus: Bools
     closeness: Floats
-    queued: Floats
-    queued_urgent: Floats
+    queued: Floats  # (2 (N + 1), Q): for express chunks in the second half
     throughput_mb_per_s: Floats
 
 
@@ -69,16 +69,15 @@ def _stats_of(snapshot: Snapshot) -> NucleusStats:
         shares_storage=_with_none(snapshot.shares_storage[:, queues.unified], False),
         storage_at_nucleus=_with_none((own_site[:, None] == source[None, :]) & (source >= 0)[None, :], False),
         closeness=_with_none(_at_links(links.closeness, source), np.nan),
-        queued=_with_none(_at_links(links.queued, source), np.nan),
-        queued_urgent=_with_none(_at_links(links.queued_urgent, source), np.nan),
+        queued=np.concatenate(
+            [_with_none(_at_links(table, source), np.nan) for table in (links.queued, links.queued_urgent)]
+        ),
         throughput_mb_per_s=_with_none(_at_links(_newest(links.mbps_1h, links.mbps_1d, links.mbps_1w), source), np.nan),
     )
 
 
 def nucleus_facts(stats: NucleusStats, nucleus: Ints, urgent: Bools) -> dict[str, Any]:
-    """Fields of ``JobFacts`` for chunks with these nuclei (-1: none); express chunks read the Express queues."""
-    queued = stats.queued[nucleus]
-    queued[urgent] = stats.queued_urgent[nucleus[urgent]]
+    """Fields of ``JobFacts`` of chunks with these nuclei (-1: none); express chunks read the Express queues."""
     total = np.where(urgent, stats.total_queued_urgent[nucleus], stats.total_queued[nucleus])
     return {
         "has_nucleus": (nucleus >= 0)[:, None],
@@ -87,13 +86,16 @@ def nucleus_facts(stats: NucleusStats, nucleus: Ints, urgent: Bools) -> dict[str
         "nucleus_receives": stats.receives[nucleus][:, None],
         "nucleus_is_satellite": stats.is_satellite[nucleus][:, None],
         "nucleus_queued": total[:, None],
-        "at_nucleus": stats.at_nucleus[nucleus],
-        "shares_storage": stats.shares_storage[nucleus],
-        "storage_at_nucleus": stats.storage_at_nucleus[nucleus],
-        "closeness": stats.closeness[nucleus],
-        "link_queued": queued,
-        "throughput_mb_per_s": stats.throughput_mb_per_s[nucleus],
     }
+
+
+def nucleus_pair_facts(stats: NucleusStats, nucleus: Ints, urgent: Bools) -> dict[str, RowsByKind]:
+    """The same for the fields of pairs: chunks with the same nucleus have the same rows."""
+    size = len(stats.bare)
+    of_nucleus = nucleus % size
+    names = ("at_nucleus", "shares_storage", "storage_at_nucleus", "closeness", "throughput_mb_per_s")
+    rows = {name: RowsByKind(getattr(stats, name), of_nucleus) for name in names}
+    return {**rows, "link_queued": RowsByKind(stats.queued, of_nucleus + size * urgent)}
 
 
 def _with_none(table: AnyArray, none: float | bool) -> Any:

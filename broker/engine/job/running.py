@@ -5,16 +5,19 @@ Source: ATLAS Production Job Brokerage, initial weight.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats
+from broker.domain.arrays import Bools, Floats, Ints
+from broker.domain.grid import COUNTED_STATUSES
+from broker.domain.rows_by_kind import RowsByKind
 from broker.rules.contract import Options, Step
 
 #: Batch workers stand in for running jobs up to this number. Source: ATLAS Production Job Brokerage, initial weight.
 MAX_WORKERS_COUNTED = 20.0
+_STARTING, _RUNNING = COUNTED_STATUSES.index("starting"), COUNTED_STATUSES.index("running")
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,11 @@ class Running(Step):
     title = "What counts as running: jobs, batch workers, published slots, starting jobs"
     options: RunningOptions = RunningOptions()
 
+    @property
+    def by_priority(self) -> bool:
+        """Whether the reading depends on priority and pilots, beside the jobs of the tag and the slots."""
+        return self.options.gates == "bootstrap"
+
     def equivalent(self, running: Floats, starting: Floats, slots: Floats, inputs: RunningInputs) -> Floats:
         """(T, Q): the reading of "running".
 
@@ -75,3 +83,27 @@ class Running(Step):
         proactive = np.where(published > 0, np.floor(published / np.maximum(cores, 1.0)), none_free)
         result[:, at] = np.fmax(own, np.where(np.isnan(published), np.nan, proactive))
         return np.asarray(result)
+
+
+def running_of_kinds(
+    step: Running, counts: RowsByKind, slots: RowsByKind, inputs: RunningInputs, unified: Ints
+) -> RowsByKind:
+    """(T, Q): the reading of "running", worked out once for chunks that are alike in all that it depends on.
+
+    Args:
+        step: the reading.
+        counts: (status, T, Q) jobs of the tags.
+        slots: (T, U) published slots.
+        inputs: what stands in for running jobs.
+        unified: (Q,) unified queue of each candidate.
+    """
+    code = counts.kind * len(slots.table) + slots.kind
+    if step.by_priority:
+        # pilots of a chunk are those of the grid, or none anywhere
+        looked_at = inputs.pilots.any(axis=1)
+        code = (2 * code + inputs.low_priority[:, 0]) * 2 + looked_at
+    _, first, kind = np.unique(code, return_index=True, return_inverse=True)
+    seen = replace(inputs, pilots=inputs.pilots[first], low_priority=inputs.low_priority[first])
+    starting, running = (counts.table[status, counts.kind[first]] for status in (_STARTING, _RUNNING))
+    table = step.equivalent(running, starting, slots.table[slots.kind[first]][:, unified], seen)
+    return RowsByKind(table, kind.ravel())

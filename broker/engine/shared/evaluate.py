@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats
+from broker.domain.facts import JobFacts
 from broker.domain.packed_reasons import Standing
 from broker.engine.shared.kept_answers import FilterAnswer
 from broker.rules.contract import AnyPairs, Filter, GroupFilter, Rule, TuningView
@@ -52,9 +53,12 @@ class RowsOf:
         self._table, self._rows = table, rows
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self._table, name)
-        if isinstance(value, np.ndarray) and value.shape[0] != 1:
-            value = value[self._rows]
+        if isinstance(self._table, JobFacts):
+            value = self._table.rows(name, self._rows)
+        else:
+            value = getattr(self._table, name)
+            if isinstance(value, np.ndarray) and value.shape[0] != 1:
+                value = value[self._rows]
         self.__dict__[name] = value
         return value
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from broker.domain.arrays import AnyArray, Bools, Floats
+from broker.domain.rows_by_kind import RowsByKind
 
 if TYPE_CHECKING:
     from broker.engine.shared.evaluate import Evaluation
@@ -57,7 +58,7 @@ class KeptAnswers:
         evaluation: of all filters together.
     """
 
-    facts: tuple[Any, Floats] | None = None
+    facts: tuple[Any, RowsByKind] | None = None
     filters: dict[str, FilterAnswer] = field(default_factory=dict)
     factors: dict[str, Floats] = field(default_factory=dict)
     evaluation: Evaluation | None = None

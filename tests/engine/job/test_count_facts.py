@@ -46,7 +46,7 @@ def test_tags(workqueue: float | None, share: str | None, accounting_key: str) -
 def test_counts_are_those_of_the_unified_queue_and_the_tag() -> None:
     counts = [jobs("B", status, index + 1) for index, status in enumerate(COUNTED_STATUSES)]
     snapshot = grid(job_counts=[*counts, jobs("A", "running", 50, gshare="Other")])
-    found = counts_by_status(snapshot, texts(["Simulation", "Other", "Nobody", "Simulation"]))
+    found = counts_by_status(snapshot, texts(["Simulation", "Other", "Nobody", "Simulation"])).every
     assert found.shape == (6, 4, 3)
     assert list(snapshot.queues.name) == ["A", "B/MCORE", "B/SCORE"]
     assert found[:, 0].tolist() == [[0, n, n] for n in range(1, 7)]
@@ -63,10 +63,11 @@ def test_jobs_of_a_resource_queue_are_those_of_all_labels_or_of_the_task() -> No
     ]
     snapshot = grid(job_counts=rows)
     keys, labels = texts(["#5", "#5", "Sim"]), texts(["managed", "user", "managed"])
-    every = JobCountReading().counts(snapshot, keys, labels)[RUNNING]
-    own = JobCountReading().configured({"resource_queues": "label_of_task"}).counts(snapshot, keys, labels)[RUNNING]
+    every = JobCountReading().counts(snapshot, keys, labels).every[RUNNING]
+    by_label = JobCountReading().configured({"resource_queues": "label_of_task"})
+    own = by_label.counts(snapshot, keys, labels).every[RUNNING]
     assert own.tolist() == [[3, 0, 0], [4, 0, 0], [50, 0, 0]]
-    assert every[:, 0].tolist() == counts_by_status(snapshot, keys)[RUNNING][:, 0].tolist()
+    assert every[:, 0].tolist() == counts_by_status(snapshot, keys).every[RUNNING][:, 0].tolist()
 
 
 def slot(share: str | None, kind: str | None, number: float) -> dict[str, Any]:
@@ -104,7 +105,7 @@ ROWS = [
     ],
 )
 def test_slots(rows: list[dict[str, Any]], share: str, kind: str | None, expected: float) -> None:
-    found = slots_of(grid(harvester_slots=rows), texts([share]), texts([kind]))
+    found = slots_of(grid(harvester_slots=rows), texts([share]), texts([kind])).every
     np.testing.assert_array_equal(found, [[expected, math.nan]])
 
 
@@ -206,5 +207,5 @@ def test_preferred_cpus(releases: list[str], percent: float) -> None:
         mv_worker_node_summary=[node],
     )
     wanted = '{"cpu_pref": {"preferred_architecture_level": "%s"}}'
-    found = preferred_cpus(snapshot, texts([wanted % "x86-64-v3", wanted % "x86-64-v4", None, "{", "x86_64-el9"]))
+    found = preferred_cpus(snapshot, texts([wanted % "x86-64-v3", wanted % "x86-64-v4", None, "{", "x86_64-el9"])).every
     assert found.tolist() == [[percent, 0], [0, 0], [0, 0], [0, 0], [0, 0]]

@@ -1,0 +1,63 @@
+"""Facts of pairs are made when a rule reads them, and for no other chunks than the rule asks about."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from broker.brokerages.production_job.rules import chain
+from broker.domain.facts import JobFacts
+from broker.domain.rows_by_kind import RowsByKind
+from broker.engine.shared.evaluate import rows_of
+from broker.rules.production_job.filters.full_chain import FullChain
+from broker.rules.production_job.filters.status import Status
+from tests.engine.toy_cycle import cycle, work
+
+#: Facts of all pairs of a block: the others have an axis of length 1, and cost next to nothing.
+OF_PAIRS = {
+    *("site_admitted", "pool_admitted", "at_nucleus", "shares_storage", "storage_at_nucleus", "closeness"),
+    *("link_queued", "throughput_mb_per_s", "defined", "assigned", "activated", "starting", "running"),
+    *("running_equivalent", "running_cores", "starting_cores", "preferred_cpu_percent", "has_slots", "can_receive"),
+    *("can_send", "available_bytes", "available_files", "available_tape_bytes", "available_tape_files", "all_local"),
+}
+
+
+def test_facts_that_no_rule_reads_are_not_made() -> None:
+    facts = cycle(work(3), [Status()]).evaluate_block(slice(1, 3)).facts
+    assert not facts.read & OF_PAIRS
+    assert facts.at_nucleus.shape == (2, 5)
+    assert facts.read & OF_PAIRS == {"at_nucleus"}
+
+
+def test_the_rules_of_production_leave_some_facts_unread() -> None:
+    rules = chain()
+    toy = cycle(work(2), rules.filters, rules.weights)
+    facts = toy.evaluate_block(slice(1, 2)).facts
+    assert facts.read & OF_PAIRS
+    assert not facts.read & {"running_cores", "starting_cores", "defined", "activated", "site_admitted"}
+
+
+def test_a_rule_about_few_chunks_makes_no_fact_for_the_others() -> None:
+    made: list[int] = []
+
+    class Noted(RowsByKind):
+        def of(self, rows: slice | np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> RowsByKind:
+            found = super().of(rows)
+            made.append(len(found.kind))
+            return found
+
+    every = cycle(work(4), [FullChain()]).evaluate_block(slice(0, 4)).facts
+    later = {"at_nucleus": Noted(np.array([[False, True]]), np.zeros(4, dtype=np.int64))}
+    names = set(JobFacts.__dataclass_fields__) - later.keys()
+    facts = JobFacts.gathered({name: getattr(every, name) for name in names}, later)
+    assert rows_of(facts, np.array([1, 3])).at_nucleus.tolist() == [[False, True]] * 2
+    assert made == [2]
+    assert "at_nucleus" not in facts.read
+
+
+def test_facts_have_no_other_names_and_all_of_their_own() -> None:
+    facts = cycle().evaluate_block(slice(0, 1)).facts
+    with pytest.raises(AttributeError, match="JobFacts has no fact at_nucleu"):
+        _ = getattr(facts, "at_nucleu")  # noqa: B009 - the type checker knows that there is none
+    with pytest.raises(TypeError, match=r"JobFacts without .*at_nucleus"):
+        JobFacts.gathered({"now_s": 0.0}, {})
