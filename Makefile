@@ -44,7 +44,7 @@ help:
 	@echo "make demo-web    the same, then a web page on it with cycles going on"
 	@echo "make test        run the tests"
 	@echo "make fuzz        run the property tests on new random examples"
-	@echo "make test-long   walk the pages of the documentation, and validate the simulation"
+	@echo "make test-long   run the slow tests, walk the pages of the documentation, and validate the simulation"
 	@echo "make test-rucio  run the feeds against a Rucio server of its own, in $(RUCIO_VENV)"
 	@echo "make test-pilot  run the real PanDA pilot against broker serve --api, in $(PILOT_VENV)"
 	@echo "make test-web    drive the page with Chromium, in $(WEB_VENV); pictures in build/web"
@@ -69,14 +69,14 @@ demo-web: $(VENV)/.installed-embedded,web
 	$(BIN)/broker demo --web
 
 test: $(VENV)/.installed-test
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(WORKERS) -m "not soak and not rucio and not pilot and not walk and not validation and not web"
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(WORKERS) -m "not soak and not rucio and not pilot and not slow and not walk and not validation and not web"
 
 fuzz: $(VENV)/.installed-test
 	HYPOTHESIS_PROFILE=patient $(PYTEST) -n $(WORKERS) -m "hypothesis and not soak and not validation"
 
-# Pages walked literally, and the simulation against the theory of queues.
+# What takes ten seconds and more; pages walked literally, and the simulation against the theory of queues.
 test-long: $(VENV)/.installed-test
-	$(PYTEST) -n $(WORKERS) -m "walk or validation" tests/docs tests/simulation
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(WORKERS) -m "slow or walk or validation"
 
 # The server pins its own SQLAlchemy and Flask, so it has an environment and constraints of its own; only its client is
 # in ours.

@@ -37,6 +37,7 @@ def checks() -> list[CheckFunction]:
     return CHECKS.get_by_names(list(LOOKED_AT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("headers", [BEARER, {}], ids=["with a token", "without a token"])
 def test_whatever_fits_the_description_is_answered(server: ApiServer, headers: dict[str, str]) -> None:
     schema = schemathesis.openapi.from_url(f"{server.url}/api/v1/openapi.json")

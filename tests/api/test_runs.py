@@ -39,6 +39,7 @@ def ended(client: httpx.Client, started: httpx.Response) -> dict[str, Any]:
     raise AssertionError(found)
 
 
+@pytest.mark.slow
 def test_a_what_if_a_sweep_and_a_replay(client: httpx.Client) -> None:
     asked = [
         client.post(f"{V1}/what-if", json={"set": {"NQUEUED_SAT_CAP": 1}, "until": UNTIL}),

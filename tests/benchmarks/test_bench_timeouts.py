@@ -16,6 +16,7 @@ def test_a_part_of_its_jobs_is_due_and_is_ended(database: Database) -> None:
     assert scan(database) == 0
 
 
+@pytest.mark.slow
 def test_more_files_than_a_smallint_holds(database: Database) -> None:
     fill(database, 10_000, 10_000)
     assert scan(database) == 10_000

@@ -51,6 +51,7 @@ def run(home: Path, script: str, **more: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(580)
 def test_a_dump_comes_back_in_an_empty_home(homes: list[Path]) -> None:
     dump, restore = re.findall(r"^```\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)[:2]

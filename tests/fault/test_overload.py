@@ -79,6 +79,7 @@ def asked_over(database: Database, application_name: str) -> str:
         return str(connection.execute(sa.text(statement), {"name": application_name}).scalar_one())
 
 
+@pytest.mark.slow
 def test_no_lease_is_lost_while_the_process_is_stopped_two_thirds_of_the_time(grid: Database) -> None:
     before = baseline(grid)
     with broker(grid.url, "serve") as process:

@@ -76,6 +76,7 @@ def test_a_stopped_service_ends_in_time_and_hands_over_at_once(grid: Database) -
         assert connection.execute(sa.text("SELECT count(*) FROM broker.services")).scalar_one() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fast")
 def test_a_stop_takes_less_than_ten_seconds_with_a_thread_that_hangs(grid: Database, tmp_path: Path) -> None:
     fault = f"after_snapshot:pause:{tmp_path / 'never'}"
@@ -103,6 +104,7 @@ def test_a_second_signal_ends_a_service_at_once(grid: Database, tmp_path: Path) 
         assert process.wait(5) == 128 + signal.SIGTERM
 
 
+@pytest.mark.slow
 def test_a_standby_takes_over_within_twenty_seconds_of_a_kill(grid: Database) -> None:
     before = baseline(grid)
     standby = LeaseKeeper(grid, "standby", LeaseTerms())
@@ -121,6 +123,7 @@ def test_a_standby_takes_over_within_twenty_seconds_of_a_kill(grid: Database) ->
     assert audit(grid, before) == []
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fast")
 def test_two_services_share_the_work_without_assigning_anything_twice(grid: Database) -> None:
     before = baseline(grid)
@@ -149,6 +152,7 @@ def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedSer
     server.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("fast")
 def test_a_service_lives_through_an_immediate_stop_of_the_database(own_server: EmbeddedServer, tmp_path: Path) -> None:
     go = tmp_path / "go"

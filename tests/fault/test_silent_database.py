@@ -50,6 +50,7 @@ def started(grid: Database, stack: contextlib.ExitStack, folder: Path, go: Path)
     return Service(proxy, process, folder / POINT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("standby", [False, True])
 def test_the_next_cycle_is_done_within_twenty_seconds(grid: Database, tmp_path: Path, standby: bool) -> None:
     before, go = baseline(grid), tmp_path / "go"

@@ -50,6 +50,7 @@ def of_round(number: int, order: int) -> Placement:
     return placement(cut, tasks=seen)
 
 
+@pytest.mark.slow
 def test_two_brokers_without_any_lease_never_assign_a_file_twice(
     database: Database, connections: Callable[[], Database]
 ) -> None:

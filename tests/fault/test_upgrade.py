@@ -93,6 +93,7 @@ def change(database: Database, statement: str) -> None:
 PART = "UPDATE doma_panda.jedi_tasks SET status = '{}' WHERE status = '{}' AND jeditaskid % 2 = 0"
 
 
+@pytest.mark.slow
 def test_two_releases_side_by_side_do_one_another_no_harm(
     empty_database: Database, release_before: Path, tmp_path: Path
 ) -> None:

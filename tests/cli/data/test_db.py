@@ -51,6 +51,7 @@ def broker(broker_home: Path) -> Run:
     return run
 
 
+@pytest.mark.slow
 def test_init_load_dump_and_psql_on_a_given_database(
     broker: Run, empty_database: Database, scenario_path: Path, tmp_path: Path, broker_home: Path
 ) -> None:
@@ -77,6 +78,7 @@ def test_init_load_dump_and_psql_on_a_given_database(
     assert not broker_home.exists(), "the embedded server was not started"
 
 
+@pytest.mark.slow
 def test_the_embedded_database_needs_no_set_up_and_is_stopped_after_each_command(
     broker: Run, broker_home: Path, scenario_path: Path
 ) -> None:
@@ -88,6 +90,7 @@ def test_the_embedded_database_needs_no_set_up_and_is_stopped_after_each_command
     assert not EmbeddedServer(broker_home).running
 
 
+@pytest.mark.slow
 def test_url_leaves_the_embedded_server_running_until_stop(broker: Run, broker_home: Path) -> None:
     assert broker("db", "init").returncode == 0
     told = broker("db", "url")
@@ -131,6 +134,7 @@ def test_errors_are_one_line_on_stderr_and_a_status(
         assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_a_database_without_schema_or_with_rows_is_refused_with_status_3(
     broker: Run, empty_database: Database, scenario_path: Path
 ) -> None:
@@ -165,6 +169,7 @@ def test_beside_panda_init_says_what_is_missing(broker: Run, empty_database: Dat
     assert "missing in PanDA's table jedi_tasks: taskname" in done.stderr
 
 
+@pytest.mark.slow
 def test_other_schema_names_need_to_be_named_once(broker: Run, empty_database: Database, scenario_path: Path) -> None:
     url = empty_database.url
     assert broker("db", "init", "--db", url, BROKER_PANDA_SCHEMA="elsewhere").returncode == 0

@@ -55,6 +55,7 @@ def _message(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_jobs_and_what_it_proposes_works(broker: Run, demo_home: Path) -> None:
     told = _message(broker("demo", "--quick", "--json"))
     assert told["demo"]["sites"] >= 40
@@ -88,6 +89,7 @@ def test_the_same_seed_gives_the_same_jobs_and_what_it_proposes_works(broker: Ru
     ]
 
 
+@pytest.mark.slow
 def test_people_see_tables_on_a_given_database_and_its_rows_are_safe(broker: Run, database: Database) -> None:
     done = broker("demo", "--quick", "--db", database.url)
     assert done.returncode == 0, done.stderr

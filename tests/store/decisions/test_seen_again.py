@@ -243,6 +243,7 @@ def test_an_hour_that_is_over_is_one_row_until_something_is_counted_in_it(
     assert of_the_day() == (3, decisions // 3 * 6)
 
 
+@pytest.mark.slow
 def test_10000_unchanged_chunks_of_a_day_take_less_than_100_mb(database: Database, cycle: Callable[..., None]) -> None:
     """A tenth of the chunks, every half hour: a tenth of the room."""
     records = [waiting(task, work=b"w" * 1000) for task in range(1, 1001)]

@@ -56,6 +56,7 @@ def test_a_fresh_installation_is_current_and_a_second_run_changes_nothing(empty_
     assert migrate.check(empty_database) == migrate.STANDALONE
 
 
+@pytest.mark.slow
 def test_an_upgrade_from_each_earlier_version_gives_the_schema_of_a_fresh_installation(
     database: Database, make_database: MakeDatabase
 ) -> None:
