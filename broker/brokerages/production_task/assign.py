@@ -67,7 +67,7 @@ def assign_tasks(cycle: TaskCycle, seed: int, before: Floats | None = None) -> I
 
 
 def _assigned(decided: DecidedBlock) -> Iterator[AssignedTask]:
-    first, share_work = decided.block.first, decided.cycle.facts.share_work_hs06s
+    first, share_work = decided.block.first, decided.cycle.share_work_hs06s
     for at, nucleus in enumerate(decided.out.chosen.tolist()):
         row = first + at
         yield AssignedTask(row, None if nucleus < 0 else nucleus, share_work[row], decided.out.before[at], decided)

@@ -17,10 +17,12 @@ import numpy as np
 from broker.domain.arrays import Bools, Floats, Ints, as_column, as_row, distinct, taken
 from broker.domain.legend import Legend
 from broker.domain.output_endpoints import OutputEndpoints
+from broker.domain.task_facts import TaskFacts
 from broker.domain.task_work import TaskWork
 from broker.engine.job.steps import JobSteps
 from broker.engine.shared.chain import NucleusChain
 from broker.engine.shared.evaluate import (
+    NOT_A_CANDIDATE,
     UNDECLARED,
     AnyFilter,
     Evaluation,
@@ -29,10 +31,11 @@ from broker.engine.shared.evaluate import (
     prepare,
     reason_codes,
 )
-from broker.engine.task.data_facts import gather_task_data
-from broker.engine.task.facts import as_read, initial_nuclei, preset_nuclei, remaining_work, task_facts, task_tags
+from broker.engine.task.data_facts import TaskData, gather_task_data
+from broker.engine.task.facts import TaskGrounds, initial_nuclei, preset_nuclei, task_facts
 from broker.engine.task.nucleus_feasibility import SHIPPED_STEPS, ask_jobs
 from broker.engine.task.placing import answer
+from broker.engine.task.remaining import all_work, share_work, task_tags
 from broker.engine.task.task_block import TaskBlock
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Rule, TaskPairs
@@ -98,13 +101,16 @@ class TaskCycle:
         self.snapshot, self.work, self.tuning, self.chain, self.endpoints = snapshot, work, tuning, chain, endpoints
         self._independent = independent
         tasks = work.tasks
-        data = gather_task_data(work, snapshot, steps.input_reading)
-        initial = initial_nuclei(tasks, snapshot, steps.full_chains)
+        self.initial = initial = initial_nuclei(tasks, snapshot, steps.full_chains)
+        # most sites are satellites, which only full chains may have: rules see the nuclei that some task may have
+        self.columns: Ints = np.flatnonzero(initial.any(axis=0))
+        data = gather_task_data(work, snapshot, steps.input_reading, self.columns)
         self.preset = preset_nuclei(tasks, snapshot)
         self.dry_run = ask_jobs(
             asked_of, work.hint, tasks.jeditaskid, initial, job_filters, tuning, job_steps, with_codes=with_codes
         )
-        self.facts = task_facts(work, snapshot, endpoints, data, initial, self.dry_run, steps)
+        self.share_work_hs06s = share_work(tasks, work.remaining, snapshot, steps.remaining_work_reading)
+        self.facts = self._facts(data)
         self._views, faults = prepare(chain, snapshot, work, chain.tunings(tuning))
         self.faults: list[RuleFault] = [*self.dry_run.rule_faults, *faults]
         self.evaluation: Evaluation = self._judge()
@@ -112,38 +118,46 @@ class TaskCycle:
         known, self._tag = distinct(task_tags(tasks, snapshot))
         self._placed = np.zeros((max(1, len(known)), len(snapshot.nuclei)))
         vetoed = steps.veto.reasons(
-            tasks, work.outputs, endpoints, initial, self.facts.has_storages, snapshot.nuclei.name
+            tasks, work.outputs, endpoints, self.facts.initial, self.facts.has_storages, snapshot.nuclei.name
         )
         found = np.where(tasks.fault != "", tasks.fault, data.fault)
         self.blocked = np.where(found != "", found, vetoed)
 
+    def _facts(self, data: TaskData) -> TaskFacts:
+        given = TaskGrounds(self.columns, data, self.initial, self.dry_run, self.share_work_hs06s)
+        return task_facts(self.work, self.snapshot, self.endpoints, given, self.chain.steps)
+
+    @cached_property
     def _pairs(self) -> TaskPairs:
-        tasks, nuclei = as_column(self.work.tasks), as_row(self.snapshot.nuclei)
-        rows, positions = np.arange(len(self.work.tasks)), np.arange(len(self.snapshot.nuclei))
-        return TaskPairs(tasks, nuclei, self.facts, UNDECLARED, rows, positions)
+        tasks, nuclei = as_column(self.work.tasks), as_row(taken(self.snapshot.nuclei, self.columns))
+        return TaskPairs(tasks, nuclei, self.facts, UNDECLARED, np.arange(len(self.work.tasks)), self.columns)
 
     def pairs_at(self, result: TaskResult, rule: Rule, nucleus: int) -> TaskPairs:
-        """A task and a nucleus as a rule sees them."""
+        """A task and a nucleus that some task may have as a rule sees them."""
         row: Ints = np.array([result.row])
         at: Ints = np.array([nucleus])
+        facts = self.facts.block(row, np.searchsorted(self.columns, at))
         tasks, nuclei = as_column(taken(self.work.tasks, row)), as_row(taken(self.snapshot.nuclei, at))
-        return self._views.of(rule, TaskPairs(tasks, nuclei, self.facts.block(row, at), UNDECLARED, row, at))
+        return self._views.of(rule, TaskPairs(tasks, nuclei, facts, UNDECLARED, row, at))
 
     def _judge(self) -> Evaluation:
         unusable = frozenset(state.name for state in self.snapshot.states if not state.usable)
-        found = evaluate(self.chain.filters, self._pairs(), self._views, unusable)
+        found = evaluate(self.chain.filters, self._pairs, self._views, unusable)
         self.faults.extend(found.faults)
-        return found
+        feasible = np.zeros(self.initial.shape, dtype=np.bool_)
+        reason = np.full(self.initial.shape, NOT_A_CANDIDATE, dtype=np.int16)
+        feasible[:, self.columns], reason[:, self.columns] = found.feasible, found.reason
+        return Evaluation(feasible, reason, found.faults)
 
     def _weigh(self) -> list[Floats]:
-        pairs = self._pairs()
+        """(T, C) for each weight that stays, its factor at the nuclei of ``columns``."""
         unusable = {state.name for state in self.snapshot.states if not state.usable}
         shape = self.facts.initial.shape
         factors = []
         for rule in self.chain.weights:
             factor = np.ones((1, 1))
             if rule.name not in self._views.broken and unusable.isdisjoint(rule.sources):
-                factor = answer(rule, partial(rule.factor, self._views.of(rule, pairs)), shape, self.faults)
+                factor = answer(rule, partial(rule.factor, self._views.of(rule, self._pairs)), shape, self.faults)
             factors.append(np.broadcast_to(factor, shape))
         return factors
 
@@ -161,7 +175,8 @@ class TaskCycle:
         work = self.remaining_work(row)[feasible]
         rules = self.chain.load_weights
         moving = [answer(rule, partial(rule.factor, work), work.shape, self.faults) for rule in rules]
-        factors = np.stack([*moving, *(table[row, feasible] for table in self._fixed), np.ones(len(feasible))])[:-1]
+        column = np.searchsorted(self.columns, feasible)
+        factors = np.stack([*moving, *(table[row, column] for table in self._fixed), np.ones(len(feasible))])[:-1]
         weight = factors.prod(axis=0)
         finite = np.isfinite(weight) & (weight >= 0)
         reason = "" if finite.any() else NO_CANDIDATES
@@ -177,13 +192,14 @@ class TaskCycle:
         preset, tasks = self.preset[rows], self.work.tasks
         left = self.evaluation.feasible[rows] & ((preset < 0) & (self.blocked[rows] == ""))[:, None]
         task, nucleus = np.nonzero(left)
-        fixed = [table[rows][task, nucleus] for table in self._fixed]
+        column = np.searchsorted(self.columns, nucleus)
+        fixed = [table[rows][task, column] for table in self._fixed]
         return TaskBlock(
             first=rows.start,
             preset=preset,
             offset=np.append(0, np.cumsum(left.sum(axis=1))),
             nucleus=nucleus,
-            share_work=self.facts.share_work_hs06s[rows][task, nucleus],
+            share_work=self.share_work_hs06s[rows][task, nucleus],
             fixed=np.array(fixed).reshape(len(fixed), len(task)),
             tag=self._tag[rows],
             adds=np.nan_to_num(tasks.remaining_hs06s[rows]),
@@ -195,7 +211,7 @@ class TaskCycle:
     def remaining_work(self, row: int) -> Floats:
         """(N,): the work of the task's share at its priority and above, with what this cycle has placed."""
         placed = 0.0 if self._independent else self._placed[self._tag[row]]
-        return np.asarray(self.facts.share_work_hs06s[row] + placed)
+        return np.asarray(self.share_work_hs06s[row] + placed)
 
     def placed_before(self, row: int) -> Floats:
         """(N,): the work that the cycle has placed so far for the share of a task."""
@@ -224,7 +240,8 @@ class TaskCycle:
 
     def count_from(self, share_work: Floats) -> None:
         """Take (T, N) HS06 s as what remained of each task's share when the cycle began, not what the work says."""
-        self.facts = dataclasses.replace(self.facts, share_work_hs06s=share_work)
+        self.share_work_hs06s = share_work
+        self.facts = dataclasses.replace(self.facts, share_work_hs06s=share_work[:, self.columns])
 
     def place(self, row: int, nucleus: int) -> None:
         """Count the work of a task at the nucleus it got: it is there for the tasks of the share that follow.
@@ -236,9 +253,7 @@ class TaskCycle:
     @cached_property
     def all_work_hs06s(self) -> Floats:
         """(N,): all work that remained at the nuclei when it was read."""
-        every = np.ones(len(self.work.remaining), dtype=np.bool_)
-        read = as_read(self.work.remaining, self.chain.steps.remaining_work_reading)
-        return remaining_work(read, list(self.snapshot.nuclei.name), every)
+        return all_work(self.work.remaining, self.snapshot, self.chain.steps.remaining_work_reading)
 
     @cached_property
     def legend(self) -> Legend:

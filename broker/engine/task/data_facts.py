@@ -32,20 +32,23 @@ class TaskData:
     fault: Texts  # (T,)
 
 
-def gather_task_data(work: TaskWork, snapshot: Snapshot, reading: InputReading = SHIPPED_READING) -> TaskData:
-    """What the replicas of the inputs mean for the tasks and the nuclei of the snapshot."""
-    parts, tasks, nuclei = work.parts, len(work.tasks), len(snapshot.nuclei)
-    storage = codes_of(work.replicas.rse, list(snapshot.storages.name))
-    row, nucleus = np.nonzero(reading_nuclei(snapshot)[:, np.maximum(storage, 0)].T & (storage >= 0)[:, None])
+def gather_task_data(
+    work: TaskWork, snapshot: Snapshot, reading: InputReading = SHIPPED_READING, columns: Ints | None = None
+) -> TaskData:
+    """What the replicas of the inputs mean for the tasks and for the nuclei ``columns``, by default all."""
+    parts, tasks, reads = work.parts, len(work.tasks), reading_nuclei(snapshot)
+    reads = reads if columns is None else reads[columns]
+    nuclei, storage = len(reads), codes_of(work.replicas.rse, list(snapshot.storages.name))
+    row, nucleus = np.nonzero(reads[:, np.maximum(storage, 0)].T & (storage >= 0)[:, None])
     on_disk = ~work.replicas.is_tape[row]
     stats = {}
     for name, chosen in (("disk", on_disk), ("any", np.ones(len(row), dtype=np.bool_))):
         best, at = _best(work.replicas, row[chosen], nucleus[chosen], nuclei)
         task = parts.task[work.replicas.part[best]]
         for unit, values in (("bytes", work.replicas.bytes), ("files", work.replicas.files)):
-            sums = np.zeros((tasks, nuclei))
-            np.add.at(sums, (task, at), np.nan_to_num(values[best]))
-            stats[f"{name}_{unit}"] = sums
+            weights = np.nan_to_num(values[best])
+            sums = np.bincount(task * nuclei + at, weights, minlength=tasks * nuclei)
+            stats[f"{name}_{unit}"] = sums.astype(np.float64).reshape(tasks, nuclei)
     return TaskData(
         examined=np.bincount(parts.task, minlength=tasks) > 0,
         total_bytes=_sums(parts.task, _totals(work, parts.bytes, reading), tasks),
@@ -68,9 +71,7 @@ def _totals(work: TaskWork, values: Floats, reading: InputReading) -> Floats:
 
 
 def _sums(task: Ints, values: Floats, tasks: int) -> Floats:
-    sums = np.zeros(tasks)
-    np.add.at(sums, task, np.nan_to_num(values))
-    return sums
+    return np.bincount(task, np.nan_to_num(values), minlength=tasks).astype(np.float64)
 
 
 def reading_nuclei(snapshot: Snapshot) -> Bools:

@@ -2,64 +2,75 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Texts, codes_of, distinct, texts
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, codes_of
 from broker.domain.grid import StorageTable
 from broker.domain.output_endpoints import OutputEndpoints
 from broker.domain.queues import BARE_NONE
 from broker.domain.task_facts import TaskFacts
-from broker.domain.task_work import AssigningTable, RemainingTable, TaskWork
-from broker.engine.job.count_facts import share_tags
+from broker.domain.task_work import AssigningTable, TaskWork
 from broker.engine.task.data_facts import TaskData
 from broker.engine.task.nucleus_feasibility import DryRun
-from broker.engine.task.steps import FullChains, RemainingWorkReading, TaskSteps
+from broker.engine.task.remaining import all_work
+from broker.engine.task.steps import FullChains, TaskSteps
 from broker.snapshot.snapshot import Snapshot
 
-#: normalizedExpOutSize: GB written for a day of a core, of the usual power in HS06. Source: ATLAS Production Task
-#: Brokerage, space; PanDA production brokerage, storage check.
 SHIPPED_STEPS = TaskSteps()
 SHIPPED_CHAINS = FullChains()
+#: normalizedExpOutSize: GB written for a day of a core, of the usual power in HS06. Source: ATLAS Production Task
+#: Brokerage, space; PanDA production brokerage, storage check.
 OUTPUT_GB_A_CORE_DAY, USUAL_CORE_HS06, DAY_S = 0.25, 10.0, 86_400.0
 
 
+@dataclass(frozen=True)
+class TaskGrounds:
+    """What is known of T tasks before their facts are put together.
+
+    Attributes:
+        columns: (C,) the nuclei that some task may have, of N.
+        data: where their input is, at ``columns``.
+        initial: (T, N) of :func:`initial_nuclei`.
+        dry_run: what the job brokerage says.
+        share_work: (T, N) HS06 s that remain of the task's share at its priority and above.
+    """
+
+    columns: Ints
+    data: TaskData
+    initial: Bools
+    dry_run: DryRun
+    share_work: Floats
+
+
 def task_facts(
-    work: TaskWork,
-    snapshot: Snapshot,
-    endpoints: OutputEndpoints,
-    data: TaskData,
-    initial: Bools,
-    dry_run: DryRun,
-    steps: TaskSteps = SHIPPED_STEPS,
+    work: TaskWork, snapshot: Snapshot, endpoints: OutputEndpoints, given: TaskGrounds, steps: TaskSteps = SHIPPED_STEPS
 ) -> TaskFacts:
-    """All facts of the tasks.
+    """All facts of the tasks at the nuclei of ``given.columns``.
 
     Args:
         work: the tasks with what belongs to them.
         snapshot: the grid.
         endpoints: where their output would go.
-        data: where their input is.
-        initial: (T, N) of :func:`initial_nuclei`.
-        dry_run: what the job brokerage says.
+        given: what is known of them.
         steps: of the brokerage.
     """
-    tasks, nuclei = work.tasks, snapshot.nuclei
-    remaining = as_read(work.remaining, steps.remaining_work_reading)
-    everything = remaining_work(remaining, list(nuclei.name), np.ones(len(remaining), dtype=np.bool_))
+    tasks, columns, data, dry_run = work.tasks, given.columns, given.data, given.dry_run
+    everything = all_work(work.remaining, snapshot, steps.remaining_work_reading)[columns]
     expected_gb = everything / USUAL_CORE_HS06 / DAY_S * OUTPUT_GB_A_CORE_DAY
+    chains = full_chains(tasks, snapshot, steps.full_chains)
     return TaskFacts(
         now_s=snapshot.now_s,
-        initial=initial,
-        backlog_files=snapshot.links.total_queued[None, :],
-        **_storage_facts(work, snapshot, endpoints, full_chains(tasks, snapshot, steps.full_chains), expected_gb),
+        initial=given.initial[:, columns],
+        backlog_files=snapshot.links.total_queued[None, columns],
+        **_storage_facts(work, snapshot, endpoints, chains, expected_gb, columns),
         expected_output_gb=expected_gb[None, :],
-        able_queues=dry_run.able_queues,
-        queues=dry_run.queues[None, :],
+        able_queues=dry_run.able_queues[:, columns],
+        queues=dry_run.queues[None, columns],
         job_check_failed=dry_run.failed[:, None],
-        job_codes=dry_run.codes,
+        job_codes=dry_run.codes[:, columns] if dry_run.codes.shape[1] > 1 else dry_run.codes,
         examined=data.examined[:, None],
         total_bytes=data.total_bytes[:, None],
         total_files=data.total_files[:, None],
@@ -68,16 +79,9 @@ def task_facts(
         any_bytes=data.any_bytes,
         any_files=data.any_files,
         bound_to=bound_nuclei(tasks, snapshot, steps.full_chains)[:, None],
-        position=np.arange(len(nuclei), dtype=np.int64)[None, :],
-        share_work_hs06s=_share_work(tasks, remaining, snapshot, steps.remaining_work_reading),
+        position=columns[None, :],
+        share_work_hs06s=given.share_work[:, columns],
     )
-
-
-def as_read(remaining: RemainingTable, reading: RemainingWorkReading) -> RemainingTable:
-    """The work that remains as the brokerage reads it."""
-    if reading.options.milli_units == "scaled" or not len(remaining.hs06s_as_stored):
-        return remaining
-    return dataclasses.replace(remaining, hs06s=remaining.hs06s_as_stored)
 
 
 def bound_nuclei(tasks: AssigningTable, snapshot: Snapshot, chains: FullChains) -> Ints:
@@ -122,54 +126,17 @@ def preset_nuclei(tasks: AssigningTable, snapshot: Snapshot) -> Ints:
     return codes_of(tasks.nucleus, list(snapshot.nuclei.name))
 
 
-def remaining_work(remaining: RemainingTable, nuclei: list[str | None], rows: Bools) -> Floats:
-    """(N,): HS06 s that remain at each nucleus, of the rows chosen."""
-    nucleus = codes_of(remaining.nucleus, nuclei)
-    chosen = rows & (nucleus >= 0)
-    sums = np.bincount(nucleus[chosen], weights=np.nan_to_num(remaining.hs06s[chosen]), minlength=len(nuclei))
-    return sums.astype(np.float64)
-
-
-def task_tags(tasks: AssigningTable, snapshot: Snapshot) -> Texts:
-    """(T,): the name under which a task's work is counted, with its VO in front."""
-    return _accounting_keys(tasks.vo, tasks.gshare, tasks.workqueue_id, snapshot.jobs.resource_work_queues)
-
-
-def _accounting_keys(vos: Texts, shares: Texts, work_queues: Floats, special: frozenset[int]) -> Texts:
-    accounting_keys = share_tags(shares, work_queues, special)
-    pairs = zip(vos.tolist(), accounting_keys.tolist(), strict=True)
-    return texts(f"{vo or ''}\0{accounting_key}" for vo, accounting_key in pairs)
-
-
-def _share_work(
-    tasks: AssigningTable, remaining: RemainingTable, snapshot: Snapshot, reading: RemainingWorkReading
-) -> Floats:
-    """(T, N): the work of the task's share at its priority and above; a task without priority is below all."""
-    known, code = distinct(task_tags(tasks, snapshot))
-    special = snapshot.jobs.resource_work_queues
-    accounting_key = codes_of(_accounting_keys(remaining.vo, remaining.gshare, remaining.workqueue_id, special), known)
-    priority = np.nan_to_num(tasks.currentpriority, nan=-np.inf)
-    theirs = np.nan_to_num(remaining.currentpriority, nan=-np.inf)
-    if special and reading.options.without_work_queue == "not_beside_resource_queues":
-        accounting_key = np.where(np.isnan(remaining.workqueue_id), -1, accounting_key)
-    nucleus, hs06s = codes_of(remaining.nucleus, list(snapshot.nuclei.name)), np.nan_to_num(remaining.hs06s)
-    accounting_key[nucleus < 0] = -1
-    of_share = [np.flatnonzero(accounting_key == kind) for kind in range(len(known))]
-    pairs = list(zip(code.tolist(), priority.tolist(), strict=True))
-    place = {pair: index for index, pair in enumerate(dict.fromkeys(pairs))}
-    table = np.zeros((len(place), len(snapshot.nuclei)))
-    for (kind, least), index in place.items():
-        rows = of_share[kind][theirs[of_share[kind]] >= least]
-        table[index] = np.bincount(nucleus[rows], weights=hs06s[rows], minlength=table.shape[1])
-    return table[[place[pair] for pair in pairs]]
-
-
 def _storage_facts(
-    work: TaskWork, snapshot: Snapshot, endpoints: OutputEndpoints, chains: Bools, expected_gb: Floats
+    work: TaskWork,
+    snapshot: Snapshot,
+    endpoints: OutputEndpoints,
+    chains: Bools,
+    expected_gb: Floats,
+    columns: Ints,
 ) -> dict[str, Any]:
     """Facts of the storages for the output, worked out once for each distinct set of tokens."""
-    tasks, storages = work.tasks, snapshot.storages
-    checked = np.where(endpoints.has_secondary[None, :], endpoints.secondary, endpoints.own)
+    tasks, storages, own = work.tasks, snapshot.storages, endpoints.own[:, columns]
+    checked = np.where(endpoints.has_secondary[None, columns], endpoints.secondary[:, columns], own)
     tokens: list[set[int]] = [set() for _ in range(len(tasks))]
     for task, token in zip(work.outputs.task.tolist(), endpoints.token.tolist(), strict=True):
         if token >= 0:
@@ -177,14 +144,14 @@ def _storage_facts(
     keys = [(frozenset(wanted), bool(chain)) for wanted, chain in zip(tokens, chains, strict=True)]
     rows = {key: index for index, key in enumerate(dict.fromkeys(keys))}
     demand = np.floor(expected_gb)
-    found = [_places(storages, (checked if chain else endpoints.own)[sorted(wanted)], demand) for wanted, chain in rows]
+    found = [_places(storages, (checked if chain else own)[sorted(wanted)], demand) for wanted, chain in rows]
     at = np.array([rows[key] for key in keys], dtype=np.int64)
     names = (
         *("has_storages", "storages_send", "storages_receive", "usable_gb", "free_gb", "expired_gb", "total_gb"),
         *("left_gb", "tightest_left_gb", "tightest_total_gb"),
     )
     if not found:
-        found = [_places(storages, endpoints.own[:0], demand)]
+        found = [_places(storages, own[:0], demand)]
     return {name: np.stack([places[index] for places in found])[at] for index, name in enumerate(names)}
 
 

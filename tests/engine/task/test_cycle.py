@@ -88,8 +88,8 @@ class NoNumber(Weight[TaskPairs]):
     name = code = "no_number"
     title = "no number"
 
-    def factor(self, *_: Any) -> Floats:
-        return np.array([[np.nan, 1.0, 1.0, 1.0]])
+    def factor(self, pairs: TaskPairs) -> Floats:
+        return np.where(pairs.nuclei.name == "ALPHA", np.nan, 1.0)
 
 
 class Negative(NucleusLoadWeight):
@@ -171,7 +171,7 @@ def test_one_question_for_all_tasks_gives_what_one_for_each_gives(database: Data
     )
     cycle = cycle_of(database, loaded)
     work, filters = cycle.work, asked_filters(production_job.chain())
-    wanted = cycle.facts.initial
+    wanted = cycle.initial
     together = ask_jobs(cycle.snapshot, work.hint, work.tasks.jeditaskid, wanted, filters, Tuning.defaults())
     assert 0 < together.able_queues.sum() < wanted.sum()
     for row in range(len(work.tasks)):
@@ -208,7 +208,7 @@ def test_output_that_the_work_of_a_nucleus_will_write(database: Database) -> Non
     """A quarter of a GB for a day of a core of 10 HS06: 6,912,000 HS06 s are 8 days of a core, 2 GB."""
     task, work = busy(101, "ALPHA", 69_120, gshare="Other", currentpriority=1)
     cycle = cycle_of(database, task_scenario(jedi_tasks=[waiting(), task], jedi_datasets=[pseudo_input(), work]))
-    assert cycle.facts.expected_output_gb[0].tolist() == pytest.approx([2.0, 0.0, 0.0, 0.0])
+    assert cycle.facts.expected_output_gb[0].tolist() == pytest.approx([2.0, 0.0])
 
 
 def test_what_the_cycle_places_is_forgotten_between_independent_tasks(database: Database) -> None:
