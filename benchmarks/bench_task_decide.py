@@ -31,7 +31,7 @@ from broker.gdpconfig import Tuning  # noqa: E402
 from broker.snapshot.snapshot import Snapshot  # noqa: E402
 from broker.store.connection.database import Database  # noqa: E402
 from broker.store.connection.tables import TableCatalogue  # noqa: E402
-from broker.store.decisions.decision_writing import packed  # noqa: E402
+from broker.store.decisions.packed_decisions import packed  # noqa: E402
 from broker.store.reads.task_loading import load_task_work  # noqa: E402
 from broker.store.reads.task_reads import TaskSelection  # noqa: E402
 
@@ -63,8 +63,7 @@ def measure(tasks: int, nuclei: int, queues: int) -> dict[str, Any]:
         # a decision is made of the columns of its block when it is asked for
         decisions = [one.decision for one in assigned]
         decided = process_time()
-        for one in decisions:
-            packed(DecisionRecord(one, {}, None))
+        packed([DecisionRecord(one, {}, None) for one in decisions])
         return made - started, decided - made, process_time() - decided, assigned
 
     constructor_s, decide_s, pack_s, assigned = min((decide() for _ in range(ROUNDS)), key=lambda one: sum(one[:3]))

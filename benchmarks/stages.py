@@ -11,6 +11,7 @@ import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import islice
 from time import process_time
 from typing import Any
 
@@ -21,11 +22,13 @@ from broker.domain.decision_records import DecisionRecord
 from broker.engine.compiled import loading
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of
-from broker.store.decisions.decision_writing import packed
+from broker.store.decisions.packed_decisions import packed
 from broker.work.assemble import CycleWork
 
 #: Cycles of fewer chunks are not measured with the compiled loop, which would take longer to load.
 LEAST_CHUNKS = 100
+#: Chunks of a transaction, as agents have it.
+BATCH = 250
 
 MakeCycle = Callable[[bool], JobCycle]
 
@@ -66,12 +69,13 @@ def one_cycle(make: MakeCycle, work: CycleWork, seed: int = 1, *, compiled: bool
     made = process_time()
     names = cycle.snapshot.queues.name
     pack_s, jobs, brokered = 0.0, 0, 0
-    for one in assign_chunks(cycle, work, seed, times, process_time):
+    assigned = assign_chunks(cycle, work, seed, times, process_time)
+    while together := list(islice(assigned, BATCH)):
         before = process_time()
-        packed(DecisionRecord(one.decision, one.assigned(names), None))
+        packed([DecisionRecord(one.decision, one.assigned(names), None) for one in together])
         pack_s += process_time() - before
-        jobs += len(one.jobs)
-        brokered += one.decision.outcome == "brokered"
+        jobs += sum(len(one.jobs) for one in together)
+        brokered += [one.decision.outcome for one in together].count("brokered")
     if cycle.faults:
         raise RuntimeError(f"a rule could not be run: {cycle.faults[0]}")
     return Stages(made - started, times.decide_s, times.cut_s, pack_s, jobs, brokered)

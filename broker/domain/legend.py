@@ -42,6 +42,14 @@ class Legend:
     stats: tuple[str, ...] = ()
     remark: str = ""
 
+    def __hash__(self) -> int:
+        """Worked out once: decisions are grouped by their legend, and it has thousands of names."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, one.name) for one in fields(self)))
+
     @cached_property
     def group_names(self) -> tuple[str, ...]:
         """The unified queues, each once, in the order of their first candidates."""

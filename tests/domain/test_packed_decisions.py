@@ -34,6 +34,7 @@ from broker.domain.packed_reasons import (
     unpack_reasons,
 )
 from broker.domain.packed_remarks import Notes, Remarks, RemarksCorruptError, pack_remarks, unpack_remarks
+from broker.domain.value_runs import pack_runs, unpack_runs
 
 
 def legend(groups: Sequence[str], codes: int = 4, factors: Sequence[str] = ()) -> Legend:
@@ -83,7 +84,7 @@ def rejected_one_by_one(reasons: Reasons) -> dict[str, str]:
 @settings(max_examples=150)
 @given(judged())
 def test_reasons_come_back_with_names_and_a_funnel_that_adds_up(reasons: Reasons) -> None:
-    again = unpack_reasons(reasons.legend, pack_reasons(reasons))
+    again = unpack_reasons(reasons.legend, pack_reasons([reasons])[0])
     assert again.rejected == reasons.rejected == rejected_one_by_one(reasons)
     assert again.funnel == reasons.funnel
     left, start = int((reasons.position == FEASIBLE).sum()), int((reasons.position >= FEASIBLE).sum())
@@ -118,9 +119,16 @@ def test_the_reasons_of_780_candidates_take_less_than_400_bytes_instead_of_24_00
     position = np.repeat(random.integers(0, 12, 260), 3).astype(np.int16)
     position[random.integers(0, 780, 40)] = random.integers(0, 12, 40)
     reasons = Reasons(legend(groups, 70), position)
-    packed = pack_reasons(reasons)
+    packed = pack_reasons([reasons])[0]
     assert len(packed) < 400 < 24_000 < len(json.dumps(reasons.rejected))
     assert unpack_reasons(reasons.legend, packed).rejected == reasons.rejected
+
+
+def test_reasons_of_releases_before_are_read() -> None:
+    position = np.array([1] * 9 + [FEASIBLE] * 9 + [3] * 8 + [NOT_A_CANDIDATE], dtype=np.int16)
+    stored = b"\x01\x06" + zlib.compress((position + 2).astype("u1").tobytes() + b'{"blocked":"throttled"}', 6)
+    again = unpack_reasons(legend("ABC" * 9), stored)
+    assert (again.position == position).all() and again.blocked == "throttled"
 
 
 def test_reasons_known_by_name_alone_need_no_legend() -> None:
@@ -129,7 +137,7 @@ def test_reasons_known_by_name_alone_need_no_legend() -> None:
     assert (again.rejected, again.funnel) == (rejected, funnel)
 
 
-GOOD = pack_reasons(Reasons(legend("AAB"), np.array([1, FEASIBLE, NOT_A_CANDIDATE])))
+GOOD = pack_reasons([Reasons(legend("AAB"), np.array([1, FEASIBLE, NOT_A_CANDIDATE]))])[0]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +173,7 @@ def test_candidates_come_back_to_the_bit(rows: list[tuple[int, float, float, flo
         columns[1:] if weighed else columns[:0],
         np.array([row[4] for row in rows], dtype=np.bool_),
     )
-    packed = pack_candidates(chosen)
+    packed = pack_candidates([chosen])[0]
     again = unpack_candidates(chosen.legend, packed)
     assert again == tuple(chosen)
     assert repr(again) == repr(chosen if rows else ())  # -0.0 stays -0.0
@@ -179,7 +187,7 @@ def test_a_weight_that_follows_from_its_factors_is_not_stored() -> None:
     like, bootstrap = legend("AAB", factors=("f", "g", "h", "i")), np.arange(10) == 3
     chosen = ChosenCandidates(like, np.zeros(10, dtype=np.int64), weight, factors, bootstrap)
     other = ChosenCandidates(like, chosen.place, np.nextafter(weight, 1), factors, bootstrap)
-    short, long = pack_candidates(chosen), pack_candidates(other)
+    short, long = pack_candidates([chosen])[0], pack_candidates([other])[0]
     assert short is not None and long is not None and len(short) < len(long) - 60
     assert unpack_candidates(like, short) == tuple(chosen)
     assert unpack_candidates(like, long) == tuple(other)
@@ -193,10 +201,66 @@ def test_candidates_of_the_first_version_are_read() -> None:
     assert repr(again) == repr((Candidate("B/2", 2.5, {"f": 1.25}), Candidate("A/0", -0.0, {"f": 3.0}, True)))
 
 
+@pytest.mark.parametrize(
+    ("stored", "weights"),
+    [
+        (
+            "02020300020078da636260606004e1b3674080c1014633a08048875030b86a0fe17fb00700d2df0ef1",
+            (210.0, 2.1 * (1 / 3), 0.0),
+        ),
+        (
+            "02000300020078da636260606084620686842c076330f86d0fe6337cb03f7b0604181c6034030a8874080583ab70f500e3711396",
+            (211.0, 2.1 * (1 / 3) + 1, 1.0),
+        ),
+    ],
+)
+def test_candidates_of_the_second_version_are_read(stored: str, weights: Sequence[float]) -> None:
+    again = unpack_candidates(legend("AAB", factors=("f", "g")), bytes.fromhex(stored))
+    assert again == (
+        Candidate("B/2", weights[0], {"f": 2.1, "g": 100.0}),
+        Candidate("A/0", weights[1], {"f": 2.1, "g": 1 / 3}),
+        Candidate("A/1", weights[2], {"f": 0.0, "g": 1.0}, True),
+    )
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.booleans(), st.booleans()), max_size=8))
+def test_decisions_packed_together_are_those_packed_alone(shapes: list[tuple[int, int, bool, bool]]) -> None:
+    batch = []
+    for size, count, product, bootstrap in shapes:
+        random = np.random.default_rng(size)
+        factors = random.choice([1.0, 2.5, 1 / 3, -0.0, 1e90], (count, size))
+        weight = np.multiply.reduce(factors, axis=0) if product else random.random(size)
+        like = legend("AAB", factors=("f", "g", "h")[:count])
+        where = np.full(size, bootstrap)
+        batch.append(ChosenCandidates(like, np.arange(size) % 3, np.where(where, 0.0, weight), factors, where))
+    packed = pack_candidates(batch)
+    assert packed == [pack_candidates([one])[0] for one in batch]
+    for one, data in zip(batch, packed, strict=True):
+        again = unpack_candidates(one.legend, data)
+        assert (again == tuple(one), repr(again)) == (True, repr(one) if len(one) else "()")
+
+
+@settings(max_examples=40)
+@given(st.lists(judged(), max_size=6))
+def test_reasons_packed_together_are_those_packed_alone(batch: list[Reasons]) -> None:
+    assert pack_reasons(batch) == [pack_reasons([one])[0] for one in batch]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(NUMBERS | st.just(float("nan")) | st.floats(width=32), max_size=9), max_size=5))
+def test_runs_of_figures_keep_every_bit(pieces: list[list[float]]) -> None:
+    columns = [np.repeat(np.array(piece, dtype=np.float64), 2) for piece in pieces]
+    for column, data in zip(columns, pack_runs(columns), strict=True):
+        assert unpack_runs(data, len(column)).tobytes() == column.tobytes()
+        with pytest.raises(ValueError, match=r"figures|too early"):
+            unpack_runs(data + b"0", len(column))
+
+
 def test_no_candidates_are_an_empty_sequence() -> None:
     assert no_candidates(legend("A")) == ()
     assert not no_candidates(legend("A"))
-    assert unpack_candidates(None, pack_candidates(no_candidates(legend("A")))) == ()
+    assert unpack_candidates(None, pack_candidates([no_candidates(legend("A"))])[0]) == ()
 
 
 def test_candidates_known_by_name_alone_need_no_legend() -> None:
@@ -205,8 +269,8 @@ def test_candidates_known_by_name_alone_need_no_legend() -> None:
 
 
 PACKED = pack_candidates(
-    ChosenCandidates(legend("AB", factors=("f",)), np.array([1]), np.ones(1), np.ones((1, 1)), np.array([True]))
-)
+    [ChosenCandidates(legend("AB", factors=("f",)), np.array([1]), np.ones(1), np.ones((1, 1)), np.array([True]))]
+)[0]
 assert PACKED is not None
 
 
@@ -216,6 +280,8 @@ assert PACKED is not None
         (b"", legend("AB", factors=("f",))),
         (b"\x09" + PACKED[1:], legend("AB", factors=("f",))),
         (PACKED[:-2], legend("AB", factors=("f",))),
+        (PACKED[:-1] + bytes((PACKED[-1] ^ 1,)), legend("AB", factors=("f",))),
+        (PACKED[:8], legend("AB", factors=("f",))),
         (PACKED, legend("A", factors=("f",))),
         (PACKED, legend("AB", factors=("f", "g"))),
         (PACKED, None),

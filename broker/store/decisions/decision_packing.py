@@ -85,7 +85,7 @@ def _packed(row: Mapping[str, Any], legend: Legend, identifier: int) -> tuple[An
         row["id"],
         *(row[name] for name in _PLAIN),
         identifier,
-        pack_reasons(Reasons(legend, position, "", {}, funnel)),
+        pack_reasons([Reasons(legend, position, "", {}, funnel)])[0],
         pack_named_candidates(candidates),
         len(candidates),
         None,

@@ -7,28 +7,22 @@ another, so that it can be replayed.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import psycopg
 
-from broker.domain.decision_counts import reasons_of
 from broker.domain.decision_records import DecisionRecord, Origin
-from broker.domain.legend import Legend
 from broker.domain.main_reasons import main_reasons
-from broker.domain.packed_candidates import ChosenCandidates, pack_candidates, pack_named_candidates
-from broker.domain.packed_reasons import pack_named, pack_reasons
 from broker.domain.repeats import NEW, Body, pack_changes, pack_pattern
 from broker.store.decisions import legends
-from broker.store.decisions.decision_bodies import packed_notes
 from broker.store.decisions.decision_days import day_of
+from broker.store.decisions.packed_decisions import PackedDecision, packed
 from broker.store.decisions.plain_json import clean_json, clean_text
 from broker.store.summaries import chunk_state_writing, count_writing
 from broker.store.summaries.buckets import bucket_of
-from broker.store.summaries.chunk_state_writing import ChunkKey, KnownState, NewState, SeenAgain
+from broker.store.summaries.chunk_state_writing import KnownState, NewState, SeenAgain
 
 COLUMNS = (
     "id, agent_run, jeditaskid, datasetid, ramcount, brokerage, outcome, reason, decided_at, snapshot, tuning, seed, "
@@ -52,78 +46,13 @@ _CLOSE_DECISIONS = """
     WHERE d.id = one.id AND d.decided_at = one.decided_at"""
 
 
-@dataclass(frozen=True)
-class PackedDecision:
-    """A decision as it is stored.
-
-    Attributes:
-        record: the decision.
-        legend: of its packed columns; None where it was made with names.
-        reasons: packed.
-        candidates: packed; None for none.
-        assigned: as JSON.
-        notes: as JSON.
-        remarks: packed; None for none.
-    """
-
-    record: DecisionRecord
-    legend: Legend | None
-    reasons: bytes
-    candidates: bytes | None
-    assigned: str
-    notes: str
-    remarks: bytes | None
-
-    @property
-    def key(self) -> ChunkKey:
-        """The chunk that it decides on: all its decisions have this key."""
-        decision = self.record.decision
-        return decision.jeditaskid, decision.datasetid, decision.ramcount
-
-    @property
-    def body(self) -> Body:
-        """What may differ though it is the same decision."""
-        return Body(self.notes.encode(), self.remarks, self.record.work)
-
-    def state(self, origin: Origin) -> bytes:
-        """A digest that two decisions share which are the same.
-
-        They have the version of the tuning and the engine in common, too, and how long the task waits after them.
-        """
-        decision, until = self.record.decision, self.record.pending_until
-        legend = "" if self.legend is None else self.legend.sha256
-        waits = "" if until is None else str((until - origin.decided_at).total_seconds())
-        tuning = str(origin.tuning_for(decision.jeditaskid))
-        words = "\n".join((decision.outcome, decision.reason, legend, self.assigned, waits, tuning, origin.engine))
-        return _digest(words.encode("utf-8", "replace"), self.reasons, self.candidates or b"")
-
-    def work_state(self) -> bytes:
-        """A digest of what may differ."""
-        return _digest(self.notes.encode(), self.remarks or b"", self.record.work or b"")
-
-
-def packed(record: DecisionRecord) -> PackedDecision:
-    """A decision in the form in which it is stored."""
-    decision, reasons, chosen = record.decision, reasons_of(record), record.decision.candidates
-    assigned = clean_json(dict(record.assigned))
-    if reasons is None or not reasons.legend.names:
-        named = pack_named(decision.rejected, decision.funnel), pack_named_candidates(tuple(chosen))
-        return PackedDecision(record, None, *named, assigned, clean_json(list(decision.notes)), None)
-    if isinstance(chosen, ChosenCandidates):
-        candidates = pack_candidates(chosen)
-    else:
-        candidates = pack_named_candidates(tuple(chosen))
-    notes, remarks = packed_notes(decision.notes)
-    return PackedDecision(record, reasons.legend, pack_reasons(reasons), candidates, assigned, notes, remarks)
-
-
 def save(connection: psycopg.Connection[Any], origin: Origin, records: Sequence[DecisionRecord]) -> int:
     """Store decisions in the transaction of ``connection``, with all that lists are made from; how many there were."""
     by_brokerage: dict[str, list[DecisionRecord]] = {}
     for record in records:
         by_brokerage.setdefault(record.decision.brokerage, []).append(record)
     for brokerage, some in sorted(by_brokerage.items()):
-        _Batch(connection, origin, brokerage, [packed(record) for record in some]).save()
+        _Batch(connection, origin, brokerage, packed(some)).save()
     return len(records)
 
 
@@ -309,14 +238,6 @@ class _Batch:
                 or known.last_seen_at < start
                 or (known.outcome, known.reason) != (decision.outcome, decision.reason)
             )
-
-
-def _digest(*parts: bytes) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        digest.update(len(part).to_bytes(4, "little"))
-        digest.update(part)
-    return digest.digest()
 
 
 def _bytes(value: Any) -> bytes | None:

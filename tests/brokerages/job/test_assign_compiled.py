@@ -22,7 +22,7 @@ from broker.rules.production_job.cuts.cap import Cap
 from broker.rules.production_job.cuts.one_nucleus_queue import OneNucleusQueue
 from broker.rules.production_job.weights.running_queued import RunningQueued
 from broker.rules.shared.cuts.below_min_weight import BelowMinWeight
-from broker.store.decisions.decision_writing import packed
+from broker.store.decisions.packed_decisions import packed
 from tests.brokerages.job.random_cycles import random_cycle
 from tests.engine.toy_rules import FewerQueued
 
@@ -43,7 +43,7 @@ class Derived(RunningQueued):
 def said(chunk: AssignedChunk, names: Any) -> tuple[Any, ...]:
     """Everything that is stored of a chunk, with the bits of its figures."""
     decision = chunk.decision
-    stored = dataclasses.replace(packed(DecisionRecord(decision, chunk.assigned(names), None)), record=None)  # type: ignore[arg-type]
+    stored = dataclasses.replace(packed([DecisionRecord(decision, chunk.assigned(names), None)])[0], record=None)  # type: ignore[arg-type]
     columns = {field.name: getattr(chunk.jobs, field.name) for field in dataclasses.fields(chunk.jobs)}
     bits = {name: (str(column.dtype), column.tobytes()) for name, column in columns.items()}
     plain = decision.outcome, decision.reason, dict(decision.rejected), tuple(decision.funnel)

@@ -1,0 +1,100 @@
+"""Figures as runs of equal values, for many pieces at once: bytes for each piece, and no bit lost.
+
+A piece is a bit for each figure (1: another value than before), a bit for each such value (1: four bytes hold it), then
+the values of eight bytes, then those of four. Figures of neighbours are mostly the same, and what is left of them would
+hardly be compressed, at ten times the cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints
+
+CountT = TypeVar("CountT", int, Ints)
+
+
+def pack_runs(pieces: Sequence[Floats]) -> list[bytes]:
+    """Each piece, shape (N,), N of its own, as bytes that :func:`unpack_runs` reads."""
+    if not pieces:
+        return []
+    sizes = np.array([len(piece) for piece in pieces], dtype=np.int64)
+    figures = np.concatenate(pieces).astype(np.float64, copy=False)
+    bits = figures.view(np.int64)
+    first = np.cumsum(sizes) - sizes
+    new = np.ones(len(figures), dtype=np.bool_)
+    np.not_equal(bits[1:], bits[:-1], out=new[1:])
+    new[first[sizes > 0]] = True
+    values = figures[new]
+    with np.errstate(all="ignore"):
+        short = values.astype("<f4")
+    narrow = short.astype(np.float64).view(np.int64) == values.view(np.int64)
+    runs = _sums(new, first, sizes)
+    first_run = np.cumsum(runs) - runs
+    narrow_runs = _sums(narrow, first_run, runs)
+    columns = (
+        _slices(*_masks(new, sizes)),
+        _slices(*_masks(narrow, runs)),
+        _slices(values[~narrow].astype("<f8").tobytes(), 8 * (runs - narrow_runs)),
+        _slices(short[narrow].tobytes(), 4 * narrow_runs),
+    )
+    return list(map(b"".join, zip(*columns, strict=True)))
+
+
+def unpack_runs(data: bytes, size: int) -> Floats:
+    """The ``size`` figures of a piece.
+
+    Raises:
+        ValueError: the bytes are not those of so many figures.
+    """
+    new = _mask(data, 0, size)
+    if size and not new[0]:
+        raise ValueError("figures that begin with none")
+    runs = int(new.sum())
+    at = _bytes_of(size)
+    narrow = _mask(data, at, runs)
+    at += _bytes_of(runs)
+    short = int(narrow.sum())
+    wide_end = at + 8 * (runs - short)
+    if len(data) != wide_end + 4 * short:
+        raise ValueError(f"{len(data)} bytes for {size} figures")
+    values = np.empty(runs, dtype=np.float64)
+    values[~narrow] = np.frombuffer(data[at:wide_end], dtype="<f8")
+    values[narrow] = np.frombuffer(data[wide_end:], dtype="<f4")
+    figures: Floats = values[np.cumsum(new) - 1]
+    return figures
+
+
+def _sums(bits: Bools, first: Ints, sizes: Ints) -> Ints:
+    """(P,) how many bits of each piece are set."""
+    before = np.concatenate(([0], np.cumsum(bits)))
+    sums: Ints = before[first + sizes] - before[first]
+    return sums
+
+
+def _masks(bits: Bools, sizes: Ints) -> tuple[bytes, Ints]:
+    """The bits of pieces of these sizes, each from a byte of its own on, and how many bytes each takes."""
+    octets = _bytes_of(sizes)
+    moved = 8 * (np.cumsum(octets) - octets) - (np.cumsum(sizes) - sizes)
+    spread = np.zeros(8 * int(octets.sum()), dtype=np.bool_)
+    spread[np.arange(len(bits)) + np.repeat(moved, sizes)] = bits
+    return np.packbits(spread, bitorder="little").tobytes(), octets
+
+
+def _slices(data: bytes, sizes: Ints) -> list[bytes]:
+    ends = np.cumsum(sizes)
+    return [data[start:end] for start, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True)]
+
+
+def _mask(data: bytes, at: int, size: int) -> Bools:
+    octets = np.frombuffer(data[at : at + _bytes_of(size)], dtype=np.uint8)
+    if len(octets) < _bytes_of(size):
+        raise ValueError("they end too early")
+    return np.unpackbits(octets, count=size, bitorder="little").astype(np.bool_)
+
+
+def _bytes_of(bits: CountT) -> CountT:
+    return (bits + 7) // 8
