@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,4 +118,4 @@ class JobCounts:
     core_keys: tuple[tuple[str | None, str | None], ...]
     resource_work_queues: frozenset[int]
     starting_cores: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # (U, K), as running_cores
-    rows: tuple[Mapping[str, Any], ...] = ()  # what was counted, with the position of the queue under ``unified``
+    rows: Iterable[Mapping[str, Any]] = ()  # what was counted, with the position of the queue under ``unified``

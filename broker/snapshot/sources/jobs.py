@@ -7,24 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Floats
+from broker.domain.arrays import Bools, Floats, Ints
 from broker.domain.grid import COUNTED_STATUSES, JobCounts
 from broker.domain.work import DroppedRow
 from broker.snapshot.build_nuclei import nuclei_of
+from broker.snapshot.counted_rows import NUMBER_COLUMNS, CountedRows, positions, usable_counts
 from broker.snapshot.draft import Draft
 from broker.snapshot.job_rows import COUNTED_BY
 from broker.snapshot.raw import RawSource
-from broker.snapshot.readings import BadValueError, not_negative, text, zero_if_null
 from broker.snapshot.source import GridSource, JobStatistics, Read, SourceLimit, StatementRead
 from broker.snapshot.sources.queues import QUEUES
 from broker.snapshot.sources.work_queues import WORK_QUEUES
 
 QUEUED_STATUSES = frozenset({"defined", "assigned", "activated", "starting"})
-NUMBER_COLUMNS = ("njobs", "ncores", "diskio_jobs", "diskio_per_core")
 COUNT_COLUMNS = (*COUNTED_BY, *NUMBER_COLUMNS)
 _JOB_COLUMNS = (*COUNTED_BY, "actualcorecount", "corecount", "diskio")
 _STATISTICS_COLUMNS = (*COUNTED_BY[:7], "njobs", "prorated_diskio_avg", "ts")
@@ -54,6 +52,10 @@ FROM {cores} AS c WHERE jobstatus IN ('running', 'starting')
 GROUP BY computingsite, jobstatus, vo, prodsourcelabel
 ORDER BY 1, 2, 3, 4, 5, 6, 7, 8
 """
+#: Statuses of which more is counted than jobs: cores, cores, and where their output goes.
+_STATUSES_APART = ("running", "starting", "transferring")
+#: In :func:`jobs_by_type` the place of each status.
+_PLACES = {**dict.fromkeys(QUEUED_STATUSES, 0), "running": 1}
 _COUNTED = StatementRead(
     "job_counts",
     COUNT_COLUMNS,
@@ -104,22 +106,6 @@ class Jobs(GridSource[CountedJobs]):
 JOBS = Jobs()
 
 
-def _usable_counts(source: RawSource, unified: dict[str, int], dropped_rows: list[DroppedRow]) -> list[dict[str, Any]]:
-    """The rows of job counts at queues on record, their numbers checked; NULL counts nothing."""
-    rows = []
-    for row in source.rows("job_counts").records():
-        if row["computingsite"] not in unified:
-            continue
-        try:
-            numbers = {key: zero_if_null(not_negative(row[key], key)) for key in NUMBER_COLUMNS}
-            text(row["gshare"], "gshare")
-        except BadValueError as bad:
-            dropped_rows.append(DroppedRow("jobs", str(row["computingsite"])[:80], bad.code, str(bad)))
-            continue
-        rows.append({**row, **numbers})
-    return rows
-
-
 def build_jobs(
     source: RawSource,
     unified: dict[str, int],
@@ -128,65 +114,57 @@ def build_jobs(
     dropped_rows: list[DroppedRow],
 ) -> tuple[JobCounts, Floats]:
     """Job counts, and the average disk IO in kB/s per core of the running jobs of each unified queue."""
-    statuses = {status: index for index, status in enumerate(COUNTED_STATUSES)}
-    rows = _usable_counts(source, unified, dropped_rows)
-    accounting_keys = sorted({row["gshare"] or "" for row in rows} | {f"#{queue}" for queue in special})
-    accounting_index = {accounting_key: index for index, accounting_key in enumerate(accounting_keys)}
-    keys = sorted({(row["vo"], row["prodsourcelabel"]) for row in rows}, key=str)
-    key_index = {key: index for index, key in enumerate(keys)}
-    by_accounting_key = np.zeros((len(unified), len(accounting_keys), len(COUNTED_STATUSES)))
+    rows = usable_counts(source.rows("job_counts"), unified, dropped_rows)
+    tags = sorted({share or "" for share in rows.texts("gshare")} | {f"#{queue}" for queue in special})
+    keys = sorted(set(rows.pairs("vo", "prodsourcelabel")), key=str)
+    by_accounting_key = np.zeros((len(unified), len(tags), len(COUNTED_STATUSES)))
     total = np.zeros((len(unified), len(COUNTED_STATUSES)))
     transferring = np.zeros((len(unified), len(nuclei)))
-    cores = {status: np.zeros((len(unified), len(keys))) for status in ("running", "starting")}
     diskio = np.zeros((len(unified), 2))
-    for row in rows:
-        queue, status, njobs = unified[row["computingsite"]], row["jobstatus"], row["njobs"]
-        if status in statuses:
-            by_accounting_key[queue, accounting_index[row["gshare"] or ""], statuses[status]] += njobs
-            total[queue, statuses[status]] += njobs
-            if row["workqueue_id"] in special:
-                by_accounting_key[queue, accounting_index[f"#{row['workqueue_id']}"], statuses[status]] += njobs
-        if status == "transferring" and row["nucleus"] in nuclei:
-            transferring[queue, nuclei[row["nucleus"]]] += njobs
-        row["unified"] = queue
-        if status in cores:
-            cores[status][queue, key_index[(row["vo"], row["prodsourcelabel"])]] += row["ncores"]
-        if status == "running" and row["diskio_jobs"]:
-            diskio[queue] += (row["diskio_per_core"], row["diskio_jobs"])
+
+    queue, njobs = rows.unified, rows.numbers["njobs"]
+    tag = positions(["" if share is None else share for share in rows.texts("gshare")], tags)
+    own = positions([f"#{queue}" if queue in special else None for queue in rows.texts("workqueue_id")], tags)
+    status = positions(rows.texts("jobstatus"), COUNTED_STATUSES)
+    running, starting, moving = (status == COUNTED_STATUSES.index(one) for one in _STATUSES_APART)
+    for place, also in ((tag, status >= 0), (own, (status >= 0) & (own >= 0))):
+        np.add.at(by_accounting_key, (queue[also], place[also], status[also]), njobs[also])
+    np.add.at(total, (queue[status >= 0], status[status >= 0]), njobs[status >= 0])
+    nucleus = positions(rows.texts("nucleus"), nuclei)
+    moving &= nucleus >= 0
+    np.add.at(transferring, (queue[moving], nucleus[moving]), njobs[moving])
+    key = positions(rows.pairs("vo", "prodsourcelabel"), keys)
+    cores = [_cores(rows, key, of, (len(unified), len(keys))) for of in (running, starting)]
+    busy = running & (rows.numbers["diskio_jobs"] != 0)
+    for at, name in enumerate(("diskio_per_core", "diskio_jobs")):
+        np.add.at(diskio[:, at], queue[busy], rows.numbers[name][busy])
     with np.errstate(invalid="ignore"):
         average = np.where(diskio[:, 1] > 0, diskio[:, 0] / diskio[:, 1], 0.0)
     counts = JobCounts(
-        tuple(accounting_keys),
-        by_accounting_key,
-        total,
-        transferring,
-        cores["running"],
-        tuple(keys),
-        special,
-        cores["starting"],
-        tuple(sorted(rows, key=_place)),
+        tuple(tags), by_accounting_key, total, transferring, cores[0], tuple(keys), special, cores[1], rows
     )
     return counts, average
 
 
-def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The order of counted rows, whatever the order of reading."""
-    texts_of = (
-        row[name] or "" for name in ("jobstatus", "gshare", "resource_type", "prodsourcelabel", "vo", "nucleus")
-    )
-    return row["unified"], row["workqueue_id"] or 0, *texts_of, row["njobs"]
+def _cores(rows: CountedRows, key: Ints, of: Bools, shape: tuple[int, int]) -> Floats:
+    """(U, K): cores of the rows ``of`` by queue and key."""
+    table = np.zeros(shape)
+    np.add.at(table, (rows.unified[of], key[of]), rows.numbers["ncores"][of])
+    return table
 
 
 def jobs_by_type(source: RawSource, unified: dict[str, int]) -> dict[tuple[str, str], Floats]:
     """By share and resource type the queued and running jobs (2, U); others are reported elsewhere."""
-    found: dict[tuple[str, str], Floats] = {}
-    for row in source.rows("job_counts").records():
-        queue, njobs, status = unified.get(row["computingsite"]), row["njobs"], row["jobstatus"]
-        place = 1 if status == "running" else 0 if status in QUEUED_STATUSES else -1
-        if queue is None or place < 0 or not isinstance(njobs, int | float) or not njobs >= 0:
-            continue
-        key = (row["gshare"] or "", row["resource_type"] or "")
-        if key not in found:
-            found[key] = np.zeros((2, len(unified)))
-        found[key][place, queue] += njobs
+    rows = source.rows("job_counts")
+    queue = np.array([unified.get(name, -1) for name in rows.column("computingsite")], dtype=np.int64)
+    njobs = np.array([one if isinstance(one, int | float) else np.nan for one in rows.column("njobs")], np.float64)
+    place = np.array([_PLACES.get(status, -1) for status in rows.column("jobstatus")], dtype=np.int64)
+    used = np.flatnonzero((queue >= 0) & (place >= 0) & (njobs >= 0))
+    shares, types = rows.column("gshare"), rows.column("resource_type")
+    names = [(shares[at] or "", types[at] or "") for at in used.tolist()]
+    found = {name: np.zeros((2, len(unified))) for name in names}
+    if found:
+        tables = np.zeros((len(found), 2, len(unified)))
+        np.add.at(tables, (positions(names, found), place[used], queue[used]), njobs[used])
+        found = dict(zip(found, tables, strict=True))
     return found
