@@ -33,6 +33,10 @@ class QueueJobs(Mapping[str, int]):
         names = [self._names[queue] for queue in queues.tolist()]
         return dict(zip(names, self._jobs[queues].astype(int).tolist(), strict=True))
 
+    def stored(self) -> dict[str, int]:
+        """As JSON."""
+        return dict(self._counts)
+
     def __getitem__(self, name: str) -> int:
         return self._counts[name]
 
@@ -70,8 +74,11 @@ class CountedLoad:
 
     def stored(self) -> dict[str, dict[str, Any]]:
         """As JSON keeps it with a decision: the parts that are not empty."""
-        found = {part.name: counts for part in fields(self) if (counts := getattr(self, part.name))}
-        return {name: part.stored() if isinstance(part, ChunkPlan) else dict(part) for name, part in found.items()}
+        found = {name: counts for name in _PARTS if (counts := getattr(self, name))}
+        return {
+            name: part.stored() if isinstance(part, (ChunkPlan, QueueJobs)) else dict(part)
+            for name, part in found.items()
+        }
 
     @classmethod
     def of_stored(cls, value: Any) -> CountedLoad:
@@ -94,3 +101,6 @@ class CountedLoad:
             queue, tab, mark = name.partition("\t")
             parts.setdefault(_MARKS[tab + mark] if tab else "of_share", {})[queue] = int(counts)
         return cls(**parts, plan=plan)
+
+
+_PARTS = tuple(part.name for part in fields(CountedLoad))

@@ -29,6 +29,9 @@ MAX_WORK_BYTES = 64 * 1024 * 1024
 
 TableT = TypeVar("TableT")
 
+# json.dumps would make an encoder for each chunk
+_encoded = json.JSONEncoder(separators=(",", ":")).encode
+
 
 Body = Mapping[str, Any]
 """Stored work, unpacked and not yet looked into."""
@@ -77,24 +80,46 @@ def encode_work(work: Work, load: CountedLoad = NO_LOAD, cut: Mapping[str, Any] 
         load: what the cycle had counted before the chunk.
         cut: how the chunk is cut into jobs, as JSON.
     """
-    tables = (("c", work.chunks), ("i", work.inputs), ("r", work.replicas))
-    body: dict[str, Any] = {name: plain_columns(table) for name, table in tables}
-    body["v"], body["placed"] = VERSION, load.stored()
-    if work.analysis_request is not None:
-        body["a"] = plain_columns(work.analysis_request)
+    tables = {
+        name: plain_columns(table) for name, table in (("c", work.chunks), ("i", work.inputs), ("r", work.replicas))
+    }
+    asked = None if work.analysis_request is None else plain_columns(work.analysis_request)
+    return packed_body(tables, asked, load, cut)
+
+
+def packed_body(
+    tables: Mapping[str, Mapping[str, list[Any]]],
+    asked: Mapping[str, list[Any]] | None,
+    load: CountedLoad,
+    cut: Mapping[str, Any] | None,
+) -> bytes:
+    """The plain columns of one chunk, or of several, and what is stored beside them, as bytes.
+
+    Args:
+        tables: of chunks, inputs and replicas, in this order.
+        asked: what analysis asks for; None for production.
+        load: what the cycle had counted before the chunk.
+        cut: how the chunk is cut into jobs, as JSON.
+    """
+    body: dict[str, Any] = {**tables, "v": VERSION, "placed": load.stored()}
+    if asked is not None:
+        body["a"] = asked
     if cut is not None:
         body["cut"] = cut
-    return pack_work(json.dumps(body, separators=(",", ":")).encode())
+    return pack_work(_encoded(body).encode())
 
 
 def plain_columns(table: Any) -> dict[str, list[Any]]:
     """The columns of a table as JSON has them: NaN is null."""
     columns: dict[str, list[Any]] = {}
     for field in dataclasses.fields(table):
-        values: list[Any] = getattr(table, field.name).tolist()
+        column = getattr(table, field.name)
+        values: list[Any] = column.tolist()
         if CLASS in field.metadata:
             values = [None if value is None else value.stored() for value in values]
-        columns[field.name] = [None if isinstance(value, float) and value != value else value for value in values]
+        elif column.dtype.kind == "O" or (column.dtype.kind == "f" and np.isnan(column).any()):
+            values = [None if isinstance(value, float) and value != value else value for value in values]
+        columns[field.name] = values
     return columns
 
 

@@ -30,58 +30,101 @@ MAX_FILES = 5_000_000
 SettingsT = TypeVar("SettingsT", SplitSettings, DatasetUse)
 
 
-def encode_cut(work: CycleWork, row: int) -> dict[str, Any]:
-    """What is needed to cut the chunk at ``row`` again."""
-    inputs = work.inputs
-    positions = inputs.inputs_of(row)
-    span = slice(int(inputs.offsets[positions.start]), int(inputs.offsets[positions.stop]))
-    files = inputs.files.rows(span)
-    columns = {name: _packed(getattr(files, name)) for name in _COLUMNS}
-    return {
-        "settings": _message(work.settings[row], SplitSettings()),
-        "inputs": [
-            [bool(inputs.is_master[at]), int(inputs.offsets[at + 1] - inputs.offsets[at]), _use(inputs.uses[at])]
-            for at in positions
-        ],
-        "names": _names(files.lfn_hash),
-        "files": columns,
-        "held": _held(work, row),
-    }
+class CutEncoder:
+    """Says of each chunk of a cycle what is needed to cut it again; files are looked through for all chunks at once."""
+
+    def __init__(self, work: CycleWork) -> None:
+        self._work, inputs = work, work.inputs
+        rows = np.arange(len(work.work.chunks))
+        bounds = [inputs.inputs_of(row) for row in rows.tolist()]
+        first = inputs.offsets[[one.start for one in bounds]]
+        size = inputs.offsets[[one.stop for one in bounds]] - first
+        self._inputs, self._first, self._size = bounds, first.tolist(), size.tolist()
+        self._offsets = inputs.offsets.tolist()
+        self._same = {name: _same(getattr(inputs.files, name), first, size) for name in _COLUMNS}
+        self._repeats = _repeats(inputs.files.lfn_hash, first, size)
+        of_chunks = np.searchsorted(work.work.inputs.chunk, np.append(rows, len(rows)))
+        self._replicas: list[int] = np.searchsorted(work.work.replicas.input, of_chunks).tolist()
+        self._messages: dict[int, dict[str, Any]] = {}
+
+    def encode(self, row: int) -> dict[str, Any]:
+        """Of the chunk at ``row``, as JSON."""
+        inputs, at = self._work.inputs, self._inputs[row]
+        span = slice(self._first[row], self._first[row] + self._size[row])
+        return {
+            "settings": self._message(self._work.settings[row], _SETTINGS),
+            "inputs": [
+                [
+                    bool(inputs.is_master[one]),
+                    self._offsets[one + 1] - self._offsets[one],
+                    self._message(inputs.uses[one], _USE),
+                ]
+                for one in at
+            ],
+            "names": _names(inputs.files.lfn_hash[span]) if row in self._repeats else None,
+            "files": {
+                name: getattr(inputs.files, name)[span].tolist() if same[row] is None else same[row]
+                for name, same in self._same.items()
+            },
+            "held": self._held(row),
+        }
+
+    def _message(self, settings: Any, defaults: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+        """The fields that are not as by default; chunks share their settings."""
+        found = self._messages.get(id(settings))
+        if found is None:
+            values = ((name, getattr(settings, name), default) for name, default in defaults)
+            found = {name: value for name, value, default in values if value != default}
+            self._messages[id(settings)] = found
+        return found
+
+    def _held(self, row: int) -> dict[str, list[int]]:
+        """For replicas that hold some of the files: where runs of held and other files end, held first."""
+        low, high = self._replicas[row], self._replicas[row + 1]
+        runs = {}
+        for replica in range(low, high):
+            held = self._work.held[replica]
+            if held is not None:
+                turns = np.flatnonzero(np.diff(np.concatenate([[True], held, [not held[-1] if len(held) else False]])))
+                runs[str(replica - low)] = turns.tolist()
+        return runs
 
 
-def _packed(column: Ints) -> int | list[int]:
-    if not len(column) or (column == column[0]).all():
-        return int(column[0]) if len(column) else NULL_INTEGER
-    return column.tolist()  # type: ignore[no-any-return]
+def _defaults(settings: Any, left_out: str = "") -> list[tuple[str, Any]]:
+    names = [field.name for field in dataclasses.fields(settings) if field.name != left_out]
+    return [(name, getattr(settings, name)) for name in names]
 
 
-def _names(lfn_hash: Ints) -> list[int] | None:
-    """The number of each file's name; None when no two files have the same."""
-    known, number = np.unique(lfn_hash, return_inverse=True)
-    return None if len(known) == len(lfn_hash) else number.tolist()
+_SETTINGS, _USE = _defaults(SplitSettings()), _defaults(DatasetUse(), "malformed")
 
 
-def _message(settings: Any, default: Any) -> dict[str, Any]:
-    """The fields that are not as in ``default``."""
-    names = [field.name for field in dataclasses.fields(settings)]
-    return {name: getattr(settings, name) for name in names if getattr(settings, name) != getattr(default, name)}
+def _same(column: Ints, first: Ints, size: Ints) -> list[int | None]:
+    """(T,) the value in which all files of a chunk agree; None where they do not."""
+    same = np.full(len(first), NULL_INTEGER)
+    some = np.flatnonzero(size > 0)
+    same[some] = column[first[some]]
+    differs = np.zeros(len(first), dtype=np.bool_)
+    if len(column) and len(some):
+        changes = np.concatenate(([0], np.cumsum(column[1:] != column[:-1])))
+        differs[some] = changes[first[some] + size[some] - 1] != changes[first[some]]
+    return [None if other else value for value, other in zip(same.tolist(), differs.tolist(), strict=True)]
 
 
-def _use(use: DatasetUse) -> dict[str, Any]:
-    return _message(dataclasses.replace(use, malformed=()), DatasetUse())
+def _repeats(lfn_hash: Ints, first: Ints, size: Ints) -> frozenset[int]:
+    """The chunks in which two files have the same name."""
+    owner = np.repeat(np.arange(len(first)), size)
+    position = np.repeat(first - (np.cumsum(size) - size), size) + np.arange(len(owner))
+    names = lfn_hash[position]
+    order = np.lexsort((names, owner))
+    names, owner = names[order], owner[order]
+    again = (names[1:] == names[:-1]) & (owner[1:] == owner[:-1])
+    return frozenset(np.unique(owner[1:][again]).tolist())
 
 
-def _held(work: CycleWork, row: int) -> dict[str, list[int]]:
-    """For replicas of the chunk that hold some of the files: where runs of held and other files end, held first."""
-    first, last = np.searchsorted(work.work.inputs.chunk, (row, row + 1))
-    low, high = np.searchsorted(work.work.replicas.input, (first, last))
-    runs = {}
-    for replica in range(int(low), int(high)):
-        held = work.held[replica]
-        if held is not None:
-            turns = np.flatnonzero(np.diff(np.concatenate([[True], held, [not held[-1] if len(held) else False]])))
-            runs[str(replica - int(low))] = turns.tolist()
-    return runs
+def _names(lfn_hash: Ints) -> list[int]:
+    """The number of each file's name."""
+    numbers: list[int] = np.unique(lfn_hash, return_inverse=True)[1].tolist()
+    return numbers
 
 
 def cycle_work(stored: StoredWork) -> CycleWork:

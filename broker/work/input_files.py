@@ -46,15 +46,17 @@ class FileTable:
 
     def rows(self, index: Ints | slice) -> FileTable:
         """The files at ``index``, in that order."""
-        return FileTable(*(getattr(self, field.name)[index] for field in fields(self)))
+        return FileTable(*(getattr(self, name)[index] for name in _NAMES))
+
+
+_NAMES = tuple(field.name for field in fields(FileTable))
 
 
 def joined(tables: list[FileTable]) -> FileTable:
     """The files of all ``tables``, one table after the other."""
-    names = [field.name for field in fields(FileTable)]
     if not tables:
-        return FileTable(*(np.empty(0, dtype=np.int64) for _ in names))
-    return FileTable(*(np.concatenate([getattr(table, name) for table in tables]) for name in names))
+        return FileTable(*(np.empty(0, dtype=np.int64) for _ in _NAMES))
+    return FileTable(*(np.concatenate([getattr(table, name) for table in tables]) for name in _NAMES))
 
 
 def _has_range(files: FileTable) -> Bools:

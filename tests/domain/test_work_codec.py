@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from broker.domain import work_codec
+from broker.domain.counted_load import CountedLoad
 from broker.domain.work import InputTable, ReplicaTable, Work
 from broker.domain.work_bytes import unpack_work
 from broker.domain.work_codec import WorkCorruptError, chunk_of, decode_work, encode_work
+from broker.domain.work_encoding import WorkEncoder
 from tests.engine.small_work import Dataset, replica, work_of
 
 
@@ -48,6 +50,8 @@ def test_one_chunk(row: int, inputs: int, rses: list[str]) -> None:
     assert one.replicas.rse.tolist() == rses
     assert set(one.replicas.input.tolist()) == set(range(inputs))
     assert_same(decode_work(encode_work(one)), one)
+    load = CountedLoad(of_share={"A": 2})
+    assert WorkEncoder(whole).encode(row, load, {"settings": {}}) == encode_work(one, load, {"settings": {}})
 
 
 def stored() -> Any:

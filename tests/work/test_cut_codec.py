@@ -16,7 +16,7 @@ from broker.domain.arrays import Bools
 from broker.domain.work_codec import StoredWork, WorkCorruptError
 from broker.work.assemble import CycleWork
 from broker.work.chunks import ChunkTable, InputFiles
-from broker.work.cut_codec import cycle_work, encode_cut
+from broker.work.cut_codec import CutEncoder, cycle_work
 from broker.work.cut_jobs import CutJobs
 from broker.work.datasets import DatasetUse
 from broker.work.input_files import FileTable, joined
@@ -51,7 +51,8 @@ def cycle(chunks: list[Parts], rules: list[SplitSettings], held: tuple[Bools | N
 
 
 def stored(work: CycleWork) -> StoredWork:
-    cuts = tuple(json.loads(json.dumps(encode_cut(work, row))) for row in range(len(work.work.chunks)))
+    encode = CutEncoder(work).encode
+    cuts = tuple(json.loads(json.dumps(encode(row))) for row in range(len(work.work.chunks)))
     return StoredWork(work.work, ({},) * len(cuts), cuts)
 
 
@@ -99,7 +100,11 @@ def test_which_files_a_replica_holds(mask: str) -> None:
 
 def test_files_that_are_alike_take_no_room() -> None:
     few, many = (
-        len(json.dumps(encode_cut(cycle([[(plain_files(count, nevents=9), DatasetUse())]], [SplitSettings()]), 0)))
+        len(
+            json.dumps(
+                CutEncoder(cycle([[(plain_files(count, nevents=9), DatasetUse())]], [SplitSettings()])).encode(0)
+            )
+        )
         for count in (10, 5000)
     )
     assert many <= few + 3

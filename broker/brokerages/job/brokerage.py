@@ -27,11 +27,10 @@ from broker.domain.work_codec import (
     Body,
     StoredWork,
     WorkCorruptError,
-    chunk_of,
-    encode_work,
     joined_work,
     missing_columns,
 )
+from broker.domain.work_encoding import WorkEncoder
 from broker.domain.written import Written
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
@@ -45,7 +44,7 @@ from broker.engine.shared.split_cycle import SplitCycle
 from broker.gdpconfig import Tuning
 from broker.snapshot.snapshot import Snapshot
 from broker.work.assemble import CycleWork
-from broker.work.cut_codec import cycle_work, encode_cut
+from broker.work.cut_codec import CutEncoder, cycle_work
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,15 @@ class JobsCycle(Cycle[AssignedChunk]):
     def encode(self, assigned: AssignedChunk) -> bytes:
         """The chunk, the load before it, and how it is cut, as they are stored."""
         row = assigned.row
-        return encode_work(chunk_of(self._work.work, row), assigned.before, encode_cut(self._work, row))
+        return self._work_encoder.encode(row, assigned.before, self._cut_encoder.encode(row))
+
+    @cached_property
+    def _work_encoder(self) -> WorkEncoder:
+        return WorkEncoder(self._work.work)
+
+    @cached_property
+    def _cut_encoder(self) -> CutEncoder:
+        return CutEncoder(self._work)
 
     def rows(self, assigned: Sequence[AssignedChunk]) -> Placement:
         """The jobs, their files, and the tasks that wait."""

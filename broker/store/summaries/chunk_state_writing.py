@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -99,8 +99,7 @@ def known_states(
 def save(connection: psycopg.Connection[Any], states: Sequence[NewState]) -> None:
     """Write the last decisions about chunks, each chunk once; an older one never replaces a newer one."""
     if states:
-        columns = zip(*map(astuple, states), strict=True)
-        connection.execute(_SAVE_STATES, [list(column) for column in columns])
+        connection.execute(_SAVE_STATES, [[getattr(one, name) for one in states] for name in _TYPES])
 
 
 def save_again(
