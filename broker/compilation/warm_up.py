@@ -13,6 +13,8 @@ from broker.compilation.kept_functions import ready_file
 from broker.engine.compiled import jit
 from broker.engine.compiled.columns import CHUNK, FILE, LIMITS, QUEUE, Columns, FlatBlock, Moving
 from broker.engine.compiled.flat_block import room_for
+from broker.engine.compiled.loop_parts import no_user_pairs, no_users
+from broker.engine.compiled.steps import NO_NEW_WEIGHT
 
 #: Compiling is not urgent: what decides goes first.
 _NICENESS = 10
@@ -22,7 +24,7 @@ def compile_all() -> None:
     """Compile everything that a cycle calls, by placing a block without any chunk."""
     from broker.engine.compiled.placing import placed_until
 
-    block = _no_chunks()
+    block, users = _no_chunks(), no_users()
     columns = Columns(
         chunks=np.zeros(0, dtype=CHUNK),
         queues=np.zeros(0, dtype=QUEUE),
@@ -30,7 +32,8 @@ def compile_all() -> None:
         files=np.zeros(1, dtype=FILE),
     )
     none = np.zeros(0, dtype=np.int64)
-    placed_until(0, 0, Moving(none, none, 0, 0, 1), block, columns, room_for(block, 0, 0))
+    moving = Moving(none, none, 0, 0, none, none, np.zeros(0), NO_NEW_WEIGHT)
+    placed_until(0, 0, moving, block, columns, users, no_user_pairs(), room_for(block, 0, 0, users))
 
 
 def _no_chunks() -> FlatBlock:
@@ -42,7 +45,10 @@ def _no_chunks() -> FlatBlock:
         load=np.zeros((5, 0)),
         all_local=np.zeros(0, dtype=np.bool_),
         fixed=np.zeros((0, 0)),
+        factors=np.zeros((0, 0)),
         urgent=np.zeros(0, dtype=np.bool_),
+        best=np.zeros(0, dtype=np.int64),
+        left=np.zeros(0, dtype=np.bool_),
         position=np.zeros((0, 0), dtype=np.int16),
         placed=np.zeros((1, 1)),
         moved=np.zeros(1, dtype=np.bool_),

@@ -16,7 +16,6 @@ from broker.brokerages.job.assign_compiled import CompiledCycle
 from broker.brokerages.job.assigned import CANDIDATES_FULL
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 from broker.engine.compiled.columns import FlatBlock, Outcome
-from broker.engine.compiled.flat_block import flat_block, room_for
 from broker.engine.job.chunk_result import Block
 from broker.engine.job.cycle import NO_CANDIDATES
 
@@ -74,7 +73,7 @@ class CompiledBlocks:
 
     def __init__(self, compiled: CompiledCycle) -> None:
         self._compiled = compiled
-        self._before: tuple[Floats, Bools] = compiled.state.placed.copy(), compiled.state.moved.copy()
+        self._before: tuple[Floats, Bools] = compiled.parts.state.placed.copy(), compiled.parts.state.moved.copy()
 
     def decide(self, block: Block, alone: Callable[[int], None]) -> BlockRows:
         """Decide all chunks of a block in order; what they place is counted.
@@ -84,15 +83,12 @@ class CompiledBlocks:
             alone: decides the chunk of a row that the loop leaves out, and counts what it places.
         """
         compiled = self._compiled
-        self._before = compiled.state.placed.copy(), compiled.state.moved.copy()
-        columns = compiled.columns
-        flat = flat_block(compiled.cycle, block, compiled.state)
-        chunks = columns.chunks[block.rows]
-        most = int(((chunks["stop"] - chunks["start"]) * chunks["simple"]).sum())
-        out = room_for(flat, len(compiled.moving.weights) + len(flat.fixed), most)
+        self._before = compiled.parts.state.placed.copy(), compiled.parts.state.moved.copy()
+        run = compiled.begun(block)
+        flat, out = run.flat, run.out
         at, count, by_loop = 0, block.rows.stop - block.rows.start, np.ones(len(flat.urgent), dtype=np.bool_)
         while at < count:
-            stop = compiled.loop.placed_until(at, compiled.seed, compiled.moving, flat, columns, out)
+            stop = run.placed_until(at)
             if stop < count:
                 by_loop[stop] = False
                 alone(block.rows.start + stop)
@@ -101,7 +97,7 @@ class CompiledBlocks:
 
     def take_back(self) -> None:
         """Let nothing have been placed in the last block."""
-        state = self._compiled.state
+        state = self._compiled.parts.state
         state.placed[:], state.moved[:] = self._before
 
 

@@ -180,7 +180,8 @@ class Prepared:
             known = as_before(jobs.side.drawn, limits == before.limits) if alike else nothing_known
         elif self._case.engine == __version__ and not any(load.plan for load in batch.stored.load):
             known = AsStored([str(name) for name in names], part.decisions)
-        loop = None if batch.work is None else compiled_cycle(cycle, batch.work, seed)
+        by_tag = cycle.moves_by_accounting_key
+        loop = None if batch.work is None or not by_tag else compiled_cycle(cycle, batch.work, seed)
         follows = jobs.side if jobs is not None and alike else None
         made = Deciding(cycle, batch, seed, job_counts(batch, part.decisions), known, other, loop, follows)
         return _Decided(names, limits, made)

@@ -209,7 +209,7 @@ class _Columns:
         result = self._cycle.result(block, row)
         one = _drawn(self._cycle, self._maker, result, self._seed, self._counts[row], self._known)
         full = not result.reason and not len(one.at)
-        outcome = "pending" if full else self._cycle.outcome(result)
+        outcome = "pending" if full else self._cycle.outcome(row, result.reason)
         reason = CANDIDATES_FULL if full else result.reason
         self.rows.put(row, (outcome, reason), deciding(self._cycle, result), result.chosen, (one.at, one.jobs))
         self.drawn[row] = one

@@ -15,14 +15,16 @@ import numpy as np
 from broker.brokerages.base import StageTimes
 from broker.brokerages.job.assigned import CANDIDATES_FULL, AssignedChunk
 from broker.brokerages.job.flat_work import ONE_WORD, flat_columns
-from broker.domain.arrays import Ints
+from broker.domain.arrays import Floats, Ints
 from broker.domain.counted_load import CountedLoad, QueueJobs
 from broker.domain.decisions import Decision
 from broker.domain.packed_candidates import ChosenCandidates
-from broker.engine.compiled.columns import Columns, FlatBlock, Moving, MovingState, Outcome
+from broker.engine.analysis.cycle import AnalysisCycle
+from broker.engine.analysis.loop_parts import analysis_loop_parts
+from broker.engine.compiled.columns import Columns, FlatBlock, Outcome, UserPairs
 from broker.engine.compiled.flat_block import flat_block, room_for
 from broker.engine.compiled.loading import loop_for
-from broker.engine.compiled.steps import moving_steps
+from broker.engine.compiled.loop_parts import LoopParts, loop_parts
 from broker.engine.job.chunk_result import Block
 from broker.engine.job.cycle import NO_CANDIDATES, JobCycle
 from broker.engine.job.decision import decision_of_row
@@ -40,22 +42,28 @@ class CompiledCycle:
         cycle: that judges the chunks.
         work: of the cycle.
         loop: the module with the loop.
-        moving: the moving rules by number.
-        state: what the cycle has placed, where it counts.
+        parts: its moving rules, and what it has placed.
         seed: of the draws.
     """
 
     cycle: JobCycle
     work: CycleWork
     loop: Any
-    moving: Moving
-    state: MovingState
+    parts: LoopParts
     seed: int
 
     @cached_property
     def columns(self) -> Columns:
         """Of chunks, queues and files."""
-        return flat_columns(self.cycle, self.work, self.state)
+        return flat_columns(self.cycle, self.work, self.parts.state)
+
+    def begun(self, block: Block) -> BlockLoop:
+        """A judged block, ready to be run through."""
+        parts, chunks = self.parts, self.columns.chunks[block.rows]
+        flat = flat_block(self.cycle, block, parts.state)
+        jobs = int(((chunks["stop"] - chunks["start"]) * chunks["simple"]).sum())
+        out = room_for(flat, len(parts.moving.weights) + len(flat.factors), jobs, parts.users)
+        return BlockLoop(self, block, flat, parts.user_pairs(block, flat), out)
 
     def assigned(
         self, place_alone: PlaceAlone, times: StageTimes, clock: Callable[[], float]
@@ -79,19 +87,17 @@ class CompiledCycle:
         self, block: Block, place_alone: PlaceAlone, times: StageTimes, clock: Callable[[], float]
     ) -> Iterator[AssignedChunk]:
         started = clock()
-        columns = self.columns
-        flat = flat_block(self.cycle, block, self.state)
-        chunks = columns.chunks[block.rows]
-        jobs = int(((chunks["stop"] - chunks["start"]) * chunks["simple"]).sum())
-        out = room_for(flat, len(self.moving.weights) + len(flat.fixed), jobs)
+        run = self.begun(block)
         at, count = 0, block.rows.stop - block.rows.start
         while at < count:
-            stop = self.loop.placed_until(at, self.seed, self.moving, flat, columns, out)
+            stop = run.placed_until(at)
             times.cut_s += clock() - started
-            made = _BlockOutcome(self.cycle, block, flat, out)
+            started = clock()
+            figures = self.parts.figures(block, run.flat, run.out, range(at, stop))
+            times.decide_s += clock() - started
             for one in range(at, stop):
                 started = clock()
-                assigned = made.of(one)
+                assigned = run.of(one, None if figures is None else figures[one - at])
                 times.decide_s += clock() - started
                 yield assigned
             started, at = clock(), stop
@@ -101,35 +107,58 @@ class CompiledCycle:
 
 
 @dataclass(frozen=True)
-class _BlockOutcome:
-    """What the loop wrote for a block, as assigned chunks."""
+class BlockLoop:
+    """The loop over a block, and what it wrote as assigned chunks.
 
-    cycle: JobCycle
+    Attributes:
+        run: the cycle.
+        block: judged.
+        flat: its pairs.
+        pairs: what is read of them for users.
+        out: what the loop writes.
+    """
+
+    run: CompiledCycle
     block: Block
     flat: FlatBlock
+    pairs: UserPairs
     out: Outcome
 
-    def of(self, at: int) -> AssignedChunk:
-        """The chunk ``at`` of the block."""
-        cycle, out, row = self.cycle, self.out, self.block.rows.start + at
+    def placed_until(self, at: int) -> int:
+        """Place the chunks from ``at`` on; the first that the loop leaves out, or the number of chunks."""
+        run = self.run
+        parts = run.parts
+        stop: int = run.loop.placed_until(
+            at, run.seed, parts.moving, self.flat, run.columns, parts.users, self.pairs, self.out
+        )
+        return stop
+
+    def of(self, at: int, figures: tuple[Ints, Floats] | None) -> AssignedChunk:
+        """The chunk ``at`` of the block, with the figures that are kept with its decision."""
+        cycle, out, row = self.run.cycle, self.out, self.block.rows.start + at
         blocked = cycle.blocked(row)
         count = int(out.chosen[at])
         first, stop = out.jobs[at].tolist()
         reason = blocked or ("" if count else NO_CANDIDATES)
-        ranked = not blocked and self.flat.offset[at] < self.flat.offset[at + 1]
-        decision: Decision = decision_of_row(
-            cycle, row, self.flat.position[at], reason, blocked, self._candidates(at, count) if ranked else None
-        )
+        candidates = self._candidates(at, count) if out.ranked[at] else None
+        decision: Decision = decision_of_row(cycle, row, self.flat.position[at], reason, blocked, candidates, figures)
         if not reason and first == stop:
             decision = decision.pending(CANDIDATES_FULL)
-        before = CountedLoad(QueueJobs(cycle.unified_names, out.before[at]))
-        return AssignedChunk(row, decision, out.numbers[0, first:stop], self._jobs(first, stop), before)
+        return AssignedChunk(row, decision, out.numbers[0, first:stop], self._jobs(first, stop), self._before(at))
+
+    def _before(self, at: int) -> CountedLoad:
+        names, out = self.run.cycle.unified_names, self.out
+        of_share = QueueJobs(names, out.before[at])
+        if not out.users_before.shape[1]:
+            return CountedLoad(of_share)
+        of_user, of_type, new_users = (QueueJobs(names, part[at]) for part in out.users_before)
+        return CountedLoad(of_share, of_user, of_type, new_users)
 
     def _candidates(self, at: int, count: int) -> ChosenCandidates:
         out = self.out
         bootstrap = out.bootstrap[at, :count]
         return ChosenCandidates(
-            legend=self.cycle.legend,
+            legend=self.run.cycle.legend,
             place=out.place[at, :count],
             weight=np.where(bootstrap, 0.0, out.weight[at, :count]),
             factors=out.factors[at, :, :count],
@@ -150,11 +179,19 @@ def compiled_cycle(cycle: JobCycle, work: CycleWork, seed: int) -> CompiledCycle
     """The cycle as one that the compiled loop runs; None where it does not.
 
     That is where numba is missing, where loading the loop does not pay so far or it is still being compiled, in a
-    brokerage with steps of its own, and for moving rules that the loop does not know, such as those of plugins.
+    brokerage whose steps are its own, and for moving rules that the loop does not know, such as those of plugins.
     """
-    state = cycle.moving_state if type(cycle) is JobCycle else None
-    moving = moving_steps(cycle.chain)
-    if state is None or moving is None or not abs(seed) < ONE_WORD:
+    parts = _parts(cycle) if abs(seed) < ONE_WORD else None
+    if parts is None:
         return None
     loop = loop_for(len(work.work.chunks))
-    return None if loop is None else CompiledCycle(cycle, work, loop, moving, state, abs(seed))
+    return None if loop is None else CompiledCycle(cycle, work, loop, parts, abs(seed))
+
+
+def _parts(cycle: JobCycle) -> LoopParts | None:
+    """What the loop takes of a cycle; a class that is derived from a known one may do anything in another way."""
+    if type(cycle) is JobCycle:
+        return loop_parts(cycle)
+    if type(cycle) is AnalysisCycle:
+        return analysis_loop_parts(cycle)
+    return None

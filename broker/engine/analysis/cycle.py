@@ -6,17 +6,18 @@ Pure, as the cycle that it extends. Source: ATLAS Analysis Job Brokerage.
 from __future__ import annotations
 
 import dataclasses
-from functools import partial, reduce
-from typing import Any
+from functools import cached_property, partial, reduce
+from typing import Any, cast
 
 import numpy as np
 
 from broker.domain.analysis import SITE_MID, AnalysisFacts
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, as_column, taken
+from broker.domain.chunk_plan import ChunkPlan
 from broker.domain.decisions import Outcome
 from broker.domain.facts import JobFacts
 from broker.domain.rows_by_kind import RowsByKind
-from broker.domain.stabilizer import FIGURES, load_of, stabilize, stats_of_all
+from broker.domain.stabilizer import FIGURES, load_of, stabilize
 from broker.domain.stabilizer import KEYS as STABILIZER_KEYS
 from broker.domain.work import Work, WorkTable
 from broker.engine.analysis.active_users import ActiveUsers
@@ -30,12 +31,22 @@ from broker.engine.analysis.data_facts import (
     gather_analysis_data,
     scope_in_use,
 )
+from broker.engine.analysis.figures import figures_at, load_at
 from broker.engine.analysis.job_counts import closed_of_task, of_share, of_task, of_type, of_user
 from broker.engine.analysis.load_tracking import STABILIZER, LoadTrackingCycle
-from broker.engine.analysis.passes import Judging, passing, second_pass, too_few, with_problems
+from broker.engine.analysis.passes import (
+    CUTOFF,
+    TIMEOUT,
+    Judging,
+    passing,
+    second_pass,
+    suppresses_check,
+    too_few,
+    with_problems,
+)
 from broker.engine.analysis.queue_attributes import AnalysisQueues, analysis_queues
 from broker.engine.analysis.throttle import KEYS as THROTTLE_KEYS
-from broker.engine.analysis.throttle import Requester, Throttle, throttle_of
+from broker.engine.analysis.throttle import Throttle, over_quota, requesters, throttle_of
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.count_facts import accounting_keys_of, counts_by_status
 from broker.engine.job.data_facts import InputLimits
@@ -48,9 +59,7 @@ from broker.gdpconfig import Tuning
 from broker.rules.contract import AnalysisPairs, Load
 from broker.snapshot.snapshot import Snapshot
 
-#: Source: ATLAS Analysis Job Brokerage, input data locality.
-PRIORITY_WITHOUT_CHECK = 2000.0
-CUTOFF, TIMEOUT, NEW_WEIGHT = "IO_INTENSITY_CUTOFF_USER", "DATA_CHECK_TIMEOUT_USER", "NEW_BASIC_WEIGHT"
+NEW_WEIGHT = "NEW_BASIC_WEIGHT"
 MISSING_FILES, COMPLETENESS = "MAX_MISSING_INPUT_FILES_USER", "MIN_INPUT_COMPLETENESS_USER"
 STEP_KEYS = (CUTOFF, TIMEOUT, NEW_WEIGHT, MISSING_FILES, COMPLETENESS)
 THROTTLED = "throttled_"
@@ -86,9 +95,9 @@ class AnalysisCycle(LoadTrackingCycle):
             raise ValueError("work of analysis has no columns of its own")
         analysis_request = self.analysis_request = work.analysis_request
         self._quota_closed = quota_closed
-        self._own = tuning.only((*STEP_KEYS, *THROTTLE_KEYS, *STABILIZER_KEYS))
+        self.own_tuning = tuning.only((*STEP_KEYS, *THROTTLE_KEYS, *STABILIZER_KEYS))
         steps = chain.steps
-        self._new = steps.basic_weight.is_new(self._own.flag(NEW_WEIGHT))
+        self._new = steps.basic_weight.is_new(self.own_tuning.flag(NEW_WEIGHT))
         # the two basic weights take each other's place
         own_chain = dataclasses.replace(chain, load_weights=()) if self._new else chain
         # the snapshot is read before anything is made of it, and once
@@ -101,26 +110,18 @@ class AnalysisCycle(LoadTrackingCycle):
         initial = np.zeros((len(work.chunks), len(snapshot.unified)), dtype=np.bool_)
         chunk, candidate = np.nonzero(self._named.initial)
         initial[chunk, snapshot.queues.unified[candidate]] = True
-        limits = InputLimits(self._own.number(MISSING_FILES), self._own.number(COMPLETENESS), np.inf)
+        limits = InputLimits(self.own_tuning.number(MISSING_FILES), self.own_tuning.number(COMPLETENESS), np.inf)
         named = self._named.one_preassigned[:, None] & (snapshot.unified.name[None, :] == work.chunks.site[:, None])
         self._input: AnalysisData = gather_analysis_data(
             work, analysis_request, initial, snapshot, limits, (steps.locality, np.asarray(named, dtype=np.bool_))
         )
-        self._suppressed = self._suppresses_check(work.chunks, snapshot.now_s)
+        self._suppressed = suppresses_check(work.chunks, snapshot.now_s, self.own_tuning)
         self._checked = steps.passes.checked(self._input.real, self._suppressed, self._input.remote_source)
         self._users = ActiveUsers(snapshot, work.chunks, steps.user_figures)
-        self._throttles: dict[Requester, Throttle | None] = {}
-        self._throttled_rows: dict[int, Throttle | None] = {}
+        self._requesters = requesters(work.chunks, analysis_request.task_class)
         super().__init__(
-            snapshot, work, tuning, own_chain, independent=independent, own=self._own, new_weight=self._new
+            snapshot, work, tuning, own_chain, independent=independent, own=self.own_tuning, new_weight=self._new
         )
-
-    def _suppresses_check(self, chunks: WorkTable, now_s: float) -> Bools:
-        """(T,): the input need not be local, if it has a source that is read over WAN."""
-        cutoff, timeout_h = self._own.number(CUTOFF), self._own.number(TIMEOUT)
-        quiet = (cutoff > 0) & (chunks.iointensity > 0) & (chunks.iointensity <= cutoff)
-        late = (timeout_h > 0) & (now_s - chunks.frozentime_s > 3600.0 * timeout_h)
-        return np.asarray((chunks.taskpriority >= PRIORITY_WITHOUT_CHECK) | quiet | late)
 
     def _cycle_facts(self, chunks: WorkTable) -> CycleFacts:
         count = len(chunks)
@@ -157,7 +158,9 @@ class AnalysisCycle(LoadTrackingCycle):
         self._with_input[rows] = found.sum(axis=1)
         again = np.flatnonzero(too_few(found, wanted) & looks_further)
         if len(again):
-            facts = dataclasses.replace(facts, **self._of_pass(rows, self._without(facts.local_pass, again)))
+            local_pass = facts.local_pass.copy()
+            local_pass[again] = False
+            facts = dataclasses.replace(facts, **self._of_pass(rows, local_pass))
             judging = self._judging(dataclasses.replace(pairs, facts=facts), again)
             evaluation = second_pass(self.chain, evaluation, again, wanted, judging, found)
             first_empty = again[self._with_input[rows][again] == 0]
@@ -173,10 +176,10 @@ class AnalysisCycle(LoadTrackingCycle):
         ranking = partial(self._ranked, rows, facts, (weight,), evaluation.feasible)
         return self._ranked_if_needed(Block(rows, facts, evaluation, factors, (weight,), counts, ranking))
 
-    def _best(self, rows: slice) -> Ints:
+    def best_of(self, rows: slice) -> Ints:
         """A job that is cloned needs as many candidates as it has copies."""
         return self.chain.steps.candidate_number.best(
-            super()._best(rows),
+            super().best_of(rows),
             self.analysis_request.sites_per_job[rows],
             self._input.distributed[rows] & self._checked[rows],
             self._with_input[rows],
@@ -198,12 +201,6 @@ class AnalysisCycle(LoadTrackingCycle):
         if self.chain.steps.basic_weight.options.over == "left":
             return evaluation.feasible
         return passing(self.chain, evaluation)
-
-    @staticmethod
-    def _without(flags: Bools, rows: Ints) -> Bools:
-        result = flags.copy()
-        result[rows] = False
-        return result
 
     def _judging(self, pairs: AnalysisPairs, again: Ints) -> Judging:
         """Judges the chunks ``again`` of a block without the locality check."""
@@ -258,7 +255,9 @@ class AnalysisCycle(LoadTrackingCycle):
             new_weight=np.ones((size, 1)),
         )
         found = dataclasses.replace(found, **self._users.stats(rows, found))
-        return dataclasses.replace(found, can_be_throttled=stabilize(load_of(found), self._own.number).can_be_throttled)
+        return dataclasses.replace(
+            found, can_be_throttled=stabilize(load_of(found), self.own_tuning.number).can_be_throttled
+        )
 
     def _load_facts(self, rows: slice) -> dict[str, Any]:
         """Jobs of the share, its users, the user and the task, by candidate."""
@@ -304,25 +303,19 @@ class AnalysisCycle(LoadTrackingCycle):
 
     def _over_quota(self, rows: slice) -> Bools:
         """(T, U): the owner has no quota left at the default output endpoint."""
-        full = self.snapshot.analysis.full_endpoints
-        owners = [self._requester(row).group or self._requester(row).user for row in range(rows.start, rows.stop)]
-        result = np.zeros((len(owners), len(self.snapshot.unified)), dtype=np.bool_)
         names = np.append(self.snapshot.storages.name, "")[self._at.output_storage]
-        for owner in full.keys() & set(owners):
-            chunks = [index for index, one in enumerate(owners) if one == owner]
-            result[chunks] = np.isin(names.astype(np.str_), sorted(full[owner]))
-        return result
+        return over_quota(self._requesters[rows], self.snapshot.analysis.full_endpoints, names)
 
     def _new_weight(self, rows: slice, tasks: WorkTable, facts: AnalysisFacts, feasible: Bools) -> Floats:
-        found = stabilize(load_of(facts), self._own.number)
-        classed = np.isin(self.work.chunks.gshare[rows].astype(np.str_), CLASSED_SHARES)[:, None]
-        queue_class = self._at.site_class[None, self.snapshot.queues.unified]
+        found = stabilize(load_of(facts), self.own_tuning.number)
+        task_class, own_share, queue_class = self.classes_of(rows)
+        classed = own_share[:, None]
         if self.chain.steps.basic_weight.by_room:
             return self._weight_by_room(rows, np.maximum(found.max_q_len - facts.user_queued, 0.0), classed, feasible)
         return new_basic_weight(
             found.max_q_len - facts.user_queued,
             self.analysis_request.jobs_estimate[rows, None],
-            (self.analysis_request.task_class[rows, None], queue_class, classed),
+            (task_class[:, None], queue_class[None, :], classed),
             feasible,
             tasks.merging,
         )
@@ -346,55 +339,58 @@ class AnalysisCycle(LoadTrackingCycle):
             result[inside, here] = weight_by_room(seen)[back]
         return result
 
-    def _requester(self, row: int) -> Requester:
-        chunks, task_class = self.work.chunks, float(self.analysis_request.task_class[row])
-        return Requester(
-            user=chunks.username[row] or "",
-            group=chunks.workinggroup[row] or None,
-            share=chunks.gshare[row],
-            merging=bool(chunks.merging[row]),
-            task_class=None if np.isnan(task_class) else task_class,
-        )
+    @cached_property
+    def _throttles(self) -> list[Throttle | None]:
+        """(T,): of each chunk; equal requesters are looked at once."""
+        grid, usable, steps = self.snapshot.analysis, "quota" not in self._unusable, self.chain.steps
+        known = {
+            one: throttle_of(one, grid, self.own_tuning, usable, self._quota_closed, steps.throttles)
+            for one in dict.fromkeys(self._requesters)
+        }
+        return [known[one] for one in self._requesters]
 
     def throttle(self, row: int) -> Throttle | None:
         """Why the chunk gets no jobs now, whatever the queues are; None if it may go on."""
-        if row not in self._throttled_rows:
-            requester = self._requester(row)
-            if requester not in self._throttles:
-                grid, usable = self.snapshot.analysis, "quota" not in self._unusable
-                self._throttles[requester] = throttle_of(
-                    requester, grid, self._own, usable, self._quota_closed, self.chain.steps.throttles
-                )
-            self._throttled_rows[row] = self._throttles[requester]
-        return self._throttled_rows[row]
+        return self._throttles[row]
 
     def blocked(self, row: int) -> str:
         """Why the chunk cannot go: its owner is throttled, its input is nowhere, or there is a veto."""
-        throttle = self.throttle(row)
+        throttle = self._throttles[row]
         if throttle is not None or self._input.lost[row]:
             return NO_COMPLETE_REPLICA if throttle is None else THROTTLED + throttle.condition
         # vetoes are about software, for which the one queue that a task names is not asked
         return "" if self._named.one_preassigned[row] else self._vetoes[row]
 
-    def outcome(self, result: ChunkResult) -> Outcome:
+    def outcome(self, row: int, reason: str) -> Outcome:
         """Throttled, or as in production."""
-        return "throttled" if self.throttle(result.row) is not None else super().outcome(result)
+        return "throttled" if self._throttles[row] is not None else super().outcome(row, reason)
 
-    def remarks(self, result: ChunkResult) -> tuple[str, ...]:
+    def remarks(self, row: int, plan: ChunkPlan | None = None) -> tuple[str, ...]:
         """The throttle, if there is one."""
-        return () if (throttle := self.throttle(result.row)) is None else (throttle.note,)
+        return () if (throttle := self._throttles[row]) is None else (throttle.note,)
 
     def figures_of(self, result: ChunkResult) -> tuple[Ints, Floats] | None:
         """The figures of the stabilizer at the candidates and where it rejected; none of a chunk that is throttled."""
-        if self.throttle(result.row) is not None:
+        if self._throttles[result.row] is not None:
             return None
-        names, evaluation = [rule.name for rule in self.chain.filters], result.block.evaluation
-        reason = evaluation.reason[result.row - result.block.rows.start]
+        names, block = [rule.name for rule in self.chain.filters], result.block
+        inside = result.row - block.rows.start
+        reason = block.evaluation.reason[inside]
         rejected = np.flatnonzero(reason == names.index(STABILIZER)) if STABILIZER in names else result.feasible[:0]
         shown = np.concatenate([result.chosen, rejected])
-        load = load_of(self._facts_now(result.block, result.row))
-        seen = stats_of_all(load, stabilize(load, self._own.number))
-        return shown, np.array([seen[name][0, shown] for name in FIGURES], dtype=np.float64)
+        load = load_at(cast(AnalysisFacts, block.facts), inside, shown, self.placed_at(result.row, shown))
+        return shown, figures_at(load, self.own_tuning.number)
+
+    @property
+    def weighs_by_table(self) -> bool:
+        """Whether all steps are such as the compiled loop knows."""
+        weight = self.chain.steps.basic_weight
+        return self._used is None and not (self._new and (weight.by_room or weight.options.over != "left"))
+
+    def classes_of(self, rows: slice) -> tuple[Floats, Bools, Floats]:
+        """(T,) the classes of tasks and whether these count in their shares, and (Q,) the classes of queues."""
+        classed = np.isin(self.work.chunks.gshare[rows].astype(np.str_), CLASSED_SHARES)
+        return self.analysis_request.task_class[rows], classed, self._at.site_class[self.snapshot.queues.unified]
 
     def reading(self) -> Bools:
         """(L,): relations of the scope in use."""

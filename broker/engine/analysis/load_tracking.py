@@ -17,13 +17,15 @@ from broker.domain.counted_load import CountedLoad
 from broker.domain.facts import JobFacts
 from broker.domain.stabilizer import USER_LENGTH
 from broker.domain.work import Work, WorkTable
-from broker.engine.analysis.user_load import UserLoad, with_placed
+from broker.engine.analysis.figures import Placed
+from broker.engine.analysis.user_load import NEW_USERS, OF_USER, UserLoad, with_placed
+from broker.engine.compiled.columns import UserState
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.chain import QueueChain
 from broker.engine.shared.evaluate import UNDECLARED, Evaluation, evaluate, rows_of
 from broker.gdpconfig import Tuning
-from broker.rules.contract import AnalysisPairs
+from broker.rules.contract import AnalysisPairs, Rule
 from broker.snapshot.snapshot import Snapshot
 
 NEW_WEIGHT_RULE, STABILIZER = "new_basic_weight", "user_queue_length"
@@ -54,7 +56,7 @@ class LoadTrackingCycle(JobCycle):
         own: Tuning,
         new_weight: bool,
     ) -> None:
-        self._own, self._new = own, new_weight
+        self.own_tuning, self._new = own, new_weight
         self._user_load = UserLoad(snapshot, work.chunks)
         self._columns = as_column(work.chunks)
         super().__init__(snapshot, work, tuning, chain, independent=independent)
@@ -88,6 +90,29 @@ class LoadTrackingCycle(JobCycle):
         moved = {name: getattr(now, name)[:, candidate] for name in MOVING_FACTS}
         return dataclasses.replace(found, **moved)
 
+    @property
+    def user_state(self) -> UserState:
+        """What is placed by user and type, and which of it counts for each chunk."""
+        return self._user_load.state
+
+    @property
+    def new_weight_at(self) -> int:
+        """The index of the new basic weight among the fixed ones, if it is in use, else -1."""
+        rules = {rule.name: at for at, rule in enumerate(self.chain.weights) if self.can_judge(rule)}
+        return rules.get(NEW_WEIGHT_RULE, -1) if self._new else -1
+
+    def can_judge(self, rule: Rule) -> bool:
+        """Whether a rule is not broken, and has what it needs."""
+        tuning = self._views.tunings[rule.name]
+        return rule.name not in self._views.broken and self._unusable.isdisjoint(rule.needs(tuning))
+
+    def placed_at(self, row: int, candidate: Ints) -> Placed | None:
+        """What was placed at candidates for the tag and the user of a chunk, and users that were new; None for none."""
+        if not self._has_moved(row):
+            return None
+        at, placed = self.snapshot.queues.unified[candidate], self._user_load.of_row(row)
+        return self._placed[self._accounting_codes[row]][at], placed[OF_USER][at], placed[NEW_USERS][at]
+
     def _facts_now(self, block: Block, row: int) -> Any:
         """The facts of one chunk, (1, Q), with the jobs that the cycle has placed."""
         facts, inside = cast(AnalysisFacts, block.facts), row - block.rows.start
@@ -118,7 +143,7 @@ class LoadTrackingCycle(JobCycle):
         """Whether any queue that is left got jobs and has so many that a filter might reject it: mostly none has."""
         touched = feasible & (self._placed[self._accounting_codes[row]] > 0)[self.snapshot.queues.unified]
         many = facts.queued_of_type > WAITING_TIMES * LEAST_RUNNING
-        return bool((touched & (many | (facts.user_queued > self._own.number(USER_LENGTH)))[0]).any())
+        return bool((touched & (many | (facts.user_queued > self.own_tuning.number(USER_LENGTH)))[0]).any())
 
     def _judge_again(self, block: Block, row: int, facts: AnalysisFacts) -> None:
         inside, evaluation, filters = row - block.rows.start, block.evaluation, self.chain.filters

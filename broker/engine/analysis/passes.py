@@ -10,11 +10,26 @@ from collections.abc import Callable
 import numpy as np
 
 from broker.domain.arrays import Bools, Ints
+from broker.domain.work import WorkTable
 from broker.engine.analysis.chain import USER_PROBLEMS, AnalysisChain
 from broker.engine.shared.evaluate import FEASIBLE, NOT_A_CANDIDATE, AnyFilter, Evaluation
+from broker.gdpconfig import Tuning
 
 #: Judges the chunks of a second pass by these filters; their candidates are those of the mask, or all without one.
 Judging = Callable[[tuple[AnyFilter, ...], Bools | None], Evaluation]
+
+
+#: Source: ATLAS Analysis Job Brokerage, input data locality.
+PRIORITY_WITHOUT_CHECK = 2000.0
+CUTOFF, TIMEOUT = "IO_INTENSITY_CUTOFF_USER", "DATA_CHECK_TIMEOUT_USER"
+
+
+def suppresses_check(chunks: WorkTable, now_s: float, tuning: Tuning) -> Bools:
+    """(T,): the input need not be local, if it has a source that is read over WAN."""
+    cutoff, timeout_h = tuning.number(CUTOFF), tuning.number(TIMEOUT)
+    quiet = (cutoff > 0) & (chunks.iointensity > 0) & (chunks.iointensity <= cutoff)
+    late = (timeout_h > 0) & (now_s - chunks.frozentime_s > 3600.0 * timeout_h)
+    return np.asarray((chunks.taskpriority >= PRIORITY_WITHOUT_CHECK) | quiet | late)
 
 
 def passing(chain: AnalysisChain, evaluation: Evaluation) -> Bools:

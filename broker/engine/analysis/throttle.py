@@ -5,10 +5,14 @@ Source: ATLAS Analysis Job Brokerage, throttle; PanDA analysis brokerage, caps, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from broker.domain.analysis import CLASS_A, CLASS_B, CLASS_C, AnalysisGrid, OwnerJobs, QuotaLine
+from broker.domain.arrays import Bools, Floats, Texts
+from broker.domain.work import WorkTable
 from broker.engine.analysis.steps import Throttles
 from broker.gdpconfig import Tuning
 
@@ -63,6 +67,21 @@ class Requester:
     share: str | None
     merging: bool
     task_class: float | None
+
+
+def requesters(chunks: WorkTable, task_class: Floats) -> list[Requester]:
+    """What the throttle looks at, of each chunk."""
+    columns = (chunks.username, chunks.workinggroup, chunks.gshare, chunks.merging, task_class)
+    known: dict[tuple[object, ...], Requester] = {}
+    found = []
+    for user, group, share, merging, of_task in zip(*(column.tolist() for column in columns), strict=True):
+        # NaN equals nothing, not even itself
+        evaluated = of_task if of_task == of_task else None
+        key = user, group, share, merging, evaluated
+        if key not in known:
+            known[key] = Requester(user or "", group or None, share, merging, evaluated)
+        found.append(known[key])
+    return found
 
 
 def throttle_of(
@@ -158,3 +177,19 @@ def quota_in_order(lines: tuple[QuotaLine, ...], merging: bool) -> Throttle | No
         if line.limit_bytes > 0 and line.used_bytes > NEAR_QUOTA * line.limit_bytes:
             return by_quota((line,), merging)
     return None
+
+
+def over_quota(asking: Sequence[Requester], full: Mapping[str, frozenset[str]], endpoints: Texts) -> Bools:
+    """(T, U): the owner has no quota left at the output endpoint (U,) of a queue.
+
+    Args:
+        asking: (T,) the chunks.
+        full: by account, the endpoints at which it has used up its quota.
+        endpoints: (U,) of the queues, empty for none.
+    """
+    owners = [one.group or one.user for one in asking]
+    result = np.zeros((len(owners), len(endpoints)), dtype=np.bool_)
+    for owner in full.keys() & set(owners):
+        chunks = [index for index, one in enumerate(owners) if one == owner]
+        result[chunks] = np.isin(endpoints.astype(np.str_), sorted(full[owner]))
+    return result

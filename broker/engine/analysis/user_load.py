@@ -6,97 +6,120 @@ Pure. What is placed for a share is counted by the cycle itself; this is what th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from broker.domain.analysis import AnalysisFacts
-from broker.domain.arrays import Bools, Floats, Ints
-from broker.domain.counted_load import CountedLoad
+from broker.domain.arrays import Floats, Ints, Texts
+from broker.domain.counted_load import CountedLoad, QueueJobs
 from broker.domain.work import WorkTable
+from broker.engine.compiled.columns import UserState
 from broker.engine.shared.evaluate import RowsOf
 from broker.snapshot.snapshot import Snapshot
 
 OF_USER, OF_TYPE, NEW_USERS = "of_user", "of_type", "new_users"
 """The parts of a :class:`~broker.domain.counted_load.CountedLoad` that are counted here."""
+ALL_TYPES = 0
+"""The number of the type that a task without one has."""
+_NOWHERE: Ints = np.zeros(0, dtype=np.int64)
 
 
 class UserLoad:
-    """Jobs that were placed in a cycle, by unified queue."""
+    """Jobs that were placed in a cycle, by unified queue.
+
+    Args:
+        snapshot: the grid.
+        chunks: of the cycle.
+
+    Attributes:
+        state: the counts, and which of them are those of each chunk.
+    """
 
     def __init__(self, snapshot: Snapshot, chunks: WorkTable) -> None:
-        self._snapshot, self._chunks = snapshot, chunks
-        self._names: list[str] = snapshot.unified.name.tolist()
-        self._none: Floats = np.zeros(len(snapshot.unified))
-        self._of_user: dict[tuple[str, str, str], Floats] = {}
-        self._of_type: dict[tuple[str, str | None], Floats] = {}
-        self._new_users: dict[str, Floats] = {}
-        self._present: dict[tuple[str, str], Bools] = {}
-
-    def _keys(self, row: int) -> tuple[str, str, str]:
-        chunks = self._chunks
-        return chunks.username[row] or "", chunks.gshare[row] or "", chunks.prodsourcelabel[row] or ""
+        self._queues, self._names = snapshot.queues.unified, snapshot.unified.name.tolist()
+        users, shares, labels = ([name or "" for name in column.tolist()] for column in _owner_columns(chunks))
+        owners, owner = _numbered(zip(users, shares, labels, strict=True))
+        _, share = _numbered(shares)
+        people, person = _numbered(zip(users, shares, strict=True))
+        # None is 0: all types together
+        own_types = chunks.resource_type.tolist()
+        types, kind = _numbered([None, *own_types, *snapshot.queues.resource_type.tolist()])
+        queue_type: Ints = kind[1 + len(own_types) :]
+        size = len(self._names)
+        self.state = UserState(
+            owner=owner,
+            share=share,
+            kind=kind[1 : 1 + len(own_types)],
+            person=np.where(np.array([bool(user) for user in users], dtype=np.bool_), person, -1),
+            merging=np.array(chunks.merging, dtype=np.bool_),
+            queue_kind=queue_type,
+            of_user=np.zeros((len(owners), size)),
+            of_type=np.zeros((len(set(shares)), len(types), size)),
+            new_users=np.zeros((len(set(shares)), size)),
+            present=np.zeros((len(people), size), dtype=np.bool_),
+        )
+        for at, one in enumerate(people):
+            self.state.present[at, snapshot.analysis.present.get(one, _NOWHERE)] = True
 
     def add(self, row: int, candidates: Ints, jobs: Ints) -> None:
         """Count jobs of the chunk that went to these candidates."""
-        user, share, label = self._keys(row)
-        at = self._snapshot.queues.unified[candidates]
-        self._count_user(user, share, at)
+        state, at = self.state, self._queues[candidates]
+        share = state.share[row]
+        self._count_user(int(state.person[row]), int(share), at)
         # merge jobs are none of the user's, as in PanDA
-        if not self._chunks.merging[row]:
-            np.add.at(self._of_user.setdefault((user, share, label), self._none.copy()), at, jobs)
-        own = self._snapshot.queues.resource_type[candidates]
-        kinds = [kind if kind is not None else self._chunks.resource_type[row] for kind in own]
-        for queue, kind, count in zip(at.tolist(), kinds, jobs.tolist(), strict=True):
-            # a task without a type counts all of them
-            for key in {kind, None}:
-                self._of_type.setdefault((share, key), self._none.copy())[queue] += count
+        if not state.merging[row]:
+            np.add.at(state.of_user[state.owner[row]], at, jobs)
+        # a task without a type counts all of them
+        np.add.at(state.of_type[share, ALL_TYPES], at, jobs)
+        own = state.queue_kind[candidates]
+        kind = np.where(own == ALL_TYPES, state.kind[row], own)
+        typed = kind != ALL_TYPES
+        np.add.at(state.of_type[share], (kind[typed], at[typed]), jobs[typed])
 
-    def _count_user(self, user: str, share: str, at: Ints) -> None:
+    def _count_user(self, person: int, share: int, at: Ints) -> None:
         """Count a user who had nothing at these queues before."""
-        if not user:
+        if person < 0:
             return
-        present = self._present.get((user, share))
-        if present is None:
-            present = self._present[user, share] = np.zeros(len(self._none), dtype=np.bool_)
-            present[self._snapshot.analysis.present.get((user, share), at[:0])] = True
+        present = self.state.present[person]
         fresh = at[~present[at]]
         if len(fresh):
             # pseudo-queues of one queue are one place
-            self._new_users.setdefault(share, self._none.copy())[np.unique(fresh)] += 1
+            self.state.new_users[share, np.unique(fresh)] += 1
             present[fresh] = True
 
     def of_row(self, row: int) -> dict[str, Floats]:
         """(U,) each: jobs of the chunk's user, of its type, and users that are new in its share."""
-        user, share, label = self._keys(row)
+        state, share = self.state, self.state.share[row]
         return {
-            OF_USER: self._of_user.get((user, share, label), self._none),
-            OF_TYPE: self._of_type.get((share, self._chunks.resource_type[row]), self._none),
-            NEW_USERS: self._new_users.get(share, self._none),
+            OF_USER: state.of_user[state.owner[row]],
+            OF_TYPE: state.of_type[share, state.kind[row]],
+            NEW_USERS: state.new_users[share],
         }
 
     def counted(self, row: int, load: CountedLoad) -> CountedLoad:
         """The load of a chunk, with what :meth:`of_row` gives."""
-        found = {part: self._by_name(counts) for part, counts in self.of_row(row).items()}
+        found = {part: QueueJobs(self._names, counts.copy()) for part, counts in self.of_row(row).items()}
         return dataclasses.replace(load, of_user=found[OF_USER], of_type=found[OF_TYPE], new_users=found[NEW_USERS])
-
-    def _by_name(self, counts: Floats) -> dict[str, int]:
-        queues, names = counts.nonzero()[0], self._names
-        jobs = counts[queues].astype(int).tolist()
-        return {names[queue]: count for queue, count in zip(queues.tolist(), jobs, strict=True)}
 
     def set(self, row: int, load: CountedLoad) -> None:
         """Let exactly this load be counted for a chunk, whatever was counted here."""
-        user, share, label = self._keys(row)
-        tables = {
-            OF_USER: self._of_user.setdefault((user, share, label), self._none.copy()),
-            OF_TYPE: self._of_type.setdefault((share, self._chunks.resource_type[row]), self._none.copy()),
-            NEW_USERS: self._new_users.setdefault(share, self._none.copy()),
-        }
-        for queue, name in enumerate(self._snapshot.unified.name.tolist()):
-            for part, table in tables.items():
-                table[queue] = getattr(load, part).get(name, 0)
+        for part, table in self.of_row(row).items():
+            jobs = getattr(load, part)
+            table[:] = [jobs.get(name, 0) for name in self._names] if jobs else 0.0
+
+
+def _owner_columns(chunks: WorkTable) -> tuple[Texts, Texts, Texts]:
+    return chunks.username, chunks.gshare, chunks.prodsourcelabel
+
+
+def _numbered(values: Iterable[Any]) -> tuple[list[Any], Ints]:
+    """The distinct values in order of first appearance, and the number of each."""
+    items = list(values)
+    known = list(dict.fromkeys(items))
+    number = {value: at for at, value in enumerate(known)}
+    return known, np.array([number[value] for value in items], dtype=np.int64)
 
 
 def with_placed(facts: AnalysisFacts, inside: int, of_share: Floats, placed: Mapping[str, Floats]) -> Any:

@@ -17,14 +17,67 @@ class Moving(NamedTuple):
         cuts: (C,) the cuts, in order.
         room: the step by which jobs at a chosen candidate count against its cap.
         behind: what is added to the index of a cut in the matrix of reasons.
-        best: how many candidates a chunk gets at most.
+        filters: (M,) the filters that judge again what was placed since, in order; none in production.
+        reasons: (M,) their indices in the matrix of reasons.
+        stabilizer: (6,) the values of ``broker.domain.stabilizer.KEYS``; none in production.
+        new_weight: index of the factor that moves with the room of the user, -1 for none.
     """
 
     weights: Ints
     cuts: Ints
     room: int
     behind: int
-    best: int
+    filters: Ints
+    reasons: Ints
+    stabilizer: Floats
+    new_weight: int
+
+
+class UserState(NamedTuple):
+    """What a cycle of analysis has placed, by user and by resource type; all empty in production.
+
+    Attributes:
+        owner: (T,) number of user, share and label of each chunk.
+        share: (T,) number of its share.
+        kind: (T,) number of its resource type, 0 for all types.
+        person: (T,) number of user and share, -1 for nobody.
+        merging: (T,) its jobs are none of the user's.
+        queue_kind: (Q,) number of the resource type of a candidate, 0 for that of the chunk.
+        of_user: (O, U) jobs by owner and unified queue.
+        of_type: (S, K, U) jobs by share and type.
+        new_users: (S, U) users of a share that had nothing there before.
+        present: (P, U) whether a person has any job there.
+    """
+
+    owner: Ints
+    share: Ints
+    kind: Ints
+    person: Ints
+    merging: Bools
+    queue_kind: Ints
+    of_user: Floats
+    of_type: Floats
+    new_users: Floats
+    present: Bools
+
+
+class UserPairs(NamedTuple):
+    """What the filters and the weight for users read of a block beside :class:`FlatBlock`; all empty in production.
+
+    Attributes:
+        load: (7, N) by pair: the user's queued and running jobs, users, their running jobs, the to-running rate, then
+            queued and running jobs of the type.
+        ignored: (N,) the user is not looked at there.
+        class_weight: (N,) W_s of the new weight; empty without it.
+        site_named: (B,) the task names its one queue.
+        jobs: (B,) that the chunk would make.
+    """
+
+    load: Floats
+    ignored: Bools
+    class_weight: Floats
+    site_named: Bools
+    jobs: Floats
 
 
 class MovingState(NamedTuple):
@@ -121,8 +174,11 @@ class FlatBlock(NamedTuple):
         queue: (N,) position of the candidate.
         load: (5, N) running, defined, assigned, activated and starting jobs as the snapshot shows them.
         all_local: (N,).
-        fixed: (F, N) the factors that do not move.
+        fixed: (G, N) what multiplies the moving weights.
+        factors: (F, N) the factors of which that is made, as they are shown.
         urgent: (B,).
+        best: (B,) how many candidates each chunk gets at most.
+        left: (N,) no filter has rejected the pair for what was placed; the loop writes it.
         position: (B, Q) what decides about each pair; the loop writes what it cuts.
         placed: (A, U) jobs that the cycle has placed, by tag and unified queue; the loop adds to it.
         moved: (A,) the tags for which it has placed any.
@@ -134,7 +190,10 @@ class FlatBlock(NamedTuple):
     load: Floats
     all_local: Bools
     fixed: Floats
+    factors: Floats
     urgent: Bools
+    best: Ints
+    left: Bools
     position: AnyArray
     placed: Floats
     moved: Bools
@@ -144,6 +203,7 @@ class Outcome(NamedTuple):
     """What the loop writes for a block: the chosen candidates of each chunk, best first, and its jobs.
 
     Attributes:
+        ranked: (B,) there was anything to rank.
         chosen: (B,) number of chosen candidates.
         place: (B, K) their positions.
         pair: (B, K) their numbers among the pairs of the block.
@@ -151,11 +211,13 @@ class Outcome(NamedTuple):
         factors: (B, L + F, K).
         bootstrap: (B, K).
         before: (B, U) the jobs placed for the tag of the chunk before it.
+        users_before: (3, B, U) the same for its user and its type, and the users that were new; empty in production.
         jobs: (B, 2) first and behind the last job of the chunk.
         numbers: (7, J) of each job: candidate, first and stop of its files, events, distinct files, bytes, scratch MB.
         figures: (2, J) of each job: output in MB, walltime in seconds.
     """
 
+    ranked: Bools
     chosen: Ints
     place: Ints
     pair: Ints
@@ -163,6 +225,7 @@ class Outcome(NamedTuple):
     factors: Floats
     bootstrap: Bools
     before: Floats
+    users_before: Floats
     jobs: Ints
     numbers: Ints
     figures: Floats

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Ints
-from broker.engine.compiled.columns import FlatBlock, MovingState, Outcome
+from broker.domain.arrays import AnyArray, Floats, Ints
+from broker.engine.compiled.columns import FlatBlock, MovingState, Outcome, UserState
 from broker.engine.job.chunk_result import Block
 from broker.engine.job.cycle import JobCycle
-from broker.engine.shared.rank import BEST
 
 
 def flat_block(cycle: JobCycle, block: Block, state: MovingState) -> FlatBlock:
@@ -24,13 +24,14 @@ def flat_block(cycle: JobCycle, block: Block, state: MovingState) -> FlatBlock:
         feasible[closed] = False
     chunk, queue = feasible.nonzero()
     left = _Left(feasible.shape, chunk, queue)
-    load, fixed = np.empty((5, len(queue))), np.empty((len(block.factors), len(queue)))
+    load = np.empty((5, len(queue)))
     load[0] = left.of(facts.running_equivalent)
     cell = left.row_of(block.counts.kind) + queue
     for at in range(4):
         block.counts.table[at].take(cell, out=load[1 + at], mode="clip")
-    for at, factor in enumerate(block.factors):
-        fixed[at] = left.of(factor)
+    fixed = factors = _at_pairs(left, block.factors)
+    if len(block.factors) != len(block.fixed):
+        fixed = _at_pairs(left, block.fixed)
     return FlatBlock(
         row=rows.start,
         offset=np.searchsorted(chunk, np.arange(len(feasible) + 1)).astype(np.int64),
@@ -38,7 +39,10 @@ def flat_block(cycle: JobCycle, block: Block, state: MovingState) -> FlatBlock:
         load=load,
         all_local=left.of(facts.all_local),
         fixed=fixed,
+        factors=factors,
         urgent=np.array(facts.urgent[:, 0], dtype=np.bool_),
+        best=cycle.best_of(rows),
+        left=np.ones(len(queue), dtype=np.bool_),
         position=np.array(block.evaluation.reason, dtype=np.int16, order="C"),
         placed=state.placed,
         moved=state.moved,
@@ -73,17 +77,27 @@ class _Left:
         return found
 
 
-def room_for(block: FlatBlock, factors: int, jobs: int) -> Outcome:
+def _at_pairs(left: _Left, factors: Sequence[Floats]) -> Floats:
+    """(F, N)."""
+    found = np.empty((len(factors), len(left.queue)))
+    for at, factor in enumerate(factors):
+        found[at] = left.of(factor)
+    return found
+
+
+def room_for(block: FlatBlock, factors: int, jobs: int, users: UserState) -> Outcome:
     """Arrays for the outcome of a block, with ``factors`` factors in all and at most so many ``jobs``."""
-    chunks = len(block.urgent)
+    chunks, best = len(block.urgent), int(block.best.max(initial=1))
     return Outcome(
+        ranked=np.zeros(chunks, dtype=np.bool_),
         chosen=np.zeros(chunks, dtype=np.int64),
-        place=np.zeros((chunks, BEST), dtype=np.int64),
-        pair=np.zeros((chunks, BEST), dtype=np.int64),
-        weight=np.zeros((chunks, BEST)),
-        factors=np.zeros((chunks, factors, BEST)),
-        bootstrap=np.zeros((chunks, BEST), dtype=np.bool_),
+        place=np.zeros((chunks, best), dtype=np.int64),
+        pair=np.zeros((chunks, best), dtype=np.int64),
+        weight=np.zeros((chunks, best)),
+        factors=np.zeros((chunks, factors, best)),
+        bootstrap=np.zeros((chunks, best), dtype=np.bool_),
         before=np.empty((chunks, block.placed.shape[1])),
+        users_before=np.empty((3, chunks if len(users.of_user) else 0, block.placed.shape[1])),
         jobs=np.zeros((chunks, 2), dtype=np.int64),
         numbers=np.empty((7, jobs), dtype=np.int64),
         figures=np.empty((2, jobs)),

@@ -11,11 +11,12 @@ import sys
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Floats, Ints
-from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome
+from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome, UserPairs, UserState
 from broker.engine.compiled.cutting import AT, GUESS, KNOWN, LIMITS, MADE, job_limits, taken, walltimes
 from broker.engine.compiled.jit import compiled
 from broker.engine.compiled.random_stream import below, fraction, seeded
 from broker.engine.compiled.ranking import larger, ranked, waiting_at
+from broker.engine.compiled.users import brought_up_to_date, counted, noted
 
 _MOST = sys.float_info.max
 #: Rows of the figures of candidates while they are drawn.
@@ -25,24 +26,35 @@ BOOTSTRAP, WAITS, ALLOWED, TRIED = 0, 1, 2, 3
 
 
 @compiled
-def placed_until(start: int, seed: int, moving: Moving, block: FlatBlock, columns: Columns, out: Outcome) -> int:
+def placed_until(
+    start: int, seed: int, moving: Moving, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs,
+    out: Outcome,
+) -> int:  # fmt: skip
     """Place the chunks of the block from ``start`` on; the first that is not simple is left, and its number given."""
-    jobs = out.jobs[start - 1, 1] if start else 0
+    jobs, for_users = out.jobs[start - 1, 1] if start else 0, len(users.of_user) > 0
     for b in range(start, len(out.chosen)):
         row = block.row + b
         out.jobs[b, 0], out.jobs[b, 1] = jobs, jobs
         key = columns.chunks[row].accounting
-        for queue in range(block.placed.shape[1]):
-            out.before[b, queue] = block.placed[key, queue]
+        for at in range(block.placed.shape[1]):
+            out.before[b, at] = block.placed[key, at]
+        if for_users:
+            noted(b, row, users, out)
         if block.offset[b] == block.offset[b + 1]:
             continue
         if not columns.chunks[row].simple:
             return b
+        if for_users and block.moved[key]:
+            brought_up_to_date(b, moving, block, columns, users, pairs)
         if not ranked(b, moving, block, columns, out):
             continue
         made = _placed(b, jobs, seed, moving, block, columns, out)
         for job in range(jobs, made):
-            block.placed[key, columns.queues[out.numbers[0, job]].unified] += 1.0
+            queue = out.numbers[0, job]
+            at = columns.queues[queue].unified
+            block.placed[key, at] += 1.0
+            if for_users:
+                counted(row, queue, at, users)
         if made > jobs:
             block.moved[key] = True
         jobs = made

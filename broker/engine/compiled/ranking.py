@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome
 from broker.engine.compiled.jit import compiled
-from broker.engine.compiled.steps import BELOW_MIN_WEIGHT, CAP_WITHOUT_DEFINED
+from broker.engine.compiled.steps import ANALYSIS_RUNNING_QUEUED, BELOW_MIN_WEIGHT, CAP_WITHOUT_DEFINED
 
 FEASIBLE = -1
 
@@ -15,6 +15,15 @@ FEASIBLE = -1
 def larger(one: float, other: float) -> float:
     """As ``numpy.maximum``: NaN if either is."""
     return one if one >= other or one != one else other
+
+
+@compiled
+def moving_factor(step: int, pair: int, defined: float, block: FlatBlock) -> float:
+    """The factor of a moving weight."""
+    load = block.load
+    if step == ANALYSIS_RUNNING_QUEUED:
+        return float((load[0, pair] + 1.0) / (defined + load[2, pair] + load[3, pair] + load[4, pair] + 1.0))
+    return running_queued(load[0, pair], defined, load[2, pair], load[3, pair], load[4, pair], block.all_local[pair])
 
 
 @compiled
@@ -46,11 +55,9 @@ def waiting_at(step: int, defined: float, assigned: float, activated: float, sta
 
 @compiled
 def _weight_of(pair: int, defined: float, moving: Moving, block: FlatBlock) -> float:
-    load, weight = block.load, 1.0
-    for _ in range(len(moving.weights)):
-        weight *= running_queued(
-            load[0, pair], defined, load[2, pair], load[3, pair], load[4, pair], block.all_local[pair]
-        )
+    weight = 1.0
+    for index in range(len(moving.weights)):
+        weight *= moving_factor(moving.weights[index], pair, defined, block)
     for factor in range(len(block.fixed)):
         weight *= block.fixed[factor, pair]
     return weight
@@ -82,10 +89,13 @@ def _cut_of(
 def ranked(b: int, moving: Moving, block: FlatBlock, columns: Columns, out: Outcome) -> int:
     """Rank the candidates of chunk ``b`` of the block, and write what is chosen; how many are."""
     chunk, load = columns.chunks[block.row + b], block.load
-    key, late = chunk.accounting, len(moving.cuts) + moving.behind
-    pairs, measured = np.empty(moving.best, dtype=np.int64), np.empty(moving.best)
+    key, late, best = chunk.accounting, len(moving.cuts) + moving.behind, block.best[b]
+    pairs, measured = np.empty(best, dtype=np.int64), np.empty(best)
     found = 0
     for pair in range(block.offset[b], block.offset[b + 1]):
+        if not block.left[pair]:
+            continue
+        out.ranked[b] = True
         queue = block.queue[pair]
         defined = load[1, pair] + block.placed[key, columns.queues[queue].unified]
         jobs = load[0, pair] + load[3, pair] + load[2, pair] + load[4, pair] + defined
@@ -96,10 +106,10 @@ def ranked(b: int, moving: Moving, block: FlatBlock, columns: Columns, out: Outc
             block.position[b, queue] = cut + moving.behind
             continue
         value = np.inf if starts else weight
-        if found == moving.best and not value > measured[found - 1]:
+        if found == best and not value > measured[found - 1]:
             block.position[b, queue] = late + 1 if starts else late
             continue
-        if found == moving.best:
+        if found == best:
             found -= 1
             block.position[b, block.queue[pairs[found]]] = late + 1 if measured[found] == np.inf else late
         at = found
@@ -127,7 +137,7 @@ def _written(
     columns: Columns,
     out: Outcome,
 ) -> None:
-    load, queue = block.load, block.queue[pair]
+    queue, load = block.queue[pair], block.load
     defined = load[1, pair] + block.placed[columns.chunks[block.row + b].accounting, columns.queues[queue].unified]
     count = len(moving.weights)
     out.place[b, at] = queue
@@ -135,8 +145,6 @@ def _written(
     out.bootstrap[b, at] = starts
     out.weight[b, at] = _weight_of(pair, defined, moving, block)
     for index in range(count):
-        out.factors[b, index, at] = running_queued(
-            load[0, pair], defined, load[2, pair], load[3, pair], load[4, pair], block.all_local[pair]
-        )
-    for index in range(len(block.fixed)):
-        out.factors[b, count + index, at] = block.fixed[index, pair]
+        out.factors[b, index, at] = moving_factor(moving.weights[index], pair, defined, block)
+    for index in range(len(block.factors)):
+        out.factors[b, count + index, at] = block.factors[index, pair]

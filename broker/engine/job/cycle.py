@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, as_column, as_row, codes_of, distinct, taken
+from broker.domain.chunk_plan import ChunkPlan
 from broker.domain.counted_load import CountedLoad, QueueJobs
 from broker.domain.decisions import Outcome
 from broker.domain.facts import JobFacts
@@ -202,9 +203,9 @@ class JobCycle:
     def _ranked(self, rows: slice, facts: JobFacts, fixed: tuple[Floats, ...], feasible: Bools) -> BlockRanking:
         """The ranking of the chunks ``rows`` with the jobs as the snapshot shows them."""
         load, chain = self._loads(facts, rows), self.chain
-        return rank_block(fixed, feasible, load, chain.load_weights, chain.cuts, self.faults, self._best(rows))
+        return rank_block(fixed, feasible, load, chain.load_weights, chain.cuts, self.faults, self.best_of(rows))
 
-    def _best(self, rows: slice) -> Ints:
+    def best_of(self, rows: slice) -> Ints:
         """(T,): how many candidates each of the chunks ``rows`` gets at most."""
         # a program over all chunks chooses among every queue that is left
         best = max(BEST, len(self.snapshot.queues)) if self.chain.steps.placement.together else BEST
@@ -250,16 +251,16 @@ class JobCycle:
             load,
             self.chain.load_weights,
             self.chain.cuts,
-            best=int(self._best(slice(row, row + 1))[0]),
+            best=int(self.best_of(slice(row, row + 1))[0]),
         )
         reason = "" if len(ranking.chosen) else NO_CANDIDATES
         result = ChunkResult(row, block, reason, ranked_alone=ranking, load=load)
         result.__dict__["feasible"] = feasible  # known already
         return result
 
-    def outcome(self, result: ChunkResult) -> Outcome:
-        """A chunk with candidates is brokered, any other pending."""
-        return "pending" if result.reason else "brokered"
+    def outcome(self, row: int, reason: str) -> Outcome:
+        """A chunk with candidates is brokered, any other, for a ``reason``, pending."""
+        return "pending" if reason else "brokered"
 
     @cached_property
     def legend(self) -> Legend:
@@ -272,9 +273,9 @@ class JobCycle:
         """The values by which a chunk is decided."""
         return self.tuning
 
-    def remarks(self, result: ChunkResult) -> tuple[str, ...]:
+    def remarks(self, row: int, plan: ChunkPlan | None = None) -> tuple[str, ...]:
         """What is kept with the decision beside the reasons of rules."""
-        return result.plan.remarks if result.plan is not None else ()
+        return () if plan is None else plan.remarks
 
     def figures_of(self, result: ChunkResult) -> tuple[Ints, Floats] | None:
         """The candidates (K,) for which figures are kept with the decision, and these, shape (F, K); None for none."""

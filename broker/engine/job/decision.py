@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, taken_at
+from broker.domain.arrays import AnyArray, Floats, Ints, taken_at
 from broker.domain.decisions import Decision, Outcome
 from broker.domain.packed_candidates import ChosenCandidates, no_candidates
 from broker.domain.packed_reasons import FunnelSteps, Reasons, RejectedNames
@@ -21,14 +21,20 @@ def decision_of(cycle: JobCycle, result: ChunkResult) -> Decision:
     # whatever the rules say of the queues, a chunk that is blocked cannot go: the queues that are left go with it
     blocked = result.reason if result.blocked else ""
     reasons = Reasons(cycle.legend, deciding(cycle, result), blocked, dict(cycle.refused_names(result.row)))
-    said = cycle.outcome(result), result.reason
+    said = cycle.outcome(result.row, result.reason), result.reason
     return _decision(cycle, result.row, *said, _candidates(cycle, result), reasons, _notes(cycle, result))
 
 
 def decision_of_row(
-    cycle: JobCycle, row: int, position: AnyArray, reason: str, blocked: str, candidates: ChosenCandidates | None
+    cycle: JobCycle,
+    row: int,
+    position: AnyArray,
+    reason: str,
+    blocked: str,
+    candidates: ChosenCandidates | None,
+    figures: tuple[Ints, Floats] | None = None,
 ) -> Decision:
-    """The decision on a chunk that was ranked elsewhere, in a brokerage that remarks nothing.
+    """The decision on a chunk that was ranked elsewhere.
 
     Args:
         cycle: that judged the chunk.
@@ -37,11 +43,13 @@ def decision_of_row(
         reason: why it is pending; empty for a chunk that is brokered.
         blocked: the reason again, where it holds whatever the queues are.
         candidates: the chosen ones; None where there was nothing to rank.
+        figures: the candidates for which figures are kept, and these, shape (F, K); None for none.
     """
-    outcome: Outcome = "pending" if reason else "brokered"
     reasons = Reasons(cycle.legend, position, blocked, dict(cycle.refused_names(row)))
     chosen = no_candidates(cycle.legend) if candidates is None else candidates
-    return _decision(cycle, row, outcome, reason, chosen, reasons, _codes(cycle))
+    codes = (*_codes(cycle), *cycle.remarks(row))
+    notes = codes if figures is None else Notes(codes, Remarks(cycle.legend, *figures))
+    return _decision(cycle, row, cycle.outcome(row, reason), reason, chosen, reasons, notes)
 
 
 def _decision(
@@ -104,7 +112,7 @@ def _candidates(cycle: JobCycle, result: ChunkResult) -> ChosenCandidates:
 
 def _notes(cycle: JobCycle, result: ChunkResult) -> tuple[str, ...] | Notes:
     """What could not be known, as codes: ``source:state`` and ``rule:fault``; then the remarks of the brokerage."""
-    codes = (*_codes(cycle), *cycle.remarks(result))
+    codes = (*_codes(cycle), *cycle.remarks(result.row, result.plan))
     stats = cycle.figures_of(result)
     return codes if stats is None else Notes(codes, Remarks(cycle.legend, *stats))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
+from broker.domain.chunk_plan import ChunkPlan
 from broker.domain.counted_load import CountedLoad
 from broker.domain.decisions import Outcome
 from broker.engine.job.chunk_result import Block, ChunkResult
@@ -57,13 +58,13 @@ class SplitCycle(JobCycle):
         for one, other in zip(self._rest.results(), self._chosen.results(), strict=True):
             yield other if self._rows[one.row] else one
 
-    def outcome(self, result: ChunkResult) -> Outcome:
+    def outcome(self, row: int, reason: str) -> Outcome:
         """As the chunk's own cycle says."""
-        return self._of(result.row).outcome(result)
+        return self._of(row).outcome(row, reason)
 
-    def remarks(self, result: ChunkResult) -> tuple[str, ...]:
+    def remarks(self, row: int, plan: ChunkPlan | None = None) -> tuple[str, ...]:
         """As the chunk's own cycle says."""
-        return self._of(result.row).remarks(result)
+        return self._of(row).remarks(row, plan)
 
     def figures_of(self, result: ChunkResult) -> tuple[Ints, Floats] | None:
         """As the chunk's own cycle says."""

@@ -27,24 +27,28 @@ SHARES = ("Simulation", "Reprocessing", "Group")
 Random = np.random.Generator
 
 
-def _of(random: Random, *values: Any) -> Any:
+def one_of(random: Random, *values: Any) -> Any:
     return values[int(random.integers(len(values)))]
 
 
-def random_grid(random: Random, queues: int) -> Snapshot:
-    """Queues of one site with what limits jobs, and jobs of several shares that are there before."""
+def random_grid(random: Random, queues: int, **asked: Any) -> Snapshot:
+    """Queues of one site with what limits jobs, and jobs of several shares that are there before.
+
+    ``asked``: a function of the random numbers for each other field of a queue.
+    """
     names = [f"Q{number:02d}" for number in range(queues)]
     described = [
         queue(
             name,
-            corecount=_of(random, 1, 8),
-            corepower=_of(random, 0, 10.5),
-            maxwdir=_of(random, 0, 2_500, 20_000),
-            maxtime=_of(random, 0, 4_000, 90_000),
-            mintime=_of(random, 0, 0, 700),
-            maxinputsize=_of(random, -1, 1_000),
-            direct_access_lan=_of(random, True, False),
-            catchall=_of(random, None, None, "jobChunkSize=3", "jobChunkSize=60"),
+            corecount=one_of(random, 1, 8),
+            corepower=one_of(random, 0, 10.5),
+            maxwdir=one_of(random, 0, 2_500, 20_000),
+            maxtime=one_of(random, 0, 4_000, 90_000),
+            mintime=one_of(random, 0, 0, 700),
+            maxinputsize=one_of(random, -1, 1_000),
+            direct_access_lan=one_of(random, True, False),
+            catchall=one_of(random, None, None, "jobChunkSize=3", "jobChunkSize=60"),
+            **{name: make(random) for name, make in asked.items()},
         )
         for name in names
     ]
@@ -70,9 +74,9 @@ def _files(random: Random) -> FileTable:
     rows = [
         {
             "lfn": int(random.integers(3)) if random.random() < 0.05 else number + 10,
-            "size": _of(random, None, 1, 3_000_000, 900_000_000),
-            "nevents": _of(random, None, 50, 1000),
-            "boundary": _of(random, None, 1, 2),
+            "size": one_of(random, None, 1, 3_000_000, 900_000_000),
+            "nevents": one_of(random, None, 50, 1000),
+            "boundary": one_of(random, None, 1, 2),
             "lumi": number // 4,
         }
         for number in range(int(random.integers(1, 120)))
@@ -81,32 +85,34 @@ def _files(random: Random) -> FileTable:
     return file_table([row | ({"nevents": 100, "start": 10, "end": 59} if ranged else {}) for row in rows])
 
 
-def _settings(random: Random) -> SplitSettings:
+def random_settings(random: Random) -> SplitSettings:
     return SplitSettings(
-        merging=_of(random, False, False, True),
-        scout=_of(random, False, False, True),
-        files_per_job=_of(random, None, 1, 3),
-        events_per_job=_of(random, None, None, 100, 1100),
-        max_files=_of(random, 4, 200),
-        max_events=_of(random, None, 250),
-        gb_per_job=_of(random, None, None, 2),
-        max_walltime_s=_of(random, 0.0, 4000.0),
-        by_lumi=_of(random, False, False, True),
-        boundary=_of(random, 0, 0, 1, 3),
-        dynamic=_of(random, False, True),
+        merging=one_of(random, False, False, True),
+        scout=one_of(random, False, False, True),
+        files_per_job=one_of(random, None, 1, 3),
+        events_per_job=one_of(random, None, None, 100, 1100),
+        max_files=one_of(random, 4, 200),
+        max_events=one_of(random, None, 250),
+        gb_per_job=one_of(random, None, None, 2),
+        max_walltime_s=one_of(random, 0.0, 4000.0),
+        by_lumi=one_of(random, False, False, True),
+        boundary=one_of(random, 0, 0, 1, 3),
+        dynamic=one_of(random, False, True),
     )
 
 
-def _work(random: Random, count: int, settings: list[SplitSettings]) -> Work:
+def random_work(random: Random, count: int, settings: list[SplitSettings]) -> Work:
     def each(*values: Any) -> list[Any]:
-        return [_of(random, *values) for _ in range(count)]
+        return [one_of(random, *values) for _ in range(count)]
 
     copies = [
-        Dataset([replica("A", files=float(_of(random, 0, 10))), replica("B")], distributed=_of(random, False, True))
+        Dataset(
+            [replica("A", files=float(one_of(random, 0, 10))), replica("B")], distributed=one_of(random, False, True)
+        )
         for _ in range(count)
     ]
     columns = {
-        "jeditaskid": [7_000 + at + _of(random, 0, 0, 0, 2**33) for at in range(count)],
+        "jeditaskid": [7_000 + at + one_of(random, 0, 0, 0, 2**33) for at in range(count)],
         "datasetid": list(range(90, 90 + count)),
         "ramcount": each(float("nan"), 0.0, 2500.7),
         "gshare": each(*SHARES),
@@ -130,7 +136,7 @@ def _work(random: Random, count: int, settings: list[SplitSettings]) -> Work:
     return work_of(*([copy] for copy in copies), chunks=columns)
 
 
-def _with_files(random: Random, work: Work, settings: list[SplitSettings]) -> CycleWork:
+def with_files(random: Random, work: Work, settings: list[SplitSettings]) -> CycleWork:
     parts: list[list[tuple[FileTable, DatasetUse]]] = [[(_files(random), DatasetUse())] for _ in settings]
     for own in parts:
         if random.random() < 0.1:
@@ -158,8 +164,8 @@ def _with_files(random: Random, work: Work, settings: list[SplitSettings]) -> Cy
 def random_cycle(seed: int, count: int, queues: int, cuts: tuple[LoadCut, ...]) -> tuple[JobCycle, CycleWork]:
     """A cycle of so many chunks and queues, and its work; equal arguments give equal ones."""
     random = np.random.default_rng(seed)
-    snapshot, settings = random_grid(random, queues), [_settings(random) for _ in range(count)]
-    work = _with_files(random, _work(random, count, settings), settings)
+    snapshot, settings = random_grid(random, queues), [random_settings(random) for _ in range(count)]
+    work = with_files(random, random_work(random, count, settings), settings)
     masks = random.random((3, count, queues)) < np.array([0.9, 0.8, 0.9])[:, None, None]
     steps = random.choice([0.0, 0.5, 1.0, 1.0, 3.7], size=(2, count, queues))
 
@@ -173,6 +179,6 @@ def random_cycle(seed: int, count: int, queues: int, cuts: tuple[LoadCut, ...]) 
     )
     weights = (Factor("one", at(steps[0])), Factor("other", at(steps[1] + 0.1)))
     chain = QueueChain("random", filters, weights, (RunningQueued(),), cuts)
-    values = {f"NQUEUELIMITSITE_{share}": _of(random, 0, 30, 2000) for share in SHARES}
-    values["MIN_WEIGHT_managed"] = _of(random, 0, 0.4)
+    values = {f"NQUEUELIMITSITE_{share}": one_of(random, 0, 30, 2000) for share in SHARES}
+    values["MIN_WEIGHT_managed"] = one_of(random, 0, 0.4)
     return JobCycle(snapshot, work.work, Tuning.defaults().with_values(values), chain), work

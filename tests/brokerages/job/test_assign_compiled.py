@@ -14,6 +14,7 @@ from broker.brokerages.job import assign_compiled
 from broker.brokerages.job.assign import assign_chunks
 from broker.brokerages.job.assigned import AssignedChunk
 from broker.domain.decision_records import DecisionRecord
+from broker.engine.analysis.cycle import AnalysisCycle
 from broker.engine.compiled import loading
 from broker.engine.compiled.steps import moving_steps
 from broker.engine.shared.chain import QueueChain
@@ -23,6 +24,7 @@ from broker.rules.production_job.cuts.one_nucleus_queue import OneNucleusQueue
 from broker.rules.production_job.weights.running_queued import RunningQueued
 from broker.rules.shared.cuts.below_min_weight import BelowMinWeight
 from broker.store.decisions.packed_decisions import packed
+from tests.brokerages.job.random_analysis import random_analysis
 from tests.brokerages.job.random_cycles import random_cycle
 from tests.engine.toy_rules import FewerQueued
 
@@ -50,17 +52,29 @@ def said(chunk: AssignedChunk, names: Any) -> tuple[Any, ...]:
     return chunk.row, plain, stored, chunk.candidate.tobytes(), bits, chunk.before.stored()
 
 
-def decided(mode: str, seed: int, *about: Any) -> tuple[list[Any], list[Any]]:
+def decided(mode: str, make: Any, seed: int, *about: Any) -> tuple[list[Any], list[Any]]:
     """What is said of each chunk with and without the loop, and what the cycle has counted in the end."""
-    cycle, work = random_cycle(seed, *about)
+    cycle, work = make(seed, *about)
     names = cycle.snapshot.queues.name
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loading, "mode", mode)
         assert (assign_compiled.compiled_cycle(cycle, work, seed) is not None) == (mode == "always")
         made = [said(chunk, names) for chunk in assign_chunks(cycle, work, seed)]
+    assert not cycle.faults
     state = cycle.moving_state
     assert state is not None
-    return made, [state.placed.tolist(), state.moved.tolist()]
+    counted = [state.placed.tolist(), state.moved.tolist()]
+    if isinstance(cycle, AnalysisCycle):
+        counted.extend(column.tolist() for column in cycle.user_state)
+    return made, counted
+
+
+def compare(make: Any, *about: Any) -> None:
+    in_python, counted = decided("never", make, *about)
+    compiled, counted_too = decided("always", make, *about)
+    for one, other in zip(in_python, compiled, strict=True):
+        assert one == other
+    assert counted == counted_too
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +92,29 @@ def compiler() -> None:
 def test_decisions_draws_and_jobs_are_those_of_python(
     compiler: None, seed: int, count: int, queues: int, cuts: str
 ) -> None:
-    in_python, counted = decided("never", seed, count, queues, CUTS[cuts])
-    compiled, counted_too = decided("always", seed, count, queues, CUTS[cuts])
-    for one, other in zip(in_python, compiled, strict=True):
-        assert one == other
-    assert counted == counted_too
+    compare(random_cycle, seed, count, queues, CUTS[cuts])
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 2**31),
+    count=st.integers(1, 90),
+    queues=st.integers(1, 24),
+    cuts=st.sampled_from(((BelowMinWeight(),), ())),
+    new_weight=st.booleans(),
+)
+def test_what_moves_for_users_moves_as_in_python(
+    compiler: None, seed: int, count: int, queues: int, cuts: tuple[LoadCut, ...], new_weight: bool
+) -> None:
+    compare(random_analysis, seed, count, queues, cuts, new_weight)
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 127, 128, 129, 257, 1_000, 4_097])
+def test_numbers_are_added_up_as_numpy_adds_them(compiler: None, size: int) -> None:
+    from broker.engine.compiled.users import added_up
+
+    column = np.random.default_rng(size).random(size) * 10.0 ** np.arange(size % 7 + 1).repeat(size)[:size]
+    assert added_up(column) == column[None, :].sum(axis=1)[0]
 
 
 @given(words=st.lists(st.integers(0, 2**32 - 1), min_size=4, max_size=4), sizes=st.lists(st.integers(1, 11)))
@@ -107,5 +139,6 @@ def test_what_is_compiled_ahead_is_what_a_cycle_calls(compiler: None) -> None:
     from broker.engine.compiled.placing import placed_until
 
     warm_up.compile_all()
-    decided("always", 7, 40, 12, CUTS["shipped"])
+    decided("always", random_cycle, 7, 40, 12, CUTS["shipped"])
+    decided("always", random_analysis, 7, 40, 12, CUTS["none"], True)
     assert len(placed_until.signatures) == 1  # type: ignore[attr-defined]  # a cycle with other types compiles anew

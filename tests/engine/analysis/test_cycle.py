@@ -177,9 +177,9 @@ def test_a_throttled_chunk_gets_no_candidates_and_says_why() -> None:
     given = work([AT_A], [AT_A], [AT_A], username=["ann", "bob", "ann"], merging=[False, False, True])
     found = cycle(given, grid(owners=owners), CAP_RUNNING_USER_JOBS=3)
     results = list(found.results())
-    assert [found.outcome(result) for result in results] == ["throttled", "brokered", "brokered"]
+    assert [found.outcome(result.row, result.reason) for result in results] == ["throttled", "brokered", "brokered"]
     assert results[0].reason == "throttled_running_jobs" and not len(results[0].chosen)
-    assert found.remarks(results[0]) == ("throttle:running_jobs:4:3:jobs:CAP_RUNNING_USER_JOBS",)
+    assert found.remarks(0) == ("throttle:running_jobs:4:3:jobs:CAP_RUNNING_USER_JOBS",)
 
 
 def test_the_new_weight_follows_the_room_that_is_left() -> None:

@@ -29,6 +29,11 @@ class QueueCap(Filter[AnalysisPairs]):
     sources = ("jobs",)
     provenance = PROVENANCE
 
+    @property
+    def compiled_step(self) -> str:
+        """The step of the compiled loop that judges again what a cycle has placed, equal to the bit."""
+        return "queue_cap"
+
     def applies(self, pairs: AnalysisPairs) -> Bools:
         """Chunks that do not name their one queue."""
         return np.asarray(~pairs.facts.site_named)

@@ -35,6 +35,11 @@ class UserQueueLength(Filter[AnalysisPairs]):
     unknown_policy = "keep"
     provenance = PROVENANCE
 
+    @property
+    def compiled_step(self) -> str:
+        """The step of the compiled loop that judges again what a cycle has placed, equal to the bit."""
+        return "user_queue_length"
+
     def applies(self, pairs: AnalysisPairs) -> Bools:
         """Chunks that neither merge nor name their one queue."""
         return np.asarray(~pairs.chunks.merging & ~pairs.facts.site_named)

@@ -20,6 +20,11 @@ class AnalysisRunningQueued(LoadWeight):
     sources = ("jobs",)
     provenance = "ATLAS Analysis Job Brokerage"
 
+    @property
+    def compiled_step(self) -> str:
+        """It has one."""
+        return "analysis_running_queued"
+
     def factor(self, load: Load) -> Floats:
         """Shape of ``load.running``: above 0."""
         waiting = load.defined + load.assigned + load.activated + load.starting

@@ -1,0 +1,107 @@
+"""A cycle of analysis as the compiled loop takes it: what moves for users, beside what is so in production."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
+
+from broker.domain.analysis import AnalysisFacts
+from broker.domain.arrays import Floats, Ints
+from broker.domain.stabilizer import KEYS
+from broker.engine.analysis.class_weights import class_weight
+from broker.engine.analysis.cycle import AnalysisCycle
+from broker.engine.analysis.figures import figures_at, load_at
+from broker.engine.analysis.load_tracking import MOVING, STABILIZER
+from broker.engine.compiled.columns import FlatBlock, Moving, Outcome, UserPairs
+from broker.engine.compiled.loop_parts import LoopParts
+from broker.engine.compiled.steps import NO_NEW_WEIGHT, filter_steps, moving_steps
+from broker.engine.job.chunk_result import Block
+
+
+@dataclass(frozen=True)
+class AnalysisLoopParts(LoopParts):
+    """A cycle of analysis.
+
+    Attributes:
+        cycle: that judges the chunks.
+    """
+
+    cycle: AnalysisCycle
+
+    def user_pairs(self, block: Block, flat: FlatBlock) -> UserPairs:
+        """What the filters and the weight for users read of the pairs of a block."""
+        facts, rows, cycle = cast(AnalysisFacts, block.facts), block.rows, self.cycle
+        chunk, queue = np.repeat(np.arange(len(flat.urgent)), np.diff(flat.offset)), flat.queue
+        columns = (
+            facts.user_queued,
+            facts.user_running,
+            facts.users,
+            facts.users_running,
+            facts.to_running_rate,
+            facts.queued_of_type,
+            facts.running_of_type,
+        )
+        shape, jobs = facts.initial.shape, cycle.analysis_request.jobs_estimate[rows]
+        weight = np.zeros(0)
+        if self.moving.new_weight != NO_NEW_WEIGHT:
+            task_class, classed, queue_class = cycle.classes_of(rows)
+            weight = class_weight(jobs[chunk], task_class[chunk], queue_class[queue], classed[chunk])
+        return UserPairs(
+            load=np.array([np.broadcast_to(column, shape)[chunk, queue] for column in columns], dtype=np.float64),
+            ignored=np.array(np.broadcast_to(facts.user_ignored, shape)[chunk, queue], dtype=np.bool_),
+            class_weight=weight,
+            site_named=np.array(facts.site_named[:, 0], dtype=np.bool_),
+            jobs=np.array(jobs, dtype=np.float64),
+        )
+
+    def figures(
+        self, block: Block, flat: FlatBlock, out: Outcome, rows: range
+    ) -> list[tuple[Ints, Floats] | None] | None:
+        """For each of the chunks ``rows`` of the block what :meth:`AnalysisCycle.figures_of` gives."""
+        cycle, first, stop = self.cycle, rows.start, rows.stop
+        own, place = (np.arange(out.place.shape[1]) < out.chosen[first:stop, None]).nonzero()
+        names = [rule.name for rule in cycle.chain.filters]
+        index = names.index(STABILIZER) if STABILIZER in names else len(names) * 2
+        rejected, at = (flat.position[first:stop] == index).nonzero()
+        chunk = np.concatenate([own, rejected])
+        queue = np.concatenate([out.place[first:stop][own, place], at])
+        # of each chunk the chosen ones are before those that were rejected
+        order = np.argsort(chunk, kind="stable")
+        chunk, queue = chunk[order], queue[order]
+        unified = cycle.snapshot.queues.unified[queue]
+        before = out.before[first:stop], out.users_before[0, first:stop], out.users_before[2, first:stop]
+        placed = before[0][chunk, unified], before[1][chunk, unified], before[2][chunk, unified]
+        load = load_at(cast(AnalysisFacts, block.facts), chunk + first, queue, placed)
+        table = figures_at(load, cycle.own_tuning.number)
+        ends = np.searchsorted(chunk, np.arange(len(rows) + 1)).tolist()
+        throttled = [cycle.throttle(block.rows.start + row) is not None for row in rows]
+        return [
+            None if closed else (queue[low:high], table[:, low:high])
+            for closed, (low, high) in zip(throttled, pairwise(ends), strict=True)
+        ]
+
+
+def analysis_loop_parts(cycle: AnalysisCycle) -> AnalysisLoopParts | None:
+    """The parts of a cycle of analysis; None where the loop does not run it."""
+    state, users, moving = cycle.moving_state, cycle.user_state, _moving(cycle)
+    return None if state is None or moving is None else AnalysisLoopParts(moving, state, users, cycle)
+
+
+def _moving(cycle: AnalysisCycle) -> Moving | None:
+    """The moving rules by number; None if the loop does not know one of them, or how the profile reads a step."""
+    moving, chain = moving_steps(cycle.chain), cycle.chain
+    if moving is None or not cycle.weighs_by_table:
+        return None
+    again = [at for at, rule in enumerate(chain.filters) if rule.name in MOVING and cycle.can_judge(rule)]
+    filters = filter_steps([chain.filters[at] for at in again])
+    if filters is None:
+        return None
+    return moving._replace(
+        filters=filters,
+        reasons=np.array(again, dtype=np.int64),
+        stabilizer=np.array([cycle.own_tuning.number(key) for key in KEYS], dtype=np.float64),
+        new_weight=cycle.new_weight_at,
+    )

@@ -1,0 +1,181 @@
+"""What moves for users within a cycle of analysis: two filters, the new weight, and what is counted.
+
+As the rules ``queue_cap`` and ``user_queue_length``, :mod:`broker.domain.stabilizer`,
+:mod:`broker.engine.analysis.class_weights` and :mod:`broker.engine.analysis.user_load`, step by step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Floats
+from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome, UserPairs, UserState
+from broker.engine.compiled.jit import compiled
+from broker.engine.compiled.ranking import larger
+from broker.engine.compiled.steps import QUEUE_CAP
+
+# the constants stand here as well, since the compiler keeps what it made until a file of this package changes
+WAITING_TIMES, LEAST_RUNNING = 2.0, 20.0
+LEAST_PART, LEAST = 0.001, 2.0**-20
+#: Rows of the load of pairs.
+QUEUED, RUNNING, USERS, ALL_RUNNING, RATE, TYPE_QUEUED, TYPE_RUNNING = 0, 1, 2, 3, 4, 5, 6
+#: Places of the values of the stabilizer, as its keys.
+LENGTH, WAIT_HOURS, USER_LENGTH, QUEUE_RATIO, RUNNING_RATIO, MAX_WAIT_HOURS = 0, 1, 2, 3, 4, 5
+#: Rows of what was placed before a chunk.
+OF_USER, OF_TYPE, NEW_USERS = 0, 1, 2
+#: Numbers are added up eight at a time, and no more than so many at once.
+_SUMS, _RUN = 8, 128
+#: More halves of halves than any list of candidates has, and the mark of two that are to be added.
+_DEPTH, _ADD = 128, -1
+
+
+@compiled
+def noted(b: int, row: int, users: UserState, out: Outcome) -> None:
+    """Write what was placed before a chunk."""
+    owner, share, kind = users.owner[row], users.share[row], users.kind[row]
+    for at in range(users.of_user.shape[1]):
+        out.users_before[OF_USER, b, at] = users.of_user[owner, at]
+        out.users_before[OF_TYPE, b, at] = users.of_type[share, kind, at]
+        out.users_before[NEW_USERS, b, at] = users.new_users[share, at]
+
+
+@compiled
+def counted(row: int, queue: int, at: int, users: UserState) -> None:
+    """Count a job of the chunk at a candidate of the unified queue ``at``."""
+    share, person = users.share[row], users.person[row]
+    if not users.merging[row]:
+        users.of_user[users.owner[row], at] += 1.0
+    users.of_type[share, 0, at] += 1.0
+    kind = users.queue_kind[queue] if users.queue_kind[queue] > 0 else users.kind[row]
+    if kind > 0:
+        users.of_type[share, kind, at] += 1.0
+    if person >= 0 and not users.present[person, at]:
+        users.new_users[share, at] += 1.0
+        users.present[person, at] = True
+
+
+@compiled
+def _longest_queue(pair: int, of_users: float, moving: Moving, pairs: UserPairs) -> float:
+    """How many jobs the user may have queued there."""
+    load, given = pairs.load, moving.stabilizer
+    running, rate = load[ALL_RUNNING, pair], load[RATE, pair]
+    most = larger(larger(given[LENGTH], given[RUNNING_RATIO] * running), given[MAX_WAIT_HOURS] * rate)
+    part = load[RUNNING, pair] / running if running > 0 else 0.0
+    part = larger(part, 1.0 / larger(of_users, 1.0))
+    return larger(larger(given[USER_LENGTH], given[QUEUE_RATIO] * running), most * part)
+
+
+@compiled
+def _keeps(
+    step: int, b: int, row: int, pair: int, at: int, moving: Moving, block: FlatBlock, columns: Columns,
+    users: UserState, pairs: UserPairs,
+) -> bool:  # fmt: skip
+    """Whether a filter keeps a pair with what was placed."""
+    load, share = pairs.load, users.share[row]
+    if pairs.site_named[b]:
+        return True
+    if step == QUEUE_CAP:
+        queued = load[TYPE_QUEUED, pair] + users.of_type[share, users.kind[row], at]
+        return bool(queued <= WAITING_TIMES * larger(LEAST_RUNNING, load[TYPE_RUNNING, pair]))
+    if users.merging[row] or pairs.ignored[pair]:
+        return True
+    defined = block.load[1, pair] + block.placed[columns.chunks[row].accounting, at]
+    waiting = defined + block.load[2, pair] + block.load[3, pair] + block.load[4, pair]
+    given = moving.stabilizer
+    if not (waiting >= given[LENGTH] and waiting >= given[WAIT_HOURS] * load[RATE, pair]):
+        return True
+    of_users = load[USERS, pair] + users.new_users[share, at]
+    queued = load[QUEUED, pair] + users.of_user[users.owner[row], at]
+    return bool(queued <= _longest_queue(pair, of_users, moving, pairs))
+
+
+@compiled
+def brought_up_to_date(
+    b: int, moving: Moving, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs
+) -> None:
+    """Judge and weigh a chunk again by what moves."""
+    row = block.row + b
+    for pair in range(block.offset[b], block.offset[b + 1]):
+        queue = block.queue[pair]
+        at = columns.queues[queue].unified
+        for index in range(len(moving.filters)):
+            if not _keeps(moving.filters[index], b, row, pair, at, moving, block, columns, users, pairs):
+                block.left[pair] = False
+                # of those that reject for now the last is shown
+                block.position[b, queue] = moving.reasons[index]
+    if moving.new_weight >= 0:
+        _weighed_again(b, row, moving, block, columns, users, pairs)
+
+
+@compiled
+def _weighed_again(
+    b: int, row: int, moving: Moving, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs
+) -> None:
+    """The new weight with the room that is left."""
+    room = np.zeros(len(columns.queues))
+    share, owner, count = users.share[row], users.owner[row], 0
+    for pair in range(block.offset[b], block.offset[b + 1]):
+        if block.left[pair]:
+            queue = block.queue[pair]
+            at = columns.queues[queue].unified
+            longest = _longest_queue(pair, pairs.load[USERS, pair] + users.new_users[share, at], moving, pairs)
+            room[queue] = larger(longest - (pairs.load[QUEUED, pair] + users.of_user[owner, at]), 0.0)
+            count += 1
+    total, jobs = added_up(room), pairs.jobs[b]
+    rest = total - jobs
+    for pair in range(block.offset[b], block.offset[b + 1]):
+        if not block.left[pair]:
+            continue
+        own, w_s = room[block.queue[pair]], pairs.class_weight[pair]
+        if rest > 0 and not users.merging[row]:
+            w_q = larger(own - jobs / count, LEAST_PART * w_s) / rest
+        else:
+            w_q = own / total if total > 0 else 1.0 / count
+        block.factors[moving.new_weight, pair] = w_s * w_q + LEAST
+        weight = 1.0
+        for index in range(len(block.factors)):
+            weight *= block.factors[index, pair]
+        block.fixed[0, pair] = weight
+
+
+@compiled
+def _run_of(values: Floats, first: int, count: int) -> float:
+    """The sum of a run that is not halved."""
+    total = 0.0
+    if count < _SUMS:
+        for at in range(first, first + count):
+            total += values[at]
+        return float(total)
+    sums = values[first : first + _SUMS].copy()
+    whole = count - count % _SUMS
+    for at in range(_SUMS, whole):
+        sums[at % _SUMS] += values[first + at]
+    total = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))
+    for at in range(first + whole, first + count):
+        total += values[at]
+    return float(total)
+
+
+@compiled
+def added_up(values: Floats) -> float:
+    """The sum of numbers as numpy adds them: in halves of halves, until these are short."""
+    # a function that calls itself cannot be read back from where compiled ones are kept
+    todo, left, sums, found = np.empty((_DEPTH, 2), dtype=np.int64), 1, np.empty(_DEPTH), 0
+    todo[0, 0], todo[0, 1] = 0, len(values)
+    while left:
+        left -= 1
+        first, count = todo[left, 0], todo[left, 1]
+        if count == _ADD:
+            found -= 1
+            sums[found - 1] += sums[found]
+        elif count <= _RUN:
+            sums[found] = _run_of(values, first, count)
+            found += 1
+        else:
+            half = count // 2
+            half -= half % _SUMS
+            todo[left, 1] = _ADD
+            todo[left + 1, 0], todo[left + 1, 1] = first + half, count - half
+            todo[left + 2, 0], todo[left + 2, 1] = first, half
+            left += 3
+    return float(sums[0])
