@@ -6,6 +6,7 @@ over the jobs of the chunk, so that every job of the chunk fits where the estima
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +22,6 @@ from broker.work.input_files import (
     effective_events,
     first_of_each_name,
     stored_bytes,
-    unique_totals,
 )
 from broker.work.sequential import SequentialCutter
 from broker.work.split_settings import MAX_FILES_IN_ALL, SplitSettings, smallest_job
@@ -78,17 +78,23 @@ def atoms_by_sums(files: FileTable, settings: SplitSettings) -> AtomSizes:
         largest = int(stored_bytes(files).max())
         return AtomSizes(int(events.max()), float(size.max()) / MEGABYTE_BYTES, largest)
     job = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(files))))
-    # the same name may come in several event ranges: inside a job its bytes count once
+    return AtomSizes(
+        int(np.add.reduceat(events, starts).max()),
+        float(np.add.reduceat(size, starts).max()) / MEGABYTE_BYTES,
+        int(np.add.reduceat(distinct_bytes(files, job), starts).max()),
+    )
+
+
+def distinct_bytes(files: FileTable, job: Ints) -> Ints:
+    """(F,) sizes of files; 0 for those of a name that their job, (F,), has before.
+
+    The same name may come in several event ranges: inside a job its bytes count once.
+    """
     order = np.lexsort((np.arange(len(files)), files.lfn_hash, job))
     repeated = np.zeros(len(files), dtype=np.bool_)
     name, owner = files.lfn_hash[order], job[order]
     repeated[order[1:]] = (name[1:] == name[:-1]) & (owner[1:] == owner[:-1])
-    distinct_bytes = np.where(repeated, 0, stored_bytes(files))
-    return AtomSizes(
-        int(np.add.reduceat(events, starts).max()),
-        float(np.add.reduceat(size, starts).max()) / MEGABYTE_BYTES,
-        int(np.add.reduceat(distinct_bytes, starts).max()),
-    )
+    return np.where(repeated, 0, stored_bytes(files))
 
 
 def longest_run_events(files: FileTable) -> int:
@@ -115,29 +121,81 @@ class ChunkSizes:
 
 def chunk_sizes(chunks: ChunkTable, inputs: InputFiles, settings: tuple[SplitSettings, ...]) -> ChunkSizes:
     """Sizes of every chunk. Files of pseudo datasets are no input data: they are in no total of files or bytes."""
-    rows = []
-    for chunk in range(len(chunks)):
-        positions = inputs.inputs_of(chunk)
-        master = inputs.files_of(positions[0])
-        if len(positions) == 1:
-            atom = atoms_by_sums(master, settings[chunk])
+    positions = [inputs.inputs_of(chunk) for chunk in range(len(chunks))]
+    masters = np.array([of_chunk[0] for of_chunk in positions], dtype=np.int64)
+    first, stop = inputs.offsets[masters], inputs.offsets[masters + 1]
+    events = inputs.sums.sums[0]
+    totals = np.array([_totals(inputs, of_chunk) for of_chunk in positions], dtype=np.float64).reshape(-1, 2)
+    atoms = _atoms(inputs, positions, settings)
+    return ChunkSizes(
+        n_files=(stop - first).astype(np.int64),
+        total_files=totals[:, 0],
+        total_bytes=totals[:, 1],
+        atom_events=atoms[:, 0],
+        atom_mb=atoms[:, 1],
+        atom_bytes=atoms[:, 2],
+        longest_run_events=_longest_runs(inputs)[masters],
+        ready_events=(events[stop] - events[first]).astype(np.float64),
+    )
+
+
+def _atoms(inputs: InputFiles, positions: Sequence[range], settings: Sequence[SplitSettings]) -> Floats:
+    """(T, 3) the columns of :class:`AtomSizes` of each chunk."""
+    smallest = [smallest_job(rules) for rules in settings]
+    atoms = np.zeros((len(positions), 3))
+    rows = [row for row, at in enumerate(positions) if len(at) == 1 and smallest[row].takes_files_at_once]
+    limits = np.array([smallest[row].files_limit for row in rows], dtype=np.int64)
+    atoms[rows] = _taken_at_once(inputs, np.array([positions[row][0] for row in rows], dtype=np.int64), limits)
+    for row in sorted(set(range(len(positions))) - set(rows)):
+        at = positions[row]
+        if len(at) == 1:
+            atom = atoms_by_sums(inputs.files_of(at[0]), settings[row])
         else:
-            atom = atoms_file_by_file([(inputs.files_of(i), inputs.uses[i]) for i in positions], settings[chunk])
-        files, size = _totals(inputs, positions, master)
-        events = effective_events(master).sum()
-        rows.append(
-            (len(master), files, size, atom.events, atom.mb, atom.bytes, longest_run_events(master), float(events))
-        )
-    table = np.array(rows, dtype=np.float64).reshape(-1, 8)
-    return ChunkSizes(table[:, 0].astype(np.int64), *(table[:, column] for column in range(1, 8)))
+            atom = atoms_file_by_file([(inputs.files_of(i), inputs.uses[i]) for i in at], settings[row])
+        atoms[row] = atom.events, atom.mb, atom.bytes
+    return atoms
 
 
-def _totals(inputs: InputFiles, positions: range, master: FileTable) -> tuple[int, int]:
+def _taken_at_once(inputs: InputFiles, masters: Ints, limits: Ints) -> Floats:
+    """(T, 3) the atoms of chunks without secondaries whose jobs take so many files each, of all chunks at once."""
+    atoms = np.zeros((len(masters), 3))
+    some = np.flatnonzero(inputs.offsets[masters + 1] > inputs.offsets[masters])
+    if not len(some):
+        return atoms
+    first, limits = inputs.offsets[masters[some]], limits[some]
+    size = inputs.offsets[masters[some] + 1] - first
+    within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
+    position = within + np.repeat(first, size)
+    starts = np.flatnonzero(within % np.repeat(limits, size) == 0)
+    job = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(within))))
+    events, stood_for = (column[position] for column in inputs.sums.columns[:2])
+    columns = events, stood_for, distinct_bytes(inputs.files.rows(position), job)
+    of_jobs = np.array([np.add.reduceat(column, starts) for column in columns])
+    largest = np.maximum.reduceat(of_jobs, np.searchsorted(starts, np.cumsum(size) - size), axis=1)
+    atoms[some] = largest.T
+    atoms[:, 1] /= MEGABYTE_BYTES
+    return atoms
+
+
+def _longest_runs(inputs: InputFiles) -> Floats:
+    """(I,) the same as :func:`longest_run_events` of each input."""
+    longest = np.zeros(len(inputs))
+    some = np.flatnonzero(inputs.offsets[1:] > inputs.offsets[:-1])
+    if len(some):
+        breaks = range_breaks(inputs.files)
+        breaks[inputs.offsets[some]] = True
+        starts = np.flatnonzero(breaks)
+        runs = np.add.reduceat(inputs.sums.columns[0], starts)
+        longest[some] = np.maximum.reduceat(runs, np.searchsorted(starts, inputs.offsets[some]))
+    return longest
+
+
+def _totals(inputs: InputFiles, positions: range) -> tuple[int, int]:
     real = [i for i in positions if not inputs.uses[i].pseudo]
     if not real:
         return 0, 0
     if len(positions) == 1:
-        return unique_totals(master)
+        return inputs.sums.distinct_totals[positions[0]]
     parts = [inputs.files_of(i) for i in real]
     names = np.concatenate([part.lfn_hash for part in parts])
     first = first_of_each_name(names)

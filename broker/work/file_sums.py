@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from broker.domain.arrays import Bools, Ints
-from broker.work.input_files import FileTable, effective_bytes, effective_events, stored_bytes
+from broker.work.input_files import FileTable, effective_bytes, effective_events, stored_bytes, unique_totals
 
 
 class RunLists(NamedTuple):
@@ -103,6 +103,18 @@ class FileSums:
         A sum over all files may wrap around; the difference of two sums of one input is exact all the same.
         """
         return self._sums
+
+    @cached_property
+    def distinct_totals(self) -> list[tuple[int, int]]:
+        """(I,) the number of distinct files of each input, and the sum of their sizes in bytes."""
+        offsets = np.array(self._offsets, dtype=np.int64)
+        size, names = self._sums[2:, offsets[1:]] - self._sums[2:, offsets[:-1]]
+        totals = list(zip(names.tolist(), size.tolist(), strict=True))
+        for position, alike in enumerate(self._in_one_run):
+            if not alike:
+                part = slice(self._offsets[position], self._offsets[position + 1])
+                totals[position] = unique_totals(self._files.rows(part))
+        return totals
 
     def runs(self, position: int) -> FileRuns:
         """The files of the input at ``position``."""

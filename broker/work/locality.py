@@ -94,7 +94,7 @@ def _input_table(
 ) -> InputTable:
     dids = [did_of_dataset.get(d, -1) for d in inputs.dataset.tolist()]
     names = [scope_and_name(datasets.name[d]) for d in inputs.dataset.tolist()]
-    totals = np.array([unique_totals(inputs.files_of(i)) for i in range(len(inputs))], dtype=np.float64).reshape(-1, 2)
+    totals = np.array(inputs.sums.distinct_totals, dtype=np.float64).reshape(-1, 2)
     with_replicas = frozenset(catalogue.replicas.did.tolist())
     known = {did: is_catalogued(catalogue, did, with_replicas) for did in set(dids) if did >= 0}
     spread = {did: is_distributed(catalogue, did, with_replicas) for did in set(dids) if did >= 0}

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from broker.work.atoms import (
     AtomSizes,
@@ -12,9 +13,9 @@ from broker.work.atoms import (
     job_starts,
     longest_run_events,
 )
-from broker.work.chunks import ChunkTable
+from broker.work.chunks import ChunkTable, InputFiles
 from broker.work.datasets import DatasetUse
-from broker.work.input_files import FileTable
+from broker.work.input_files import FileTable, effective_events, joined, unique_totals
 from broker.work.split_settings import SplitSettings, smallest_job
 from tests.work.files_for_tests import MB, file_table, one_chunk, plain_files
 from tests.work.random_chunks import Row, master_files, settings
@@ -188,3 +189,20 @@ def test_pseudo_datasets_are_in_no_total() -> None:
     numbers = file_table([{"lfn": 200 + at, "size": 5 * MB} for at in range(7)])
     assert sizes_of((SEVEN, MASTER), (numbers, pseudo)) == [7, 7, 14 * MB, 11 * MB, 700]
     assert sizes_of((SEVEN, pseudo)) == [7, 0, 0, 6 * MB, 700]
+
+
+@given(st.lists(st.tuples(master_files(at_most=9), settings()), max_size=6))
+def test_sizes_of_many_chunks_are_those_of_each_alone(drawn: list[tuple[FileTable, SplitSettings]]) -> None:
+    count = len(drawn)
+    place, no = np.arange(count), np.zeros(count, dtype=np.bool_)
+    offsets = np.concatenate([[0], np.cumsum([len(files) for files, _ in drawn])]).astype(np.int64)
+    table = joined([files for files, _ in drawn])
+    inputs = InputFiles(place, place, ~no, (MASTER,) * count, offsets, table)
+    chunks = ChunkTable(place, place, np.zeros(count), no, no, no)
+    sizes = chunk_sizes(chunks, inputs, tuple(rules for _, rules in drawn))
+    for at, (files, rules) in enumerate(drawn):
+        atom = atoms_by_sums(files, rules)
+        assert (sizes.atom_events[at], sizes.atom_mb[at], sizes.atom_bytes[at]) == (atom.events, atom.mb, atom.bytes)
+        assert (sizes.total_files[at], sizes.total_bytes[at]) == unique_totals(files)
+        assert sizes.longest_run_events[at] == longest_run_events(files)
+        assert (sizes.n_files[at], sizes.ready_events[at]) == (len(files), effective_events(files).sum())
