@@ -36,7 +36,7 @@ PANDA_SERVER := panda-server==1.0.4
 # The build of panda-server wants an account of its own under the group of root, and reports itself without DISABLE_MM.
 AS_OTHER_GROUP := $(shell [ "$$(id -g)" != 0 ] || echo setpriv --regid nogroup --clear-groups)
 
-.PHONY: chromium screenshots help demo demo-web test test-long test-rucio test-pilot test-web test-jedi lint types docs reference bench \
+.PHONY: chromium screenshots help demo demo-web test test-long test-rucio test-pilot test-web test-jedi lint types docs reference bench bench-panda \
 	soak audit wheel-test clean
 
 help:
@@ -55,6 +55,7 @@ help:
 	@echo "make reference   write the reference pages and other made files anew"
 	@echo "make screenshots make the pictures of the README from the live demo"
 	@echo "make bench       run the benchmarks"
+	@echo "make bench-panda measure PanDA's own brokers beside ours on one grid: GRID=scenario.json.gz"
 	@echo "make soak        run the long tests"
 	@echo "make audit       ask for known vulnerabilities of what constraints.txt pins"
 	@echo "make wheel-test  build the wheel and run the demo from it in an empty directory"
@@ -111,6 +112,10 @@ soak: $(VENV)/.installed-test
 
 bench: $(VENV)/.installed-test
 	@for file in benchmarks/bench_*.py; do echo "$$file"; $(BIN)/python "$$file" || exit 1; done
+
+bench-panda: $(JEDI_VENV)/.installed
+	@[ -n "$(GRID)" ] || { echo "error: name a scenario file with a grid and its work: make GRID=/path/to/it bench-panda" >&2; exit 1; }
+	$(JEDI_BIN)/python -m benchmarks.panda "$(GRID)"
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -49,24 +49,27 @@ def read(database: Database) -> tuple[Snapshot, TaskWork]:
         return grid.snapshot, load_task_work(connection, catalogue, TaskSelection("atlas", NOW))
 
 
+def one_task_cycle(snapshot: Snapshot, work: TaskWork) -> tuple[float, float, float, list[AssignedTask]]:
+    """CPU seconds of the constructor, of deciding and of packing, in this order, and the tasks with their nuclei."""
+    rules = Rules(production_task.chain(), {"production_job": production_job.chain()})
+    started = process_time()
+    cycle = engine_cycle(snapshot, work, Tuning.defaults(), rules)
+    made = process_time()
+    assigned = list(assign_tasks(cycle, seed=1))
+    # a decision is made of the columns of its block when it is asked for
+    decisions = [one.decision for one in assigned]
+    decided = process_time()
+    packed([DecisionRecord(one, {}, None) for one in decisions])
+    return made - started, decided - made, process_time() - decided, assigned
+
+
 def measure(tasks: int, nuclei: int, queues: int) -> dict[str, Any]:
     """Decide one scenario several times."""
     with loaded(make_assigning_scenario(tasks, nuclei, queues, seed=1)) as database:
         snapshot, work = read(database)
-    tuning, rules, jobs = Tuning.defaults(), production_task.chain(), production_job.chain()
-
-    def decide() -> tuple[float, float, float, list[AssignedTask]]:
-        started = process_time()
-        cycle = engine_cycle(snapshot, work, tuning, Rules(rules, {"production_job": jobs}))
-        made = process_time()
-        assigned = list(assign_tasks(cycle, seed=1))
-        # a decision is made of the columns of its block when it is asked for
-        decisions = [one.decision for one in assigned]
-        decided = process_time()
-        packed([DecisionRecord(one, {}, None) for one in decisions])
-        return made - started, decided - made, process_time() - decided, assigned
-
-    constructor_s, decide_s, pack_s, assigned = min((decide() for _ in range(ROUNDS)), key=lambda one: sum(one[:3]))
+    constructor_s, decide_s, pack_s, assigned = min(
+        (one_task_cycle(snapshot, work) for _ in range(ROUNDS)), key=lambda one: sum(one[:3])
+    )
     pairs, total_s = len(work.tasks) * nuclei, constructor_s + decide_s + pack_s
     # for each nucleus the task brokerage asks what the job brokerage would do with the task
     asked = len(work.tasks) * len(snapshot.queues)

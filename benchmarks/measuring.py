@@ -6,7 +6,7 @@ import json
 import platform
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -85,6 +85,11 @@ def cpu_of(process: int) -> float:
 
 def report(name: str, rows: list[dict[str, Any]], **facts: Any) -> None:
     """Print the table, and write ``<name>.json`` into the folder given as first argument (default: :data:`RESULTS`)."""
+    report_to(Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS, name, rows, facts)
+
+
+def report_to(folder: Path, name: str, rows: list[dict[str, Any]], facts: Mapping[str, Any]) -> None:
+    """Print the table, and write ``<name>.json`` into ``folder``, which is made."""
     print_table(tuple(rows[0]), [tuple(row.values()) for row in rows], title=name)
     about: dict[str, Any] = {
         "benchmark": name,
@@ -93,6 +98,5 @@ def report(name: str, rows: list[dict[str, Any]], **facts: Any) -> None:
         "numpy": np.__version__,
     }
     about |= {"machine": platform.machine(), "measured_at": datetime.now(UTC).isoformat(), **facts, "rows": rows}
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else RESULTS
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")

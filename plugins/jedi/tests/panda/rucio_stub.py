@@ -35,13 +35,32 @@ class ReplicaTables:
     local_usage: list[Row] = field(default_factory=list)
     #: File names of each dataset by file id, and the scope of each.
     files: dict[Did, list[tuple[str, str]]] = field(default_factory=dict)
+    _places: dict[str, list[tuple[Did, int]]] = field(default_factory=dict)
+    _replicas_of: dict[Did, list[Row]] = field(default_factory=dict)
 
+    def arrange(self) -> None:
+        """Make it quick to look up files and replicas by name; to be called when rows were changed."""
+        self._places, self._replicas_of = {}, {}
+        for did, files in self.files.items():
+            for place, (lfn, _) in enumerate(files):
+                self._places.setdefault(lfn, []).append((did, place))
+        for row in self.replicas:
+            self._replicas_of.setdefault((row["scope"], _bare(row["name"])), []).append(row)
 
-TABLES = ReplicaTables()
+    def places(self, lfn: str) -> list[tuple[Did, int]]:
+        """The datasets of a file, and its place among the files of each."""
+        return self._places.get(lfn, [])
+
+    def replicas_of(self, did: Did) -> list[Row]:
+        """The replicas of a dataset."""
+        return self._replicas_of.get(did, [])
 
 
 def _bare(name: str) -> str:
     return name[:-1] if name.endswith("/") else name
+
+
+TABLES = ReplicaTables()
 
 
 class Client:
@@ -55,7 +74,7 @@ class Client:
         did = (scope, _bare(name))
         found = next((row for row in TABLES.metadata if (row["scope"], _bare(row["name"])) == did), None)
         container = any((row["scope"], _bare(row["name"])) == did for row in TABLES.contents)
-        rows = self._replicas(did)
+        rows = TABLES.replicas_of(did)
         if found is None and not rows and not container:
             raise NotCataloguedError(f"{scope}:{name}")
         length = None if found is None else found.get("length")
@@ -75,19 +94,19 @@ class Client:
         found = next((row for row in TABLES.metadata if (row["scope"], _bare(row["name"])) == did), None)
         groupings = None if found is None else found.get("rule_groupings")
         if found is None:
-            groupings = ["DATASET"] if self._replicas(did) else []
+            groupings = ["DATASET"] if TABLES.replicas_of(did) else []
         for grouping in groupings or []:
             yield {"grouping": grouping}
 
     def list_dataset_replicas(self, scope: str, name: str, deep: bool = False) -> Iterator[dict[str, Any]]:
         """Replicas that are no virtual placement."""
-        for row in self._replicas((scope, _bare(name))):
+        for row in TABLES.replicas_of((scope, _bare(name))):
             if row.get("state") != "VP":
                 yield self._as_replica(row)
 
     def list_dataset_replicas_vp(self, scope: str, name: str) -> Iterator[dict[str, Any]]:
         """Virtual placements."""
-        for row in self._replicas((scope, _bare(name))):
+        for row in TABLES.replicas_of((scope, _bare(name))):
             if row.get("state") == "VP":
                 yield {"rse": row["rse"], "vp": True}
 
@@ -129,16 +148,13 @@ class Client:
     def _first_files(self, name: str) -> set[str]:
         """An unnamed file is where its dataset has as many files as its place among them."""
         found: set[str] = set()
-        for did, files in TABLES.files.items():
-            for place, (lfn, _) in enumerate(files):
-                if lfn != name:
-                    continue
-                for part in (did, *self._parts(did)):
-                    found |= {
-                        str(row["rse"])
-                        for row in self._replicas(part)
-                        if row.get("state") != "VP" and place < (row.get("available_files") or 0)
-                    }
+        for did, place in TABLES.places(name):
+            for part in (did, *self._parts(did)):
+                found |= {
+                    str(row["rse"])
+                    for row in TABLES.replicas_of(part)
+                    if row.get("state") != "VP" and place < (row.get("available_files") or 0)
+                }
         return found
 
     def _parts(self, did: Did) -> list[Did]:
@@ -147,9 +163,6 @@ class Client:
             for row in TABLES.contents
             if (row["scope"], _bare(row["name"])) == did
         ]
-
-    def _replicas(self, did: Did) -> list[Row]:
-        return [row for row in TABLES.replicas if (row["scope"], _bare(row["name"])) == did]
 
     def _as_replica(self, row: Row) -> dict[str, Any]:
         return {

@@ -142,6 +142,7 @@ def load_rucio(connection: Any, home: Path) -> None:
     tables.global_usage = _rows(connection, "broker.rucio_account_usage")
     tables.local_usage = _rows(connection, "broker.rucio_local_usage")
     tables.files = _files(connection)
+    tables.arrange()
     endpoints = {
         row["ddm_endpoint_name"]: {"state": "ACTIVE", "is_tape": row["is_tape"] in ("Y", "y")}
         for row in _rows(connection, "doma_panda.ddm_endpoint")

@@ -1,0 +1,96 @@
+"""How often our brokerages go into the time of PanDA's own: one grid, one process, CPU time, rounds in turn.
+
+    make bench-panda GRID=grid.json.gz
+
+PanDA's brokers are those of the installed panda-server. What they ask of the database and of Rucio is answered from
+memory and not counted. Ours go from the snapshot and the work to decisions ready to be stored: constructor, judging
+with every reason, ranking, drawing, cutting jobs, packing; PanDA's brokers end with their candidates, cut no jobs and
+store nothing but their log.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+# one core: the threads of numerical libraries would make the figure depend on the machine
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import typer  # noqa: E402
+
+from benchmarks.measuring import RESULTS, report_to  # noqa: E402
+from benchmarks.panda import ours  # noqa: E402
+from benchmarks.panda.rounds import measured  # noqa: E402
+from benchmarks.panda.site import PandaSite, panda_over  # noqa: E402
+from benchmarks.panda.theirs import ChunkWork, TaskWork  # noqa: E402
+from broker.store.connection.database import Database  # noqa: E402
+from broker.store.connection.embedded import EmbeddedServer  # noqa: E402
+from broker.store.scenarios.load_dump import load  # noqa: E402
+from broker.store.scenarios.scenario_file import Scenario, read_scenario  # noqa: E402
+from broker.store.schema.migrate import upgrade  # noqa: E402
+
+OURS = {
+    "production_job": ours.production_jobs,
+    "production_task": ours.production_tasks,
+    "analysis_job": ours.analysis_jobs,
+}
+THEIRS: dict[str, Callable[[PandaSite], ChunkWork | TaskWork]] = {
+    "production_job": partial(ChunkWork, analysis=False),
+    "production_task": TaskWork,
+    "analysis_job": partial(ChunkWork, analysis=True),
+}
+
+
+@contextmanager
+def _loaded(scenario: Scenario, home: Path) -> Iterator[Database]:
+    """An embedded database in ``home`` with the grid in it."""
+    server = EmbeddedServer(home)
+    database = Database(server.start(), on_close=server.stop)
+    try:
+        upgrade(database)
+        load(database, scenario)
+        with database.autocommit() as connection:
+            connection.exec_driver_sql("ANALYZE")
+        yield database
+    finally:
+        database.close()
+
+
+def compare(scenario: Scenario, brokerages: Sequence[str], rounds: int) -> list[dict[str, Any]]:
+    """PanDA's brokers and ours on one grid, as rows of the report."""
+    with tempfile.TemporaryDirectory(prefix="gridbroker-panda-") as folder:
+        home = Path(folder)
+        with _loaded(scenario, home) as database:
+            # before PanDA's own tables are added
+            mine = {name: OURS[name](database, scenario.now) for name in brokerages}
+            (home / "panda").mkdir()
+            with panda_over(str(database.url), scenario.now, home / "panda") as site:
+                rows = []
+                for name in brokerages:
+                    work = THEIRS[name](site)
+                    found = measured(work.run, mine[name], rounds, home / f"{name}.log")
+                    rows += [{"brokerage": name, **row} for row in found]
+                return rows
+
+
+def main(
+    grid: Annotated[Path, typer.Argument(help="a scenario file with a grid and its work, .json or .json.gz")],
+    folder: Annotated[Path, typer.Argument(help="where the report panda.json is written")] = RESULTS,
+    brokerage: Annotated[list[str] | None, typer.Option(help="only these brokerages")] = None,
+    rounds: Annotated[int, typer.Option(help="timed rounds of PanDA's", min=1)] = 3,
+) -> None:
+    """Measure PanDA's brokers and ours side by side, and report."""
+    rows = compare(read_scenario(grid), brokerage or list(OURS), rounds)
+    facts = {"panda_server": version("panda-server"), "grid": grid.name, "rounds": rounds, "ms": "CPU time, medians"}
+    report_to(folder, "panda", rows, facts)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,92 @@
+"""PanDA's classes over a grid that is loaded, and their log."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+#: The stand-ins for Oracle, Rucio and PanDA's server are those of the plug-in's tests.
+STAND_INS = Path(__file__).parents[2] / "plugins" / "jedi" / "tests"
+sys.path.insert(0, str(STAND_INS))
+
+from benchmarks.panda.remembered import Remembered  # noqa: E402
+from panda import installation  # noqa: E402
+
+#: As PanDA's own logger writes its lines.
+LINE = "%(asctime)s %(name)-12s: %(levelname)-8s %(message)s"
+#: In a line of a broker's log that says why a queue or a nucleus was left out.
+REJECTED = " criteria=-"
+
+
+@dataclass(frozen=True)
+class PandaSite:
+    """What JEDI hands to its brokers.
+
+    Attributes:
+        buffer: the task buffer.
+        ddm: the client of Rucio.
+    """
+
+    buffer: Remembered
+    ddm: Remembered
+
+
+@contextmanager
+def panda_over(url: str, now: datetime, home: Path) -> Iterator[PandaSite]:
+    """PanDA's interfaces over the database at ``url``, where the time is ``now``.
+
+    Args:
+        url: of a database with a grid and its work.
+        now: the time of the grid.
+        home: an empty folder for PanDA's configuration.
+    """
+    installation.prepare(home)
+    installation.CLOCK.now = now.replace(tzinfo=None)
+    from pandajedi.jediddm.AtlasDDMClient import AtlasDDMClient
+
+    from panda import task_buffer
+    from panda.remote import Remote
+
+    connection = task_buffer.connect(url)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute((STAND_INS / "panda" / "missing_tables.sql").read_text(encoding="utf-8"))
+        connection.commit()
+        task_buffer.fill_statistics(connection)
+        task_buffer.load_rucio(connection, home)
+        buffer = Remote(task_buffer.task_buffer(connection))
+        yield PandaSite(Remembered(buffer), Remembered(Remote(AtlasDDMClient(None))))
+    finally:
+        connection.close()
+
+
+@contextmanager
+def logging_to(file: Path | None) -> Iterator[None]:
+    """Let PanDA's loggers write all their lines to ``file`` as in operation, or to nothing.
+
+    Args:
+        file: written anew; without it every line is made by its broker and dropped before it is formatted.
+    """
+    logger = logging.getLogger("panda")
+    handler = logging.NullHandler() if file is None else logging.FileHandler(file, mode="w", encoding="utf-8")
+    handler.setFormatter(logging.Formatter(LINE))
+    logger.setLevel(logging.DEBUG)
+    logger.propagate = False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
+
+
+def lines_of(file: Path) -> tuple[int, int]:
+    """Lines of a log, and those among them that reject a queue or a nucleus."""
+    with file.open(encoding="utf-8") as log:
+        kinds = [REJECTED in line for line in log]
+    return len(kinds), sum(kinds)
