@@ -15,13 +15,21 @@ from broker.engine.compiled.columns import CHUNK, FILE, LIMITS, QUEUE, Columns, 
 from broker.engine.compiled.flat_block import room_for
 from broker.engine.compiled.loop_parts import no_user_pairs, no_users
 from broker.engine.compiled.steps import NO_NEW_WEIGHT
+from broker.engine.task.task_block import TaskBlock
+from broker.engine.task.task_block import room_for as room_for_tasks
 
 #: Compiling is not urgent: what decides goes first.
 _NICENESS = 10
 
 
 def compile_all() -> None:
-    """Compile everything that a cycle calls, by placing a block without any chunk."""
+    """Compile everything that cycles call, by placing blocks without any chunk or task."""
+    compile_chunks()
+    compile_tasks()
+
+
+def compile_chunks() -> None:
+    """The loop of job brokerages."""
     from broker.engine.compiled.placing import placed_until
 
     block, users = _no_chunks(), no_users()
@@ -34,6 +42,14 @@ def compile_all() -> None:
     none = np.zeros(0, dtype=np.int64)
     moving = Moving(none, none, 0, 0, none, none, np.zeros(0), NO_NEW_WEIGHT)
     placed_until(0, 0, moving, block, columns, users, no_user_pairs(), room_for(block, 0, 0, users))
+
+
+def compile_tasks() -> None:
+    """The loop of the task brokerage."""
+    from broker.engine.compiled.nuclei import place_all
+
+    tasks = _no_tasks()
+    place_all(np.zeros(0, dtype=np.int64), tasks, room_for_tasks(tasks, 0))
 
 
 def _no_chunks() -> FlatBlock:
@@ -52,6 +68,24 @@ def _no_chunks() -> FlatBlock:
         position=np.zeros((0, 0), dtype=np.int16),
         placed=np.zeros((1, 1)),
         moved=np.zeros(1, dtype=np.bool_),
+    )
+
+
+def _no_tasks() -> TaskBlock:
+    """The same for the loop of tasks."""
+    none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
+    return TaskBlock(
+        first=0,
+        preset=none,
+        offset=np.zeros(1, dtype=np.int64),
+        nucleus=none,
+        share_work=nothing,
+        fixed=np.zeros((0, 0)),
+        tag=none,
+        adds=nothing,
+        fraction=nothing,
+        placed=np.zeros((1, 1)),
+        independent=False,
     )
 
 

@@ -230,6 +230,15 @@ class Rule(Configurable, ABC):
         """
         return None
 
+    @property
+    def compiled_step(self) -> str:
+        """Of a rule that moves within a cycle: the step of the compiled loop that equals it to the bit by its options.
+
+        Empty if there is none. Each class states its own: one that is derived from another does not have that of the
+        other. See :mod:`broker.engine.compiled`.
+        """
+        return ""
+
     def needs(self, tuning: TuningView) -> tuple[str, ...]:
         """Those of ``sources`` without which the rule cannot judge by this tuning: all, unless it says otherwise."""
         return self.sources
@@ -333,16 +342,7 @@ class Load:
 
 
 class LoadWeight(Rule):
-    """A factor of the weight that moves within the cycle, with the jobs that were placed.
-
-    ``compiled_step`` names the step of :mod:`broker.engine.compiled.steps` that equals the rule to the bit, empty if
-    there is none. Each class states its own: one that is derived from another does not have that of the other.
-    """
-
-    @property
-    def compiled_step(self) -> str:
-        """By these options."""
-        return ""
+    """A factor of the weight that moves within the cycle, with the jobs that were placed."""
 
     @abstractmethod
     def factor(self, load: Load) -> Floats:
@@ -352,8 +352,7 @@ class LoadWeight(Rule):
 class LoadCut(Rule):
     """A filter on the load of a candidate and its weight, applied after weighing and not remembered between cycles.
 
-    ``exempts_bootstrap``: a candidate that has no jobs at all is not measured by this rule. ``compiled_step`` is as in
-    :class:`LoadWeight`.
+    ``exempts_bootstrap``: a candidate that has no jobs at all is not measured by this rule.
     """
 
     exempts_bootstrap: ClassVar[bool] = False
@@ -362,11 +361,6 @@ class LoadCut(Rule):
     def reads_details(self) -> bool:
         """Whether the rule, by its options, reads ``load.details``, which are worked out for nobody else."""
         return False
-
-    @property
-    def compiled_step(self) -> str:
-        """By these options."""
-        return ""
 
     @abstractmethod
     def keep(self, load: Load, weight: Floats) -> Bools:

@@ -13,10 +13,13 @@ import numpy as np
 
 from broker.domain.arrays import Floats
 from broker.domain.decisions import Decision
+from broker.engine.compiled.loading import task_loop_for
+from broker.engine.compiled.nucleus_steps import nucleus_steps
 from broker.engine.shared.first_fractions import first_fractions
 from broker.engine.task.cycle import TaskCycle
 from broker.engine.task.decision import DecidedBlock
 from broker.engine.task.placing import place_each
+from broker.engine.task.task_block import room_for
 
 #: Keeps the draws of this brokerage apart from those of others with the same seed.
 STREAM = 0x7461736B
@@ -58,11 +61,18 @@ def assign_tasks(cycle: TaskCycle, seed: int, before: Floats | None = None) -> I
         seed: of the draws; each task draws from a stream of its own, so that leaving out one changes no other.
         before: (T, N) work to count as placed before each task, instead of what was placed here.
     """
-    tasks = cycle.work.tasks.jeditaskid
+    tasks, rules = cycle.work.tasks.jeditaskid, cycle.chain.load_weights
+    steps = nucleus_steps(rules) if before is None else None
+    loop = None if steps is None else task_loop_for(len(tasks))
     for start in range(0, len(tasks), BLOCK):
         rows = slice(start, min(start + BLOCK, len(tasks)))
         block = cycle.block(rows, first_fractions(abs(seed), STREAM, np.abs(tasks[rows])))
-        out = place_each(block, cycle.chain.load_weights, cycle.faults, None if before is None else before[rows])
+        if loop is None:
+            out = place_each(block, rules, cycle.faults, None if before is None else before[rows])
+        else:
+            out = room_for(block, len(rules))
+            out.faults[:] = len(cycle.faults)
+            loop.place_all(steps, block, out)
         yield from _assigned(DecidedBlock(cycle, block, out))
 
 

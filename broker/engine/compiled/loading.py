@@ -1,19 +1,24 @@
-"""Whether and when a process loads the compiled loop: not for a command that asks about one task.
+"""Whether and when a process loads the compiled loops: not for a command that asks about one task.
 
 Loading takes as long as the loop saves over some two thousand chunks, so that it is loaded once a process has decided
-so many, or has as many before it. What is decided is the same with it and without it.
+so many, or has as many before it. The loop of the task brokerage saves less: most of what it takes to load is the
+compiler, which is there already where chunks were decided. What is decided is the same with loops and without them.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from collections.abc import Callable
 from typing import Any, Literal
 
 #: Chunks that pay for loading it.
 CHUNKS_THAT_PAY = 2_000
-_MODULE = "broker.engine.compiled.placing"
+#: Tasks that pay for loading theirs, without the compiler and with it.
+TASKS_THAT_PAY, TASKS_THAT_PAY_THEN = 40_000, 4_000
+_OF_CHUNKS, _OF_TASKS = "broker.engine.compiled.placing", "broker.engine.compiled.nuclei"
+_COMPILER = "numba"
 
 #: ``never`` keeps this process from loading the loop, ``always`` has it loaded for the next cycle, compiled or not.
 mode: Literal["where it pays", "never", "always"] = "where it pays"
@@ -21,6 +26,7 @@ mode: Literal["where it pays", "never", "always"] = "where it pays"
 #: as :mod:`broker.compilation.background` does.
 is_compiled: Callable[[], bool] = lambda: True  # noqa: E731  # a function that is replaced
 _seen = 0
+_tasks_seen = 0
 
 
 def loop_for(chunks: int) -> Any | None:
@@ -31,8 +37,23 @@ def loop_for(chunks: int) -> Any | None:
     """
     global _seen
     _seen += chunks
-    if mode == "never" or (mode != "always" and _seen < CHUNKS_THAT_PAY):
+    return _loaded(_OF_CHUNKS, _seen >= CHUNKS_THAT_PAY)
+
+
+def task_loop_for(tasks: int) -> Any | None:
+    """The same for the module with the loop of the task brokerage.
+
+    Args:
+        tasks: of the cycle that is about to be decided.
+    """
+    global _tasks_seen
+    _tasks_seen += tasks
+    return _loaded(_OF_TASKS, _tasks_seen >= (TASKS_THAT_PAY_THEN if _COMPILER in sys.modules else TASKS_THAT_PAY))
+
+
+def _loaded(module: str, pays: bool) -> Any | None:
+    if mode == "never" or (mode != "always" and not pays):
         return None
-    if importlib.util.find_spec("numba") is None:
+    if importlib.util.find_spec(_COMPILER) is None:
         return None
-    return importlib.import_module(_MODULE) if mode == "always" or is_compiled() else None
+    return importlib.import_module(module) if mode == "always" or is_compiled() else None

@@ -191,7 +191,7 @@ class TaskCycle:
         """
         preset, tasks = self.preset[rows], self.work.tasks
         left = self.evaluation.feasible[rows] & ((preset < 0) & (self.blocked[rows] == ""))[:, None]
-        task, nucleus = np.nonzero(left)
+        task, nucleus = (np.ascontiguousarray(index) for index in np.nonzero(left))
         column = np.searchsorted(self.columns, nucleus)
         fixed = [table[rows][task, column] for table in self._fixed]
         return TaskBlock(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -48,57 +49,71 @@ class DecidedBlock:
         FEASIBLE marks candidates, lower values nuclei that never were ones.
         """
         cycle, block = self.cycle, self.block
-        found = np.array(cycle.evaluation.reason[block.first : block.first + len(block)], dtype=np.int16)
+        found = np.array(cycle.evaluation.reason[block.first : block.first + len(block.preset)], dtype=np.int16)
         preset = np.flatnonzero(block.preset >= 0)
         found[preset] = NOT_A_CANDIDATE
         found[preset, block.preset[preset]] = FEASIBLE
         if not self.finite.all():
-            task = np.repeat(np.arange(len(block)), np.diff(block.offset))
+            task = np.repeat(np.arange(len(block.preset)), np.diff(block.offset))
             found[task[~self.finite], block.nucleus[~self.finite]] = weight_unknown(cycle)
         return found
 
     @cached_property
-    def _ranked(self) -> tuple[Ints, Floats, Floats]:
+    def _ranked(self) -> tuple[Ints, Floats, Floats, Bools]:
         order, block, out = ranked(self.block, self.out, self.finite), self.block, self.out
         factors = np.concatenate((out.moving, block.fixed))[:, order]
-        return block.nucleus[order], out.weight[order], factors
+        return block.nucleus[order], out.weight[order], factors, np.zeros(len(order), dtype=np.bool_)
+
+    @cached_property
+    def _columns(self) -> tuple[list[Any], ...]:
+        """By task: number, nucleus that it had already, what blocks it, candidates, where its pairs begin, faults."""
+        cycle, block, rows = self.cycle, self.block, slice(self.block.first, self.block.first + len(self.block.preset))
+        preset = block.preset >= 0
+        unjudged = cycle.dry_run.failed[rows] & (block.offset[1:] == block.offset[:-1])
+        waits = np.where(self.count > 0, "", np.where(unjudged, JOB_CHECK_FAILED, NO_CANDIDATES))
+        blocked = np.where(preset, "", cycle.blocked[rows])
+        reason = np.where(preset, PRESET, np.where(blocked != "", blocked, waits))
+        columns = (
+            cycle.work.tasks.jeditaskid[rows], preset, blocked, reason, self.count, block.offset, self.out.faults,
+            cycle.dry_run.fault[rows],
+        )  # fmt: skip
+        return tuple(column.tolist() for column in columns)
 
     def decision(self, at: int) -> Decision:
         """The decision on the task ``at`` of the block."""
-        cycle, row, count = self.cycle, self.block.first + at, int(self.count[at])
-        preset = self.block.preset[at] >= 0
-        blocked = "" if preset else str(cycle.blocked[row])
-        reason = PRESET if preset else blocked
-        if not reason and not count:
-            unjudged = self.block.offset[at] == self.block.offset[at + 1] and cycle.dry_run.failed[row]
-            reason = JOB_CHECK_FAILED if unjudged else NO_CANDIDATES
+        task, preset, blocked, reason, count, offset, faults, job_fault = (column[at] for column in self._columns)
         # whatever the rules say of the nuclei, a task that is blocked cannot go: the nuclei that are left go with it
-        reasons = Reasons(cycle.legend, self.position[at], blocked)
+        reasons = Reasons(self.cycle.legend, self.position[at], blocked)
         return Decision(
-            jeditaskid=int(cycle.work.tasks.jeditaskid[row]),
+            jeditaskid=task,
             datasetid=None,
             ramcount=None,
-            brokerage=cycle.chain.brokerage,
+            brokerage=self.cycle.chain.brokerage,
             outcome="brokered" if count or preset else "pending",
             reason=reason,
-            candidates=self._preset(at) if preset else self._candidates(at, count),
+            candidates=self._preset(at) if preset else self._candidates(offset, count),
             rejected=RejectedNames(reasons),
             funnel=FunnelSteps(reasons),
-            notes=_notes(cycle, row, int(self.out.faults[at])),
+            notes=self._notes(faults, job_fault),
         )
 
     def _preset(self, at: int) -> ChosenCandidates:
         only, none = self.block.preset[at : at + 1], np.zeros(1, dtype=np.bool_)
         return ChosenCandidates(self.cycle.legend, only, np.ones(1), np.zeros((0, 1)), none)
 
-    def _candidates(self, at: int, count: int) -> ChosenCandidates:
+    def _candidates(self, first: int, count: int) -> ChosenCandidates:
         if not count:
             return no_candidates(self.cycle.legend)
-        nucleus, weight, factors = self._ranked
-        first = self.block.offset[at]
+        nucleus, weight, factors, none = self._ranked
         these = slice(first, first + count)
-        none = np.zeros(count, dtype=np.bool_)
-        return ChosenCandidates(self.cycle.legend, nucleus[these], weight[these], factors[:, these], none)
+        return ChosenCandidates(self.cycle.legend, nucleus[these], weight[these], factors[:, these], none[these])
+
+    def _notes(self, faults: int, job_fault: str) -> tuple[str, ...]:
+        """What could not be known, as codes: ``source:state``, ``rule:fault``, and what stopped the check of jobs."""
+        notes = self.cycle.source_notes
+        if faults:
+            notes += tuple(sorted({f"rule_fault:{fault.rule}" for fault in self.cycle.faults[:faults]}))
+        return (*notes, f"job_check:{job_fault}") if job_fault else notes
 
 
 def decisive_position(cycle: TaskCycle, result: TaskResult) -> Ints:
@@ -114,10 +129,3 @@ def decisive_position(cycle: TaskCycle, result: TaskResult) -> Ints:
 def weight_unknown(cycle: TaskCycle) -> int:
     """The index of the code for a weight that is no number."""
     return 2 * len(cycle.chain.filters)
-
-
-def _notes(cycle: TaskCycle, row: int, faults: int) -> tuple[str, ...]:
-    """What could not be known, as codes: ``source:state``, ``rule:fault``, and what stopped the check of jobs."""
-    failed = sorted({f"rule_fault:{fault.rule}" for fault in cycle.faults[:faults]}) if faults else ()
-    job_fault = str(cycle.dry_run.fault[row])
-    return (*cycle.source_notes, *failed, *([f"job_check:{job_fault}"] if job_fault else []))

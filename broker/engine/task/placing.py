@@ -62,7 +62,9 @@ def _weigh(
 def answer(rule: Rule, ask: Callable[[], Floats], shape: tuple[int, ...], faults: list[RuleFault]) -> Floats:
     """What a weight says, 1 if it is broken."""
     try:
-        return np.broadcast_to(np.asarray(ask(), dtype=np.float64), shape)
+        found = np.asarray(ask(), dtype=np.float64)
+        # nearly always it has the shape, and asking costs less than broadcasting
+        return found if found.shape == shape else np.broadcast_to(found, shape)
     except Exception as error:  # a broken rule must not stop the broker: it is counted and has no effect
         faults.append(fault_of(rule, error))
         return np.ones(shape)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 
 
-@dataclass(frozen=True)
-class TaskBlock:
+class TaskBlock(NamedTuple):
     """B tasks with their P pairs, as the cycle judged them, before anything of the block is placed.
 
     Attributes:
@@ -39,12 +38,8 @@ class TaskBlock:
     placed: Floats
     independent: bool
 
-    def __len__(self) -> int:
-        return len(self.preset)
 
-
-@dataclass(frozen=True)
-class PlacedTasks:
+class PlacedTasks(NamedTuple):
     """What came of the tasks of a block.
 
     Attributes:
@@ -66,11 +61,11 @@ def room_for(block: TaskBlock, moving: int) -> PlacedTasks:
     """Arrays for the outcome of a block whose chain has so many moving weights."""
     pairs = len(block.nucleus)
     return PlacedTasks(
-        chosen=np.full(len(block), -1, dtype=np.int64),
+        chosen=np.full(len(block.preset), -1, dtype=np.int64),
         moving=np.ones((moving, pairs)),
         weight=np.ones(pairs),
-        before=np.zeros((len(block), block.placed.shape[1])),
-        faults=np.zeros(len(block), dtype=np.int64),
+        before=np.zeros((len(block.preset), block.placed.shape[1])),
+        faults=np.zeros(len(block.preset), dtype=np.int64),
     )
 
 
@@ -81,9 +76,9 @@ def ranked(block: TaskBlock, out: PlacedTasks, finite: Bools) -> AnyArray:
     last.
     """
     count = np.diff(block.offset)
-    task = np.repeat(np.arange(len(block)), count)
+    task = np.repeat(np.arange(len(block.preset)), count)
     at = np.arange(len(task)) - block.offset[task]
-    key = np.full((len(block), int(count.max(initial=0))), np.inf)
+    key = np.full((len(block.preset), int(count.max(initial=0))), np.inf)
     value = np.where(finite, -out.weight, np.inf)
     value[block.nucleus == out.chosen[task]] = -np.inf
     key[task, at] = value

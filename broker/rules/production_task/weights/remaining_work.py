@@ -30,6 +30,11 @@ class RemainingWork(NucleusLoadWeight):
     options: RemainingWorkOptions = RemainingWorkOptions()
     title = "Little work of the share remains at the nucleus"
 
+    @property
+    def compiled_step(self) -> str:
+        """One for each reading of what is below the least."""
+        return "remaining_work" if self.options.below_least == "as_least" else "remaining_work_from_least"
+
     def factor(self, remaining_work_hs06s: Floats) -> Floats:
         """Same shape, from 0 to 1 / least: the more work remains, the smaller."""
         factor = 1.0 / np.maximum(LEAST_HS06S, remaining_work_hs06s)

@@ -1,0 +1,203 @@
+"""Tasks placed by the compiled loop, block by block in Python, and one by one come out the same, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from broker.brokerages.production_task import assign
+from broker.brokerages.production_task.assign import STREAM, AssignedTask, assign_tasks
+from broker.domain.arrays import Bools, Floats
+from broker.domain.decisions import Observation
+from broker.engine.compiled import loading
+from broker.engine.compiled.nucleus_steps import nucleus_steps
+from broker.engine.task.cycle import TaskCycle
+from broker.engine.task.decision import decisive_position
+from broker.engine.task.placing import drawn
+from broker.rules.contract import Filter, NucleusLoadWeight, TaskPairs, Weight
+from broker.rules.production_task.weights.remaining_work import RemainingWork
+from tests.engine.task.task_works import Copy, Part, cycle, task_work
+
+NUCLEI = ("A", "B", "C")
+FACTORS = (0.0, 0.1, 1.0, 7.3, 1e300, 5e-324, np.inf, np.nan, -1.0)
+
+
+class Random(Weight[TaskPairs]):
+    """A factor for each task and nucleus, now and then none."""
+
+    name = code = "random"
+    title = "random"
+
+    def __init__(self, seed: int, strange: bool) -> None:
+        self._seed, self._strange = seed, strange
+
+    def factor(self, pairs: TaskPairs) -> Floats:
+        random = np.random.default_rng(self._seed)
+        shape = (len(pairs.rows), len(NUCLEI) + 1)
+        values = random.random(shape)
+        return np.where(random.random(shape) < 0.3, random.choice(FACTORS, shape), values)[:, pairs.positions] if (
+            self._strange
+        ) else values[:, pairs.positions]  # fmt: skip
+
+
+class Some(Filter[TaskPairs]):
+    """Rejects pairs at random."""
+
+    name = code = "some"
+    title = "some"
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def keep(self, pairs: TaskPairs) -> Bools:
+        shape = (len(pairs.rows), len(NUCLEI) + 1)
+        return (np.random.default_rng(self._seed).random(shape) < 0.8)[:, pairs.positions]
+
+    def observe(self, pairs: TaskPairs) -> Observation:
+        return Observation("-", "==", "-", "-", "rule")
+
+
+class Derived(RemainingWork):
+    """Twice as much, and says nothing of a compiled step."""
+
+    def factor(self, remaining_work_hs06s: Floats) -> Floats:
+        return super().factor(remaining_work_hs06s) * 2.0
+
+
+def random_cycle(seed: int, count: int, strange: bool, below: str, *, independent: bool = False) -> TaskCycle:
+    """Tasks of two shares and all priorities, of which some wait for input and some have a nucleus already."""
+    random = np.random.default_rng(seed)
+    shares, amounts = ("Simulation", "Other"), (0.0, 3.0, 49.0, 50.0, 1e4)
+    columns = {
+        "gshare": random.choice(shares, count).tolist(),
+        "currentpriority": sorted(random.integers(0, 5, count).tolist(), reverse=True),
+        "workqueue_id": 1,
+        "nucleus": [random.choice((*NUCLEI, "S")) if random.random() < 0.1 else None for _ in range(count)],
+        "remaining_hs06s": [None if random.random() < 0.1 else float(random.choice(amounts)) for _ in range(count)],
+    }
+    inputs = [[Part([])] if random.random() < 0.1 else [Part([Copy("A_DISK")])] for _ in range(count)]
+    rows = [
+        {"nucleus": nucleus, "gshare": share, "hs06s": float(random.choice(amounts)), "currentpriority": priority}
+        for nucleus in NUCLEI
+        for share in shares
+        for priority in range(5)
+    ]
+    return cycle(
+        task_work(*inputs, remaining=rows, tasks=columns),
+        [Some(seed)],
+        [Random(seed, strange)],
+        [RemainingWork().configured({"below_least": below})],
+        independent=independent,
+    )
+
+
+def said(task: AssignedTask) -> tuple[Any, ...]:
+    """Everything that is stored of a task, with the bits of its figures."""
+    one = task.decision
+    chosen: Any = one.candidates
+    reasons: Any = one.rejected
+    bits = chosen.place.tolist(), chosen.weight.tobytes(), chosen.factors.tobytes(), chosen.bootstrap.tolist()
+    plain = one.jeditaskid, one.outcome, one.reason, one.notes, tuple(one.funnel)
+    position = reasons.reasons.position
+    return task.row, task.nucleus, plain, bits, (position.dtype, position.tolist()), task.placed_hs06s.tobytes()
+
+
+def one_by_one(found: TaskCycle, seed: int) -> Iterator[tuple[Any, ...]]:
+    """Row, nucleus, reason, candidates in order, codes and what was placed before, of each task by its own ranking."""
+    for row, task in enumerate(found.work.tasks.jeditaskid.tolist()):
+        result, before, nucleus = found.result(row), found.placed_before(row), None
+        if len(result.feasible):
+            fraction = np.random.default_rng([seed, STREAM, task]).random()
+            nucleus = int(result.feasible[drawn(result.weight, fraction)])
+            found.place(row, nucleus)
+        places = range(len(result.feasible))
+        order = sorted(places, key=lambda at: (result.feasible[at] != nucleus, -result.weight[at], at))
+        bits = result.feasible[order].tolist(), result.weight[order].tobytes()
+        yield row, nucleus, result.reason, bits, decisive_position(found, result).tolist(), before.tobytes()
+
+
+def decided(mode: str, seed: int, *about: Any, **more: Any) -> list[Any]:
+    """What is said of each task with or without the loop."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loading, "mode", mode)
+        # so that what is placed goes from block to block
+        patch.setattr(assign, "BLOCK", 5)
+        return [said(task) for task in assign_tasks(random_cycle(seed, *about, **more), seed)]
+
+
+GIVEN = given(
+    seed=st.integers(0, 2**31),
+    count=st.integers(1, 17),
+    strange=st.booleans(),
+    below=st.sampled_from(("as_least", "one")),
+    independent=st.booleans(),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@GIVEN
+def test_a_block_is_decided_as_its_tasks_one_by_one(
+    seed: int, count: int, strange: bool, below: str, independent: bool
+) -> None:
+    blocks = decided("never", seed, count, strange, below, independent=independent)
+    alone = one_by_one(random_cycle(seed, count, strange, below, independent=independent), seed)
+    for (row, nucleus, plain, bits, position, placed), expected in zip(blocks, alone, strict=True):
+        assert (row, nucleus, plain[2], bits[:2], position[1], placed) == expected
+
+
+@pytest.fixture(scope="module")
+def compiler() -> None:
+    pytest.importorskip("numba", reason="there is no compiler for this machine")
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@GIVEN
+def test_the_loop_decides_as_python(
+    compiler: None, seed: int, count: int, strange: bool, below: str, independent: bool
+) -> None:
+    about = (seed, count, strange, below)
+    assert decided("always", *about, independent=independent) == decided("never", *about, independent=independent)
+
+
+def test_what_is_compiled_ahead_is_what_a_cycle_calls(compiler: None) -> None:
+    from broker.compilation import warm_up
+    from broker.engine.compiled.nuclei import place_all
+
+    warm_up.compile_tasks()
+    decided("always", 7, 12, True, "one")
+    assert len(place_all.signatures) == 1  # type: ignore[attr-defined]  # a cycle with other types compiles anew
+
+
+class Idle(NucleusLoadWeight):
+    """A rule of a plugin."""
+
+    name = code = "idle"
+    title = "idle"
+
+    def factor(self, remaining_work_hs06s: Floats) -> Floats:
+        return np.asarray(1.0 / (1.0 + remaining_work_hs06s))
+
+
+@pytest.mark.parametrize("rule", [Idle(), Derived()])
+def test_a_rule_that_the_loop_does_not_know_keeps_the_path_of_python(rule: NucleusLoadWeight) -> None:
+    assert nucleus_steps((RemainingWork(), rule)) is None
+    assert nucleus_steps((RemainingWork(),)) is not None
+
+
+def test_the_loop_of_tasks_is_loaded_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later than that of chunks, and sooner where the compiler is loaded already."""
+    monkeypatch.setattr(loading, "mode", "where it pays")
+    monkeypatch.setattr(loading, "_tasks_seen", 0)
+    monkeypatch.setattr(loading, "_COMPILER", "not_loaded_by_anybody")
+    assert loading.task_loop_for(loading.TASKS_THAT_PAY_THEN) is None
+    assert loading.task_loop_for(loading.TASKS_THAT_PAY) is None  # it would, but there is no such compiler
+    monkeypatch.setattr(loading, "_tasks_seen", 0)
+    monkeypatch.setattr(loading, "_COMPILER", "numpy")
+    monkeypatch.setattr(loading, "_OF_TASKS", "json")
+    assert loading.task_loop_for(loading.TASKS_THAT_PAY_THEN - 1) is None
+    assert loading.task_loop_for(1).__name__ == "json"  # type: ignore[union-attr]
