@@ -313,9 +313,12 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
         """
         return next(self.replay(snapshot, tuning, batch, 0, rules, as_stored=True)).decision
 
-    def replayed_cycle(self, snapshot: Snapshot, tuning: Tuning, batch: BatchT, rules: Rules) -> JobCycle | None:
+    def replayed_cycle(
+        self, snapshot: Snapshot, tuning: Tuning, batch: BatchT, rules: Rules, beside: JobCycle | None = None
+    ) -> JobCycle | None:
         """A cycle that draws jobs for stored chunks, of which a comparison takes over what another side has drawn.
 
+        What it gathers of the grid and the work is taken over from the cycle ``beside`` it, where that is the same.
         None, as here: the brokerage draws no jobs, or draws them in a way of its own; each side is replayed.
         """
         return None

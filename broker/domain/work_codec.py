@@ -7,6 +7,7 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Any, TypeVar, cast
 
@@ -47,13 +48,27 @@ class StoredWork:
 
     Attributes:
         work: of the chunks.
-        load: for each chunk what the cycle had counted before it.
+        placed: for each chunk what the cycle had counted before it, as it was stored.
         cuts: for each chunk how it is cut into jobs (see :mod:`broker.work.cut_codec`); None where that was not stored.
     """
 
     work: Work
-    load: tuple[CountedLoad, ...]
+    placed: tuple[Any, ...]
     cuts: tuple[Mapping[str, Any] | None, ...]
+
+    @cached_property
+    def load(self) -> tuple[CountedLoad, ...]:
+        """For each chunk what the cycle had counted before it.
+
+        Raises:
+            WorkCorruptError: it is damaged.
+        """
+        return tuple(map(_load, self.placed))
+
+    @property
+    def has_plan(self) -> bool:
+        """Whether chunks were decided together, by a plan that is stored with them."""
+        return any(isinstance(one, Mapping) and bool(one.get("plan")) for one in self.placed)
 
 
 def chunk_of(work: Work, row: int) -> Work:
@@ -138,7 +153,7 @@ def decode_load(data: bytes) -> CountedLoad:
     Raises:
         WorkCorruptError: it is damaged or too large.
     """
-    return _load(unpacked(data))
+    return _load(unpacked(data).get("placed", {}))
 
 
 def unpacked(data: bytes) -> Body:
@@ -174,7 +189,9 @@ def joined_work(bodies: Sequence[Body], *, fill: bool = False) -> StoredWork:
             analysis_request = table_of(AnalysisWork, joined_columns(bodies, "a"), fill=fill)
         tables = table_of(InputTable, inputs, fill=fill), table_of(ReplicaTable, replicas, fill=fill)
         work = Work(chunks, *tables, analysis_request=analysis_request)
-        return StoredWork(work, tuple(map(_load, bodies)), tuple(body.get("cut") for body in bodies))
+        return StoredWork(
+            work, tuple(body.get("placed", {}) for body in bodies), tuple(body.get("cut") for body in bodies)
+        )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
 
@@ -208,9 +225,9 @@ def shifted(bodies: Sequence[Body], index: tuple[str, str], into: tuple[str, str
     return positions
 
 
-def _load(body: Body) -> CountedLoad:
+def _load(placed: Any) -> CountedLoad:
     try:
-        return CountedLoad.of_stored(body.get("placed", {}))
+        return CountedLoad.of_stored(placed)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
 

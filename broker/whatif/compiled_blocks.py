@@ -69,10 +69,13 @@ class CompiledBlocks:
 
     Args:
         compiled: the cycle as the loop takes it.
+        beside: of another cycle, which decides each block ahead of this one; the flat form of blocks that were judged
+            and weighed as there is taken over.
     """
 
-    def __init__(self, compiled: CompiledCycle) -> None:
-        self._compiled = compiled
+    def __init__(self, compiled: CompiledCycle, beside: CompiledBlocks | None = None) -> None:
+        self._compiled, self._beside = compiled, beside
+        self._last: tuple[Block, FlatBlock] | None = None
         self._before: tuple[Floats, Bools] = compiled.parts.state.placed.copy(), compiled.parts.state.moved.copy()
 
     def decide(self, block: Block, alone: Callable[[int], None]) -> BlockRows:
@@ -84,8 +87,9 @@ class CompiledBlocks:
         """
         compiled = self._compiled
         self._before = compiled.parts.state.placed.copy(), compiled.parts.state.moved.copy()
-        run = compiled.begun(block)
+        run = compiled.begun(block, self._known_pairs(block))
         flat, out = run.flat, run.out
+        self._last = block, flat
         at, count, by_loop = 0, block.rows.stop - block.rows.start, np.ones(len(flat.urgent), dtype=np.bool_)
         while at < count:
             stop = run.placed_until(at)
@@ -95,10 +99,34 @@ class CompiledBlocks:
             at = stop + 1
         return _rows(flat, out, np.flatnonzero(by_loop))
 
+    def _known_pairs(self, block: Block) -> FlatBlock | None:
+        """The pairs of a block that are those of the cycle beside this one; None where they may be others."""
+        last = None if self._beside is None else self._beside._last
+        if last is None or not _same_pairs(last[0], block):
+            return None
+        state, flat = self._compiled.parts.state, last[1]
+        # into these the loop writes
+        return flat._replace(
+            left=np.ones_like(flat.left),
+            position=np.array(block.evaluation.reason, dtype=np.int16, order="C"),
+            placed=state.placed,
+            moved=state.moved,
+        )
+
     def take_back(self) -> None:
         """Let nothing have been placed in the last block."""
         state = self._compiled.parts.state
         state.placed[:], state.moved[:] = self._before
+
+
+def _same_pairs(one: Block, other: Block) -> bool:
+    """Whether two blocks were judged and weighed at once, so that the same of their pairs is left and known."""
+    shared = (one.evaluation, other.evaluation), (one.facts, other.facts), (one.counts, other.counts)
+    return (
+        one.rows == other.rows
+        and len(one.factors) == len(other.factors)
+        and all(mine is theirs for mine, theirs in (*shared, *zip(one.factors, other.factors, strict=True)))
+    )
 
 
 def _rows(flat: FlatBlock, out: Outcome, by_loop: Ints) -> BlockRows:

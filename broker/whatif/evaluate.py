@@ -6,6 +6,7 @@ decided, the side before has the jobs that were written; else both sides are dec
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -166,25 +167,28 @@ class Prepared:
         """A side; where its chunks are decided one after the other, that is still to be done."""
         batch, seed = part.batch, self._case.seed
         tuning = asked.published.tuning(batch.vo)
-        cycle = self._brokerage.replayed_cycle(asked.snapshot, tuning, batch, asked.rules)
+        first = None if before is None else before.jobs
+        beside = None if first is None else first.cycle
+        cycle = self._brokerage.replayed_cycle(asked.snapshot, tuning, batch, asked.rules, beside)
         if cycle is None or not isinstance(batch, StoredChunks):
             tuning_of = asked.published.tuning
             found = replay_decisions(self._brokerage, asked.snapshot, tuning_of, [batch], seed, asked.rules)
             return _Decided(self._names, side=_side_of(found, self._names))
         limits, names = limits_of(tuning), cycle.snapshot.queues.name
-        alike = before is not None and before.names.tolist() == names.tolist()
-        jobs = None if before is None else before.jobs
-        other = jobs.side if jobs is not None and before is not None and alike and before.limits == limits else None
-        known: Known = nothing_known
-        if jobs is not None and before is not None:
-            known = as_before(jobs.side.drawn, limits == before.limits) if alike else nothing_known
-        elif self._case.engine == __version__ and not any(load.plan for load in batch.stored.load):
-            known = AsStored([str(name) for name in names], part.decisions)
         by_tag = cycle.moves_by_accounting_key
         loop = None if batch.work is None or not by_tag else compiled_cycle(cycle, batch.work, seed)
-        follows = jobs.side if jobs is not None and alike else None
-        made = Deciding(cycle, batch, seed, job_counts(batch, part.decisions), known, other, loop, follows)
-        return _Decided(names, limits, made)
+        counts = job_counts(batch, part.decisions)
+        if before is None or first is None:
+            as_it_was = before is None and self._case.engine == __version__ and not batch.stored.has_plan
+            stored: Known = AsStored([str(name) for name in names], part.decisions) if as_it_was else nothing_known
+            return _Decided(names, limits, Deciding(cycle, batch, seed, counts, stored, loop=loop))
+        if loop is not None:
+            loop = dataclasses.replace(loop, beside=first.loop)
+        if before.names.tolist() != names.tolist():
+            return _Decided(names, limits, Deciding(cycle, batch, seed, counts, nothing_known, loop=loop, first=first))
+        same = before.limits == limits
+        known, other = as_before(first.side.drawn, same), first.side if same else None
+        return _Decided(names, limits, Deciding(cycle, batch, seed, counts, known, other, loop, first.side, first))
 
 
 @dataclass(frozen=True)

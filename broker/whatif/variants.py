@@ -85,6 +85,7 @@ class Deciding:
             is the same there is not decided again.
         loop: the cycle as the compiled loop takes it; None where it does not.
         follows: the side whose jobs are ``known``; None where these are not of another side.
+        first: the side that is decided ahead of this one, of which the flat form of blocks is taken over.
     """
 
     def __init__(
@@ -97,12 +98,15 @@ class Deciding:
         other: JobSide | None = None,
         loop: CompiledCycle | None = None,
         follows: JobSide | None = None,
+        first: Deciding | None = None,
     ) -> None:
         moving = tuple(rule.name for rule in (*cycle.chain.load_weights, *cycle.chain.cuts))
         if other is not None and not (cycle.moves_by_accounting_key and other.moving == moving):
             other = None
         self.cycle, self._other, self._known, self._follows = cycle, other, known, follows
-        self._loop = None if loop is None else CompiledBlocks(loop)
+        self.loop = loop
+        beside = None if first is None else first._loop
+        self._loop: CompiledBlocks | None = None if loop is None else CompiledBlocks(loop, beside)
         self._made = _Columns(cycle, batch, seed, counts, known)
         self._elsewhere: set[int] = set()  # tags for which other jobs were placed than on the other side
         self.side = JobSide(self._made.rows, self._made.drawn, [], self._made.blocked, moving)

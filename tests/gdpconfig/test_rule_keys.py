@@ -7,7 +7,7 @@ import inspect
 import pkgutil
 
 import broker.rules
-from broker.engine.job.cycle import STEP_KEYS
+from broker.engine.job.step_keys import STEP_KEYS
 from broker.gdpconfig.shipped import shipped_catalogue
 from broker.rules.contract import Rule
 

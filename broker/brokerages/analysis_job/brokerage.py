@@ -15,7 +15,7 @@ from broker.domain.work import Work
 from broker.domain.work_codec import WorkCorruptError
 from broker.engine.analysis.chain import AnalysisChain
 from broker.engine.analysis.cycle import NEW_WEIGHT, THROTTLED, AnalysisCycle
-from broker.engine.job.cycle import STEP_KEYS
+from broker.engine.job.step_keys import STEP_KEYS
 from broker.engine.shared.answer import Answer
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Rule

@@ -44,6 +44,7 @@ class CompiledCycle:
         loop: the module with the loop.
         parts: its moving rules, and what it has placed.
         seed: of the draws.
+        beside: another cycle over the same work, of which is taken over what depends on that alone.
     """
 
     cycle: JobCycle
@@ -51,16 +52,18 @@ class CompiledCycle:
     loop: Any
     parts: LoopParts
     seed: int
+    beside: CompiledCycle | None = None
 
     @cached_property
     def columns(self) -> Columns:
         """Of chunks, queues and files."""
-        return flat_columns(self.cycle, self.work, self.parts.state)
+        beside = None if self.beside is None else self.beside.columns
+        return flat_columns(self.cycle, self.work, self.parts.state, beside)
 
-    def begun(self, block: Block) -> BlockLoop:
-        """A judged block, ready to be run through."""
+    def begun(self, block: Block, flat: FlatBlock | None = None) -> BlockLoop:
+        """A judged block, ready to be run through; its pairs are gathered where they are not given."""
         parts, chunks = self.parts, self.columns.chunks[block.rows]
-        flat = flat_block(self.cycle, block, parts.state)
+        flat = flat_block(self.cycle, block, parts.state) if flat is None else flat
         jobs = int(((chunks["stop"] - chunks["start"]) * chunks["simple"]).sum())
         out = room_for(flat, len(parts.moving.weights) + len(flat.factors), jobs, parts.users)
         return BlockLoop(self, block, flat, parts.user_pairs(block, flat), out)

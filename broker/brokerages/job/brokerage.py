@@ -65,12 +65,12 @@ class StoredChunks:
         return [load.stored() for load in self.stored.load]
 
     def check(self) -> None:
-        """Read how the chunks are cut.
+        """Read how the chunks are cut, and what was counted before them.
 
         Raises:
             WorkCorruptError: it is damaged.
         """
-        _ = self.work
+        _ = self.work, self.stored.load
 
     @cached_property
     def work(self) -> CycleWork | None:
@@ -223,20 +223,31 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
         """The VO in the unpacked work of a decision."""
         return body["c"]["vo"][0]
 
-    def replayed_cycle(self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules) -> JobCycle | None:
+    def replayed_cycle(
+        self,
+        snapshot: Snapshot,
+        tuning: Tuning,
+        batch: StoredChunks,
+        rules: Rules,
+        beside: JobCycle | None = None,
+    ) -> JobCycle | None:
         """A cycle over stored chunks of one VO; None where its chunks are decided together."""
-        cycle = self._stored_cycle(snapshot, tuning, batch, rules)
+        work = self._stored_work(tuning, batch, rules)
+        if beside is not None and isinstance(rules.chain, QueueChain):
+            found = beside.beside(snapshot, work, tuning, rules.chain)
+            if found is not None:
+                return found
+        cycle = self.engine_cycle(snapshot, work, tuning, rules)
         return None if cycle.chain.steps.placement.together else cycle
 
-    def _stored_cycle(self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules) -> JobCycle:
-        work = batch.stored.work if batch.work is None else self.complete(batch.work, tuning, rules).work
-        return self.engine_cycle(snapshot, work, tuning, rules)
+    def _stored_work(self, tuning: Tuning, batch: StoredChunks, rules: Rules) -> Work:
+        return batch.stored.work if batch.work is None else self.complete(batch.work, tuning, rules).work
 
     def replay(
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, seed: int, rules: Rules, *, as_stored: bool
     ) -> Iterator[ReplayedDecision]:
         """Decide stored chunks again. Where it was not stored how one is cut, all go as stored, and give no jobs."""
-        cycle = self._stored_cycle(snapshot, tuning, batch, rules)
+        cycle = self.engine_cycle(snapshot, self._stored_work(tuning, batch, rules), tuning, rules)
         if batch.work is None:
             results = cycle.results()
             for row, before in enumerate(batch.stored.load):

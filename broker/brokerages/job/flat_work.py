@@ -47,23 +47,31 @@ _OF_MODEL = (
 )
 
 
-def flat_columns(cycle: JobCycle, work: CycleWork, state: MovingState) -> Columns:
-    """All that the loop reads of a cycle, beside its blocks."""
+def flat_columns(cycle: JobCycle, work: CycleWork, state: MovingState, beside: Columns | None = None) -> Columns:
+    """All that the loop reads of a cycle, beside its blocks.
+
+    Args:
+        cycle: over the work.
+        work: of the cycle.
+        state: of the cycle.
+        beside: of another cycle over the same work.
+    """
     queues = np.zeros(len(cycle.snapshot.queues), dtype=QUEUE)
     queues["unified"], queues["own_size"] = cycle.snapshot.queues.unified, cycle.job_chunk_size
-    return Columns(_chunks(work, state), queues, _limits(cycle, work), _files(work))
+    chunks = _chunks(work) if beside is None else beside.chunks.copy()
+    for name, column in zip(state._fields, state, strict=True):
+        if name in (CHUNK.names or ()):
+            chunks[name] = column
+    return Columns(chunks, queues, _limits(cycle, work), _files(work) if beside is None else beside.files)
 
 
-def _chunks(work: CycleWork, state: MovingState) -> AnyArray:
-    """(T,) of CHUNK."""
+def _chunks(work: CycleWork) -> AnyArray:
+    """(T,) of CHUNK, without what is of the cycle."""
     chunks, inputs = work.work.chunks, work.inputs
     rows = range(len(chunks))
     masters = [inputs.inputs_of(row) for row in rows]
     offsets = inputs.offsets.tolist()
     table = np.zeros(len(chunks), dtype=CHUNK)
-    for name, column in zip(state._fields, state, strict=True):
-        if name in (CHUNK.names or ()):
-            table[name] = column
     for names, values in (
         (_OF_SETTINGS, [_settings(one) for one in work.settings]),
         (_OF_MODEL, [_figures(work.model(row)) for row in rows]),

@@ -9,7 +9,8 @@ from broker.brokerages.production_job import rules as shipped
 from broker.domain.retry import PENDING_MINUTES
 from broker.domain.work import Work
 from broker.domain.work_codec import WorkCorruptError
-from broker.engine.job.cycle import STEP_KEYS, JobCycle
+from broker.engine.job.cycle import JobCycle
+from broker.engine.job.step_keys import STEP_KEYS
 from broker.engine.shared.chain import QueueChain
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Rule

@@ -6,6 +6,7 @@ worked out for blocks of chunks at once; only what moves with the jobs that were
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from typing import ClassVar
@@ -23,6 +24,7 @@ from broker.domain.queues import QueueTable
 from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.work import Work, WorkTable
 from broker.engine.compiled.columns import MovingState
+from broker.engine.job.chunk_limits import chunk_limits
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.count_facts import accounting_keys_of
 from broker.engine.job.data_facts import INPUT_FAULTS, DataFacts, InputLimits, gather_data
@@ -31,6 +33,7 @@ from broker.engine.job.initial_list import RefusedNames
 from broker.engine.job.legend import job_legend
 from broker.engine.job.load_details import LoadDetailFacts
 from broker.engine.job.placement import FLOW, FLOW_FIGURES
+from broker.engine.job.step_keys import LIMIT_KEYS, STEP_KEYS
 from broker.engine.shared.chain import QueueChain
 from broker.engine.shared.evaluate import UNDECLARED, RuleFault, evaluate, prepare
 from broker.engine.shared.fixed_factors import fixed_factors
@@ -46,18 +49,6 @@ from broker.snapshot.tighten import tightened
 BLOCK_CELLS = 128 * 1024
 LEAST_BLOCK = 64
 NO_CANDIDATES = "no_candidates"
-#: The gdpconfig keys that the steps which are no rules read.
-STEP_KEYS = (
-    "MAX_MISSING_INPUT_FILES",
-    "MIN_INPUT_COMPLETENESS",
-    "IO_INTENSITY_CUTOFF",
-    "MAX_PRIO_TO_BOOTSTRAP",
-    "NQUEUELIMITSITE",
-    "MIN_WEIGHT",
-    *TIGHTENING_KEYS,
-)
-#: Those of them that are limits of what moves within a cycle, and no part of any fact.
-LIMIT_KEYS = frozenset(("NQUEUELIMITSITE", "MIN_WEIGHT"))
 
 
 class JobCycle:
@@ -109,17 +100,34 @@ class JobCycle:
         )
         self._facts = self._cycle_facts(work.chunks)
         self._accounting_names, self._accounting_codes = distinct(self._facts.accounting_key)
+        self._vetoes = chain.steps.veto.reasons(work.chunks, self._facts.initial, snapshot)
+        self._begin()
+
+    def _begin(self) -> None:
+        """With nothing placed, by the values and rules of the cycle."""
+        chain, snapshot, chunks = self.chain, self.snapshot, self.work.chunks
         self._placed = np.zeros((max(1, len(self._accounting_names)), len(snapshot.unified)))
         self._moved = np.zeros(max(1, len(self._accounting_names)), dtype=np.bool_)
-        self._limits = self._limits_of(work.chunks)
-        self._vetoes = chain.steps.veto.reasons(work.chunks, self._facts.initial, snapshot)
+        self._limits = self._limits_of(chunks)
         self._details = (
-            LoadDetailFacts(snapshot, self._facts.accounting_key, work.chunks)
+            LoadDetailFacts(snapshot, self._facts.accounting_key, chunks)
             if any(rule.reads_details for rule in chain.cuts)
             else None
         )
-        self._views, faults = prepare(chain, snapshot, work, chain.tunings(tuning))
+        self._views, faults = prepare(chain, snapshot, self.work, chain.tunings(self.tuning))
         self.faults: list[RuleFault] = list(faults)
+
+    def beside(self, snapshot: Snapshot, work: Work, tuning: Tuning, chain: QueueChain) -> JobCycle | None:
+        """A cycle with other values or rules, which takes over what both gather; None where that is not the same."""
+        if type(self) is not JobCycle or self._given is not snapshot or self.work is not work:
+            return None
+        other = copy.copy(self)
+        other.tuning, other.chain, other._steps = tuning, chain, tuning.only(STEP_KEYS)
+        if not self.alike(other).facts:
+            return None
+        other.__dict__.pop("legend", None)
+        other._begin()
+        return other
 
     def _cycle_facts(self, chunks: WorkTable) -> CycleFacts:
         first = self.chain.steps.initial_list.candidates(chunks, self.snapshot)
@@ -133,16 +141,7 @@ class JobCycle:
         )
 
     def _limits_of(self, chunks: WorkTable) -> tuple[Floats, Floats, Bools]:
-        shares, labels = list(chunks.gshare), list(chunks.prodsourcelabel)
-        urgent = self.chain.steps.urgency.urgent(chunks.processingtype, chunks.currentpriority)
-        may_bootstrap = (
-            (chunks.currentpriority <= self._steps.number("MAX_PRIO_TO_BOOTSTRAP")) & ~chunks.merging & ~urgent
-        )
-        return (
-            self._steps.by_suffix("NQUEUELIMITSITE", shares),
-            self._steps.by_two_suffixes("MIN_WEIGHT", labels, shares),
-            np.asarray(may_bootstrap, dtype=np.bool_),
-        )
+        return chunk_limits(chunks, self._steps, self.chain.steps.urgency)
 
     def block_rows(self) -> Iterator[slice]:
         """The chunks of each block."""
