@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from pydantic_core import from_json
 
 from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import CLASS, LATER, Ints, objects, taken
@@ -163,12 +164,20 @@ def unpacked(data: bytes) -> Body:
         WorkCorruptError: it is damaged or too large.
     """
     try:
-        body = json.loads(unpack_work(data, MAX_WORK_BYTES))
+        body = _decoded(unpack_work(data, MAX_WORK_BYTES))
     except (zlib.error, ValueError, RecursionError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
     if not isinstance(body, dict):
         raise WorkCorruptError("the stored work of a decision cannot be read: it is no object")
     return body
+
+
+def _decoded(text: bytes) -> Any:
+    """The JSON of a text; what the quick reader refuses, such as half of a surrogate pair, is left to the other one."""
+    try:
+        return from_json(text)
+    except ValueError:
+        return json.loads(text)
 
 
 def joined_work(bodies: Sequence[Body], *, fill: bool = False) -> StoredWork:

@@ -13,8 +13,8 @@ import pytest
 from broker.domain import work_codec
 from broker.domain.counted_load import CountedLoad
 from broker.domain.work import InputTable, ReplicaTable, Work
-from broker.domain.work_bytes import unpack_work
-from broker.domain.work_codec import WorkCorruptError, chunk_of, decode_work, encode_work
+from broker.domain.work_bytes import pack_work, unpack_work
+from broker.domain.work_codec import WorkCorruptError, chunk_of, decode_work, encode_work, unpacked
 from broker.domain.work_encoding import WorkEncoder
 from tests.engine.small_work import Dataset, replica, work_of
 
@@ -110,3 +110,11 @@ def test_a_bomb(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_column_of_work_has_a_known_kind() -> None:
     kinds = {str(field.type) for table in (InputTable, ReplicaTable) for field in dataclasses.fields(table)}
     assert kinds <= {"Floats", "Ints", "Bools", "Texts", "Objects"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b'{"a":[1.1e-7,-0.0,1e22,NaN,null,9223372036854775808,true],"b":"\\u00e9\\ud83d\\ude00"}', b'{"a":"\\ud800"}'],
+)
+def test_what_is_read_is_what_json_says(text: bytes) -> None:
+    assert repr(unpacked(pack_work(text))) == repr(json.loads(text))

@@ -12,7 +12,12 @@ from tests.docs.source_tree import ROOT, files, imported_modules, syntax_tree
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 # Where the name of the package differs from that of the distribution.
-DISTRIBUTIONS = {"yaml": "pyyaml", "pydantic_settings": "pydantic-settings", "re2": "google-re2"}
+DISTRIBUTIONS = {
+    "yaml": "pyyaml",
+    "pydantic_settings": "pydantic-settings",
+    "re2": "google-re2",
+    "pydantic_core": "pydantic-core",
+}
 
 # Imported inside the functions that need them.
 OPTIONAL = {"bokeh", "matplotlib", "distributed", "highspy", "rucio", "scipy"}
