@@ -27,7 +27,7 @@ from agents.service.process import ProcessSettings
 from agents.service.profile_file import load_profile
 from broker import __version__
 from broker.brokerages.base import Assigned, Cycle, Rules, StageTimes
-from broker.brokerages.decision_object import decision_object
+from broker.brokerages.decision_object import decision_line, decision_object
 from broker.brokerages.profile import BrokerageProfile, rules_of
 from broker.brokerages.registry import AnyBrokerage, BrokerageError
 from broker.domain.decision_records import DecisionRecord, Origin
@@ -162,7 +162,7 @@ class BrokerageAgent(Agent[BrokerageOptions]):
         origin = Origin(None, context.now, None, 0, context.seed, __version__)
         for one in self._tables.skipped(reading, others):
             decision = Decision(one.jeditaskid, None, None, self.name, "skipped", one.reason, (), {}, ())
-            request.emit(decision_object(origin, DecisionRecord(decision, {}, one.until)))
+            request.emit(_object(origin, DecisionRecord(decision, {}, one.until), request.in_full))
 
     def _assign(self, cycle: Cycle[Any], sink: Sink) -> None:
         times = StageTimes()
@@ -189,6 +189,10 @@ def seed_of_day(now: datetime) -> int:
     With another seed each cycle would place its jobs elsewhere, and no chunk would be as it was in the cycle before.
     """
     return now.astimezone(UTC).toordinal()
+
+
+def _object(origin: Origin, record: DecisionRecord, in_full: bool) -> dict[str, Any]:
+    return decision_object(origin, record) if in_full else decision_line(record)
 
 
 class Sink:
@@ -234,6 +238,7 @@ class Sink:
                 "brokered": sum(record.decision.outcome == "brokered" for record in records),
             }
         )
-        if self.context.request.emit is not None:
+        request = self.context.request
+        if request.emit is not None:
             for record in records:
-                self.context.request.emit(decision_object(self.origin, record))
+                request.emit(_object(self.origin, record, request.in_full))

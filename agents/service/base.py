@@ -69,6 +69,7 @@ class CycleRequest:
         dry_run: write nothing.
         independent: let every task meet the same grid; nothing is written.
         emit: called with one object for each thing that was decided; None when nobody listens.
+        in_full: objects of decisions say why; else only what a line of a table says.
         by_hand: somebody asked for this very cycle; work that is only due from time to time is done now.
         force: let this cycle through, whatever the brake and the clocks say.
     """
@@ -77,6 +78,7 @@ class CycleRequest:
     dry_run: bool = False
     independent: bool = False
     emit: Callable[[dict[str, Any]], None] | None = None
+    in_full: bool = True
     by_hand: bool = False
     force: bool = False
 

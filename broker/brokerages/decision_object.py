@@ -33,6 +33,21 @@ def decision_object(origin: Origin, record: DecisionRecord) -> dict[str, Any]:
     return reported
 
 
+def decision_line(record: DecisionRecord) -> dict[str, Any]:
+    """What a line of a table says of a decision: without why, which is worked out for every candidate."""
+    decision = record.decision
+    return {
+        "jeditaskid": decision.jeditaskid,
+        "datasetid": decision.datasetid,
+        "ramcount": None if decision.ramcount is None else int(decision.ramcount),
+        "brokerage": decision.brokerage,
+        "outcome": decision.outcome,
+        "reason": decision.reason,
+        "candidate_count": len(decision.candidates),
+        "assigned": dict(record.assigned),
+    }
+
+
 def _throttle(note: str) -> dict[str, Any] | None:
     """The condition, the figure that was seen and the cap that it exceeds."""
     found = Throttle.read(note)

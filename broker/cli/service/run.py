@@ -99,7 +99,7 @@ def run(
     shown: list[dict[str, Any]] = []
     tasks = tuple(task) if task else None
     fates = _Fates(print_json if json else shown.append)
-    request = CycleRequest(tasks, dry_run, independent, fates.emit, by_hand=True, force=force)
+    request = CycleRequest(tasks, dry_run, independent, fates.emit, in_full=json, by_hand=True, force=force)
     configuration = load(config_file("agents.yaml", settings_of(context).config), registry.NAMES)
     folder = settings_of(context).config
     process = load_process(config_file("broker.yaml", folder), folder)
@@ -242,7 +242,7 @@ _BROKERED: dict[str, Callable[[dict[str, Any]], object]] = {
     "ramcount": lambda one: one["ramcount"],
     "outcome": lambda one: one["outcome"],
     "reason": lambda one: one["reason"],
-    "candidates": lambda one: len(one["candidates"]),
+    "candidates": lambda one: one["candidate_count"],
     "jobs": lambda one: sum(one["assigned"].values()),
     "queues": lambda one: ", ".join(f"{escaped(name)} {jobs}" for name, jobs in one["assigned"].items()),
 }
