@@ -8,10 +8,40 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.arrays import Ints, codes_of, distinct, texts
+from broker.domain.kept import Kept
 from broker.domain.output_endpoints import OutputEndpoints
 from broker.domain.task_work import OutputTable
 from broker.rules.production_task.storage_tokens import endpoint_for, is_distributed, wanted_token
 from broker.snapshot.snapshot import Snapshot
+
+#: Tokens that are remembered for as long as the storages stay as they are; there are few, but tasks may name any.
+MOST_TOKENS = 1000
+
+
+class NucleusOutputs:
+    """The output endpoints of the nuclei of a snapshot, and which of them the tokens that were asked for mean."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        storages = snapshot.storages
+        self._places = [
+            (places, [str(name) for name in storages.name[places]], list(storages.type[places]))
+            for places in local_outputs(snapshot)
+        ]
+        self._known: dict[str, Ints] = {}
+
+    def own(self, token: str) -> Ints:
+        """(N,): the endpoint of each nucleus that a token, as :func:`wanted_token` gives it, means; -1 for none."""
+        found = self._known.get(token)
+        if found is None:
+            if len(self._known) >= MOST_TOKENS:
+                self._known = {}
+            at = [endpoint_for(token, names, types) for _, names, types in self._places]
+            endpoints = [places[one] if one >= 0 else -1 for one, (places, _, _) in zip(at, self._places, strict=True)]
+            found = self._known[token] = np.array(endpoints, dtype=np.int64)
+        return found
+
+
+_outputs = Kept[NucleusOutputs]()
 
 
 def output_endpoints(outputs: OutputTable, snapshot: Snapshot) -> OutputEndpoints:
@@ -19,14 +49,10 @@ def output_endpoints(outputs: OutputTable, snapshot: Snapshot) -> OutputEndpoint
     tokens, token_of = distinct(outputs.storagetoken)
     spread = np.array([is_distributed(token) for token in tokens], dtype=np.bool_)
     wanted, code = distinct(texts(map(wanted_token, tokens)))
-    nuclei, storages = snapshot.nuclei, snapshot.storages
-    own = np.full((len(wanted), len(nuclei)), -1, dtype=np.int64)
-    for column, places in enumerate(local_outputs(snapshot)):
-        names = [str(name) for name in storages.name[places]]
-        types = list(storages.type[places])
-        for row, token in enumerate(wanted):
-            at = endpoint_for(token or "", names, types)
-            own[row, column] = places[at] if at >= 0 else -1
+    nuclei = snapshot.nuclei
+    parts = (snapshot.relations, snapshot.unified, snapshot.storages, nuclei)
+    known = _outputs.of(parts, lambda: NucleusOutputs(snapshot))
+    own = np.array([known.own(token or "") for token in wanted], dtype=np.int64).reshape(len(wanted), len(nuclei))
     other = codes_of(nuclei.secondary, list(nuclei.name))
     secondary = np.where(other >= 0, own[:, np.maximum(other, 0)], -1) if len(nuclei) else own
     satellite_default = np.where(nuclei.is_nucleus, -1, nuclei.output_storage)

@@ -65,8 +65,8 @@ class DecidedBlock:
         return block.nucleus[order], out.weight[order], factors, np.zeros(len(order), dtype=np.bool_)
 
     @cached_property
-    def _columns(self) -> tuple[list[Any], ...]:
-        """By task: number, nucleus that it had already, what blocks it, candidates, where its pairs begin, faults."""
+    def _rows(self) -> list[tuple[Any, ...]]:
+        """Of each task: its number, whether it had a nucleus already, what blocks it, its reason, candidates, more."""
         cycle, block, rows = self.cycle, self.block, slice(self.block.first, self.block.first + len(self.block.preset))
         preset = block.preset >= 0
         unjudged = cycle.dry_run.failed[rows] & (block.offset[1:] == block.offset[:-1])
@@ -74,14 +74,14 @@ class DecidedBlock:
         blocked = np.where(preset, "", cycle.blocked[rows])
         reason = np.where(preset, PRESET, np.where(blocked != "", blocked, waits))
         columns = (
-            cycle.work.tasks.jeditaskid[rows], preset, blocked, reason, self.count, block.offset, self.out.faults,
+            cycle.work.tasks.jeditaskid[rows], preset, blocked, reason, self.count, block.offset[:-1], self.out.faults,
             cycle.dry_run.fault[rows],
         )  # fmt: skip
-        return tuple(column.tolist() for column in columns)
+        return list(zip(*(column.tolist() for column in columns), strict=True))
 
     def decision(self, at: int) -> Decision:
         """The decision on the task ``at`` of the block."""
-        task, preset, blocked, reason, count, offset, faults, job_fault = (column[at] for column in self._columns)
+        task, preset, blocked, reason, count, offset, faults, job_fault = self._rows[at]
         # whatever the rules say of the nuclei, a task that is blocked cannot go: the nuclei that are left go with it
         reasons = Reasons(self.cycle.legend, self.position[at], blocked)
         return Decision(
