@@ -7,7 +7,7 @@ A *table* is a frozen dataclass whose array fields all have the same length on a
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -64,6 +64,44 @@ def taken_at(block: AnyArray, row: int, columns: AnyArray) -> AnyArray:
     return values[columns] if values.shape[0] > 1 else np.repeat(values, len(columns))
 
 
+def either(which: Bools, yes: Bools, no: Bools) -> Bools:
+    """``yes`` where ``which`` holds, else ``no``: for masks, several times faster than ``np.where``.
+
+    >>> either(np.array([True, False]), np.array([[True], [False]]), np.array(True)).tolist()
+    [[True, True], [False, True]]
+    """
+    return np.asarray((which & yes) | (~which & no))
+
+
+def rows_of_two(which: Bools, yes: AnyArray, no: AnyArray) -> AnyArray:
+    """(T, Q): for each of T rows the row ``yes`` (1, Q) where ``which`` (T, 1) holds, else the row ``no`` (1, Q).
+
+    >>> rows_of_two(np.array([[True], [False]]), np.array([[1, 2]]), np.array([[3, 4]])).tolist()
+    [[1, 2], [3, 4]]
+    """
+    found: AnyArray = np.concatenate([no, yes])[which[:, 0].astype(np.int64)]
+    return found
+
+
+class ColumnsAt:
+    """Some columns of a table of shape (1, Q), each taken when it is asked for."""
+
+    def __init__(self, table: Any, at: Ints) -> None:
+        self._table, self._at = table, at
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._table, name)
+        if isinstance(value, np.ndarray) and value.ndim == 2 and value.shape[1] != 1:
+            value = value[:, self._at]
+        self.__dict__[name] = value
+        return value
+
+
+def columns_at(table: TableT, at: Ints) -> TableT:
+    """The table with only these columns of axis 1; axes of length 1 stay."""
+    return cast(TableT, ColumnsAt(table, at))
+
+
 def reshaped(table: TableT, shape: tuple[int, ...]) -> TableT:
     """The same table with every 1-D array field given ``shape`` (a view, nothing is copied)."""
     changes = {
@@ -107,6 +145,18 @@ def distinct(values: Texts) -> tuple[list[Any], Ints]:
     known = list(dict.fromkeys(items))
     position = {value: index for index, value in enumerate(known)}
     return known, np.array([position[value] for value in items], dtype=np.int64)
+
+
+def holds_of(values: Objects, condition: Callable[[Any], bool]) -> Bools:
+    """Where a value is there and the condition holds of it, in the same shape.
+
+    >>> holds_of(texts(["test", None, "managed"]), lambda text: "test" in text).tolist()
+    [True, False, False]
+    """
+    found = np.asarray(values != np.array(None), dtype=np.bool_)
+    flat, there = found.reshape(-1), np.flatnonzero(found)
+    flat[there] = [condition(one) for one in values.reshape(-1)[there].tolist()]
+    return found
 
 
 def frozen(array: AnyArray) -> AnyArray:

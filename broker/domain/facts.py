@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Texts
-from broker.domain.rows_by_kind import RowsByKind
+from broker.domain.rows_by_kind import RowsByKind, rows_of_all
 from broker.domain.software import SoftwareOffers
 
 #: How a fact is made when it is read: by a call, or as the rows of kinds.
@@ -157,6 +157,11 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
     def read(self) -> frozenset[str]:
         """Names of the facts that have been made so far."""
         return frozenset(vars(self)) - {_LATER}
+
+    def by_kind(self, name: str) -> RowsByKind:
+        """One fact of pairs, with the rows of chunks that are alike only once where that is how it is known."""
+        make = vars(self).get(_LATER, {}).get(name)
+        return make if isinstance(make, RowsByKind) else rows_of_all(getattr(self, name), len(self.initial))
 
     def rows(self, name: str, rows: AnyArray) -> Any:
         """One fact for some of the chunks; what is the same for all of them is given as it is.

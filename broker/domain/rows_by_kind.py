@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from broker.domain.arrays import AnyArray, Ints
 
 
@@ -36,11 +38,21 @@ class RowsByKind:
         """Those of some chunks, by their positions."""
         return RowsByKind(self.table, self.kind[rows])
 
+    def of_table(self, table: AnyArray) -> RowsByKind:
+        """Something else that is the same for the chunks of a kind."""
+        return RowsByKind(table, self.kind)
+
     def layer(self, at: int) -> RowsByKind:
         """One of several figures."""
-        return RowsByKind(self.table[at], self.kind)
+        return self.of_table(self.table[at])
 
     def at(self, row: int, candidates: AnyArray) -> AnyArray:
         """(..., C): the figures of one chunk at some candidates."""
         found: AnyArray = self.table[..., self.kind[row], candidates]
         return found
+
+
+def rows_of_all(values: AnyArray, count: int) -> RowsByKind:
+    """The rows of ``count`` chunks in an array of which nobody knows that any are alike; of length 1: all of them."""
+    kind = np.zeros(count, dtype=np.int64) if len(values) == 1 else np.arange(count)
+    return RowsByKind(values, kind)

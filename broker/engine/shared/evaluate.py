@@ -15,6 +15,7 @@ import numpy as np
 from broker.domain.arrays import AnyArray, Bools, Floats
 from broker.domain.facts import JobFacts
 from broker.domain.packed_reasons import Standing
+from broker.domain.rows_by_kind import RowsByKind, rows_of_all
 from broker.engine.shared.kept_answers import FilterAnswer
 from broker.rules.contract import AnyPairs, Filter, GroupFilter, Rule, TuningView
 from broker.snapshot.snapshot import Snapshot
@@ -61,6 +62,12 @@ class RowsOf:
                 value = value[self._rows]
         self.__dict__[name] = value
         return value
+
+    def by_kind(self, name: str) -> RowsByKind:
+        """As :meth:`JobFacts.by_kind`, of the rows."""
+        if name in self.__dict__:
+            return rows_of_all(self.__dict__[name], len(self._rows))
+        return self._table.by_kind(name).of(self._rows)  # type: ignore[no-any-return]
 
 
 def rows_of(table: T, rows: AnyArray) -> T:
@@ -169,11 +176,11 @@ def evaluate(
         known: by name, answers of filters that are not asked again; those of the others are put there.
     """
     alive = pairs.facts.initial.copy()
-    reason = np.where(alive, FEASIBLE, NOT_A_CANDIDATE).astype(np.int16)
+    marks = _Marks(alive, len(filters))
     faults: list[RuleFault] = []
     for index, rule in enumerate(filters):
         if rule.after_temporary:
-            alive &= reason == FEASIBLE
+            alive &= marks.reason == FEASIBLE
         removes = rule.kind == "persistent" or pairs.rejects_for_good
         seen = views.of(rule, pairs)
         answer = None if known is None else known.get(rule.name)
@@ -184,21 +191,19 @@ def evaluate(
         if answer is None:
             not_judged = alive if rule.unknown_policy == "reject" else None
             if rule.name in views.broken or not unusable.isdisjoint(rule.needs(seen.tuning)):
-                _mark(reason, alive, removes, index + len(filters), not_judged, applies)
+                marks.unknown(index, not_judged, applies, removes)
                 continue
-        part_alive = alive if rows is None else alive[rows]
-        if answer is None:
             try:
-                keep, unknown = _judge(rule, part_alive, seen if rows is None else views.of(rule, pairs, rows))
+                keep, unknown = _judge(rule, alive, rows, seen if rows is None else views.of(rule, pairs, rows))
             except Exception as error:  # a broken rule must not stop the broker: it is counted and its policy applies
                 faults.append(fault_of(rule, error))
-                _mark(reason, alive, removes, index + len(filters), not_judged, applies)
+                marks.unknown(index, not_judged, applies, removes)
                 continue
             answer = FilterAnswer(rows, keep, unknown)
             if known is not None and len(faults) == noted and isinstance(rule, Filter):
                 known[rule.name] = answer
-        _apply(reason, alive, rule, index, len(filters), rows, part_alive, answer.keep, answer.unknown, removes)
-    return Evaluation(alive & (reason == FEASIBLE), reason, tuple(faults))
+        marks.apply(index, rule.unknown_policy == "reject", answer, removes)
+    return Evaluation(alive & (marks.reason == FEASIBLE), marks.reason, tuple(faults))
 
 
 def _rows(rule: AnyFilter, pairs: AnyPairs, faults: list[RuleFault]) -> tuple[AnyArray | None, Bools | None]:
@@ -215,56 +220,71 @@ def _rows(rule: AnyFilter, pairs: AnyPairs, faults: list[RuleFault]) -> tuple[An
     return (None, None) if flat.all() else (np.flatnonzero(flat), flat[:, None])
 
 
-def _judge(rule: AnyFilter, alive: Bools, pairs: AnyPairs) -> tuple[Bools, Bools | None]:
+def _judge(rule: AnyFilter, alive: Bools, rows: AnyArray | None, pairs: AnyPairs) -> tuple[Bools, Bools | None]:
+    """What a rule says of the chunks ``rows`` of the block, which are those of ``pairs``; None for all."""
+    shape = alive.shape if rows is None else (len(rows), alive.shape[1])
     if isinstance(rule, GroupFilter):
-        return _mask(rule.keep_among(alive, pairs), alive.shape, "keep"), None
+        return _mask(rule.keep_among(alive if rows is None else alive[rows], pairs), shape, "keep"), None
     keep, unknown = rule.keep(pairs), rule.unknown(pairs)
-    return _mask(keep, alive.shape, "keep"), None if unknown is None else _mask(unknown, alive.shape, "unknown")
+    return _mask(keep, shape, "keep"), None if unknown is None else _mask(unknown, shape, "unknown")
 
 
 def _mask(answer: AnyArray, shape: tuple[int, ...], method: str) -> Bools:
-    """What a rule answered, as a mask of the shape asked for; whatever else it is shows here and not further on."""
+    """What a rule answered, as a mask that broadcasts to the shape; whatever else it is shows here, not further on."""
     mask = np.asarray(answer)
     if mask.dtype != np.bool_:
         raise TypeError(f"{method} answered with {mask.dtype}, not with a mask")
-    return mask if mask.shape == shape else np.broadcast_to(mask, shape)
+    if mask.shape != shape:
+        np.broadcast_to(mask, shape)  # raises where it does not
+        mask = np.atleast_2d(mask)
+    return mask
 
 
-def _mark(reason: AnyArray, alive: Bools, removes: bool, index: int, hit: Bools | None, applies: Bools | None) -> None:
-    if hit is None:
-        return
-    hit = hit.copy() if applies is None else hit & applies
-    np.copyto(reason, index, where=hit)
-    if removes:
-        alive &= ~hit
+class _Marks:
+    """What decides about each pair so far, and which pairs are left.
 
+    Attributes:
+        reason: (T, Q) as in :class:`Evaluation`, in the smallest type that holds the indices of the filters twice.
+    """
 
-def _apply(
-    reason: AnyArray,
-    alive: Bools,
-    rule: AnyFilter,
-    index: int,
-    count: int,
-    rows: AnyArray | None,
-    part_alive: Bools,
-    keep: Bools,
-    unknown: Bools | None,
-    removes: bool,
-) -> None:
-    hit = np.greater(part_alive, keep)
-    part_reason = reason if rows is None else reason[rows]
-    if unknown is not None:
-        not_known = unknown & part_alive
-        hit = (hit | not_known) if rule.unknown_policy == "reject" else (hit & ~not_known)
-    if not hit.any():
-        return
-    np.copyto(part_reason, index, where=hit)
-    if unknown is not None and rule.unknown_policy == "reject":
-        np.copyto(part_reason, index + count, where=not_known)
-    if rows is not None:
-        reason[rows] = part_reason
-    if removes:
-        if rows is None:
-            np.logical_and(alive, ~hit, out=alive)
-        else:
-            alive[rows] = part_alive & ~hit
+    def __init__(self, alive: Bools, count: int) -> None:
+        self._alive, self._count = alive, count
+        kind = np.min_scalar_type(-2 * max(1, count))
+        self.reason = alive.astype(kind) + kind.type(NOT_A_CANDIDATE)
+        self._change = np.empty_like(self.reason)
+
+    def unknown(self, index: int, hit: Bools | None, applies: Bools | None, removes: bool) -> None:
+        """A rule could not judge; ``hit``: the pairs that it would have been asked about, None where these stay."""
+        if hit is not None:
+            self._mark(index + self._count, hit.copy() if applies is None else hit & applies, removes)
+
+    def apply(self, index: int, rejects_unknown: bool, answer: FilterAnswer, removes: bool) -> None:
+        """A rule has judged."""
+        if answer.unknown is None:
+            if answer.keep.all():
+                return
+            self._mark(index, np.logical_and(self._alive, self._of_block(answer, ~answer.keep)), removes)
+            return
+        not_known = self._alive & self._of_block(answer, answer.unknown)
+        hit = self._alive & self._of_block(answer, ~answer.keep)
+        self._mark(index, hit & ~not_known, removes)
+        if rejects_unknown:
+            self._mark(index + self._count, not_known, removes)
+
+    def _of_block(self, answer: FilterAnswer, mask: Bools) -> Bools:
+        """A mask over the chunks that the rule looked at, as one over the block: false for the others."""
+        if answer.rows is None:
+            return mask
+        every = np.zeros((len(self._alive), mask.shape[1]), dtype=np.bool_)
+        every[answer.rows] = mask
+        return every
+
+    def _mark(self, value: int, hit: Bools, removes: bool) -> None:
+        if not hit.any():
+            return
+        # reason += hit * (value - reason), modulo 2**8: arithmetic is many times faster than a masked assignment
+        np.subtract(self.reason.dtype.type(value), self.reason, out=self._change)
+        np.multiply(self._change, hit.view(np.int8), out=self._change)
+        np.add(self.reason, self._change, out=self.reason)
+        if removes:
+            np.greater(self._alive, hit, out=self._alive)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from broker.domain.arrays import Bools, Floats
+from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.facts import JobFacts
+from broker.domain.rows_by_kind import RowsByKind
 from broker.rules.contract import Filter, JobPairs, TuningView
 from broker.rules.production_job.link_options import FileCapOptions
 from broker.rules.shared.queued_files_cap import against_cap, below_cap, sources_of_cap
@@ -27,7 +28,7 @@ class FilesCapRule(Filter[JobPairs]):
     options: FileCapOptions = FileCapOptions()
 
     @abstractmethod
-    def queued(self, facts: JobFacts) -> Floats:
+    def queued(self, facts: JobFacts) -> RowsByKind:
         """(T, Q) or (T, 1) files that wait, NaN where nothing is known."""
 
     def needs(self, tuning: TuningView) -> tuple[str, ...]:
@@ -41,11 +42,12 @@ class FilesCapRule(Filter[JobPairs]):
     def keep(self, pairs: JobPairs) -> Bools:
         """Shape of :meth:`queued`, or (T, Q) where the nucleus's own queues are exempt: true below the cap."""
         closes = self.options.equality == "closes"
-        open_to_all = below_cap(self.queued(pairs.facts), pairs.tuning.number(self.cap), closes)
+        waiting = self.queued(pairs.facts)
+        open_to_all = waiting.of_table(below_cap(waiting.table, pairs.tuning.number(self.cap), closes)).every
         return open_to_all if self.options.at_nucleus == "asked" else open_to_all | self.options.exempt(pairs.facts)
 
     def observe(self, pairs: JobPairs) -> Observation:
         """Files that wait; none where nothing is known."""
         closes = self.options.equality == "closes"
-        seen = against_cap(self.queued(pairs.facts), pairs.tuning.number(self.cap), self.cap, closes)
+        seen = against_cap(self.queued(pairs.facts).every, pairs.tuning.number(self.cap), self.cap, closes)
         return self.options.of_asked(pairs.facts, seen)

@@ -8,7 +8,7 @@ from typing import Generic, Literal, TypeVar
 import numpy as np
 
 from broker.domain import estimates
-from broker.domain.arrays import Bools, Floats
+from broker.domain.arrays import Bools, Floats, either, rows_of_two
 from broker.domain.decisions import Observation, Operator, Value
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
@@ -44,8 +44,8 @@ class ScratchRule(Filter[PairsT], Generic[PairsT]):
     options: ScratchOptions = ScratchOptions()
 
     @abstractmethod
-    def need_mb(self, pairs: PairsT) -> Floats:
-        """(T, Q): MB that the smallest job needs."""
+    def needs_mb(self, pairs: PairsT) -> tuple[Floats, Floats]:
+        """(T, 1) or (T, Q) twice: MB that the smallest job needs with its input copied, and with it read directly."""
 
     @abstractmethod
     def takes_one_core(self, chunks: WorkTable) -> Bools:
@@ -53,8 +53,10 @@ class ScratchRule(Filter[PairsT], Generic[PairsT]):
 
     def keep(self, pairs: PairsT) -> Bools:
         """(T, Q): true where the expected files of a job fit on the scratch disk."""
-        need, limit = self.need_mb(pairs), self._limit_mb(pairs)
-        return np.asarray(need <= limit if self.options.equality == "passes" else need < limit)
+        copied, direct = self.needs_mb(pairs)
+        limit = self._limit_mb(pairs)
+        fits = np.less_equal if self.options.equality == "passes" else np.less
+        return either(reads_directly(pairs.chunks, pairs.candidates), fits(direct, limit), fits(copied, limit))
 
     def observe(self, pairs: PairsT) -> Observation:
         """The need of the smallest job."""
@@ -65,7 +67,9 @@ class ScratchRule(Filter[PairsT], Generic[PairsT]):
             "queue_cores": number(pairs.candidates.unified_cores),
             "task_cores": number(pairs.chunks.corecount),
         }
-        need, limit = number(self.need_mb(pairs)), limit_number(self._limit_mb(pairs))
+        copied, direct = self.needs_mb(pairs)
+        need = number(np.where(reads_directly(pairs.chunks, pairs.candidates), direct, copied))
+        limit = limit_number(self._limit_mb(pairs))
         operator: Operator = "<=" if self.options.equality == "passes" else "<"
         return Observation(need, operator, limit, "MB", "queue.maxwdir", inputs)
 
@@ -78,7 +82,11 @@ class ScratchRule(Filter[PairsT], Generic[PairsT]):
 
     def _limit_mb(self, pairs: PairsT) -> Floats:
         one_core = self.takes_one_core(pairs.chunks)
-        return estimates.scratch_limit_mb(pairs.candidates.maxwdir_mb, pairs.candidates.unified_cores, one_core)
+        both = (
+            estimates.scratch_limit_mb(pairs.candidates.maxwdir_mb, pairs.candidates.unified_cores, np.array([[part]]))
+            for part in (True, False)
+        )
+        return rows_of_two(one_core, *both)
 
 
 def reads_directly(chunks: WorkTable, candidates: QueueTable) -> Bools:

@@ -6,7 +6,7 @@ from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, distinct
+from broker.domain.arrays import AnyArray, Bools, Ints, distinct
 from broker.domain.decisions import Observation, Value
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
@@ -50,14 +50,16 @@ class ShareRule(Filter[PairsT], Generic[PairsT]):
 
     def keep(self, pairs: PairsT) -> Bools:
         """(T, Q), or (1, Q) while no queue has a policy."""
-        return np.asarray(_verdicts(pairs.chunks, pairs.candidates, self.options.met) != Verdict.REJECT.value)
+        table, codes = _verdicts(pairs.chunks, pairs.candidates, self.options.met)
+        return _at_policies(table != Verdict.REJECT.value, codes)
 
     def unknown(self, pairs: PairsT) -> Bools | None:
         """(T, Q): a part that cannot be read is reached before one that decides; None while all can be read."""
         policies, _ = distinct(pairs.candidates.fairsharepolicy)
         if not any(unreadable_parts(policy) for policy in policies if policy):
             return None
-        return np.asarray(_verdicts(pairs.chunks, pairs.candidates, self.options.met) == Verdict.UNKNOWN.value)
+        table, codes = _verdicts(pairs.chunks, pairs.candidates, self.options.met)
+        return _at_policies(table == Verdict.UNKNOWN.value, codes)
 
     def observe(self, pairs: PairsT) -> Observation:
         """Share of the task: 0 or not, and the part of the policy that says so."""
@@ -86,12 +88,16 @@ def _columns(tasks: WorkTable) -> ShareColumns:
     )
 
 
-def _verdicts(tasks: WorkTable, candidates: QueueTable, merging_meets_priority: bool) -> AnyArray:
-    """Once for each distinct policy, then gathered: (T, Q), or (1, Q) without policies."""
+def _verdicts(tasks: WorkTable, candidates: QueueTable, merging_meets_priority: bool) -> tuple[AnyArray, Ints]:
+    """(T, P) for each distinct policy, or (1, P) without any, and (Q,) the policy of each candidate."""
     policies, codes = distinct(candidates.fairsharepolicy)
     if not any(policies):
-        return np.full(candidates.fairsharepolicy.shape, Verdict.ACCEPT.value, dtype=np.int8)
+        return np.full((1, len(policies)), Verdict.ACCEPT.value, dtype=np.int8), codes
     columns = _columns(tasks)
     found = [verdicts(policy, columns, merging_meets_priority=merging_meets_priority) for policy in policies]
-    table = np.stack(found, axis=1)
+    return np.stack(found, axis=1), codes
+
+
+def _at_policies(table: Bools, codes: Ints) -> Bools:
+    """(T, Q), or (1, Q): the columns of the policies at the candidates."""
     return np.asarray(np.take(table, codes, axis=1))

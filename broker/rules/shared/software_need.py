@@ -11,6 +11,7 @@ import numpy as np
 from broker.domain.arrays import Ints
 from broker.domain.decisions import Observation
 from broker.domain.facts import JobFacts
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.software import QueueOffer
 from broker.domain.work import WorkTable
 from broker.matching.availability import job_platform
@@ -74,14 +75,18 @@ class NeedReading(Generic[PairsT]):
 
     def outcomes(self, pairs: PairsT) -> Ints:
         """(T, Q): the :class:`~broker.matching.outcomes.Outcome` of each chunk at each candidate."""
+        return self.by_need(pairs).every
+
+    def by_need(self, pairs: PairsT) -> RowsByKind:
+        """The same, once for each different need."""
         match_queue, unified = matcher_of(pairs.facts), pairs.candidates.unified
         position: dict[tuple[Any, ...], int] = {}
         written = self.written(pairs)
         codes = np.array([position.setdefault(key, len(position)) for key in written], dtype=np.int64)
         if not position:
-            return np.zeros((0, unified.shape[1]), dtype=np.int64)
+            return RowsByKind(np.zeros((1, unified.shape[1]), dtype=np.int64), codes)
         table = np.stack([match_queue.outcomes(self.need(key)) for key in position])
-        return np.asarray(table[:, unified[0]][codes])
+        return RowsByKind(table[:, unified[0]], codes)
 
     def observed(self, pairs: PairsT, keeps: Outcome | None = None) -> Observation:
         """The deciding comparison for one chunk and one candidate; an outcome that the rule ``keeps`` counts as fit."""
@@ -98,16 +103,16 @@ class NeedReading(Generic[PairsT]):
 class PandaReading(NeedReading[PairsT]):
     """The columns of chunks as PanDA reads them."""
 
-    def outcomes(self, pairs: PairsT) -> Ints:
-        """(T, Q): as PanDA judges."""
+    def by_need(self, pairs: PairsT) -> RowsByKind:
+        """As PanDA judges."""
         match_queue, unified = panda_judge_of(pairs.facts), pairs.candidates.unified
         position: dict[tuple[Any, ...], int] = {}
         written = self.written(pairs)
         codes = np.array([position.setdefault(key, len(position)) for key in written], dtype=np.int64)
         if not position or self.as_panda is None:
-            return np.zeros((len(written), unified.shape[1]), dtype=np.int64)
+            return RowsByKind(np.zeros((1, unified.shape[1]), dtype=np.int64), np.zeros_like(codes))
         table = np.stack([match_queue.panda_outcomes(self.as_panda(key)) for key in position])
-        return np.asarray(table[:, unified[0]][codes])
+        return RowsByKind(table[:, unified[0]], codes)
 
 
 def _production_as_panda(written: tuple[Any, ...]) -> PandaNeed:

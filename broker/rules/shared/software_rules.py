@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Generic
 
-import numpy as np
-
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.matching.outcomes import Outcome
@@ -38,14 +36,15 @@ class SoftwareRule(Filter[PairsT], Generic[PairsT]):
 
     def keep(self, pairs: PairsT) -> Bools:
         """(T, Q): true where the queue has the software and the hardware of the task."""
-        found = self._reading.outcomes(pairs)
-        return np.asarray((found == Outcome.FITS) | (found == Outcome.PLATFORM_UNRESOLVED))
+        found = self._reading.by_need(pairs)
+        return found.of_table((found.table == Outcome.FITS) | (found.table == Outcome.PLATFORM_UNRESOLVED)).every
 
     def unknown(self, pairs: PairsT) -> Bools | None:
         """(T, Q): the task asks for particular GPUs, and the summary of GPUs cannot be used; None when it can."""
         if pairs.facts.software.gpus_known:
             return None
-        return np.asarray(self._reading.outcomes(pairs) == Outcome.GPU_SOURCE)
+        found = self._reading.by_need(pairs)
+        return found.of_table(found.table == Outcome.GPU_SOURCE).every
 
     def observe(self, pairs: PairsT) -> Observation:
         """What was asked, what the queue has, and the best that it has."""
@@ -67,7 +66,8 @@ class PlatformRule(Filter[PairsT], Generic[PairsT]):
 
     def keep(self, pairs: PairsT) -> Bools:
         """(T, Q): true where the queue has the software and the hardware of the task."""
-        return np.asarray(self._reading.outcomes(pairs) != Outcome.PLATFORM_UNRESOLVED)
+        found = self._reading.by_need(pairs)
+        return found.of_table(found.table != Outcome.PLATFORM_UNRESOLVED).every
 
     def observe(self, pairs: PairsT) -> Observation:
         """The pattern, and the platforms of the queue."""

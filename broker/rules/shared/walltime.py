@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain import estimates
-from broker.domain.arrays import Bools, Floats
+from broker.domain.arrays import Bools, Floats, rows_of_two
 from broker.domain.decisions import Value
 from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
@@ -78,7 +78,9 @@ def _estimate(tasks: WorkTable, candidates: QueueTable, facts: JobFacts, dynamic
     dynamic = hs06 & (tasks.dynamic_num_events > 0)
     if dynamic.any():
         chosen = estimates.cpu_demand_hs06s(cpu, dynamic_events, tasks.cpuefficiency)
-        demand = np.where(dynamic & (candidates.mintime_s > 0), chosen, demand)
+        at_limited = np.where(dynamic, chosen, demand)
+        # by (T, 2) and the column for each queue: a choice for each pair takes several times as long
+        demand = np.concatenate([demand, at_limited], axis=1)[:, (candidates.mintime_s[0] > 0).astype(np.int64)]
     estimate = np.divide(demand, rate)
     estimate += base
     return estimate
@@ -88,4 +90,4 @@ def _rate(hs06: Bools, candidates: QueueTable) -> Floats:
     of_slot = estimates.cpu_rate_hs06(candidates.cores, candidates.corepower)
     if hs06.all():
         return of_slot
-    return np.where(hs06, of_slot, estimates.or_else(candidates.cores, 1.0))
+    return rows_of_two(hs06, of_slot, estimates.or_else(candidates.cores, 1.0))

@@ -10,6 +10,7 @@ from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.estimates import time_limit_s
 from broker.rules.contract import Filter, JobPairs, Options
+from broker.rules.shared.limited import kept_where
 from broker.rules.shared.observing import limit_number, number
 from broker.rules.shared.walltime import ONE_DAY_S, has_short_limit, reachable_walltime_s, walltime_inputs
 from broker.rules.shared.walltime_capacity import (
@@ -91,11 +92,11 @@ class ShortestTimeRule(Filter[PairsT], Generic[PairsT]):
         """(T, Q), or (1, Q) while no queue has a shortest time."""
         if self.options.by_capacity:
             return np.asarray(~falls_short(pairs.chunks, pairs.candidates, pairs.facts))
-        limit = time_limit_s(pairs.candidates.mintime_s, -np.inf)
-        unlimited = limit == -np.inf
-        if unlimited.all():
-            return np.asarray(unlimited)
-        return np.asarray(unlimited | (reachable_walltime_s(pairs.chunks, pairs.candidates, pairs.facts) >= limit))
+        return kept_where(
+            time_limit_s(pairs.candidates.mintime_s, -np.inf) != -np.inf,
+            pairs.candidates,
+            lambda some: np.asarray(reachable_walltime_s(pairs.chunks, some, pairs.facts) >= some.mintime_s),
+        )
 
     def observe(self, pairs: PairsT) -> Observation:
         """The expected walltime, or what the job needs; None where it is undefined."""

@@ -8,7 +8,7 @@ from broker.domain import estimates
 from broker.domain.arrays import Bools, Floats
 from broker.domain.work import WorkTable
 from broker.rules.contract import AnalysisPairs
-from broker.rules.shared.scratch_rule import ScratchRule, reads_directly
+from broker.rules.shared.scratch_rule import ScratchRule
 
 MARGIN_BYTES = 300 * estimates.MB
 MERGE_INPUTS = 2.0
@@ -27,9 +27,9 @@ class AnalysisScratch(ScratchRule[AnalysisPairs]):
     name = "analysis_scratch"
     provenance = "ATLAS Analysis Job Brokerage"
 
-    def need_mb(self, pairs: AnalysisPairs) -> Floats:
-        """(T, Q) MB of scratch disk: output and work space of a job, and its input where it is copied."""
-        tasks, candidates, facts = pairs.chunks, pairs.candidates, pairs.facts
+    def needs_mb(self, pairs: AnalysisPairs) -> tuple[Floats, Floats]:
+        """(T, 1) twice: output and work space of a job, with its input where it is copied, and without."""
+        tasks, facts = pairs.chunks, pairs.facts
         input_bytes = np.nan_to_num(tasks.atom_bytes)
         outputs = np.maximum(np.nan_to_num(tasks.outdiskcount), 0.0) * estimates.disk_unit_bytes(tasks.outdiskunit)
         # a task that gives no work space has no margin either
@@ -38,8 +38,8 @@ class AnalysisScratch(ScratchRule[AnalysisPairs]):
         direct = estimates.whole_mb(outputs * tasks.atom_mb + work)
         copied = np.maximum(estimates.whole_mb(outputs * tasks.atom_mb + work + input_bytes), asked_mb)
         at_least = np.where((asked_mb > 0) & ~tasks.use_local_io, estimates.whole_mb(outputs * asked_mb + work), 0.0)
-        need = np.where(reads_directly(tasks, candidates), np.maximum(direct, at_least), copied)
-        return np.where(tasks.merging, estimates.whole_mb(MERGE_INPUTS * input_bytes), need)
+        merged = estimates.whole_mb(MERGE_INPUTS * input_bytes)
+        return np.where(tasks.merging, merged, copied), np.where(tasks.merging, merged, np.maximum(direct, at_least))
 
     def takes_one_core(self, chunks: WorkTable) -> Bools:
         """(T, 1): true for tasks without a number of cores, or with one core."""

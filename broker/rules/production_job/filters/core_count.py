@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from broker.domain.arrays import Bools
+from broker.domain.arrays import Bools, either
 from broker.domain.decisions import Observation, Value
 from broker.rules.contract import Filter, JobPairs
 from broker.rules.shared.core_counts import is_multi_core, takes_multi_core, takes_single_core, task_cores
@@ -30,9 +28,7 @@ class CoreCount(Filter[JobPairs]):
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q): true where single-core or multi-core, as the task asks."""
-        return np.where(
-            is_multi_core(pairs.candidates), takes_multi_core(pairs.chunks), takes_single_core(pairs.chunks)
-        )
+        return either(is_multi_core(pairs.candidates), takes_multi_core(pairs.chunks), takes_single_core(pairs.chunks))
 
     def observe(self, pairs: JobPairs) -> Observation:
         """Whether the queue is single-core or multi-core, and what the task asks for."""

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats
+from broker.domain.arrays import Bools, Floats, columns_at
 from broker.domain.decisions import Observation, Persistence, Value
 from broker.domain.estimates import is_set, or_else
 from broker.domain.queues import QueueTable
@@ -45,7 +45,11 @@ class DiskIo(Filter[JobPairs]):
         busy = pairs.facts.average_diskio_kbps > limit
         if not busy.any():
             return np.asarray(~busy)
-        return np.asarray(~(busy & (self._need(pairs.chunks, pairs.candidates) > limit)))
+        at = np.flatnonzero(busy)
+        need = self._need(pairs.chunks, columns_at(pairs.candidates, at))
+        keep = np.ones((len(need), busy.shape[1]), dtype=np.bool_)
+        keep[:, at] = ~(need > limit[:, at])
+        return keep
 
     def observe(self, pairs: JobPairs) -> Observation:
         """The smaller of the queue's average and the task's need: both must be over the limit for a rejection."""

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats
+from broker.domain.arrays import Bools, Floats, either
 from broker.domain.decisions import Observation, Value
 from broker.domain.estimates import is_event_service
 from broker.domain.facts import JobFacts
@@ -56,9 +56,9 @@ class Io(GroupFilter[JobPairs]):
         anywhere = on_disk | is_little(
             pairs.facts, pairs.facts.available_tape_bytes, pairs.facts.available_tape_files, pairs.tuning
         )
-        some_on_disk = (alive & on_disk).any(axis=1, keepdims=True)
+        some_on_disk = np.asarray((alive & on_disk).any(axis=1, keepdims=True))
         some_anywhere = (alive & anywhere).any(axis=1, keepdims=True)
-        return np.where(some_on_disk, on_disk, anywhere | ~some_anywhere)
+        return either(some_on_disk, on_disk, anywhere | ~some_anywhere)
 
     def observe(self, pairs: JobPairs) -> Observation:
         """What is missing on disk: bytes, or files if only they are too many."""

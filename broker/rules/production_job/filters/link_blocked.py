@@ -28,7 +28,8 @@ class LinkBlocked(Filter[JobPairs]):
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q): true where the link to the nucleus is not blocked."""
-        opened = pairs.facts.closeness != BLOCKED
+        closeness = pairs.facts.by_kind("closeness")
+        opened = closeness.of_table(closeness.table != BLOCKED).every
         return np.asarray(opened if self.options.at_nucleus == "asked" else opened | self.options.exempt(pairs.facts))
 
     def observe(self, pairs: JobPairs) -> Observation:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.domain.arrays import Floats
 from broker.domain.facts import JobFacts
+from broker.domain.rows_by_kind import RowsByKind
 from broker.rules.production_job.files_cap_rule import FilesCapRule
 
 CAP = "NQUEUED_SAT_CAP"
@@ -22,6 +22,6 @@ class LinkFull(FilesCapRule):
     keys = (CAP,)
     cap = CAP
 
-    def queued(self, facts: JobFacts) -> Floats:
+    def queued(self, facts: JobFacts) -> RowsByKind:
         """(T, Q) files on the link from the queue to the nucleus."""
-        return facts.link_queued
+        return facts.by_kind("link_queued")

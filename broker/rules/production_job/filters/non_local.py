@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
+from broker.domain.arrays import Bools, columns_at
 from broker.domain.decisions import Observation, Value
 from broker.domain.facts import JobFacts
 from broker.rules.contract import Filter, JobPairs
@@ -31,7 +31,13 @@ class NonLocal(Filter[JobPairs]):
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q), or (1, Q) while no queue asks for local input."""
         strict = pairs.candidates.use_only_local_data
-        return np.asarray(~strict if not strict.any() else ~strict | _is_complete(pairs.facts))
+        if not strict.any():
+            return np.asarray(~strict)
+        at = np.flatnonzero(strict)
+        complete = _is_complete(columns_at(pairs.facts, at))
+        keep = np.ones((len(complete), strict.shape[1]), dtype=np.bool_)
+        keep[:, at] = complete
+        return keep
 
     def observe(self, pairs: JobPairs) -> Observation:
         """Whether all input is there, or need not be."""

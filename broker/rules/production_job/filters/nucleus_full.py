@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.domain.arrays import Floats
 from broker.domain.facts import JobFacts
+from broker.domain.rows_by_kind import RowsByKind
 from broker.rules.production_job.files_cap_rule import FilesCapRule
 
 CAP = "NQUEUED_NUC_CAP_FOR_JOBS"
@@ -22,6 +22,6 @@ class NucleusFull(FilesCapRule):
     keys = (CAP,)
     cap = CAP
 
-    def queued(self, facts: JobFacts) -> Floats:
+    def queued(self, facts: JobFacts) -> RowsByKind:
         """(T, 1) files on all links to the nucleus."""
-        return facts.nucleus_queued
+        return facts.by_kind("nucleus_queued")

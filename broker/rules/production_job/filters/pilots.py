@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from broker.domain.arrays import Bools
+from broker.domain.arrays import Bools, holds_of
 from broker.domain.decisions import Observation, Persistence
 from broker.rules.contract import Filter, JobPairs
 from broker.rules.shared.observing import flag, number
@@ -29,8 +29,7 @@ class Pilots(Filter[JobPairs]):
 
     def applies(self, pairs: JobPairs) -> Bools:
         """Chunks that are no test, and urgent ones."""
-        labels = pairs.chunks.prodsourcelabel
-        is_test = np.array(["test" in (label or "") for label in labels.ravel()], dtype=np.bool_).reshape(labels.shape)
+        is_test = holds_of(pairs.chunks.prodsourcelabel, lambda label: "test" in label)
         return np.asarray((~is_test | pairs.facts.urgent) & not_preassigned(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:

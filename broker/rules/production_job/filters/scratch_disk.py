@@ -8,7 +8,7 @@ from broker.domain import estimates
 from broker.domain.arrays import Bools, Floats
 from broker.domain.work import WorkTable
 from broker.rules.contract import JobPairs
-from broker.rules.shared.scratch_rule import ScratchRule, reads_directly
+from broker.rules.shared.scratch_rule import ScratchRule
 
 
 class ScratchDisk(ScratchRule[JobPairs]):
@@ -20,17 +20,13 @@ class ScratchDisk(ScratchRule[JobPairs]):
 
     name = "scratch_disk"
 
-    def need_mb(self, pairs: JobPairs) -> Floats:
-        """(T, Q) MB of scratch disk: less where the queue reads input directly."""
-        copied, direct = self._needs_mb(pairs.chunks)
-        return np.where(reads_directly(pairs.chunks, pairs.candidates), direct, copied)
+    def needs_mb(self, pairs: JobPairs) -> tuple[Floats, Floats]:
+        """(T, 1) twice: with the input copied, and with the input read directly."""
+        tasks = pairs.chunks
+        output = estimates.output_bytes(tasks.outdiskcount, tasks.outdiskunit, tasks.atom_events, tasks.atom_mb)
+        written = output + self.work_bytes(tasks)
+        return estimates.whole_mb(written + np.nan_to_num(tasks.atom_bytes)), estimates.whole_mb(written)
 
     def takes_one_core(self, chunks: WorkTable) -> Bools:
         """(T, 1): tasks of 0, 1 or NULL cores that are no event service."""
         return estimates.takes_one_core_of_scratch(chunks.corecount, chunks.eventservice)
-
-    def _needs_mb(self, tasks: WorkTable) -> tuple[Floats, Floats]:
-        """(T, 1) twice: with the input copied, and with the input read directly."""
-        output = estimates.output_bytes(tasks.outdiskcount, tasks.outdiskunit, tasks.atom_events, tasks.atom_mb)
-        written = output + self.work_bytes(tasks)
-        return estimates.whole_mb(written + np.nan_to_num(tasks.atom_bytes)), estimates.whole_mb(written)

@@ -33,9 +33,13 @@ class NucleusBoost(Weight[JobPairs]):
     def factor(self, pairs: JobPairs) -> Floats:
         """(T, Q): 1 and more; (T, 1) when no chunk is boosted."""
         boost = _boost(pairs.chunks, pairs.facts)
-        if not (boost > 1.0).any():
+        boosted = np.flatnonzero(boost[:, 0] > 1.0)
+        if not len(boosted):
             return boost
-        return np.where(pairs.facts.at_nucleus | pairs.facts.shares_storage, boost, 1.0)
+        near = pairs.facts.rows("at_nucleus", boosted) | pairs.facts.rows("shares_storage", boosted)
+        factor = np.ones((len(boost), near.shape[1]))
+        factor[boosted] = np.where(near, boost[boosted], 1.0)
+        return factor
 
 
 def _boost(tasks: WorkTable, facts: JobFacts) -> Floats:

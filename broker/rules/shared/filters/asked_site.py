@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from broker.domain.arrays import Bools
+from broker.domain.arrays import Bools, holds_of
 from broker.domain.decisions import Observation
 from broker.domain.placement_constraints import UNCONSTRAINED, PlacementConstraints
 from broker.rules.contract import Filter, JobPairs
@@ -25,8 +23,7 @@ class AskedSite(Filter[JobPairs]):
 
     def applies(self, pairs: JobPairs) -> Bools:
         """Chunks that name sites."""
-        constraints = pairs.chunks.placement_constraints[:, 0]
-        return np.array([[one is not None and bool(one.sites or one.banned)] for one in constraints])
+        return holds_of(pairs.chunks.placement_constraints, lambda one: bool(one.sites or one.banned))
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q): true where the queue is at a site that the jobs ask for, and at none that they ban."""

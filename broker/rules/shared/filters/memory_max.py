@@ -6,8 +6,9 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.domain.estimates import or_else
+from broker.domain.estimates import is_set, or_else
 from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.limited import kept_where
 from broker.rules.shared.memory import MemoryOptions, asks_for_memory, expected_memory_mb, memory_inputs
 from broker.rules.shared.observing import limit_number, number
 
@@ -30,9 +31,10 @@ class MemoryMax(Filter[JobPairs]):
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q): true where the expected memory fits into the slot."""
-        return np.asarray(
-            expected_memory_mb(pairs.chunks, pairs.candidates, self.options)
-            <= or_else(pairs.candidates.maxrss_mb, np.inf)
+        return kept_where(
+            is_set(pairs.candidates.maxrss_mb),
+            pairs.candidates,
+            lambda some: np.asarray(expected_memory_mb(pairs.chunks, some, self.options) <= some.maxrss_mb),
         )
 
     def observe(self, pairs: JobPairs) -> Observation:

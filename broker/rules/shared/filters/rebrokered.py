@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
+from broker.domain.arrays import Bools, holds_of
 from broker.domain.decisions import Observation
 from broker.domain.rebrokered_from import RebrokeredFrom
 from broker.rules.contract import Filter, JobPairs
@@ -29,7 +29,7 @@ class Rebrokered(Filter[JobPairs]):
 
     def applies(self, pairs: JobPairs) -> Bools:
         """Chunks of which something was taken back."""
-        remembered = np.array([[one is not None] for one in pairs.chunks.rebrokered_from[:, 0]], dtype=np.bool_)
+        remembered = holds_of(pairs.chunks.rebrokered_from, lambda _: True)
         return np.asarray(remembered & not_preassigned(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.alternatives import AcceptedCores
-from broker.domain.arrays import Bools, distinct
+from broker.domain.arrays import Bools, distinct, holds_of
 from broker.domain.decisions import Observation
 from broker.rules.contract import Filter, JobPairs
 from broker.rules.shared.observing import number
@@ -26,8 +26,7 @@ class RequestedCores(Filter[JobPairs]):
 
     def applies(self, pairs: JobPairs) -> Bools:
         """Chunks that came with conditions, when they are not merged."""
-        asked = np.array([one is not None for one in pairs.chunks.accepted_cores.ravel()], dtype=np.bool_)
-        return np.asarray(asked.reshape(pairs.chunks.accepted_cores.shape) & ~pairs.chunks.merging)
+        return np.asarray(holds_of(pairs.chunks.accepted_cores, lambda _: True) & ~pairs.chunks.merging)
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q): each distinct condition is compared once with each distinct number of cores."""

@@ -8,6 +8,7 @@ from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.estimates import time_limit_s
 from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.limited import kept_where
 from broker.rules.shared.observing import limit_number, number
 from broker.rules.shared.walltime import longest_walltime_s, walltime_inputs
 from broker.rules.shared.walltime_capacity import WalltimeOptions, capacity, exceeds, least_demand
@@ -33,8 +34,11 @@ class Shortwalltime(Filter[JobPairs]):
         """(T, Q): true where the expected walltime is not longer than the queue allows."""
         if self.options.by_capacity:
             return np.asarray(~exceeds(pairs.chunks, pairs.candidates, pairs.facts))
-        limit = time_limit_s(pairs.candidates.maxtime_s, np.inf)
-        return np.asarray(~(longest_walltime_s(pairs.chunks, pairs.candidates, pairs.facts) > limit))
+        return kept_where(
+            time_limit_s(pairs.candidates.maxtime_s, np.inf) != np.inf,
+            pairs.candidates,
+            lambda some: np.asarray(~(longest_walltime_s(pairs.chunks, some, pairs.facts) > some.maxtime_s)),
+        )
 
     def observe(self, pairs: JobPairs) -> Observation:
         """The expected walltime, or what the job needs; no limit where it is undefined."""

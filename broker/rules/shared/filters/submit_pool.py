@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from broker.domain.arrays import Bools
+from broker.domain.arrays import Bools, holds_of
 from broker.domain.decisions import Observation
 from broker.domain.placement_constraints import UNCONSTRAINED, PlacementConstraints
 from broker.rules.contract import Filter, JobPairs
@@ -27,8 +25,7 @@ class SubmitPool(Filter[JobPairs]):
 
     def applies(self, pairs: JobPairs) -> Bools:
         """(T, 1): chunks whose jobs require a SubmitPool."""
-        constraints = pairs.chunks.placement_constraints[:, 0]
-        return np.array([[one is not None and one.pool is not None] for one in constraints])
+        return holds_of(pairs.chunks.placement_constraints, lambda one: one.pool is not None)
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q): true where the queue meets the requirements of the jobs."""
