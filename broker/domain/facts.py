@@ -20,8 +20,8 @@ from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Texts
 from broker.domain.rows_by_kind import RowsByKind, rows_of_all
 from broker.domain.software import SoftwareOffers
 
-#: How a fact is made when it is read: by a call, or as the rows of kinds.
-Later = Callable[[], AnyArray] | RowsByKind
+#: How a fact is made when it is read: by a call, as the rows of kinds, or by a call that gives these.
+Later = Callable[[], AnyArray | RowsByKind] | RowsByKind
 FactsT = TypeVar("FactsT", bound="JobFacts")
 _LATER = "_later"
 
@@ -150,7 +150,7 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
             make = vars(self).get(_LATER, {}).get(name)
             if make is None:
                 raise AttributeError(f"{type(self).__name__} has no fact {name}")
-            value = vars(self)[name] = made(make)
+            value = vars(self)[name] = made(self._of_kinds(name, make))
             return value
 
     @property
@@ -158,9 +158,23 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
         """Names of the facts that have been made so far."""
         return frozenset(vars(self)) - {_LATER}
 
+    def _of_kinds(self, name: str, make: Later) -> Any:
+        """How a fact is made; where it is by kind, that is kept."""
+        if isinstance(make, RowsByKind):
+            return make
+        found = make()
+        if isinstance(found, RowsByKind):
+            vars(self)[_LATER][name] = found
+            return found
+        return lambda: found
+
     def by_kind(self, name: str) -> RowsByKind:
-        """One fact of pairs, with the rows of chunks that are alike only once where that is how it is known."""
+        """One fact of pairs, with what is alike only once where that is how it is known."""
         make = vars(self).get(_LATER, {}).get(name)
+        if make is not None and name not in vars(self):
+            make = self._of_kinds(name, make)
+            if not isinstance(make, RowsByKind):
+                vars(self)[name] = make()
         return make if isinstance(make, RowsByKind) else rows_of_all(getattr(self, name), len(self.initial))
 
     def rows(self, name: str, rows: AnyArray) -> Any:
@@ -171,8 +185,10 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
             rows: positions of the chunks.
         """
         make = None if name in vars(self) else vars(self).get(_LATER, {}).get(name)
-        if isinstance(make, RowsByKind):
-            return make.of(rows).every
+        if make is not None:
+            found = self.by_kind(name)
+            if name not in vars(self):
+                return found.of(rows).every
         value = getattr(self, name)
         return value[rows] if isinstance(value, np.ndarray) and value.shape[0] != 1 else value
 
@@ -188,7 +204,8 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
 
 def made(later: Later) -> Any:
     """The fact itself."""
-    return later.every if isinstance(later, RowsByKind) else later()
+    found = later if isinstance(later, RowsByKind) else later()
+    return found.every if isinstance(found, RowsByKind) else found
 
 
 def block_of(value: AnyArray, tasks: Ints, candidates: Ints) -> AnyArray:

@@ -1,4 +1,4 @@
-"""Figures of chunks and candidates of which few rows differ: each different row once, and which one each chunk has."""
+"""Figures of chunks and candidates of which few rows or columns differ: each different one once, and where it is."""
 
 from __future__ import annotations
 
@@ -11,48 +11,69 @@ from broker.domain.arrays import AnyArray, Ints
 
 @dataclass(frozen=True)
 class RowsByKind:
-    """A matrix of T rows, kept as its few different ones.
+    """A matrix of T rows and Q columns, kept as its few different ones.
 
     Attributes:
-        table: (..., K, Q) the rows of each kind, in as many layers as there are figures.
-        kind: (T,) the kind of each chunk.
+        table: (..., K, C) the rows and columns of each kind, in as many layers as there are figures.
+        kind: (T,) the kind of each chunk; None where each has a row of its own, in order.
+        column: (Q,) the column of each candidate; None where each has one of its own, in order.
 
     Three chunks, of which the first and the last are alike:
 
-    >>> import numpy as np
     >>> rows = RowsByKind(np.array([[5, 6], [7, 8]]), np.array([0, 1, 0]))
     >>> rows.every.tolist(), rows.of(np.array([1])).every.tolist(), rows.at(2, np.array([1])).tolist()
     ([[5, 6], [7, 8], [5, 6]], [[7, 8]], [6])
+
+    Two candidates of one unified queue:
+
+    >>> RowsByKind(np.array([[5, 6], [7, 8]]), column=np.array([0, 0, 1])).every.tolist()
+    [[5, 5, 6], [7, 7, 8]]
     """
 
     table: AnyArray
-    kind: Ints
+    kind: Ints | None = None
+    column: Ints | None = None
 
     @property
     def every(self) -> AnyArray:
         """(..., T, Q): the row of each chunk."""
-        found: AnyArray = self.table[..., self.kind, :]
+        rows = self.by_chunk
+        return rows if self.column is None else np.take(rows, self.column, axis=-1)
+
+    @property
+    def by_chunk(self) -> AnyArray:
+        """(..., T, C): the row of each chunk, with the columns as they are kept."""
+        found: AnyArray = self.table if self.kind is None else self.table[..., self.kind, :]
         return found
 
-    def of(self, rows: slice | AnyArray) -> RowsByKind:
+    @property
+    def kinds(self) -> Ints:
+        """(T,): the row of the table that each chunk has."""
+        return np.arange(self.table.shape[-2]) if self.kind is None else self.kind
+
+    def of(self, rows: AnyArray) -> RowsByKind:
         """Those of some chunks, by their positions."""
-        return RowsByKind(self.table, self.kind[rows])
+        return RowsByKind(self.table, rows if self.kind is None else self.kind[rows], self.column)
 
     def of_table(self, table: AnyArray) -> RowsByKind:
-        """Something else that is the same for the chunks of a kind."""
-        return RowsByKind(table, self.kind)
+        """Something else that is the same for chunks and candidates of a kind."""
+        return RowsByKind(table, self.kind, self.column)
+
+    def of_chunks(self, table: AnyArray) -> RowsByKind:
+        """Something else that is the same for candidates of a kind; ``table`` (T, C) by chunk."""
+        return RowsByKind(table, None, self.column)
 
     def layer(self, at: int) -> RowsByKind:
         """One of several figures."""
         return self.of_table(self.table[at])
 
     def at(self, row: int, candidates: AnyArray) -> AnyArray:
-        """(..., C): the figures of one chunk at some candidates."""
-        found: AnyArray = self.table[..., self.kind[row], candidates]
+        """(..., N): the figures of one chunk at some candidates."""
+        kind = row if self.kind is None else self.kind[row]
+        found: AnyArray = self.table[..., kind, candidates if self.column is None else self.column[candidates]]
         return found
 
 
 def rows_of_all(values: AnyArray, count: int) -> RowsByKind:
     """The rows of ``count`` chunks in an array of which nobody knows that any are alike; of length 1: all of them."""
-    kind = np.zeros(count, dtype=np.int64) if len(values) == 1 else np.arange(count)
-    return RowsByKind(values, kind)
+    return RowsByKind(values, np.zeros(count, dtype=np.int64) if len(values) == 1 else None)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Floats, Ints
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints
+from broker.domain.rows_by_kind import RowsByKind
 from broker.engine.compiled.columns import FlatBlock, MovingState, Outcome, UserState
 from broker.engine.job.chunk_result import Block
 from broker.engine.job.cycle import JobCycle
@@ -22,64 +21,74 @@ def flat_block(cycle: JobCycle, block: Block, state: MovingState) -> FlatBlock:
     if closed:
         feasible = feasible.copy()
         feasible[closed] = False
-    chunk, queue = feasible.nonzero()
-    left = _Left(feasible.shape, chunk, queue)
-    load = np.empty((5, len(queue)))
-    load[0] = left.of(facts.running_equivalent)
-    cell = left.row_of(block.counts.kind) + queue
-    for at in range(4):
-        block.counts.table[at].take(cell, out=load[1 + at], mode="clip")
+    left = _Left(feasible)
+    load = np.empty((5, left.count))
+    load[:1] = left.of_kinds(facts.by_kind("running_equivalent"))
+    load[1:] = left.of_kinds(block.counts)[:4]
     fixed = factors = _at_pairs(left, block.factors)
     if len(block.factors) != len(block.fixed):
         fixed = _at_pairs(left, block.fixed)
     return FlatBlock(
         row=rows.start,
-        offset=np.searchsorted(chunk, np.arange(len(feasible) + 1)).astype(np.int64),
-        queue=queue.astype(np.int64),
+        offset=np.concatenate([[0], np.cumsum(left.of_chunk)]).astype(np.int64),
+        queue=left.queue,
         load=load,
-        all_local=left.of(facts.all_local),
+        all_local=left.of_kinds(facts.by_kind("all_local"))[0],
         fixed=fixed,
         factors=factors,
         urgent=np.array(facts.urgent[:, 0], dtype=np.bool_),
         best=cycle.best_of(rows),
-        left=np.ones(len(queue), dtype=np.bool_),
+        left=np.ones(left.count, dtype=np.bool_),
         position=np.array(block.evaluation.reason, dtype=np.int16, order="C"),
         placed=state.placed,
         moved=state.moved,
     )
 
 
-@dataclass(frozen=True)
 class _Left:
-    """The pairs that are left of a block, and what arrays say of them."""
+    """The pairs that are left of a block (T, Q), N in all, and what arrays say of them.
 
-    shape: tuple[int, ...]
-    chunk: Ints
-    queue: Ints
+    Attributes:
+        cell: (N,) the position of each pair in the flattened block.
+        of_chunk: (T,) how many each chunk has.
+        queue: (N,) the candidate of each.
+    """
 
-    def row_of(self, row: Ints) -> Ints:
-        """(N,): where the row of each pair's chunk starts in a flattened table; ``row`` (T,) are the rows."""
-        found: Ints = (row * self.shape[1])[self.chunk]
-        return found
+    def __init__(self, feasible: Bools) -> None:
+        self._shape = feasible.shape
+        self.cell: Ints = np.flatnonzero(feasible)
+        self.of_chunk: Ints = np.count_nonzero(feasible, axis=1)
+        self.queue: Ints = self.cell - self.each(np.arange(len(feasible)) * feasible.shape[1])
 
-    @cached_property
-    def cell(self) -> Ints:
-        """(N,): the position of each pair in the flattened block."""
-        return self.row_of(np.arange(self.shape[0])) + self.queue
+    @property
+    def count(self) -> int:
+        """N."""
+        return len(self.cell)
+
+    def each(self, of_chunk: AnyArray) -> AnyArray:
+        """(N,): of a column (T,) of chunks."""
+        return np.repeat(of_chunk, self.of_chunk)
 
     def of(self, values: AnyArray) -> AnyArray:
         """(N,): the values of the pairs, from an array that broadcasts to the block."""
         values = np.atleast_2d(values)
-        if values.shape == self.shape:
-            return values.ravel().take(self.cell)
-        chunk = self.chunk if values.shape[0] > 1 else np.zeros_like(self.chunk)
-        found: AnyArray = values[chunk, self.queue if values.shape[1] > 1 else 0]
-        return found
+        if values.shape == self._shape:
+            return values.reshape(-1).take(self.cell)
+        if values.shape[0] == 1:
+            return values[0].take(self.queue) if values.shape[1] > 1 else np.full(self.count, values[0, 0])
+        return self.each(values[:, 0])
+
+    def of_kinds(self, figures: RowsByKind) -> AnyArray:
+        """(..., N): the same of figures by kind, in layers or one."""
+        rows, columns = figures.table.shape[-2:]
+        column = self.queue if figures.column is None else figures.column[self.queue]
+        cell = self.each(figures.kinds * columns) + column
+        return figures.table.reshape(-1, rows * columns).take(cell, axis=1)
 
 
 def _at_pairs(left: _Left, factors: Sequence[Floats]) -> Floats:
     """(F, N)."""
-    found = np.empty((len(factors), len(left.queue)))
+    found = np.empty((len(factors), left.count))
     for at, factor in enumerate(factors):
         found[at] = left.of(factor)
     return found

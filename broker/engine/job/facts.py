@@ -27,7 +27,7 @@ from broker.engine.job.count_facts import (
 )
 from broker.engine.job.data_facts import DataFacts
 from broker.engine.job.initial_list import RefusedNames
-from broker.engine.job.input_facts import BlockInput, CandidatesOf
+from broker.engine.job.input_facts import BlockInput
 from broker.engine.job.nucleus_facts import NucleusStats, nucleus_facts, nucleus_pair_facts, nucleus_stats
 from broker.engine.job.running import RunningInputs, running_of_kinds
 from broker.engine.job.steps import JobSteps
@@ -64,7 +64,6 @@ class GridFacts:
 
     snapshot: Snapshot
     queues: QueueTable  # columns (Q,)
-    candidates: CandidatesOf  # of the unified queues
     software: SoftwareOffers
     by_nucleus: NucleusStats
     storage_known: Bools
@@ -106,7 +105,6 @@ def grid_facts(snapshot: Snapshot) -> GridFacts:
     return GridFacts(
         snapshot=snapshot,
         queues=queues,
-        candidates=CandidatesOf.unified(unified, len(snapshot.unified)),
         software=software_offers(snapshot),
         by_nucleus=nucleus_stats(snapshot),
         storage_known=known[None, :],
@@ -230,15 +228,15 @@ def _jobs_of(
     def slots() -> RowsByKind:
         keys = (snapshot.slots, snapshot.unified, cycle.accounting_key, work.resource_type)
         of_all = _slots.of(keys, lambda: slots_of(snapshot, cycle.accounting_key, work.resource_type))
-        return of_all.of(rows)
+        return of_all.of(np.arange(rows.start, rows.stop))
 
-    def has_slots() -> AnyArray:
+    def has_slots() -> RowsByKind:
         found = slots()
-        return RowsByKind(~np.isnan(found.table[:, unified]), found.kind).every
+        return RowsByKind(~np.isnan(found.table[:, unified]), found.kind)
 
-    def equivalent() -> AnyArray:
+    def equivalent() -> RowsByKind:
         inputs = _running_inputs(grid, cycle, rows, low_priority)
-        return running_of_kinds(steps.running, counts, slots(), inputs, unified).every
+        return running_of_kinds(steps.running, counts, slots(), inputs, unified)
 
     def cpus() -> AnyArray:
         found = preferred_cpus(snapshot, work.architecture[rows])
@@ -303,10 +301,10 @@ def _walltime_undefined(work: WorkTable, rows: slice) -> Bools:
 
 def _input_of(work: WorkTable, rows: slice, grid: GridFacts, data: DataFacts, at_nucleus: Later) -> dict[str, Later]:
     """The input of the chunks, and whether it and the output can be moved."""
-    block = BlockInput(work, rows, data, grid.candidates)
+    block = BlockInput(work, rows, data, grid.queues.unified, len(grid.snapshot.unified))
 
     def can_receive() -> Bools:
-        return np.asarray(grid.any_receives | (made(at_nucleus) & block.complete()))
+        return np.asarray(grid.any_receives | (made(at_nucleus) & block.complete().every))
 
     def can_send() -> Bools:
         return np.asarray(grid.any_sends | made(at_nucleus))

@@ -39,7 +39,7 @@ class JobCountReading(Step):
         found = counts_by_status(snapshot, accounting_keys)
         if self.options.resource_queues == "all_labels":
             return found
-        layers, kinds = [found.table], found.kind.copy()
+        layers, kinds = [found.table], found.kinds.copy()
         own: dict[tuple[str, str | None], int] = {}
         for row, (key, label) in enumerate(zip(map(str, accounting_keys.tolist()), labels.tolist(), strict=True)):
             if not key.startswith(SPECIAL):

@@ -20,7 +20,10 @@ from broker.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class NucleusStats:
-    """Figures by nucleus (N + 1,) and by nucleus and candidate (N + 1, Q)."""
+    """Figures by nucleus (N + 1,), by nucleus and candidate (N + 1, Q), and of links (2 (N + 1), Q).
+
+    The second half of the figures of links is for express chunks, which read other queues of files.
+    """
 
     bare: Ints
     wan: Bools
@@ -32,7 +35,7 @@ class NucleusStats:
     shares_storage: Bools
     storage_at_nucleus: Bools
     closeness: Floats
-    queued: Floats  # (2 (N + 1), Q): for express chunks in the second half
+    queued: Floats
     throughput_mb_per_s: Floats
 
 
@@ -67,12 +70,12 @@ def _stats_of(snapshot: Snapshot) -> NucleusStats:
         total_queued_urgent=_with_none(links.total_queued_urgent, 0.0),
         at_nucleus=_with_none(np.arange(len(nuclei))[:, None] == queues.nucleus[None, :], False),
         shares_storage=_with_none(snapshot.shares_storage[:, queues.unified], False),
-        storage_at_nucleus=_with_none((own_site[:, None] == source[None, :]) & (source >= 0)[None, :], False),
-        closeness=_with_none(_at_links(links.closeness, source), np.nan),
+        storage_at_nucleus=_twice((own_site[:, None] == source[None, :]) & (source >= 0)[None, :], False),
+        closeness=_twice(_at_links(links.closeness, source), np.nan),
         queued=np.concatenate(
             [_with_none(_at_links(table, source), np.nan) for table in (links.queued, links.queued_urgent)]
         ),
-        throughput_mb_per_s=_with_none(_at_links(_newest(links.mbps_1h, links.mbps_1d, links.mbps_1w), source), np.nan),
+        throughput_mb_per_s=_twice(_at_links(_newest(links.mbps_1h, links.mbps_1d, links.mbps_1w), source), np.nan),
     )
 
 
@@ -93,13 +96,24 @@ def nucleus_pair_facts(stats: NucleusStats, nucleus: Ints, urgent: Bools) -> dic
     """The same for the fields of pairs: chunks with the same nucleus have the same rows."""
     size = len(stats.bare)
     of_nucleus = nucleus % size
-    names = ("at_nucleus", "shares_storage", "storage_at_nucleus", "closeness", "throughput_mb_per_s")
-    rows = {name: RowsByKind(getattr(stats, name), of_nucleus) for name in names}
-    return {**rows, "link_queued": RowsByKind(stats.queued, of_nucleus + size * urgent)}
+    of_link = of_nucleus + size * urgent
+    places = {name: RowsByKind(getattr(stats, name), of_nucleus) for name in ("at_nucleus", "shares_storage")}
+    links = {
+        "storage_at_nucleus": stats.storage_at_nucleus,
+        "closeness": stats.closeness,
+        "link_queued": stats.queued,
+        "throughput_mb_per_s": stats.throughput_mb_per_s,
+    }
+    return {**places, **{name: RowsByKind(table, of_link) for name, table in links.items()}}
 
 
 def _with_none(table: AnyArray, none: float | bool) -> Any:
     return np.concatenate([table, np.full((1, *table.shape[1:]), none, dtype=table.dtype)])
+
+
+def _twice(table: AnyArray, none: float | bool) -> Any:
+    """For chunks that are not express, and for those that are."""
+    return np.tile(_with_none(table, none), (2, 1))
 
 
 def _at_links(matrix: Floats, source: Ints) -> Floats:

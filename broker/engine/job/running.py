@@ -97,13 +97,13 @@ def running_of_kinds(
         inputs: what stands in for running jobs.
         unified: (Q,) unified queue of each candidate.
     """
-    code = counts.kind * len(slots.table) + slots.kind
+    code = counts.kinds * len(slots.table) + slots.kinds
     if step.by_priority:
         # pilots of a chunk are those of the grid, or none anywhere
         looked_at = inputs.pilots.any(axis=1)
         code = (2 * code + inputs.low_priority[:, 0]) * 2 + looked_at
     _, first, kind = np.unique(code, return_index=True, return_inverse=True)
     seen = replace(inputs, pilots=inputs.pilots[first], low_priority=inputs.low_priority[first])
-    starting, running = (counts.table[status, counts.kind[first]] for status in (_STARTING, _RUNNING))
-    table = step.equivalent(running, starting, slots.table[slots.kind[first]][:, unified], seen)
+    starting, running = (counts.table[status, counts.kinds[first]] for status in (_STARTING, _RUNNING))
+    table = step.equivalent(running, starting, slots.table[slots.kinds[first]][:, unified], seen)
     return RowsByKind(table, kind.ravel())

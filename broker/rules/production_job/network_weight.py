@@ -5,45 +5,47 @@ Source: ATLAS Production Job Brokerage, Network Weight; its plots as PanDA produ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Floats, distinct
+from broker.domain.arrays import AnyArray, Floats
 from broker.domain.decisions import Value
 from broker.domain.facts import JobFacts
-from broker.domain.work import WorkTable
+from broker.domain.kept import Kept
+from broker.domain.rows_by_kind import RowsByKind, rows_of_all
 from broker.rules.contract import TuningView
 from broker.rules.shared.observing import flag, number
 
 ACTIVE, IMPORTANCE, CAP = "NW_ACTIVE", "NW_QUEUE_IMPORTANCE", "NQUEUED_SAT_CAP"
 NETWORK_KEYS = (IMPORTANCE, CAP)
+LINK_FACTS = ("storage_at_nucleus", "link_queued", "throughput_mb_per_s", "closeness")
 AT_NUCLEUS = 2.5
 WORST_CLOSENESS = 11.0
 DEFAULT_CLOSENESS = 7.7
 # weight for a throughput above each step, in MB/s; 1 up to the first
 THROUGHPUT_STEPS_MB_PER_S = np.array([1.0, 2.0, 10.0, 20.0, 50.0, 75.0, 100.0, 200.0])
 THROUGHPUT_WEIGHTS = np.array([1.0, 1.1, 1.2, 1.3, 1.5, 1.6, 1.8, 1.9, 2.0])
+_known = Kept[Floats]()
 
 
-def network_weight(tasks: WorkTable, facts: JobFacts, tuning: TuningView) -> Floats:
+def network_weight(facts: JobFacts, tuning: TuningView) -> RowsByKind:
     """(T, Q): importance x queued term + (1 - importance) x throughput term; 2.5 for both at the nucleus.
 
     Queued: 2 on an empty link, 1 at NQUEUED_SAT_CAP files. Throughput: in steps from 1 to 2; where it is not known,
     from the closeness (0 best, 11 worst, 7.7 if not known either). A link depends only on the nucleus and on whether
     the chunk is express, so it is weighed once for each of the two.
     """
-    first, which = _distinct_links(tasks, facts)
-    importance = tuning.number(IMPORTANCE)
-    here = _rows(facts.storage_at_nucleus, first)
-    cap = tuning.number(CAP)
-    # at a cap of 0 every link is closed, and as full as one at its cap
-    filled = np.nan_to_num(_rows(facts.link_queued, first)) / cap if cap > 0 else 1.0
-    queued = 2.0 - filled
-    throughput = _throughput_term(_rows(facts.throughput_mb_per_s, first), _rows(facts.closeness, first))
-    weight = importance * np.where(here, AT_NUCLEUS, queued) + (1.0 - importance) * np.where(
-        here, AT_NUCLEUS, throughput
-    )
-    # links far above the cap are rejected elsewhere; a weight must not be negative all the same
-    return np.asarray(np.maximum(weight, 0.0)[which])
+    figures = [facts.by_kind(name) for name in LINK_FACTS]
+    kind = figures[0].kind
+    if kind is None or not all(one.kind is not None and np.array_equal(kind, one.kind) for one in figures[1:]):
+        return rows_of_all(_weights([one.every for one in figures], tuning), len(facts.initial))
+    tables = [one.table for one in figures]
+    if 8 * len(kind) < len(tables[0]):
+        present, own = np.unique(kind, return_inverse=True)
+        return RowsByKind(_weights([table[present] for table in tables], tuning), own.ravel())
+    # blocks of one cycle have the same tables
+    return RowsByKind(_known.of((*tables, tuning), lambda: _weights(tables, tuning)), kind)
 
 
 def is_switched_on(tuning: TuningView) -> bool:
@@ -70,12 +72,16 @@ def _throughput_term(throughput_mb_per_s: Floats, closeness: Floats) -> Floats:
     return np.where(np.isnan(throughput_mb_per_s), by_closeness, steps)
 
 
-def _distinct_links(tasks: WorkTable, facts: JobFacts) -> tuple[AnyArray, AnyArray]:
-    _, nuclei = distinct(tasks.nucleus)
-    urgent = np.broadcast_to(facts.urgent, tasks.nucleus.shape).ravel()
-    _, first, which = np.unique(nuclei * 2 + urgent, return_index=True, return_inverse=True)
-    return first, which.ravel()
-
-
-def _rows(value: AnyArray, rows: AnyArray) -> AnyArray:
-    return value if value.shape[0] == 1 else value[rows]
+def _weights(figures: Sequence[AnyArray], tuning: TuningView) -> Floats:
+    """The weights of links, from the figures by :data:`LINK_FACTS`."""
+    here, files, throughput_mb_per_s, closeness = figures
+    importance, cap = tuning.number(IMPORTANCE), tuning.number(CAP)
+    # at a cap of 0 every link is closed, and as full as one at its cap
+    filled = np.nan_to_num(files) / cap if cap > 0 else 1.0
+    queued = 2.0 - filled
+    throughput = _throughput_term(throughput_mb_per_s, closeness)
+    weight = importance * np.where(here, AT_NUCLEUS, queued) + (1.0 - importance) * np.where(
+        here, AT_NUCLEUS, throughput
+    )
+    # links far above the cap are rejected elsewhere; a weight must not be negative all the same
+    return np.asarray(np.maximum(weight, 0.0))

@@ -16,13 +16,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Protocol, cast
 
 import numpy as np
 import re2  # type: ignore[import-untyped]
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Texts, distinct
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Texts, distinct
 
 TEST_GROUP, OTHER_GROUP = "test", "others"
 _TEST_TYPES = frozenset({"prod_test", "validation", "ptest", "rc_test", "rc_test2", "rc_alrb"})
@@ -106,6 +106,17 @@ class ShareColumns:
     priority: Floats
     merging: Bools
 
+    @cached_property
+    def coded(self) -> dict[Attribute, tuple[list[str | None], Ints]]:
+        """What patterns are matched against: the distinct texts, and which of them each chunk has."""
+        columns = {Attribute.TYPE: self.group, Attribute.GROUP: self.workinggroup, Attribute.GSHARE: self.gshare}
+        return {attribute: distinct(column) for attribute, column in columns.items()}
+
+    @cached_property
+    def matched(self) -> dict[tuple[Attribute, Pattern], Bools]:
+        """Chunks that match a pattern, of the patterns that were asked for."""
+        return {}
+
 
 def process_group(processingtype: str | None) -> str:
     """The process group of a processing type."""
@@ -134,7 +145,6 @@ def verdicts(policy: str | None, tasks: ShareColumns, *, merging_meets_priority:
     """
     result = np.full(len(tasks.group), -1, dtype=np.int8)
     result[tasks.group == TEST_GROUP] = Verdict.ACCEPT.value
-    memo: dict[tuple[Attribute, Pattern], Bools] = {}
     for part in parse(policy or ""):
         open_rows = result < 0
         if not open_rows.any():
@@ -143,7 +153,7 @@ def verdicts(policy: str | None, tasks: ShareColumns, *, merging_meets_priority:
         holds = open_rows & ~tasks.merging if passed_over else open_rows
         for match in part.matches:
             if match.pattern is not None:
-                holds = holds & _matches(match.attribute, match.pattern, tasks, memo)
+                holds = holds & _matches(match.attribute, match.pattern, tasks)
         for compare in part.compares:
             met = _compares(compare, tasks.priority)
             holds = holds & (met | tasks.merging if merging_meets_priority else met)
@@ -167,9 +177,7 @@ def _holds_for_first(part: Subpolicy, task: ShareColumns, merging_meets_priority
     if part.has_priority and merging and not merging_meets_priority:
         return False
     matched = all(
-        bool(_matches(match.attribute, match.pattern, task, {})[0])
-        for match in part.matches
-        if match.pattern is not None
+        bool(_matches(match.attribute, match.pattern, task)[0]) for match in part.matches if match.pattern is not None
     )
     if merging:
         return matched
@@ -205,20 +213,14 @@ def _pattern(wanted: str) -> Pattern | None:
         return None
 
 
-def _matches(
-    attribute: Attribute, pattern: Pattern, tasks: ShareColumns, memo: dict[tuple[Attribute, Pattern], Bools]
-) -> Bools:
+def _matches(attribute: Attribute, pattern: Pattern, tasks: ShareColumns) -> Bools:
     """Matched once for each distinct text. A share that is NULL satisfies every pattern, a NULL group is empty."""
-    found = memo.get((attribute, pattern))
-    if found is not None:
-        return found
-    column = {Attribute.TYPE: tasks.group, Attribute.GROUP: tasks.workinggroup, Attribute.GSHARE: tasks.gshare}[
-        attribute
-    ]
-    names, codes = distinct(column)
-    answers = np.array([_match_one(attribute, pattern, name) for name in names], dtype=np.bool_)
-    memo[attribute, pattern] = answers[codes]
-    return memo[attribute, pattern]
+    found = tasks.matched.get((attribute, pattern))
+    if found is None:
+        names, codes = tasks.coded[attribute]
+        answers = np.array([_match_one(attribute, pattern, name) for name in names], dtype=np.bool_)
+        found = tasks.matched[attribute, pattern] = answers[codes]
+    return found
 
 
 def _match_one(attribute: Attribute, pattern: Pattern, name: str | None) -> bool:

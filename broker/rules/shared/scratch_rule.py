@@ -8,7 +8,7 @@ from typing import Generic, Literal, TypeVar
 import numpy as np
 
 from broker.domain import estimates
-from broker.domain.arrays import Bools, Floats, either, rows_of_two
+from broker.domain.arrays import Bools, Floats, either
 from broker.domain.decisions import Observation, Operator, Value
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
@@ -54,9 +54,13 @@ class ScratchRule(Filter[PairsT], Generic[PairsT]):
     def keep(self, pairs: PairsT) -> Bools:
         """(T, Q): true where the expected files of a job fit on the scratch disk."""
         copied, direct = self.needs_mb(pairs)
-        limit = self._limit_mb(pairs)
+        directly = reads_directly(pairs.chunks, pairs.candidates)
+        one_core = self.takes_one_core(pairs.chunks)[:, 0]
         fits = np.less_equal if self.options.equality == "passes" else np.less
-        return either(reads_directly(pairs.chunks, pairs.candidates), fits(direct, limit), fits(copied, limit))
+        keep = np.empty(directly.shape, dtype=np.bool_)
+        for rows, limit in zip((one_core, ~one_core), self._limits_mb(pairs), strict=True):
+            keep[rows] = either(directly[rows], fits(direct[rows], limit), fits(copied[rows], limit))
+        return keep
 
     def observe(self, pairs: PairsT) -> Observation:
         """The need of the smallest job."""
@@ -69,7 +73,8 @@ class ScratchRule(Filter[PairsT], Generic[PairsT]):
         }
         copied, direct = self.needs_mb(pairs)
         need = number(np.where(reads_directly(pairs.chunks, pairs.candidates), direct, copied))
-        limit = limit_number(self._limit_mb(pairs))
+        of_one_core, of_slot = self._limits_mb(pairs)
+        limit = limit_number(of_one_core if flag(self.takes_one_core(pairs.chunks)) else of_slot)
         operator: Operator = "<=" if self.options.equality == "passes" else "<"
         return Observation(need, operator, limit, "MB", "queue.maxwdir", inputs)
 
@@ -80,13 +85,11 @@ class ScratchRule(Filter[PairsT], Generic[PairsT]):
         asked = chunks.workdiskcount * estimates.disk_unit_bytes(chunks.workdiskunit)
         return np.nan_to_num(asked + estimates.WORKDIR_FLOOR_BYTES)
 
-    def _limit_mb(self, pairs: PairsT) -> Floats:
-        one_core = self.takes_one_core(pairs.chunks)
-        both = (
-            estimates.scratch_limit_mb(pairs.candidates.maxwdir_mb, pairs.candidates.unified_cores, np.array([[part]]))
-            for part in (True, False)
-        )
-        return rows_of_two(one_core, *both)
+    def _limits_mb(self, pairs: PairsT) -> tuple[Floats, Floats]:
+        """(1, Q) twice: the scratch disk of a job that has the part of one core, and that of another."""
+        of, cores = pairs.candidates.maxwdir_mb, pairs.candidates.unified_cores
+        yes = np.ones((1, 1), dtype=np.bool_)
+        return estimates.scratch_limit_mb(of, cores, yes), estimates.scratch_limit_mb(of, cores, ~yes)
 
 
 def reads_directly(chunks: WorkTable, candidates: QueueTable) -> Bools:

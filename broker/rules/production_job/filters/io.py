@@ -51,14 +51,19 @@ class Io(GroupFilter[JobPairs]):
 
     def keep_among(self, alive: Bools, pairs: JobPairs) -> Bools:
         """(T, Q): true where little input has to be moved, for high IO intensity."""
-        is_little = _is_little if self.options.limit == "below" else _is_up_to_whole_mb
-        on_disk = is_little(pairs.facts, pairs.facts.available_bytes, pairs.facts.available_files, pairs.tuning)
-        anywhere = on_disk | is_little(
-            pairs.facts, pairs.facts.available_tape_bytes, pairs.facts.available_tape_files, pairs.tuning
-        )
+        on_disk = self._is_little(pairs, "available_bytes", "available_files")
+        anywhere = on_disk | self._is_little(pairs, "available_tape_bytes", "available_tape_files")
         some_on_disk = np.asarray((alive & on_disk).any(axis=1, keepdims=True))
         some_anywhere = (alive & anywhere).any(axis=1, keepdims=True)
         return either(some_on_disk, on_disk, anywhere | ~some_anywhere)
+
+    def _is_little(self, pairs: JobPairs, bytes_there: str, files_there: str) -> Bools:
+        """(T, Q): where little is missing, by the facts of these names."""
+        is_little = _is_below if self.options.limit == "below" else _is_up_to_whole_mb
+        facts, by_queue = pairs.facts, pairs.facts.by_kind(bytes_there)
+        missing = facts.total_bytes - np.nan_to_num(by_queue.by_chunk)
+        missing_files = facts.total_files - np.nan_to_num(facts.by_kind(files_there).by_chunk)
+        return np.asarray(by_queue.of_chunks(is_little(missing, missing_files, pairs.tuning)).every)
 
     def observe(self, pairs: JobPairs) -> Observation:
         """What is missing on disk: bytes, or files if only they are too many."""
@@ -81,14 +86,12 @@ def _missing(facts: JobFacts, bytes_there: Floats, files_there: Floats) -> tuple
     return facts.total_bytes - np.nan_to_num(bytes_there), facts.total_files - np.nan_to_num(files_there)
 
 
-def _is_little(facts: JobFacts, bytes_there: Floats, files_there: Floats, tuning: TuningView) -> Bools:
-    missing_bytes, missing_files = _missing(facts, bytes_there, files_there)
+def _is_below(missing_bytes: Floats, missing_files: Floats, tuning: TuningView) -> Bools:
     return np.asarray(
         (missing_bytes < tuning.number(SIZE_CUTOFF) * GB) & (missing_files < tuning.number(NUMBER_CUTOFF))
     )
 
 
-def _is_up_to_whole_mb(facts: JobFacts, bytes_there: Floats, files_there: Floats, tuning: TuningView) -> Bools:
-    missing_bytes, missing_files = _missing(facts, bytes_there, files_there)
+def _is_up_to_whole_mb(missing_bytes: Floats, missing_files: Floats, tuning: TuningView) -> Bools:
     few = missing_files <= tuning.number(NUMBER_CUTOFF)
     return np.asarray((np.floor(missing_bytes / MB) <= tuning.number(SIZE_CUTOFF) * 1024.0) & few)

@@ -48,11 +48,12 @@ class LowNetworkWeight(Filter[JobPairs]):
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q): true where the link to the nucleus is good enough for urgent jobs."""
-        return np.asarray(network_weight(pairs.chunks, pairs.facts, pairs.tuning) >= _limit(pairs.tuning))
+        weight = network_weight(pairs.facts, pairs.tuning)
+        return weight.of_table(weight.table >= _limit(pairs.tuning)).every
 
     def observe(self, pairs: JobPairs) -> Observation:
         """The network weight of the link from the queue to the nucleus."""
-        weight = number(network_weight(pairs.chunks, pairs.facts, pairs.tuning))
+        weight = number(network_weight(pairs.facts, pairs.tuning).every)
         return Observation(weight, ">=", _limit(pairs.tuning), "weight", THRESHOLD, network_inputs(pairs.facts))
 
 

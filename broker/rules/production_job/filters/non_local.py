@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools, columns_at
+from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation, Value
 from broker.domain.facts import JobFacts
 from broker.rules.contract import Filter, JobPairs
@@ -33,11 +33,10 @@ class NonLocal(Filter[JobPairs]):
         strict = pairs.candidates.use_only_local_data
         if not strict.any():
             return np.asarray(~strict)
-        at = np.flatnonzero(strict)
-        complete = _is_complete(columns_at(pairs.facts, at))
-        keep = np.ones((len(complete), strict.shape[1]), dtype=np.bool_)
-        keep[:, at] = complete
-        return keep
+        facts, there = pairs.facts, pairs.facts.by_kind("available_bytes")
+        complete = there.by_chunk >= facts.total_bytes
+        complete &= facts.by_kind("available_files").by_chunk >= facts.total_files
+        return np.asarray(~strict | there.of_chunks(complete).every)
 
     def observe(self, pairs: JobPairs) -> Observation:
         """Whether all input is there, or need not be."""

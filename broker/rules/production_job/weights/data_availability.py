@@ -28,24 +28,22 @@ class DataAvailability(Weight[JobPairs]):
         has_input = facts.total_bytes > 0
         if not has_input.any():
             return np.ones((1, 1))
-        # nearly everywhere nothing is there, which weighs the same at every queue
-        none = np.zeros((1, 1))
-        nowhere = np.where(has_input, _factor(facts.total_bytes, facts.total_files, none, none), 1.0)
-        factor = np.broadcast_to(nowhere, facts.available_bytes.shape).copy()
-        some = (facts.available_bytes != 0) | (facts.available_files != 0)
-        chunk, queue = (some & has_input).nonzero()
-        factor[chunk, queue] = _factor(
-            facts.total_bytes[chunk, 0],
-            facts.total_files[chunk, 0],
-            facts.available_bytes[chunk, queue],
-            facts.available_files[chunk, queue],
-        )
-        return factor
+        there, files_there = facts.by_kind("available_bytes"), facts.by_kind("available_files")
+        factor = _factor(facts.total_bytes, facts.total_files, there.by_chunk, files_there.by_chunk)
+        if not has_input.all():
+            factor[~has_input[:, 0]] = 1.0
+        return there.of_chunks(factor).every
 
 
 def _factor(total_bytes: Floats, total_files: Floats, bytes_there: Floats, files_there: Floats) -> Floats:
-    """The factor where there is input; fmax takes NaN as missing."""
+    """The factor where there is input. In place, as it is about every chunk and queue; fmax takes NaN as missing."""
     total = np.where(total_bytes > 0, total_bytes, 1.0)
-    share = (np.fmax(bytes_there, 0.0) + total) / total
-    missing_files = np.maximum(total_files - np.fmax(files_there, 0.0), 0.0)
-    return np.asarray(share / (missing_files / FILES_PER_HALVING + 1.0))
+    factor = np.fmax(bytes_there, 0.0)
+    factor += total
+    factor /= total
+    missing_files = total_files - np.fmax(files_there, 0.0)
+    np.maximum(missing_files, 0.0, out=missing_files)
+    missing_files /= FILES_PER_HALVING
+    missing_files += 1.0
+    factor /= missing_files
+    return factor

@@ -30,4 +30,4 @@ class Network(Weight[JobPairs]):
     def factor(self, pairs: JobPairs) -> Floats:
         """(T, Q), or (1, 1) while switched off."""
         active = pairs.tuning.flag(ACTIVE) if self.options.while_unset else is_switched_on(pairs.tuning)
-        return network_weight(pairs.chunks, pairs.facts, pairs.tuning) if active else np.ones((1, 1))
+        return network_weight(pairs.facts, pairs.tuning).every if active else np.ones((1, 1))
