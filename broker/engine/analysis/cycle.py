@@ -78,6 +78,7 @@ class AnalysisCycle(LoadTrackingCycle):
     """
 
     pairs_type = AnalysisPairs
+    many_facts = True
     remark, figure_names = "stabilizer", FIGURES
     chain: AnalysisChain
 

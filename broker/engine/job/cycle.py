@@ -44,9 +44,8 @@ from broker.rules.contract import JobPairs, Load, Rule
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.tighten import tightened
 
-#: Cells (chunks x candidates) judged at once, and the fewest chunks: large enough for the arrays to pay, small enough
-#: for the processor's caches.
-BLOCK_CELLS = 128 * 1024
+#: Cells (chunks x candidates) judged at once, and the fewest chunks: they fit the processor's caches, and arrays pay.
+BLOCK_CELLS = 256 * 1024
 LEAST_BLOCK = 64
 NO_CANDIDATES = "no_candidates"
 
@@ -66,12 +65,14 @@ class JobCycle:
         published: the queues without that.
         moves_by_accounting_key: whether what is placed changes nothing but the load of the chunks of the same tag.
         pairs_type: what its rules see.
+        many_facts: whether its pairs have so many facts that blocks have half as many pairs.
         remark: what a remark with figures begins with.
         figure_names: the names of these figures.
     """
 
     moves_by_accounting_key: ClassVar[bool] = True
     pairs_type: ClassVar[type[JobPairs]] = JobPairs
+    many_facts: ClassVar[bool] = False
     remark: ClassVar[str] = ""
     figure_names: ClassVar[tuple[str, ...]] = ()
 
@@ -145,7 +146,7 @@ class JobCycle:
 
     def block_rows(self) -> Iterator[slice]:
         """The chunks of each block."""
-        size = max(LEAST_BLOCK, BLOCK_CELLS // max(1, len(self.snapshot.queues)))
+        size = max(LEAST_BLOCK, BLOCK_CELLS // (1 + self.many_facts) // max(1, len(self.snapshot.queues)))
         # the first block is ranked as a whole, which is thrown away for all chunks but the first of a tag
         start, stop = 0, size if self._independent else LEAST_BLOCK
         while start < len(self.work.chunks):
@@ -175,8 +176,7 @@ class JobCycle:
         pairs = JobPairs(tasks, self._candidates, facts, UNDECLARED, np.arange(rows.start, rows.stop), self._every)
         if kept.evaluation is None:
             kept.evaluation = evaluate(self.chain.filters, pairs, self._views, self._unusable, kept.filters)
-        evaluation = kept.evaluation
-        self.faults.extend(evaluation.faults)
+        self.faults.extend((evaluation := kept.evaluation).faults)
         factors = fixed_factors(self.chain.weights, pairs, self._views, self._unusable, self.faults, kept.factors)
         fixed = tuple(np.broadcast_to(factor, facts.initial.shape) for factor in factors)
         ranking = partial(self._ranked, rows, facts, fixed, evaluation.feasible)

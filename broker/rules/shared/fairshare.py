@@ -63,6 +63,10 @@ class Pattern(Protocol):
         """A match of the whole text, or None."""
         ...
 
+    def __hash__(self) -> int:
+        """One pattern is asked about a text once."""
+        ...
+
 
 @dataclass(frozen=True)
 class Match:
@@ -223,6 +227,7 @@ def _matches(attribute: Attribute, pattern: Pattern, tasks: ShareColumns) -> Boo
     return found
 
 
+@lru_cache(maxsize=65536)
 def _match_one(attribute: Attribute, pattern: Pattern, name: str | None) -> bool:
     if name is None and attribute is Attribute.GSHARE:
         return True

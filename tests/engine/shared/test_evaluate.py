@@ -248,3 +248,15 @@ def test_against_rules_taken_one_by_one(initial: list[int], rules: list[Any]) ->
     found = judged(filters, start)
     assert found.reason.tolist() == expected.tolist()
     assert found.feasible.tolist() == (expected == FEASIBLE).tolist()
+
+
+@pytest.mark.parametrize(("count", "kind"), [(1, np.int8), (64, np.int8), (65, np.int16), (300, np.int16)])
+def test_the_small_type_of_the_reasons_holds_every_index(count: int, kind: type[np.generic]) -> None:
+    idle = [Toy(f"idle{index}", mask([1, 1, 1])) for index in range(count - 1)]
+    last = Toy("last", mask([0, 1, 1]), kind="temporary", unknown=mask([0, 1, 0]))
+    found = judged([*idle, last])
+    assert found.reason.dtype == kind
+    # the largest index there is: the last rule, that could not judge
+    assert found.reason.tolist() == [[count - 1, 2 * count - 1, FEASIBLE]] * 2
+    assert judged([last, *idle]).reason.tolist() == [[0, count, FEASIBLE]] * 2
+    assert reason_codes([*idle, last])[2 * count - 1] == "unknown_last"
