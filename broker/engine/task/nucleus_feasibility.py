@@ -14,6 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints, Texts, as_column, as_row, taken, texts
+from broker.domain.kept import Kept
+from broker.domain.queues import QueueTable
 from broker.domain.work import Work
 from broker.engine.job.count_facts import accounting_keys_of, counts_by_status
 from broker.engine.job.data_facts import INPUT_FAULTS, InputLimits, gather_data
@@ -38,6 +40,7 @@ STEP_KEYS = ("MAX_MISSING_INPUT_FILES", "MIN_INPUT_COMPLETENESS", "IO_INTENSITY_
 SHIPPED_STEPS = JobSteps()
 BLOCK_CELLS = 256 * 1024
 LEAST_BLOCK = 64
+_asked_queues = Kept[dict[bytes, QueueTable]]()
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,14 @@ def _at_nuclei(snapshot: Snapshot, wanted: Bools, initial: InitialList) -> Snaps
     usable = initial.everybody(snapshot) & (queues.nucleus >= 0)
     asked = np.append(np.asarray(wanted.any(axis=0), dtype=np.bool_), False)
     usable &= asked[queues.nucleus]  # -1 is the last one
-    return dataclasses.replace(snapshot, queues=taken(queues, np.flatnonzero(usable)))
+    # the same table for as long as queues stay as they are, as more is kept that was worked out of its columns
+    kept, key = _asked_queues.of((queues,), dict), usable.tobytes()
+    table = kept.get(key)
+    if table is None:
+        table = taken(queues, np.flatnonzero(usable))
+        kept.clear()
+        kept[key] = table
+    return dataclasses.replace(snapshot, queues=table)
 
 
 class _Asked:
