@@ -3,12 +3,13 @@
 Once the cycles make jobs, and once they only record what they decided, as alongside PanDA; then the database has less
 to do.
 
-Each broker is a process of its own. It has read the grid once and decided without writing before it is measured, as
-one that has been running for a while; then it runs one cycle that reads, decides, cuts and writes. The throughput of
-two brokers is that of the work of both over the time until the later one is done. PostgreSQL runs on the same cores:
-its processor time is shown, and beside the ratio of throughputs stand two more: that of the processor times of the
-brokers alone (one against the busier of two), which is what they gain where the database is no limit; and the most that
-these cores allow, which is reached when none of them waits. The rounds go in turn; the median is told.
+Each broker is a process of its own. It has loaded the compiled loop, read the grid once and decided without writing
+before it is measured, as one that has been running for a while; then it runs one cycle that reads, decides, cuts and
+writes. The throughput of two brokers is that of the work of both over the time until the later one is done. PostgreSQL
+runs on the same cores: its processor time is shown, and beside the ratio of throughputs stand two more: that of the
+processor times of the brokers alone (one against the busier of two), which is what they gain where the database is no
+limit; and the most that these cores allow, which is reached when none of them waits. The rounds go in turn; the median
+is told.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -35,6 +37,7 @@ from benchmarks.measuring import NOW, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.app.agent_cycle import run_leased
 from broker.domain.parts import MARK, Part, led_by, parts_of
+from broker.engine.compiled import loading
 from broker.store.connection.database import Database
 from broker.store.service.leases import Lease
 
@@ -54,6 +57,8 @@ def work(url: str, part: Part, mode: str) -> None:
     """A broker: get ready, say so, wait for a line, run one cycle, and tell what it took. Runs in its own process."""
     agents = configuration.load(configuration.config_file("agents.yaml", None), registry.NAMES)
     agent = registry.make(AGENT, {}, ProcessSettings(job_generation=MODES[mode]))
+    if find_spec("numba") is not None:
+        loading.mode = "always"  # a service has it loaded long since
     with Database(url) as database:
         lease = Lease(part.lease_of(AGENT), "rehearsal", 0)
         run_cycle(agent, CycleContext(database, NOW, SEED, 600.0, CycleRequest(dry_run=True), lease=lease))
