@@ -243,17 +243,17 @@ def decide_job(job: Job, what: Comparing) -> Answers:
     """One job; a cycle that cannot be decided again is told of, and does not stop the others. Bad values do."""
     changes = what.changes[job.first : job.stop]
     found = Answers([Difference() for _ in changes])
-    for case in job.cycles:
-        found.engines.add(case.engine)
-        try:
-            with _uncollected():
+    with _uncollected():
+        for case in job.cycles:
+            found.engines.add(case.engine)
+            try:
                 differences = decide_case(case, what.rules, changes)
-        except CannotDecideAgain as error:
-            found.failed.append(f"{case.name}: {error}")
-            continue
-        found.baseline.add(case, what.changes[0])
-        for whole, one in zip(found.differences, differences, strict=True):
-            whole.add(one if what.by_task else Difference(totals=one.totals))
+            except CannotDecideAgain as error:
+                found.failed.append(f"{case.name}: {error}")
+                continue
+            found.baseline.add(case, what.changes[0])
+            for whole, one in zip(found.differences, differences, strict=True):
+                whole.add(one if what.by_task else Difference(totals=one.totals))
     if isinstance(job.cycles, Dropping):
         found.dropped_rows = list(job.cycles.dropped_rows)
     return found

@@ -188,3 +188,29 @@ def test_input_is_read_through_relations_for_input_in_the_default_scope() -> Non
     )
     assert len(relations) > 2
     assert found.reading().tolist() == [at % 4 == 0 for at in range(len(relations))]
+
+
+def placed_in(found: job_cycle.JobCycle) -> list[list[str]]:
+    """The choice of each chunk, where each gives 25 jobs to its first candidate."""
+    chosen = []
+    for result in found.results():
+        chosen.append(names(found, result))
+        found.add_load(result.row, result.chosen[:1], np.array([25]))
+    return chosen
+
+
+@pytest.mark.parametrize(
+    ("values", "taken_over"),
+    [({"MIN_WEIGHT_managed": 3.0}, True), ({"NQUEUELIMITSITE_A": 1.0}, True), ({"IO_INTENSITY_CUTOFF": 5.0}, False)],
+)
+def test_a_cycle_beside_another_decides_as_one_made_anew(values: dict[str, Any], taken_over: bool) -> None:
+    given, rules = work(3, currentpriority=500.0, gshare=["A", "A", "B"]), {"load_weights": [FewerQueued()]}
+    first = cycle(given, **rules, weights=[HEAVY])
+    placed_in(first)
+    anew = cycle(given, **rules, tuning=values)
+    snapshot = first._given
+    beside = first.beside(snapshot, given, anew.tuning, anew.chain)
+    assert (beside is not None) is taken_over
+    if beside is not None:
+        assert placed_in(beside) == placed_in(anew) and beside.legend == anew.legend
+        assert first.beside(snapshot, work(3), anew.tuning, anew.chain) is None
