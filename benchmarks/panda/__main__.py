@@ -77,6 +77,9 @@ def compare(scenario: Scenario, brokerages: Sequence[str], rounds: int) -> list[
                     work = THEIRS[name](site)
                     found = measured(work.run, mine[name], rounds, home / f"{name}.log")
                     rows += [{"brokerage": name, **row} for row in found]
+                    written = found[0]
+                    told = f"PanDA {written['panda_ms']:.1f} ms a chunk, ours {written['ms']:.3f}"
+                    typer.echo(f"{name}: {told}, compiled {written['compiled_ms']:.3f}", err=True)
                 return rows
 
 
