@@ -64,7 +64,7 @@ def run(
     else:
         with database.begin() as connection:
             connection.execute(sa.text("DELETE FROM broker.leases WHERE name = :name"), {"name": name})
-            lease = leases.acquire(connection, name, "test", LeaseTerms()).lease
+            lease = leases.acquire(connection, name, "test", LeaseTerms(length_s=60.0)).lease
         assert lease is not None
         run_id = open_run(database, name, lease)
         record = run_cycle(agent, CycleContext(database, now, 1, 60.0, request, lease=lease, run_id=run_id))

@@ -53,7 +53,7 @@ def run(
     agent, told = registry.make(name, options or {}, ProcessSettings()), list[dict[str, Any]]()
     asked = CycleRequest(emit=told.append, **request)
     with database.begin() as connection:
-        lease = leases.acquire(connection, name, "test", LeaseTerms()).lease if asked.writes else None
+        lease = leases.acquire(connection, name, "test", LeaseTerms(length_s=60.0)).lease if asked.writes else None
     record = run_cycle(agent, CycleContext(database, at(seconds), 1, 60.0, asked, lease=lease))
     if lease is not None:
         with database.begin() as connection:

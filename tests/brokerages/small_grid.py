@@ -250,7 +250,7 @@ def next_cycle(
     """One more cycle on what is there."""
     told: list[dict[str, Any]] = []
     with database.begin() as connection:
-        lease = leases.acquire(connection, agent, "test", LeaseTerms()).lease
+        lease = leases.acquire(connection, agent, "test", LeaseTerms(length_s=60.0)).lease
     assert lease is not None
     made = registry.make(agent, {}, ProcessSettings(profile=profile))
     asked = CycleRequest(emit=told.append, **request)

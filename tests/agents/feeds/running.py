@@ -44,7 +44,7 @@ class Feeding:
         with self.database.begin() as connection:
             if name in self._leases:
                 leases.release(connection, self._leases[name])
-            grant = leases.acquire(connection, name, "test", LeaseTerms())
+            grant = leases.acquire(connection, name, "test", LeaseTerms(length_s=60.0))
         assert grant.lease is not None
         self._leases[name] = grant.lease
         request = CycleRequest(emit=self.told.append, by_hand=True)

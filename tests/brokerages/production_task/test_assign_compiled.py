@@ -192,6 +192,7 @@ def test_a_rule_that_the_loop_does_not_know_keeps_the_path_of_python(rule: Nucle
 def test_the_loop_of_tasks_is_loaded_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Later than that of chunks, and sooner where the compiler is loaded already."""
     monkeypatch.setattr(loading, "mode", "where it pays")
+    monkeypatch.setattr(loading, "is_compiled", lambda: True)
     monkeypatch.setattr(loading, "_tasks_seen", 0)
     monkeypatch.setattr(loading, "_COMPILER", "not_loaded_by_anybody")
     assert loading.task_loop_for(loading.TASKS_THAT_PAY_THEN) is None
