@@ -153,6 +153,35 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
             value = vars(self)[name] = made(self._of_kinds(name, make))
             return value
 
+    def also(self, kind: type[FactsT], known: Mapping[str, Any], later: Mapping[str, Later]) -> FactsT:
+        """Facts of another kind: these, of which nothing is made for it, and others, which take the place of these.
+
+        Args:
+            kind: of the facts.
+            known: by name.
+            later: by name, how each of the others is made.
+        """
+        own = dict(vars(self))
+        own_later = {name: make for name, make in own.pop(_LATER, {}).items() if name not in known}
+        own = {name: value for name, value in own.items() if name not in later}
+        return kind.gathered(own | dict(known), own_later | dict(later))
+
+    def but(self: FactsT, known: Mapping[str, Any], later: Mapping[str, Later] | None = None) -> FactsT:
+        """The same facts with some of them replaced."""
+        return self.also(type(self), known, later or {})
+
+    def at(self, name: str, chunk: AnyArray, candidate: AnyArray) -> AnyArray:
+        """(N,): one fact at pairs of chunks and candidates.
+
+        Args:
+            name: of the fact.
+            chunk: positions in the block.
+            candidate: positions in the table of queues.
+        """
+        kinds = self.by_kind(name)
+        alike = kinds.column is None and kinds.table.shape[-1] == 1
+        return kinds.at(chunk, np.zeros_like(candidate) if alike else candidate)
+
     @property
     def read(self) -> frozenset[str]:
         """Names of the facts that have been made so far."""

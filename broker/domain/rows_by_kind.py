@@ -67,8 +67,8 @@ class RowsByKind:
         """One of several figures."""
         return self.of_table(self.table[at])
 
-    def at(self, row: int, candidates: AnyArray) -> AnyArray:
-        """(..., N): the figures of one chunk at some candidates."""
+    def at(self, row: int | AnyArray, candidates: AnyArray) -> AnyArray:
+        """(..., N): the figures of one chunk at some candidates, or of as many chunks, each at its own."""
         kind = row if self.kind is None else self.kind[row]
         found: AnyArray = self.table[..., kind, candidates if self.column is None else self.column[candidates]]
         return found

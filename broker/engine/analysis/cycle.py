@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cached_property, partial, reduce
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -25,14 +25,13 @@ from broker.engine.analysis.candidates import AnalysisCandidates, analysis_candi
 from broker.engine.analysis.chain import AnalysisChain
 from broker.engine.analysis.class_weights import CLASSED_SHARES, Competition, new_basic_weight, weight_by_room
 from broker.engine.analysis.data_facts import (
-    GB_OF_WEIGHT,
     NO_COMPLETE_REPLICA,
     AnalysisData,
     gather_analysis_data,
     scope_in_use,
 )
+from broker.engine.analysis.facts import FactsOfAnalysis
 from broker.engine.analysis.figures import figures_at, load_at
-from broker.engine.analysis.job_counts import closed_of_task, of_share, of_task, of_type, of_user
 from broker.engine.analysis.load_tracking import STABILIZER, LoadTrackingCycle
 from broker.engine.analysis.passes import (
     CUTOFF,
@@ -46,7 +45,7 @@ from broker.engine.analysis.passes import (
 )
 from broker.engine.analysis.queue_attributes import AnalysisQueues, analysis_queues
 from broker.engine.analysis.throttle import KEYS as THROTTLE_KEYS
-from broker.engine.analysis.throttle import Throttle, over_quota, requesters, throttle_of
+from broker.engine.analysis.throttle import Throttle, requesters, throttle_of
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.count_facts import accounting_keys_of, counts_by_status
 from broker.engine.job.data_facts import InputLimits
@@ -118,10 +117,24 @@ class AnalysisCycle(LoadTrackingCycle):
         )
         self._suppressed = suppresses_check(work.chunks, snapshot.now_s, self.own_tuning)
         self._checked = steps.passes.checked(self._input.real, self._suppressed, self._input.remote_source)
-        self._users = ActiveUsers(snapshot, work.chunks, steps.user_figures)
         self._requesters = requesters(work.chunks, analysis_request.task_class)
+        self._users = ActiveUsers(snapshot, work.chunks, steps.user_figures)
         super().__init__(
             snapshot, work, tuning, own_chain, independent=independent, own=self.own_tuning, new_weight=self._new
+        )
+
+    @cached_property
+    def _analysis_facts(self) -> FactsOfAnalysis:
+        return FactsOfAnalysis(
+            self.snapshot,
+            self.work.chunks,
+            self.analysis_request,
+            self._at,
+            self._named,
+            self._input,
+            self._requesters,
+            self._users,
+            self.own_tuning.number,
         )
 
     def _cycle_facts(self, chunks: WorkTable) -> CycleFacts:
@@ -161,16 +174,14 @@ class AnalysisCycle(LoadTrackingCycle):
         if len(again):
             local_pass = facts.local_pass.copy()
             local_pass[again] = False
-            facts = dataclasses.replace(facts, **self._of_pass(rows, local_pass))
+            facts = self._analysis_facts.in_pass(facts, rows, local_pass)
             judging = self._judging(dataclasses.replace(pairs, facts=facts), again)
             evaluation = second_pass(self.chain, evaluation, again, wanted, judging, found)
             first_empty = again[self._with_input[rows][again] == 0]
             self._with_input[rows][first_empty] = passing(self.chain, evaluation)[first_empty].sum(axis=1)
         self.faults.extend(evaluation.faults)
         if self._new:
-            facts = dataclasses.replace(
-                facts, new_weight=self._new_weight(rows, tasks, facts, self._competing(evaluation))
-            )
+            facts = facts.but({"new_weight": self._new_weight(rows, tasks, facts, self._competing(evaluation))})
         pairs = dataclasses.replace(pairs, facts=facts)
         factors = fixed_factors(self.chain.weights, pairs, self._views, self._unusable, self.faults)
         weight = reduce(np.multiply, factors, np.ones(facts.initial.shape))
@@ -217,95 +228,9 @@ class AnalysisCycle(LoadTrackingCycle):
         return judging
 
     def _facts_of(self, rows: slice, counts: RowsByKind) -> AnalysisFacts:
-        queues, chunks, at = self.snapshot.queues.unified, self.work.chunks, self._at
         low = self._steps.number("MAX_PRIO_TO_BOOTSTRAP")
-        base = job_facts(chunks, rows, self._facts, counts, self._grid, self._data, self.chain.steps, low)
-        shared = {field.name: getattr(base, field.name) for field in dataclasses.fields(base)}
-        size = rows.stop - rows.start
-        shared.update(
-            remote_source=self._input.remote_source[rows, None],
-            # no cap of production holds while jobs are given out
-            urgent=np.ones((size, 1), dtype=np.bool_),
-            # the estimate of the walltime has no parts of an event service here
-            event_service=np.zeros((size, 1), dtype=np.bool_),
-            all_local=np.zeros((1, 1), dtype=np.bool_).repeat(size, axis=0).repeat(len(queues), axis=1),
-        )
-        found = AnalysisFacts(
-            **shared,
-            **self._of_pass(rows, self._checked[rows, None]),
-            site_named=self._named.one_preassigned[rows, None],
-            named=self._named.named[rows],
-            reserve=self._named.reserve[rows],
-            wanted=self._named.wanted[rows],
-            transuses=self.analysis_request.transuses[rows, None],
-            gb_per_job=self.analysis_request.gb_per_job[rows, None],
-            cloud_of_queue=at.cloud[None, queues],
-            is_vp=at.is_vp[None, queues],
-            has_output=at.has_output[None, queues],
-            has_input_storage=at.has_input[None, queues],
-            output_usable_gb=at.output_usable_gb[None, queues],
-            input_usable_gb=at.input_usable_gb[None, queues],
-            reads_lan=at.reads_lan[None, queues],
-            writes_lan=at.writes_lan[None, queues],
-            receives=at.receives[None, queues],
-            sends=at.sends[None, queues],
-            over_local_quota=self._over_quota(rows)[:, queues],
-            **self._load_facts(rows),
-            user_ignored=np.zeros((size, 1), dtype=np.bool_),
-            can_be_throttled=np.ones((size, 1), dtype=np.bool_),
-            new_weight=np.ones((size, 1)),
-        )
-        found = dataclasses.replace(found, **self._users.stats(rows, found))
-        return dataclasses.replace(
-            found, can_be_throttled=stabilize(load_of(found), self.own_tuning.number).can_be_throttled
-        )
-
-    def _load_facts(self, rows: slice) -> dict[str, Any]:
-        """Jobs of the share, its users, the user and the task, by candidate."""
-        snapshot, chunks, at, queues = self.snapshot, self.work.chunks, self._at, self.snapshot.queues.unified
-        typed = of_type(snapshot, chunks, rows)[:, :, queues]
-        user = of_user(snapshot, chunks, rows)[:, :, queues]
-        share = of_share(snapshot, at, chunks, rows)[:, :, queues]
-        earlier = of_task(snapshot, self.analysis_request.bad_jobs[rows])[:, :, queues]
-        return {
-            "queued_of_type": typed[:, 0],
-            "running_of_type": typed[:, 1],
-            "users": share[:, 0],
-            "users_running": share[:, 1],
-            "to_running_rate": share[:, 2],
-            "share_queued": share[:, 3, :1],
-            "share_running": share[:, 4, :1],
-            "user_queued": user[:, 0],
-            "user_running": user[:, 1],
-            "jobs_finished": earlier[:, 0],
-            "jobs_bad": earlier[:, 1],
-            "jobs_closed": closed_of_task(snapshot, self.analysis_request.bad_jobs[rows])[:, queues],
-        }
-
-    def _of_pass(self, rows: slice, local_pass: Bools) -> dict[str, Any]:
-        """The facts that differ between a pass with and one without the locality check."""
-        data, queues = self._input, self.snapshot.queues.unified
-        distance = np.where(data.big[rows, None], 1.0 + data.disk_gb[rows] / GB_OF_WEIGHT, 1.0)
-        by_datasets = local_pass & ~data.union[rows, None]
-        weight = np.where(by_datasets, data.datasets_weight[rows], distance)
-        merging, avoids = self.work.chunks.merging[rows], self.analysis_request.avoid_vp[rows]
-        elsewhere = data.distributed[rows] | (data.union[rows] & local_pass[:, 0])
-        second = ~local_pass[:, 0] & data.real[rows]
-        lacking = data.lacks_files[rows] | (data.lacks_parts[rows] & ~local_pass)
-        return {
-            "local_pass": local_pass,
-            "lacks_files": lacking[:, queues],
-            "has_input": data.has_input[rows][:, queues],
-            "without_vp": (data.without_vp[rows] | ~local_pass)[:, queues],
-            "needs_wan": ~local_pass,
-            "avoids_vp": (merging | avoids | elsewhere | second)[:, None],
-            "locality_weight": np.where(data.real[rows, None], weight, 1.0)[:, queues],
-        }
-
-    def _over_quota(self, rows: slice) -> Bools:
-        """(T, U): the owner has no quota left at the default output endpoint."""
-        names = np.append(self.snapshot.storages.name, "")[self._at.output_storage]
-        return over_quota(self._requesters[rows], self.snapshot.analysis.full_endpoints, names)
+        base = job_facts(self.work.chunks, rows, self._facts, counts, self._grid, self._data, self.chain.steps, low)
+        return self._analysis_facts.of_block(rows, base, self._checked[rows, None])
 
     def _new_weight(self, rows: slice, tasks: WorkTable, facts: AnalysisFacts, feasible: Bools) -> Floats:
         found = stabilize(load_of(facts), self.own_tuning.number)

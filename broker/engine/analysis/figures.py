@@ -17,18 +17,18 @@ Placed = tuple[Floats, Floats, Floats]
 def load_at(facts: AnalysisFacts, chunk: AnyArray, queue: Ints, placed: Placed | None) -> StabilizerLoad:
     """(N,): the load at pairs of chunks of a block and candidates, with what was placed."""
 
-    def at(values: Floats) -> Floats:
-        return np.asarray(values[chunk, queue])
+    def at(name: str) -> Floats:
+        return facts.at(name, chunk, queue)
 
-    defined, user_queued, users = at(facts.defined), at(facts.user_queued), at(facts.users)
+    defined, user_queued, users = at("defined"), at("user_queued"), at("users")
     if placed is not None:
         defined, user_queued, users = defined + placed[0], user_queued + placed[1], users + placed[2]
     return StabilizerLoad(
-        defined + at(facts.assigned) + at(facts.activated) + at(facts.starting),
-        at(facts.users_running),
-        at(facts.to_running_rate),
+        defined + at("assigned") + at("activated") + at("starting"),
+        at("users_running"),
+        at("to_running_rate"),
         user_queued,
-        at(facts.user_running),
+        at("user_running"),
         users,
     )
 

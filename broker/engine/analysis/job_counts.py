@@ -10,6 +10,7 @@ import numpy as np
 
 from broker.domain.arrays import Floats, Texts
 from broker.domain.grid import COUNTED_STATUSES
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.work import WorkTable
 from broker.engine.analysis.queue_attributes import AnalysisQueues
 from broker.snapshot.snapshot import Snapshot
@@ -21,15 +22,15 @@ QUEUED = [COUNTED_STATUSES.index(status) for status in ("defined", "assigned", "
 KeyT = TypeVar("KeyT", bound=Hashable)
 
 
-def _gathered(keys: Sequence[KeyT], stats: Callable[[KeyT], Any]) -> Floats:
-    """``stats`` of each distinct key, once, stacked for all keys along the first axis."""
+def _gathered(keys: Sequence[KeyT], stats: Callable[[KeyT], Any]) -> RowsByKind:
+    """``stats`` (figures, U) of each distinct key, once."""
     position = {key: index for index, key in enumerate(dict.fromkeys(keys))}
-    table = np.stack([stats(key) for key in position])
-    return np.asarray(table[[position[key] for key in keys]])
+    table = np.stack([stats(key) for key in position], axis=1)
+    return RowsByKind(table, np.array([position[key] for key in keys], dtype=np.int64))
 
 
-def of_type(snapshot: Snapshot, work: WorkTable, rows: slice) -> Floats:
-    """(T, 2, U): queued and running jobs of the share and resource type; of all types for a task without one."""
+def of_type(snapshot: Snapshot, work: WorkTable, rows: slice) -> RowsByKind:
+    """(2, T, U): queued and running jobs of the share and resource type; of all types for a task without one."""
     by_type, size = snapshot.analysis.by_type, len(snapshot.unified)
 
     def stats(key: tuple[str, str | None]) -> Floats:
@@ -41,8 +42,8 @@ def of_type(snapshot: Snapshot, work: WorkTable, rows: slice) -> Floats:
     return _gathered(list(zip(shares, work.resource_type[rows].tolist(), strict=True)), stats)
 
 
-def of_user(snapshot: Snapshot, work: WorkTable, rows: slice) -> Floats:
-    """(T, 2, U): queued and running jobs of the user in the share, of the label of the task."""
+def of_user(snapshot: Snapshot, work: WorkTable, rows: slice) -> RowsByKind:
+    """(2, T, U): queued and running jobs of the user in the share, of the label of the task."""
     by_user, size = snapshot.analysis.by_user, len(snapshot.unified)
 
     def stats(key: tuple[str, str, str]) -> Floats:
@@ -60,8 +61,8 @@ def _share_columns(work: WorkTable) -> tuple[Texts, Texts]:
     return work.gshare, work.prodsourcelabel
 
 
-def of_share(snapshot: Snapshot, queues: AnalysisQueues, work: WorkTable, rows: slice) -> Floats:
-    """(T, 5, U): users with jobs, running jobs of all users, to-running rate, and the share's totals over all queues.
+def of_share(snapshot: Snapshot, queues: AnalysisQueues, work: WorkTable, rows: slice) -> RowsByKind:
+    """(5, T, U): users with jobs, running jobs of all users, to-running rate, and the share's totals over all queues.
 
     Running jobs are those of the label of the task, without merge jobs; where there is no job of that kind at all,
     those of the share. The rate counts the jobs of all shares that started, scaled by the part of the running ones that
@@ -97,29 +98,18 @@ def _known_else(values: Floats | None, otherwise: Floats) -> Floats:
     return otherwise if values is None else np.where(np.isnan(values), otherwise, values)
 
 
-def of_task(snapshot: Snapshot, bad_jobs: Texts) -> Floats:
-    """(T, 2, U): finished jobs of the task, and those that failed or were closed; see ``AnalysisWork.bad_jobs``."""
+def of_task(snapshot: Snapshot, bad_jobs: Texts) -> RowsByKind:
+    """(3, T, U): finished jobs of the task, those that failed or were closed, and those that were closed.
+
+    See ``AnalysisWork.bad_jobs``.
+    """
     position = {str(name): index for index, name in enumerate(snapshot.unified.name)}
 
     def stats(text: str | None) -> Floats:
-        table = np.zeros((2, len(position)))
+        table = np.zeros((3, len(position)))
         for queue, (finished, failed, closed) in (json.loads(text) if text else {}).items():
             if queue in position:
-                table[:, position[queue]] = finished, failed + closed
+                table[:, position[queue]] = finished, failed + closed, closed
         return table
-
-    return _gathered(bad_jobs.tolist(), stats)
-
-
-def closed_of_task(snapshot: Snapshot, bad_jobs: Texts) -> Floats:
-    """(T, U): closed jobs of the task."""
-    position = {str(name): index for index, name in enumerate(snapshot.unified.name)}
-
-    def stats(text: str | None) -> Floats:
-        closed_at = np.zeros(len(position))
-        for queue, (_, _, closed) in (json.loads(text) if text else {}).items():
-            if queue in position:
-                closed_at[position[queue]] = closed
-        return closed_at
 
     return _gathered(bad_jobs.tolist(), stats)

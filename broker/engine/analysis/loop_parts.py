@@ -20,6 +20,11 @@ from broker.engine.compiled.loop_parts import LoopParts
 from broker.engine.compiled.steps import NO_NEW_WEIGHT, filter_steps, moving_steps
 from broker.engine.job.chunk_result import Block
 
+#: The facts that are the load of a pair, in the order of ``UserPairs.load``.
+_LOAD = (
+    "user_queued", "user_running", "users", "users_running", "to_running_rate", "queued_of_type", "running_of_type"
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class AnalysisLoopParts(LoopParts):
@@ -35,23 +40,14 @@ class AnalysisLoopParts(LoopParts):
         """What the filters and the weight for users read of the pairs of a block."""
         facts, rows, cycle = cast(AnalysisFacts, block.facts), block.rows, self.cycle
         chunk, queue = np.repeat(np.arange(len(flat.urgent)), np.diff(flat.offset)), flat.queue
-        columns = (
-            facts.user_queued,
-            facts.user_running,
-            facts.users,
-            facts.users_running,
-            facts.to_running_rate,
-            facts.queued_of_type,
-            facts.running_of_type,
-        )
-        shape, jobs = facts.initial.shape, cycle.analysis_request.jobs_estimate[rows]
+        jobs = cycle.analysis_request.jobs_estimate[rows]
         weight = np.zeros(0)
         if self.moving.new_weight != NO_NEW_WEIGHT:
             task_class, classed, queue_class = cycle.classes_of(rows)
             weight = class_weight(jobs[chunk], task_class[chunk], queue_class[queue], classed[chunk])
         return UserPairs(
-            load=np.array([np.broadcast_to(column, shape)[chunk, queue] for column in columns], dtype=np.float64),
-            ignored=np.array(np.broadcast_to(facts.user_ignored, shape)[chunk, queue], dtype=np.bool_),
+            load=np.array([facts.at(name, chunk, queue) for name in _LOAD], dtype=np.float64),
+            ignored=np.array(facts.at("user_ignored", chunk, queue), dtype=np.bool_),
             class_weight=weight,
             site_named=np.array(facts.site_named[:, 0], dtype=np.bool_),
             jobs=np.array(jobs, dtype=np.float64),

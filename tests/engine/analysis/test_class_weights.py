@@ -17,6 +17,7 @@ from broker.engine.analysis.class_weights import (
     queue_weight,
     weight_by_room,
 )
+from tests.brokerages.job.random_analysis import random_analysis
 
 HI, MID, LO = 1.0, 0.0, -1.0
 
@@ -115,3 +116,14 @@ def test_jobs_spread_by_room(room: list[float], jobs: float, merging: bool, weig
 def test_jobs_spread_by_room_and_class(task_class: float, room: list[float], jobs: float, weights: list[float]) -> None:
     seen = Competition(np.array(room, dtype=float), np.array([1, 0, -1]), jobs, task_class, True, False)
     assert weight_by_room(seen).tolist() == pytest.approx([weight + LEAST for weight in weights], rel=1e-9)
+
+
+def test_a_chunk_of_a_block_weighs_to_the_bit_what_it_weighs_alone() -> None:
+    cycle, _ = random_analysis(1, 60, 150, (), True)
+    block = cycle.evaluate_block(slice(0, 60))
+    (weight,) = block.fixed
+    # rooms that are no whole numbers add up to other bits in another order
+    assert len(np.unique(weight[block.evaluation.feasible])) > 1000
+    for row in range(0, 60, 4):
+        (alone,) = cycle.evaluate_block(slice(row, row + 1)).fixed
+        assert alone.tobytes() == weight[row].tobytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,12 +10,13 @@ import numpy as np
 import pytest
 
 from broker.brokerages.analysis_job.rules import chain
-from broker.domain.analysis import AnalysisGrid, OwnerJobs
+from broker.domain.analysis import AnalysisFacts, AnalysisGrid, OwnerJobs
 from broker.domain.stabilizer import FIGURES
 from broker.domain.work import Work
 from broker.engine.analysis.cycle import AnalysisCycle
 from broker.gdpconfig.tuning import Tuning
 from broker.snapshot.snapshot import Snapshot
+from tests.brokerages.job.random_analysis import random_analysis
 from tests.engine.analysis.analysis_requests import READS, reading_grid, requests
 from tests.engine.small_work import Dataset, replica, work_of
 from tests.rules.builders import GB
@@ -238,3 +240,22 @@ def test_the_figures_of_the_stabilizer_are_kept_for_the_candidates() -> None:
     shown, figures = kept
     assert shown.tolist() == result.chosen.tolist() != []
     assert figures.shape == (len(FIGURES), len(shown))
+
+
+def facts_in_memory() -> int:
+    return sum(type(one) is AnalysisFacts for one in gc.get_objects())
+
+
+def test_the_facts_of_a_block_go_with_it() -> None:
+    """Nobody searches for what refers to itself while many cycles are decided again."""
+    made, _ = random_analysis(1, 9, 5, (), True)
+    gc.disable()
+    try:
+        before = facts_in_memory()
+        block = made.evaluate_block(slice(0, 9))
+        assert block.facts.can_be_throttled.shape == block.facts.initial.shape  # type: ignore[attr-defined]
+        assert facts_in_memory() > before
+        del block
+        assert facts_in_memory() == before
+    finally:
+        gc.enable()

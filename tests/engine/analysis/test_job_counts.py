@@ -46,7 +46,7 @@ def test_by_type(share: str | None, kind: str | None, queued: dict[str, float], 
         }
     )
     found = of_type(reading_grid(grid), chunk_table(1, gshare=share, resource_type=kind), ALL)
-    assert found.tolist() == [[at(**queued).tolist(), at(**running).tolist()]]
+    assert found.every[:, 0].tolist() == [at(**queued).tolist(), at(**running).tolist()]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_by_user(user: str | None, share: str, label: str, queued: dict[str, flo
     )
     found = of_user(reading_grid(grid), chunk_table(1, username=user, gshare=share, prodsourcelabel=label), ALL)
     running = {"A": 2} if queued else {}
-    assert found.tolist() == [[at(**queued).tolist(), at(**running).tolist()]]
+    assert found.every[:, 0].tolist() == [at(**queued).tolist(), at(**running).tolist()]
 
 
 def test_by_share() -> None:
@@ -88,7 +88,7 @@ def test_by_share() -> None:
     columns = chunk_table(2, gshare=["X", "unknown"], prodsourcelabel="user")
     users, running, rate, queued_everywhere, running_everywhere = of_share(
         snapshot, analysis_queues(snapshot), columns, ALL
-    ).transpose(1, 0, 2)
+    ).every
     assert users.tolist() == [at(A=3).tolist(), at().tolist()]
     assert running.tolist() == [[4, 9, 0, 0, 0], [0] * SIZE]
     assert rate.tolist() == [[12 / 6 * 6 / 8, 6 / 6 * 1, 0, 0, 0], [0] * SIZE]
@@ -98,13 +98,14 @@ def test_by_share() -> None:
 
 def test_of_its_own_task() -> None:
     texts_of_jobs = texts(['{"A": [4, 2, 1], "GONE": [9, 9, 9]}', None, '{"U": [0, 5, 0]}'])
-    finished, bad = of_task(reading_grid(), texts_of_jobs).transpose(1, 0, 2)
+    finished, bad, closed = of_task(reading_grid(), texts_of_jobs).every
     assert finished.tolist() == [at(A=4).tolist(), at().tolist(), at().tolist()]
     assert bad.tolist() == [at(A=3).tolist(), at().tolist(), at(U=5).tolist()]
+    assert closed.tolist() == [at(A=1).tolist(), at().tolist(), at().tolist()]
 
 
 def test_rows_of_a_block_are_those_of_the_block() -> None:
     grid = AnalysisGrid(by_type={("X", "SCORE"): np.stack([at(A=5), at()])})
     chunks = chunk_table(3, gshare=["Y", "X", "X"], resource_type=["SCORE", "SCORE", "MCORE"])
     found = of_type(reading_grid(grid), chunks, slice(1, 3))
-    assert found[:, 0, 0].tolist() == [5, 0]
+    assert found.every[0, :, 0].tolist() == [5, 0]

@@ -55,6 +55,23 @@ def test_a_rule_about_few_chunks_makes_no_fact_for_the_others() -> None:
     assert "at_nucleus" not in facts.read
 
 
+def test_pairs_of_a_fact_are_read_alike_however_it_is_kept() -> None:
+    facts = cycle(work(3)).evaluate_block(slice(0, 3)).facts
+    kinds = RowsByKind(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0, 1, 0]), np.array([0, 1, 1, 0, 1]))
+    chunk, candidate = np.array([0, 1, 2, 1]), np.array([4, 0, 1, 2])
+    ways = {
+        "by kind": facts.but({}, {"defined": kinds}),
+        "by a call": facts.but({}, {"defined": lambda: kinds}),
+        "made": facts.but({"defined": kinds.every}),
+    }
+    for way, known in ways.items():
+        assert known.at("defined", chunk, candidate).tolist() == [2.0, 3.0, 2.0, 4.0], way
+    alike = facts.but({"assigned": np.array([[5.0]])}, {"starting": RowsByKind(np.array([[6.0], [7.0]]), kinds.kind)})
+    assert alike.at("assigned", chunk, candidate).tolist() == [5.0] * 4
+    assert alike.at("starting", chunk, candidate).tolist() == [6.0, 7.0, 6.0, 7.0]
+    assert alike.defined is facts.defined
+
+
 def test_facts_have_no_other_names_and_all_of_their_own() -> None:
     facts = cycle().evaluate_block(slice(0, 1)).facts
     with pytest.raises(AttributeError, match="JobFacts has no fact at_nucleu"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.analysis import AnalysisFacts
-from broker.domain.arrays import Bools
+from broker.domain.arrays import Bools, Ints
 from broker.domain.decisions import Observation, Value
 from broker.rules.contract import AnalysisPairs, Filter, Options, TuningView
 from broker.rules.shared.observing import flag
@@ -47,10 +47,14 @@ class AvoidVp(Filter[AnalysisPairs]):
     def keep(self, pairs: AnalysisPairs) -> Bools:
         """(T, Q): true without virtual placement, or where the chunk may use it."""
         known = pairs.facts
+        # few queues have any, and nothing is asked of the others
+        virtual = known.is_vp[0].nonzero()[0]
         avoided = known.avoids_vp
-        if self.options.overload:
-            avoided = avoided | overloaded(pairs.facts, pairs.tuning)
-        return np.asarray(~known.is_vp | ~avoided)
+        if self.options.overload and len(virtual):
+            avoided = avoided | overloaded(known, pairs.tuning, virtual)
+        keep = np.ones((len(avoided), known.is_vp.shape[1]), dtype=np.bool_)
+        keep[:, virtual] = ~avoided
+        return keep
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
         """Whether the queue is one to avoid."""
@@ -64,11 +68,18 @@ class AvoidVp(Filter[AnalysisPairs]):
         return Observation(bad, "==", False, "-", MIN_QUEUE, inputs)
 
 
-def overloaded(facts: AnalysisFacts, tuning: TuningView) -> Bools:
-    """(T, Q): the queue has many more queued jobs for each running one than the share has everywhere."""
-    known = facts
-    queued = facts.defined + facts.assigned + facts.activated + facts.starting
+def overloaded(facts: AnalysisFacts, tuning: TuningView, queues: Ints | None = None) -> Bools:
+    """(T, Q): the queue has many more queued jobs for each running one than the share has everywhere.
+
+    Args:
+        facts: of the chunks.
+        tuning: with the offset of the ratio and the shortest queue.
+        queues: positions of those that are asked about; without it all.
+    """
+    columns = facts.defined, facts.assigned, facts.activated, facts.starting, facts.running
+    defined, assigned, activated, starting, running = columns if queues is None else [c[:, queues] for c in columns]
+    queued = defined + assigned + activated + starting
     # written as a product, so that nothing is divided by 0 jobs; a share that runs nowhere has no ratio to exceed
-    allowed = known.share_queued * tuning.number(RATIO_OFFSET) * facts.running
-    above = (queued * known.share_running > allowed) & (known.share_running > 0)
-    return np.asarray((queued > tuning.number(MIN_QUEUE)) & ((facts.running == 0) | above))
+    allowed = facts.share_queued * tuning.number(RATIO_OFFSET) * running
+    above = (queued * facts.share_running > allowed) & (facts.share_running > 0)
+    return np.asarray((queued > tuning.number(MIN_QUEUE)) & ((running == 0) | above))
