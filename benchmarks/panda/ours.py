@@ -9,7 +9,7 @@ from datetime import datetime
 from agents.brokerage.grid_reading import GridReader
 from benchmarks.bench_task_decide import one_task_cycle
 from benchmarks.panda.figures import Cycle
-from benchmarks.stages import one_cycle
+from benchmarks.stages import MakeCycle, one_cycle
 from broker import resources
 from broker.brokerages.analysis_job import rules as analysis_job
 from broker.brokerages.production_job import rules as production_job
@@ -24,6 +24,7 @@ from broker.store.reads.chunk_loading import load_work
 from broker.store.reads.chunk_reads import WorkSelection
 from broker.store.reads.task_loading import load_task_work
 from broker.store.reads.task_reads import TaskSelection
+from broker.work.assemble import CycleWork
 
 #: Hours back for which jobs of a user count as done, as the agent reads them.
 DONE_JOB_HOURS = 6.0
@@ -40,14 +41,7 @@ def production_jobs(database: Database, now: datetime) -> RunCycle:
         snapshot = _reader().read(connection, catalogue, now, lambda: None).snapshot
         work = load_work(connection, catalogue, WorkSelection(vo="atlas", with_nucleus=True))
     tuning, rules = Tuning.defaults(), production_job.chain()
-
-    def run(compiled: bool) -> Cycle:
-        stages = one_cycle(
-            lambda alone: JobCycle(snapshot, work.work, tuning, rules, independent=alone), work, compiled=compiled
-        )
-        return Cycle(len(work.work.chunks), stages.brokered, stages.jobs, stages.total_s)
-
-    return run
+    return _timed(lambda alone: JobCycle(snapshot, work.work, tuning, rules, independent=alone), work)
 
 
 def analysis_jobs(database: Database, now: datetime) -> RunCycle:
@@ -60,14 +54,7 @@ def analysis_jobs(database: Database, now: datetime) -> RunCycle:
         asked, _ = load_analysis_work(connection, catalogue, work.work.chunks, now, DONE_JOB_HOURS)
     work = replace(work, work=replace(work.work, analysis_request=asked))
     tuning, rules = Tuning.defaults(), analysis_job.chain()
-
-    def run(compiled: bool) -> Cycle:
-        stages = one_cycle(
-            lambda alone: AnalysisCycle(snapshot, work.work, tuning, rules, independent=alone), work, compiled=compiled
-        )
-        return Cycle(len(work.work.chunks), stages.brokered, stages.jobs, stages.total_s)
-
-    return run
+    return _timed(lambda alone: AnalysisCycle(snapshot, work.work, tuning, rules, independent=alone), work)
 
 
 def production_tasks(database: Database, now: datetime) -> RunCycle:
@@ -82,6 +69,14 @@ def production_tasks(database: Database, now: datetime) -> RunCycle:
         constructor_s, decide_s, pack_s, assigned = one_task_cycle(snapshot, work)
         brokered = sum(task.nucleus is not None for task in assigned)
         return Cycle(len(work.tasks), brokered, 0, constructor_s + decide_s + pack_s)
+
+    return run
+
+
+def _timed(make: MakeCycle, work: CycleWork) -> RunCycle:
+    def run(compiled: bool) -> Cycle:
+        stages = one_cycle(make, work, compiled=compiled)
+        return Cycle(len(work.work.chunks), stages.brokered, stages.jobs, stages.total_s)
 
     return run
 
