@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -144,12 +146,15 @@ def test_two_services_share_the_work_without_assigning_anything_twice(grid: Data
 
 
 @pytest.fixture
-def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    """A server that the test may stop and start."""
-    server = EmbeddedServer(tmp_path_factory.mktemp("own") / "home")
+def own_server() -> Iterator[EmbeddedServer]:
+    """A server that the test may stop and start, where another run of pytest does not close the way to it."""
+    folder = Path(tempfile.mkdtemp(prefix="gridbroker-own-"))
+    folder.chmod(0o755)
+    server = EmbeddedServer(folder / "home")
     server.start()
     yield server
     server.stop()
+    shutil.rmtree(folder)
 
 
 @pytest.mark.slow
