@@ -32,7 +32,7 @@ from broker.store.reads.task_alternatives import read as read_ways
 from broker.store.reads.task_loading import load_task_work
 from broker.store.reads.task_reads import TaskSelection
 from broker.work.assemble import CycleWork
-from broker.work.cut_codec import encode_cut
+from broker.work.cut_codec import CutEncoder
 from gridbroker_jedi.answer import Answer, CandidateAnswer
 from gridbroker_jedi.chunk import ChunkTables
 from gridbroker_jedi.grid import GridView
@@ -93,7 +93,7 @@ def decide_chunk(
     engine.set_load(0, load)
     result = next(engine.results())
     answer = Answer(decision_of(engine, result), _candidates(engine, work, result, placed), _distributed(work))
-    return Decided(answer, encode_work(chunk_of(work.work, 0), load, encode_cut(work, 0)))
+    return Decided(answer, encode_work(chunk_of(work.work, 0), load, CutEncoder(work).encode(0)))
 
 
 def _with_requests(
