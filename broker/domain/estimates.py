@@ -35,14 +35,19 @@ def or_else(values: Floats, default: float) -> Floats:
 
 def is_set(values: Floats) -> Bools:
     """Neither NULL nor 0."""
-    return np.asarray(~(np.isnan(values) | (values == 0)))
+    return np.asarray((values == values) & (values != 0))
+
+
+def or_zero(values: Floats) -> Floats:
+    """The values, with 0 for those that are NULL."""
+    return np.where(values == values, values, 0.0)
 
 
 def requested_ram_mb(merging: Bools, chunk_ram_mb: Floats, task_ram_mb: Floats, merge_ram_mb: Floats) -> Floats:
     """Memory asked for: the larger of the task's and the chunk's, at least 2000 MB when merging; 0 = none."""
-    chunk = np.nan_to_num(chunk_ram_mb)
-    normal = np.maximum(np.nan_to_num(task_ram_mb), chunk)
-    merge = np.maximum(np.maximum(np.nan_to_num(merge_ram_mb), chunk), MERGE_MEMORY_FLOOR_MB)
+    chunk = or_zero(chunk_ram_mb)
+    normal = np.maximum(or_zero(task_ram_mb), chunk)
+    merge = np.maximum(np.maximum(or_zero(merge_ram_mb), chunk), MERGE_MEMORY_FLOOR_MB)
     return np.where(merging, np.where(is_set(merge_ram_mb), merge, chunk), normal)
 
 
@@ -61,7 +66,7 @@ def memory_mb(ram_mb: Floats, base_mb: Floats, per_core: Bools, merging: Bools, 
         merging: whether files are merged.
         cores: of the queue; NULL and 0 count as one.
     """
-    base = np.where(merging, 0.0, np.nan_to_num(base_mb))
+    base = np.where(merging, 0.0, or_zero(base_mb))
     scaled = per_core & ~merging
     needed: Floats = np.where(scaled, ram_mb, 0.0) * or_else(cores, 1.0) + (np.where(scaled, 0.0, ram_mb) + base)
     needed *= MEMORY_COMPENSATION
@@ -82,13 +87,13 @@ def is_per_event(unit: Texts) -> Bools:
 
 def output_bytes(outdiskcount: Floats, outdiskunit: Texts, events: Floats, input_mb: Floats) -> Floats:
     """Expected output of a job in bytes, at least 1500 MB; a NULL or negative count is 0."""
-    count = np.maximum(np.nan_to_num(outdiskcount), 0.0) * disk_unit_bytes(outdiskunit)
+    count = np.maximum(or_zero(outdiskcount), 0.0) * disk_unit_bytes(outdiskunit)
     return np.maximum(count * np.where(is_per_event(outdiskunit), events, input_mb), OUTPUT_FLOOR_BYTES)
 
 
 def workdir_bytes(workdiskcount: Floats, workdiskunit: Texts) -> Floats:
     """Expected work space of a job in bytes, at least 300 MB."""
-    return np.maximum(np.nan_to_num(workdiskcount) * disk_unit_bytes(workdiskunit), WORKDIR_FLOOR_BYTES)
+    return np.maximum(or_zero(workdiskcount) * disk_unit_bytes(workdiskunit), WORKDIR_FLOOR_BYTES)
 
 
 def whole_mb(size_bytes: Floats) -> Floats:
@@ -133,7 +138,7 @@ def is_hs06(cputimeunit: Texts) -> Bools:
 
 def event_service_divisor(es_consumers: Floats, es_attempts: Floats) -> Floats:
     """Into how many parts an event service job is split: consumers x (attempts + 1), 3 attempts in all if unset."""
-    attempts = np.where(is_set(es_attempts), np.nan_to_num(es_attempts) + 1.0, DEFAULT_ES_ATTEMPTS)
+    attempts = np.where(is_set(es_attempts), or_zero(es_attempts) + 1.0, DEFAULT_ES_ATTEMPTS)
     return np.asarray(or_else(es_consumers, 1.0) * attempts)
 
 

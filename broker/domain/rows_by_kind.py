@@ -37,14 +37,17 @@ class RowsByKind:
     @property
     def every(self) -> AnyArray:
         """(..., T, Q): the row of each chunk."""
-        rows = self.by_chunk
-        return rows if self.column is None else np.take(rows, self.column, axis=-1)
+        if self.column is None:
+            return self.by_chunk
+        if self.kind is None or self.table.shape[-2] > len(self.kind):
+            return np.take(self.by_chunk, self.column, axis=-1)
+        # rows are copied many times faster than cells
+        return np.take(np.take(self.table, self.column, axis=-1), self.kind, axis=-2)
 
     @property
     def by_chunk(self) -> AnyArray:
         """(..., T, C): the row of each chunk, with the columns as they are kept."""
-        found: AnyArray = self.table if self.kind is None else self.table[..., self.kind, :]
-        return found
+        return self.table if self.kind is None else np.take(self.table, self.kind, axis=-2)
 
     @property
     def kinds(self) -> Ints:

@@ -28,7 +28,7 @@ from broker.engine.job.chunk_limits import chunk_limits
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.count_facts import accounting_keys_of
 from broker.engine.job.data_facts import INPUT_FAULTS, DataFacts, InputLimits, gather_data
-from broker.engine.job.facts import CycleFacts, grid_facts, job_facts
+from broker.engine.job.facts import CycleFacts, candidate_row, grid_facts, job_facts
 from broker.engine.job.initial_list import RefusedNames
 from broker.engine.job.legend import job_legend
 from broker.engine.job.load_details import LoadDetailFacts
@@ -86,7 +86,7 @@ class JobCycle:
         snapshot = tightened(snapshot, [column for key, column in TIGHTENING_KEYS.items() if self._steps.flag(key)])
         self.snapshot, self.work, self.tuning, self.chain = snapshot, work, tuning, chain
         self._grid = grid_facts(snapshot)
-        self._candidates: QueueTable = as_row(snapshot.queues)
+        self._candidates: QueueTable = candidate_row(snapshot.queues)
         self._unusable = frozenset(state.name for state in snapshot.states if not state.usable)
         self._every: Ints = np.arange(len(snapshot.queues))
         self._data: DataFacts = gather_data(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Objects, Texts, distinct
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Objects, Texts, as_row, distinct
 from broker.domain.facts import JobFacts, Later, made
 from broker.domain.grid import COUNTED_STATUSES
 from broker.domain.kept import Kept
@@ -39,6 +39,7 @@ DATADISK = "DATADISK"
 HS06_UNITS = frozenset(unit + suffix for unit in ("HS06sPerEvent", "mHS06sPerEvent") for suffix in ("", "Fixed"))
 _offers = Kept[tuple[QueueOffer, ...]]()
 _slots = Kept[RowsByKind]()
+_candidates = Kept[QueueTable]()
 
 
 #: Facts of candidates that are the same for every chunk.
@@ -120,6 +121,11 @@ def grid_facts(snapshot: Snapshot) -> GridFacts:
         space_usable_gb=usable[None, :],
         **{name: flags[None, :] for name, flags in by_queue.items()},
     )
+
+
+def candidate_row(queues: QueueTable) -> QueueTable:
+    """Queues as columns of shape (1, Q), the same for a snapshot: rules keep what they work out of them."""
+    return _candidates.of((queues,), lambda: as_row(queues))
 
 
 def software_offers(snapshot: Snapshot) -> SoftwareOffers:

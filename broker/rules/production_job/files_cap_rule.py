@@ -8,10 +8,14 @@ from typing import ClassVar
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.facts import JobFacts
+from broker.domain.kept import Kept
 from broker.domain.rows_by_kind import RowsByKind
 from broker.rules.contract import Filter, JobPairs, TuningView
 from broker.rules.production_job.link_options import FileCapOptions
 from broker.rules.shared.queued_files_cap import against_cap, below_cap, sources_of_cap
+
+#: By cap, and whether equality closes: where links of the last snapshots are open.
+_open = Kept[dict[tuple[float, bool], Bools]]()
 
 
 class FilesCapRule(Filter[JobPairs]):
@@ -43,7 +47,7 @@ class FilesCapRule(Filter[JobPairs]):
         """Shape of :meth:`queued`, or (T, Q) where the nucleus's own queues are exempt: true below the cap."""
         closes = self.options.equality == "closes"
         waiting = self.queued(pairs.facts)
-        open_to_all = waiting.of_table(below_cap(waiting.table, pairs.tuning.number(self.cap), closes)).every
+        open_to_all = waiting.of_table(_below_cap(waiting, pairs.tuning.number(self.cap), closes)).every
         return open_to_all if self.options.at_nucleus == "asked" else open_to_all | self.options.exempt(pairs.facts)
 
     def observe(self, pairs: JobPairs) -> Observation:
@@ -51,3 +55,13 @@ class FilesCapRule(Filter[JobPairs]):
         closes = self.options.equality == "closes"
         seen = against_cap(self.queued(pairs.facts).every, pairs.tuning.number(self.cap), self.cap, closes)
         return self.options.of_asked(pairs.facts, seen)
+
+
+def _below_cap(waiting: RowsByKind, cap: float, closes: bool) -> Bools:
+    """The table of :func:`below_cap`, made once for the links of a snapshot."""
+    if waiting.kind is None:
+        return below_cap(waiting.table, cap, closes)
+    known = _open.of((waiting.table,), dict)
+    if (cap, closes) not in known:
+        known[cap, closes] = below_cap(waiting.table, cap, closes)
+    return known[cap, closes]

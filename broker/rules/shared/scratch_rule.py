@@ -13,9 +13,12 @@ from broker.domain.decisions import Observation, Operator, Value
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
 from broker.rules.contract import Filter, JobPairs, Options
+from broker.rules.shared.by_kind import kept_by_kind
 from broker.rules.shared.observing import flag, limit_number, number
 
 PairsT = TypeVar("PairsT", bound=JobPairs)
+#: What is compared of a queue.
+_COMPARED = ("maxwdir_mb", "unified_cores", "direct_access_lan", "maxinputsize_mb")
 
 
 class ScratchOptions(Options):
@@ -45,7 +48,7 @@ class ScratchRule(Filter[PairsT], Generic[PairsT]):
 
     @abstractmethod
     def needs_mb(self, pairs: PairsT) -> tuple[Floats, Floats]:
-        """(T, 1) or (T, Q) twice: MB that the smallest job needs with its input copied, and with it read directly."""
+        """(T, 1) twice: MB that the smallest job needs with its input copied, and with it read directly."""
 
     @abstractmethod
     def takes_one_core(self, chunks: WorkTable) -> Bools:
@@ -54,13 +57,14 @@ class ScratchRule(Filter[PairsT], Generic[PairsT]):
     def keep(self, pairs: PairsT) -> Bools:
         """(T, Q): true where the expected files of a job fit on the scratch disk."""
         copied, direct = self.needs_mb(pairs)
-        directly = reads_directly(pairs.chunks, pairs.candidates)
-        one_core = self.takes_one_core(pairs.chunks)[:, 0]
+        one_core = self.takes_one_core(pairs.chunks)
         fits = np.less_equal if self.options.equality == "passes" else np.less
-        keep = np.empty(directly.shape, dtype=np.bool_)
-        for rows, limit in zip((one_core, ~one_core), self._limits_mb(pairs), strict=True):
-            keep[rows] = either(directly[rows], fits(direct[rows], limit), fits(copied[rows], limit))
-        return keep
+
+        def fitting(some: QueueTable) -> Bools:
+            limit = estimates.scratch_limit_mb(some.maxwdir_mb, some.unified_cores, one_core)
+            return either(reads_directly(pairs.chunks, some), fits(direct, limit), fits(copied, limit))
+
+        return kept_by_kind(pairs.candidates, _COMPARED, fitting)
 
     def observe(self, pairs: PairsT) -> Observation:
         """The need of the smallest job."""
@@ -73,8 +77,8 @@ class ScratchRule(Filter[PairsT], Generic[PairsT]):
         }
         copied, direct = self.needs_mb(pairs)
         need = number(np.where(reads_directly(pairs.chunks, pairs.candidates), direct, copied))
-        of_one_core, of_slot = self._limits_mb(pairs)
-        limit = limit_number(of_one_core if flag(self.takes_one_core(pairs.chunks)) else of_slot)
+        of, cores = pairs.candidates.maxwdir_mb, pairs.candidates.unified_cores
+        limit = limit_number(estimates.scratch_limit_mb(of, cores, self.takes_one_core(pairs.chunks)))
         operator: Operator = "<=" if self.options.equality == "passes" else "<"
         return Observation(need, operator, limit, "MB", "queue.maxwdir", inputs)
 
@@ -83,13 +87,7 @@ class ScratchRule(Filter[PairsT], Generic[PairsT]):
         if self.options.work == "at_least_300_mb":
             return estimates.workdir_bytes(chunks.workdiskcount, chunks.workdiskunit)
         asked = chunks.workdiskcount * estimates.disk_unit_bytes(chunks.workdiskunit)
-        return np.nan_to_num(asked + estimates.WORKDIR_FLOOR_BYTES)
-
-    def _limits_mb(self, pairs: PairsT) -> tuple[Floats, Floats]:
-        """(1, Q) twice: the scratch disk of a job that has the part of one core, and that of another."""
-        of, cores = pairs.candidates.maxwdir_mb, pairs.candidates.unified_cores
-        yes = np.ones((1, 1), dtype=np.bool_)
-        return estimates.scratch_limit_mb(of, cores, yes), estimates.scratch_limit_mb(of, cores, ~yes)
+        return estimates.or_zero(asked + estimates.WORKDIR_FLOOR_BYTES)
 
 
 def reads_directly(chunks: WorkTable, candidates: QueueTable) -> Bools:

@@ -6,8 +6,9 @@ from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Ints, distinct
+from broker.domain.arrays import AnyArray, Bools, Ints
 from broker.domain.decisions import Observation, Value
+from broker.domain.kinds import kinds_of, spread
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
 from broker.rules.contract import Filter, JobPairs, Options
@@ -51,15 +52,15 @@ class ShareRule(Filter[PairsT], Generic[PairsT]):
     def keep(self, pairs: PairsT) -> Bools:
         """(T, Q), or (1, Q) while no queue has a policy."""
         table, codes = _verdicts(pairs.chunks, pairs.candidates, self.options.met)
-        return _at_policies(table != Verdict.REJECT.value, codes)
+        return spread(table != Verdict.REJECT.value, codes)
 
     def unknown(self, pairs: PairsT) -> Bools | None:
         """(T, Q): a part that cannot be read is reached before one that decides; None while all can be read."""
-        policies, _ = distinct(pairs.candidates.fairsharepolicy)
+        policies, _ = _policies(pairs.candidates)
         if not any(unreadable_parts(policy) for policy in policies if policy):
             return None
         table, codes = _verdicts(pairs.chunks, pairs.candidates, self.options.met)
-        return _at_policies(table == Verdict.UNKNOWN.value, codes)
+        return spread(table == Verdict.UNKNOWN.value, codes)
 
     def observe(self, pairs: PairsT) -> Observation:
         """Share of the task: 0 or not, and the part of the policy that says so."""
@@ -90,7 +91,7 @@ def _columns(tasks: WorkTable) -> ShareColumns:
 
 def _verdicts(tasks: WorkTable, candidates: QueueTable, merging_meets_priority: bool) -> tuple[AnyArray, Ints]:
     """(T, P) for each distinct policy, or (1, P) without any, and (Q,) the policy of each candidate."""
-    policies, codes = distinct(candidates.fairsharepolicy)
+    policies, codes = _policies(candidates)
     if not any(policies):
         return np.full((1, len(policies)), Verdict.ACCEPT.value, dtype=np.int8), codes
     columns = _columns(tasks)
@@ -98,6 +99,7 @@ def _verdicts(tasks: WorkTable, candidates: QueueTable, merging_meets_priority: 
     return np.stack(found, axis=1), codes
 
 
-def _at_policies(table: Bools, codes: Ints) -> Bools:
-    """(T, Q), or (1, Q): the columns of the policies at the candidates."""
-    return np.asarray(np.take(table, codes, axis=1))
+def _policies(candidates: QueueTable) -> tuple[list[str | None], Ints]:
+    """The distinct policies, and (Q,) the one of each candidate."""
+    kinds = kinds_of((candidates.fairsharepolicy,))
+    return candidates.fairsharepolicy.ravel().take(kinds.first).tolist(), kinds.kind

@@ -30,10 +30,9 @@ class Connectivity(Filter[JobPairs]):
 
     def applies(self, pairs: JobPairs) -> Bools:
         """Chunks of tasks that ask for something."""
-        needs = np.isin(pairs.chunks.ip_connectivity, list(_CONNECTIVITIES)) | np.isin(
-            pairs.chunks.ip_stack, list(_STACKS)
-        )
-        return np.asarray(needs & not_single(pairs.facts))
+        asked = [pairs.chunks.ip_connectivity == wanted for wanted in _CONNECTIVITIES]
+        asked += [pairs.chunks.ip_stack == wanted for wanted in _STACKS]
+        return np.asarray(np.logical_or.reduce(asked) & not_single(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q): true where the queue has the network connectivity that the task asks for."""

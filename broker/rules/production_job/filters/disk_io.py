@@ -6,12 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, columns_at
+from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation, Persistence, Value
 from broker.domain.estimates import is_set, or_else
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
 from broker.rules.contract import Filter, JobPairs, TuningView
+from broker.rules.shared.by_kind import kept_by_kind
 from broker.rules.shared.observing import number
 
 DEFAULT_LIMIT = "MAX_DISKIO_DEFAULT"
@@ -41,15 +42,15 @@ class DiskIo(Filter[JobPairs]):
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q), or (1, Q) while no queue is over its limit."""
-        limit = _limit(pairs.candidates, pairs.tuning)
-        busy = pairs.facts.average_diskio_kbps > limit
+        busy = pairs.facts.average_diskio_kbps > _limit(pairs.candidates, pairs.tuning)
         if not busy.any():
             return np.asarray(~busy)
-        at = np.flatnonzero(busy)
-        need = self._need(pairs.chunks, columns_at(pairs.candidates, at))
-        keep = np.ones((len(need), busy.shape[1]), dtype=np.bool_)
-        keep[:, at] = ~(need > limit[:, at])
-        return keep
+        within = kept_by_kind(
+            pairs.candidates,
+            ("maxdiskio_kbps", "unified_cores"),
+            lambda some: np.asarray(~(self._need(pairs.chunks, some) > _limit(some, pairs.tuning))),
+        )
+        return np.asarray(within | ~busy)
 
     def observe(self, pairs: JobPairs) -> Observation:
         """The smaller of the queue's average and the task's need: both must be over the limit for a rejection."""

@@ -6,11 +6,14 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
+from broker.domain.kept import Kept
 from broker.rules.contract import Filter, JobPairs
 from broker.rules.production_job.link_options import NucleusOptions
 from broker.rules.shared.observing import number
 
 BLOCKED = -1.0
+#: Where links of the last snapshots are open.
+_opened = Kept[Bools]()
 
 
 class LinkBlocked(Filter[JobPairs]):
@@ -29,7 +32,8 @@ class LinkBlocked(Filter[JobPairs]):
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q): true where the link to the nucleus is not blocked."""
         closeness = pairs.facts.by_kind("closeness")
-        opened = closeness.of_table(closeness.table != BLOCKED).every
+        table = closeness.table
+        opened = closeness.of_table(_opened.of((table,), lambda: np.asarray(table != BLOCKED))).every
         return np.asarray(opened if self.options.at_nucleus == "asked" else opened | self.options.exempt(pairs.facts))
 
     def observe(self, pairs: JobPairs) -> Observation:

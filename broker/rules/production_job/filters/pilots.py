@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from broker.domain.arrays import Bools, holds_of
+from broker.domain.arrays import Bools, holds_of_texts
 from broker.domain.decisions import Observation, Persistence
 from broker.rules.contract import Filter, JobPairs
 from broker.rules.shared.observing import flag, number
@@ -29,7 +29,7 @@ class Pilots(Filter[JobPairs]):
 
     def applies(self, pairs: JobPairs) -> Bools:
         """Chunks that are no test, and urgent ones."""
-        is_test = holds_of(pairs.chunks.prodsourcelabel, lambda label: "test" in label)
+        is_test = holds_of_texts(pairs.chunks.prodsourcelabel, lambda label: "test" in label)
         return np.asarray((~is_test | pairs.facts.urgent) & not_preassigned(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:

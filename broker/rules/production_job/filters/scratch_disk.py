@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from broker.domain import estimates
 from broker.domain.arrays import Bools, Floats
 from broker.domain.work import WorkTable
@@ -25,7 +23,7 @@ class ScratchDisk(ScratchRule[JobPairs]):
         tasks = pairs.chunks
         output = estimates.output_bytes(tasks.outdiskcount, tasks.outdiskunit, tasks.atom_events, tasks.atom_mb)
         written = output + self.work_bytes(tasks)
-        return estimates.whole_mb(written + np.nan_to_num(tasks.atom_bytes)), estimates.whole_mb(written)
+        return estimates.whole_mb(written + estimates.or_zero(tasks.atom_bytes)), estimates.whole_mb(written)
 
     def takes_one_core(self, chunks: WorkTable) -> Bools:
         """(T, 1): tasks of 0, 1 or NULL cores that are no event service."""

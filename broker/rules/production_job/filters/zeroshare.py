@@ -24,5 +24,5 @@ class Zeroshare(ShareRule[JobPairs]):
 
     def applies(self, pairs: JobPairs) -> Bools:
         """Chunks that are no test or validation."""
-        tested = np.isin(pairs.chunks.gshare.astype(np.str_), EXEMPT_WORK_QUEUES)
+        tested = np.logical_or.reduce([pairs.chunks.gshare == exempt for exempt in EXEMPT_WORK_QUEUES]).astype(np.bool_)
         return np.asarray(~tested | (pairs.facts.one_preassigned & (pairs.chunks.prodsourcelabel != MANAGED)))

@@ -7,8 +7,10 @@ import numpy as np
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.estimates import is_set, or_else
+from broker.domain.queues import QueueTable
+from broker.domain.work import WorkTable
 from broker.rules.contract import Filter, JobPairs
-from broker.rules.shared.limited import kept_where
+from broker.rules.shared.by_kind import kept_by_kind
 from broker.rules.shared.memory import MemoryOptions, asks_for_memory, expected_memory_mb, memory_inputs
 from broker.rules.shared.observing import limit_number, number
 
@@ -31,14 +33,14 @@ class MemoryMax(Filter[JobPairs]):
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q): true where the expected memory fits into the slot."""
-        return kept_where(
-            is_set(pairs.candidates.maxrss_mb),
-            pairs.candidates,
-            lambda some: np.asarray(expected_memory_mb(pairs.chunks, some, self.options) <= some.maxrss_mb),
-        )
+        return kept_by_kind(pairs.candidates, ("cores", "maxrss_mb"), lambda some: self._fits(pairs.chunks, some))
 
     def observe(self, pairs: JobPairs) -> Observation:
         """The memory in MB that a job is expected to need in the slot."""
         need = number(expected_memory_mb(pairs.chunks, pairs.candidates, self.options))
         limit = limit_number(or_else(pairs.candidates.maxrss_mb, np.inf))
         return Observation(need, "<=", limit, "MB", "queue.maxrss", memory_inputs(pairs.chunks, pairs.candidates))
+
+    def _fits(self, tasks: WorkTable, some: QueueTable) -> Bools:
+        needed = expected_memory_mb(tasks, some, self.options)
+        return np.asarray(~is_set(some.maxrss_mb) | (needed <= some.maxrss_mb))

@@ -1,0 +1,33 @@
+"""Comparisons with limits of queues, made once for all queues that are alike in what is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+
+from broker.domain.arrays import AnyArray, Bools, Ints
+from broker.domain.kinds import kinds_of, spread
+from broker.domain.queues import QueueTable
+
+
+class _Columns:
+    """Some columns of candidates, one column each kind; the others are not there."""
+
+    def __init__(self, columns: dict[str, AnyArray], at: Ints) -> None:
+        vars(self).update({name: column.take(at, axis=1) for name, column in columns.items()})
+
+
+def kept_by_kind(candidates: QueueTable, names: tuple[str, ...], keep: Callable[[QueueTable], Bools]) -> Bools:
+    """(T, Q), or (1, Q): what a comparison says.
+
+    Args:
+        candidates: columns (1, Q).
+        names: of the columns that the comparison reads; it is shown no others.
+        keep: compares, (T, K) of candidates with columns (1, K).
+    """
+    columns: dict[str, AnyArray] = {name: getattr(candidates, name) for name in names}
+    kinds = kinds_of(tuple(columns.values()))
+    compared = keep(cast(QueueTable, _Columns(columns, kinds.first)))
+    return np.asarray(spread(compared, kinds.kind))

@@ -1,0 +1,45 @@
+"""Comparisons made once a kind of queue say the same as one made for each queue."""
+
+import numpy as np
+import pytest
+
+from broker.domain.arrays import Bools
+from broker.domain.kinds import spread
+from broker.domain.queues import QueueTable
+from broker.rules.shared.by_kind import kept_by_kind
+from tests.rules.builders import make_queues
+
+CHUNKS, QUEUES = 5, 40
+
+
+@pytest.mark.parametrize("different", [1, 3, QUEUES])
+def test_alike_queues_are_compared_once(different: int) -> None:
+    rng = np.random.default_rng(different)
+    figures = np.append(rng.random(different - 1), np.nan)
+    queues = make_queues(QUEUES, cores=rng.choice([1.0, 8.0], QUEUES), maxrss_mb=rng.choice(figures, QUEUES))
+    needs = rng.random((CHUNKS, 1))
+
+    def fits(some: QueueTable) -> Bools:
+        return np.asarray(~(needs * some.cores > some.maxrss_mb))
+
+    asked: list[tuple[int, ...]] = []
+
+    def noted(some: QueueTable) -> Bools:
+        asked.append(some.cores.shape)
+        return fits(some)
+
+    assert kept_by_kind(queues, ("cores", "maxrss_mb"), noted).tolist() == fits(queues).tolist()
+    assert asked == [(1, len(set(zip(queues.cores[0].tolist(), map(str, queues.maxrss_mb[0].tolist()), strict=True))))]
+
+
+def test_a_comparison_sees_only_the_columns_that_it_names() -> None:
+    with pytest.raises(AttributeError):
+        kept_by_kind(make_queues(2), ("cores",), lambda some: np.asarray(some.maxrss_mb > 0))
+
+
+@pytest.mark.parametrize("kinds", [1, 8, 64, 65])
+def test_columns_are_spread_over_candidates(kinds: int) -> None:
+    rng = np.random.default_rng(kinds)
+    mask, kind = rng.random((7, kinds)) < 0.5, rng.integers(0, kinds, QUEUES)
+    mask[3:] = mask[:1]
+    assert spread(mask, kind).tolist() == mask[:, kind].tolist()
