@@ -16,6 +16,7 @@ from typing import Any, overload
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Ints
+from broker.domain.code_runs import pack_codes, unpack_codes
 from broker.domain.decisions import FunnelStep
 from broker.domain.legend import Legend
 
@@ -28,14 +29,15 @@ class Standing(IntEnum):
 
 
 FEASIBLE, NOT_A_CANDIDATE = Standing.FEASIBLE, Standing.NOT_A_CANDIDATE
-_VERSION = 1
+#: Version 2 has runs of numbers and a checksum; version 1 is deflate, or as it is, where that is shorter.
+_VERSION, _COMPRESSED = 2, 1
 _WIDE, _PACKED, _EXTRA, _NAMED = 1, 2, 4, 8
 #: Codes are stored from here on; below it stand what is left and what never was a candidate.
 _FIRST = 2
 _MOST_NARROW = 255 - _FIRST
-#: Candidates of a site go together; to look for what repeats in another way takes twice the time for 3 % of the bytes.
-_RUNS_ALONE, _ANY_REPEATS = zlib.Z_RLE, zlib.Z_DEFAULT_STRATEGY
-_WINDOW_BITS, _MEMORY_LEVEL = 9, 5
+#: Where runs of numbers take more than one part in so many of the plain numbers, deflate finds more that repeats.
+_FEW_RUNS = 2
+_RUNS_HEAD = 6
 _MAX_BYTES = 64 * 1024 * 1024
 
 
@@ -164,27 +166,35 @@ class FunnelSteps(Sequence[FunnelStep]):
 def pack_reasons(reasons: Sequence[Reasons]) -> list[bytes]:
     """The reasons of each decision as bytes, those of one legend at once.
 
-    They are a version, flags, one or two bytes a candidate, and what does not follow from them as JSON.
+    They are a version, flags, a checksum of what follows, the runs of numbers, candidates of one kind after the other,
+    and what does not follow from them as JSON; or the numbers and the same, through deflate.
     """
     packed = [b""] * len(reasons)
-    # chunks alike are judged alike
-    sealed: dict[tuple[int, bytes], bytes] = {}
     by_legend: dict[Legend, list[int]] = {}
     for row, one in enumerate(reasons):
         by_legend.setdefault(one.legend, []).append(row)
     for legend, rows in by_legend.items():
-        wide = len(legend.codes) > _MOST_NARROW
+        kind = _kind(legend)
         # FEASIBLE comes out as 1, NOT_A_CANDIDATE as 0
-        numbers = (np.stack([reasons[row].position for row in rows]) + _FIRST).astype("<u2" if wide else "u1")
-        flags, body, size = _WIDE if wide else 0, numbers.tobytes(), numbers[0].nbytes
-        for at, row in enumerate(rows):
+        numbers = np.concatenate([reasons[row].position for row in rows]).reshape(len(rows), -1) + _FIRST
+        numbers = numbers.astype(kind)
+        flags = _WIDE if kind.itemsize > 1 else 0
+        size = len(legend.names) * kind.itemsize
+        runs = pack_codes(numbers.take(legend.by_kind, axis=1))
+        for at, (row, own) in enumerate(zip(rows, runs, strict=True)):
             extra = _extra(reasons[row])
-            own = body[at * size : (at + 1) * size] + extra
-            key = flags | (_EXTRA if extra else 0), own
-            if key not in sealed:
-                sealed[key] = _sealed(*key, _RUNS_ALONE)
-            packed[row] = sealed[key]
+            marked = flags | _EXTRA if extra else flags
+            if len(own) * _FEW_RUNS > size:
+                packed[row] = _sealed(marked, numbers[at].tobytes() + extra)
+            else:
+                body = own + extra
+                packed[row] = bytes((_VERSION, marked)) + _checksum(legend, body) + body
     return packed
+
+
+def _kind(legend: Legend) -> np.dtype[Any]:
+    """Of the numbers of a chain with so many codes."""
+    return np.dtype("<u2" if len(legend.codes) > _MOST_NARROW else "u1")
 
 
 def pack_named(rejected: Mapping[str, str], funnel: Sequence[FunnelStep]) -> bytes:
@@ -193,7 +203,7 @@ def pack_named(rejected: Mapping[str, str], funnel: Sequence[FunnelStep]) -> byt
     for name, code in rejected.items():
         by_code.setdefault(code, []).append(name)
     reported = [by_code, [[one.code, one.before, one.after] for one in funnel]]
-    return _sealed(_NAMED, json.dumps(reported, separators=(",", ":")).encode(), _ANY_REPEATS)
+    return _sealed(_NAMED, json.dumps(reported, separators=(",", ":")).encode())
 
 
 def unpack_reasons(legend: Legend | None, data: bytes) -> Reasons:
@@ -202,19 +212,22 @@ def unpack_reasons(legend: Legend | None, data: bytes) -> Reasons:
     Raises:
         ReasonsCorruptError: damaged, of a newer version, or of another legend.
     """
-    if len(data) < 2 or data[0] != _VERSION:
+    if len(data) < 2 or data[0] not in (_COMPRESSED, _VERSION):
         raise ReasonsCorruptError(f"reasons of version {data[0] if data else None}; this broker knows {_VERSION}")
     try:
-        flags, body = data[1], _opened(data)
+        flags, body = data[1], _opened(data) if data[0] == _COMPRESSED else data[_RUNS_HEAD:]
         if flags & _NAMED:
             return _named(json.loads(body))
         if legend is None:
             raise ValueError("they have no legend")
         kind = np.dtype("<u2") if flags & _WIDE else np.dtype("u1")
-        size = len(legend.names) * kind.itemsize
-        if len(body) < size or (len(body) > size) != bool(flags & _EXTRA):
+        if data[0] == _COMPRESSED:
+            numbers, size = _plain(legend, kind, body)
+        else:
+            numbers, size = _of_runs(legend, kind, body, data[2:_RUNS_HEAD])
+        if (len(body) > size) != bool(flags & _EXTRA):
             raise ValueError(f"{len(body)} bytes for {len(legend.names)} candidates")
-        position = np.frombuffer(body[:size], dtype=kind).astype(np.int16) - np.int16(_FIRST)
+        position = numbers.astype(np.int16) - np.int16(_FIRST)
         if position.size and position.max() >= len(legend.codes):
             raise ValueError(f"code {position.max()} of {len(legend.codes)}")
         extra = json.loads(body[size:]) if flags & _EXTRA else {}
@@ -223,6 +236,29 @@ def unpack_reasons(legend: Legend | None, data: bytes) -> Reasons:
         return Reasons(legend, position, extra.get("blocked", ""), extra.get("refused", {}), funnel)
     except (zlib.error, ValueError, TypeError, AttributeError) as error:
         raise ReasonsCorruptError(f"damaged reasons: {error}") from error
+
+
+def _checksum(legend: Legend, body: bytes) -> bytes:
+    """Of the number of candidates and a body."""
+    return zlib.crc32(body, len(legend.names)).to_bytes(4, "little")
+
+
+def _plain(legend: Legend, kind: np.dtype[Any], body: bytes) -> tuple[AnyArray, int]:
+    """The numbers (Q,) at the beginning of a body, one after the other, and where they end."""
+    size = len(legend.names) * kind.itemsize
+    if len(body) < size:
+        raise ValueError(f"{len(body)} bytes for {len(legend.names)} candidates")
+    return np.frombuffer(body[:size], dtype=kind), size
+
+
+def _of_runs(legend: Legend, kind: np.dtype[Any], body: bytes, checksum: bytes) -> tuple[AnyArray, int]:
+    """The same where they are runs."""
+    if _checksum(legend, body) != checksum:
+        raise ValueError("their checksum is another one")
+    ordered, size = unpack_codes(body, len(legend.names), kind)
+    numbers = np.empty_like(ordered)
+    numbers[legend.by_kind] = ordered
+    return numbers, size
 
 
 def _extra(reasons: Reasons) -> bytes:
@@ -236,13 +272,11 @@ def _extra(reasons: Reasons) -> bytes:
     return json.dumps(extra, separators=(",", ":")).encode("utf-8", "replace") if extra else b""
 
 
-def _sealed(flags: int, body: bytes, strategy: int) -> bytes:
-    # a small window takes less time to set up, and loses nothing here
-    packer = zlib.compressobj(6, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL, strategy)
-    packed = packer.compress(body) + packer.flush()
+def _sealed(flags: int, body: bytes) -> bytes:
+    packed = zlib.compress(body, 6)
     if len(packed) < len(body):
         flags, body = flags | _PACKED, packed
-    return bytes((_VERSION, flags)) + body
+    return bytes((_COMPRESSED, flags)) + body
 
 
 def _opened(data: bytes) -> bytes:

@@ -8,13 +8,11 @@ hardly be compressed, at ten times the cost.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
-
-CountT = TypeVar("CountT", int, Ints)
+from broker.domain.pieces import bit_pieces, byte_pieces, bytes_of, piece_of_bits
 
 
 def pack_runs(pieces: Sequence[Floats]) -> list[bytes]:
@@ -36,10 +34,10 @@ def pack_runs(pieces: Sequence[Floats]) -> list[bytes]:
     first_run = np.cumsum(runs) - runs
     narrow_runs = _sums(narrow, first_run, runs)
     columns = (
-        _slices(*_masks(new, sizes)),
-        _slices(*_masks(narrow, runs)),
-        _slices(values[~narrow].astype("<f8").tobytes(), 8 * (runs - narrow_runs)),
-        _slices(short[narrow].tobytes(), 4 * narrow_runs),
+        bit_pieces(new, sizes),
+        bit_pieces(narrow, runs),
+        byte_pieces(values[~narrow].astype("<f8").tobytes(), 8 * (runs - narrow_runs)),
+        byte_pieces(short[narrow].tobytes(), 4 * narrow_runs),
     )
     return list(map(b"".join, zip(*columns, strict=True)))
 
@@ -50,13 +48,13 @@ def unpack_runs(data: bytes, size: int) -> Floats:
     Raises:
         ValueError: the bytes are not those of so many figures.
     """
-    new = _mask(data, 0, size)
+    new = piece_of_bits(data, 0, size)
     if size and not new[0]:
         raise ValueError("figures that begin with none")
     runs = int(new.sum())
-    at = _bytes_of(size)
-    narrow = _mask(data, at, runs)
-    at += _bytes_of(runs)
+    at = bytes_of(size)
+    narrow = piece_of_bits(data, at, runs)
+    at += bytes_of(runs)
     short = int(narrow.sum())
     wide_end = at + 8 * (runs - short)
     if len(data) != wide_end + 4 * short:
@@ -73,28 +71,3 @@ def _sums(bits: Bools, first: Ints, sizes: Ints) -> Ints:
     before = np.concatenate(([0], np.cumsum(bits)))
     sums: Ints = before[first + sizes] - before[first]
     return sums
-
-
-def _masks(bits: Bools, sizes: Ints) -> tuple[bytes, Ints]:
-    """The bits of pieces of these sizes, each from a byte of its own on, and how many bytes each takes."""
-    octets = _bytes_of(sizes)
-    moved = 8 * (np.cumsum(octets) - octets) - (np.cumsum(sizes) - sizes)
-    spread = np.zeros(8 * int(octets.sum()), dtype=np.bool_)
-    spread[np.arange(len(bits)) + np.repeat(moved, sizes)] = bits
-    return np.packbits(spread, bitorder="little").tobytes(), octets
-
-
-def _slices(data: bytes, sizes: Ints) -> list[bytes]:
-    ends = np.cumsum(sizes)
-    return [data[start:end] for start, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True)]
-
-
-def _mask(data: bytes, at: int, size: int) -> Bools:
-    octets = np.frombuffer(data[at : at + _bytes_of(size)], dtype=np.uint8)
-    if len(octets) < _bytes_of(size):
-        raise ValueError("they end too early")
-    return np.unpackbits(octets, count=size, bitorder="little").astype(np.bool_)
-
-
-def _bytes_of(bits: CountT) -> CountT:
-    return (bits + 7) // 8

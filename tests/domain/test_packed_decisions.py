@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.domain.code_runs import unpack_codes
 from broker.domain.decisions import Candidate, FunnelStep
 from broker.domain.legend import Legend, LegendCorruptError
 from broker.domain.packed_candidates import (
@@ -56,6 +57,8 @@ def judged(draw: st.DrawFn) -> Reasons:
     groups = draw(st.lists(st.sampled_from("ABCD"), min_size=1, max_size=12))
     codes = draw(st.sampled_from([1, 4, 300]))
     positions = draw(st.lists(st.integers(-2, codes - 1), min_size=len(groups), max_size=len(groups)))
+    each = draw(st.sampled_from([1, 30]))
+    groups, positions = (np.repeat(column, each).tolist() for column in (groups, positions))
     blocked = draw(st.sampled_from(["", "throttled"]))
     refused = draw(st.dictionaries(st.sampled_from(["A", "Z", "A/0"]), st.just("unknown"), max_size=2))
     return Reasons(legend(groups, codes), np.array(positions, dtype=np.int16), blocked, refused)
@@ -122,6 +125,44 @@ def test_the_reasons_of_780_candidates_take_less_than_400_bytes_instead_of_24_00
     packed = pack_reasons([reasons])[0]
     assert len(packed) < 400 < 24_000 < len(json.dumps(reasons.rejected))
     assert unpack_reasons(reasons.legend, packed).rejected == reasons.rejected
+
+
+BY_KIND = Legend(
+    names=tuple(f"SITE_{number:02d}/{kind}" for number in range(20) for kind in ("MCORE", "SCORE")),
+    codes=tuple(f"c{number}" for number in range(300)),
+)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(-2, 290), st.integers(1, 9)), min_size=1, max_size=12), st.integers(0, 2))
+def test_what_became_of_candidates_of_one_kind_is_kept_as_runs(runs: list[tuple[int, int]], moved: int) -> None:
+    numbers = np.repeat([code for code, _ in runs], [size for _, size in runs])
+    position = np.full(40, FEASIBLE, dtype=np.int16)
+    position[BY_KIND.by_kind[: len(numbers)]] = numbers[:40]
+    batch = [Reasons(BY_KIND, np.roll(position, moved * at)) for at in range(3)]
+    packed = pack_reasons(batch)
+    for one, data in zip(batch, packed, strict=True):
+        assert (unpack_reasons(BY_KIND, data).position == one.position).all()
+    assert packed[0][0] == 2 or len(packed[0]) > 40
+
+
+def test_damaged_runs_of_reasons_are_refused() -> None:
+    # every second candidate, so one run for each kind
+    packed = pack_reasons([Reasons(BY_KIND, np.arange(40, dtype=np.int16) % 2)])[0]
+    assert packed[0] == 2 and len(packed) < 25
+    for at in range(len(packed)):
+        with pytest.raises(ReasonsCorruptError):
+            unpack_reasons(BY_KIND, packed[:at])
+        with pytest.raises(ReasonsCorruptError):
+            unpack_reasons(BY_KIND, packed[:at] + bytes((packed[at] ^ 0x55,)) + packed[at + 1 :])
+    with pytest.raises(ReasonsCorruptError):
+        unpack_reasons(legend("AB" * 30), packed)
+
+
+@pytest.mark.parametrize("data", ["", "00", "01", "0101", "010100", "010101000000", "01010301000005", "0101000200"])
+def test_runs_that_say_too_little_are_refused(data: str) -> None:
+    with pytest.raises(ValueError, match=r"too early|begin with none|numbers for"):
+        unpack_codes(bytes.fromhex(data), 8, np.dtype("u1"))
 
 
 def test_reasons_of_releases_before_are_read() -> None:

@@ -1,0 +1,140 @@
+"""Small numbers of many rows as runs of equal ones, all rows at once: bytes for each row, without a compressor.
+
+A row is a bit for each eight of its places (1: some run begins there), the bits of these eights (1: a run begins), a
+bit for each run (1: it has the number of the run before the last), how many numbers the other runs have, these numbers,
+and for each other run the place of its own among them, in as few bits as that takes. Where rows tell what became of
+candidates, that is no longer than what deflate makes of them, at a fifth of the time: the time of deflate goes into
+setting it up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from broker.domain.arrays import AnyArray, Bools, Ints
+from broker.domain.pieces import bit_pieces, byte_pieces, bytes_of, piece_of_bits
+
+#: The count of numbers that a row has.
+_COUNT = np.dtype("<u2")
+#: Bits of a place among the numbers of a row.
+_MOST_BITS, _OCTET = 16, 8
+_BITS = np.arange(_MOST_BITS)
+
+
+def pack_codes(rows: AnyArray) -> list[bytes]:
+    """The rows, shape (D, Q), of one or two unsigned bytes, as bytes that :func:`unpack_codes` reads."""
+    if not rows.size:
+        return [b""] * len(rows)
+    new = np.ones(rows.shape, dtype=np.bool_)
+    np.not_equal(rows[:, 1:], rows[:, :-1], out=new[:, 1:])
+    octets = np.packbits(new, axis=1, bitorder="little")
+    some = octets != 0
+    heads = np.packbits(some, axis=1, bitorder="little")
+    begins = np.flatnonzero(new)
+    codes = rows.reshape(-1).take(begins)
+    first = begins.searchsorted(np.arange(len(rows)) * rows.shape[1])
+    again = _again(codes, first)
+    numbers, counts, places, others = _numbered(codes, first, np.flatnonzero(~again))
+    columns = (
+        byte_pieces(heads.tobytes(), np.full(len(rows), heads.shape[1])),
+        byte_pieces(octets[some].tobytes(), np.count_nonzero(some, axis=1)),
+        bit_pieces(again, _sizes(first, len(codes))),
+        byte_pieces(counts.astype(_COUNT).tobytes(), np.full(len(rows), _COUNT.itemsize)),
+        byte_pieces(numbers.astype(rows.dtype.newbyteorder("<")).tobytes(), counts * rows.itemsize),
+        _places(places, others, _width(counts)),
+    )
+    return list(map(b"".join, zip(*columns, strict=True)))
+
+
+def _again(codes: AnyArray, first: Ints) -> Bools:
+    """(R,) whether a run has the number of the run before the last of its row; ``first`` of each row."""
+    again = np.zeros(len(codes), dtype=np.bool_)
+    np.equal(codes[2:], codes[:-2], out=again[2:])
+    again[first] = False
+    second = first + 1
+    again[second[second < len(codes)]] = False
+    return again
+
+
+def _sizes(first: Ints, size: int) -> Ints:
+    """(D,) of the rows that begin at ``first``, in ``size`` in all."""
+    return np.diff(first, append=size)
+
+
+def _numbered(codes: AnyArray, first: Ints, other: Ints) -> tuple[AnyArray, Ints, AnyArray, Ints]:
+    """The numbers of the ``other`` runs, how many a row has, the place of each run among them, how many such runs."""
+    size = int(codes.max()) + 1
+    others = _sizes(other.searchsorted(first), len(other))
+    of_row = np.arange(len(first)) * size
+    cells = np.repeat(of_row, others) + codes[other]
+    used = np.zeros((len(first), size), dtype=np.bool_)
+    used.reshape(-1)[cells] = True
+    place = np.cumsum(used, axis=1, dtype=np.uint16) - np.uint16(1)
+    counts = np.count_nonzero(used, axis=1)
+    numbers = np.flatnonzero(used) - np.repeat(of_row, counts)
+    return numbers, counts, place.reshape(-1).take(cells), others
+
+
+def _width(counts: AnyArray) -> Ints:
+    """How many bits a place among so many numbers takes: 0 for one, 1 for two, 2 for three."""
+    return np.frexp(counts - 1.0)[1].astype(np.int64)
+
+
+def _places(places: AnyArray, runs: Ints, width: Ints) -> list[bytes]:
+    """The places of runs in the bits that each row has for one."""
+    longest = int(runs.max())
+    table = np.zeros((len(runs), longest), dtype=np.uint16)
+    start = np.arange(len(runs)) * longest - (np.cumsum(runs) - runs)
+    table.reshape(-1)[np.arange(len(places)) + np.repeat(start, runs)] = places
+    found = [b""] * len(runs)
+    for bits in np.flatnonzero(np.bincount(width)).tolist():
+        rows = np.flatnonzero(width == bits)
+        octets = table[rows].astype("<u2" if bits > _OCTET else "u1").view(np.uint8)
+        spread = np.unpackbits(octets.ravel(), bitorder="little").reshape(len(rows), longest, -1)
+        packed = np.packbits(spread[:, :, :bits].reshape(len(rows), -1), axis=1, bitorder="little")
+        sizes = bytes_of(runs[rows] * bits).tolist()
+        data, stride = packed.tobytes(), packed.shape[1]
+        for at, (row, size) in enumerate(zip(rows.tolist(), sizes, strict=True)):
+            found[row] = data[at * stride : at * stride + size]
+    return found
+
+
+def unpack_codes(data: bytes, size: int, kind: np.dtype[Any]) -> tuple[AnyArray, int]:
+    """A row of ``size`` numbers of this type, and where it ends in the data.
+
+    Raises:
+        ValueError: the bytes are not those of so many.
+    """
+    if not size:
+        return np.empty(0, dtype=kind), 0
+    eights = bytes_of(size)
+    some = piece_of_bits(data, 0, eights)
+    at, stop = bytes_of(eights), bytes_of(eights) + int(some.sum())
+    octets = np.zeros(eights, dtype=np.uint8)
+    octets[some] = _read(data, at, stop, np.dtype(np.uint8))
+    new = np.unpackbits(octets, count=size, bitorder="little").astype(np.bool_)
+    if not new[0]:
+        raise ValueError("numbers that begin with none")
+    runs = int(new.sum())
+    again, at = piece_of_bits(data, stop, runs), stop + bytes_of(runs)
+    count = int(_read(data, at, at + _COUNT.itemsize, _COUNT)[0])
+    at, stop = at + _COUNT.itemsize, at + _COUNT.itemsize + count * kind.itemsize
+    numbers = _read(data, at, stop, kind.newbyteorder("<"))
+    others, width = runs - int(again.sum()), int(_width(np.array([count]))[0]) if count else 0
+    bits = piece_of_bits(data, stop, others * width).reshape(others, width)
+    places = (bits.astype(np.int64) << _BITS[:width]).sum(axis=1)
+    if not count or again[:2].any() or places.max(initial=0) >= count:
+        raise ValueError(f"{count} numbers for {others} runs")
+    codes = np.empty(runs, dtype=kind)
+    codes[~again] = numbers[places]
+    for run in np.flatnonzero(again).tolist():
+        codes[run] = codes[run - 2]
+    return codes[np.cumsum(new) - 1], stop + bytes_of(others * width)
+
+
+def _read(data: bytes, start: int, stop: int, kind: np.dtype[Any]) -> AnyArray:
+    if len(data) < stop:
+        raise ValueError("they end too early")
+    return np.frombuffer(data[start:stop], dtype=kind)
