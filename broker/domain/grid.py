@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, Texts
+from broker.domain.arrays import Bools, Floats, Ints, Texts, frozen
 
 #: Order of the last axis of :class:`JobCounts`.
 COUNTED_STATUSES = ("defined", "assigned", "activated", "starting", "running", "transferring")
@@ -64,6 +65,11 @@ class RelationTable:
 
     def __len__(self) -> int:
         return len(self.unified)
+
+    @cached_property
+    def of_default_scope(self) -> Bools:
+        """(L,): the relations of production, whose scope is ``default``."""
+        return frozen(np.asarray(self.scope == "default", dtype=np.bool_))
 
 
 @dataclass(frozen=True)

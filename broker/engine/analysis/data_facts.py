@@ -53,7 +53,7 @@ def scope_in_use(snapshot: Snapshot, inputs: bool) -> Bools:
     of_analysis = role & (relations.scope == "analysis")
     defines = np.zeros(len(snapshot.unified), dtype=np.bool_)
     defines[relations.unified[of_analysis]] = True
-    return np.asarray(of_analysis | (role & (relations.scope == "default") & ~defines[relations.unified]))
+    return np.asarray(of_analysis | (role & relations.of_default_scope & ~defines[relations.unified]))
 
 
 def vp_queues(snapshot: Snapshot) -> Bools:

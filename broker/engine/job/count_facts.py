@@ -23,10 +23,8 @@ def accounting_keys_of(work: WorkTable, special: frozenset[int]) -> Texts:
 
 def share_tags(shares: Texts, work_queues: Floats, special: frozenset[int]) -> Texts:
     """The name under which work is counted: its share, or ``#id`` where its work queue is of function Resource."""
-    return texts(
-        f"{SPECIAL}{int(queue)}" if queue == queue and int(queue) in special else (share or "")
-        for queue, share in zip(work_queues.tolist(), shares.tolist(), strict=True)
-    )
+    rows = zip(work_queues.tolist(), shares.tolist(), strict=True)
+    return texts(f"{SPECIAL}{int(queue)}" if queue in special else (share or "") for queue, share in rows)
 
 
 def counts_by_status(snapshot: Snapshot, accounting_keys: Texts) -> RowsByKind:
@@ -92,14 +90,14 @@ def _slots(rows: list[tuple[str | None, str | None, float]], accounting_key: str
     return exact[0] if exact else np.nan
 
 
-def running_cores(snapshot: Snapshot, vos: Texts, labels: Texts, *, starting: bool = False) -> Floats:
+def running_cores(snapshot: Snapshot, vos: Texts, labels: Texts, *, starting: bool = False) -> RowsByKind:
     """(T, U): cores of running (or starting) jobs of the chunk's VO and label."""
     position = {key: index for index, key in enumerate(snapshot.jobs.core_keys)}
     pairs = zip(vos, labels, strict=True)
-    codes: Ints = np.array([position.get(pair, -1) for pair in pairs], dtype=np.int64)
+    codes: Ints = np.array([position.get(pair, len(position)) for pair in pairs], dtype=np.int64)
     cores = snapshot.jobs.starting_cores if starting else snapshot.jobs.running_cores
     padded = np.concatenate([cores, np.zeros((len(snapshot.unified), 1))], axis=1)
-    return _rows(padded.T, codes)
+    return RowsByKind(padded.T, codes)
 
 
 def transferring(snapshot: Snapshot) -> Floats:
@@ -127,17 +125,3 @@ def preferred_cpus(snapshot: Snapshot, architectures: Texts) -> RowsByKind:
         if level is not None:
             table[index] = [published.get(level, 0.0) if releases == AUTO else 0.0 for releases, published in offers]
     return RowsByKind(table, level_of[codes])
-
-
-def _rows(table: Floats, codes: Ints) -> Floats:
-    """(T, U) the rows of a table (K, U): one that is seen T times where all chunks have the same."""
-    if len(codes) and (codes == codes[0]).all():
-        return np.broadcast_to(table[codes[0]], (len(codes), table.shape[1]))
-    return np.asarray(table[codes])
-
-
-def at_queues(table: Floats, unified: Ints) -> Floats:
-    """(T, Q) the columns of (T, U) by the unified queue of each candidate; one row that is seen T times stays one."""
-    if len(table) and not table.strides[0]:
-        return np.broadcast_to(table[0, unified], (len(table), len(unified)))
-    return np.asarray(table[:, unified])

@@ -392,7 +392,7 @@ class JobCycle:
     def reading(self) -> Bools:
         """(L,): relations through which queues read input."""
         relations = self.snapshot.relations
-        return np.asarray(relations.is_input & (relations.scope == "default"))
+        return np.asarray(relations.is_input & relations.of_default_scope)
 
     def refused_names(self, row: int) -> RefusedNames:
         """Pre-assigned names of a chunk that give no candidate, each with the reason."""

@@ -177,7 +177,7 @@ def _queues_reading(snapshot: Snapshot, storage: Ints, *, datadisk_only: bool = 
     [[0, 0, 2], [0, 3, 0], [1, 2, 0]]
     """
     relations = snapshot.relations
-    wanted = relations.is_input & (relations.scope == "default")
+    wanted = relations.is_input & relations.of_default_scope
     if datadisk_only and len(snapshot.storages):
         wanted &= (snapshot.storages.type == DATADISK)[relations.storage]
     reading = np.flatnonzero(wanted)

@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Objects, Texts, as_row, distinct
+from broker.domain.arrays import Bools, Floats, Ints, Objects, Texts, as_row, distinct
 from broker.domain.facts import JobFacts, Later, made
 from broker.domain.grid import COUNTED_STATUSES
 from broker.domain.kept import Kept
+from broker.domain.kinds import kinds_of
 from broker.domain.placement_constraints import UNCONSTRAINED
 from broker.domain.queues import QueueTable
 from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.software import QueueOffer, SoftwareOffers
 from broker.domain.work import WorkTable
 from broker.engine.job.count_facts import (
-    at_queues,
     preferred_cpus,
     running_cores,
     slots_of,
@@ -39,12 +39,14 @@ DATADISK = "DATADISK"
 HS06_UNITS = frozenset(unit + suffix for unit in ("HS06sPerEvent", "mHS06sPerEvent") for suffix in ("", "Fixed"))
 _offers = Kept[tuple[QueueOffer, ...]]()
 _slots = Kept[RowsByKind]()
+_cpus = Kept[RowsByKind]()
 _candidates = Kept[QueueTable]()
 
 
 #: Facts of candidates that are the same for every chunk.
 _OF_THE_GRID = (
     "storage_known",
+    "is_ucore",
     "all_running",
     "all_activated",
     "all_starting",
@@ -82,6 +84,8 @@ class GridFacts:
     can_write: Bools
     any_receives: Bools
     any_sends: Bools
+    is_ucore: Bools
+    pull_ups: Bools
 
 
 def grid_facts(snapshot: Snapshot) -> GridFacts:
@@ -103,6 +107,7 @@ def grid_facts(snapshot: Snapshot) -> GridFacts:
         )
     }
     totals = snapshot.jobs.total[unified]
+    is_ucore = np.asarray(queues.capability == "ucore", dtype=np.bool_)
     return GridFacts(
         snapshot=snapshot,
         queues=queues,
@@ -120,6 +125,8 @@ def grid_facts(snapshot: Snapshot) -> GridFacts:
         space_free_gb=free[None, :],
         space_usable_gb=usable[None, :],
         **{name: flags[None, :] for name, flags in by_queue.items()},
+        is_ucore=is_ucore[None, :],
+        pull_ups=(is_ucore & (queues.workflow == "pull_ups"))[None, :],
     )
 
 
@@ -146,7 +153,7 @@ def _any_endpoint(snapshot: Snapshot, inputs: bool, activity: Bools) -> Bools:
     relations = snapshot.relations
     result = np.zeros(len(snapshot.unified), dtype=np.bool_)
     role = relations.is_input if inputs else relations.is_output
-    wanted = role & (relations.scope == "default")
+    wanted = role & relations.of_default_scope
     if len(snapshot.storages):
         wanted &= (snapshot.storages.type == DATADISK)[relations.storage] & activity[relations.storage]
     result[relations.unified[wanted]] = True
@@ -200,7 +207,6 @@ def job_facts(
         "walltime_undefined": _walltime_undefined(work, rows)[:, None],
         "accounting_key": cycle.accounting_key[rows, None],
         **nucleus_facts(grid.by_nucleus, cycle.nucleus[rows], urgent),
-        "is_ucore": (grid.queues.capability == "ucore")[None, :],
         **{name: getattr(grid, name) for name in _OF_THE_GRID},
         "remote_source": data.remote_source[rows, None],
         "total_bytes": work.total_bytes[rows, None],
@@ -244,43 +250,36 @@ def _jobs_of(
         inputs = _running_inputs(grid, cycle, rows, low_priority)
         return running_of_kinds(steps.running, counts, slots(), inputs, unified)
 
-    def cpus() -> AnyArray:
-        found = preferred_cpus(snapshot, work.architecture[rows])
-        table = found.table[:, unified]
-        return table if len(table) == 1 else table[found.kind]
+    def cpus() -> RowsByKind:
+        keys = (snapshot.unified, work.architecture)
+        of_all = _cpus.of(keys, lambda: preferred_cpus(snapshot, work.architecture))
+        return RowsByKind(of_all.table, of_all.kinds[rows], unified)
+
+    def cores(starting: bool) -> RowsByKind:
+        found = running_cores(snapshot, work.vo[rows], work.prodsourcelabel[rows], starting=starting)
+        return RowsByKind(found.table, found.kind, unified)
 
     return {
         **{status: counts.layer(at) for at, status in enumerate(statuses)},
         "running_equivalent": equivalent,
         "has_slots": has_slots,
         "preferred_cpu_percent": cpus,
-        "running_cores": partial(running_cores_at, grid, work, rows),
-        "starting_cores": partial(starting_cores_at, grid, work, rows),
+        "running_cores": partial(cores, False),
+        "starting_cores": partial(cores, True),
     }
 
 
 def _running_inputs(grid: GridFacts, cycle: CycleFacts, rows: slice, low_priority: Bools) -> RunningInputs:
     """What stands in for running jobs of the chunks ``rows``."""
-    queues = grid.queues
     return RunningInputs(
         workers=grid.n_workers,
-        cores=queues.cores[None, :],
-        # pilots are not looked at for queues that were given beforehand
-        pilots=np.where((cycle.one_preassigned | cycle.listed)[rows, None], 0.0, grid.n_pilots),
-        pull_ups=((queues.capability == "ucore") & (queues.workflow == "pull_ups"))[None, :],
+        cores=grid.queues.cores[None, :],
+        pilots=grid.n_pilots,
+        pull_ups=grid.pull_ups,
         low_priority=low_priority[:, None],
+        # pilots are not looked at for queues that were given beforehand
+        pilots_count=~(cycle.one_preassigned | cycle.listed)[rows, None],
     )
-
-
-def running_cores_at(grid: GridFacts, work: WorkTable, rows: slice) -> Floats:
-    """(T, Q): running cores of the chunk's VO and label at the unified queue."""
-    return at_queues(running_cores(grid.snapshot, work.vo[rows], work.prodsourcelabel[rows]), grid.queues.unified)
-
-
-def starting_cores_at(grid: GridFacts, work: WorkTable, rows: slice) -> Floats:
-    """(T, Q): the same of starting jobs."""
-    vos, labels = work.vo[rows], work.prodsourcelabel[rows]
-    return at_queues(running_cores(grid.snapshot, vos, labels, starting=True), grid.queues.unified)
 
 
 def _admitted(snapshot: Snapshot, constraints: Objects) -> dict[str, Later]:
@@ -309,10 +308,22 @@ def _input_of(work: WorkTable, rows: slice, grid: GridFacts, data: DataFacts, at
     """The input of the chunks, and whether it and the output can be moved."""
     block = BlockInput(work, rows, data, grid.queues.unified, len(grid.snapshot.unified))
 
-    def can_receive() -> Bools:
-        return np.asarray(grid.any_receives | (made(at_nucleus) & block.complete().every))
+    # queues of one unified queue at one nucleus are alike in what is here
+    alike = kinds_of((grid.queues.unified, grid.queues.nucleus))
+    unified, any_receives = grid.queues.unified[alike.first], grid.any_receives[:, alike.first]
 
-    def can_send() -> Bools:
-        return np.asarray(grid.any_sends | made(at_nucleus))
+    def can_receive() -> RowsByKind | Bools:
+        complete = block.complete()
+        if not isinstance(at_nucleus, RowsByKind):
+            return np.asarray(grid.any_receives | (made(at_nucleus) & complete.every))
+        here = at_nucleus.of_table(at_nucleus.table.take(alike.first, axis=1)).by_chunk
+        here &= complete.by_chunk.take(unified, axis=1)
+        here |= any_receives
+        return RowsByKind(here, column=alike.kind)
+
+    def can_send() -> RowsByKind | Bools:
+        if not isinstance(at_nucleus, RowsByKind):
+            return np.asarray(grid.any_sends | made(at_nucleus))
+        return at_nucleus.of_table(grid.any_sends | at_nucleus.table)
 
     return {**block.facts(), "can_receive": can_receive, "can_send": can_send}

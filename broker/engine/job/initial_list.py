@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.domain.arrays import Bools
+from broker.domain.arrays import Bools, Texts
+from broker.domain.kept import Kept
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
 from broker.engine.job.snapshot_reading import is_parent
@@ -72,8 +73,9 @@ class InitialList(Step):
         one_preassigned, listed = np.zeros(len(work), dtype=np.bool_), np.zeros(len(work), dtype=np.bool_)
         refused: list[RefusedNames] = [()] * len(work)
         cache: dict[tuple[str, bool], tuple[Bools, int, RefusedNames]] = {}
-        for row in range(len(work)):
-            key = self._named_queues(work, row, snapshot.now_s)
+        names, now_s = zip(work.site.tolist(), work.master_site.tolist(), strict=True), snapshot.now_s
+        for row in (row for row, (site, master) in enumerate(names) if site or master):
+            key = self._named_queues(work, row, now_s)
             if key is None:
                 continue
             if key not in cache:
@@ -106,20 +108,21 @@ class InitialList(Step):
         wanted = [name.strip() for name in names.split(",") if name.strip()]
         if near_storage and self.options.premerge_parents:
             return self._sharing(snapshot, wanted)
-        able = snapshot.unified.runs_production[queues.unified]
-        mask = np.isin(queues.name, wanted) | np.isin(queues.unified_name, wanted)
+        able, named = snapshot.unified.runs_production[queues.unified], names_of(snapshot)
+        mask: Bools = np.zeros(len(queues), dtype=np.bool_)
+        for name in wanted:
+            mask[named.called(name)] = True
         if not self.options.preassigned_parents:
             mask &= ~is_parent(queues)
         if near_storage:
-            position = {str(name): index for index, name in enumerate(snapshot.unified.name)}
             for name in wanted:
-                if name in position:
-                    mask |= near(snapshot, position[name])[queues.unified] & ~is_parent(queues)
+                if name in named.unified:
+                    mask |= near(snapshot, named.unified[name])[queues.unified] & ~is_parent(queues)
         if self.options.any_named_queue and not near_storage:
             # of a unified queue the pseudo-queues are taken from the map of production
             able = able | (np.isin(queues.name, wanted) & ~is_parent(queues))
         mask &= able
-        return mask, int(mask.sum()), _refused(snapshot, queues, able, wanted)
+        return mask, int(mask.sum()), _refused(snapshot, able, wanted)
 
     def _sharing(self, snapshot: Snapshot, wanted: list[str]) -> tuple[Bools, int, RefusedNames]:
         queues, unified = snapshot.queues, snapshot.unified
@@ -131,28 +134,56 @@ class InitialList(Step):
                     unified.runs_analysis | ~unified.runs_analysis[at]
                 )
                 mask |= (near(snapshot, at) & runs)[queues.unified]
-        return mask, int(mask.sum()), _refused(snapshot, queues, np.ones(len(queues), dtype=np.bool_), wanted)
+        return mask, int(mask.sum()), _refused(snapshot, np.ones(len(queues), dtype=np.bool_), wanted)
 
 
-def _refused(snapshot: Snapshot, queues: QueueTable, able: Bools, wanted: list[str]) -> RefusedNames:
-    usable = set(queues.name[able]) | set(queues.unified_name[able])
-    on_map = set(snapshot.unified.name[snapshot.unified.runs_production])
-    known = set(snapshot.unified.name) | set(queues.name)
+@dataclass(frozen=True)
+class QueueNames:
+    """What names stand for: candidates by their own name and that of their unified queue; and unified queues."""
+
+    candidates: dict[str, list[int]]
+    own: frozenset[str]  # names of candidates
+    unified: dict[str, int]
+
+    def called(self, name: str) -> list[int]:
+        """Positions of the candidates of that name, or of that unified queue."""
+        return self.candidates.get(name, [])
+
+
+_names = Kept[QueueNames]()
+
+
+def names_of(snapshot: Snapshot) -> QueueNames:
+    """What names stand for in a snapshot."""
+    queues, unified = snapshot.queues, snapshot.unified
+    return _names.of((queues.name, queues.unified_name, unified.name), lambda: _names_of(queues, unified.name))
+
+
+def _names_of(queues: QueueTable, unified: Texts) -> QueueNames:
+    candidates: dict[str, list[int]] = {}
+    for position, names in enumerate(zip(queues.name.tolist(), queues.unified_name.tolist(), strict=True)):
+        for name in set(names):
+            candidates.setdefault(name, []).append(position)
+    return QueueNames(candidates, frozenset(queues.name.tolist()), {name: at for at, name in enumerate(unified)})
+
+
+def _refused(snapshot: Snapshot, able: Bools, wanted: list[str]) -> RefusedNames:
+    names, runs_production, usable = names_of(snapshot), snapshot.unified.runs_production, able.tolist()
 
     def why(name: str) -> str:
-        if name in on_map:
+        if name in names.unified and runs_production[names.unified[name]]:
             return NO_PSEUDO_QUEUE
-        return NOT_PRODUCTION if name in known else UNKNOWN_NAME
+        return NOT_PRODUCTION if name in names.unified or name in names.own else UNKNOWN_NAME
 
-    return tuple((name, why(name)) for name in wanted if name not in usable)
+    return tuple((name, why(name)) for name in wanted if not any(usable[at] for at in names.called(name)))
 
 
 def near(snapshot: Snapshot, queue: int) -> Bools:
     """(U,): online queues that read the default output endpoint of a queue."""
     relations = snapshot.relations
-    outputs = relations.default_write & relations.is_output & (relations.scope == "default")
+    outputs = relations.default_write & relations.is_output & relations.of_default_scope
     output = relations.storage[outputs & (relations.unified == queue)]
     found = np.zeros(len(snapshot.unified), dtype=np.bool_)
-    readers = relations.is_input & (relations.scope == "default") & np.isin(relations.storage, output)
+    readers = relations.is_input & relations.of_default_scope & np.isin(relations.storage, output)
     found[relations.unified[readers]] = True
     return np.asarray(found & (snapshot.unified.status == "online"))

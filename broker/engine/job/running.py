@@ -22,13 +22,14 @@ _STARTING, _RUNNING = COUNTED_STATUSES.index("starting"), COUNTED_STATUSES.index
 
 @dataclass(frozen=True)
 class RunningInputs:
-    """What stands in for running jobs, and where: (1, Q) of candidates, (T, 1) of chunks; pilots (T, Q)."""
+    """What stands in for running jobs, and where: (1, Q) of candidates, (T, 1) of chunks."""
 
     workers: Floats
     cores: Floats
     pilots: Floats
     pull_ups: Bools
     low_priority: Bools
+    pilots_count: Bools  # (T, 1): whether pilots are looked at
 
 
 class RunningOptions(Options):
@@ -70,7 +71,8 @@ class Running(Step):
         low_priority = np.asarray(True)
         if self.options.gates == "bootstrap":
             low_priority = inputs.low_priority
-            workers = np.where(inputs.pull_ups & low_priority & (inputs.pilots > 0), workers, 0.0)
+            with_pilots = inputs.pilots_count & (inputs.pilots > 0)
+            workers = np.where(inputs.pull_ups & low_priority & with_pilots, workers, 0.0)
         # workers count up to 20 and only where they are more than the running jobs: the larger of the two is just that
         result = np.maximum(running, workers)
         # few queues publish slots: where none does, that is all
@@ -99,11 +101,9 @@ def running_of_kinds(
     """
     code = counts.kinds * len(slots.table) + slots.kinds
     if step.by_priority:
-        # pilots of a chunk are those of the grid, or none anywhere
-        looked_at = inputs.pilots.any(axis=1)
-        code = (2 * code + inputs.low_priority[:, 0]) * 2 + looked_at
+        code = (2 * code + inputs.low_priority[:, 0]) * 2 + inputs.pilots_count[:, 0]
     _, first, kind = np.unique(code, return_index=True, return_inverse=True)
-    seen = replace(inputs, pilots=inputs.pilots[first], low_priority=inputs.low_priority[first])
+    seen = replace(inputs, pilots_count=inputs.pilots_count[first], low_priority=inputs.low_priority[first])
     starting, running = (counts.table[status, counts.kinds[first]] for status in (_STARTING, _RUNNING))
     table = step.equivalent(running, starting, slots.table[slots.kinds[first]][:, unified], seen)
     return RowsByKind(table, kind.ravel())

@@ -9,11 +9,13 @@ import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, frozen, taken
 from broker.domain.grid import LinkMatrix, StorageTable
+from broker.domain.kept import Kept
 from broker.domain.queues import QueueTable
 from broker.rules.contract import Options, Step
 from broker.snapshot.snapshot import Snapshot
 
 TableT = TypeVar("TableT")
+_parents = Kept[Bools]()
 _ACTIVITIES = ("read_lan", "write_lan", "read_wan", "write_wan")
 
 
@@ -67,10 +69,14 @@ class SnapshotReading(Step):
 
 def is_parent(queues: QueueTable) -> Bools:
     """(Q,): the row is a unified queue itself, which is no candidate unless it is named."""
+    return _parents.of((queues.name, queues.unified_name), lambda: _is_parent(queues))
+
+
+def _is_parent(queues: QueueTable) -> Bools:
     names = queues.unified_name.tolist()
     with_children = {of for name, of in zip(queues.name.tolist(), names, strict=True) if name != of}
     own = queues.name == queues.unified_name
-    return np.asarray(own & np.array([name in with_children for name in names], dtype=np.bool_))
+    return frozen(np.asarray(own & np.array([name in with_children for name in names], dtype=np.bool_)))
 
 
 def _not_off_or_test(storages: StorageTable) -> StorageTable:

@@ -109,7 +109,7 @@ def _no_output_in_default_scope(chunks: WorkTable, initial: Bools, snapshot: Sna
     relations = snapshot.relations
     has_any, has_output = np.zeros(len(snapshot.unified), np.bool_), np.zeros(len(snapshot.unified), np.bool_)
     has_any[relations.unified] = True
-    has_output[relations.unified[relations.is_output & (relations.scope == "default")]] = True
+    has_output[relations.unified[relations.is_output & relations.of_default_scope]] = True
     # every candidate that comes so far is asked; one that a rule before has rejected is not
     return np.asarray((initial & (has_any & ~has_output)[snapshot.queues.unified][None, :]).any(axis=1))
 

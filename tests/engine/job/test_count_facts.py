@@ -139,7 +139,7 @@ def test_the_largest_reading_of_running(
 
 def reading(step: Running, running: float, starting: float, slots: float | None, **inputs: float) -> float:
     one = {"workers": 0.0, "cores": 1.0, "pilots": 1.0, **inputs}
-    flags = {name: np.array([[bool(inputs.get(name, True))]]) for name in ("pull_ups", "low_priority")}
+    flags = {name: np.array([[bool(inputs.get(name, True))]]) for name in ("pull_ups", "low_priority", "pilots_count")}
     numbers = {name: np.array([[value]], dtype=float) for name, value in one.items() if name not in flags}
     jobs = (np.array([[value]], dtype=float) for value in (running, starting, slots))
     return float(step.equivalent(*jobs, RunningInputs(**numbers, **flags)).item())
@@ -170,7 +170,7 @@ def test_running_cores() -> None:
     counts = [jobs("B", "running", 1, ncores=8), jobs("B", "running", 1, ncores=2, prodsourcelabel="user")]
     snapshot = grid(job_counts=counts)
     vos, labels = texts(["atlas", "atlas", "cms", None]), texts(["managed", "user", "managed", None])
-    assert running_cores(snapshot, vos, labels).tolist() == [[0, 8], [0, 2], [0, 0], [0, 0]]
+    assert running_cores(snapshot, vos, labels).every.tolist() == [[0, 8], [0, 2], [0, 0], [0, 0]]
 
 
 @pytest.mark.parametrize(
