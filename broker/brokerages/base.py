@@ -348,6 +348,6 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
         """
         try:
             vo = self.vo_of(body)
-        except (KeyError, IndexError, TypeError) as error:
+        except (KeyError, IndexError, TypeError, ValueError) as error:
             raise WorkCorruptError(f"the stored work of a decision cannot be read: no column vo: {error!r}") from error
         return None if vo is None else str(vo)

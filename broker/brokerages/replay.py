@@ -15,7 +15,7 @@ from itertools import groupby
 
 from broker.brokerages.base import ReplayedDecision, Rules, StoredBatch, TuningOf
 from broker.brokerages.registry import AnyBrokerage
-from broker.domain.work_codec import Body, unpacked
+from broker.domain.work_codec import Body, unpacked, unpacked_for_many
 from broker.snapshot.snapshot import Snapshot
 
 
@@ -24,7 +24,7 @@ def decode_batches(
     data: Sequence[bytes],
     *,
     older: bool = False,
-    unpack: Callable[[bytes], Body] = unpacked,
+    unpack: Callable[[bytes], Body] = unpacked_for_many,
 ) -> tuple[StoredBatch, ...]:
     """Stored work of one cycle, in the order in which it was decided: a part for each VO, as each has its own tuning.
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from pydantic_core import from_json
 
 from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import CLASS, LATER, Ints, objects, taken
 from broker.domain.counted_load import CountedLoad
 from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
 from broker.domain.work_bytes import pack_work, unpack_work
+from broker.domain.work_texts import JoinedTable, WorkText, cut_text, read_json
 
 #: Version of the stored form. Work without one is older: it has texts where this version has objects.
 VERSION = 1
@@ -49,7 +48,7 @@ class StoredWork:
 
     Attributes:
         work: of the chunks.
-        placed: for each chunk what the cycle had counted before it, as it was stored.
+        placed: for each chunk what the cycle had counted before it, as it was stored; text where it was not read yet.
         cuts: for each chunk how it is cut into jobs (see :mod:`broker.work.cut_codec`); None where that was not stored.
     """
 
@@ -163,21 +162,35 @@ def unpacked(data: bytes) -> Body:
     Raises:
         WorkCorruptError: it is damaged or too large.
     """
+    return _read_whole(_unpacked_text(data))
+
+
+def unpacked_for_many(data: bytes) -> Body:
+    """As :func:`unpacked`, for a body that is read together with many others: what they have in common is read once.
+
+    Raises:
+        WorkCorruptError: it is damaged or too large.
+    """
+    text = _unpacked_text(data)
+    found = cut_text(text)
+    return _read_whole(text) if found is None else found
+
+
+def _unpacked_text(data: bytes) -> bytes:
     try:
-        body = _decoded(unpack_work(data, MAX_WORK_BYTES))
-    except (zlib.error, ValueError, RecursionError) as error:
+        return unpack_work(data, MAX_WORK_BYTES)
+    except zlib.error as error:
+        raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
+
+
+def _read_whole(text: bytes) -> Body:
+    try:
+        body = read_json(text)
+    except ValueError as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
     if not isinstance(body, dict):
         raise WorkCorruptError("the stored work of a decision cannot be read: it is no object")
     return body
-
-
-def _decoded(text: bytes) -> Any:
-    """The JSON of a text; what the quick reader refuses, such as half of a surrogate pair, is left to the other one."""
-    try:
-        return from_json(text)
-    except ValueError:
-        return json.loads(text)
 
 
 def joined_work(bodies: Sequence[Body], *, fill: bool = False) -> StoredWork:
@@ -189,33 +202,37 @@ def joined_work(bodies: Sequence[Body], *, fill: bool = False) -> StoredWork:
         WorkCorruptError: a body is damaged, or of an engine with other columns; the message names the column.
     """
     try:
-        chunks = table_of(WorkTable, joined_columns(bodies, "c"), fill=fill)
-        inputs, replicas = joined_columns(bodies, "i"), joined_columns(bodies, "r")
-        inputs["chunk"] = shifted(bodies, ("i", "chunk"), ("c", "jeditaskid"))
-        replicas["input"] = shifted(bodies, ("r", "input"), ("i", "datasetid"))
+        joined = {name: _joined(bodies, name) for name in ("c", "i", "r")}
+        chunks = table_of(WorkTable, _renamed(joined["c"].columns()), fill=fill)
+        inputs, replicas = _renamed(joined["i"].columns()), _renamed(joined["r"].columns())
+        inputs["chunk"] = _moved(joined["i"].by_body("chunk"), joined["c"].by_body("jeditaskid"))
+        replicas["input"] = _moved(joined["r"].by_body("input"), joined["i"].by_body("datasetid"))
         analysis_request = None
         if any("a" in body for body in bodies):
             analysis_request = table_of(AnalysisWork, joined_columns(bodies, "a"), fill=fill)
         tables = table_of(InputTable, inputs, fill=fill), table_of(ReplicaTable, replicas, fill=fill)
         work = Work(chunks, *tables, analysis_request=analysis_request)
-        return StoredWork(
-            work, tuple(body.get("placed", {}) for body in bodies), tuple(body.get("cut") for body in bodies)
-        )
+        return StoredWork(work, tuple(map(_placed, bodies)), tuple(body.get("cut") for body in bodies))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
 
 
+def _placed(body: Body) -> Any:
+    """What the cycle had counted before a chunk; what is still text, and thus holds no plan, is not read yet."""
+    return body.parts["placed"] if isinstance(body, WorkText) else body.get("placed", {})
+
+
+def _joined(bodies: Sequence[Body], table: str) -> JoinedTable:
+    return JoinedTable([body[table] for body in bodies])
+
+
+def _renamed(columns: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    return {_RENAMED.get(name, name): values for name, values in columns.items()}
+
+
 def joined_columns(bodies: Sequence[Body], table: str) -> dict[str, list[Any]]:
     """The columns of one table of several bodies, one body after the other."""
-    names = list(bodies[0][table]) if bodies else []
-    tables = [body[table] for body in bodies]
-    if all(list(one) == names for one in tables):
-        # nearly always: the columns of all bodies are in one order, and no name has to be looked up
-        columns: Iterable[Iterable[list[Any]]] = zip(*(one.values() for one in tables), strict=True)
-    else:
-        columns = ([one[name] for one in tables] for name in names)
-    together = zip(names, columns, strict=True)
-    return {_RENAMED.get(name, name): list(chain.from_iterable(parts)) for name, parts in together}
+    return _renamed(_joined(bodies, table).columns())
 
 
 def shifted(bodies: Sequence[Body], index: tuple[str, str], into: tuple[str, str]) -> list[int]:
@@ -226,17 +243,22 @@ def shifted(bodies: Sequence[Body], index: tuple[str, str], into: tuple[str, str
         index: table and column that holds the positions.
         into: table that they point into, and a column of it.
     """
-    positions: list[int] = []
+    return _moved(*([body[table][column] for body in bodies] for table, column in (index, into)))
+
+
+def _moved(positions: Sequence[list[int]], into: Sequence[list[Any]]) -> list[int]:
+    """Positions of each body in a table of it, counted from the start of all bodies."""
+    found: list[int] = []
     first = 0
-    for body in bodies:
-        positions += [first + position for position in body[index[0]][index[1]]]
-        first += len(body[into[0]][into[1]])
-    return positions
+    for own, rows in zip(positions, into, strict=True):
+        found += [first + position for position in own]
+        first += len(rows)
+    return found
 
 
 def _load(placed: Any) -> CountedLoad:
     try:
-        return CountedLoad.of_stored(placed)
+        return CountedLoad.of_stored(read_json(placed) if isinstance(placed, bytes) else placed)
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
 
@@ -275,7 +297,7 @@ def missing_columns(body: Body) -> tuple[str, ...]:
     return tuple(
         field.name
         for name, kind in tables
-        if isinstance(body.get(name), dict)
+        if isinstance(body.get(name), Mapping)
         for field in dataclasses.fields(kind)
         if field.name not in {_RENAMED.get(stored, stored) for stored in body[name]}
     )

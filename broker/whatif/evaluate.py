@@ -24,7 +24,7 @@ from broker.brokerages.profile_errors import ProfileError
 from broker.brokerages.registry import AnyBrokerage, brokerage
 from broker.brokerages.replay import decode_batches, replay_decisions
 from broker.domain.arrays import Ints, Texts, texts
-from broker.domain.work_codec import Body, WorkCorruptError, unpacked
+from broker.domain.work_codec import Body, WorkCorruptError, unpacked_for_many
 from broker.engine.shared.evaluate import FEASIBLE, NOT_A_CANDIDATE
 from broker.errors import BrokerError
 from broker.gdpconfig.proposals import proposed
@@ -273,7 +273,7 @@ def _bodies(works: Sequence[bytes]) -> Callable[[bytes], Body]:
 
     def unpack(work: bytes) -> Body:
         if work not in known:
-            known[work] = unpacked(work)
+            known[work] = unpacked_for_many(work)
         return known[work]
 
     return unpack

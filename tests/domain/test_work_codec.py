@@ -12,10 +12,20 @@ import pytest
 
 from broker.domain import work_codec
 from broker.domain.counted_load import CountedLoad
+from broker.domain.rebrokered_from import RebrokeredFrom
 from broker.domain.work import InputTable, ReplicaTable, Work
 from broker.domain.work_bytes import pack_work, unpack_work
-from broker.domain.work_codec import WorkCorruptError, chunk_of, decode_work, encode_work, unpacked
+from broker.domain.work_codec import (
+    WorkCorruptError,
+    chunk_of,
+    decode_work,
+    encode_work,
+    joined_work,
+    unpacked,
+    unpacked_for_many,
+)
 from broker.domain.work_encoding import WorkEncoder
+from broker.domain.work_texts import WorkText, cut_text
 from tests.engine.small_work import Dataset, replica, work_of
 
 
@@ -118,3 +128,58 @@ def test_every_column_of_work_has_a_known_kind() -> None:
 )
 def test_what_is_read_is_what_json_says(text: bytes) -> None:
     assert repr(unpacked(pack_work(text))) == repr(json.loads(text))
+
+
+CUT = {"settings": {}, "inputs": [[True, 1, {}]], "names": None, "files": {}, "held": {"0": [1], "1": [0, 1]}}
+LOAD = CountedLoad(of_share={"A": 2, "],": 1})
+
+
+def chunks(**columns: list[Any]) -> list[bytes]:
+    """Three chunks that hold some values, each by itself."""
+    whole = work_of(
+        [Dataset([replica("A"), replica('],"B', found=5)]), Dataset([replica("A")])],
+        [],
+        [Dataset([replica("C", is_tape=True)])],
+        chunks=columns,
+    )
+    return [encode_work(chunk_of(whole, row), LOAD, CUT) for row in range(3)]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"site": ["Zürich '%s\n", None, ""], "iointensity": [np.nan, 1e300, -0.0], "datasetid": [1, 2, 2**62]},
+        {"site": ['],"status":["', "],", ']},"i":{"chunk":['], "username": ["\ud800", 'a"],"', "b"]},
+        {"rebrokered_from": [RebrokeredFrom((("],", 1.5),)), None, None]},
+    ],
+)
+def test_many_bodies_read_together_are_as_each_read_alone(columns: dict[str, list[Any]]) -> None:
+    data = chunks(**columns)
+    alone, together = (joined_work([read(one) for one in data]) for read in (unpacked, unpacked_for_many))
+    assert_same(together.work, alone.work)
+    assert together.cuts == alone.cuts
+    assert together.load == alone.load == (LOAD,) * 3
+    for one in data:
+        assert dict(unpacked_for_many(one)) == unpacked(one)
+
+
+def test_only_text_of_the_usual_form_is_cut() -> None:
+    text = unpack_work(chunks()[0], 10**7)
+    assert isinstance(cut_text(text), WorkText)
+    for part, other in ((b'"held"', b'"x":{},"cut":{"settings":{}},"held"'), (b'"of_share"', b'"plan":{},"of_share"')):
+        assert cut_text(text.replace(part, other)) is None
+    assert cut_text(unpack_work(encode_work(work()), 10**7)) is None
+    for damaged_text in (text[:-2], text[: len(text) // 2], text.replace(b'"r"', b'"q"'), b"", b"[]"):
+        assert cut_text(damaged_text) is None
+
+
+def test_a_damaged_column_of_many() -> None:
+    texts = [unpack_work(one, 10**7) for one in chunks()]
+    for part, other in (
+        (b'"status":["', b'"status":[{"'),
+        (b'"status":', b'"stature":'),
+        (b'"status":["', b'"status":[1],["'),
+    ):
+        bodies = [unpacked_for_many(pack_work(one.replace(part, other))) for one in texts]
+        with pytest.raises(WorkCorruptError):
+            joined_work(bodies)

@@ -202,7 +202,7 @@ def test_work_that_is_as_in_the_cycle_before_is_not_unpacked_again(
         seen.append(work)
         return unpacked(work)
 
-    monkeypatch.setattr(evaluate, "unpacked", noted)
+    monkeypatch.setattr(evaluate, "unpacked_for_many", noted)
     case = cases[JOBS]
     works = [one.work for one in case.decisions]
     for one, unpacked_now in (
