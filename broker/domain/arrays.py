@@ -141,10 +141,19 @@ def codes_of(values: Texts, vocabulary: Sequence[str | None]) -> Ints:
 
 def distinct(values: Texts) -> tuple[list[Any], Ints]:
     """The distinct texts or objects in order of first appearance, and the position of each value among them (1-D)."""
-    items: list[Any] = values.ravel().tolist()
-    known = list(dict.fromkeys(items))
-    position = {value: index for index, value in enumerate(known)}
-    return known, np.array([position[value] for value in items], dtype=np.int64)
+    return numbered(values.ravel().tolist())
+
+
+def numbered(values: Iterable[Any]) -> tuple[list[Any], Ints]:
+    """The distinct ones of any values that have a hash, in order of first appearance, and the position of each.
+
+    >>> known, number = numbered(["b", "a", "b"])
+    >>> known, number.tolist()
+    (['b', 'a'], [0, 1, 0])
+    """
+    number: dict[Any, int] = {}
+    codes = [number.setdefault(value, len(number)) for value in values]
+    return list(number), np.array(codes, dtype=np.int64)
 
 
 def holds_of(values: Objects, condition: Callable[[Any], bool]) -> Bools:

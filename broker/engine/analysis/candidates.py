@@ -13,7 +13,8 @@ from functools import lru_cache
 import numpy as np
 
 from broker.domain.analysis import AnalysisWork
-from broker.domain.arrays import Bools
+from broker.domain.arrays import Bools, numbered
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.work import WorkTable
 from broker.engine.analysis.steps import Wishes
 from broker.snapshot.snapshot import Snapshot
@@ -23,18 +24,20 @@ AUTO = "AUTO"
 
 @dataclass(frozen=True)
 class AnalysisCandidates:
-    """Candidates (T, Q), and how the queues of a chunk were named.
+    """Candidates (T, Q), and how the queues of a chunk were named; one kind for each different wish.
 
     ``named`` (T, Q): by ``site`` or the list of included ones, so that they need not be online;
     ``one_preassigned`` (T,): by ``site``; ``reserve`` (T, Q): only ``AUTO`` in the list of included ones makes it a
-    candidate; ``wanted`` (T, Q): where the lists are asked by a rule, what they leave.
+    candidate; ``wanted`` (T, Q): where the lists are asked by a rule, what they leave. ``at_queues`` (T, U) are the
+    candidates by unified queue, without those of which no pseudo-queue is left.
     """
 
-    initial: Bools
+    initial: RowsByKind
     one_preassigned: Bools
-    named: Bools
-    reserve: Bools
-    wanted: Bools
+    named: RowsByKind
+    reserve: RowsByKind
+    wanted: RowsByKind
+    at_queues: RowsByKind
 
 
 @lru_cache(maxsize=4096)
@@ -79,30 +82,30 @@ def analysis_candidates(
 ) -> AnalysisCandidates:
     """The candidates of all chunks; equal wishes are looked up once."""
     wishes = wishes or Wishes()
-    unified = snapshot.unified
-    names = [str(name) for name in unified.name]
-    rows = len(work)
-    initial = np.zeros((rows, len(snapshot.queues)), dtype=np.bool_)
-    one_preassigned, named = np.zeros(rows, dtype=np.bool_), np.zeros_like(initial)
-    reserve, wanted = np.zeros_like(initial), np.ones_like(initial)
-    known: dict[tuple[str | None, str | None, str | None], tuple[Bools, bool, Bools, Bools, Bools]] = {}
-    unified_of = snapshot.queues.unified
-    keys = zip(
-        work.site.tolist(),
-        analysis_request.included_sites.tolist(),
-        analysis_request.excluded_sites.tolist(),
-        strict=True,
-    )
-    for row, key in enumerate(keys):
-        if key not in known:
-            if wishes.options.asked == "first":
-                queues, one, given, exempt = _of_analysis_request(*key, names, snapshot, wishes)
-                last = np.ones_like(queues)
-            else:
-                queues, one, given, exempt, last = _asked_last(*key, names, snapshot, wishes)
-            known[key] = queues[unified_of], one, given[unified_of], exempt[unified_of], last[unified_of]
-        initial[row], one_preassigned[row], named[row], reserve[row], wanted[row] = known[key]
-    return AnalysisCandidates(initial, one_preassigned, named, reserve, wanted)
+    names: list[str] = [str(name) for name in snapshot.unified.name.tolist()]
+    columns = work.site, analysis_request.included_sites, analysis_request.excluded_sites
+    known, kind = numbered(zip(*(column.tolist() for column in columns), strict=True))
+    found = [_of_wish(site, included, excluded, names, snapshot, wishes) for site, included, excluded in known]
+    unified = snapshot.queues.unified
+    # no kind at all where there is no work
+    tables = np.array([tables for _, tables in found], dtype=np.bool_).reshape(len(found), 4, len(names))
+    tables = tables.transpose(1, 0, 2)
+    there = np.zeros(len(names), dtype=np.bool_)
+    there[unified] = True
+    initial, named, reserve, wanted = (RowsByKind(table.take(unified, axis=1), kind) for table in tables)
+    one = np.array([one for one, _ in found], dtype=np.bool_)[kind]
+    return AnalysisCandidates(initial, one, named, reserve, wanted, RowsByKind(tables[0] & there, kind))
+
+
+def _of_wish(
+    site: str | None, included: str | None, excluded: str | None, names: list[str], snapshot: Snapshot, wishes: Wishes
+) -> tuple[bool, tuple[Bools, Bools, Bools, Bools]]:
+    """Whether ``site`` is one queue, and (U,) each the candidates, those named, the reserve, and what is wanted."""
+    if wishes.options.asked == "first":
+        queues, one, given, exempt = _of_analysis_request(site, included, excluded, names, snapshot, wishes)
+        return one, (queues, given, exempt, np.ones_like(queues))
+    queues, one, given, exempt, last = _asked_last(site, included, excluded, names, snapshot, wishes)
+    return one, (queues, given, exempt, last)
 
 
 def _of_analysis_request(

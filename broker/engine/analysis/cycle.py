@@ -24,12 +24,7 @@ from broker.engine.analysis.active_users import ActiveUsers
 from broker.engine.analysis.candidates import AnalysisCandidates, analysis_candidates
 from broker.engine.analysis.chain import AnalysisChain
 from broker.engine.analysis.class_weights import CLASSED_SHARES, Competition, new_basic_weight, weight_by_room
-from broker.engine.analysis.data_facts import (
-    NO_COMPLETE_REPLICA,
-    AnalysisData,
-    gather_analysis_data,
-    scope_in_use,
-)
+from broker.engine.analysis.data_facts import NO_COMPLETE_REPLICA, AnalysisData, gather_analysis_data
 from broker.engine.analysis.facts import FactsOfAnalysis
 from broker.engine.analysis.figures import figures_at, load_at
 from broker.engine.analysis.load_tracking import STABILIZER, LoadTrackingCycle
@@ -44,6 +39,7 @@ from broker.engine.analysis.passes import (
     with_problems,
 )
 from broker.engine.analysis.queue_attributes import AnalysisQueues, analysis_queues
+from broker.engine.analysis.queue_relations import scope_in_use
 from broker.engine.analysis.throttle import KEYS as THROTTLE_KEYS
 from broker.engine.analysis.throttle import Throttle, requesters, throttle_of
 from broker.engine.job.chunk_result import Block, ChunkResult
@@ -107,13 +103,14 @@ class AnalysisCycle(LoadTrackingCycle):
         self._at: AnalysisQueues = analysis_queues(snapshot)
         self._used = steps.candidate_number.used_queues(work.chunks.jeditaskid, snapshot)
         self._with_input: Ints = np.zeros(len(work.chunks), dtype=np.int64)
-        initial = np.zeros((len(work.chunks), len(snapshot.unified)), dtype=np.bool_)
-        chunk, candidate = np.nonzero(self._named.initial)
-        initial[chunk, snapshot.queues.unified[candidate]] = True
         limits = InputLimits(self.own_tuning.number(MISSING_FILES), self.own_tuning.number(COMPLETENESS), np.inf)
-        named = self._named.one_preassigned[:, None] & (snapshot.unified.name[None, :] == work.chunks.site[:, None])
         self._input: AnalysisData = gather_analysis_data(
-            work, analysis_request, initial, snapshot, limits, (steps.locality, np.asarray(named, dtype=np.bool_))
+            work,
+            analysis_request,
+            self._named.at_queues,
+            snapshot,
+            limits,
+            (steps.locality, self._named.one_preassigned),
         )
         self._suppressed = suppresses_check(work.chunks, snapshot.now_s, self.own_tuning)
         self._checked = steps.passes.checked(self._input.real, self._suppressed, self._input.remote_source)
@@ -141,7 +138,7 @@ class AnalysisCycle(LoadTrackingCycle):
         count = len(chunks)
         nobody = np.zeros(count, dtype=np.bool_)
         return CycleFacts(
-            initial=self._named.initial,
+            initial=self._named.initial.every,
             one_preassigned=nobody,
             listed=nobody,
             refused_names=[()] * count,

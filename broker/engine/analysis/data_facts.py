@@ -6,18 +6,19 @@ Source: ATLAS Analysis Job Brokerage, input data locality; PanDA analysis broker
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import Bools, Floats, Ints, codes_of
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.work import Work
+from broker.engine.analysis.dataset_places import Entries, Places, any_of, places_of, replicas_at_queues
+from broker.engine.analysis.pair_values import PairValues
 from broker.engine.analysis.steps import Locality
 from broker.engine.job.data_facts import InputLimits
 from broker.snapshot.snapshot import Snapshot
 
-VP_ENDING = "_VP_DISK"
 #: Datasets that are kept together although no rule says so.
 NEVER_DISTRIBUTED = "ddo"
 #: Weight of a dataset that is not on a disk of the queue.
@@ -26,122 +27,80 @@ GIB = 2.0**30
 #: GB on the disks of a queue that double its weight.
 GB_OF_WEIGHT = 10.0
 NO_COMPLETE_REPLICA = "no_complete_replica"
+#: The weights of more datasets than these are not added up one after the other, but as numpy adds up long columns.
+_FEW = 8
 
 
 @dataclass(frozen=True)
 class AnalysisData:
     """Input by chunk (T,) and unified queue (T, U)."""
 
-    has_input: Bools  # (T, U) what the locality check keeps
-    without_vp: Bools  # (T, U) the input is there without virtual placement
-    datasets_weight: Floats  # (T, U) number of datasets on disk, 0.001 for each that is not
-    disk_gb: Floats  # (T, U) GiB on disks of the queue, each copy by itself
+    has_input: PairValues  # (T, U) what the locality check keeps
+    without_vp: PairValues  # (T, U) the input is there without virtual placement
+    datasets_weight: PairValues  # (T, U) number of datasets on disk, 0.001 for each that is not
+    disk_gb: PairValues  # (T, U) GiB on disks of the queue, each copy by itself
     big: Bools  # (T,) the whole input is at least 1 GiB
     real: Bools  # (T,) there is real input
     union: Bools  # (T,) no queue has all datasets
     distributed: Bools  # (T,)
     remote_source: Bools  # (T,)
     lost: Bools  # (T,) a dataset has no complete replica
-    lacks_files: Bools  # (T, U) a queue for local data only has not all files of a dataset that is kept together
-    lacks_parts: Bools  # (T, U) the same for distributed datasets
-
-
-def scope_in_use(snapshot: Snapshot, inputs: bool) -> Bools:
-    """(L,): relations of the scope in use: analysis where the queue defines it, else default."""
-    relations = snapshot.relations
-    role = relations.is_input if inputs else relations.is_output
-    of_analysis = role & (relations.scope == "analysis")
-    defines = np.zeros(len(snapshot.unified), dtype=np.bool_)
-    defines[relations.unified[of_analysis]] = True
-    return np.asarray(of_analysis | (role & relations.of_default_scope & ~defines[relations.unified]))
-
-
-def vp_queues(snapshot: Snapshot) -> Bools:
-    """(U,): queues that read from virtual placement."""
-    virtual = np.array([str(name).endswith(VP_ENDING) for name in snapshot.storages.name], dtype=np.bool_)
-    found = np.zeros(len(snapshot.unified), dtype=np.bool_)
-    rows = np.flatnonzero(scope_in_use(snapshot, True))
-    found[snapshot.relations.unified[rows[virtual[snapshot.relations.storage[rows]]]]] = True
-    return found
-
-
-@dataclass(frozen=True)
-class _Entries:
-    """Replicas at queues: one row for each input, unified queue and endpoint."""
-
-    at: Ints  # input
-    unified: Ints
-    complete: Bools
-    tape: Bools
-    vp: Bools
-    bytes: Floats
-    files: Floats
-    whole: Bools  # every file of the input is there
+    lacks_files: RowsByKind  # (T, U) a queue for local data only has not all files of a dataset that is kept together
+    lacks_parts: RowsByKind  # (T, U) the same for distributed datasets
 
 
 def gather_analysis_data(
     work: Work,
     request: AnalysisWork,
-    initial: Bools,
+    initial: RowsByKind,
     snapshot: Snapshot,
     limits: InputLimits,
-    reading: tuple[Locality, Bools] | None = None,
+    reading: tuple[Locality, Bools | None] | None = None,
 ) -> AnalysisData:
     """What the replicas mean; ``initial`` (T, U) are the candidates of each chunk.
 
-    ``reading``: how locality is read, and (T, U) the queue that a task names.
+    ``reading``: how locality is read, and (T,) the chunks of tasks that name their queue.
     """
-    locality, named = reading or (Locality(), np.zeros_like(initial))
-    any_part = locality.options.named == "any_part"
+    locality, named = reading or (Locality(), None)
     inputs, chunks = work.inputs, work.chunks
+    size, count = len(inputs), len(chunks)
     real = ~inputs.is_pseudo
     storage = codes_of(work.replicas.rse, list(snapshot.storages.name))
     enough, truly = _completeness(work, limits)
-    size = len(inputs)
     flags = _seen(work, snapshot, storage, (enough, truly))
-    able = snapshot.unified.runs_analysis | initial.any(axis=0)
+    able = snapshot.unified.runs_analysis | initial.table.any(axis=0)
     # MAX_MISSING_INPUT_FILES makes a dataset complete for its being there at all, not for a queue's having it
-    entries = _entries(work, snapshot, storage, truly, able)
-    placed = _any(entries.at, np.ones(len(entries.at), dtype=np.bool_), size)
-    whole = _any(entries.at, entries.complete, size)
-    never = np.array([str(name).startswith(NEVER_DISTRIBUTED) for name in inputs.name], dtype=np.bool_)
+    entries = replicas_at_queues(work, snapshot, storage, truly, able)
+    placed = any_of(entries.at, np.ones(len(entries.at), dtype=np.bool_), size)
+    whole = any_of(entries.at, entries.complete, size)
+    never = np.array([str(name).startswith(NEVER_DISTRIBUTED) for name in inputs.name.tolist()], dtype=np.bool_)
     distributed = real & inputs.distributed & placed & ~whole & ~never
     lost = real & ~flags["disk"] & ~flags["tape"] & ~distributed & ~request.allow_incomplete[inputs.chunk]
-    count = len(chunks)
     no_vp = chunks.merging | request.avoid_vp | chunks.scout | chunks.use_local_io
     scattered = distributed
     if locality.options.distributed == "chunk":
-        scattered = _any(inputs.chunk, distributed, count)[inputs.chunk]
+        scattered = any_of(inputs.chunk, distributed, count)[inputs.chunk]
     uses_vp = ~no_vp[inputs.chunk] & ~scattered
-    lists = _Lists(entries, initial[inputs.chunk], distributed | ~flags["truly"], uses_vp)
-    has_input, union = _with_input(lists, inputs.chunk[real], real, count, named if any_part else None)
+    places = places_of(entries, inputs.chunk, initial, distributed | ~flags["truly"], uses_vp)
     asked = real & flags["truly"] & ~distributed, real & flags["truly"] & distributed
+    input_bytes = np.bincount(inputs.chunk, weights=np.where(real, inputs.bytes, 0.0), minlength=count)
+    having = _Having(places.where(real[places.at]), inputs.chunk, real, count, len(snapshot.unified))
+    has_input, union = having.input_at(named if locality.options.named == "any_part" else None)
+    lacks_files, lacks_parts = _lacking(entries, inputs.chunk, inputs.files, asked, _only_local(snapshot), count)
     return AnalysisData(
         has_input=has_input,
-        without_vp=_without_vp(lists, inputs.chunk[real], real, union),
-        big=np.bincount(inputs.chunk, weights=np.where(real, inputs.bytes, 0.0), minlength=count) >= GIB,
-        real=_any(inputs.chunk, real, count),
+        without_vp=having.without_vp(union),
+        datasets_weight=having.datasets_weight(locality.options.twice),
+        disk_gb=_disk_gb(entries, inputs.is_master, inputs.chunk, (count, len(snapshot.unified))),
+        big=input_bytes >= GIB,
+        real=any_of(inputs.chunk, real, count),
         union=union,
-        distributed=_any(inputs.chunk, distributed, count),
-        remote_source=~_any(inputs.chunk, real & ~distributed & ~flags["wan"], count),
-        lost=_any(inputs.chunk, lost, count),
-        **_at_queues(lists, work, snapshot, asked, locality.options.twice),
+        distributed=any_of(inputs.chunk, distributed, count),
+        remote_source=~any_of(inputs.chunk, real & ~distributed & ~flags["wan"], count),
+        lost=any_of(inputs.chunk, lost, count),
+        lacks_files=lacks_files,
+        lacks_parts=lacks_parts,
     )
-
-
-def _any(groups: Ints, flags: Bools, size: int) -> Bools:
-    result = np.zeros(size, dtype=np.bool_)
-    result[groups[flags]] = True
-    return result
-
-
-def _summed(owner: Ints, values: Floats, count: int) -> Floats:
-    """(count, U): the rows of ``values`` added up by owner; the rows of an owner are neighbours."""
-    result = np.zeros((count, values.shape[1]))
-    if len(owner):
-        starts = np.flatnonzero(np.diff(owner, prepend=-1))
-        result[owner[starts]] = np.add.reduceat(values, starts, axis=0)
-    return result
 
 
 def _completeness(work: Work, limits: InputLimits) -> tuple[Bools, Bools]:
@@ -163,102 +122,6 @@ def _readable(snapshot: Snapshot, storage: Ints) -> tuple[Bools, Bools]:
     return ~known | snapshot.storages.open_read_lan[at], ~known | snapshot.storages.open_read_wan[at]
 
 
-def _entries(work: Work, snapshot: Snapshot, storage: Ints, complete: Bools, able: Bools) -> _Entries:
-    relations, replicas = snapshot.relations, work.replicas
-    reading = np.flatnonzero(scope_in_use(snapshot, True))
-    reading = reading[np.argsort(relations.storage[reading], kind="stable")]
-    by_storage = relations.storage[reading]
-    rows = np.flatnonzero(storage >= 0)
-    first = np.searchsorted(by_storage, storage[rows], side="left")
-    count = np.searchsorted(by_storage, storage[rows], side="right") - first
-    row = np.repeat(rows, count)
-    offset = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
-    queue = relations.unified[reading[np.repeat(first, count) + offset]]
-    row, queue = row[able[queue]], queue[able[queue]]
-    return _Entries(
-        at=replicas.input[row],
-        unified=queue,
-        complete=complete[row] | replicas.is_vp[row],
-        tape=replicas.is_tape[row],
-        vp=replicas.is_vp[row],
-        bytes=replicas.chunk_bytes[row],
-        files=replicas.chunk_files[row],
-        whole=replicas.holds_all[row] | replicas.is_vp[row],
-    )
-
-
-class _Lists:
-    """For each input (I, U) the queues that have it: anywhere, and on disk."""
-
-    def __init__(self, entries: _Entries, candidates: Bools, incomplete_allowed: Bools, uses_vp: Bools) -> None:
-        self.entries, self._shape = entries, candidates.shape
-        tape, vp, complete = entries.tape, entries.vp, entries.complete
-        real_disk = self._table(complete & ~vp & ~tape) & candidates
-        on_disk_somewhere = real_disk.any(axis=1, keepdims=True)
-        usable = candidates & ~(self._table(vp) & on_disk_somewhere)
-        joined = incomplete_allowed[:, None] & ~on_disk_somewhere
-        allowed = ~tape & (~vp | uses_vp[entries.at])
-        self.anywhere = self._result(complete, ~complete, usable, joined)
-        self.disk = self._result(complete & allowed, ~complete & allowed, usable, joined)
-        self.without_vp = self._result(complete & ~vp, ~complete & ~vp, usable, joined)
-        self.twice: Bools = np.asarray(self._table(complete) & self._table(~complete) & usable & joined)
-
-    def _table(self, flags: Bools) -> Bools:
-        table = np.zeros(self._shape, dtype=np.bool_)
-        table[self.entries.at[flags], self.entries.unified[flags]] = True
-        return table
-
-    def _result(self, complete: Bools, partial: Bools, usable: Bools, joined: Bools) -> Bools:
-        whole, parts = self._table(complete) & usable, self._table(partial) & usable
-        return np.asarray(whole | (parts & (joined | ~whole.any(axis=1, keepdims=True))))
-
-
-def _over_datasets(lists: _Lists, owner: Ints, real: Bools, count: int) -> tuple[Bools, Bools]:
-    """(T, U) queues that have the input, and (T,) whether that is only a part of the datasets.
-
-    First those with all datasets on disk, else with all anywhere, else with any on disk, else with any.
-    """
-    width = lists.disk.shape[1]
-    datasets = np.bincount(owner, minlength=count)[:, None]
-    having = []
-    for table in (lists.disk, lists.anywhere):
-        having.append(_summed(owner, table[real].astype(np.float64), count))
-    choices = [having[0] == datasets, having[1] == datasets, having[0] > 0, having[1] > 0]
-    found = [choice.any(axis=1) for choice in choices]
-    result = np.select([flags[:, None] for flags in found], choices, default=np.zeros((count, width), dtype=np.bool_))
-    result[datasets[:, 0] == 0] = True
-    return np.asarray(result), np.asarray(~found[0] & ~found[1] & (datasets[:, 0] > 0))
-
-
-def _at_queues(
-    lists: _Lists, work: Work, snapshot: Snapshot, asked: tuple[Bools, Bools], twice: bool
-) -> dict[str, Any]:
-    """(T, U) each: weight and size of the input, and missing files of those ``asked`` for, whole and distributed."""
-    inputs, count, entries = work.inputs, len(work.chunks), lists.entries
-    real = ~inputs.is_pseudo
-    each = np.where(lists.disk, 1.0, np.where(lists.anywhere, OFF_DISK_WEIGHT, 0.0))
-    if twice:
-        each = each * (1.0 + lists.twice)
-    only = _only_local(snapshot)
-    lacks = [_lacking(entries, inputs.chunk, inputs.files, one, only, count) for one in asked]
-    return {
-        "datasets_weight": _summed(inputs.chunk[real], each[real], count),
-        "disk_gb": _disk_gb(entries, inputs.is_master, inputs.chunk, (count, len(snapshot.unified))),
-        "lacks_files": lacks[0],
-        "lacks_parts": lacks[1],
-    }
-
-
-def _with_input(lists: _Lists, owner: Ints, real: Bools, count: int, named: Bools | None) -> tuple[Bools, Bools]:
-    """As :func:`_over_datasets`; for chunks with a ``named`` (T, U) queue any part is enough."""
-    has_input, union = _over_datasets(lists, owner, real, count)
-    if named is None:
-        return has_input, union
-    asks: Bools = np.asarray(named.any(axis=1))
-    anywhere = _summed(owner, lists.anywhere[real].astype(np.float64), count) > 0
-    return np.asarray(np.where(asks[:, None], anywhere, has_input)), np.asarray(union & ~asks)
-
-
 def _seen(work: Work, snapshot: Snapshot, storage: Ints, complete: tuple[Bools, Bools]) -> dict[str, Bools]:
     """(I,) each: which replicas of an input can be read, and how."""
     size, (enough, truly) = len(work.inputs), complete
@@ -266,28 +129,106 @@ def _seen(work: Work, snapshot: Snapshot, storage: Ints, complete: tuple[Bools, 
     seen = lan | wan
     disk = ~work.replicas.is_tape
     return {
-        "disk": _any(work.replicas.input, enough & disk & seen, size),
-        "truly": _any(work.replicas.input, truly & disk & seen, size),
-        "tape": _any(work.replicas.input, enough & ~disk & seen, size),
-        "wan": _any(work.replicas.input, enough & wan, size),
+        "disk": any_of(work.replicas.input, enough & disk & seen, size),
+        "truly": any_of(work.replicas.input, truly & disk & seen, size),
+        "tape": any_of(work.replicas.input, enough & ~disk & seen, size),
+        "wan": any_of(work.replicas.input, enough & wan, size),
     }
 
 
-def _without_vp(lists: _Lists, owner: Ints, real: Bools, union: Bools) -> Bools:
-    """(T, U): queues with all datasets in other places than virtual placement, any where only a part is asked for."""
-    count = len(union)
-    having = _summed(owner, lists.without_vp[real].astype(np.float64), count)
-    datasets = np.bincount(owner, minlength=count)[:, None]
-    return np.asarray((having == datasets) | (union[:, None] & (having > 0)))
+class _Having:
+    """The queues that have anything of the real input of chunks, and how many of its datasets.
+
+    Args:
+        places: of real datasets.
+        chunk_of: (I,) the chunk of each input; those of a chunk are neighbours.
+        real: (I,) which are real.
+        count: T.
+        queues: U.
+    """
+
+    def __init__(self, places: Places, chunk_of: Ints, real: Bools, count: int, queues: int) -> None:
+        self._places, self._real, self._queues = places, real, queues
+        self._owner = chunk_of[real]
+        self._numbers = np.flatnonzero(real)
+        span = max(1, queues)
+        pairs, self._pair = np.unique(chunk_of[places.at] * span + places.unified, return_inverse=True)
+        self._chunk, self._unified = pairs // span, pairs % span
+        self._datasets = np.bincount(self._owner, minlength=count)
+        self._asked = self._datasets[self._chunk]
+        self._nothing: Bools = self._datasets == 0
+
+    def _summed(self, values: Floats | Bools) -> Floats:
+        """(P,): what places have, by chunk and queue."""
+        # of no pairs at all it would be whole numbers
+        return np.bincount(self._pair, weights=values, minlength=len(self._chunk)).astype(np.float64, copy=False)
+
+    def _at_pairs(self, value: Floats | Bools, rest: Floats | Bools) -> PairValues:
+        return PairValues(self._chunk, self._unified, value, rest, self._queues)
+
+    def input_at(self, named: Bools | None) -> tuple[PairValues, Bools]:
+        """(T, U) queues that have the input, and (T,) whether that is only a part of the datasets.
+
+        First those with all datasets on disk, else with all anywhere, else with any on disk, else with any. For chunks
+        of tasks that name their queue (T,) any part is enough.
+        """
+        on_disk, anywhere = self._summed(self._places.disk), self._summed(self._places.anywhere)
+        left = np.ones(len(self._datasets), dtype=np.bool_)
+        found = np.zeros(len(self._chunk), dtype=np.bool_)
+        union = ~self._nothing
+        for all_datasets, choice in (
+            (True, on_disk == self._asked),
+            (True, anywhere == self._asked),
+            (False, on_disk > 0),
+            (False, anywhere > 0),
+        ):
+            found |= choice & left[self._chunk]
+            chosen = any_of(self._chunk, choice, len(left))
+            left &= ~chosen
+            if all_datasets:
+                union &= ~chosen
+        if named is None:
+            return self._at_pairs(found, self._nothing), union
+        found = np.where(named[self._chunk], anywhere > 0, found)
+        return self._at_pairs(found, self._nothing & ~named), union & ~named
+
+    def without_vp(self, union: Bools) -> PairValues:
+        """(T, U): queues with all datasets in other places than virtual placement, any where only a part is asked."""
+        having = self._summed(self._places.without_vp)
+        return self._at_pairs((having == self._asked) | (union[self._chunk] & (having > 0)), self._nothing)
+
+    def datasets_weight(self, twice: bool) -> PairValues:
+        """(T, U): the number of datasets, each that is not on disk counting less; ``twice`` for two kinds of copies."""
+        places, owner = self._places, self._owner
+        each = np.where(places.disk, 1.0, np.where(places.anywhere, OFF_DISK_WEIGHT, 0.0))
+        if twice:
+            each = each * (1.0 + places.twice)
+        starts = np.flatnonzero(np.diff(owner, prepend=-1))
+        firsts = np.zeros(len(self._real), dtype=np.bool_)
+        firsts[self._numbers[starts]] = True
+        first = firsts[places.at]
+        # as numpy adds up a column: the first to the sum of the others
+        weight = self._summed(np.where(first, 0.0, each))
+        weight[self._pair[first]] += each[first]
+        for start in starts[self._datasets[owner[starts]] > _FEW].tolist():
+            at = self._numbers[start : start + self._datasets[owner[start]]]
+            own = (places.at >= at[0]) & (places.at <= at[-1])
+            table = np.zeros((len(at), self._queues))
+            table[np.searchsorted(at, places.at[own]), places.unified[own]] = each[own]
+            pairs = np.flatnonzero(self._chunk == owner[start])
+            weight[pairs] = np.add.reduceat(table, [0], axis=0)[0, self._unified[pairs]]
+        return self._at_pairs(weight, np.zeros(len(self._datasets)))
 
 
-def _disk_gb(entries: _Entries, is_master: Bools, chunk_of: Ints, shape: tuple[int, int]) -> Floats:
+def _disk_gb(entries: Entries, is_master: Bools, chunk_of: Ints, shape: tuple[int, int]) -> PairValues:
     """(T, U) GiB of the chunk on the disks of the queue; of a secondary dataset only whole copies count."""
+    count, queues = shape
     rows = np.flatnonzero(~entries.tape & (entries.bytes > 0) & (is_master[entries.at] | entries.whole))
-    result = np.zeros(shape)
-    np.add.at(result, (chunk_of[entries.at[rows]], entries.unified[rows]), entries.bytes[rows])
+    span = max(1, queues)
+    pairs, pair = np.unique(chunk_of[entries.at[rows]] * span + entries.unified[rows], return_inverse=True)
+    there = np.bincount(pair, weights=entries.bytes[rows], minlength=len(pairs)).astype(np.float64, copy=False)
     # the whole GiB of what lies at a queue count
-    return np.floor(result / GIB)
+    return PairValues(pairs // span, pairs % span, np.floor(there / GIB), np.zeros(count), queues)
 
 
 def _only_local(snapshot: Snapshot) -> Bools:
@@ -297,14 +238,24 @@ def _only_local(snapshot: Snapshot) -> Bools:
     return only
 
 
-def _lacking(entries: _Entries, chunk_of: Ints, files: Floats, asked: Bools, only: Bools, count: int) -> Bools:
-    """(T, U): queues ``only`` for local data without all files of an input ``asked`` for, be it on disk or on tape."""
-    result = np.zeros((count, len(only)), dtype=np.bool_)
-    if not only.any() or not asked.any():
-        return result
-    most = np.zeros((2, len(files), len(only)))
-    np.maximum.at(most, (entries.tape.astype(np.int64), entries.at, entries.unified), entries.files)
-    missing = only & asked[:, None] & ~(most >= files[:, None]).any(axis=0)
-    at, queue = np.nonzero(missing)
-    result[chunk_of[at], queue] = True
-    return result
+def _lacking(
+    entries: Entries, chunk_of: Ints, files: Floats, asked: tuple[Bools, Bools], only: Bools, count: int
+) -> tuple[RowsByKind, RowsByKind]:
+    """(T, U) twice: queues ``only`` for local data without all files of an input ``asked`` for, on disk or on tape."""
+    queues = np.flatnonzero(only)
+    # one column for each of them, and one for all others
+    column = np.full(len(only), len(queues), dtype=np.int64)
+    column[queues] = np.arange(len(queues))
+    has_all = np.zeros((len(files), len(queues) + 1), dtype=np.bool_)
+    has_all[:, len(queues)] = True
+    # who has nothing has all of no files
+    has_all[files <= 0] = True
+    rows = np.flatnonzero(only[entries.unified] & (entries.files >= files[entries.at]))
+    has_all[entries.at[rows], column[entries.unified[rows]]] = True
+    found = []
+    for one in asked:
+        lacks = np.zeros((count, len(queues) + 1), dtype=np.bool_)
+        at, queue = (one[:, None] & ~has_all).nonzero()
+        lacks[chunk_of[at], queue] = True
+        found.append(RowsByKind(lacks, column=column))
+    return found[0], found[1]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from broker.domain.analysis import AnalysisFacts, AnalysisWork
-from broker.domain.arrays import AnyArray, Bools, Floats
+from broker.domain.arrays import AnyArray, Bools
 from broker.domain.facts import JobFacts, Later
 from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.stabilizer import load_of, stabilize
@@ -74,8 +74,9 @@ class FactsOfAnalysis:
         }
         data = self.data
         later: dict[str, Later] = {
-            "has_input": partial(self._taken, data.has_input[rows]),
+            "has_input": lambda: self._taken(data.has_input.of(rows)),
             "over_local_quota": partial(self._over_quota, rows),
+            **self._of_wishes(rows),
             **self._of_jobs(rows),
         }
         own_known, own_later = self._of_pass(rows, local_pass)
@@ -92,17 +93,27 @@ class FactsOfAnalysis:
         """The facts in a pass in which only some of the chunks must have their input at the queue."""
         return facts.but(*self._of_pass(rows, local_pass))
 
-    def _taken(self, values: AnyArray) -> AnyArray:
-        """(T, Q) at the candidates, from (T, U)."""
-        return values.take(self.snapshot.queues.unified, axis=1)
+    def _at_candidates(self, found: RowsByKind) -> RowsByKind:
+        """(T, Q), from (T, U)."""
+        unified = self.snapshot.queues.unified
+        return RowsByKind(found.table, found.kind, unified if found.column is None else found.column[unified])
+
+    def _taken(self, values: AnyArray) -> RowsByKind:
+        """(T, Q), from (T, U) of a block."""
+        return self._at_candidates(RowsByKind(values))
+
+    def _of_wishes(self, rows: slice) -> dict[str, Later]:
+        named, own = self.named, np.arange(rows.start, rows.stop)
+        return {
+            "named": named.named.of(own),
+            "reserve": named.reserve.of(own),
+            "wanted": named.wanted.of(own),
+        }
 
     def _of_task(self, rows: slice) -> dict[str, Any]:
         named, request = self.named, self.request
         return {
             "site_named": named.one_preassigned[rows, None],
-            "named": named.named[rows],
-            "reserve": named.reserve[rows],
-            "wanted": named.wanted[rows],
             "transuses": request.transuses[rows, None],
             "gb_per_job": request.gb_per_job[rows, None],
         }
@@ -123,22 +134,24 @@ class FactsOfAnalysis:
         }
         return {name: column[None, queues] for name, column in columns.items()}
 
-    def _over_quota(self, rows: slice) -> Bools:
+    def _over_quota(self, rows: slice) -> RowsByKind:
         """(T, Q): the owner has no quota left at the default output endpoint."""
         names = np.append(self.snapshot.storages.name, "")[self.at.output_storage]
         found = over_quota(self.requesters[rows], self.snapshot.analysis.full_endpoints, names)
-        return self._taken(found)
+        return self._at_candidates(found)
 
     def _of_jobs(self, rows: slice) -> dict[str, Later]:
         """Jobs of the share, its users, the user and the task, by candidate."""
-        snapshot, chunks, queues = self.snapshot, self.chunks, self.snapshot.queues.unified
-
-        def at_candidates(found: RowsByKind) -> RowsByKind:
-            return RowsByKind(found.table.take(queues, axis=-1), found.kind)
-
-        typed, user = at_candidates(of_type(snapshot, chunks, rows)), at_candidates(of_user(snapshot, chunks, rows))
-        share = at_candidates(of_share(snapshot, self.at, chunks, rows))
-        earlier = at_candidates(of_task(snapshot, self.request.bad_jobs[rows]))
+        snapshot, chunks = self.snapshot, self.chunks
+        typed, user, share, earlier = (
+            self._at_candidates(found)
+            for found in (
+                of_type(snapshot, chunks, rows),
+                of_user(snapshot, chunks, rows),
+                of_share(snapshot, self.at, chunks, rows),
+                of_task(snapshot, self.request.bad_jobs[rows]),
+            )
+        )
         names = {
             "queued_of_type": (typed, 0),
             "running_of_type": (typed, 1),
@@ -163,11 +176,19 @@ class FactsOfAnalysis:
         elsewhere = data.distributed[rows] | (data.union[rows] & local_pass[:, 0])
         second = ~local_pass[:, 0] & data.real[rows]
 
-        def locality_weight() -> Floats:
-            distance = np.where(data.big[rows, None], 1.0 + data.disk_gb[rows] / GB_OF_WEIGHT, 1.0)
+        def locality_weight() -> RowsByKind:
+            distance = np.where(data.big[rows, None], 1.0 + data.disk_gb.of(rows) / GB_OF_WEIGHT, 1.0)
             by_datasets = local_pass & ~data.union[rows, None]
-            weight = np.where(by_datasets, data.datasets_weight[rows], distance)
+            weight = np.where(by_datasets, data.datasets_weight.of(rows), distance)
             return self._taken(np.where(data.real[rows, None], weight, 1.0))
+
+        def lacks_files() -> RowsByKind:
+            lacks, parts = data.lacks_files, data.lacks_parts.table[rows]
+            found = RowsByKind(lacks.table[rows] | (parts & ~local_pass), column=lacks.column)
+            return self._at_candidates(found)
+
+        def without_vp() -> RowsByKind:
+            return self._taken(data.without_vp.of(rows) | ~local_pass)
 
         known = {
             "local_pass": local_pass,
@@ -175,8 +196,8 @@ class FactsOfAnalysis:
             "avoids_vp": (merging | avoids | elsewhere | second)[:, None],
         }
         later: dict[str, Later] = {
-            "lacks_files": lambda: self._taken(data.lacks_files[rows] | (data.lacks_parts[rows] & ~local_pass)),
-            "without_vp": lambda: self._taken(data.without_vp[rows] | ~local_pass),
+            "lacks_files": lacks_files,
+            "without_vp": without_vp,
             "locality_weight": locality_weight,
         }
         return known, later

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from broker.domain.arrays import Floats, Texts
+from broker.domain.arrays import Floats, Texts, numbered
 from broker.domain.grid import COUNTED_STATUSES
 from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.work import WorkTable
@@ -24,9 +24,8 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 def _gathered(keys: Sequence[KeyT], stats: Callable[[KeyT], Any]) -> RowsByKind:
     """``stats`` (figures, U) of each distinct key, once."""
-    position = {key: index for index, key in enumerate(dict.fromkeys(keys))}
-    table = np.stack([stats(key) for key in position], axis=1)
-    return RowsByKind(table, np.array([position[key] for key in keys], dtype=np.int64))
+    known, kind = numbered(keys)
+    return RowsByKind(np.stack([stats(key) for key in known], axis=1), kind)
 
 
 def of_type(snapshot: Snapshot, work: WorkTable, rows: slice) -> RowsByKind:
@@ -101,15 +100,19 @@ def _known_else(values: Floats | None, otherwise: Floats) -> Floats:
 def of_task(snapshot: Snapshot, bad_jobs: Texts) -> RowsByKind:
     """(3, T, U): finished jobs of the task, those that failed or were closed, and those that were closed.
 
-    See ``AnalysisWork.bad_jobs``.
+    See ``AnalysisWork.bad_jobs``. Queues without candidates are left out.
     """
-    position = {str(name): index for index, name in enumerate(snapshot.unified.name)}
-
-    def stats(text: str | None) -> Floats:
-        table = np.zeros((3, len(position)))
-        for queue, (finished, failed, closed) in (json.loads(text) if text else {}).items():
-            if queue in position:
-                table[:, position[queue]] = finished, failed + closed, closed
-        return table
-
-    return _gathered(bad_jobs.tolist(), stats)
+    known, kind = numbered(bad_jobs.tolist())
+    counted = [(at, *one) for at, text in enumerate(known) if text for one in json.loads(text).items()]
+    names = snapshot.unified.name.tolist()
+    position = {str(names[at]): at for at in set(snapshot.queues.unified.tolist())}
+    # one column for each queue that any task names, and one for all others
+    seen = [name for name in dict.fromkeys(name for _, name, _ in counted) if name in position]
+    column = {name: at for at, name in enumerate(seen)}
+    table = np.zeros((3, len(known), len(seen) + 1))
+    for at, name, (finished, failed, closed) in counted:
+        if name in column:
+            table[:, at, column[name]] = finished, failed + closed, closed
+    of_queue = np.full(len(names), len(seen), dtype=np.int64)
+    of_queue[[position[name] for name in seen]] = np.arange(len(seen))
+    return RowsByKind(table, kind, of_queue)

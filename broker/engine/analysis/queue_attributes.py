@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints, Texts
-from broker.engine.analysis.data_facts import scope_in_use, vp_queues
+from broker.engine.analysis.queue_relations import scope_in_use, vp_queues
 from broker.snapshot.snapshot import Snapshot
 
 

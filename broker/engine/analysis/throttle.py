@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.domain.analysis import CLASS_A, CLASS_B, CLASS_C, AnalysisGrid, OwnerJobs, QuotaLine
-from broker.domain.arrays import Bools, Floats, Texts
+from broker.domain.arrays import Floats, Texts, numbered
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.work import WorkTable
 from broker.engine.analysis.steps import Throttles
 from broker.gdpconfig import Tuning
@@ -179,7 +180,7 @@ def quota_in_order(lines: tuple[QuotaLine, ...], merging: bool) -> Throttle | No
     return None
 
 
-def over_quota(asking: Sequence[Requester], full: Mapping[str, frozenset[str]], endpoints: Texts) -> Bools:
+def over_quota(asking: Sequence[Requester], full: Mapping[str, frozenset[str]], endpoints: Texts) -> RowsByKind:
     """(T, U): the owner has no quota left at the output endpoint (U,) of a queue.
 
     Args:
@@ -187,9 +188,8 @@ def over_quota(asking: Sequence[Requester], full: Mapping[str, frozenset[str]], 
         full: by account, the endpoints at which it has used up its quota.
         endpoints: (U,) of the queues, empty for none.
     """
-    owners = [one.group or one.user for one in asking]
-    result = np.zeros((len(owners), len(endpoints)), dtype=np.bool_)
-    for owner in full.keys() & set(owners):
-        chunks = [index for index, one in enumerate(owners) if one == owner]
-        result[chunks] = np.isin(endpoints.astype(np.str_), sorted(full[owner]))
-    return result
+    nothing: frozenset[str] = frozenset()
+    known, kind = numbered(full.get(one.group or one.user, nothing) for one in asking)
+    names = endpoints.tolist()
+    table = [[name in used for name in names] if used else [False] * len(names) for used in known]
+    return RowsByKind(np.array(table, dtype=np.bool_).reshape(len(known), len(names)), kind)

@@ -6,13 +6,13 @@ Pure. What is placed for a share is counted by the cycle itself; this is what th
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from broker.domain.analysis import AnalysisFacts
-from broker.domain.arrays import Floats, Ints, Texts
+from broker.domain.arrays import Floats, Ints, Texts, numbered
 from broker.domain.counted_load import CountedLoad, QueueJobs
 from broker.domain.work import WorkTable
 from broker.engine.compiled.columns import UserState
@@ -40,12 +40,12 @@ class UserLoad:
     def __init__(self, snapshot: Snapshot, chunks: WorkTable) -> None:
         self._queues, self._names = snapshot.queues.unified, snapshot.unified.name.tolist()
         users, shares, labels = ([name or "" for name in column.tolist()] for column in _owner_columns(chunks))
-        owners, owner = _numbered(zip(users, shares, labels, strict=True))
-        _, share = _numbered(shares)
-        people, person = _numbered(zip(users, shares, strict=True))
+        owners, owner = numbered(zip(users, shares, labels, strict=True))
+        _, share = numbered(shares)
+        people, person = numbered(zip(users, shares, strict=True))
         # None is 0: all types together
         own_types = chunks.resource_type.tolist()
-        types, kind = _numbered([None, *own_types, *snapshot.queues.resource_type.tolist()])
+        types, kind = numbered([None, *own_types, *snapshot.queues.resource_type.tolist()])
         queue_type: Ints = kind[1 + len(own_types) :]
         size = len(self._names)
         self.state = UserState(
@@ -112,14 +112,6 @@ class UserLoad:
 
 def _owner_columns(chunks: WorkTable) -> tuple[Texts, Texts, Texts]:
     return chunks.username, chunks.gshare, chunks.prodsourcelabel
-
-
-def _numbered(values: Iterable[Any]) -> tuple[list[Any], Ints]:
-    """The distinct values in order of first appearance, and the number of each."""
-    items = list(values)
-    known = list(dict.fromkeys(items))
-    number = {value: at for at, value in enumerate(known)}
-    return known, np.array([number[value] for value in items], dtype=np.int64)
 
 
 def with_placed(facts: AnalysisFacts, inside: int, of_share: Floats, placed: Mapping[str, Floats]) -> Any:

@@ -78,5 +78,5 @@ def test_candidates(
     def names(mask: Any) -> str:
         return "".join(dict.fromkeys(NAMES_OF_GRID[at][0] for at in np.flatnonzero(mask[0])))
 
-    assert (names(found.initial), names(found.named), names(found.reserve)) == (initial, named, reserve)
+    assert tuple(names(one.every) for one in (found.initial, found.named, found.reserve)) == (initial, named, reserve)
     assert found.one_preassigned.tolist() == [site in ("P", "A")]

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.engine.analysis.data_facts import AnalysisData, gather_analysis_data, scope_in_use, vp_queues
+from broker.domain.rows_by_kind import RowsByKind
+from broker.engine.analysis.data_facts import AnalysisData, gather_analysis_data
+from broker.engine.analysis.queue_relations import scope_in_use, vp_queues
 from broker.engine.job.data_facts import InputLimits
 from tests.engine.analysis.analysis_requests import READS, reading_grid, requests
 from tests.engine.small_work import Dataset, Replica, replica, work_of
@@ -28,15 +30,15 @@ def gathered(
     """The data of one chunk whose candidates are the queues ``among``."""
     work = work_of(datasets, chunks=chunks)
     initial = np.array([[name in among for name in NAMES]])
-    return gather_analysis_data(work, requests(**asked), initial, GRID, LIMITS)
+    return gather_analysis_data(work, requests(**asked), RowsByKind(initial), GRID, LIMITS)
 
 
 def having(found: AnalysisData) -> str:
-    return "".join(name for name, flag in zip(NAMES, found.has_input[0], strict=True) if flag)
+    return "".join(name for name, flag in zip(NAMES, found.has_input.every[0], strict=True) if flag)
 
 
 def weights(found: AnalysisData) -> dict[str, float]:
-    values = zip(NAMES, found.datasets_weight[0].tolist(), strict=True)
+    values = zip(NAMES, found.datasets_weight.every[0].tolist(), strict=True)
     return {name: value for name, value in values if value}
 
 
@@ -137,7 +139,7 @@ def test_databases_are_never_distributed() -> None:
     work = work_of([Dataset([replica("DISK_A", 1)], distributed=True)])
     named = dataclasses.replace(work.inputs, name=np.array(["ddo.000001"], dtype=object))
     initial = np.ones((1, len(NAMES)), dtype=np.bool_)
-    found = gather_analysis_data(dataclasses.replace(work, inputs=named), requests(), initial, GRID, LIMITS)
+    found = gather_analysis_data(dataclasses.replace(work, inputs=named), requests(), RowsByKind(initial), GRID, LIMITS)
     assert (found.distributed.tolist(), found.lost.tolist()) == ([False], [True])
 
 
@@ -152,7 +154,7 @@ def test_a_source_over_wan(wan: str, found_files: int, remote: bool) -> None:
     )
     work = work_of([Dataset([replica("DISK_A", found_files)])])
     initial = np.ones((1, len(grid.unified)), dtype=np.bool_)
-    found = gather_analysis_data(work, requests(), initial, grid, LIMITS)
+    found = gather_analysis_data(work, requests(), RowsByKind(initial), grid, LIMITS)
     assert found.remote_source.tolist() == [remote]
 
 
@@ -164,7 +166,7 @@ def test_whole_gib_on_disk_and_whole_copies_of_secondaries() -> None:
         [replica("DISK_A", 9, files=many, holds_all=False), replica("DISK_C", files=many)], is_master=False
     )
     found = gathered(master, secondary)
-    assert dict(zip(NAMES, found.disk_gb[0].tolist(), strict=True)) == {"A": 2, "B": 0, "C": 4, "P": 0, "U": 4}
+    assert dict(zip(NAMES, found.disk_gb.every[0].tolist(), strict=True)) == {"A": 2, "B": 0, "C": 4, "P": 0, "U": 4}
 
 
 @pytest.mark.parametrize(("files", "big"), [(2.0**30 / 100, True), (2.0**30 / 100 - 1, False)])
@@ -195,8 +197,9 @@ def test_queues_for_local_data_only(
         panda_ddm_relation=[uses("A", "DISK_A"), uses("A", "TAPE_A", **READS), uses("C", "DISK_C")],
     )
     work = work_of([Dataset(replicas, distributed=distributed)])
-    found = gather_analysis_data(work, requests(), np.ones((1, 2), dtype=np.bool_), grid, LIMITS)
-    assert (found.lacks_files.tolist(), found.lacks_parts.tolist()) == ([[lacks, False]], [[lacks_parts, False]])
+    found = gather_analysis_data(work, requests(), RowsByKind(np.ones((1, 2), dtype=np.bool_)), grid, LIMITS)
+    lacking = found.lacks_files.every.tolist(), found.lacks_parts.every.tolist()
+    assert lacking == ([[lacks, False]], [[lacks_parts, False]])
 
 
 def test_without_real_input_everybody_has_it() -> None:

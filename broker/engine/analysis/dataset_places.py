@@ -1,0 +1,152 @@
+"""Which queues have a dataset of a chunk, and how: one row for each dataset and queue that has anything of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, taken
+from broker.domain.rows_by_kind import RowsByKind
+from broker.domain.work import Work
+from broker.engine.analysis.queue_relations import readers_of
+from broker.snapshot.snapshot import Snapshot
+
+#: What a replica is, in bits: on a disk and real, by virtual placement, complete or not; and the last two of those that
+#: count as on disk for the chunk, and of those that are no virtual placement.
+_REAL_DISK, _VP, _WHOLE, _PART, _DISK_WHOLE, _DISK_PART, _PLAIN_WHOLE, _PLAIN_PART = (1 << bit for bit in range(8))
+
+
+@dataclass(frozen=True)
+class Entries:
+    """Replicas at queues: one row for each input, unified queue and endpoint."""
+
+    at: Ints  # input
+    unified: Ints
+    complete: Bools
+    tape: Bools
+    vp: Bools
+    bytes: Floats
+    files: Floats
+    whole: Bools  # every file of the input is there
+
+
+def replicas_at_queues(work: Work, snapshot: Snapshot, storage: Ints, complete: Bools, able: Bools) -> Entries:
+    """The replicas at the endpoints (R,) ``storage`` that queues read.
+
+    Args:
+        work: with the replicas.
+        snapshot: the grid.
+        storage: position of the endpoint of each, -1 unknown.
+        complete: (R,) which are complete.
+        able: (U,) queues that are looked at.
+    """
+    replicas = work.replicas
+    known = np.flatnonzero(storage >= 0)
+    position, queue = readers_of(snapshot, storage[known])
+    row = known[position]
+    seen = able[queue]
+    row, queue = row[seen], queue[seen]
+    vp = replicas.is_vp[row]
+    return Entries(
+        at=replicas.input[row],
+        unified=queue,
+        complete=complete[row] | vp,
+        tape=replicas.is_tape[row],
+        vp=vp,
+        bytes=replicas.chunk_bytes[row],
+        files=replicas.chunk_files[row],
+        whole=replicas.holds_all[row] | vp,
+    )
+
+
+@dataclass(frozen=True)
+class Places:
+    """The queues that have a dataset among the candidates of its chunk, ordered by dataset, then by queue.
+
+    Attributes:
+        at: (N,) the input.
+        unified: (N,) the queue.
+        anywhere: (N,) it is there.
+        disk: (N,) it is there on disk.
+        without_vp: (N,) it is there without virtual placement.
+        twice: (N,) a complete and an incomplete replica both count.
+    """
+
+    at: Ints
+    unified: Ints
+    anywhere: Bools
+    disk: Bools
+    without_vp: Bools
+    twice: Bools
+
+    def where(self, flags: Bools) -> Places:
+        """Some of them."""
+        return taken(self, np.flatnonzero(flags))
+
+
+def places_of(
+    entries: Entries, chunk_of: Ints, candidates: RowsByKind, incomplete_allowed: Bools, uses_vp: Bools
+) -> Places:
+    """Where the inputs are.
+
+    Args:
+        entries: replicas at queues.
+        chunk_of: (I,) the chunk of each input.
+        candidates: (T, U) of the chunks.
+        incomplete_allowed: (I,) incomplete replicas count beside complete ones, if nobody has these on disk.
+        uses_vp: (I,) the chunk may use virtual placement.
+    """
+    span, size = max(1, candidates.table.shape[1]), len(chunk_of)
+    cell, seen = _together(entries.at * span + entries.unified, _bits(entries, uses_vp))
+    at, unified = cell // span, cell % span
+    wanted = candidates.at(chunk_of[at], unified)
+    at, unified, seen = at[wanted], unified[wanted], seen[wanted]
+    on_disk_somewhere = any_of(at, seen & _REAL_DISK > 0, size)
+    usable = (seen & _VP == 0) | ~on_disk_somewhere[at]
+    joined = incomplete_allowed & ~on_disk_somewhere
+
+    def having(whole: int, part: int) -> Bools:
+        complete = usable & (seen & whole > 0)
+        parts = joined | ~any_of(at, complete, size)
+        return np.asarray(complete | (usable & (seen & part > 0) & parts[at]))
+
+    return Places(
+        at=at,
+        unified=unified,
+        anywhere=having(_WHOLE, _PART),
+        disk=having(_DISK_WHOLE, _DISK_PART),
+        without_vp=having(_PLAIN_WHOLE, _PLAIN_PART),
+        twice=(seen & (_WHOLE | _PART) == _WHOLE | _PART) & usable & joined[at],
+    )
+
+
+def any_of(groups: Ints, flags: Bools, size: int) -> Bools:
+    """(size,): whether any flag of a group is set.
+
+    >>> any_of(np.array([0, 0, 2]), np.array([False, True, True]), size=4).tolist()
+    [True, False, True, False]
+    """
+    result = np.zeros(size, dtype=np.bool_)
+    result[groups[flags]] = True
+    return result
+
+
+def _bits(entries: Entries, uses_vp: Bools) -> AnyArray:
+    """(N,): what each replica is, see the bits."""
+    complete, plain, disk = entries.complete, ~entries.vp, ~entries.tape
+    allowed = disk & (plain | uses_vp[entries.at])
+    flags = (
+        complete & plain & disk, entries.vp, complete, ~complete, complete & allowed, ~complete & allowed,
+        complete & plain, ~complete & plain,
+    )  # fmt: skip
+    bits: AnyArray = np.packbits(np.array(flags), axis=0, bitorder="little")[0]
+    return bits
+
+
+def _together(keys: Ints, bits: AnyArray) -> tuple[Ints, AnyArray]:
+    """The distinct keys, ascending, and all bits of each."""
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    return keys[starts], np.bitwise_or.reduceat(bits[order], starts) if len(starts) else bits

@@ -1,0 +1,58 @@
+"""Through which relations the queues of analysis read and write, worked out once for as long as the grid has the same.
+
+Source: ATLAS Analysis Job Brokerage, input data locality.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Ints
+from broker.domain.kept import Kept
+from broker.snapshot.snapshot import Snapshot
+
+VP_ENDING = "_VP_DISK"
+
+_in_use = Kept[Bools]()
+_readers = Kept[tuple[Ints, Ints]]()
+
+
+def scope_in_use(snapshot: Snapshot, inputs: bool) -> Bools:
+    """(L,): relations of the scope in use: analysis where the queue defines it, else default."""
+    return _in_use.of((snapshot.relations, snapshot.unified, inputs), lambda: _scope_in_use(snapshot, inputs))
+
+
+def _scope_in_use(snapshot: Snapshot, inputs: bool) -> Bools:
+    relations = snapshot.relations
+    role = relations.is_input if inputs else relations.is_output
+    of_analysis = role & (relations.scope == "analysis")
+    defines = np.zeros(len(snapshot.unified), dtype=np.bool_)
+    defines[relations.unified[of_analysis]] = True
+    return np.asarray(of_analysis | (role & relations.of_default_scope & ~defines[relations.unified]))
+
+
+def readers_of(snapshot: Snapshot, storage: Ints) -> tuple[Ints, Ints]:
+    """For each storage of a list the unified queues that read it in the scope in use: position in the list, queue."""
+    of_relation, unified = _readers.of((snapshot.relations, snapshot.unified), lambda: _by_storage(snapshot))
+    first = np.searchsorted(of_relation, storage, side="left")
+    count = np.searchsorted(of_relation, storage, side="right") - first
+    position = np.repeat(np.arange(len(storage)), count)
+    offset = np.arange(len(position)) - np.repeat(np.cumsum(count) - count, count)
+    return position, unified[first[position] + offset]
+
+
+def _by_storage(snapshot: Snapshot) -> tuple[Ints, Ints]:
+    """The storages and queues of the relations for reading, ordered by storage."""
+    relations = snapshot.relations
+    reading = np.flatnonzero(scope_in_use(snapshot, True))
+    reading = reading[np.argsort(relations.storage[reading], kind="stable")]
+    return relations.storage[reading], relations.unified[reading]
+
+
+def vp_queues(snapshot: Snapshot) -> Bools:
+    """(U,): queues that read from virtual placement."""
+    virtual = np.array([str(name).endswith(VP_ENDING) for name in snapshot.storages.name], dtype=np.bool_)
+    found = np.zeros(len(snapshot.unified), dtype=np.bool_)
+    rows = np.flatnonzero(scope_in_use(snapshot, True))
+    found[snapshot.relations.unified[rows[virtual[snapshot.relations.storage[rows]]]]] = True
+    return found
