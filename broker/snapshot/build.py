@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from broker.domain.analysis import AnalysisGrid
-from broker.domain.arrays import Ints, codes_of, frozen
+from broker.domain.arrays import Bools, Ints, codes_of, frozen
 from broker.domain.grid import StorageTable
 from broker.domain.work import DroppedRow
 from broker.snapshot import build_queues as queues
@@ -60,24 +60,20 @@ def build_snapshot(
         kept: what was made for earlier snapshots; what is made of sources with equal digests is taken over.
     """
     draft = Draft(sources, taken_at, digests, kept)
-    known, stored, nuclei, links = draft.of(QUEUES), draft.of(STORAGES), nuclei_of(draft), draft.of(LINKS)
-    outputs, features = outputs_of(draft), draft.of(FEATURES)
-    table = queues.build_unified(known.records, known.site_of_queue, _activity(draft))
-    output_sites = _storage_sites(outputs, stored.storages, list(links.sites))
-    of_queues = (codes_of(table.atlas_site, list(nuclei.name)), outputs, output_sites, features.shutdown_s)
+    stored, nuclei, links = draft.of(STORAGES), nuclei_of(draft), draft.of(LINKS)
     snapshot = Snapshot(
         id=identifier,
         taken_at=taken_at,
-        **queues.tables_of_candidates(known.records, draft.of(RESOURCE_TYPES), *of_queues),
-        unified=table,
+        **draft.once(_candidates),
+        unified=queues.build_unified(draft.once(_described), _activity(draft)),
         slots=draft.of(SLOTS),
         storages=stored.storages,
         relations=stored.relations,
         nuclei=nuclei,
         links=links,
         jobs=draft.of(JOBS).counts,
-        shares_storage=storage_sharing(table, stored.relations, outputs, nuclei),
-        features=features,
+        shares_storage=draft.once(_shares_storage),
+        features=draft.of(FEATURES),
         pools=draft.of(POOLS),
         analysis=build_analysis(draft) if USER_JOBS.name in sources else AnalysisGrid(),
         # last, when every source has reported what it dropped
@@ -86,6 +82,23 @@ def build_snapshot(
     )
     _freeze(snapshot)
     return with_outside_sources(snapshot, sources)
+
+
+def _described(draft: Draft) -> dict[str, Any]:
+    """What CRIC says of the unified queues."""
+    known = draft.of(QUEUES)
+    return queues.described(known.records, known.site_of_queue)
+
+
+def _candidates(draft: Draft) -> dict[str, Any]:
+    outputs, sites = outputs_of(draft), draft.once(_described)["atlas_site"]
+    output_sites = _storage_sites(outputs, draft.of(STORAGES).storages, list(draft.of(LINKS).sites))
+    of_queues = (codes_of(sites, list(nuclei_of(draft).name)), outputs, output_sites, draft.of(FEATURES).shutdown_s)
+    return queues.tables_of_candidates(draft.of(QUEUES).records, draft.of(RESOURCE_TYPES), *of_queues)
+
+
+def _shares_storage(draft: Draft) -> Bools:
+    return storage_sharing(draft.once(_described), draft.of(STORAGES).relations, outputs_of(draft), nuclei_of(draft))
 
 
 def _activity(draft: Draft) -> queues.QueueActivity:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from broker.domain.arrays import Bools, Ints, texts
 from broker.domain.grid import NucleusTable, RelationTable
-from broker.domain.queues import UnifiedTable
 from broker.snapshot.draft import Draft
 from broker.snapshot.queue_rows import QueueRecord
 from broker.snapshot.sources.queues import QUEUES
@@ -67,20 +69,22 @@ def build_nuclei(
     )
 
 
-def storage_sharing(unified: UnifiedTable, relations: RelationTable, outputs: Ints, nuclei: NucleusTable) -> Bools:
+def storage_sharing(unified: Mapping[str, Any], relations: RelationTable, outputs: Ints, nuclei: NucleusTable) -> Bools:
     """(N, U): queues online that write, by default, where the first queue of the nucleus reads.
+
+    ``unified`` are columns of the table of unified queues by name.
 
     A queue that shares must run what that first queue runs. Source: PanDA production brokerage, sites sharing storage.
     """
-    sharing = np.zeros((len(nuclei), len(unified)), dtype=np.bool_)
+    sharing = np.zeros((len(nuclei), len(unified["status"])), dtype=np.bool_)
     inputs = relations.is_input & (relations.scope == "default")
-    online = unified.status == "online"
+    online = unified["status"] == "online"
     for index, first in enumerate(nuclei.first_unified):
         readable = relations.storage[inputs & (relations.unified == first)]
         able = online & (outputs >= 0) & np.isin(outputs, readable)
-        if unified.runs_production[first]:
-            able &= unified.runs_production
-        if unified.runs_analysis[first]:
-            able &= unified.runs_analysis
+        if unified["runs_production"][first]:
+            able &= unified["runs_production"]
+        if unified["runs_analysis"][first]:
+            able &= unified["runs_analysis"]
         sharing[index] = able
     return sharing

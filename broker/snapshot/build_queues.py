@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,24 +42,31 @@ def tables_of_candidates(records: list[QueueRecord], kinds: list[ResourceType], 
     }
 
 
-def build_unified(records: list[QueueRecord], site_of_queue: dict[str, str], activity: QueueActivity) -> UnifiedTable:
-    """The table of unified queues, in the order of ``records``."""
-    return UnifiedTable(
-        name=texts(record.name for record in records),
-        atlas_site=texts(site_of_queue.get(record.name) for record in records),
-        status=texts(record.status for record in records),
-        type=texts(record.type for record in records),
-        cloud=texts(record.cloud for record in records),
+def described(records: list[QueueRecord], site_of_queue: dict[str, str]) -> dict[str, Any]:
+    """Columns of the table of unified queues that CRIC describes, in the order of ``records``."""
+    return {
+        "name": texts(record.name for record in records),
+        "atlas_site": texts(site_of_queue.get(record.name) for record in records),
+        "status": texts(record.status for record in records),
+        "type": texts(record.type for record in records),
+        "cloud": texts(record.cloud for record in records),
         # a production queue without a cloud is not on the map of any
-        runs_production=np.array([record.runs_production and bool(record.cloud) for record in records], dtype=np.bool_),
-        runs_analysis=np.array([record.runs_analysis for record in records], dtype=np.bool_),
-        is_unified=np.array([record.is_unified for record in records], dtype=np.bool_),
-        is_test=np.array(["test" in record.name.lower() for record in records], dtype=np.bool_),
+        "runs_production": np.array([record.runs_production and bool(record.cloud) for record in records], np.bool_),
+        "runs_analysis": np.array([record.runs_analysis for record in records], dtype=np.bool_),
+        "is_unified": np.array([record.is_unified for record in records], dtype=np.bool_),
+        "is_test": np.array(["test" in record.name.lower() for record in records], dtype=np.bool_),
+        "releases": tuple(record.releases for record in records),
+    }
+
+
+def build_unified(described: Mapping[str, Any], activity: QueueActivity) -> UnifiedTable:
+    """The table of unified queues of what CRIC describes and what is measured."""
+    return UnifiedTable(
+        **described,
         n_pilots=activity.n_pilots,
         laststart_s=activity.laststart_s,
         n_workers=activity.n_workers,
         average_diskio_kbps=activity.average_diskio_kbps,
-        releases=tuple(record.releases for record in records),
         software=activity.software,
         cpu_levels=activity.cpu_levels,
         gpus=activity.gpus,

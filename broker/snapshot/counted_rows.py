@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -18,25 +18,61 @@ _PLAIN_NUMBERS = {int, float, type(None)}
 _TEXTS = ("jobstatus", "gshare", "resource_type", "prodsourcelabel", "vo", "nucleus")
 
 
+class Columns:
+    """Columns of rows by name, each with what occurs in it, worked out when it is first asked for.
+
+    Args:
+        columns: (R,) as they were read.
+    """
+
+    def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        self.columns = columns
+        self._coded: dict[str, tuple[list[Any], Ints]] = {}
+
+    def values(self, name: str) -> Sequence[Any]:
+        """(R,) a column; empty where it was not read."""
+        return self.columns.get(name, ())
+
+    def coded(self, name: str) -> tuple[list[Any], Ints]:
+        """What occurs in a column, in the order in which it does, and (R,) the position of each value there."""
+        if name not in self._coded:
+            values = self.values(name)
+            place = {value: at for at, value in enumerate(dict.fromkeys(values))}
+            codes = np.fromiter(map(place.__getitem__, values), dtype=np.int64, count=len(values))
+            self._coded[name] = list(place), codes
+        return self._coded[name]
+
+    def each(self, name: str, of: Callable[[Any], int]) -> Ints:
+        """(R,) what is said of each value of a column, asked once for each that occurs."""
+        found, codes = self.coded(name)
+        return np.array([of(value) for value in found], dtype=np.int64)[codes]
+
+    def pairs(self, one: str, other: str) -> tuple[list[tuple[Any, Any]], Ints]:
+        """The pairs of values that occur in two columns, and (R,) the position of each row's there."""
+        mine, theirs = self.coded(one), self.coded(other)
+        both, codes = np.unique(mine[1] * max(1, len(theirs[0])) + theirs[1], return_inverse=True)
+        first, second = np.divmod(both, max(1, len(theirs[0])))
+        found = [(mine[0][at], theirs[0][with_]) for at, with_ in zip(first.tolist(), second.tolist(), strict=True)]
+        return found, codes.reshape(-1)
+
+
+def read_columns(rows: Rows) -> Columns:
+    """The columns of rows."""
+    read = list(zip(*rows.values, strict=True)) or [()] * len(rows.columns)
+    return Columns(dict(zip(rows.columns, read, strict=True)))
+
+
 class CountedRows:
     """The rows that can be used (length R); equal to others of the same content, whatever the order of reading.
 
     Args:
         unified: (R,) position of the queue.
         numbers: (R,) of each of :data:`NUMBER_COLUMNS`; NULL counts nothing.
-        columns: (R,) as they were read.
+        read: (R,) as they were read.
     """
 
-    def __init__(self, unified: Ints, numbers: Mapping[str, Floats], columns: Mapping[str, Sequence[Any]]) -> None:
-        self.unified, self.numbers, self._columns = unified, numbers, columns
-
-    def texts(self, name: str) -> Sequence[Any]:
-        """(R,) a column as it was read."""
-        return self._columns.get(name, ())
-
-    def pairs(self, one: str, other: str) -> list[tuple[Any, Any]]:
-        """(R,) two columns."""
-        return list(zip(self.texts(one), self.texts(other), strict=True))
+    def __init__(self, unified: Ints, numbers: Mapping[str, Floats], read: Columns) -> None:
+        self.unified, self.numbers, self.read = unified, numbers, read
 
     def __len__(self) -> int:
         return len(self.unified)
@@ -52,7 +88,7 @@ class CountedRows:
 
     @cached_property
     def _records(self) -> list[dict[str, Any]]:
-        columns = dict(self._columns) | {name: column.tolist() for name, column in self.numbers.items()}
+        columns = dict(self.read.columns) | {name: column.tolist() for name, column in self.numbers.items()}
         columns["unified"] = self.unified.tolist()
         rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
         return sorted(rows, key=_place)
@@ -62,17 +98,16 @@ def _place(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["unified"], row["workqueue_id"] or 0, *(row[name] or "" for name in _TEXTS), row["njobs"]
 
 
-def usable_counts(rows: Rows, unified: Mapping[str, int], dropped_rows: list[DroppedRow]) -> CountedRows:
+def usable_counts(read: Columns, unified: Mapping[str, int], dropped_rows: list[DroppedRow]) -> CountedRows:
     """The rows of job counts at queues on record, their numbers checked.
 
     Args:
-        rows: that were read.
+        read: the rows.
         unified: positions of the queues on record.
         dropped_rows: gets those of them that cannot be used.
     """
-    read = list(zip(*rows.values, strict=True)) or [()] * len(rows.columns)
-    columns: dict[str, Sequence[Any]] = dict(zip(rows.columns, read, strict=True))
-    place = np.array([unified.get(name, -1) for name in columns.get("computingsite", ())], dtype=np.int64)
+    columns = read.columns
+    place = read.each("computingsite", lambda name: unified.get(name, -1))
     kept = place >= 0
     numbers, plain = {}, _plain_texts(columns.get("gshare", ()))
     for name in NUMBER_COLUMNS:
@@ -87,10 +122,10 @@ def usable_counts(rows: Rows, unified: Mapping[str, int], dropped_rows: list[Dro
             kept[at] = False
             dropped_rows.append(DroppedRow("jobs", str(columns["computingsite"][at])[:80], bad.code, str(bad)))
     if kept.all():
-        return CountedRows(place, numbers, columns)
+        return CountedRows(place, numbers, read)
     rest = np.flatnonzero(kept).tolist()
     used = {name: [column[at] for at in rest] for name, column in columns.items()}
-    return CountedRows(place[kept], {name: column[kept] for name, column in numbers.items()}, used)
+    return CountedRows(place[kept], {name: column[kept] for name, column in numbers.items()}, Columns(used))
 
 
 def _plain_numbers(values: Sequence[Any]) -> tuple[Floats, Bools]:
@@ -111,9 +146,3 @@ def _plain_texts(values: Sequence[Any]) -> Bools:
     """(R,): whether a value is known to be a text that any database can hold, or NULL."""
     sound = {value for value in {one for one in values if type(one) is str} if value.isascii() and "\0" not in value}
     return np.array([value is None or (type(value) is str and value in sound) for value in values], dtype=np.bool_)
-
-
-def positions(values: Sequence[Hashable], among: Collection[Hashable]) -> Ints:
-    """(R,) the position of each value among others; -1 where it is not there."""
-    place = {value: at for at, value in enumerate(among)}
-    return np.array([place.get(value, -1) for value in values], dtype=np.int64)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker.domain.work import DroppedRow
-from broker.snapshot.counted_rows import NUMBER_COLUMNS, usable_counts
+from broker.snapshot.counted_rows import NUMBER_COLUMNS, read_columns, usable_counts
 from broker.snapshot.raw import EMPTY, Rows
 from broker.snapshot.readings import BadValueError, not_negative, text, zero_if_null
 from broker.snapshot.sources.jobs import COUNT_COLUMNS
@@ -49,7 +49,7 @@ def read_one_by_one(rows: Rows, unified: dict[str, int]) -> tuple[list[dict[str,
 def test_columns_are_read_as_single_values_are(seed: int) -> None:
     unified, rows = {"Q1": 1, "Q0": 0, "Q3": 2}, rows_of(seed)
     dropped: list[DroppedRow] = []
-    found = usable_counts(rows, unified, dropped)
+    found = usable_counts(read_columns(rows), unified, dropped)
     used, refused = read_one_by_one(rows, unified)
     assert dropped == refused and refused
     assert len(found) == len(used)
@@ -61,5 +61,5 @@ def test_columns_are_read_as_single_values_are(seed: int) -> None:
 
 
 def test_nothing_was_read() -> None:
-    found = usable_counts(EMPTY, {"Q0": 0}, [])
-    assert len(found) == 0 and list(found) == [] and found.pairs("vo", "gshare") == []
+    found = usable_counts(read_columns(EMPTY), {"Q0": 0}, [])
+    assert len(found) == 0 and list(found) == [] and found.read.pairs("vo", "gshare")[0] == []

@@ -12,9 +12,8 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
 from broker.domain.grid import COUNTED_STATUSES, JobCounts
-from broker.domain.work import DroppedRow
 from broker.snapshot.build_nuclei import nuclei_of
-from broker.snapshot.counted_rows import NUMBER_COLUMNS, CountedRows, positions, usable_counts
+from broker.snapshot.counted_rows import NUMBER_COLUMNS, Columns, CountedRows, read_columns, usable_counts
 from broker.snapshot.draft import Draft
 from broker.snapshot.job_rows import COUNTED_BY
 from broker.snapshot.raw import RawSource
@@ -99,42 +98,42 @@ class Jobs(GridSource[CountedJobs]):
         """Counts at known queues; jobs on their way to a nucleus by the nucleus."""
         unified = draft.of(QUEUES).rows
         nuclei = {str(name): index for index, name in enumerate(nuclei_of(draft).name)}
-        counts, diskio = build_jobs(raw, unified, nuclei, draft.of(WORK_QUEUES), draft.dropped_rows)
-        return CountedJobs(counts, diskio, jobs_by_type(raw, unified))
+        read = read_columns(raw.rows("job_counts"))
+        rows = usable_counts(read, unified, draft.dropped_rows)
+        counts, diskio = build_jobs(rows, len(unified), nuclei, draft.of(WORK_QUEUES))
+        return CountedJobs(counts, diskio, jobs_by_type(read, unified))
 
 
 JOBS = Jobs()
 
 
 def build_jobs(
-    source: RawSource,
-    unified: dict[str, int],
-    nuclei: dict[str, int],
-    special: frozenset[int],
-    dropped_rows: list[DroppedRow],
+    rows: CountedRows, queues: int, nuclei: Mapping[str, int], special: frozenset[int]
 ) -> tuple[JobCounts, Floats]:
-    """Job counts, and the average disk IO in kB/s per core of the running jobs of each unified queue."""
-    rows = usable_counts(source.rows("job_counts"), unified, dropped_rows)
-    tags = sorted({share or "" for share in rows.texts("gshare")} | {f"#{queue}" for queue in special})
-    keys = sorted(set(rows.pairs("vo", "prodsourcelabel")), key=str)
-    by_accounting_key = np.zeros((len(unified), len(tags), len(COUNTED_STATUSES)))
-    total = np.zeros((len(unified), len(COUNTED_STATUSES)))
-    transferring = np.zeros((len(unified), len(nuclei)))
-    diskio = np.zeros((len(unified), 2))
+    """Job counts, and the average disk IO in kB/s per core of the running jobs of each of so many unified queues."""
+    read = rows.read
+    shares = {share or "" for share in read.coded("gshare")[0]}
+    tags = {name: at for at, name in enumerate(sorted(shares | {f"#{queue}" for queue in special}))}
+    found, pair = read.pairs("vo", "prodsourcelabel")
+    keys = sorted(found, key=str)
+    by_accounting_key = np.zeros((queues, len(tags), len(COUNTED_STATUSES)))
+    total = np.zeros((queues, len(COUNTED_STATUSES)))
+    transferring = np.zeros((queues, len(nuclei)))
+    diskio = np.zeros((queues, 2))
 
     queue, njobs = rows.unified, rows.numbers["njobs"]
-    tag = positions(["" if share is None else share for share in rows.texts("gshare")], tags)
-    own = positions([f"#{queue}" if queue in special else None for queue in rows.texts("workqueue_id")], tags)
-    status = positions(rows.texts("jobstatus"), COUNTED_STATUSES)
+    tag = read.each("gshare", lambda share: tags["" if share is None else share])
+    own = read.each("workqueue_id", lambda one: tags.get(f"#{one}", -1) if one in special else -1)
+    status = read.each("jobstatus", lambda name: COUNTED_STATUSES.index(name) if name in COUNTED_STATUSES else -1)
     running, starting, moving = (status == COUNTED_STATUSES.index(one) for one in _STATUSES_APART)
     for place, also in ((tag, status >= 0), (own, (status >= 0) & (own >= 0))):
         np.add.at(by_accounting_key, (queue[also], place[also], status[also]), njobs[also])
     np.add.at(total, (queue[status >= 0], status[status >= 0]), njobs[status >= 0])
-    nucleus = positions(rows.texts("nucleus"), nuclei)
+    nucleus = read.each("nucleus", lambda name: nuclei.get(name, -1))
     moving &= nucleus >= 0
     np.add.at(transferring, (queue[moving], nucleus[moving]), njobs[moving])
-    key = positions(rows.pairs("vo", "prodsourcelabel"), keys)
-    cores = [_cores(rows, key, of, (len(unified), len(keys))) for of in (running, starting)]
+    key = np.array([keys.index(one) for one in found], dtype=np.int64)[pair]
+    cores = [_cores(rows, key, of, (queues, len(keys))) for of in (running, starting)]
     busy = running & (rows.numbers["diskio_jobs"] != 0)
     for at, name in enumerate(("diskio_per_core", "diskio_jobs")):
         np.add.at(diskio[:, at], queue[busy], rows.numbers[name][busy])
@@ -153,18 +152,20 @@ def _cores(rows: CountedRows, key: Ints, of: Bools, shape: tuple[int, int]) -> F
     return table
 
 
-def jobs_by_type(source: RawSource, unified: dict[str, int]) -> dict[tuple[str, str], Floats]:
+def jobs_by_type(read: Columns, unified: Mapping[str, int]) -> dict[tuple[str, str], Floats]:
     """By share and resource type the queued and running jobs (2, U); others are reported elsewhere."""
-    rows = source.rows("job_counts")
-    queue = np.array([unified.get(name, -1) for name in rows.column("computingsite")], dtype=np.int64)
-    njobs = np.array([one if isinstance(one, int | float) else np.nan for one in rows.column("njobs")], np.float64)
-    place = np.array([_PLACES.get(status, -1) for status in rows.column("jobstatus")], dtype=np.int64)
+    queue = read.each("computingsite", lambda name: unified.get(name, -1))
+    njobs = np.array([one if isinstance(one, int | float) else np.nan for one in read.values("njobs")], np.float64)
+    place = read.each("jobstatus", lambda status: _PLACES.get(status, -1))
     used = np.flatnonzero((queue >= 0) & (place >= 0) & (njobs >= 0))
-    shares, types = rows.column("gshare"), rows.column("resource_type")
-    names = [(shares[at] or "", types[at] or "") for at in used.tolist()]
-    found = {name: np.zeros((2, len(unified))) for name in names}
+    pairs, pair = read.pairs("gshare", "resource_type")
+    names = [(share or "", kind or "") for share, kind in pairs]
+    found = {names[at]: np.zeros((2, len(unified))) for at in dict.fromkeys(pair[used].tolist())}
     if found:
+        at_name = {name: at for at, name in enumerate(found)}
         tables = np.zeros((len(found), 2, len(unified)))
-        np.add.at(tables, (positions(names, found), place[used], queue[used]), njobs[used])
+        # a pair that is not among them has no row that is used
+        table = np.array([at_name.get(name, -1) for name in names], dtype=np.int64)[pair[used]]
+        np.add.at(tables, (table, place[used], queue[used]), njobs[used])
         found = dict(zip(found, tables, strict=True))
     return found
