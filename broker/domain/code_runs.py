@@ -3,7 +3,7 @@
 A row is a bit for each eight of its places (1: some run begins there), the bits of these eights (1: a run begins), a
 bit for each run (1: it has the number of the run before the last), how many numbers the other runs have, these numbers,
 and for each other run the place of its own among them, in as few bits as that takes. Where rows tell what became of
-candidates, that is no longer than what deflate makes of them, at a fifth of the time: the time of deflate goes into
+candidates, that is no longer than what deflate makes of them, in half of the time: that of deflate goes into
 setting it up.
 """
 

@@ -65,7 +65,7 @@ class Decision:
     typed remarks (sources that were unknown and what was done about it).
 
     In a cycle they are packed: :class:`~broker.domain.packed_reasons.RejectedNames`,
-    :class:`~broker.domain.packed_reasons.FunnelSteps`, :class:`~broker.domain.packed_candidates.ChosenCandidates` and
+    :class:`~broker.domain.packed_reasons.FunnelSteps`, :class:`~broker.domain.chosen_candidates.ChosenCandidates` and
     :class:`~broker.domain.packed_remarks.Notes` make names and words when they are read. Equal to plain ones they are.
     """
 

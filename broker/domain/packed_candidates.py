@@ -1,4 +1,4 @@
-"""The chosen candidates of a decision as arrays: places, weights and factors; objects are made when they are asked for.
+"""The chosen candidates of decisions as bytes: places, weights and factors, a batch at once.
 
 Factors are stored by factor, not by candidate: neighbours are alike, so they are runs of few values, and no bit is
 lost. A weight that is the product of its factors to the bit is not stored.
@@ -9,17 +9,21 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import overload
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
+from broker.domain.chosen_candidates import (
+    CandidateColumns,
+    ChosenCandidates,
+    TableCandidates,
+    columns_of,
+    joined_columns,
+)
 from broker.domain.decisions import Candidate
 from broker.domain.legend import Legend
-from broker.domain.value_runs import pack_runs, unpack_runs
+from broker.domain.value_runs import pack_joined_runs, unpack_runs
 
 #: Version 3 has runs of figures and a checksum; before, all was compressed, and in version 1 figures lay byte by byte.
 _VERSION, _COMPRESSED, _BY_BYTES = 3, 2, 1
@@ -27,65 +31,11 @@ _NAMED, _PRODUCT, _BOOTSTRAP = 1, 2, 4
 _HEAD = 6
 #: Version, flags, number of candidates, of factors, checksum of all after it.
 _PACKED_HEAD = struct.Struct("<BBHHI")
-_NONE = np.zeros((0, 0))
 _MAX_BYTES = 64 * 1024 * 1024
 
 
 class CandidatesCorruptError(Exception):
     """Packed candidates that cannot be read."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ChosenCandidates(Sequence[Candidate]):
-    """Candidates, the best first.
-
-    Attributes:
-        legend: names of candidates and factors.
-        place: (C,) position of each in the names.
-        weight: (C,).
-        factors: (F, C), in the order of the legend's factors; F 0 where nothing was weighed.
-        bootstrap: (C,).
-    """
-
-    legend: Legend
-    place: Ints
-    weight: Floats
-    factors: Floats
-    bootstrap: Bools
-
-    @cached_property
-    def objects(self) -> tuple[Candidate, ...]:
-        """The candidates one by one."""
-        names = self.legend.factors if len(self.factors) else ()
-        columns = zip(self.place.tolist(), self.weight.tolist(), self.factors.T.tolist(), strict=True)
-        return tuple(
-            Candidate(self.legend.names[at], weight, dict(zip(names, factors, strict=True)), bootstrap)
-            for (at, weight, factors), bootstrap in zip(columns, self.bootstrap.tolist(), strict=True)
-        )
-
-    @overload
-    def __getitem__(self, index: int) -> Candidate: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Candidate, ...]: ...
-    def __getitem__(self, index: int | slice) -> Candidate | tuple[Candidate, ...]:
-        return self.objects[index]
-
-    def __len__(self) -> int:
-        return len(self.place)
-
-    def __eq__(self, other: object) -> bool:
-        return self.objects == tuple(other) if isinstance(other, Sequence) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]  # as unhashable as what it stands for
-
-    def __repr__(self) -> str:
-        return repr(self.objects)
-
-
-def no_candidates(legend: Legend) -> ChosenCandidates:
-    """The packed form of a decision without any candidate."""
-    none = np.zeros(0, dtype=np.int64)
-    return ChosenCandidates(legend, none, none.astype(np.float64), np.zeros((0, 0)), none.astype(np.bool_))
 
 
 def pack_candidates(chosen: Sequence[ChosenCandidates]) -> list[bytes | None]:
@@ -94,47 +44,79 @@ def pack_candidates(chosen: Sequence[ChosenCandidates]) -> list[bytes | None]:
     They are a version, flags, the numbers of candidates and factors, a checksum of what follows, the places, which are
     bootstrap where any is, and the figures. All decisions of a batch are packed at once.
     """
-    some = [one for one in chosen if len(one.place)]
-    if not some:
-        return [None] * len(chosen)
-    follows = _follows(some).tolist()
-    figures = pack_runs(
-        [one.factors.ravel() if short else _figures(one) for one, short in zip(some, follows, strict=True)]
-    )
-    places = np.concatenate([one.place for one in some]).astype("<u2").tobytes()
-    bootstrap = np.concatenate([one.bootstrap for one in some])
-    any_bootstrap, at = bool(bootstrap.any()), 0
     packed: list[bytes | None] = [None] * len(chosen)
-    rows = (row for row, one in enumerate(chosen) if len(one.place))
-    for row, one, short, stats in zip(rows, some, follows, figures, strict=True):
-        size, flags = len(one.place), _PRODUCT if short else 0
-        body = places[2 * at : 2 * (at + size)] + stats
-        if any_bootstrap and one.bootstrap.any():
-            flags |= _BOOTSTRAP
-            body = places[2 * at : 2 * (at + size)] + np.packbits(one.bootstrap).tobytes() + stats
-        packed[row] = _PACKED_HEAD.pack(_VERSION, flags, size, len(one.factors), zlib.crc32(body)) + body
-        at += size
+    for rows, columns in _groups(chosen):
+        for row, data in zip(rows, _packed(columns), strict=True):
+            packed[row] = data
     return packed
 
 
-def _figures(chosen: ChosenCandidates) -> Floats:
-    return np.concatenate((chosen.weight, chosen.factors.ravel()))
+def _groups(chosen: Sequence[ChosenCandidates]) -> Iterator[tuple[list[int], CandidateColumns]]:
+    """The decisions that have candidates, those with as many factors together; they may come in another order."""
+    of_tables: dict[int, list[int]] = {}
+    plain: dict[int, list[int]] = {}
+    for row, one in enumerate(chosen):
+        if isinstance(one, TableCandidates):
+            if one.size:
+                of_tables.setdefault(id(one.table), []).append(row)
+        elif len(one):
+            plain.setdefault(len(one.factors), []).append(row)
+    parts: dict[int, list[tuple[list[int], CandidateColumns]]] = {}
+    for rows in of_tables.values():
+        some = [one for row in rows if isinstance(one := chosen[row], TableCandidates)]
+        table = some[0].table
+        parts.setdefault(table.factors.shape[1], []).append((rows, table.columns([one.at for one in some])))
+    for count, rows in plain.items():
+        parts.setdefault(count, []).append((rows, columns_of([chosen[row] for row in rows])))
+    for found in parts.values():
+        yield [row for rows, _ in found for row in rows], joined_columns([columns for _, columns in found])
 
 
-def _follows(chosen: Sequence[ChosenCandidates]) -> Bools:
+def _packed(columns: CandidateColumns) -> list[bytes]:
+    """The candidates of each decision; all have as many factors."""
+    count, size = len(columns.factors), columns.size
+    first = np.cumsum(size) - size
+    follows = _follows(columns, first)
+    figures = pack_joined_runs(*_figures(columns, follows, first))
+    places = columns.place.astype("<u2").tobytes()
+    starting = np.logical_or.reduceat(columns.bootstrap, first).tolist()
+    packed = []
+    of_each = zip(first.tolist(), size.tolist(), follows.tolist(), starting, figures, strict=True)
+    for at, own, short, starts, stats in of_each:
+        flags = _PRODUCT if short else 0
+        body = places[2 * at : 2 * (at + own)] + stats
+        if starts:
+            flags |= _BOOTSTRAP
+            mask = np.packbits(columns.bootstrap[at : at + own]).tobytes()
+            body = places[2 * at : 2 * (at + own)] + mask + stats
+        packed.append(_PACKED_HEAD.pack(_VERSION, flags, own, count, zlib.crc32(body)) + body)
+    return packed
+
+
+def _follows(columns: CandidateColumns, first: Ints) -> Bools:
     """(D,) whether all weights of a decision follow from its factors to the bit."""
-    follows = np.zeros(len(chosen), dtype=np.bool_)
-    for count in {len(one.factors) for one in chosen}:
-        rows = [row for row, one in enumerate(chosen) if len(one.factors) == count]
-        factors = np.concatenate([chosen[row].factors.reshape(count, -1) for row in rows], axis=1) if count else _NONE
-        bootstrap = np.concatenate([chosen[row].bootstrap for row in rows])
-        weight = np.concatenate([chosen[row].weight for row in rows]).astype(np.float64, copy=False)
-        sizes = np.array([len(chosen[row].place) for row in rows])
-        product = _product(factors, bootstrap)
-        # what is no number may come out with other bits
-        same = (product.view(np.int64) == weight.view(np.int64)) & (product == product)
-        follows[rows] = np.logical_and.reduceat(same, np.cumsum(sizes) - sizes)
-    return follows
+    weight, product = columns.weight, _product(columns.factors, columns.bootstrap)
+    # what is no number may come out with other bits
+    same = (product.view(np.int64) == weight.view(np.int64)) & (product == product)
+    return np.asarray(np.logical_and.reduceat(same, first))
+
+
+def _figures(columns: CandidateColumns, follows: Bools, first: Ints) -> tuple[Floats, Ints]:
+    """Of each decision its weights, where they do not follow, then factor by factor, and how many figures it has."""
+    count, size = len(columns.factors), columns.size
+    sizes = (count + ~follows) * size
+    figures = np.empty(int(sizes.sum()))
+    within = np.arange(len(columns.place)) - np.repeat(first, size)
+    place = within + np.repeat(np.cumsum(sizes) - sizes, size)
+    step = np.repeat(size, size)
+    if not follows.all():
+        kept = np.repeat(~follows, size)
+        figures[place[kept]] = columns.weight[kept]
+        place += step * kept
+    for factor in columns.factors:
+        figures[place] = factor
+        place += step
+    return figures, sizes
 
 
 def _product(factors: Floats, bootstrap: Bools) -> Floats:

@@ -20,7 +20,11 @@ def pack_runs(pieces: Sequence[Floats]) -> list[bytes]:
     if not pieces:
         return []
     sizes = np.array([len(piece) for piece in pieces], dtype=np.int64)
-    figures = np.concatenate(pieces).astype(np.float64, copy=False)
+    return pack_joined_runs(np.concatenate(pieces).astype(np.float64, copy=False), sizes)
+
+
+def pack_joined_runs(figures: Floats, sizes: Ints) -> list[bytes]:
+    """The same of pieces of these sizes, which lie one after the other."""
     bits = figures.view(np.int64)
     first = np.cumsum(sizes) - sizes
     new = np.ones(len(figures), dtype=np.bool_)

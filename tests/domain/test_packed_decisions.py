@@ -11,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from broker.domain.chosen_candidates import ChosenCandidates, no_candidates
 from broker.domain.code_runs import unpack_codes
 from broker.domain.decisions import Candidate, FunnelStep
 from broker.domain.legend import Legend, LegendCorruptError
 from broker.domain.packed_candidates import (
     CandidatesCorruptError,
-    ChosenCandidates,
-    no_candidates,
     pack_candidates,
     pack_named_candidates,
     unpack_candidates,

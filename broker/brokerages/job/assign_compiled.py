@@ -10,15 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from broker.brokerages.base import StageTimes
-from broker.brokerages.job.assigned import CANDIDATES_FULL, AssignedChunk
+from broker.brokerages.job.assigned import AssignedChunk
 from broker.brokerages.job.flat_work import ONE_WORD, flat_columns
-from broker.domain.arrays import Floats, Ints
-from broker.domain.counted_load import CountedLoad, QueueJobs
-from broker.domain.decisions import Decision
-from broker.domain.packed_candidates import ChosenCandidates
+from broker.brokerages.job.loop_chunks import LoopPart
 from broker.engine.analysis.cycle import AnalysisCycle
 from broker.engine.analysis.loop_parts import analysis_loop_parts
 from broker.engine.compiled.columns import Columns, FlatBlock, Outcome, UserPairs
@@ -26,10 +21,8 @@ from broker.engine.compiled.flat_block import flat_block, room_for
 from broker.engine.compiled.loading import loop_for
 from broker.engine.compiled.loop_parts import LoopParts, loop_parts
 from broker.engine.job.chunk_result import Block
-from broker.engine.job.cycle import NO_CANDIDATES, JobCycle
-from broker.engine.job.decision import decision_of_row
+from broker.engine.job.cycle import JobCycle
 from broker.work.assemble import CycleWork
-from broker.work.cut_jobs import CutJobs, no_jobs
 
 PlaceAlone = Callable[[Block, int], AssignedChunk]
 
@@ -97,12 +90,9 @@ class CompiledCycle:
             times.cut_s += clock() - started
             started = clock()
             figures = self.parts.figures(block, run.flat, run.out, range(at, stop))
+            part = LoopPart(self.cycle, run.flat, run.out, range(at, stop), figures)
             times.decide_s += clock() - started
-            for one in range(at, stop):
-                started = clock()
-                assigned = run.of(one, None if figures is None else figures[one - at])
-                times.decide_s += clock() - started
-                yield assigned
+            yield from part.chunks()
             started, at = clock(), stop
             if stop < count:
                 yield place_alone(block, block.rows.start + stop)
@@ -111,7 +101,7 @@ class CompiledCycle:
 
 @dataclass(frozen=True)
 class BlockLoop:
-    """The loop over a block, and what it wrote as assigned chunks.
+    """The loop over a block.
 
     Attributes:
         run: the cycle.
@@ -135,47 +125,6 @@ class BlockLoop:
             at, run.seed, parts.moving, self.flat, run.columns, parts.users, self.pairs, self.out
         )
         return stop
-
-    def of(self, at: int, figures: tuple[Ints, Floats] | None) -> AssignedChunk:
-        """The chunk ``at`` of the block, with the figures that are kept with its decision."""
-        cycle, out, row = self.run.cycle, self.out, self.block.rows.start + at
-        blocked = cycle.blocked(row)
-        count = int(out.chosen[at])
-        first, stop = out.jobs[at].tolist()
-        reason = blocked or ("" if count else NO_CANDIDATES)
-        candidates = self._candidates(at, count) if out.ranked[at] else None
-        decision: Decision = decision_of_row(cycle, row, self.flat.position[at], reason, blocked, candidates, figures)
-        if not reason and first == stop:
-            decision = decision.pending(CANDIDATES_FULL)
-        return AssignedChunk(row, decision, out.numbers[0, first:stop], self._jobs(first, stop), self._before(at))
-
-    def _before(self, at: int) -> CountedLoad:
-        names, out = self.run.cycle.unified_names, self.out
-        of_share = QueueJobs(names, out.before[at])
-        if not out.users_before.shape[1]:
-            return CountedLoad(of_share)
-        of_user, of_type, new_users = (QueueJobs(names, part[at]) for part in out.users_before)
-        return CountedLoad(of_share, of_user, of_type, new_users)
-
-    def _candidates(self, at: int, count: int) -> ChosenCandidates:
-        out = self.out
-        bootstrap = out.bootstrap[at, :count]
-        return ChosenCandidates(
-            legend=self.run.cycle.legend,
-            place=out.place[at, :count],
-            weight=np.where(bootstrap, 0.0, out.weight[at, :count]),
-            factors=out.factors[at, :, :count],
-            bootstrap=bootstrap,
-        )
-
-    def _jobs(self, first: int, stop: int) -> CutJobs:
-        if first == stop:
-            return no_jobs()
-        _, begin, end, events, files, stored, disk_mb = self.out.numbers[:, first:stop]
-        output_mb, walltime_s = self.out.figures[:, first:stop]
-        none: Ints = np.empty(0, dtype=np.int64)
-        extra = np.zeros(stop - first + 1, dtype=np.int64)
-        return CutJobs(begin, end, events, files, stored, output_mb, disk_mb, walltime_s, none, extra)
 
 
 def compiled_cycle(cycle: JobCycle, work: CycleWork, seed: int) -> CompiledCycle | None:

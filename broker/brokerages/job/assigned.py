@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from broker.domain.arrays import Ints, Texts
+from broker.domain.arrays import Bools, Ints, Texts
 from broker.domain.counted_load import CountedLoad
 from broker.domain.decisions import Decision
 from broker.domain.work_codec import NO_LOAD
@@ -34,14 +34,32 @@ class AssignedChunk:
     jobs: CutJobs
     before: CountedLoad = NO_LOAD
 
+    @property
+    def job_count(self) -> int:
+        """How many jobs there are."""
+        return len(self.candidate)
+
     def assigned(self, names: Texts) -> dict[str, int]:
         """Number of jobs by candidate name; ``names`` is the name column of the queue table."""
-        positions, counts = self.given
-        return dict(zip(map(str, names[positions].tolist()), counts.tolist(), strict=True))
+        return _assigned(self.given, names)
+
+    def assigned_of(self, kept: Bools, names: Texts) -> dict[str, int]:
+        """The same of the jobs ``kept``, shape (J,)."""
+        return _assigned(_given(self.candidate[kept]), names)
 
     @cached_property
     def given(self) -> tuple[Ints, Ints]:
         """The candidates that got jobs, ascending, and how many each got."""
-        counts = np.bincount(self.candidate)
-        positions = counts.nonzero()[0]
-        return positions, counts[positions]
+        return _given(self.candidate)
+
+
+def _assigned(given: tuple[Ints, Ints], names: Texts) -> dict[str, int]:
+    """Jobs by candidate name, of candidates at these positions with so many jobs."""
+    positions, counts = given
+    return dict(zip(map(str, names[positions].tolist()), counts.tolist(), strict=True))
+
+
+def _given(candidate: Ints) -> tuple[Ints, Ints]:
+    counts = np.bincount(candidate)
+    positions = counts.nonzero()[0]
+    return positions, counts[positions]

@@ -139,25 +139,26 @@ class JobsCycle(Cycle[AssignedChunk]):
         self, assigned: Sequence[AssignedChunk], written: Written | None, now: datetime
     ) -> list[DecisionRecord]:
         """The decisions with the jobs that were written for them."""
-        lengths = np.array([len(chunk.candidate) for chunk in assigned], dtype=np.int64)
-        kept = None if written is None else written.kept
-        if kept is None:
-            kept = np.ones(int(lengths.sum()), dtype=np.bool_)
-        ends = np.cumsum(lengths)
+        if written is None or written.kept is None or bool(written.kept.all()):
+            every: list[Bools | None] = [None] * len(assigned)
+        else:
+            lengths = np.array([chunk.job_count for chunk in assigned], dtype=np.int64)
+            every = list(np.split(written.kept, np.cumsum(lengths)[:-1]))
         skipped = frozenset[int]() if written is None else written.tasks_skipped
         return [
-            self._record(chunk, kept[start:end], chunk.decision.jeditaskid in skipped)
-            for chunk, start, end in zip(assigned, ends - lengths, ends, strict=True)
+            self._record(chunk, kept, chunk.decision.jeditaskid in skipped)
+            for chunk, kept in zip(assigned, every, strict=True)
         ]
 
-    def _record(self, chunk: AssignedChunk, kept: Bools, task_skipped: bool) -> DecisionRecord:
-        decision = chunk.decision
-        assigned = dataclasses.replace(chunk, candidate=chunk.candidate[kept]).assigned(self.snapshot.queues.name)
+    def _record(self, chunk: AssignedChunk, kept: Bools | None, task_skipped: bool) -> DecisionRecord:
+        """Of a chunk of which all jobs were written, or those ``kept``, shape (J,)."""
+        decision, names = chunk.decision, self.snapshot.queues.name
+        assigned = chunk.assigned(names) if kept is None else chunk.assigned_of(kept, names)
         if task_skipped:
             decision = dataclasses.replace(decision, outcome="skipped", reason=TASK_CHANGED)
         elif decision.outcome == "brokered" and not assigned:
             decision = dataclasses.replace(decision, outcome="skipped", reason=FILES_CHANGED)
-        elif not kept.all():
+        elif kept is not None and not kept.all():
             lost = len(kept) - int(kept.sum())
             decision = dataclasses.replace(decision, notes=(*decision.notes, f"{FILES_CHANGED}:{lost}"))
         return DecisionRecord(decision, assigned)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from broker.brokerages.job.assigned import AssignedChunk
+from broker.brokerages.job.loop_chunks import jobs_of
 from broker.domain.arrays import Bools, Floats, Ints, distinct, taken, texts
 from broker.domain.placements import JobFileTable, JobTable, Placement, TaskSeen
 from broker.domain.queues import QueueTable
@@ -20,7 +21,7 @@ from broker.snapshot.snapshot import Snapshot
 from broker.work import job_attributes as attributes
 from broker.work.assemble import CycleWork
 from broker.work.chunks import InputFiles
-from broker.work.cut_jobs import CutJobs, joined_jobs
+from broker.work.cut_jobs import CutJobs
 
 #: In the reason of a throttle by quota: PanDA freezes such a task, as one that no queue takes, and no other one.
 QUOTA = "quota"
@@ -35,9 +36,8 @@ def job_rows(placed: Sequence[AssignedChunk], work: CycleWork, snapshot: Snapsho
         snapshot: the grid by which they were brokered.
     """
     chunks, queues = work.work.chunks, snapshot.queues
-    jobs = joined_jobs([chunk.jobs for chunk in placed if len(chunk.jobs)])
-    owner = np.repeat([chunk.row for chunk in placed], [len(chunk.jobs) for chunk in placed]).astype(np.int64)
-    candidate = np.concatenate([chunk.candidate for chunk in placed]) if placed else np.empty(0, dtype=np.int64)
+    candidate, jobs = jobs_of(placed)
+    owner = np.repeat([chunk.row for chunk in placed], [chunk.job_count for chunk in placed]).astype(np.int64)
     queue_names, queue = _numbered([str(name) for name in queues.unified_name], candidate)
     kinds, resource_type = _resource_types(work, queues, owner, candidate)
     pairs, pair = np.unique(np.stack([owner, candidate]), axis=1, return_inverse=True)
@@ -172,7 +172,7 @@ def _waiting(placed: Sequence[AssignedChunk], work: CycleWork) -> tuple[dict[int
     throttled: set[int] = set()
     for chunk in placed:
         task = int(chunks.jeditaskid[chunk.row])
-        if len(chunk.jobs):
+        if chunk.job_count:
             working.add(task)
         else:
             if task not in waiting and chunk.decision.outcome == "throttled" and QUOTA not in chunk.decision.reason:

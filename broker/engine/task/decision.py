@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
+from broker.domain.chosen_candidates import ChosenCandidates, no_candidates
 from broker.domain.decisions import Decision
-from broker.domain.packed_candidates import ChosenCandidates, no_candidates
 from broker.domain.packed_reasons import FunnelSteps, Reasons, RejectedNames
 from broker.engine.shared.evaluate import FEASIBLE, NOT_A_CANDIDATE
 from broker.engine.task.cycle import JOB_CHECK_FAILED, NO_CANDIDATES, PRESET, TaskCycle, TaskResult

@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from broker.domain.chosen_candidates import ChosenCandidates
 from broker.domain.decision_counts import reasons_of
 from broker.domain.decision_records import DecisionRecord, Origin
 from broker.domain.legend import Legend
-from broker.domain.packed_candidates import ChosenCandidates, pack_candidates, pack_named_candidates
+from broker.domain.packed_candidates import pack_candidates, pack_named_candidates
 from broker.domain.packed_reasons import pack_named, pack_reasons
 from broker.domain.repeats import Body
 from broker.store.decisions.decision_bodies import packed_notes

@@ -10,7 +10,7 @@ from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
 from agents.service.cycle import open_run, run_cycle
 from agents.service.process import ProcessSettings
-from broker.domain.packed_candidates import ChosenCandidates
+from broker.domain.chosen_candidates import ChosenCandidates
 from broker.domain.packed_reasons import Reasons
 from broker.domain.packed_remarks import Remarks
 from broker.snapshot import raw

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from broker.domain.chosen_candidates import no_candidates
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.decisions import Decision
 from broker.domain.legend import Legend
-from broker.domain.packed_candidates import no_candidates
 from broker.domain.packed_reasons import FunnelSteps, Reasons, RejectedNames
 from broker.domain.packed_remarks import Notes, Remarks
 

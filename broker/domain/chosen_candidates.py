@@ -1,0 +1,184 @@
+"""The chosen candidates of decisions as arrays: of one, or of a table of many; objects are made when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints
+from broker.domain.decisions import Candidate
+from broker.domain.legend import Legend
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChosenCandidates(Sequence[Candidate]):
+    """Candidates, the best first.
+
+    Attributes:
+        legend: names of candidates and factors.
+        place: (C,) position of each in the names.
+        weight: (C,).
+        factors: (F, C), in the order of the legend's factors; F 0 where nothing was weighed.
+        bootstrap: (C,).
+    """
+
+    legend: Legend
+    place: Ints
+    weight: Floats
+    factors: Floats
+    bootstrap: Bools
+
+    @cached_property
+    def objects(self) -> tuple[Candidate, ...]:
+        """The candidates one by one."""
+        names = self.legend.factors if len(self.factors) else ()
+        columns = zip(self.place.tolist(), self.weight.tolist(), self.factors.T.tolist(), strict=True)
+        return tuple(
+            Candidate(self.legend.names[at], weight, dict(zip(names, factors, strict=True)), bootstrap)
+            for (at, weight, factors), bootstrap in zip(columns, self.bootstrap.tolist(), strict=True)
+        )
+
+    @overload
+    def __getitem__(self, index: int) -> Candidate: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Candidate, ...]: ...
+    def __getitem__(self, index: int | slice) -> Candidate | tuple[Candidate, ...]:
+        return self.objects[index]
+
+    def __len__(self) -> int:
+        return len(self.place)
+
+    def __eq__(self, other: object) -> bool:
+        return self.objects == tuple(other) if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # as unhashable as what it stands for
+
+    def __repr__(self) -> str:
+        return repr(self.objects)
+
+
+def no_candidates(legend: Legend) -> ChosenCandidates:
+    """The packed form of a decision without any candidate."""
+    none = np.zeros(0, dtype=np.int64)
+    return ChosenCandidates(legend, none, none.astype(np.float64), np.zeros((0, 0)), none.astype(np.bool_))
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateTable:
+    """The candidates of B decisions, of each the first ``size`` of K places.
+
+    Attributes:
+        legend: names of candidates and factors.
+        size: (B,).
+        place: (B, K) position of each in the names.
+        weight: (B, K).
+        factors: (B, F, K).
+        bootstrap: (B, K).
+    """
+
+    legend: Legend
+    size: Ints
+    place: Ints
+    weight: Floats
+    factors: Floats
+    bootstrap: Bools
+
+    def columns(self, rows: Sequence[int]) -> CandidateColumns:
+        """The candidates of these decisions, one decision after the other."""
+        at = np.array(rows, dtype=np.int64)
+        size = self.size[at]
+        taken = np.arange(self.place.shape[1]) < size[:, None]
+        cell = (at[:, None] * self.place.shape[1] + np.arange(self.place.shape[1]))[taken]
+        factors = self.factors.transpose(1, 0, 2)[:, at][:, taken]
+        place, weight, bootstrap = (
+            column.reshape(-1).take(cell) for column in (self.place, self.weight, self.bootstrap)
+        )
+        return CandidateColumns(size, place, weight, bootstrap, factors)
+
+
+class TableCandidates(ChosenCandidates):
+    """The candidates of one decision of a table; its columns are cut out of it when asked for.
+
+    Args:
+        table: of many decisions.
+        at: the decision.
+        size: how many candidates it has.
+    """
+
+    def __init__(self, table: CandidateTable, at: int, size: int) -> None:
+        self.__dict__.update(legend=table.legend, table=table, at=at, size=size)
+
+    table: CandidateTable
+    at: int
+    size: int
+
+    @cached_property
+    def place(self) -> Ints:
+        """(C,)."""
+        return self.table.place[self.at, : self.size]
+
+    @cached_property
+    def weight(self) -> Floats:
+        """(C,)."""
+        return self.table.weight[self.at, : self.size]
+
+    @cached_property
+    def factors(self) -> Floats:
+        """(F, C)."""
+        return self.table.factors[self.at, :, : self.size]
+
+    @cached_property
+    def bootstrap(self) -> Bools:
+        """(C,)."""
+        return self.table.bootstrap[self.at, : self.size]
+
+    def __len__(self) -> int:
+        return self.size
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateColumns:
+    """The candidates of D decisions one after the other, C in all.
+
+    Attributes:
+        size: (D,) how many each decision has.
+        place: (C,) as in :class:`ChosenCandidates`.
+        weight: (C,).
+        bootstrap: (C,).
+        factors: (F, C).
+    """
+
+    size: Ints
+    place: Ints
+    weight: Floats
+    bootstrap: Bools
+    factors: Floats
+
+
+def joined_columns(parts: Sequence[CandidateColumns]) -> CandidateColumns:
+    """The decisions of all parts, which have as many factors."""
+    if len(parts) == 1:
+        return parts[0]
+    return CandidateColumns(
+        np.concatenate([one.size for one in parts]),
+        np.concatenate([one.place for one in parts]),
+        np.concatenate([one.weight for one in parts]),
+        np.concatenate([one.bootstrap for one in parts]),
+        np.concatenate([one.factors for one in parts], axis=1),
+    )
+
+
+def columns_of(chosen: Sequence[ChosenCandidates]) -> CandidateColumns:
+    """The candidates of decisions that have as many factors."""
+    count = len(chosen[0].factors)
+    return CandidateColumns(
+        np.array([len(one) for one in chosen], dtype=np.int64),
+        np.concatenate([one.place for one in chosen]),
+        np.concatenate([one.weight for one in chosen]).astype(np.float64, copy=False),
+        np.concatenate([one.bootstrap for one in chosen]),
+        np.concatenate([one.factors.reshape(count, -1) for one in chosen], axis=1) if count else np.zeros((0, 0)),
+    )
