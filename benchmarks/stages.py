@@ -1,8 +1,9 @@
 """What a cycle of a job brokerage costs between reading and writing, stage by stage, in CPU time of all threads.
 
 A cycle works out facts (constructor), judges and ranks with the reasons in order (decide), draws queues and cuts jobs
-(cut), and brings each decision into the form in which it is stored (pack). What each chunk placed counts for those
-after it. Beside it stands the independent path, on which what-if rests: every chunk meets the grid of the snapshot.
+(cut), and brings each decision into the form in which it is stored (pack); the compiled loop leaves columns, of which
+decisions are made in the last stage. What each chunk placed counts for those after it. Beside it stands the independent
+path, on which what-if rests: every chunk meets the grid of the snapshot.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def one_cycle(make: MakeCycle, work: CycleWork, seed: int = 1, *, compiled: bool
         before = process_time()
         packed([DecisionRecord(one.decision, one.assigned(names), None) for one in together])
         pack_s += process_time() - before
-        jobs += sum(len(one.jobs) for one in together)
+        jobs += sum(one.job_count for one in together)
         brokered += [one.decision.outcome for one in together].count("brokered")
     if cycle.faults:
         raise RuntimeError(f"a rule could not be run: {cycle.faults[0]}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,9 +13,13 @@ import numpy as np
 
 from broker.domain.arrays import Floats, Ints
 from broker.domain.legend import Legend
+from broker.domain.small_runs import pack_small, unpack_small
 
-_VERSION = 1
+#: Version 2 has figures of one byte and runs of others, and a checksum; version 1 is compressed.
+_VERSION, _COMPRESSED = 2, 1
 _HEAD = 5
+#: Version, number of candidates, of figures, checksum of all after it.
+_PACKED_HEAD = struct.Struct("<BHHI")
 _MAX_BYTES = 64 * 1024 * 1024
 
 
@@ -83,16 +88,26 @@ class Notes(Sequence[str]):
         return repr(self.texts)
 
 
-def pack_remarks(remarks: Remarks) -> bytes | None:
-    """As bytes: a version, the numbers of candidates and figures, then the compressed arrays; None for none."""
-    stats, size = remarks.stats.shape
-    if not size:
-        return None
-    # byte by byte: the leading ones of neighbours are mostly the same
-    octets: bytes = np.ascontiguousarray(remarks.stats, dtype="<f8").view("u1").reshape(-1, 8).T.tobytes()
-    head = bytes((_VERSION,)) + size.to_bytes(2, "little") + stats.to_bytes(2, "little")
-    places: bytes = remarks.place.astype("<u2").tobytes()
-    packed: bytes = head + zlib.compress(places + octets, 6)
+def pack_remarks(remarks: Sequence[Remarks]) -> list[bytes | None]:
+    """The remarks of each decision as bytes; None for none. All decisions of a batch are packed at once.
+
+    They are a version, the numbers of candidates and figures, a checksum of what follows, the candidates, and the
+    figures.
+    """
+    packed: list[bytes | None] = [None] * len(remarks)
+    rows = [row for row, one in enumerate(remarks) if one.stats.size]
+    if not rows:
+        return packed
+    some = [remarks[row] for row in rows]
+    places = np.concatenate([one.place for one in some]).astype("<u2").tobytes()
+    figures = np.concatenate([one.stats.ravel() for one in some]).astype(np.float64, copy=False)
+    shapes = [one.stats.shape for one in some]
+    at = 0
+    of_each = pack_small(figures, np.array([stats * size for stats, size in shapes], dtype=np.int64))
+    for row, (stats, size), own in zip(rows, shapes, of_each, strict=True):
+        body = places[at : at + 2 * size] + own
+        packed[row] = _PACKED_HEAD.pack(_VERSION, size, stats, zlib.crc32(body)) + body
+        at += 2 * size
     return packed
 
 
@@ -102,21 +117,33 @@ def unpack_remarks(legend: Legend | None, data: bytes) -> Remarks:
     Raises:
         RemarksCorruptError: damaged, of a newer version, or of another legend.
     """
-    if len(data) < _HEAD or data[0] != _VERSION:
+    if len(data) < _HEAD or data[0] not in (_COMPRESSED, _VERSION):
         raise RemarksCorruptError(f"remarks of version {data[0] if data else None}; this broker knows {_VERSION}")
     size, stats = int.from_bytes(data[1:3], "little"), int.from_bytes(data[3:5], "little")
     try:
-        opener = zlib.decompressobj()
-        body = opener.decompress(data[_HEAD:], _MAX_BYTES)
-        if not opener.eof:
-            raise ValueError("they end too early")
         if legend is None or stats != len(legend.stats):
             raise ValueError(f"{stats} figures of {0 if legend is None else len(legend.stats)}")
+        if data[0] == _VERSION:
+            body = data[_PACKED_HEAD.size :]
+            if len(data) < _PACKED_HEAD.size or _PACKED_HEAD.unpack_from(data)[3] != zlib.crc32(body):
+                raise ValueError("their checksum is another one")
+            table = unpack_small(body[2 * size :], stats * size).reshape(stats, size)
+        else:
+            body = _opened(data)
+            octets = np.frombuffer(body[2 * size :], dtype="u1").reshape(8, -1)
+            table = np.ascontiguousarray(octets.T).view("<f8").reshape(stats, size).astype(np.float64)
         place = np.frombuffer(body[: 2 * size], dtype="<u2").astype(np.int64)
-        octets = np.frombuffer(body[2 * size :], dtype="u1").reshape(8, -1)
-        table = np.ascontiguousarray(octets.T).view("<f8").reshape(stats, size).astype(np.float64)
         if place.size and place.max() >= len(legend.names):
             raise ValueError(f"candidate {place.max()} of {len(legend.names)}")
     except (zlib.error, ValueError) as error:
         raise RemarksCorruptError(f"damaged remarks: {error}") from error
     return Remarks(legend, place, table)
+
+
+def _opened(data: bytes) -> bytes:
+    """What the version before has behind its head."""
+    opener = zlib.decompressobj()
+    body = opener.decompress(data[_HEAD:], _MAX_BYTES)
+    if not opener.eof:
+        raise ValueError("they end too early")
+    return body

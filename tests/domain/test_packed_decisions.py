@@ -34,6 +34,7 @@ from broker.domain.packed_reasons import (
     unpack_reasons,
 )
 from broker.domain.packed_remarks import Notes, Remarks, RemarksCorruptError, pack_remarks, unpack_remarks
+from broker.domain.small_runs import pack_small, unpack_small
 from broker.domain.value_runs import pack_runs, unpack_runs
 
 
@@ -341,15 +342,40 @@ def test_figures_become_words_when_they_are_read(rows: list[tuple[int, float, fl
     words = tuple(f"seen:{like.names[at]} nQ={one:g} nR={two:g}" for at, one, two in rows)
     assert Notes(("first",), remarks) == ("first", *words)
     assert len(Notes((), remarks)) == len(rows)
-    packed = pack_remarks(remarks)
+    packed = pack_remarks([remarks])[0]
+    assert pack_remarks([remarks, Remarks(like, remarks.place[:0], stats[:, :0]), remarks]) == [packed, None, packed]
     assert (packed is None) == (not rows)
     if packed is not None:
         assert unpack_remarks(like, packed).notes == words
-        for bad in (packed[:-2], b"", b"\x07" + packed[1:]):
+        assert unpack_remarks(like, packed).stats.tobytes() == stats.tobytes()
+        for bad in (packed[:-2], b"", b"\x07" + packed[1:], packed[:7], packed[:-1] + bytes((packed[-1] ^ 1,))):
             with pytest.raises(RemarksCorruptError):
                 unpack_remarks(like, bad)
         with pytest.raises(RemarksCorruptError):
             unpack_remarks(None, packed)
+
+
+def test_remarks_of_releases_before_are_read() -> None:
+    stats = np.array([[2.5, 7.0], [0.1, 3.0]])
+    octets = stats.view("u1").reshape(-1, 8).T.tobytes()
+    stored = b"\x01\x02\x00\x02\x00" + zlib.compress(b"\x02\x00\x00\x00" + octets)
+    again = unpack_remarks(legend("AAB"), stored)
+    assert (again.place.tolist(), again.stats.tolist()) == ([2, 0], stats.tolist())
+    for bad in (stored[:-2], stored[:5] + zlib.compress(b"\x02")):
+        with pytest.raises(RemarksCorruptError):
+            unpack_remarks(legend("AAB"), bad)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.lists(NUMBERS | st.integers(-1, 257).map(float) | st.just(float("nan")), max_size=9), max_size=5))
+def test_small_whole_numbers_take_a_byte_and_the_others_keep_every_bit(pieces: list[list[float]]) -> None:
+    columns = [np.array(piece, dtype=np.float64) for piece in pieces]
+    sizes = np.array([len(column) for column in columns], dtype=np.int64)
+    for column, data in zip(columns, pack_small(np.concatenate([np.zeros(0), *columns]), sizes), strict=True):
+        assert unpack_small(data, len(column)).tobytes() == column.tobytes()
+        with pytest.raises(ValueError, match=r"figures|too early"):
+            unpack_small(data + b"0", len(column))
+    assert len(pack_small(np.arange(16.0), np.array([16]))[0]) == 18
 
 
 def test_a_legend_comes_back_and_has_a_name_of_its_own() -> None:

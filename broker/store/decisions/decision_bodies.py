@@ -17,15 +17,21 @@ from broker.store.decisions.plain_json import clean_json
 
 def body_of(record: DecisionRecord) -> Body:
     """The parts of a decision that do not make it another one."""
-    codes, remarks = packed_notes(record.decision.notes)
+    codes, remarks = packed_notes([record.decision.notes])[0]
     return Body(codes.encode(), remarks, record.work)
 
 
-def packed_notes(notes: Sequence[str]) -> tuple[str, bytes | None]:
-    """Notes that are codes, as JSON, and those that are figures, packed."""
-    if isinstance(notes, Notes):
-        return _codes(tuple(notes.codes)), pack_remarks(notes.remarks)
-    return _codes(tuple(notes)), None
+def packed_notes(notes: Sequence[Sequence[str]]) -> list[tuple[str, bytes | None]]:
+    """Of each decision the notes that are codes, as JSON, and those that are figures, packed."""
+    rows = [row for row, own in enumerate(notes) if isinstance(own, Notes)]
+    remarks: dict[int, bytes | None] = {}
+    if rows:
+        some = [own.remarks for own in notes if isinstance(own, Notes)]
+        remarks = dict(zip(rows, pack_remarks(some), strict=True))
+    return [
+        (_codes(own.codes), remarks[row]) if isinstance(own, Notes) else (_codes(tuple(own)), None)
+        for row, own in enumerate(notes)
+    ]
 
 
 @lru_cache(maxsize=64)

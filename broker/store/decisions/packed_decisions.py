@@ -14,7 +14,7 @@ from broker.domain.packed_candidates import pack_candidates, pack_named_candidat
 from broker.domain.packed_reasons import pack_named, pack_reasons
 from broker.domain.repeats import Body
 from broker.store.decisions.decision_bodies import packed_notes
-from broker.store.decisions.plain_json import clean_json
+from broker.store.decisions.plain_json import clean_counts, clean_json
 from broker.store.summaries.chunk_state_writing import ChunkKey
 
 
@@ -80,8 +80,9 @@ def packed(records: Sequence[DecisionRecord]) -> list[PackedDecision]:
             by_position.append((row, record, reasons))
     all_reasons = pack_reasons([reasons for _, _, reasons in by_position])
     all_candidates = _candidates([record for _, record, _ in by_position])
-    for (row, record, reasons), why, chosen in zip(by_position, all_reasons, all_candidates, strict=True):
-        notes, remarks = packed_notes(record.decision.notes)
+    all_notes = packed_notes([record.decision.notes for _, record, _ in by_position])
+    columns = zip(by_position, all_reasons, all_candidates, all_notes, strict=True)
+    for (row, record, reasons), why, chosen, (notes, remarks) in columns:
         found[row] = PackedDecision(record, reasons.legend, why, chosen, _assigned(record), notes, remarks)
     return [found[row] for row in range(len(records))]
 
@@ -103,7 +104,7 @@ def _candidates(records: Sequence[DecisionRecord]) -> list[bytes | None]:
 
 
 def _assigned(record: DecisionRecord) -> str:
-    return clean_json(dict(record.assigned))
+    return clean_counts(record.assigned)
 
 
 def _digest(*parts: bytes) -> bytes:

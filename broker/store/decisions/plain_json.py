@@ -8,6 +8,7 @@ from typing import Any
 
 # json.dumps would make an encoder for each value
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
+_quoted = json.encoder.encode_basestring_ascii
 
 
 def clean_json(value: object) -> str:
@@ -15,6 +16,15 @@ def clean_json(value: object) -> str:
     reported = _encoded(value)
     if "\\u0000" in reported or "\\ud" in reported:
         return _encoded(_clean(value))
+    return reported
+
+
+def clean_counts(counts: Mapping[str, int]) -> str:
+    """Whole numbers by name as JSON, as :func:`clean_json` has them, without an encoder for each of many."""
+    pairs = [f"{_quoted(name)}:{count}" for name, count in counts.items() if type(count) is int]
+    reported = "{" + ",".join(pairs) + "}"
+    if len(pairs) < len(counts) or "\\u" in reported:
+        return clean_json(dict(counts))
     return reported
 
 

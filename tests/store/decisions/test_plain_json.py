@@ -1,0 +1,15 @@
+"""JSON of names from outside, as a column of type jsonb takes it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.store.decisions.plain_json import clean_counts, clean_json
+
+NAMES = st.text(max_size=4) | st.sampled_from(["A/SCORE", 'q"\\', "\0", "\ud800", "ü", "\x7f"])
+
+
+@given(st.dictionaries(NAMES, st.integers(-(2**70), 2**70) | st.sampled_from([True, 2.5]), max_size=4))
+def test_counts_are_the_json_that_any_value_gives(counts: dict[str, int]) -> None:
+    assert clean_counts(counts) == clean_json(counts)
