@@ -1,5 +1,7 @@
 """Comparisons made once a kind of queue say the same as one made for each queue."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 
