@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
+from itertools import count
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -151,9 +152,9 @@ def numbered(values: Iterable[Any]) -> tuple[list[Any], Ints]:
     >>> known, number.tolist()
     (['b', 'a'], [0, 1, 0])
     """
-    number: dict[Any, int] = {}
-    codes = [number.setdefault(value, len(number)) for value in values]
-    return list(number), np.array(codes, dtype=np.int64)
+    items = list(values)
+    number = dict(zip(dict.fromkeys(items), count(), strict=False))
+    return list(number), np.fromiter(map(number.__getitem__, items), dtype=np.int64, count=len(items))
 
 
 def holds_of(values: Objects, condition: Callable[[Any], bool]) -> Bools:

@@ -16,6 +16,7 @@ from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import Bools, numbered
 from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.work import WorkTable
+from broker.engine.analysis.queue_relations import reads_for_analysis
 from broker.engine.analysis.steps import Wishes
 from broker.snapshot.snapshot import Snapshot
 
@@ -59,6 +60,9 @@ def has_auto(items: str) -> bool:
 
 def matched(items: str, names: list[str]) -> Bools:
     """(U,): the unified queues that the list names."""
+    if "*" not in items:
+        listed = {item.strip() for item in items.split(",")} - {"", AUTO}
+        return np.array([name in listed for name in names], dtype=np.bool_)
     pattern = matcher(items)
     found = [pattern is not None and pattern.fullmatch(name) is not None for name in names]
     return np.array(found, dtype=np.bool_)
@@ -165,9 +169,10 @@ def _asked_last(
 
 def _reading(snapshot: Snapshot, endpoint: str) -> Bools:
     """(U,): analysis queues that read the endpoint in the scope of analysis."""
-    relations, storages = snapshot.relations, snapshot.storages
-    at = np.flatnonzero(storages.name == endpoint)
-    wanted = relations.is_input & (relations.scope == "analysis") & np.isin(relations.storage, at)
     found = np.zeros(len(snapshot.unified), dtype=np.bool_)
-    found[relations.unified[wanted]] = True
+    at = [position for position, name in enumerate(snapshot.storages.name.tolist()) if name == endpoint]
+    if at:
+        relations, reads = snapshot.relations, reads_for_analysis(snapshot)
+        for one in at:
+            found[relations.unified[reads & (relations.storage == one)]] = True
     return np.asarray(found & snapshot.unified.runs_analysis)

@@ -44,7 +44,7 @@ from broker.engine.analysis.throttle import KEYS as THROTTLE_KEYS
 from broker.engine.analysis.throttle import Throttle, requesters, throttle_of
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.count_facts import accounting_keys_of, counts_by_status
-from broker.engine.job.data_facts import InputLimits
+from broker.engine.job.data_facts import DataFacts, DataFactsLater, InputLimits
 from broker.engine.job.facts import CycleFacts, job_facts
 from broker.engine.job.snapshot_reading import SnapshotReading
 from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, Evaluation, evaluate, rows_of
@@ -146,6 +146,10 @@ class AnalysisCycle(LoadTrackingCycle):
             accounting_key=accounting_keys_of(chunks, frozenset()),
             nucleus=np.full(count, -1, dtype=np.int64),
         )
+
+    def _gathered(self) -> DataFacts:
+        """What production knows of the input, for rules that ask for it: those of analysis look at datasets."""
+        return DataFactsLater(self._input.remote_source, super()._gathered)
 
     def _limits_of(self, chunks: WorkTable) -> tuple[Floats, Floats, Bools]:
         queue_limit, min_weight, may_bootstrap = super()._limits_of(chunks)

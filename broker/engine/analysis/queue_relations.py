@@ -13,7 +13,9 @@ from broker.snapshot.snapshot import Snapshot
 
 VP_ENDING = "_VP_DISK"
 
+_of_analysis = Kept[Bools]()
 _in_use = Kept[Bools]()
+_virtual = Kept[Bools]()
 _readers = Kept[tuple[Ints, Ints]]()
 
 
@@ -22,10 +24,20 @@ def scope_in_use(snapshot: Snapshot, inputs: bool) -> Bools:
     return _in_use.of((snapshot.relations, snapshot.unified, inputs), lambda: _scope_in_use(snapshot, inputs))
 
 
+def reads_for_analysis(snapshot: Snapshot) -> Bools:
+    """(L,): relations for reading that are of the scope of analysis."""
+    return snapshot.relations.is_input & _of_scope(snapshot)
+
+
+def _of_scope(snapshot: Snapshot) -> Bools:
+    relations = snapshot.relations
+    return _of_analysis.of((relations,), lambda: np.asarray(relations.scope == "analysis"))
+
+
 def _scope_in_use(snapshot: Snapshot, inputs: bool) -> Bools:
     relations = snapshot.relations
     role = relations.is_input if inputs else relations.is_output
-    of_analysis = role & (relations.scope == "analysis")
+    of_analysis = role & _of_scope(snapshot)
     defines = np.zeros(len(snapshot.unified), dtype=np.bool_)
     defines[relations.unified[of_analysis]] = True
     return np.asarray(of_analysis | (role & relations.of_default_scope & ~defines[relations.unified]))
@@ -51,6 +63,10 @@ def _by_storage(snapshot: Snapshot) -> tuple[Ints, Ints]:
 
 def vp_queues(snapshot: Snapshot) -> Bools:
     """(U,): queues that read from virtual placement."""
+    return _virtual.of((snapshot.relations, snapshot.storages, snapshot.unified), lambda: _vp_queues(snapshot))
+
+
+def _vp_queues(snapshot: Snapshot) -> Bools:
     virtual = np.array([str(name).endswith(VP_ENDING) for name in snapshot.storages.name], dtype=np.bool_)
     found = np.zeros(len(snapshot.unified), dtype=np.bool_)
     rows = np.flatnonzero(scope_in_use(snapshot, True))

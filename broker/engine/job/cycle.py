@@ -89,20 +89,20 @@ class JobCycle:
         self._candidates: QueueTable = candidate_row(snapshot.queues)
         self._unusable = frozenset(state.name for state in snapshot.states if not state.usable)
         self._every: Ints = np.arange(len(snapshot.queues))
-        self._data: DataFacts = gather_data(
-            work,
-            snapshot,
-            InputLimits(
-                self._steps.number("MAX_MISSING_INPUT_FILES"),
-                self._steps.number("MIN_INPUT_COMPLETENESS"),
-                self._steps.number("IO_INTENSITY_CUTOFF"),
-            ),
-            lookup=chain.steps.input_lookup,
-        )
+        self._data: DataFacts = self._gathered()
         self._facts = self._cycle_facts(work.chunks)
         self._accounting_names, self._accounting_codes = distinct(self._facts.accounting_key)
         self._vetoes = chain.steps.veto.reasons(work.chunks, self._facts.initial, snapshot)
         self._begin()
+
+    def _gathered(self) -> DataFacts:
+        """Where the input is."""
+        limits = InputLimits(
+            self._steps.number("MAX_MISSING_INPUT_FILES"),
+            self._steps.number("MIN_INPUT_COMPLETENESS"),
+            self._steps.number("IO_INTENSITY_CUTOFF"),
+        )
+        return gather_data(self.work, self.snapshot, limits, lookup=self.chain.steps.input_lookup)
 
     def _begin(self) -> None:
         """With nothing placed, by the values and rules of the cycle."""

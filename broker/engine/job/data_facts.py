@@ -6,7 +6,9 @@ available files.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,6 +55,28 @@ class DataFacts:
     no_locations: Bools  # (T,)
     remote_source: Bools  # (T,)
     fault: Ints  # (T,) index into INPUT_FAULTS
+
+
+class DataFactsLater(DataFacts):
+    """The same, worked out when anything of it is read: for a brokerage whose rules mostly look at the input otherwise.
+
+    Args:
+        remote_source: what is known beforehand.
+        make: works out all.
+    """
+
+    def __init__(self, remote_source: Bools, make: Callable[[], DataFacts]) -> None:
+        vars(self).update(remote_source=remote_source, _make=make)
+
+    if not TYPE_CHECKING:  # a name that is no column is to be an error for the type checker
+
+        def __getattr__(self, name: str) -> Any:
+            """Work out what is read for the first time."""
+            make = vars(self).pop("_make", None)
+            if make is None:
+                raise AttributeError(f"{type(self).__name__} has no column {name}")
+            vars(self).update(vars(make()) | vars(self))
+            return getattr(self, name)
 
 
 def gather_data(

@@ -26,12 +26,11 @@ class BlockInput:
 
     def facts(self) -> dict[str, Later]:
         """The fields of ``JobFacts`` that follow from it alone."""
-        data = self.data
         return {
-            "available_bytes": partial(self._available, data.disk_bytes),
-            "available_files": partial(self._available, data.disk_files),
-            "available_tape_bytes": partial(self._available, data.any_bytes),
-            "available_tape_files": partial(self._available, data.any_files),
+            "available_bytes": partial(self._available, "disk_bytes"),
+            "available_files": partial(self._available, "disk_files"),
+            "available_tape_bytes": partial(self._available, "any_bytes"),
+            "available_tape_files": partial(self._available, "any_files"),
             "all_local": self._all_local,
         }
 
@@ -52,14 +51,15 @@ class BlockInput:
         of_block = slice(int(first), int(last))
         return of_block, (data.chunk[of_block] - rows.start, data.unified[of_block])
 
-    def _available(self, values: Floats) -> RowsByKind:
+    def _available(self, column: str) -> RowsByKind:
         of_block, cells = self._cells
+        values: Floats = getattr(self.data, column)
         found = np.zeros((self.rows.stop - self.rows.start, self.count))
         found[cells] = values[of_block]
         return RowsByKind(found, column=self.unified)
 
     def _all_local(self) -> RowsByKind:
         """There is no input, or all of it is on disk at the queue."""
-        there = self._available(self.data.disk_bytes)
+        there = self._available("disk_bytes")
         total = self.work.total_bytes[self.rows, None]
         return there.of_table((total == 0) | (there.table >= total))
