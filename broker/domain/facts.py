@@ -170,12 +170,12 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
         """The same facts with some of them replaced."""
         return self.also(type(self), known, later or {})
 
-    def at(self, name: str, chunk: AnyArray, candidate: AnyArray) -> AnyArray:
+    def at(self, name: str, chunk: int | AnyArray, candidate: AnyArray) -> AnyArray:
         """(N,): one fact at pairs of chunks and candidates.
 
         Args:
             name: of the fact.
-            chunk: positions in the block.
+            chunk: positions in the block, or one for all.
             candidate: positions in the table of queues.
         """
         kinds = self.by_kind(name)

@@ -297,12 +297,12 @@ class JobCycle:
             placed = self._placed[self._accounting_codes[row], self.snapshot.queues.unified[feasible]]
             defined = defined + placed
         return Load(
-            running=facts.running_equivalent[inside, feasible],
+            running=facts.at("running_equivalent", inside, feasible),
             defined=defined,
             assigned=assigned,
             activated=activated,
             starting=starting,
-            all_local=facts.all_local[inside, feasible],
+            all_local=facts.at("all_local", inside, feasible),
             queue_limit=queue_limit[row],
             min_weight=min_weight[row],
             urgent=facts.urgent[inside, 0],
