@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, codes_of, distinct
+from broker.domain.arrays import Bools, Floats, Ints, codes_of, distinct, texts
+from broker.domain.kept import Kept
 from broker.domain.work import Work
 from broker.engine.job.input_lookup import InputLookup, endpoint_order, of_first_endpoint
 from broker.snapshot.snapshot import Snapshot
 
 DATADISK = "DATADISK"
 BY_EVERY_ENDPOINT = InputLookup()
+#: By whether only DATADISK endpoints count: the relations through which queues of the last snapshots read input.
+_reading = Kept[dict[bool, tuple[Ints, Ints]]]()
 #: Reasons for which a chunk cannot be brokered at all, by what is wrong with its input.
 INPUT_FAULTS = ("", "unknown_dataset", "no_complete_replica", "replica_unreadable", "dataset_not_asked")
 
@@ -98,12 +101,14 @@ def gather_data(
         lookup: how the files of partial copies are looked up.
     """
     replicas = work.replicas
-    storage = codes_of(replicas.rse, list(snapshot.storages.name))
+    names, place = distinct(replicas.rse)
+    storage_of = codes_of(texts(names), list(snapshot.storages.name))
+    storage = storage_of[place]
     complete_enough = _complete_enough(work, limits)
     fault, remote_source = _completeness(work, snapshot, storage, complete_enough, files_wanted)
     lan, wan = _readable(snapshot, storage)
     located = complete_enough & (lan | wan)
-    here_chunk, here_unified, no_locations = _complete_everywhere(work, snapshot, storage, located)
+    here_chunk, here_unified, no_locations = _complete_everywhere(work, snapshot, place, storage_of, located)
     rows = _availability(work, snapshot, storage, limits, lookup)
     return DataFacts(*rows, here_chunk, here_unified, no_locations, remote_source, fault)
 
@@ -164,25 +169,31 @@ def _completeness(
     return fault, remote_source
 
 
-def _complete_everywhere(work: Work, snapshot: Snapshot, storage: Ints, located: Bools) -> tuple[Ints, Ints, Bools]:
+def _complete_everywhere(
+    work: Work, snapshot: Snapshot, place: Ints, storage_of: Ints, located: Bools
+) -> tuple[Ints, Ints, Bools]:
     """Chunks and queues with a readable, complete replica of every dataset; and the chunks without such a place at all.
 
     Endpoints that are not on record are places too, though no queue reads them.
+
+    Args:
+        work: the chunks with their input.
+        snapshot: the grid.
+        place: (R,) of each replica.
+        storage_of: by place, the endpoint on record, -1 for none.
+        located: (R,) complete replicas that can be read.
     """
     inputs, queues = work.inputs, max(1, len(snapshot.unified))
     counted = ~inputs.is_pseudo & ~inputs.distributed
     wanted = np.bincount(inputs.chunk[counted], minlength=len(work.chunks))
     rows = located & counted[work.replicas.input]
-    names, place = distinct(work.replicas.rse)
-    span = max(1, len(names))
+    span = max(1, len(storage_of))
     # one entry a dataset and endpoint, so that the count below counts datasets
     pairs = np.unique(work.replicas.input[rows] * span + place[rows])
     keys, counts = np.unique(inputs.chunk[pairs // span] * span + pairs % span, return_counts=True)
     whole = keys[counts == wanted[keys // span]]
     no_locations = np.ones(len(work.chunks), dtype=np.bool_)
     no_locations[whole // span] = False
-    storage_of = np.full(span, -1, dtype=np.int64)
-    storage_of[place] = storage
     whole = whole[storage_of[whole % span] >= 0]
     position, unified, _ = _queues_reading(snapshot, storage_of[whole % span], datadisk_only=True)
     pair = np.unique((whole // span)[position] * queues + unified)
@@ -195,24 +206,34 @@ def _queues_reading(snapshot: Snapshot, storage: Ints, *, datadisk_only: bool = 
     Queues 0 and 3 read storage 5, queue 0 also storage 2; nobody reads storage 9:
 
     >>> from types import SimpleNamespace as Table
-    >>> columns = {"storage": np.array([2, 5, 5]), "unified": np.array([0, 0, 3]), "is_input": np.ones(3, dtype=bool)}
-    >>> grid = Table(relations=Table(scope=np.array(["default"] * 3), **columns))
+    >>> flags = {"is_input": np.ones(3, dtype=bool), "of_default_scope": np.ones(3, dtype=bool)}
+    >>> relations = Table(storage=np.array([2, 5, 5]), unified=np.array([0, 0, 3]), **flags)
+    >>> grid = Table(relations=relations, storages=None)
     >>> [part.tolist() for part in _queues_reading(grid, np.array([5, 9, 2]))]
     [[0, 0, 2], [0, 3, 0], [1, 2, 0]]
     """
     relations = snapshot.relations
-    wanted = relations.is_input & relations.of_default_scope
-    if datadisk_only and len(snapshot.storages):
-        wanted &= (snapshot.storages.type == DATADISK)[relations.storage]
-    reading = np.flatnonzero(wanted)
-    reading = reading[np.argsort(relations.storage[reading], kind="stable")]
-    sorted_storage = relations.storage[reading]
+    known = _reading.of((relations, snapshot.storages), dict)
+    if datadisk_only not in known:
+        known[datadisk_only] = _read_relations(snapshot, datadisk_only)
+    reading, sorted_storage = known[datadisk_only]
     first = np.searchsorted(sorted_storage, storage, side="left")
     count = np.searchsorted(sorted_storage, storage, side="right") - first
     position = np.repeat(np.arange(len(storage)), count)
     offset = np.arange(len(position)) - np.repeat(np.cumsum(count) - count, count)
     relation = reading[first[position] + offset]
     return position, relations.unified[relation], relation
+
+
+def _read_relations(snapshot: Snapshot, datadisk_only: bool) -> tuple[Ints, Ints]:
+    """The relations through which queues read input, by storage; and the storage of each."""
+    relations = snapshot.relations
+    wanted = relations.is_input & relations.of_default_scope
+    if datadisk_only and len(snapshot.storages):
+        wanted &= (snapshot.storages.type == DATADISK)[relations.storage]
+    reading = np.flatnonzero(wanted)
+    reading = reading[np.argsort(relations.storage[reading], kind="stable")]
+    return reading, relations.storage[reading]
 
 
 def _on_tape(work: Work, snapshot: Snapshot, storage: Ints) -> Bools:
