@@ -182,6 +182,18 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
         alike = kinds.column is None and kinds.table.shape[-1] == 1
         return kinds.at(chunk, np.zeros_like(candidate) if alike else candidate)
 
+    def at_pairs(self, name: str, chunk: Ints, candidate: Ints) -> Any:
+        """One fact at N pairs, of shape (N, 1); one that is no array, as it is.
+
+        Args:
+            name: of the fact.
+            chunk: (N,) positions in the block.
+            candidate: (N,) positions in the table of queues.
+        """
+        if name in vars(self):
+            return cell_at(vars(self)[name], chunk, candidate)
+        return self.by_kind(name).at_pairs(chunk, candidate)[:, None]
+
     @property
     def read(self) -> frozenset[str]:
         """Names of the facts that have been made so far."""
@@ -235,6 +247,13 @@ def made(later: Later) -> Any:
     """The fact itself."""
     found = later if isinstance(later, RowsByKind) else later()
     return found.every if isinstance(found, RowsByKind) else found
+
+
+def cell_at(value: Any, chunk: Ints, candidate: Ints) -> Any:
+    """(N, 1): what broadcasts to a block at N pairs; what is no array, as it is."""
+    if not isinstance(value, np.ndarray):
+        return value
+    return rows_of_all(value, len(value)).at_pairs(chunk, candidate)[:, None]
 
 
 def block_of(value: AnyArray, tasks: Ints, candidates: Ints) -> AnyArray:

@@ -35,6 +35,12 @@ class RowsByKind:
     column: Ints | None = None
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """(T, Q)."""
+        rows, columns = self.table.shape[-2:]
+        return rows if self.kind is None else len(self.kind), columns if self.column is None else len(self.column)
+
+    @property
     def every(self) -> AnyArray:
         """(..., T, Q): the row of each chunk."""
         if self.column is None:
@@ -75,6 +81,21 @@ class RowsByKind:
         kind = row if self.kind is None else self.kind[row]
         found: AnyArray = self.table[..., kind, candidates if self.column is None else self.column[candidates]]
         return found
+
+    def at_pairs(self, chunk: Ints, candidate: Ints) -> AnyArray:
+        """(..., N): the figures of N chunks, each at a candidate of its own.
+
+        >>> rows = RowsByKind(np.array([[5, 6], [7, 8]]), np.array([0, 1, 0]))
+        >>> rows.at_pairs(np.array([0, 1]), np.array([1, 0])).tolist()
+        [6, 7]
+        """
+        kinds, width = self.table.shape[-2:]
+        flat = self.table.reshape(*self.table.shape[:-2], kinds * width)
+        column = candidate if self.column is None else self.column.take(candidate)
+        if kinds == 1:
+            return flat.take(np.zeros_like(chunk) if width == 1 else column, axis=-1)
+        row = chunk if self.kind is None else self.kind.take(chunk)
+        return flat.take(row if width == 1 else row * width + column, axis=-1)
 
 
 def rows_of_all(values: AnyArray, count: int) -> RowsByKind:

@@ -197,6 +197,9 @@ class Rule(Configurable, ABC):
             not call the rule: ``unknown_policy`` says what happens to the candidates, and the decision says so.
         after_temporary: the rule is asked only about candidates that no rule before it has skipped for now.
         provenance: the public document and section that the rule follows.
+        pair_by_pair: of a filter, ``keep`` and ``unknown`` compare each pair by itself, by arithmetic on columns and
+            facts that broadcast, and read neither ``rows`` nor ``positions``. They may then be asked about a list of N
+            pairs: columns of chunks and of candidates, facts and answer all have the shape (N, 1).
         reads: names of other rules of the chain whose :meth:`prepare` it may read, too.
         judges: the pairs that it judges; taken from the class that it is derived from.
     """
@@ -209,6 +212,7 @@ class Rule(Configurable, ABC):
     unknown_policy: ClassVar[UnknownPolicy] = "reject"
     after_temporary: ClassVar[bool] = False
     provenance: ClassVar[str] = "ATLAS Production Job Brokerage"
+    pair_by_pair: ClassVar[bool] = False
     reads: ClassVar[tuple[str, ...]] = ()
     judges: ClassVar[type[AnyPairs]] = JobPairs
 

@@ -25,7 +25,7 @@ from broker.brokerages.registry import AnyBrokerage, brokerage
 from broker.brokerages.replay import decode_batches, replay_decisions
 from broker.domain.arrays import Ints, Texts, texts
 from broker.domain.work_codec import Body, WorkCorruptError, unpacked_for_many
-from broker.engine.shared.evaluate import FEASIBLE, NOT_A_CANDIDATE
+from broker.engine.shared.marks import FEASIBLE, NOT_A_CANDIDATE
 from broker.errors import BrokerError
 from broker.gdpconfig.proposals import proposed
 from broker.gdpconfig.publish import Published

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Ints, Texts, texts
-from broker.engine.shared.evaluate import FEASIBLE, NOT_A_CANDIDATE
+from broker.engine.shared.marks import FEASIBLE, NOT_A_CANDIDATE
 from broker.whatif.compiled_blocks import BlockRows
 
 NEVER_A_CANDIDATE = "not_a_candidate"

@@ -17,7 +17,9 @@ from broker.brokerages.production_job.rules import FILTERS as OF_JOBS
 from broker.brokerages.production_task.rules import FILTERS as OF_TASKS
 from broker.brokerages.profile import rules_of
 from broker.domain.analysis import AnalysisFacts
+from broker.engine.shared import marks
 from broker.engine.shared.evaluate import UNDECLARED, RuleViews, evaluate
+from broker.engine.shared.pairs_left import PairsLeft
 from broker.rules.contract import AnalysisPairs, AnyPairs, Filter, GroupFilter, JobPairs, TaskPairs
 from broker.snapshot.source_list import NAMES
 from tests.rules.builders import holds, looks_at, pairs_of, passes, tuning_for
@@ -108,6 +110,41 @@ def test_the_order_of_candidates_does_not_matter(
     there = reordered(candidates, facts, CHUNKS, order)
     again = passes(rule, tasks, *there, tuning)
     assert (again == passes(rule, tasks, candidates, facts, tuning)[:, order]).all()
+
+
+@pytest.mark.parametrize(("brokerage", "rule"), [case for case in EVERY if case.values[1].pair_by_pair])
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), data=st.data())
+def test_pairs_in_a_list_are_judged_as_in_a_block(
+    brokerage: Brokerage, rule: Any, seed: int, data: st.DataObject
+) -> None:
+    tables = brokerage.tables(seed, CHUNKS, QUEUES)
+    cells = data.draw(st.lists(st.booleans(), min_size=CHUNKS * QUEUES, max_size=CHUNKS * QUEUES))
+    left = PairsLeft.of_mask(np.array(cells, dtype=np.bool_).reshape(CHUNKS, QUEUES))
+    pairs = pairs_of(rule, *tables, tuning_for(rule, **brokerage.tuning))
+    for ask in (rule.keep, rule.unknown):
+        of_block, of_list = ask(pairs), ask(left.listed(pairs))
+        assert (of_block is None) == (of_list is None)
+        if of_block is not None:
+            assert np.broadcast_to(of_list, (len(left), 1))[:, 0].tolist() == left.of(of_block).tolist()
+
+
+@pytest.mark.parametrize("brokerage", BROKERAGES, ids=lambda one: one.name)
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), share=st.sampled_from([1, 2, 4]))
+def test_lists_of_the_pairs_left_change_nothing(brokerage: Brokerage, seed: int, share: int) -> None:
+    views = RuleViews({rule.name: tuning_for(rule, **brokerage.tuning) for rule in brokerage.filters})
+    tables = brokerage.tables(seed, 8, 8)
+    pairs = brokerage.pairs(*tables, UNDECLARED, np.arange(8), np.arange(8))
+    # what is kept for other cycles is judged on whole blocks
+    of_block = evaluate(brokerage.filters, pairs, views, known={})
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(marks, "LEAST_PAIRS", 0)
+        patched.setattr(marks, "PAIRS_OF_BLOCK", share)
+        of_list = evaluate(brokerage.filters, pairs, views)
+    assert of_list.reason.tolist() == of_block.reason.tolist()
+    assert of_list.feasible.tolist() == of_block.feasible.tolist()
+    assert of_list.faults == of_block.faults == ()
 
 
 @pytest.mark.parametrize("brokerage", BROKERAGES, ids=lambda one: one.name)

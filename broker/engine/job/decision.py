@@ -13,7 +13,7 @@ from broker.domain.packed_reasons import FunnelSteps, Reasons, RejectedNames
 from broker.domain.packed_remarks import Notes, Remarks
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
-from broker.engine.shared.evaluate import FEASIBLE
+from broker.engine.shared.marks import FEASIBLE
 
 
 def decision_of(cycle: JobCycle, result: ChunkResult) -> Decision:

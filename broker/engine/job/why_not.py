@@ -15,7 +15,8 @@ from broker.engine.job.decision import deciding
 from broker.engine.job.initial_list import NOT_PRODUCTION
 from broker.engine.job.placement import FLOW, FLOW_CODES, FLOW_LIMITS, FLOW_TITLES
 from broker.engine.shared.answer import CHOSEN, UNKNOWN_NAME, Answer
-from broker.engine.shared.evaluate import FEASIBLE, NOT_A_CANDIDATE, AnyFilter
+from broker.engine.shared.evaluate import AnyFilter
+from broker.engine.shared.marks import FEASIBLE, NOT_A_CANDIDATE
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
 
 NOT_AN_ANALYSIS_QUEUE = "not_an_analysis_queue"

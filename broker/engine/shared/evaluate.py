@@ -12,15 +12,13 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats
-from broker.domain.facts import JobFacts
-from broker.domain.packed_reasons import Standing
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints
+from broker.domain.facts import JobFacts, cell_at
 from broker.domain.rows_by_kind import RowsByKind, rows_of_all
-from broker.engine.shared.kept_answers import FilterAnswer
+from broker.engine.shared.kept_answers import FilterAnswer, Mask
+from broker.engine.shared.marks import Marks
 from broker.rules.contract import AnyPairs, Filter, GroupFilter, Rule, TuningView
 from broker.snapshot.snapshot import Snapshot
-
-FEASIBLE, NOT_A_CANDIDATE = Standing.FEASIBLE, Standing.NOT_A_CANDIDATE
 
 T = TypeVar("T")
 AnyFilter = Filter[Any] | GroupFilter[Any]
@@ -62,6 +60,12 @@ class RowsOf:
                 value = value[self._rows]
         self.__dict__[name] = value
         return value
+
+    def at_pairs(self, name: str, chunk: Ints, candidate: Ints) -> Any:
+        """As :meth:`JobFacts.at_pairs`, of the rows."""
+        if name in self.__dict__:
+            return cell_at(self.__dict__[name], chunk, candidate)
+        return self._table.at_pairs(name, self._rows.take(chunk), candidate)
 
     def by_kind(self, name: str) -> RowsByKind:
         """As :meth:`JobFacts.by_kind`, of the rows."""
@@ -173,64 +177,93 @@ def evaluate(
         pairs: of the block.
         views: what each rule may see besides.
         unusable: sources by which nothing can be judged now.
-        known: by name, answers of filters that are not asked again; those of the others are put there.
+        known: by name, answers of filters that are not asked again; those of the others are put there, so that all
+            judge whole blocks. Without it those that judge pair by pair are asked only about the pairs that are left.
     """
-    alive = pairs.facts.initial.copy()
-    marks = _Marks(alive, len(filters))
+    marks = Marks(pairs, len(filters))
     faults: list[RuleFault] = []
     for index, rule in enumerate(filters):
         if rule.after_temporary:
-            alive &= marks.reason == FEASIBLE
+            marks.drop_skipped()
+        if known is None:
+            marks.narrow()
         removes = rule.kind == "persistent" or pairs.rejects_for_good
         seen = views.of(rule, pairs)
         answer = None if known is None else known.get(rule.name)
         noted = len(faults)
-        rows, applies = _rows(rule, seen, faults) if answer is None else (answer.rows, None)
-        if rows is not None and not len(rows):
+        applies = _applies(rule, seen, faults) if answer is None else None
+        if applies is not None and not applies.any():
             continue
         if answer is None:
-            not_judged = alive if rule.unknown_policy == "reject" else None
+            not_judged = rule.unknown_policy == "reject"
             if rule.name in views.broken or not unusable.isdisjoint(rule.needs(seen.tuning)):
                 marks.unknown(index, not_judged, applies, removes)
                 continue
             try:
-                keep, unknown = _judge(rule, alive, rows, seen if rows is None else views.of(rule, pairs, rows))
+                listed = marks.left is not None and rule.pair_by_pair and isinstance(rule, Filter)
+                answer = (_judge_left if listed else _judge_block)(rule, marks, applies, seen, views)
             except Exception as error:  # a broken rule must not stop the broker: it is counted and its policy applies
                 faults.append(fault_of(rule, error))
                 marks.unknown(index, not_judged, applies, removes)
                 continue
-            answer = FilterAnswer(rows, keep, unknown)
             if known is not None and len(faults) == noted and isinstance(rule, Filter):
                 known[rule.name] = answer
         marks.apply(index, rule.unknown_policy == "reject", answer, removes)
-    return Evaluation(alive & (marks.reason == FEASIBLE), marks.reason, tuple(faults))
+    feasible, reason = marks.evaluation()
+    return Evaluation(feasible, reason, tuple(faults))
 
 
-def _rows(rule: AnyFilter, pairs: AnyPairs, faults: list[RuleFault]) -> tuple[AnyArray | None, Bools | None]:
+def _applies(rule: AnyFilter, pairs: AnyPairs, faults: list[RuleFault]) -> Bools | None:
+    """(T, 1): the chunks that a rule looks at; None for all."""
     try:
         applies = rule.applies(pairs)
         if applies is not None:
-            applies = _mask(applies, (len(pairs.facts.initial), 1), "applies")
+            applies = _array(applies, (len(pairs.facts.initial), 1), "applies")
     except Exception as error:  # as above: the rule then looks at every chunk, and its keep decides
         faults.append(fault_of(rule, error))
-        return None, None
-    if applies is None:
-        return None, None
-    flat = applies[:, 0]
-    return (None, None) if flat.all() else (np.flatnonzero(flat), flat[:, None])
+        return None
+    if applies is None or applies.all():
+        return None
+    return applies[:, :1]
 
 
-def _judge(rule: AnyFilter, alive: Bools, rows: AnyArray | None, pairs: AnyPairs) -> tuple[Bools, Bools | None]:
-    """What a rule says of the chunks ``rows`` of the block, which are those of ``pairs``; None for all."""
-    shape = alive.shape if rows is None else (len(rows), alive.shape[1])
+def _judge_block(
+    rule: AnyFilter, marks: Marks, applies: Bools | None, pairs: AnyPairs, views: RuleViews
+) -> FilterAnswer:
+    """What a rule says of a block, of which it looks at some chunks; ``pairs``: all of it as the rule sees it."""
+    rows = None if applies is None else np.flatnonzero(applies[:, 0])
+    if rows is not None:
+        pairs = views.of(rule, pairs, rows)
+    shape = marks.shape if rows is None else (len(rows), marks.shape[1])
     if isinstance(rule, GroupFilter):
-        return _mask(rule.keep_among(alive if rows is None else alive[rows], pairs), shape, "keep"), None
+        alive = marks.alive_of_block()
+        return FilterAnswer(rows, _mask(rule.keep_among(alive if rows is None else alive[rows], pairs), shape, "keep"))
+    return FilterAnswer(rows, *_keep(rule, pairs, shape))
+
+
+def _judge_left(
+    rule: AnyFilter, marks: Marks, applies: Bools | None, pairs: AnyPairs, views: RuleViews
+) -> FilterAnswer:
+    """As :func:`_judge_block`, of the pairs that are left."""
+    at, some = marks.listed(applies)
+    return FilterAnswer(at, *_keep(cast(Filter[Any], rule), views.of(rule, some), some.facts.initial.shape), True)
+
+
+def _keep(rule: Filter[Any], pairs: AnyPairs, shape: tuple[int, ...]) -> tuple[Mask, Mask | None]:
     keep, unknown = rule.keep(pairs), rule.unknown(pairs)
     return _mask(keep, shape, "keep"), None if unknown is None else _mask(unknown, shape, "unknown")
 
 
-def _mask(answer: AnyArray, shape: tuple[int, ...], method: str) -> Bools:
+def _mask(answer: AnyArray | RowsByKind, shape: tuple[int, ...], method: str) -> Mask:
     """What a rule answered, as a mask that broadcasts to the shape; whatever else it is shows here, not further on."""
+    if isinstance(answer, RowsByKind):
+        if answer.shape != shape or answer.table.dtype != np.bool_:
+            raise TypeError(f"{method} answered with {answer.table.dtype} of shape {answer.shape}, not with a mask")
+        return answer
+    return _array(answer, shape, method)
+
+
+def _array(answer: AnyArray, shape: tuple[int, ...], method: str) -> Bools:
     mask = np.asarray(answer)
     if mask.dtype != np.bool_:
         raise TypeError(f"{method} answered with {mask.dtype}, not with a mask")
@@ -238,53 +271,3 @@ def _mask(answer: AnyArray, shape: tuple[int, ...], method: str) -> Bools:
         np.broadcast_to(mask, shape)  # raises where it does not
         mask = np.atleast_2d(mask)
     return mask
-
-
-class _Marks:
-    """What decides about each pair so far, and which pairs are left.
-
-    Attributes:
-        reason: (T, Q) as in :class:`Evaluation`, in the smallest type that holds the indices of the filters twice.
-    """
-
-    def __init__(self, alive: Bools, count: int) -> None:
-        self._alive, self._count = alive, count
-        kind = np.min_scalar_type(-2 * max(1, count))
-        self.reason = alive.astype(kind) + kind.type(NOT_A_CANDIDATE)
-        self._change = np.empty_like(self.reason)
-
-    def unknown(self, index: int, hit: Bools | None, applies: Bools | None, removes: bool) -> None:
-        """A rule could not judge; ``hit``: the pairs that it would have been asked about, None where these stay."""
-        if hit is not None:
-            self._mark(index + self._count, hit.copy() if applies is None else hit & applies, removes)
-
-    def apply(self, index: int, rejects_unknown: bool, answer: FilterAnswer, removes: bool) -> None:
-        """A rule has judged."""
-        if answer.unknown is None:
-            if answer.keep.all():
-                return
-            self._mark(index, np.logical_and(self._alive, self._of_block(answer, ~answer.keep)), removes)
-            return
-        not_known = self._alive & self._of_block(answer, answer.unknown)
-        hit = self._alive & self._of_block(answer, ~answer.keep)
-        self._mark(index, hit & ~not_known, removes)
-        if rejects_unknown:
-            self._mark(index + self._count, not_known, removes)
-
-    def _of_block(self, answer: FilterAnswer, mask: Bools) -> Bools:
-        """A mask over the chunks that the rule looked at, as one over the block: false for the others."""
-        if answer.rows is None:
-            return mask
-        every = np.zeros((len(self._alive), mask.shape[1]), dtype=np.bool_)
-        every[answer.rows] = mask
-        return every
-
-    def _mark(self, value: int, hit: Bools, removes: bool) -> None:
-        if not hit.any():
-            return
-        # reason += hit * (value - reason), modulo 2**8: arithmetic is many times faster than a masked assignment
-        np.subtract(self.reason.dtype.type(value), self.reason, out=self._change)
-        np.multiply(self._change, hit.view(np.int8), out=self._change)
-        np.add(self.reason, self._change, out=self.reason)
-        if removes:
-            np.greater(self._alive, hit, out=self._alive)

@@ -17,19 +17,25 @@ if TYPE_CHECKING:
     from broker.engine.shared.evaluate import Evaluation
 
 
+#: True or false for each pair: what broadcasts to a block, or the few rows and columns that differ.
+Mask = Bools | RowsByKind
+
+
 @dataclass(frozen=True)
 class FilterAnswer:
-    """What a filter said of a block, whatever the filters before it left.
+    """What a filter said of a block, whatever the filters before it left, or of pairs in a list.
 
     Attributes:
-        rows: of the block, those that it looked at; None for all.
+        rows: of the block, those that it looked at, None for all; or positions in the list.
         keep: broadcastable to (rows, Q): True where the candidate passes.
         unknown: the same where an input of the rule is missing; None where that cannot be.
+        of_pairs: whether it was asked about pairs in a list; then the shape is (rows, 1).
     """
 
     rows: AnyArray | None
-    keep: Bools
-    unknown: Bools | None
+    keep: Mask
+    unknown: Mask | None = None
+    of_pairs: bool = False
 
 
 @dataclass(frozen=True)

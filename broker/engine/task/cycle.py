@@ -21,16 +21,8 @@ from broker.domain.task_facts import TaskFacts
 from broker.domain.task_work import TaskWork
 from broker.engine.job.steps import JobSteps
 from broker.engine.shared.chain import NucleusChain
-from broker.engine.shared.evaluate import (
-    NOT_A_CANDIDATE,
-    UNDECLARED,
-    AnyFilter,
-    Evaluation,
-    RuleFault,
-    evaluate,
-    prepare,
-    reason_codes,
-)
+from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, Evaluation, RuleFault, evaluate, prepare, reason_codes
+from broker.engine.shared.marks import NOT_A_CANDIDATE
 from broker.engine.task.data_facts import TaskData, gather_task_data
 from broker.engine.task.facts import TaskGrounds, initial_nuclei, preset_nuclei, task_facts
 from broker.engine.task.nucleus_feasibility import SHIPPED_STEPS, ask_jobs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,16 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.engine.shared.evaluate import (
-    FEASIBLE,
-    NOT_A_CANDIDATE,
-    UNDECLARED,
-    AnyFilter,
-    Evaluation,
-    RuleViews,
-    evaluate,
-    reason_codes,
-)
+from broker.domain.rows_by_kind import RowsByKind
+from broker.engine.shared import marks
+from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, Evaluation, RuleViews, evaluate, reason_codes
+from broker.engine.shared.marks import FEASIBLE, NOT_A_CANDIDATE
 from broker.gdpconfig.tuning import Tuning
 from broker.rules.contract import JobPairs, TuningView
 from tests.engine.toy_facts import toy_facts
@@ -27,6 +21,16 @@ from tests.engine.toy_rules import KeepAmong, Toy, mask
 from tests.rules.builders import make_queues, make_tasks
 
 ALL = mask([1, 1, 1], [1, 1, 1])
+
+
+@pytest.fixture(params=["block", "list"], autouse=True, scope="module")
+def narrowing(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Each test on whole blocks, and on the list of the pairs that are left from the first rule on."""
+    with pytest.MonkeyPatch.context() as patched:
+        if request.param == "list":
+            patched.setattr(marks, "LEAST_PAIRS", 0)
+            patched.setattr(marks, "PAIRS_OF_BLOCK", 1)
+        yield
 
 
 def judged(
@@ -104,6 +108,49 @@ def test_a_rule_that_applies_to_no_chunk_is_not_called(applies: Any) -> None:
 @pytest.mark.parametrize("applies", [mask([1], [1]), mask([1]), None])
 def test_a_rule_that_applies_to_all(applies: Any) -> None:
     assert not judged([Toy("a", mask([0]), applies=applies)]).feasible.any()
+
+
+@pytest.mark.parametrize("applies", [None, mask([1], [0])])
+def test_an_answer_by_kind(applies: Any) -> None:
+    def keep(tasks: Any, candidates: Any, facts: Any) -> RowsByKind:
+        rows = np.array([1, 0])[: len(tasks.jeditaskid)]
+        return RowsByKind(mask([1, 0], [0, 1]), rows, np.array([0, 1, 1]))
+
+    found = judged([Toy("before", mask([1, 1, 0], [1, 1, 1])), Toy("a", keep, applies=applies, unknown=keep)])
+    second = [FEASIBLE] * 3 if applies is not None else [3, 1, 1]
+    assert found.reason.tolist() == [[1, 3, 0], second]
+    assert found.faults == ()
+
+
+@pytest.mark.parametrize(
+    "wrong", [RowsByKind(np.ones((2, 3))), RowsByKind(mask([1, 1, 1])), RowsByKind(mask([1], [1]))]
+)
+def test_an_answer_by_kind_that_is_no_mask_of_the_block(wrong: RowsByKind) -> None:
+    found = judged([Toy("a", wrong, unknown_policy="keep")])
+    assert "not with a mask" in found.faults[0].error
+    assert found.feasible.all()
+
+
+def test_a_rule_that_judges_pair_by_pair_is_asked_about_the_pairs_that_are_left() -> None:
+    asked: list[Any] = []
+
+    def keep(tasks: Any, candidates: Any, facts: Any) -> Any:
+        asked.append((tasks.jeditaskid, candidates.name, facts.n_pilots, facts.has_nucleus, facts.now_s))
+        return np.asarray(facts.n_pilots > 2)
+
+    first = Toy("first", mask([0, 1, 1], [1, 0, 1]))
+    late = Toy("late", keep, pair_by_pair=True, applies=mask([1], [0]))
+    again = Toy("again", keep, pair_by_pair=True)
+    found = judged([first, late, again], n_pilots=np.array([[1.0, 2.0, 3.0]]))
+    assert found.reason.tolist() == [[0, 1, FEASIBLE], [2, 0, FEASIBLE]]
+    shapes = [[np.shape(value) for value in some] for some in asked]
+    if marks.LEAST_PAIRS:
+        assert shapes == [[(1, 1), (1, 3), (1, 3), (1, 1), ()], [(2, 1), (1, 3), (1, 3), (2, 1), ()]]
+    else:
+        assert shapes == [[(3, 1)] * 4 + [()]] * 2
+        # a new list is made when half of the pairs are left
+        assert asked[0][1].tolist() == [["Q0"], ["Q1"], ["Q2"]]
+        assert asked[1][0].tolist() == [[0], [1], [1]]
 
 
 def test_temporary_and_applies_together() -> None:

@@ -44,6 +44,7 @@ class BadJobs(Filter[AnalysisPairs]):
     kind = "temporary"
     keys = (LEAST_BAD,)
     provenance = PROVENANCE
+    pair_by_pair = True
     options: BadJobsOptions = BadJobsOptions()
 
     def applies(self, pairs: AnalysisPairs) -> Bools:

@@ -28,6 +28,7 @@ class QueueCap(Filter[AnalysisPairs]):
     kind = "temporary"
     sources = ("jobs",)
     provenance = PROVENANCE
+    pair_by_pair = True
 
     @property
     def compiled_step(self) -> str:

@@ -34,6 +34,7 @@ class UserQueueLength(Filter[AnalysisPairs]):
     )
     unknown_policy = "keep"
     provenance = PROVENANCE
+    pair_by_pair = True
 
     @property
     def compiled_step(self) -> str:

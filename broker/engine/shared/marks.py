@@ -1,0 +1,163 @@
+"""What decides about each pair of a block while its filters are run: on the whole block, then on the pairs left."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from broker.domain.arrays import AnyArray, Bools, Ints
+from broker.domain.packed_reasons import Standing
+from broker.domain.rows_by_kind import RowsByKind
+from broker.engine.shared.kept_answers import FilterAnswer, Mask
+from broker.engine.shared.pairs_left import PairsLeft
+from broker.rules.contract import AnyPairs
+
+FEASIBLE, NOT_A_CANDIDATE = Standing.FEASIBLE, Standing.NOT_A_CANDIDATE
+
+#: A list of pairs is made when at most one in so many of the block is left, and again when one in two of a list is.
+PAIRS_OF_BLOCK = 8
+#: Of smaller blocks no list is made: it would take longer than it saves.
+LEAST_PAIRS = 4096
+
+
+class Marks:
+    """The pairs of a block that no rule has rejected for good, and what decides about each so far.
+
+    Args:
+        pairs: of the block, T chunks and Q candidates.
+        count: of filters.
+
+    Attributes:
+        shape: (T, Q).
+        left: the list of N pairs that are looked at further; None while all are. What is known of the others is final.
+    """
+
+    def __init__(self, pairs: AnyPairs, count: int) -> None:
+        self._pairs, self._count = pairs, count
+        self._alive: Bools = pairs.facts.initial.copy()  # (T, Q), then (N, 1)
+        self.shape = self._alive.shape
+        self.left: PairsLeft | None = None
+        # in the smallest type that holds the indices of the filters twice
+        kind = np.min_scalar_type(-2 * max(1, count))
+        self._reason: AnyArray = self._alive.astype(kind) + kind.type(NOT_A_CANDIDATE)
+        self._change = np.empty_like(self._reason)
+        self._of_block = self._reason
+        self._fewer = True
+        self._listed: dict[bytes, tuple[Ints | None, AnyPairs]] = {}
+
+    def drop_skipped(self) -> None:
+        """Let the rules that follow look at none that a rule has skipped for now."""
+        self._alive &= self._reason == FEASIBLE
+        self._fewer = True
+
+    def narrow(self) -> None:
+        """Go on with a list of the pairs that are left, if that is worth its while."""
+        if not self._fewer or math.prod(self.shape) < LEAST_PAIRS:
+            return
+        self._fewer = False
+        fewest = len(self.left) // 2 if self.left is not None else self._alive.size // PAIRS_OF_BLOCK
+        if np.count_nonzero(self._alive) <= fewest:
+            self._narrow()
+
+    def _narrow(self) -> None:
+        if self.left is None:
+            self.left = PairsLeft.of_mask(self._alive)
+        else:
+            self._note()
+            self.left = self.left.some(np.flatnonzero(self._alive))
+        self._alive = np.ones((len(self.left), 1), dtype=np.bool_)
+        self._reason = self.left.of(self._of_block)[:, None]
+        self._change = np.empty_like(self._reason)
+        self._listed = {}
+
+    def _note(self) -> None:
+        """Write down for the block what is known of the pairs in the list."""
+        if self.left is not None:
+            self._of_block.reshape(-1)[self.left.cell] = self._reason[:, 0]
+
+    def listed(self, applies: Bools | None) -> tuple[Ints | None, AnyPairs]:
+        """The pairs left of the chunks that a rule ``applies`` (T, 1) to, None for all; and where they are in the list.
+
+        Rules that look at the same chunks share what is taken of columns and facts.
+
+        Raises:
+            RuntimeError: there is no list.
+        """
+        if self.left is None:
+            raise RuntimeError("the pairs are not in a list; ask about the block")
+        key = b"" if applies is None else applies.tobytes()
+        if key not in self._listed:
+            at = None if applies is None else np.flatnonzero(self.left.of(applies))
+            left = self.left if at is None or len(at) == len(self.left) else self.left.some(at)
+            self._listed[key] = None if left is self.left else at, left.listed(self._pairs)
+        return self._listed[key]
+
+    def alive_of_block(self) -> Bools:
+        """(T, Q): the pairs that no rule has rejected for good."""
+        return self._alive if self.left is None else self.left.mask(self._alive[:, 0])
+
+    def evaluation(self) -> tuple[Bools, AnyArray]:
+        """(T, Q) twice: the pairs that nothing has rejected, and the index of the rule that decides about each."""
+        self._note()
+        left = self._alive & (self._reason == FEASIBLE)
+        return left if self.left is None else self.left.mask(left[:, 0]), self._of_block
+
+    def unknown(self, index: int, rejects: bool, applies: Bools | None, removes: bool) -> None:
+        """A rule could not judge; ``rejects``: that rejects the pairs that it would have been asked about."""
+        if not rejects:
+            return
+        if applies is not None and self.left is not None:
+            applies = self.left.of(applies)[:, None]
+        self._mark(index + self._count, self._alive.copy() if applies is None else self._alive & applies, removes)
+
+    def apply(self, index: int, rejects_unknown: bool, answer: FilterAnswer, removes: bool) -> None:
+        """A rule has judged chunks of the block, or pairs of the list."""
+        keep, unknown = answer.keep, answer.unknown
+        if unknown is None:
+            if not (keep.table if isinstance(keep, RowsByKind) else keep).all():
+                self._mark(index, np.logical_and(self._alive, self._at(answer, _negated(keep))), removes)
+            return
+        not_known = self._alive & self._at(answer, unknown)
+        hit = self._alive & self._at(answer, _negated(keep))
+        self._mark(index, hit & ~not_known, removes)
+        if rejects_unknown:
+            self._mark(index + self._count, not_known, removes)
+
+    def _at(self, answer: FilterAnswer, mask: Mask) -> Bools:
+        """A mask over what a rule looked at, as one over the pairs that are looked at: false for the others."""
+        rows = answer.rows
+        if self.left is not None and not answer.of_pairs:
+            return self._of_chunks(self.left, rows, mask)[:, None]
+        found = mask.every if isinstance(mask, RowsByKind) else mask
+        if rows is None:
+            return found
+        every = np.zeros((len(self._alive), found.shape[1]), dtype=np.bool_)
+        every[rows] = found
+        return every
+
+    def _of_chunks(self, left: PairsLeft, rows: AnyArray | None, mask: Mask) -> Bools:
+        """(N,): a mask over some chunks of the block at the pairs of the list."""
+        if rows is None:
+            return left.of(mask)
+        inside = np.full(self.shape[0], -1)
+        inside[rows] = np.arange(len(rows))
+        at = np.flatnonzero(inside.take(left.chunk) >= 0)
+        found = np.zeros(len(left), dtype=np.bool_)
+        found[at] = left.some(at).among(inside, len(rows)).of(mask)
+        return found
+
+    def _mark(self, value: int, hit: Bools, removes: bool) -> None:
+        if not hit.any():
+            return
+        # reason += hit * (value - reason), modulo 2**8: arithmetic is many times faster than a masked assignment
+        np.subtract(self._reason.dtype.type(value), self._reason, out=self._change)
+        np.multiply(self._change, hit.view(np.int8), out=self._change)
+        np.add(self._reason, self._change, out=self._reason)
+        if removes:
+            np.greater(self._alive, hit, out=self._alive)
+            self._fewer = True
+
+
+def _negated(mask: Mask) -> Mask:
+    return mask.of_table(~mask.table) if isinstance(mask, RowsByKind) else ~mask
