@@ -21,7 +21,9 @@ PILOT_PYTHON ?= $(shell for p in python3.12 python3.11 python3.10 python3.9 pyth
 	"$$p" -c 'import sys; sys.exit(not (3, 9) <= sys.version_info[:2] < (3, 13))' 2>/dev/null && echo "$$p" && break; done)
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-WORKERS ?= 4
+# For two cores: while one waits for a database or a process, the others work; the slow tests wait most of the time.
+WORKERS ?= 3
+LONG_WORKERS ?= 4
 
 # What drives Chromium in the tests of the page; the browser itself is the package of the system.
 WEB_VENV := .venv-web
@@ -70,14 +72,14 @@ demo-web: $(VENV)/.installed-embedded,web
 	$(BIN)/broker demo --web
 
 test: $(VENV)/.installed-test
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(WORKERS) -m "not soak and not rucio and not pilot and not slow and not walk and not validation and not web"
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(WORKERS) -p no:schemathesis -m "not soak and not rucio and not pilot and not slow and not walk and not validation and not web"
 
 fuzz: $(VENV)/.installed-test
 	HYPOTHESIS_PROFILE=patient $(PYTEST) -n $(WORKERS) -m "hypothesis and not soak and not validation"
 
 # What takes ten seconds and more; pages walked literally, and the simulation against the theory of queues.
 test-long: $(VENV)/.installed-test
-	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(WORKERS) -m "slow or walk or validation"
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(LONG_WORKERS) -m "slow or walk or validation"
 
 # The server pins its own SQLAlchemy and Flask, so it has an environment and constraints of its own; only its client is
 # in ours.

@@ -7,12 +7,13 @@ must be allowed to create databases.
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -41,6 +42,17 @@ def pytest_configure(config: pytest.Config) -> None:
     found = os.statvfs(IN_MEMORY)
     if not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize >= ROOM_BYTES:
         os.environ["TMPDIR"] = tempfile.tempdir = str(IN_MEMORY)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage among what lives as long as the run: modules, and ten thousand tests."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 SOAK_LIMIT_S = 7200
@@ -169,13 +181,14 @@ def empty_database(make_database: Callable[..., Database]) -> Database:
 
 
 @pytest.fixture(autouse=True)
-def loggers_as_before() -> Iterator[None]:
-    """A command that runs inside a test sets up the logs of its process, and the next test reads them elsewhere."""
+def process_as_before() -> Iterator[None]:
+    """What a test sets up for its process is gone before the next: logs of a command, the loop of a benchmark."""
     loggers = [logging.getLogger(name) for name in ("agents", "broker", "apscheduler", "py.warnings")]
     before = [(logger.handlers, logger.level, logger.propagate) for logger in loggers]
     yield
     for logger, (handlers, level, propagate) in zip(loggers, before, strict=True):
         logger.handlers, logger.level, logger.propagate = handlers, level, propagate
+    loading.mode = "never"
 
 
 @pytest.fixture

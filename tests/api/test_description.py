@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
-import schemathesis
-from schemathesis.checks import CHECKS, CheckFunction
 
 from broker.api.server import ApiServer
 from tests.api.decided import decided_server
 from tests.api.serving import BEARER
 from tests.conftest import TestServer
+
+if TYPE_CHECKING:
+    import schemathesis  # takes a second to import; who runs one test of others does not wait for it
+    from schemathesis.checks import CheckFunction
 
 EXAMPLES = 2
 #: These start processes; their bodies are tested one by one.
@@ -34,12 +37,16 @@ def server(test_server: TestServer, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def checks() -> list[CheckFunction]:
+    from schemathesis.checks import CHECKS
+
     return CHECKS.get_by_names(list(LOOKED_AT))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("headers", [BEARER, {}], ids=["with a token", "without a token"])
 def test_whatever_fits_the_description_is_answered(server: ApiServer, headers: dict[str, str]) -> None:
+    import schemathesis
+
     schema = schemathesis.openapi.from_url(f"{server.url}/api/v1/openapi.json")
     seen, failures = 0, []
     for found in schema.get_all_operations():

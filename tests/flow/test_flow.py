@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 
 from benchmarks.flow_problems import grid_problem
 from broker.flow.cycle import LEFT_OVER, binding, damped, decide, greedy
@@ -117,6 +116,8 @@ def test_a_share_in_debt_goes_to_the_stronger_queue_first() -> None:
 
 def test_the_optimum_is_that_of_the_whole_program() -> None:
     """All columns at once, by another solver interface, cost the same as columns by price."""
+    from scipy.optimize import linprog
+
     made = grid_problem(25, 12, seed=4)
     program = FlowProgram(made)
     found = program.solve()

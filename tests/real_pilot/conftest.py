@@ -19,7 +19,8 @@ FOLDER = "BROKER_TEST_PILOT"
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Everything here belongs to the mark, and is run where the pilot is, or where it was asked for by its mark."""
-    here = [item for item in items if Path(__file__).parent in item.path.parents]
+    folder = f"{Path(__file__).parent}{os.sep}"
+    here = [item for item in items if str(item.path).startswith(folder)]
     for item in here:
         item.add_marker(pytest.mark.pilot)
         item.add_marker(pytest.mark.timeout(600))

@@ -37,7 +37,8 @@ PROTOCOL = {
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Everything here needs the server: it is run where there is one, or where it was asked for by its mark."""
-    here = [item for item in items if Path(__file__).parent in item.path.parents]
+    folder = f"{Path(__file__).parent}{os.sep}"
+    here = [item for item in items if str(item.path).startswith(folder)]
     for item in here:
         item.add_marker(pytest.mark.rucio)
     if VARIABLE not in os.environ and "rucio" not in config.getoption("markexpr"):

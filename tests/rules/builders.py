@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -185,18 +186,25 @@ NEUTRAL: dict[str, Any] = {"Floats": np.nan, "Ints": 0, "Bools": False, "Texts":
 
 
 def _column(kind: str, value: Any, shape: tuple[int, ...]) -> Any:
-    flat = value if isinstance(value, (list, np.ndarray)) else [value]
+    if not isinstance(value, (list, np.ndarray)):
+        return np.full(shape, np.nan if kind == "Floats" and value is None else value, dtype=DTYPES[kind])
+    if isinstance(value, np.ndarray) or any(isinstance(one, (list, tuple, np.ndarray)) for one in value):
+        value = np.array(value, dtype=object).ravel().tolist()
     if kind == "Floats":
-        flat = [np.nan if one is None else one for one in np.array(flat, dtype=object).ravel()]
-    array: np.ndarray[Any, Any] = np.empty(len(np.ravel(np.array(flat, dtype=object))), dtype=DTYPES[kind])
-    array[:] = np.array(flat, dtype=object).ravel() if kind in ("Texts", "Objects") else np.ravel(flat)
-    if array.size == 1:
-        return np.full(shape, array[0], dtype=DTYPES[kind])
-    return array.reshape(shape)
+        value = [np.nan if one is None else one for one in value]
+    array: np.ndarray[Any, Any] = np.empty(len(value), dtype=DTYPES[kind])
+    array[:] = value
+    return np.full(shape, array[0], dtype=DTYPES[kind]) if array.size == 1 else array.reshape(shape)
+
+
+@functools.cache
+def _kinds(cls: type) -> dict[str, str]:
+    """The fields of a table by name, and what each holds."""
+    return {field.name: str(field.type) for field in dataclasses.fields(cls)}
 
 
 def _filled(cls: Any, defaults: Mapping[str, Any], shape: tuple[int, int], given: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {field.name: str(field.type) for field in dataclasses.fields(cls)}
+    fields = _kinds(cls)
     unknown = set(given) - set(fields)
     assert not unknown, f"{cls.__name__} has no {sorted(unknown)}"
     return {
@@ -224,7 +232,7 @@ def make_facts(chunks: int = 1, queues: int = 1, **columns: Any) -> JobFacts:
 def facts_of(kind_of_facts: type[FactsT], chunks: int = 1, queues: int = 1, **columns: Any) -> FactsT:
     """Facts of so many chunks and candidates, as one brokerage has them."""
     values: dict[str, Any] = {"now_s": columns.pop("now_s", NOW_S), "software": columns.pop("software", OFFERS)}
-    fields = {field.name: str(field.type) for field in dataclasses.fields(kind_of_facts) if field.name not in values}
+    fields = {name: kind for name, kind in _kinds(kind_of_facts).items() if name not in values}
     unknown = set(columns) - set(fields)
     assert not unknown, f"{kind_of_facts.__name__} has no {sorted(unknown)}"
     for name, kind in fields.items():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -158,43 +160,53 @@ POOLS |= {
 COUNT_POOL = [0, 1, 10, 100]
 
 
+@functools.cache
+def pools_of(table: type, prefix: str = "") -> dict[str, list[Any]]:
+    """The columns of a table that are drawn, in the order of its fields, and what each is drawn from."""
+    found = {}
+    for field in dataclasses.fields(table):
+        pool = POOLS.get(prefix + field.name) or POOLS.get(field.name)
+        if str(field.type) == "Bools":
+            pool = [False, True]
+        if pool is None and field.name in ("defined", "assigned", "activated", "starting", "running"):
+            pool = COUNT_POOL
+        if pool is not None:
+            found[field.name] = pool
+    return found
+
+
 def random_tables(
     seed: int, chunks: int, queues: int, kind_of_facts: type[JobFacts] = JobFacts
 ) -> tuple[WorkTable, QueueTable, JobFacts]:
     """Tables of a seed. Each chunk has a nucleus of its own, as the facts of its links are its own."""
     rng = np.random.default_rng(seed)
 
-    def columns(cls: Any, size_of: Any, prefix: str = "") -> dict[str, Any]:
-        found = {}
-        for field in dataclasses.fields(cls):
-            kind, size = str(field.type), size_of(field.name)
-            pool = POOLS.get(prefix + field.name) or POOLS.get(field.name)
-            if kind == "Bools":
-                pool = [False, True]
-            if pool is None and field.name in ("defined", "assigned", "activated", "starting", "running"):
-                pool = COUNT_POOL
-            if pool is not None:
-                found[field.name] = [pool[index] for index in rng.integers(0, len(pool), size)]
-        return found
+    def drawn(pools: dict[str, list[Any]], size_of: Callable[[str], int]) -> dict[str, Any]:
+        return {
+            name: [pool[index] for index in rng.integers(0, len(pool), size_of(name)).tolist()]
+            for name, pool in pools.items()
+        }
 
-    tasks = columns(WorkTable, lambda _: chunks)
+    tasks = drawn(pools_of(WorkTable), lambda _: chunks)
     tasks["nucleus"] = [f"NUCLEUS_{index}" for index in range(chunks)]
     sizes = {name: chunks for name in OF_CHUNK} | {name: queues for name in OF_QUEUE}
-    facts = columns(kind_of_facts, lambda name: sizes.get(name, chunks * queues))
+    facts = drawn(pools_of(kind_of_facts), lambda name: sizes.get(name, chunks * queues))
     return (
         make_tasks(chunks, **tasks),
-        make_queues(queues, **columns(QueueTable, lambda _: queues, "queue_")),
+        make_queues(queues, **drawn(pools_of(QueueTable, "queue_"), lambda _: queues)),
         facts_of(kind_of_facts, chunks, queues, **facts),
     )
 
 
-def one(tasks: Any, candidates: Any, facts: Any, row: int, column: int) -> tuple[Any, Any, Any]:
-    """The tables of one chunk and one candidate, or of one task and one nucleus."""
-    return (
-        _sliced(tasks, np.s_[row : row + 1, :]),
-        _sliced(candidates, np.s_[:, column : column + 1]),
-        facts.block(np.array([row]), np.array([column])),
-    )
+def one_by_one(
+    tasks: Any, candidates: Any, facts: Any, chunks: int, queues: int
+) -> Iterator[tuple[int, int, tuple[Any, Any, Any]]]:
+    """Each pair of a chunk and a candidate, or of a task and a nucleus: its row, its column, and its own tables."""
+    columns = [_sliced(candidates, np.s_[:, column : column + 1]) for column in range(queues)]
+    for row in range(chunks):
+        task = _sliced(tasks, np.s_[row : row + 1, :])
+        for column, candidate in enumerate(columns):
+            yield row, column, (task, candidate, facts.block(np.array([row]), np.array([column])))
 
 
 def reordered(candidates: Any, facts: Any, chunks: int, order: np.ndarray[Any, Any]) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +25,7 @@ from broker.rules.contract import AnalysisPairs, AnyPairs, Filter, GroupFilter, 
 from broker.snapshot.source_list import NAMES
 from tests.rules.builders import holds, looks_at, pairs_of, passes, tuning_for
 from tests.rules.nucleus.random_nuclei import random_nuclei
-from tests.rules.random_tables import one, random_tables, reordered
+from tests.rules.random_tables import one_by_one, random_tables, reordered
 
 CHUNKS, QUEUES = 3, 4
 
@@ -38,6 +39,19 @@ class Brokerage:
     filters: Sequence[Any]
     tables: Callable[[int, int, int], tuple[Any, Any, Any]]
     tuning: dict[str, Any] = field(default_factory=dict)
+
+    @functools.cached_property
+    def examples(self) -> list[tuple[Any, Any, Any]]:
+        """Forty tables of eight chunks and eight candidates, made once for all filters."""
+        return [_read_only(self.tables(seed, 8, 8)) for seed in range(40)]
+
+
+def _read_only(tables: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+    for table in tables:
+        for column in vars(table).values():
+            if isinstance(column, np.ndarray):
+                column.flags.writeable = False
+    return tables
 
 
 BROKERAGES = (
@@ -89,13 +103,11 @@ def test_the_observation_agrees_and_one_by_one_is_the_same(brokerage: Brokerage,
     tasks, candidates, facts = brokerage.tables(seed, CHUNKS, QUEUES)
     tuning = tuning_for(rule, **brokerage.tuning)
     together = passes(rule, tasks, candidates, facts, tuning)
-    for row in range(CHUNKS):
-        for column in range(QUEUES):
-            alone = one(tasks, candidates, facts, row, column)
-            assert bool(passes(rule, *alone, tuning).item()) == together[row, column]
-            if looks_at(rule, *alone, tuning):
-                seen = rule.observe(pairs_of(rule, *alone, tuning))
-                assert holds(seen) == together[row, column], seen
+    for row, column, alone in one_by_one(tasks, candidates, facts, CHUNKS, QUEUES):
+        assert bool(passes(rule, *alone, tuning).item()) == together[row, column]
+        if looks_at(rule, *alone, tuning):
+            seen = rule.observe(pairs_of(rule, *alone, tuning))
+            assert holds(seen) == together[row, column], seen
 
 
 @pytest.mark.parametrize(("brokerage", "rule"), EVERY)
@@ -166,7 +178,7 @@ def test_the_order_of_rules_does_not_matter(brokerage: Brokerage, seed: int, dat
 @pytest.mark.parametrize(("brokerage", "rule"), [case for case in EVERY if case.id not in KEEPS_ALL])
 def test_random_tables_show_both_sides(brokerage: Brokerage, rule: Any) -> None:
     tuning = tuning_for(rule, **brokerage.tuning)
-    everything = np.stack([passes(rule, *brokerage.tables(seed, 8, 8), tuning) for seed in range(40)])
+    everything = np.stack([passes(rule, *tables, tuning) for tables in brokerage.examples])
     assert everything.any() and not everything.all()
 
 

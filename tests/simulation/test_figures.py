@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from broker.simulation.distributions import Lognormal, Normal, Weibull, correlated_uniforms
 from broker.simulation.errors import SimulationError
@@ -105,6 +104,8 @@ def test_quantiles(distribution: Lognormal | Normal | Weibull, median: float) ->
 
 
 def test_the_copula_has_the_rank_correlations_of_the_records() -> None:
+    from scipy import stats
+
     wanted = ((1.0, 0.67, 0.0), (0.67, 1.0, -0.3), (0.0, -0.3, 1.0))
     drawn = correlated_uniforms(wanted, 40_000, np.random.default_rng(2))
     assert stats.spearmanr(drawn).statistic == pytest.approx(np.array(wanted), abs=0.02)
