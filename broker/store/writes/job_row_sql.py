@@ -12,17 +12,27 @@ STAGE = """
 CREATE TEMPORARY TABLE staged_jobs (
     job bigint, jeditaskid bigint, queue bigint, resource_type bigint, platform bigint, corecount bigint,
     minramcount_mb bigint, maxdiskcount_mb bigint, maxwalltime_s bigint, maxcpucount_s bigint, nevents bigint,
-    inputfilebytes bigint, ninputdatafiles bigint, priority bigint, merging bigint,
-    pandaid bigint NOT NULL DEFAULT nextval('{panda}.jobsdefined4_pandaid_seq')
+    inputfilebytes bigint, ninputdatafiles bigint, priority bigint, merging bigint, pandaid bigint
 ) ON COMMIT DROP;
 CREATE TEMPORARY TABLE staged_files (
-    job bigint, jeditaskid bigint, datasetid bigint, fileid bigint, attemptnr bigint, claimed bigint
+    job bigint, jeditaskid bigint, datasetid bigint, fileid bigint, attemptnr bigint, claimed bigint,
+    pandaid bigint, row_id bigint
 ) ON COMMIT DROP;
 SET LOCAL work_mem = '64MB';
 SET LOCAL enable_mergejoin = off;
 SET LOCAL enable_hashjoin = on;
 SET LOCAL enable_nestloop = on;
+SET LOCAL enable_memoize = on;
+SET LOCAL enable_indexscan = on;
 SET LOCAL default_statistics_target = 10
+"""
+
+# Taken at once and in order, numbers of two brokers that write at the same time lie apart, and so do their entries in
+# indexes: one by one they would meet at the end of each index, row for row.
+RESERVE_NUMBERS = """
+SELECT array_send(array_agg(nextval('{panda}.jobsdefined4_pandaid_seq'))) FROM generate_series(1, %(jobs)s)
+UNION ALL
+SELECT array_send(array_agg(nextval('{panda}.filestable4_row_id_seq'))) FROM generate_series(1, %(files)s)
 """
 
 # A task that somebody else is writing to is left for the next cycle; a lock of PanDA's agents that has grown old is not
@@ -40,31 +50,26 @@ FOR NO KEY UPDATE SKIP LOCKED
 # does not match; the caller compares the number of rows with what it asked for. A secondary file (without a number of
 # attempts) that comes back stays counted, so its next attempt is not counted again.
 #
-# The planner takes task and dataset for independent and expects one file for both, so it would gladly compare every
-# claim with every file of its dataset. It is left no such plan: merge joins are off (see STAGE), which may join by task
-# and dataset alone, and the status is hidden from the index of ready files, which has no file ids.
+# Each claim looks its file up by the primary key. The planner would rather read a whole table of files of which a batch
+# takes a part, or compare every claim with every file of its dataset, as it takes task and dataset for independent. It is
+# left no such plan: joins are by nested loops alone (see LOOK_UP and STAGE), and the status is hidden from the index of
+# ready files, which has no file ids.
 CLAIM_FILES = """
-WITH wanted AS MATERIALIZED (
-    SELECT staged.jeditaskid, staged.datasetid, staged.fileid, staged.attemptnr, job.pandaid, dataset.datasetname
-    FROM staged_files AS staged
-    JOIN staged_jobs AS job USING (job)
-    LEFT JOIN {panda}.jedi_datasets AS dataset
-        ON dataset.jeditaskid = staged.jeditaskid AND dataset.datasetid = staged.datasetid
-    WHERE staged.claimed = 1
-), claimed AS (
+WITH claimed AS (
     UPDATE {panda}.jedi_dataset_contents AS file
     SET status = 'running', proc_status = 'queued', pandaid = wanted.pandaid
-    FROM wanted
-    WHERE file.jeditaskid = wanted.jeditaskid AND file.datasetid = wanted.datasetid AND file.fileid = wanted.fileid
+    FROM staged_files AS wanted
+    WHERE wanted.claimed = 1
+      AND file.jeditaskid = wanted.jeditaskid AND file.datasetid = wanted.datasetid AND file.fileid = wanted.fileid
       AND coalesce(file.status, '') = 'ready'
       AND coalesce(file.attemptnr, -9223372036854775808) = wanted.attemptnr
-    RETURNING file.jeditaskid, file.datasetid, file.fileid, wanted.pandaid, wanted.datasetname, file.lfn, file.guid,
+    RETURNING file.jeditaskid, file.datasetid, file.fileid, wanted.pandaid, wanted.row_id, file.lfn, file.guid,
         file.type, file.fsize, file.checksum, file.scope, file.attemptnr,
         CASE WHEN file.startevent IS NOT NULL AND file.endevent IS NOT NULL
              THEN greatest(file.endevent - file.startevent + 1, 1) ELSE greatest(file.nevents, 0) END AS events,
         file.maxattempt IS NOT NULL OR coalesce(file.attemptnr, 0) <= 0 AS is_counted
 ), sums AS (
-    SELECT jeditaskid, datasetid, count(*) FILTER (WHERE is_counted) AS files,
+    SELECT jeditaskid, datasetid, count(*) AS claimed, count(*) FILTER (WHERE is_counted) AS files,
         coalesce(sum(events) FILTER (WHERE is_counted), 0) AS events
     FROM claimed GROUP BY jeditaskid, datasetid
 ), counted AS (
@@ -77,23 +82,25 @@ WITH wanted AS MATERIALIZED (
 ), recorded AS (
     INSERT INTO {panda}.filestable4 (row_id, pandaid, modificationtime, lfn, guid, type, status, dataset, fsize,
         checksum, scope, jeditaskid, datasetid, fileid, attemptnr)
-    SELECT nextval('{panda}.filestable4_row_id_seq'), claimed.pandaid, %(now)s, claimed.lfn, claimed.guid,
-        claimed.type, 'ready', claimed.datasetname, claimed.fsize, claimed.checksum,
-        claimed.scope, claimed.jeditaskid, claimed.datasetid, claimed.fileid, claimed.attemptnr
+    SELECT claimed.row_id, claimed.pandaid, %(now)s, claimed.lfn, claimed.guid, claimed.type, 'ready',
+        dataset.datasetname, claimed.fsize, claimed.checksum, claimed.scope, claimed.jeditaskid, claimed.datasetid,
+        claimed.fileid, claimed.attemptnr
     FROM claimed
+    LEFT JOIN {panda}.jedi_datasets AS dataset
+        ON dataset.jeditaskid = claimed.jeditaskid AND dataset.datasetid = claimed.datasetid
 )
-SELECT count(*) FROM claimed
+SELECT coalesce(sum(claimed), 0)::bigint FROM sums
 """
+
 
 # Files that several jobs read are recorded with each of them and stay as they are.
 RECORD_SHARED_FILES = """
 INSERT INTO {panda}.filestable4 (row_id, pandaid, modificationtime, lfn, guid, type, status, dataset, fsize, checksum,
     scope, jeditaskid, datasetid, fileid, attemptnr)
-SELECT nextval('{panda}.filestable4_row_id_seq'), job.pandaid, %(now)s, file.lfn, file.guid,
+SELECT wanted.row_id, wanted.pandaid, %(now)s, file.lfn, file.guid,
     file.type, 'ready', dataset.datasetname, file.fsize, file.checksum,
     file.scope, file.jeditaskid, file.datasetid, file.fileid, file.attemptnr
 FROM staged_files AS wanted
-JOIN staged_jobs AS job USING (job)
 JOIN {panda}.jedi_dataset_contents AS file
     ON file.jeditaskid = wanted.jeditaskid AND file.datasetid = wanted.datasetid AND file.fileid = wanted.fileid
 LEFT JOIN {panda}.jedi_datasets AS dataset
@@ -104,10 +111,9 @@ WHERE wanted.claimed = 0
 JOBS_WITH_CHANGED_FILES = """
 SELECT DISTINCT wanted.job
 FROM staged_files AS wanted
-JOIN staged_jobs AS job ON job.job = wanted.job
 LEFT JOIN {panda}.jedi_dataset_contents AS file
     ON file.jeditaskid = wanted.jeditaskid AND file.datasetid = wanted.datasetid AND file.fileid = wanted.fileid
-WHERE wanted.claimed = 1 AND file.pandaid IS DISTINCT FROM job.pandaid
+WHERE wanted.claimed = 1 AND file.pandaid IS DISTINCT FROM wanted.pandaid
 """
 
 DROP_JOBS = "DELETE FROM staged_jobs WHERE job = ANY(%(jobs)s)"

@@ -22,7 +22,7 @@ from broker.domain.arrays import Bools, Ints
 from broker.domain.placements import Placement
 from broker.domain.retry import pending_minutes
 from broker.store.connection.errors import DatabaseUnavailable
-from broker.store.connection.integer_copy import copy_integers
+from broker.store.connection.integer_copy import copy_integers, integers_of
 from broker.store.connection.names import Names
 from broker.store.writes import job_row_sql as statements
 
@@ -150,14 +150,22 @@ class AssignmentWriter:
         for statement in statements.STAGE.split(";"):
             self._run(statement)
         jobs, files = placement.jobs, placement.files
-        columns = {f.name: getattr(jobs, f.name)[kept] for f in fields(jobs) if f.name != "chunk"}
-        numbered = {"job": np.flatnonzero(kept), **columns}
-        copy_integers(self._connection, sql.Identifier("staged_jobs"), numbered)
         of_kept = kept[files.job]
-        numbered = {f.name: getattr(files, f.name)[of_kept] for f in fields(files)}
+        pandaids, row_ids = self._reserve(int(kept.sum()), int(of_kept.sum()))
+        columns = {f.name: getattr(jobs, f.name)[kept] for f in fields(jobs) if f.name != "chunk"}
+        numbered = {"job": np.flatnonzero(kept), **columns, "pandaid": pandaids}
+        copy_integers(self._connection, sql.Identifier("staged_jobs"), numbered)
+        columns = {f.name: getattr(files, f.name)[of_kept] for f in fields(files)}
+        numbered = {**columns, "pandaid": pandaids[(np.cumsum(kept) - 1)[columns["job"]]], "row_id": row_ids}
         copy_integers(self._connection, sql.Identifier("staged_files"), numbered)
         self._run("ANALYZE staged_jobs (job, jeditaskid)")
         self._run("ANALYZE staged_files (job, jeditaskid, datasetid, fileid, claimed)")
+
+    def _reserve(self, jobs: int, files: int) -> tuple[Ints, Ints]:
+        """Numbers for so many jobs, and for so many files recorded with them."""
+        rows = self._run(statements.RESERVE_NUMBERS, jobs=jobs, files=files).fetchall()
+        pandaids, row_ids = (integers_of([] if data is None else [data]) for (data,) in rows)
+        return pandaids, row_ids
 
     def _claim_files(self, placement: Placement, kept: Bools) -> tuple[Ints, int]:
         """Claim the files of the staged jobs but those that have changed; the jobs left out, and the files claimed."""
@@ -165,7 +173,9 @@ class AssignmentWriter:
         wanted = placement.files.claimed & kept[placement.files.job]
         for _ in range(_ROUNDS):
             self._run("SAVEPOINT claiming")
+            self._run("SET LOCAL enable_hashjoin = off")
             (claimed,) = self._one(statements.CLAIM_FILES)
+            self._run("SET LOCAL enable_hashjoin = on")
             if claimed == int(wanted.sum()):
                 self._run("RELEASE SAVEPOINT claiming")
                 return np.array(dropped, dtype=np.int64), claimed
