@@ -20,10 +20,11 @@ CREATE TEMPORARY TABLE staged_files (
 ) ON COMMIT DROP;
 SET LOCAL work_mem = '64MB';
 SET LOCAL enable_mergejoin = off;
-SET LOCAL enable_hashjoin = on;
+SET LOCAL enable_hashjoin = off;
+SET LOCAL enable_seqscan = off;
 SET LOCAL enable_nestloop = on;
-SET LOCAL enable_memoize = on;
 SET LOCAL enable_indexscan = on;
+SET LOCAL enable_memoize = on;
 SET LOCAL default_statistics_target = 10
 """
 
@@ -51,9 +52,9 @@ FOR NO KEY UPDATE SKIP LOCKED
 # attempts) that comes back stays counted, so its next attempt is not counted again.
 #
 # Each claim looks its file up by the primary key. The planner would rather read a whole table of files of which a batch
-# takes a part, or compare every claim with every file of its dataset, as it takes task and dataset for independent. It is
-# left no such plan: joins are by nested loops alone (see LOOK_UP and STAGE), and the status is hidden from the index of
-# ready files, which has no file ids.
+# takes a part, or compare every claim with every file of its dataset, as it takes task and dataset for independent and
+# expects one file for both. It is left no such plan: joins are nested loops over indexes (see STAGE), and the status is
+# hidden, from the index of ready files, which has no file ids, and from estimates: it does not make files few.
 CLAIM_FILES = """
 WITH claimed AS (
     UPDATE {panda}.jedi_dataset_contents AS file
@@ -61,7 +62,7 @@ WITH claimed AS (
     FROM staged_files AS wanted
     WHERE wanted.claimed = 1
       AND file.jeditaskid = wanted.jeditaskid AND file.datasetid = wanted.datasetid AND file.fileid = wanted.fileid
-      AND coalesce(file.status, '') = 'ready'
+      AND CASE WHEN file.status = 'ready' THEN true END IS NOT NULL
       AND coalesce(file.attemptnr, -9223372036854775808) = wanted.attemptnr
     RETURNING file.jeditaskid, file.datasetid, file.fileid, wanted.pandaid, wanted.row_id, file.lfn, file.guid,
         file.type, file.fsize, file.checksum, file.scope, file.attemptnr,
@@ -92,7 +93,6 @@ WITH claimed AS (
 SELECT coalesce(sum(claimed), 0)::bigint FROM sums
 """
 
-
 # Files that several jobs read are recorded with each of them and stay as they are.
 RECORD_SHARED_FILES = """
 INSERT INTO {panda}.filestable4 (row_id, pandaid, modificationtime, lfn, guid, type, status, dataset, fsize, checksum,
@@ -118,6 +118,8 @@ WHERE wanted.claimed = 1 AND file.pandaid IS DISTINCT FROM wanted.pandaid
 
 DROP_JOBS = "DELETE FROM staged_jobs WHERE job = ANY(%(jobs)s)"
 DROP_FILES = "DELETE FROM staged_files WHERE job = ANY(%(jobs)s)"
+
+JOIN_BY_HASH = "SET LOCAL enable_hashjoin = on; SET LOCAL enable_seqscan = on"
 
 # What is worked out from a task's row is worked out once a task.
 INSERT_JOBS = """

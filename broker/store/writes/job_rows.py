@@ -173,9 +173,7 @@ class AssignmentWriter:
         wanted = placement.files.claimed & kept[placement.files.job]
         for _ in range(_ROUNDS):
             self._run("SAVEPOINT claiming")
-            self._run("SET LOCAL enable_hashjoin = off")
             (claimed,) = self._one(statements.CLAIM_FILES)
-            self._run("SET LOCAL enable_hashjoin = on")
             if claimed == int(wanted.sum()):
                 self._run("RELEASE SAVEPOINT claiming")
                 return np.array(dropped, dtype=np.int64), claimed
@@ -213,6 +211,7 @@ class AssignmentWriter:
     def _insert_jobs(self, placement: Placement) -> None:
         queues, types = list(placement.queue_names), list(placement.resource_types)
         platforms = [_storable(platform) for platform in placement.platforms]
+        self._run(statements.JOIN_BY_HASH)
         self._run(statements.INSERT_JOBS, queues=queues, resource_types=types, platforms=platforms)
 
     def _move_tasks(self, placement: Placement, kept: Bools, skipped: set[int]) -> int:
