@@ -74,16 +74,6 @@ def either(which: Bools, yes: Bools, no: Bools) -> Bools:
     return np.asarray((which & yes) | (~which & no))
 
 
-def rows_of_two(which: Bools, yes: AnyArray, no: AnyArray) -> AnyArray:
-    """(T, Q): for each of T rows the row ``yes`` (1, Q) where ``which`` (T, 1) holds, else the row ``no`` (1, Q).
-
-    >>> rows_of_two(np.array([[True], [False]]), np.array([[1, 2]]), np.array([[3, 4]])).tolist()
-    [[1, 2], [3, 4]]
-    """
-    found: AnyArray = np.concatenate([no, yes])[which[:, 0].astype(np.int64)]
-    return found
-
-
 class ColumnsAt:
     """Some columns of a table of shape (1, Q), each taken when it is asked for."""
 

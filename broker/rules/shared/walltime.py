@@ -7,10 +7,12 @@ merge. Source: ATLAS Production Job Brokerage, estimated walltime.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from broker.domain import estimates
-from broker.domain.arrays import Bools, Floats, rows_of_two
+from broker.domain.arrays import Bools, Floats, columns_at
 from broker.domain.decisions import Value
 from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
@@ -20,23 +22,63 @@ from broker.rules.shared.observing import number
 ONE_DAY_S = 24 * 3600.0
 
 
-def longest_walltime_s(tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Floats:
-    """(T, Q): what must not exceed the longest time; NaN where undefined.
+@dataclass(frozen=True)
+class Walltime:
+    """The expected walltime of the smallest job of each chunk, before it is said at which queue: columns (T, 1).
+
+    Attributes:
+        by_hs06: the task gives CPU time in HS06 s per event.
+        demand: HS06 s, or else s on one core, that the job needs; NaN where undefined.
+        demand_at_limited: the same at a queue with a shortest time.
+        base_s: what it takes beside that.
+    """
+
+    by_hs06: Bools
+    demand: Floats
+    demand_at_limited: Floats
+    base_s: Floats
+
+    def at(self, candidates: QueueTable) -> Floats:
+        """(T, Q): in seconds; NaN where undefined."""
+        of_slot, of_cores = _rates(candidates)
+        demand = np.where(candidates.mintime_s > 0, self.demand_at_limited, self.demand)
+        return np.asarray(demand / np.where(self.by_hs06, of_slot, of_cores) + self.base_s)
+
+    def compared(self, candidates: QueueTable, limit_s: Floats, holds: np.ufunc) -> Bools:
+        """(T, Q): whether a comparison of :meth:`at` with a limit (1, Q) holds.
+
+        Done for the chunks whose time is given in one way together, and then for the few queues with a shortest time:
+        to choose between two figures for each pair takes several times as long as to divide.
+        """
+        result = np.empty((len(self.demand), limit_s.shape[1]), dtype=np.bool_)
+        for given, rate in zip((self.by_hs06[:, 0], ~self.by_hs06[:, 0]), _rates(candidates), strict=True):
+            rows = np.flatnonzero(given)
+            walltime_s = self.demand[rows] / rate
+            walltime_s += self.base_s[rows]
+            result[rows] = holds(walltime_s, limit_s)
+        at = np.flatnonzero(candidates.mintime_s > 0)
+        if len(at) and self.demand_at_limited is not self.demand:
+            result[:, at] = holds(self.at(columns_at(candidates, at)), limit_s[:, at])
+        return result
+
+
+def longest_walltime(tasks: WorkTable, facts: JobFacts) -> Walltime:
+    """What must not exceed the longest time.
 
     With a dynamic number of events, a queue with a shortest time gets at least the granularity, not the whole file.
     """
-    return _estimate(tasks, candidates, facts, tasks.dynamic_num_events)
+    return _walltime(tasks, facts, tasks.dynamic_num_events)
 
 
-def reachable_walltime_s(tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Floats:
-    """(T, Q): what must reach the shortest time; NaN where undefined.
+def reachable_walltime(tasks: WorkTable, facts: JobFacts) -> Walltime:
+    """What must reach the shortest time.
 
     With a dynamic number of events, jobs can grow to the longest run of consecutive events and the events allowed per
     job.
     """
     allowed = np.where(tasks.max_events_per_job > 0, tasks.max_events_per_job, np.inf)
     run = np.minimum(np.nan_to_num(tasks.longest_run_events), allowed)
-    return _estimate(tasks, candidates, facts, np.maximum(tasks.dynamic_num_events, run))
+    return _walltime(tasks, facts, np.maximum(tasks.dynamic_num_events, run))
 
 
 def has_short_limit(candidates: QueueTable) -> Bools:
@@ -64,30 +106,23 @@ def walltime_inputs(tasks: WorkTable, candidates: QueueTable) -> dict[str, Value
     }
 
 
-def _estimate(tasks: WorkTable, candidates: QueueTable, facts: JobFacts, dynamic_events: Floats) -> Floats:
-    hs06 = estimates.is_hs06(tasks.cputimeunit)
-    parts = np.where(facts.event_service, estimates.event_service_divisor(tasks.es_consumers, tasks.es_attempts), 1.0)
-    cpu = estimates.cputime_hs06s(tasks.cputime, tasks.cputimeunit) / parts
-    base = np.where(hs06, estimates.base_walltime_s(tasks.basewalltime), 0.0)
-    demand = np.where(
-        hs06,
-        estimates.cpu_demand_hs06s(cpu, tasks.atom_events, tasks.cpuefficiency),
-        tasks.walltime * tasks.atom_mb / parts,
-    )
-    rate = _rate(hs06, candidates)
+def _walltime(tasks: WorkTable, facts: JobFacts, dynamic_events: Floats) -> Walltime:
+    hs06, cpu = estimates.is_hs06(tasks.cputimeunit), estimates.cputime_hs06s(tasks.cputime, tasks.cputimeunit)
+    walltime = tasks.walltime * tasks.atom_mb
+    if facts.event_service.any():
+        divisor = estimates.event_service_divisor(tasks.es_consumers, tasks.es_attempts)
+        parts = np.where(facts.event_service, divisor, 1.0)
+        cpu, walltime = cpu / parts, walltime / parts
+    needed = estimates.cpu_demand_hs06s(cpu, tasks.atom_events, tasks.cpuefficiency)
+    demand = at_limited = np.where(hs06, needed, walltime)
     dynamic = hs06 & (tasks.dynamic_num_events > 0)
     if dynamic.any():
         chosen = estimates.cpu_demand_hs06s(cpu, dynamic_events, tasks.cpuefficiency)
         at_limited = np.where(dynamic, chosen, demand)
-        # by (T, 2) and the column for each queue: a choice for each pair takes several times as long
-        demand = np.concatenate([demand, at_limited], axis=1)[:, (candidates.mintime_s[0] > 0).astype(np.int64)]
-    estimate = np.divide(demand, rate)
-    estimate += base
-    return estimate
+    return Walltime(hs06, demand, at_limited, np.where(hs06, estimates.base_walltime_s(tasks.basewalltime), 0.0))
 
 
-def _rate(hs06: Bools, candidates: QueueTable) -> Floats:
-    of_slot = estimates.cpu_rate_hs06(candidates.cores, candidates.corepower)
-    if hs06.all():
-        return of_slot
-    return rows_of_two(hs06, of_slot, estimates.or_else(candidates.cores, 1.0))
+def _rates(candidates: QueueTable) -> tuple[Floats, Floats]:
+    """(1, Q) twice: HS06 of a slot, and its cores."""
+    cores = estimates.or_else(candidates.cores, 1.0)
+    return estimates.cpu_rate_hs06(candidates.cores, candidates.corepower), cores

@@ -12,7 +12,7 @@ from broker.domain.estimates import time_limit_s
 from broker.rules.contract import Filter, JobPairs, Options
 from broker.rules.shared.limited import kept_where
 from broker.rules.shared.observing import limit_number, number
-from broker.rules.shared.walltime import ONE_DAY_S, has_short_limit, reachable_walltime_s, walltime_inputs
+from broker.rules.shared.walltime import ONE_DAY_S, has_short_limit, reachable_walltime, walltime_inputs
 from broker.rules.shared.walltime_capacity import (
     WalltimeOptions,
     capacity,
@@ -92,11 +92,11 @@ class ShortestTimeRule(Filter[PairsT], Generic[PairsT]):
         """(T, Q), or (1, Q) while no queue has a shortest time."""
         if self.options.by_capacity:
             return np.asarray(~falls_short(pairs.chunks, pairs.candidates, pairs.facts))
-        return kept_where(
-            time_limit_s(pairs.candidates.mintime_s, -np.inf) != -np.inf,
-            pairs.candidates,
-            lambda some: np.asarray(reachable_walltime_s(pairs.chunks, some, pairs.facts) >= some.mintime_s),
-        )
+        limited = time_limit_s(pairs.candidates.mintime_s, -np.inf) != -np.inf
+        if not limited.any():
+            return np.asarray(~limited)
+        expected = reachable_walltime(pairs.chunks, pairs.facts)
+        return kept_where(limited, pairs.candidates, lambda some: np.asarray(expected.at(some) >= some.mintime_s))
 
     def observe(self, pairs: PairsT) -> Observation:
         """The expected walltime, or what the job needs; None where it is undefined."""
@@ -106,6 +106,6 @@ class ShortestTimeRule(Filter[PairsT], Generic[PairsT]):
             needed = number(most_demand(pairs.chunks, pairs.candidates, pairs.facts))
             inputs = walltime_inputs(pairs.chunks, pairs.candidates)
             return Observation(needed, ">=", least if limited else None, "HS06s", "queue.mintime", inputs)
-        expected = number(reachable_walltime_s(pairs.chunks, pairs.candidates, pairs.facts))
+        expected = number(reachable_walltime(pairs.chunks, pairs.facts).at(pairs.candidates))
         limit = limit_number(time_limit_s(pairs.candidates.mintime_s, -np.inf))
         return Observation(expected, ">=", limit, "s", "queue.mintime", walltime_inputs(pairs.chunks, pairs.candidates))

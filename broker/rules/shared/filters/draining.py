@@ -11,7 +11,7 @@ from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
 from broker.rules.contract import Filter, JobPairs
 from broker.rules.shared.observing import limit_number, number
-from broker.rules.shared.walltime import ONE_DAY_S, longest_walltime_s, walltime_inputs
+from broker.rules.shared.walltime import ONE_DAY_S, longest_walltime, walltime_inputs
 
 
 class Draining(Filter[JobPairs]):
@@ -64,5 +64,5 @@ def _left_s(candidates: QueueTable, facts: JobFacts) -> Floats:
 
 
 def _expected_s(tasks: WorkTable, candidates: QueueTable, facts: JobFacts) -> Floats:
-    expected = longest_walltime_s(tasks, candidates, facts)
+    expected = longest_walltime(tasks, facts).at(candidates)
     return np.where(np.isnan(expected) | tasks.merging, ONE_DAY_S, expected)

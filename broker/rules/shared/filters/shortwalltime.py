@@ -8,9 +8,8 @@ from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.estimates import time_limit_s
 from broker.rules.contract import Filter, JobPairs
-from broker.rules.shared.limited import kept_where
 from broker.rules.shared.observing import limit_number, number
-from broker.rules.shared.walltime import longest_walltime_s, walltime_inputs
+from broker.rules.shared.walltime import longest_walltime, walltime_inputs
 from broker.rules.shared.walltime_capacity import WalltimeOptions, capacity, exceeds, least_demand
 
 
@@ -34,11 +33,11 @@ class Shortwalltime(Filter[JobPairs]):
         """(T, Q): true where the expected walltime is not longer than the queue allows."""
         if self.options.by_capacity:
             return np.asarray(~exceeds(pairs.chunks, pairs.candidates, pairs.facts))
-        return kept_where(
-            time_limit_s(pairs.candidates.maxtime_s, np.inf) != np.inf,
-            pairs.candidates,
-            lambda some: np.asarray(~(longest_walltime_s(pairs.chunks, some, pairs.facts) > some.maxtime_s)),
+        expected, limit_s = (
+            longest_walltime(pairs.chunks, pairs.facts),
+            time_limit_s(pairs.candidates.maxtime_s, np.inf),
         )
+        return np.asarray(~expected.compared(pairs.candidates, limit_s, np.greater))
 
     def observe(self, pairs: JobPairs) -> Observation:
         """The expected walltime, or what the job needs; no limit where it is undefined."""
@@ -48,6 +47,6 @@ class Shortwalltime(Filter[JobPairs]):
             asked = bool(limit_number(pairs.candidates.maxtime_s)) and needed is not None and needed > 0
             inputs = walltime_inputs(pairs.chunks, pairs.candidates)
             return Observation(needed, "<=", room if asked else None, "HS06s", "queue.maxtime", inputs)
-        expected = number(longest_walltime_s(pairs.chunks, pairs.candidates, pairs.facts))
+        expected = number(longest_walltime(pairs.chunks, pairs.facts).at(pairs.candidates))
         limit = None if expected is None else limit_number(time_limit_s(pairs.candidates.maxtime_s, np.inf))
         return Observation(expected, "<=", limit, "s", "queue.maxtime", walltime_inputs(pairs.chunks, pairs.candidates))

@@ -14,7 +14,7 @@ from broker.domain.arrays import Bools, Floats, Ints, as_column, as_row, taken
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.decisions import TASK_CHANGED, Candidate, Decision, FunnelStep
 from broker.domain.written import Written
-from broker.engine.shared.evaluate import (UNDECLARED, RuleFault, RuleViews, evaluate, prepare, reason_codes)
+from broker.engine.shared.evaluate import UNDECLARED, RuleFault, RuleViews, evaluate, prepare, reason_codes
 from broker.engine.shared.marks import FEASIBLE
 from broker.gdpconfig import Tuning
 from broker.snapshot.snapshot import Snapshot
