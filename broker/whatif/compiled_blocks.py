@@ -29,22 +29,40 @@ class BlockRows:
         position: (B, Q) index of the code that decides about each candidate, as in a side.
         chosen: (B,) number of chosen candidates.
         place: (B, K) their positions, best first.
-        jobs: (B, Q) jobs at each candidate.
+        cell: positions in the flattened block (B, Q) of the candidates that got jobs, ascending.
+        count: jobs of each of these.
     """
 
     by_loop: Ints
     position: AnyArray
     chosen: Ints
     place: Ints
-    jobs: Ints
+    cell: Ints
+    count: Ints
+
+    @property
+    def all_by_loop(self) -> bool:
+        """Whether the loop decided all chunks."""
+        return len(self.by_loop) == len(self.position)
 
     @cached_property
-    def given(self) -> list[tuple[Ints, Ints]]:
-        """For each chunk the candidates that got jobs, ascending, and how many each got."""
-        chunk, candidate = self.jobs.nonzero()
-        jobs = self.jobs[chunk, candidate]
-        ends = np.searchsorted(chunk, np.arange(len(self.jobs) + 1)).tolist()
-        return [(candidate[first:stop], jobs[first:stop]) for first, stop in pairwise(ends)]
+    def jobs(self) -> AnyArray:
+        """(B, Q) jobs at each candidate."""
+        jobs = np.zeros(self.position.size, dtype=np.int32)
+        jobs[self.cell] = self.count
+        return jobs.reshape(self.position.shape)
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """(B + 1,) where the cells of each chunk begin, and where the last ones end."""
+        chunks, candidates = self.position.shape
+        ends: list[int] = np.searchsorted(self.cell, np.arange(chunks + 1) * candidates).tolist()
+        return ends
+
+    def given(self, at: int) -> tuple[Ints, Ints]:
+        """The candidates at which a chunk got jobs, ascending, and how many it got at each."""
+        own = slice(self._ends[at], self._ends[at + 1])
+        return self.cell[own] - at * self.position.shape[1], self.count[own]
 
     def chosen_pairs(self) -> tuple[Ints, Ints]:
         """Chunks of the block and candidates that they chose, pair by pair."""
@@ -58,8 +76,8 @@ class BlockRows:
             blocked: for each why it cannot go whatever the queues are, empty if it can.
         """
         found = []
-        for why, chosen, (given, _) in zip(blocked, self.chosen.tolist(), self.given, strict=True):
-            reason = why or (("" if len(given) else CANDIDATES_FULL) if chosen else NO_CANDIDATES)
+        for why, chosen, (first, stop) in zip(blocked, self.chosen.tolist(), pairwise(self._ends), strict=True):
+            reason = why or (("" if stop > first else CANDIDATES_FULL) if chosen else NO_CANDIDATES)
             found.append(("pending" if reason else "brokered", reason))
         return found
 
@@ -131,7 +149,8 @@ def _same_pairs(one: Block, other: Block) -> bool:
 
 def _rows(flat: FlatBlock, out: Outcome, by_loop: Ints) -> BlockRows:
     lengths = out.jobs[:, 1] - out.jobs[:, 0]
-    owner = np.repeat(np.arange(len(lengths)), lengths)
-    jobs = np.zeros(flat.position.shape, dtype=np.int64)
-    np.add.at(jobs, (owner, out.numbers[0, : len(owner)]), 1)
-    return BlockRows(by_loop, flat.position, out.chosen, out.place, jobs)
+    first_cell = np.arange(len(lengths)) * flat.position.shape[1]
+    cells = np.repeat(first_cell, lengths)
+    cells += out.numbers[0, : len(cells)]
+    cell, count = np.unique(cells, return_counts=True)
+    return BlockRows(by_loop, flat.position, out.chosen, out.place, cell, count)

@@ -46,6 +46,29 @@ class Drawn:
     jobs: Ints
 
 
+class DrawnRows:
+    """The jobs of each of so many chunks; of those that the compiled loop placed they are looked up when asked for."""
+
+    def __init__(self, size: int) -> None:
+        self._rows: list[Drawn | None] = [Drawn(b"", _NOBODY, _NOBODY)] * size
+        self._blocks: dict[int, tuple[BlockRows, int]] = {}
+
+    def __getitem__(self, row: int) -> Drawn:
+        found = self._rows[row]
+        if found is None:
+            block, first = self._blocks[row]
+            found = self._rows[row] = Drawn(b"", *block.given(row - first))
+        return found
+
+    def __setitem__(self, row: int, drawn: Drawn) -> None:
+        self._rows[row] = drawn
+
+    def put_block(self, rows: slice, found: BlockRows) -> None:
+        """The chunks of a block that the compiled loop placed; it is not kept what decided about their jobs."""
+        for at in found.by_loop.tolist():
+            self._rows[rows.start + at], self._blocks[rows.start + at] = None, (found, rows.start)
+
+
 Known = Callable[[int, Ints, bytes], tuple[Ints, Ints] | None]
 """What is known of the jobs of a chunk, by its row, its candidates and what decides about them: where they go and how
 many."""
@@ -65,7 +88,7 @@ class JobSide:
     """
 
     rows: SideRows
-    drawn: list[Drawn]
+    drawn: DrawnRows
     judged: list[tuple[AnyArray, ...]]
     blocked: list[str]
     moving: tuple[str, ...]
@@ -184,8 +207,10 @@ def decide_together(before: Deciding, others: Sequence[Deciding], *, known: bool
     beside = [one for one in others if list(one.cycle.block_rows()) == blocks]
     common = [before.cycle.alike(one.cycle) for one in beside]
     shares = sum(one.facts for one in common) > int(known)
+    # where all filters say the same together, none has to be asked about what another one rejects
+    apart = not all(one.filters for one in common)
     for rows in blocks:
-        kept = KeptAnswers()
+        kept = KeptAnswers(filters={} if apart else None)
         own = before.cycle.evaluate_block(rows, kept) if shares or not known else None
         # all sides judge the block before any of them decides on it
         theirs = [one.cycle.evaluate_block(rows, kept.alike(what)) for one, what in zip(beside, common, strict=True)]
@@ -205,7 +230,7 @@ class _Columns:
         self._cycle, self._seed, self._counts, self._known = cycle, seed, counts, known
         self._maker = None if batch.work is None else JobMaker(cycle, batch.work)
         self.rows = SideRows(len(cycle.work.chunks), len(cycle.snapshot.queues), cycle.legend.codes)
-        self.drawn = [Drawn(b"", _NOBODY, _NOBODY)] * len(cycle.work.chunks)
+        self.drawn = DrawnRows(len(cycle.work.chunks))
         self.blocked = [""] * len(cycle.work.chunks)
 
     def decide(self, block: Block, row: int) -> None:
@@ -226,8 +251,7 @@ class _Columns:
     def put_block(self, rows: slice, found: BlockRows) -> None:
         """The rows that the compiled loop decided; of their jobs it is not kept what decided about them."""
         self.rows.put_block(rows.start, found, found.outcomes(self.blocked[rows]))
-        for at in found.by_loop.tolist():
-            self.drawn[rows.start + at] = Drawn(b"", *found.given[at])
+        self.drawn.put_block(rows, found)
 
 
 def _alike(one: Sequence[AnyArray], two: Sequence[AnyArray]) -> Bools | None:
@@ -236,8 +260,16 @@ def _alike(one: Sequence[AnyArray], two: Sequence[AnyArray]) -> Bools | None:
         return None
     alike = np.ones(len(two[0]), dtype=np.bool_)
     for mine, theirs in zip(one, two, strict=True):
-        alike &= (mine == theirs).all(axis=1)
+        # most were worked out once for both sides
+        if not _is_same(mine, theirs):
+            alike &= (mine == theirs).all(axis=1)
     return alike
+
+
+def _is_same(one: AnyArray, two: AnyArray) -> bool:
+    """Whether two arrays look at the same memory in the same way."""
+    mine, theirs = one.__array_interface__, two.__array_interface__
+    return all(mine[name] == theirs[name] for name in ("data", "shape", "strides", "typestr"))
 
 
 def _same_jobs(one: Drawn, two: Drawn) -> bool:
@@ -280,11 +312,11 @@ class AsStored:
     def jobs(self) -> AnyArray:
         """(T, Q) the jobs of every chunk, those at candidates that are none now left out."""
         found = np.zeros((len(self._stored), len(self._place)), dtype=np.int32)
-        for row, one in enumerate(self._stored):
-            for name, count in one.assigned.items():
-                at = self._place.get(name)
-                if at is not None:
-                    found[row, at] = count
+        row = np.repeat(np.arange(len(self._stored)), [len(one.assigned) for one in self._stored])
+        pairs = [pair for one in self._stored for pair in one.assigned.items()]
+        at = np.array([self._place.get(name, -1) for name, _ in pairs], dtype=np.int64)
+        count = np.array([jobs for _, jobs in pairs], dtype=np.int32)
+        found[row[at >= 0], at[at >= 0]] = count[at >= 0]
         return found
 
     def __call__(self, row: int, chosen: Ints, by: bytes) -> tuple[Ints, Ints] | None:
@@ -304,12 +336,12 @@ class AsStored:
         other = (self.jobs[first : first + len(found.jobs)] != found.jobs).any(axis=1) & (found.chosen > 0)
         for at in found.by_loop[other[found.by_loop]].tolist():
             jobs = self(first + at, found.place[at, : found.chosen[at]], b"")
-            if jobs is not None and not all(map(np.array_equal, jobs, found.given[at])):
+            if jobs is not None and not all(map(np.array_equal, jobs, found.given(at))):
                 return False
         return True
 
 
-def as_before(before: Sequence[Drawn], same_limits: bool) -> Known:
+def as_before(before: DrawnRows, same_limits: bool) -> Known:
     """Jobs as on another side, where the draws depend on nothing else there.
 
     Args:

@@ -59,13 +59,13 @@ class KeptAnswers:
 
     Attributes:
         facts: the facts of the block and its counts of jobs by status.
-        filters: by name, the answers of filters that could be asked and did not fail.
+        filters: by name, the answers of filters that could be asked and did not fail; None where nobody needs them.
         factors: by name, those of weights.
         evaluation: of all filters together.
     """
 
     facts: tuple[Any, RowsByKind] | None = None
-    filters: dict[str, FilterAnswer] = field(default_factory=dict)
+    filters: dict[str, FilterAnswer] | None = field(default_factory=dict)
     factors: dict[str, Floats] = field(default_factory=dict)
     evaluation: Evaluation | None = None
 
@@ -75,7 +75,7 @@ class KeptAnswers:
             return KeptAnswers()
         return KeptAnswers(
             self.facts,
-            _of(self.filters, shared.rules),
+            None if self.filters is None else _of(self.filters, shared.rules),
             _of(self.factors, shared.rules),
             self.evaluation if shared.filters else None,
         )
