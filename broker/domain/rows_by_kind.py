@@ -76,6 +76,11 @@ class RowsByKind:
         """One of several figures."""
         return self.of_table(self.table[at])
 
+    def at_columns(self, candidates: Ints) -> RowsByKind:
+        """Those of some candidates, by their positions."""
+        column = candidates if self.column is None else self.column.take(candidates)
+        return RowsByKind(self.table.take(column, axis=-1), self.kind)
+
     def at(self, row: int | AnyArray, candidates: AnyArray) -> AnyArray:
         """(..., N): the figures of one chunk at some candidates, or of as many chunks, each at its own."""
         kind = row if self.kind is None else self.kind[row]

@@ -103,16 +103,19 @@ def of_task(snapshot: Snapshot, bad_jobs: Texts) -> RowsByKind:
     See ``AnalysisWork.bad_jobs``. Queues without candidates are left out.
     """
     known, kind = numbered(bad_jobs.tolist())
-    counted = [(at, *one) for at, text in enumerate(known) if text for one in json.loads(text).items()]
+    told = [at for at, text in enumerate(known) if text]
+    stats: list[dict[str, list[float]]] = json.loads(f"[{','.join(known[at] for at in told)}]")
+    counted = [(at, *one) for at, of_queues in zip(told, stats, strict=True) for one in of_queues.items()]
     names = snapshot.unified.name.tolist()
     position = {str(names[at]): at for at in set(snapshot.queues.unified.tolist())}
     # one column for each queue that any task names, and one for all others
     seen = [name for name in dict.fromkeys(name for _, name, _ in counted) if name in position]
     column = {name: at for at, name in enumerate(seen)}
     table = np.zeros((3, len(known), len(seen) + 1))
-    for at, name, (finished, failed, closed) in counted:
-        if name in column:
-            table[:, at, column[name]] = finished, failed + closed, closed
+    rows = [(at, column[name], *jobs) for at, name, jobs in counted if name in column]
+    if rows:
+        at, of, finished, failed, closed = np.array(rows, dtype=np.float64).T
+        table[:, at.astype(np.int64), of.astype(np.int64)] = finished, failed + closed, closed
     of_queue = np.full(len(names), len(seen), dtype=np.int64)
     of_queue[[position[name] for name in seen]] = np.arange(len(seen))
     return RowsByKind(table, kind, of_queue)

@@ -117,11 +117,10 @@ def _owner_columns(chunks: WorkTable) -> tuple[Texts, Texts, Texts]:
 def with_placed(facts: AnalysisFacts, inside: int, of_share: Floats, placed: Mapping[str, Floats]) -> Any:
     """The facts of the chunk at ``inside``, with the jobs (Q,) that the cycle has placed; only what is read is made."""
     rows = RowsOf(facts, np.array([inside]))
-    own = slice(inside, inside + 1)
     rows.__dict__.update(
-        defined=facts.defined[own] + of_share,
-        user_queued=facts.user_queued[own] + placed[OF_USER],
-        queued_of_type=facts.queued_of_type[own] + placed[OF_TYPE],
-        users=facts.users[own] + placed[NEW_USERS],
+        defined=rows.defined + of_share,
+        user_queued=rows.user_queued + placed[OF_USER],
+        queued_of_type=rows.queued_of_type + placed[OF_TYPE],
+        users=rows.users + placed[NEW_USERS],
     )
     return rows

@@ -68,12 +68,14 @@ class JobCycle:
         many_facts: whether its pairs have so many facts that blocks have half as many pairs.
         remark: what a remark with figures begins with.
         figure_names: the names of these figures.
+        ranks_first: whether the first block is ranked as a whole; not where a loop ranks chunk by chunk.
     """
 
     moves_by_accounting_key: ClassVar[bool] = True
     pairs_type: ClassVar[type[JobPairs]] = JobPairs
     many_facts: ClassVar[bool] = False
     remark: ClassVar[str] = ""
+    ranks_first: bool = True
     figure_names: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
@@ -195,7 +197,7 @@ class JobCycle:
         Each chunk of another block is ranked by itself, mostly with what was placed before. A rule that cannot be run
         thus shows with the first block.
         """
-        if self._independent or not block.rows.start:
+        if self._independent or (self.ranks_first and not block.rows.start):
             block.ranking  # noqa: B018 - worked out now
         return block
 

@@ -76,8 +76,9 @@ def overloaded(facts: AnalysisFacts, tuning: TuningView, queues: Ints | None = N
         tuning: with the offset of the ratio and the shortest queue.
         queues: positions of those that are asked about; without it all.
     """
-    columns = facts.defined, facts.assigned, facts.activated, facts.starting, facts.running
-    defined, assigned, activated, starting, running = columns if queues is None else [c[:, queues] for c in columns]
+    counts = [facts.by_kind(name) for name in ("defined", "assigned", "activated", "starting", "running")]
+    every = counts if queues is None else [one.at_columns(queues) for one in counts]
+    defined, assigned, activated, starting, running = (one.every for one in every)
     queued = defined + assigned + activated + starting
     # written as a product, so that nothing is divided by 0 jobs; a share that runs nowhere has no ratio to exceed
     allowed = facts.share_queued * tuning.number(RATIO_OFFSET) * running

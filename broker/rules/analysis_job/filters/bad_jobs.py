@@ -49,7 +49,9 @@ class BadJobs(Filter[AnalysisPairs]):
 
     def applies(self, pairs: AnalysisPairs) -> Bools:
         """Chunks of tasks with such jobs."""
-        return np.asarray(~pairs.facts.site_named & (pairs.facts.jobs_bad > 0).any(axis=1, keepdims=True))
+        bad = pairs.facts.by_kind("jobs_bad")
+        of_task = bad.of_table((bad.table > 0).any(axis=-1, keepdims=True))
+        return np.asarray(~pairs.facts.site_named & of_task.by_chunk)
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
         """(T, Q): true where not too many jobs of the task failed at the queue or were closed."""

@@ -21,6 +21,7 @@ class ClosedJobs(Filter[AnalysisPairs]):
     code = "closed"
     title = "No job of the task was closed at the queue"
     provenance = "PanDA analysis brokerage, closed jobs"
+    pair_by_pair = True
 
     def applies(self, pairs: AnalysisPairs) -> Bools:
         """Chunks that neither merge nor name their one queue."""

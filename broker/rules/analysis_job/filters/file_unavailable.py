@@ -27,8 +27,9 @@ class FileUnavailable(Filter[AnalysisPairs]):
     provenance = "PanDA analysis brokerage, file availability"
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q): true where a queue that reads only local data has all files of the chunk."""
-        return np.asarray(~pairs.facts.lacks_files)
+        """(T, Q), or (1, 1) where nobody lacks any: true where the queue has all files or reads from elsewhere."""
+        lacks = pairs.facts.by_kind("lacks_files")
+        return np.asarray(~lacks.every if lacks.table.any() else [[True]])
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
         """Whether files are missing."""

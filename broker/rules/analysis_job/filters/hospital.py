@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Bools
+from broker.domain.arrays import Bools, Texts
 from broker.domain.decisions import Observation
+from broker.domain.kept import Kept
 from broker.rules.contract import AnalysisPairs, GroupFilter
 from broker.rules.shared.observing import text
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
 ENDING = "_HOSPITAL"
+_sick = Kept[Bools]()
 
 
 class Hospital(GroupFilter[AnalysisPairs]):
@@ -28,11 +30,18 @@ class Hospital(GroupFilter[AnalysisPairs]):
 
     def keep_among(self, alive: Bools, pairs: AnalysisPairs) -> Bools:
         """(T, Q): true where the queue is no hospital queue, or there is no other."""
-        names = pairs.candidates.unified_name.ravel().tolist()
-        sick = np.array([str(name).endswith(ENDING) for name in names], dtype=np.bool_)[None, :]
+        names = pairs.candidates.unified_name
+        sick = _sick.of((names,), lambda: _hospitals(names))
+        if not sick.any():
+            return np.asarray(~sick)
         others = (alive & ~sick).any(axis=1, keepdims=True)
         return np.asarray(~(sick & others))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
         """The name of the unified queue, whose ending tells a hospital queue."""
         return Observation(text(pairs.candidates.unified_name), "not in", "hospital queues", "-", "rule")
+
+
+def _hospitals(names: Texts) -> Bools:
+    """(1, Q): those whose name says so."""
+    return np.array([[str(name).endswith(ENDING) for name in names.ravel().tolist()]], dtype=np.bool_)

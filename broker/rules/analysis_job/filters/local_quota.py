@@ -29,8 +29,9 @@ class LocalQuota(Filter[AnalysisPairs]):
     provenance = PROVENANCE
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q): true where the owner has quota at the endpoint for the output."""
-        return np.asarray(~pairs.facts.over_local_quota)
+        """(T, Q), or (1, 1) where nobody is over the quota: true where there is quota for the output."""
+        over = pairs.facts.by_kind("over_local_quota")
+        return np.asarray(~over.every if over.table.any() else [[True]])
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
         """Whether the quota is used up."""
