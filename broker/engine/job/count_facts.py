@@ -34,12 +34,11 @@ def counts_by_status(snapshot: Snapshot, accounting_keys: Texts) -> RowsByKind:
     """
     position = {accounting_key: index for index, accounting_key in enumerate(snapshot.jobs.accounting_keys)}
     known, codes = distinct(accounting_keys)
-    queues = snapshot.queues.unified
-    table = np.zeros((len(COUNTED_STATUSES), max(1, len(known)), len(queues)))
+    table = np.zeros((len(COUNTED_STATUSES), max(1, len(known)), len(snapshot.unified)))
     for index, accounting_key in enumerate(known):
         if accounting_key in position:
-            table[:, index] = snapshot.jobs.by_accounting_key[:, position[accounting_key]][queues].T
-    return RowsByKind(table, codes)
+            table[:, index] = snapshot.jobs.by_accounting_key[:, position[accounting_key]].T
+    return RowsByKind(table, codes, snapshot.queues.unified)
 
 
 def slots_of(snapshot: Snapshot, accounting_keys: Texts, resource_types: Texts) -> RowsByKind:

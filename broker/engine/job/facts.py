@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints, Objects, Texts, as_row, distinct
+from broker.domain.estimates import is_event_service, is_hs06, is_set
 from broker.domain.facts import JobFacts, Later, made
 from broker.domain.grid import COUNTED_STATUSES
 from broker.domain.kept import Kept
@@ -36,7 +37,6 @@ from broker.snapshot.snapshot import Snapshot
 #: Event-service tasks from this priority on count as high. Source: PanDA production brokerage, derived values.
 ES_HIGH_PRIORITY = 900.0
 DATADISK = "DATADISK"
-HS06_UNITS = frozenset(unit + suffix for unit in ("HS06sPerEvent", "mHS06sPerEvent") for suffix in ("", "Fixed"))
 _offers = Kept[tuple[QueueOffer, ...]]()
 _slots = Kept[RowsByKind]()
 _cpus = Kept[RowsByKind]()
@@ -193,7 +193,7 @@ def job_facts(
     priority = work.currentpriority[rows]
     urgent = steps.urgency.urgent(work.processingtype[rows], priority)
     # 1 is event service, 2 job cloning; the split rule says which of the two a value means
-    event_service = np.isin(work.eventservice[rows], (1.0, 2.0)) & ~work.job_cloning[rows]
+    event_service = is_event_service(work.eventservice[rows]) & ~work.job_cloning[rows]
     es_high = event_service & ((priority >= ES_HIGH_PRIORITY) | work.scout[rows])
     known = {
         "now_s": grid.snapshot.now_s,
@@ -296,12 +296,10 @@ def _admitted(snapshot: Snapshot, constraints: Objects) -> dict[str, Later]:
 
 def _walltime_undefined(work: WorkTable, rows: slice) -> Bools:
     units = work.cputimeunit[rows]
-    has_unit = np.array([unit is not None for unit in units], dtype=np.bool_)
-    hs06 = np.array([unit in HS06_UNITS for unit in units], dtype=np.bool_)
-    no_wall_unit = np.array([unit is None for unit in work.walltimeunit[rows]], dtype=np.bool_)
-    cputime = np.where(hs06, np.nan_to_num(work.cputime[rows]), 0.0)
-    nothing = (np.nan_to_num(work.walltime[rows]) == 0) & no_wall_unit & ~has_unit
-    return np.asarray(nothing | (has_unit & (cputime == 0)))
+    has_unit = np.asarray(units != np.array(None), dtype=np.bool_)
+    no_wall_unit = np.asarray(work.walltimeunit[rows] == np.array(None), dtype=np.bool_)
+    nothing = ~is_set(work.walltime[rows]) & no_wall_unit & ~has_unit
+    return np.asarray(nothing | (has_unit & ~(is_hs06(units) & is_set(work.cputime[rows]))))
 
 
 def _input_of(work: WorkTable, rows: slice, grid: GridFacts, data: DataFacts, at_nucleus: Later) -> dict[str, Later]:

@@ -47,9 +47,9 @@ class JobCountReading(Step):
             if (key, label) not in own:
                 own[key, label] = found.table.shape[1] + len(own)
                 jobs = counted(snapshot.jobs, work_queue=int(key.removeprefix(SPECIAL)), label=label)
-                layers.append(jobs[snapshot.queues.unified].T[:, None])
+                layers.append(jobs.T[:, None])
             kinds[row] = own[key, label]
-        return RowsByKind(np.concatenate(layers, axis=1), kinds)
+        return RowsByKind(np.concatenate(layers, axis=1), kinds, found.column)
 
 
 def counted(jobs: JobCounts, *, work_queue: int, label: str | None) -> Floats:

@@ -104,6 +104,6 @@ def running_of_kinds(
         code = (2 * code + inputs.low_priority[:, 0]) * 2 + inputs.pilots_count[:, 0]
     _, first, kind = np.unique(code, return_index=True, return_inverse=True)
     seen = replace(inputs, pilots_count=inputs.pilots_count[first], low_priority=inputs.low_priority[first])
-    starting, running = (counts.table[status, counts.kinds[first]] for status in (_STARTING, _RUNNING))
+    starting, running = (counts.layer(status).of(first).every for status in (_STARTING, _RUNNING))
     table = step.equivalent(running, starting, slots.table[slots.kinds[first]][:, unified], seen)
     return RowsByKind(table, kind.ravel())
