@@ -62,9 +62,8 @@ def gather_analysis_data(
     ``reading``: how locality is read, and (T,) the chunks of tasks that name their queue.
     """
     locality, named = reading or (Locality(), None)
-    inputs, chunks = work.inputs, work.chunks
+    inputs, chunks, real = work.inputs, work.chunks, ~work.inputs.is_pseudo
     size, count = len(inputs), len(chunks)
-    real = ~inputs.is_pseudo
     storage = codes_of(work.replicas.rse, list(snapshot.storages.name))
     enough, truly = _completeness(work, limits)
     flags = _seen(work, snapshot, storage, (enough, truly))
@@ -77,9 +76,8 @@ def gather_analysis_data(
     distributed = real & inputs.distributed & placed & ~whole & ~never
     lost = real & ~flags["disk"] & ~flags["tape"] & ~distributed & ~request.allow_incomplete[inputs.chunk]
     no_vp = chunks.merging | request.avoid_vp | chunks.scout | chunks.use_local_io
-    scattered = distributed
-    if locality.options.distributed == "chunk":
-        scattered = any_of(inputs.chunk, distributed, count)[inputs.chunk]
+    by_chunk = locality.options.distributed == "chunk"
+    scattered = any_of(inputs.chunk, distributed, count)[inputs.chunk] if by_chunk else distributed
     uses_vp = ~no_vp[inputs.chunk] & ~scattered
     places = places_of(entries, inputs.chunk, initial, distributed | ~flags["truly"], uses_vp)
     asked = real & flags["truly"] & ~distributed, real & flags["truly"] & distributed
