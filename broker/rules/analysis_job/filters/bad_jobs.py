@@ -50,7 +50,7 @@ class BadJobs(Filter[AnalysisPairs]):
     def applies(self, pairs: AnalysisPairs) -> Bools:
         """Chunks of tasks with such jobs."""
         bad = pairs.facts.by_kind("jobs_bad")
-        of_task = bad.of_table((bad.table > 0).any(axis=-1, keepdims=True))
+        of_task = bad.of_table(np.asarray((bad.table > 0).any(axis=-1, keepdims=True)))
         return np.asarray(~pairs.facts.site_named & of_task.by_chunk)
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
