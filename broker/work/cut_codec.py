@@ -134,7 +134,8 @@ def cycle_work(stored: StoredWork) -> CycleWork:
         WorkCorruptError: for some chunk that was not stored, or is damaged.
     """
     try:
-        return _cycle_work(stored.work, [_Cut(cut) for cut in stored.cuts])
+        known: _Known = {}
+        return _cycle_work(stored.work, [_Cut(cut, known) for cut in stored.cuts])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise WorkCorruptError(f"how a stored chunk is cut cannot be read: {error!r}") from error
 
@@ -142,13 +143,13 @@ def cycle_work(stored: StoredWork) -> CycleWork:
 class _Cut:
     """The stored form of one chunk, read; its columns of files still as they are stored."""
 
-    def __init__(self, reported: Mapping[str, Any] | None) -> None:
+    def __init__(self, reported: Mapping[str, Any] | None, known: _Known) -> None:
         if reported is None:
             raise ValueError("it was not stored")
-        self.settings = _read(SplitSettings, reported["settings"])
+        self.settings = _read(SplitSettings, reported["settings"], known)
         self.is_master = [bool(master) for master, _, _ in reported["inputs"]]
         self.sizes = [int(size) for _, size, _ in reported["inputs"]]
-        self.uses = [_read(DatasetUse, use) for _, _, use in reported["inputs"]]
+        self.uses = [_read(DatasetUse, use, known) for _, _, use in reported["inputs"]]
         self.size = sum(self.sizes)
         if not self.sizes or min(self.sizes) < 0 or self.size > MAX_FILES:
             raise ValueError(f"{self.size} files")
@@ -157,8 +158,16 @@ class _Cut:
         self.held: Mapping[str, list[int]] = reported["held"]
 
 
-def _read(kind: type[SettingsT], reported: Mapping[str, Any]) -> SettingsT:
-    return kind(**reported)
+_Known = dict[tuple[Any, ...], Any]
+"""Settings by their kind and what is stored of them: most chunks of a cycle share theirs."""
+
+
+def _read(kind: type[SettingsT], reported: Mapping[str, Any], known: _Known) -> SettingsT:
+    key = (kind, *reported.items())
+    found: SettingsT | None = known.get(key)
+    if found is None:
+        found = known[key] = kind(**reported)
+    return found
 
 
 def _files(cuts: Sequence[_Cut]) -> FileTable:

@@ -74,8 +74,11 @@ class CutLimits:
     direct_io: bool = False
 
 
-def job_models(work: WorkTable) -> tuple[JobModel, ...]:
-    """How the jobs of every chunk grow. Merge jobs: what the task says of CPU time and output is not about them."""
+def job_model_columns(work: WorkTable) -> Floats:
+    """(8, T) how the jobs of every chunk grow: the fields of :class:`JobModel`, in their order.
+
+    Merge jobs: what the task says of CPU time and output is not about them.
+    """
     per_event = is_per_event(work.outdiskunit)
     out = np.maximum(np.nan_to_num(work.outdiskcount), 0.0) * disk_unit_bytes(work.outdiskunit)
     spread = np.where(
@@ -83,21 +86,35 @@ def job_models(work: WorkTable) -> tuple[JobModel, ...]:
         event_service_divisor(work.es_consumers, work.es_attempts),
         1.0,
     )
-    columns = (
-        cputime_hs06s(work.cputime, work.cputimeunit),
-        np.where(is_hs06(work.cputimeunit), np.nan, work.walltime),
-        base_walltime_s(work.basewalltime),
-        np.nan_to_num(work.cpuefficiency) / 100.0,
-        spread,
-        np.where(per_event, out, 0.0),
-        np.where(per_event, 0.0, out),
-        np.maximum(np.nan_to_num(work.workdiskcount), 0.0) * disk_unit_bytes(work.workdiskunit),
+    columns: Floats = np.array(
+        (
+            cputime_hs06s(work.cputime, work.cputimeunit),
+            np.where(is_hs06(work.cputimeunit), np.nan, work.walltime),
+            base_walltime_s(work.basewalltime),
+            np.nan_to_num(work.cpuefficiency) / 100.0,
+            spread,
+            np.where(per_event, out, 0.0),
+            np.where(per_event, 0.0, out),
+            np.maximum(np.nan_to_num(work.workdiskcount), 0.0) * disk_unit_bytes(work.workdiskunit),
+        ),
+        dtype=np.float64,
     )
-    rows = zip(*(np.asarray(column, dtype=np.float64).tolist() for column in columns), strict=True)
-    return tuple(
-        JobModel(base_walltime_s=row[2], work_bytes=row[7]) if merging else JobModel(*row)
-        for row, merging in zip(rows, work.merging.tolist(), strict=True)
-    )
+    merging = np.flatnonzero(work.merging)
+    for at, default in enumerate(_OF_MERGING):
+        if default is not None:
+            columns[at, merging] = default
+    return columns
+
+
+#: Of a merge job, by field: what it is whatever the task says; None for what the task says.
+_OF_MERGING: tuple[float | None, ...] = tuple(
+    None if name in ("base_walltime_s", "work_bytes") else float(value) for name, value in vars(JobModel()).items()
+)
+
+
+def job_models(work: WorkTable) -> tuple[JobModel, ...]:
+    """How the jobs of every chunk grow."""
+    return tuple(JobModel(*row) for row in job_model_columns(work).T.tolist())
 
 
 def walltimes_s(model: JobModel, limits: CutLimits, events: Ints, effective_bytes: Ints) -> Ints | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from broker.engine.shared.distribute import group_size
 from broker.work.assemble import CycleWork
 from broker.work.breaks import range_breaks
 from broker.work.input_files import NULL_INTEGER
-from broker.work.job_model import GIGABYTE_BYTES, JobModel
+from broker.work.job_model import GIGABYTE_BYTES, job_model_columns
 from broker.work.split_settings import WHOLE_BOUNDARY, SplitSettings
 
 #: Numbers below this are one word of a seed.
@@ -72,11 +73,10 @@ def _chunks(work: CycleWork) -> AnyArray:
     masters = [inputs.inputs_of(row) for row in rows]
     offsets = inputs.offsets.tolist()
     table = np.zeros(len(chunks), dtype=CHUNK)
-    for names, values in (
-        (_OF_SETTINGS, [_settings(one) for one in work.settings]),
-        (_OF_MODEL, [_figures(work.model(row)) for row in rows]),
-    ):
-        for name, own in zip(names, np.array(values, dtype=np.float64).reshape(-1, len(names)).T, strict=True):
+    settings, which = _kinds_of_settings(work.settings)
+    of_settings = np.array([_settings(one) for one in settings], dtype=np.float64).reshape(-1, len(_OF_SETTINGS))
+    for names, columns in ((_OF_SETTINGS, of_settings[which].T), (_OF_MODEL, job_model_columns(chunks))):
+        for name, own in zip(names, columns, strict=True):
             table[name] = own
     groups = zip(chunks.scout.tolist(), chunks.merging.tolist(), strict=True)
     table["group"] = [group_size(scout, merging, hpo=False) for scout, merging in groups]
@@ -130,17 +130,17 @@ def _settings(one: SplitSettings) -> tuple[float, ...]:
     )
 
 
-def _figures(model: JobModel) -> tuple[float, ...]:
-    return (
-        model.hs06s_per_event,
-        model.walltime_s_per_mb,
-        model.base_walltime_s,
-        model.efficiency,
-        model.multiplicity,
-        model.out_bytes_per_event,
-        model.out_bytes_per_mb,
-        model.work_bytes,
-    )
+def _kinds_of_settings(settings: Sequence[SplitSettings]) -> tuple[list[SplitSettings], Ints]:
+    """The settings that occur, each object once, and (T,) which of them each chunk has: most chunks share theirs."""
+    found: dict[int, int] = {}
+    kinds: list[SplitSettings] = []
+    which = np.empty(len(settings), dtype=np.int64)
+    for row, one in enumerate(settings):
+        at = found.setdefault(id(one), len(kinds))
+        if at == len(kinds):
+            kinds.append(one)
+        which[row] = at
+    return kinds, which
 
 
 def _kinds(work: CycleWork) -> tuple[Ints, Ints]:
@@ -168,8 +168,9 @@ def _files(work: CycleWork) -> AnyArray:
     inputs, sums = work.inputs, work.inputs.sums
     files = inputs.files
     lengths = np.diff(inputs.offsets)
-    rules = np.array([_break_rules(work.settings[row]) for row in inputs.chunk.tolist()], dtype=np.bool_)
-    continuous, boundary, lumi, whole = np.repeat(rules.reshape(-1, 4), lengths, axis=0).T
+    settings, which = _kinds_of_settings(work.settings)
+    rules = np.array([_break_rules(one) for one in settings], dtype=np.bool_).reshape(-1, 4)[which[inputs.chunk]]
+    continuous, boundary, lumi, whole = np.repeat(rules, lengths, axis=0).T
     starts = np.zeros(len(files), dtype=np.bool_)
     starts[inputs.offsets[:-1][lengths > 0]] = True
     if continuous.any():

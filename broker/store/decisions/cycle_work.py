@@ -3,33 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
 from broker.domain.decisions import Outcome
+from broker.domain.work_texts import read_json
 from broker.store.decisions.stored_cycles import CycleKey, plain_rows, read_cycle
 
 
-@dataclass(frozen=True)
-class DecidedWork:
+class DecidedWork(NamedTuple):
     """One decision: what came of it and why, and its work; None where it was stored without."""
 
     outcome: Outcome
     reason: str
     assigned: Mapping[str, int]
-    work: bytes | None = field(repr=False)
+    work: bytes | None
 
 
 def decided_works(connection: Connection, key: CycleKey) -> list[DecidedWork]:
     """The decisions of a cycle, in the order in which they were made; none if they were cleared away meanwhile."""
     rows = plain_rows(connection, key)
     if rows is not None:
+        # the server makes these texts of what it stores as JSON
+        assigned = read_json(("[" + ",".join([row.assigned or "{}" for row in rows]) + "]").encode())
         return [
-            DecidedWork(
-                row.outcome, row.reason or "", row.assigned or {}, None if row.work is None else bytes(row.work)
-            )
-            for row in rows
+            DecidedWork(row.outcome, row.reason or "", jobs or {}, None if row.work is None else bytes(row.work))
+            for row, jobs in zip(rows, assigned, strict=True)
         ]
     return [
         DecidedWork(one.record.decision.outcome, one.record.decision.reason, one.record.assigned, one.record.work)
