@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from broker.matching.architecture import read
@@ -70,6 +71,7 @@ def need_of(
     return Need(reading.requirement, reading.fault, release, container_name or None, only_tags)
 
 
+@lru_cache(maxsize=4096)
 def production_need(
     architecture: str | None, transhome: str | None, container_name: str | None, only_tags: bool
 ) -> Need:

@@ -22,7 +22,7 @@ from typing import Protocol, cast
 import numpy as np
 import re2  # type: ignore[import-untyped]
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Texts, distinct
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Texts, distinct, numbered, texts
 
 TEST_GROUP, OTHER_GROUP = "test", "others"
 _TEST_TYPES = frozenset({"prod_test", "validation", "ptest", "rc_test", "rc_test2", "rc_alrb"})
@@ -111,10 +111,15 @@ class ShareColumns:
     merging: Bools
 
     @cached_property
-    def coded(self) -> dict[Attribute, tuple[list[str | None], Ints]]:
+    def _coded(self) -> dict[Attribute, tuple[list[str | None], Ints]]:
+        return {}
+
+    def coded(self, attribute: Attribute) -> tuple[list[str | None], Ints]:
         """What patterns are matched against: the distinct texts, and which of them each chunk has."""
-        columns = {Attribute.TYPE: self.group, Attribute.GROUP: self.workinggroup, Attribute.GSHARE: self.gshare}
-        return {attribute: distinct(column) for attribute, column in columns.items()}
+        if attribute not in self._coded:
+            columns = {Attribute.TYPE: self.group, Attribute.GROUP: self.workinggroup, Attribute.GSHARE: self.gshare}
+            self._coded[attribute] = distinct(columns[attribute])
+        return self._coded[attribute]
 
     @cached_property
     def matched(self) -> dict[tuple[Attribute, Pattern], Bools]:
@@ -221,7 +226,7 @@ def _matches(attribute: Attribute, pattern: Pattern, tasks: ShareColumns) -> Boo
     """Matched once for each distinct text. A share that is NULL satisfies every pattern, a NULL group is empty."""
     found = tasks.matched.get((attribute, pattern))
     if found is None:
-        names, codes = tasks.coded[attribute]
+        names, codes = tasks.coded(attribute)
         answers = np.array([_match_one(attribute, pattern, name) for name in names], dtype=np.bool_)
         found = tasks.matched[attribute, pattern] = answers[codes]
     return found
@@ -242,6 +247,5 @@ def _compares(compare: Compare, priority: Floats) -> Bools:
 
 def texts_of_groups(processingtypes: Sequence[str | None]) -> Texts:
     """The process groups of processing types, as a column."""
-    column = np.empty(len(processingtypes), dtype=np.object_)
-    column[:] = [process_group(one) for one in processingtypes]
-    return column
+    known, code = numbered(processingtypes)
+    return texts(map(process_group, known))[code]

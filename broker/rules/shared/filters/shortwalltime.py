@@ -7,10 +7,15 @@ import numpy as np
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.estimates import time_limit_s
+from broker.domain.queues import QueueTable
 from broker.rules.contract import Filter, JobPairs
+from broker.rules.shared.by_kind import kept_by_kind
 from broker.rules.shared.observing import limit_number, number
 from broker.rules.shared.walltime import longest_walltime, walltime_inputs
 from broker.rules.shared.walltime_capacity import WalltimeOptions, capacity, exceeds, least_demand
+
+#: What is compared of a queue.
+_COMPARED = ("maxtime_s", "mintime_s", "cores", "corepower")
 
 
 class Shortwalltime(Filter[JobPairs]):
@@ -33,11 +38,12 @@ class Shortwalltime(Filter[JobPairs]):
         """(T, Q): true where the expected walltime is not longer than the queue allows."""
         if self.options.by_capacity:
             return np.asarray(~exceeds(pairs.chunks, pairs.candidates, pairs.facts))
-        expected, limit_s = (
-            longest_walltime(pairs.chunks, pairs.facts),
-            time_limit_s(pairs.candidates.maxtime_s, np.inf),
-        )
-        return np.asarray(~expected.compared(pairs.candidates, limit_s, np.greater))
+        expected = longest_walltime(pairs.chunks, pairs.facts)
+
+        def ends(some: QueueTable) -> Bools:
+            return np.asarray(~expected.compared(some, time_limit_s(some.maxtime_s, np.inf), np.greater))
+
+        return kept_by_kind(pairs.candidates, _COMPARED, ends)
 
     def observe(self, pairs: JobPairs) -> Observation:
         """The expected walltime, or what the job needs; no limit where it is undefined."""
