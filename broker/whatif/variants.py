@@ -24,49 +24,11 @@ from broker.engine.shared.kept_answers import KeptAnswers
 from broker.gdpconfig import Tuning
 from broker.whatif.cases import StoredOutcome
 from broker.whatif.compiled_blocks import BlockRows, CompiledBlocks
+from broker.whatif.drawn_rows import NOBODY, Drawn, DrawnRows
 from broker.whatif.outcome_columns import SideRows
 
-_NOBODY = np.empty(0, dtype=np.int64)
 #: Outcomes of which it is written what jobs there were; a chunk that was skipped in the end had others.
 _COMPARED = ("brokered", "pending")
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """The jobs of a chunk, and all that decided about them beside what both sides have in common.
-
-    Attributes:
-        by: the candidates, their weights and their room; equal bytes give equal jobs.
-        at: positions of the candidates that got jobs.
-        jobs: how many each of these got.
-    """
-
-    by: bytes
-    at: Ints
-    jobs: Ints
-
-
-class DrawnRows:
-    """The jobs of each of so many chunks; of those that the compiled loop placed they are looked up when asked for."""
-
-    def __init__(self, size: int) -> None:
-        self._rows: list[Drawn | None] = [Drawn(b"", _NOBODY, _NOBODY)] * size
-        self._blocks: dict[int, tuple[BlockRows, int]] = {}
-
-    def __getitem__(self, row: int) -> Drawn:
-        found = self._rows[row]
-        if found is None:
-            block, first = self._blocks[row]
-            found = self._rows[row] = Drawn(b"", *block.given(row - first))
-        return found
-
-    def __setitem__(self, row: int, drawn: Drawn) -> None:
-        self._rows[row] = drawn
-
-    def put_block(self, rows: slice, found: BlockRows) -> None:
-        """The chunks of a block that the compiled loop placed; it is not kept what decided about their jobs."""
-        for at in found.by_loop.tolist():
-            self._rows[rows.start + at], self._blocks[rows.start + at] = None, (found, rows.start)
 
 
 Known = Callable[[int, Ints, bytes], tuple[Ints, Ints] | None]
@@ -279,7 +241,7 @@ def _same_jobs(one: Drawn, two: Drawn) -> bool:
 def _drawn(cycle: JobCycle, maker: JobMaker | None, result: ChunkResult, seed: int, count: int, known: Known) -> Drawn:
     ranking = result.ranking
     if ranking is None or not len(ranking.chosen):
-        return Drawn(b"", _NOBODY, _NOBODY)
+        return Drawn(b"", NOBODY, NOBODY)
     best = ranking.chosen
     parts = (result.chosen, ranking.weight[best], ranking.bootstrap[best], *cycle.room_depends_on(result))
     by = b"".join(part.tobytes() for part in parts)

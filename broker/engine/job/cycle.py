@@ -66,8 +66,7 @@ class JobCycle:
         moves_by_accounting_key: whether what is placed changes nothing but the load of the chunks of the same tag.
         pairs_type: what its rules see.
         many_facts: whether its pairs have so many facts that blocks have half as many pairs.
-        remark: what a remark with figures begins with.
-        figure_names: the names of these figures.
+        remark, figure_names: what a remark with figures begins with, and the names of these figures.
         ranks_first: whether the first block is ranked as a whole; not where a loop ranks chunk by chunk.
     """
 
