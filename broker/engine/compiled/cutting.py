@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Floats, Ints
+from broker.domain.arrays import AnyArray, Floats, Ints
 from broker.engine.compiled.columns import Columns, Outcome
-from broker.engine.compiled.jit import compiled
+from broker.engine.compiled.jit import compiled, inlined
 
 MEGABYTE = 1048576.0
 OUTPUT_FLOOR = 1500 * MEGABYTE
@@ -51,7 +52,7 @@ def job_limits(row: int, queue: int, columns: Columns, fit: Floats) -> None:
     fit[LEAST_WALLTIME] = mintime if chunk.dynamic and mintime > 0 else 0.0
 
 
-@compiled
+@inlined
 def _bounded(seconds: float) -> float:
     seconds = seconds if seconds >= 0.0 else 0.0
     return MAX_WALLTIME_S if seconds > MAX_WALLTIME_S else seconds
@@ -84,25 +85,23 @@ def walltimes(row: int, queue: int, columns: Columns, seconds: Ints) -> bool:
     return False
 
 
-@compiled
-def _output(row: int, events: int, size: int, stored: int, columns: Columns) -> float:
-    chunk = columns.chunks[row]
+@inlined
+def _output(chunk: Any, events: int, size: int, stored: int) -> float:
     if chunk.merging:
         return MERGE_OUTPUT_RATIO * stored
     return float(chunk.out_per_event * events + chunk.out_per_mb * (size / MEGABYTE))
 
 
-@compiled
-def _fits(row: int, first: int, stop: int, columns: Columns, fit: Floats, seconds: Ints) -> bool:
+@inlined
+def _fits(chunk: Any, files: AnyArray, first: int, stop: int, fit: Floats, seconds: Ints) -> bool:
     """Whether the files of the chunk from ``first`` to before ``stop`` keep every limit."""
-    chunk, files = columns.chunks[row], columns.files
     start = chunk.start
     low, high = start + first, start + stop
     events = files[high].events_sum - files[low].events_sum
     if 0 <= chunk.events_limit < events:
         return False
     stored = files[high].bytes_sum - files[low].bytes_sum + files[low].first_bytes
-    output = _output(row, events, files[high].size_sum - files[low].size_sum, stored, columns)
+    output = _output(chunk, events, files[high].size_sum - files[low].size_sum, stored)
     space = (output if output > OUTPUT_FLOOR else OUTPUT_FLOOR) + fit[WORK]
     scratch = space if fit[DIRECT] > 0 else space + stored
     if not (scratch < fit[SCRATCH] and space + stored <= fit[SIZE] and output <= chunk.output_limit):
@@ -111,20 +110,19 @@ def _fits(row: int, first: int, stop: int, columns: Columns, fit: Floats, second
 
 
 @compiled
-def _end_of_job(row: int, at: int, columns: Columns, fit: Floats, seconds: Ints, cursor: Ints) -> int:
-    chunk, files = columns.chunks[row], columns.files
+def _end_of_job(chunk: Any, files: AnyArray, at: int, fit: Floats, seconds: Ints, cursor: Ints) -> int:
     start = chunk.start
     last = files[start + at].next_break - start
     if files[start + at].unlimited:
         return int(last)
     last = min(last, at + chunk.files_limit, at + MAX_FILES_IN_ALL)
     end = max(min(at + cursor[GUESS], last), at + 1)
-    if end > at + 1 and not _fits(row, at, end, columns, fit, seconds):
+    if end > at + 1 and not _fits(chunk, files, at, end, fit, seconds):
         end -= 1
-        while end > at + 1 and not _fits(row, at, end, columns, fit, seconds):
+        while end > at + 1 and not _fits(chunk, files, at, end, fit, seconds):
             end -= 1
     else:
-        while end < last and _fits(row, at, end + 1, columns, fit, seconds):
+        while end < last and _fits(chunk, files, at, end + 1, fit, seconds):
             end += 1
     cursor[GUESS] = end - at
     return int(end)
@@ -142,7 +140,7 @@ def taken(
     out: Outcome,
 ) -> int:
     """Write up to ``count`` jobs for a queue behind those that there are; how many."""
-    chunk = columns.chunks[row]
+    chunk, files, numbers, figures = columns.chunks[row], columns.files, out.numbers, out.figures
     size, at, made, growing = chunk.stop - chunk.start, cursor[AT], 0, True
     for _ in range(count):
         if at >= size:
@@ -150,14 +148,14 @@ def taken(
         if chunk.at_once:
             end = min(at + chunk.files_limit, size)
         else:
-            end = _end_of_job(row, at, columns, fit, seconds, cursor)
+            end = _end_of_job(chunk, files, at, fit, seconds, cursor)
         walltime = np.nan
         if fit[KNOWN] > 0:
             walltime = chunk.base_walltime + (seconds[end] - seconds[at])
         # jobs behind one that is too short are grown and left out, as they set the length that is tried first
         growing = growing and not walltime < fit[LEAST_WALLTIME]
         if growing:
-            _write_job(row, queue, at, end, walltime, columns, fit, cursor[MADE] + made, out)
+            _write_job(chunk, files, queue, at, end, walltime, fit, cursor[MADE] + made, numbers, figures)
             made += 1
             cursor[AT] = end
         at = end
@@ -165,26 +163,17 @@ def taken(
     return made
 
 
-@compiled
+@inlined
 def _write_job(
-    row: int,
-    queue: int,
-    first: int,
-    stop: int,
-    walltime: float,
-    columns: Columns,
-    fit: Floats,
-    job: int,
-    out: Outcome,
-) -> None:
-    chunk, files = columns.chunks[row], columns.files
+    chunk: Any, files: AnyArray, queue: int, first: int, stop: int, walltime: float, fit: Floats, job: int,
+    numbers: Ints, figures: Floats,
+) -> None:  # fmt: skip
     low, high = chunk.start + first, chunk.start + stop
     events = files[high].events_sum - files[low].events_sum
     stored = files[high].bytes_sum - files[low].bytes_sum + files[low].first_bytes
-    output = _output(row, events, files[high].size_sum - files[low].size_sum, stored, columns)
+    output = _output(chunk, events, files[high].size_sum - files[low].size_sum, stored)
     need = (output if output > OUTPUT_FLOOR else OUTPUT_FLOOR) + fit[WORK] + (0 if fit[DIRECT] > 0 else stored)
-    numbers = out.numbers
     numbers[0, job], numbers[1, job], numbers[2, job], numbers[3, job] = queue, low, high, events
     numbers[4, job] = files[high].names_sum - files[low].names_sum + files[low].first_names
     numbers[5, job], numbers[6, job] = stored, np.int64(math.floor(need / MEGABYTE))
-    out.figures[0, job], out.figures[1, job] = output / MEGABYTE, walltime
+    figures[0, job], figures[1, job] = output / MEGABYTE, walltime

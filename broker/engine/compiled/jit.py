@@ -43,3 +43,14 @@ def compiled(function: FunctionT) -> FunctionT:
 
     numba.config.CACHE_DIR = str(folder())
     return cast(FunctionT, numba.njit(cache=True, error_model="numpy", nogil=True)(function))
+
+
+def inlined(function: FunctionT) -> FunctionT:
+    """The same for a function that is called for each pair or file: it becomes part of those that call it.
+
+    A call would hand over every array of the columns that the function is given, and count who holds it.
+    """
+    import numba
+
+    numba.config.CACHE_DIR = str(folder())
+    return cast(FunctionT, numba.njit(cache=True, error_model="numpy", nogil=True, forceinline=True)(function))

@@ -13,7 +13,7 @@ import numpy as np
 from broker.domain.arrays import AnyArray, Floats, Ints
 from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome, UserPairs, UserState
 from broker.engine.compiled.cutting import AT, GUESS, KNOWN, LIMITS, MADE, job_limits, taken, walltimes
-from broker.engine.compiled.jit import compiled
+from broker.engine.compiled.jit import compiled, inlined
 from broker.engine.compiled.random_stream import below, fraction, seeded
 from broker.engine.compiled.ranking import larger, ranked, waiting_at
 from broker.engine.compiled.users import brought_up_to_date, counted, noted
@@ -83,7 +83,8 @@ def _placed(
         queue = out.place[b, at]
         job_limits(row, queue, columns, fit[at])
         flags[ALLOWED, at] = True
-        fit[at, KNOWN] = 1.0 if walltimes(row, queue, columns, seconds[at]) else 0.0
+        # the sums of its walltimes are made when it is drawn first
+        fit[at, KNOWN] = np.nan
     last = np.zeros(3, dtype=np.int64)
     ended = _pass(b, row, state, figures, flags, last, columns, fit, seconds, cursor, out)
     if ended and last[0] > 0 and last[0] < columns.queues[out.place[b, last[1]]].own_size:
@@ -129,6 +130,8 @@ def _pass(
         own = columns.queues[out.place[b, at]].own_size
         wanted = own if own > 0 else columns.chunks[row].group
         waits, queued, weight = flags[WAITS, at], figures[QUEUED, at], figures[WEIGHT, at]
+        if math.isnan(fit[at, KNOWN]):
+            fit[at, KNOWN] = 1.0 if walltimes(row, out.place[b, at], columns, seconds[at]) else 0.0
         flags[WAITS, at] = False
         figures[QUEUED, at] = queued + wanted
         figures[WEIGHT, at] = weight * ((queued + 1.0) / (queued + wanted + 1.0))
@@ -143,7 +146,7 @@ def _pass(
     return True
 
 
-@compiled
+@inlined
 def _try_all(flags: AnyArray) -> None:
     for at in range(flags.shape[1]):
         flags[TRIED, at] = flags[ALLOWED, at]
@@ -177,7 +180,7 @@ def _drawn(state: AnyArray, figures: Floats, flags: AnyArray) -> int:
     return found
 
 
-@compiled
+@inlined
 def _is_open(at: int, figures: Floats, flags: AnyArray) -> bool:
     return bool(flags[TRIED, at] and not flags[BOOTSTRAP, at] and figures[QUEUED, at] < figures[CAP, at])
 

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 
+from broker.domain.arrays import Floats, Ints
 from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome
-from broker.engine.compiled.jit import compiled
+from broker.engine.compiled.jit import compiled, inlined
 from broker.engine.compiled.steps import ANALYSIS_RUNNING_QUEUED, BELOW_MIN_WEIGHT, CAP_WITHOUT_DEFINED
 
 FEASIBLE = -1
 
 
-@compiled
+@inlined
 def larger(one: float, other: float) -> float:
     """As ``numpy.maximum``: NaN if either is."""
     return one if one >= other or one != one else other
 
 
-@compiled
-def moving_factor(step: int, pair: int, defined: float, block: FlatBlock) -> float:
+@inlined
+def moving_factor(step: int, pair: int, defined: float, load: Floats, local: bool) -> float:
     """The factor of a moving weight."""
-    load = block.load
     if step == ANALYSIS_RUNNING_QUEUED:
         return float((load[0, pair] + 1.0) / (defined + load[2, pair] + load[3, pair] + load[4, pair] + 1.0))
-    return running_queued(load[0, pair], defined, load[2, pair], load[3, pair], load[4, pair], block.all_local[pair])
+    return running_queued(load[0, pair], defined, load[2, pair], load[3, pair], load[4, pair], local)
 
 
-@compiled
+@inlined
 def running_queued(
     running: float, defined: float, assigned: float, activated: float, starting: float, local: bool
 ) -> float:
@@ -46,40 +46,39 @@ def running_queued(
     return (running + 1.0) / waiting / many
 
 
-@compiled
+@inlined
 def waiting_at(step: int, defined: float, assigned: float, activated: float, starting: float, local: bool) -> float:
     """The jobs that count against the cap of a queue, as the rule ``cap`` counts them."""
     waiting = defined + activated + starting + (0.0 if local else assigned)
     return waiting - defined if step == CAP_WITHOUT_DEFINED else waiting
 
 
-@compiled
-def _weight_of(pair: int, defined: float, moving: Moving, block: FlatBlock) -> float:
+@inlined
+def _weight_of(pair: int, defined: float, steps: Ints, load: Floats, local: bool, fixed: Floats) -> float:
     weight = 1.0
-    for index in range(len(moving.weights)):
-        weight *= moving_factor(moving.weights[index], pair, defined, block)
-    for factor in range(len(block.fixed)):
-        weight *= block.fixed[factor, pair]
+    for index in range(len(steps)):
+        weight *= moving_factor(steps[index], pair, defined, load, local)
+    for factor in range(len(fixed)):
+        weight *= fixed[factor, pair]
     return weight
 
 
-@compiled
+@inlined
 def _cut_of(
-    b: int, pair: int, defined: float, weight: float, starts: bool, moving: Moving, block: FlatBlock, columns: Columns
-) -> int:
+    pair: int, defined: float, weight: float, starts: bool, cuts: Ints, load: Floats, local: bool, urgent: bool,
+    queue_limit: float, min_weight: float,
+) -> int:  # fmt: skip
     """The index of the cut that takes the pair, -1 for none."""
-    load, chunk = block.load, columns.chunks[block.row + b]
     if not 0.0 <= weight < np.inf:
-        return len(moving.cuts) + 2
-    for index in range(len(moving.cuts)):
-        step = moving.cuts[index]
+        return len(cuts) + 2
+    for index in range(len(cuts)):
+        step = cuts[index]
         if step == BELOW_MIN_WEIGHT:
-            keep = starts or not weight < chunk.min_weight
+            keep = starts or not weight < min_weight
         else:
-            limit = larger(chunk.queue_limit, 2.0 * load[0, pair])
-            local = block.all_local[pair]
+            limit = larger(queue_limit, 2.0 * load[0, pair])
             keep = waiting_at(step, defined, load[2, pair], load[3, pair], load[4, pair], local) <= limit
-            keep = keep or block.urgent[b]
+            keep = keep or urgent
         if not keep:
             return index
     return -1
@@ -88,37 +87,42 @@ def _cut_of(
 @compiled
 def ranked(b: int, moving: Moving, block: FlatBlock, columns: Columns, out: Outcome) -> int:
     """Rank the candidates of chunk ``b`` of the block, and write what is chosen; how many are."""
-    chunk, load = columns.chunks[block.row + b], block.load
-    key, late, best = chunk.accounting, len(moving.cuts) + moving.behind, block.best[b]
+    # columns are taken out once: to read one of a tuple for each pair takes more than to rank it
+    chunk, queues, steps, cuts = columns.chunks[block.row + b], columns.queues, moving.weights, moving.cuts
+    load, fixed, of_pair, left, local = block.load, block.fixed, block.queue, block.left, block.all_local
+    placed, position, behind, best = block.placed[chunk.accounting], block.position, moving.behind, block.best[b]
+    may_bootstrap, queue_limit, min_weight = chunk.may_bootstrap, chunk.queue_limit, chunk.min_weight
+    late, urgent, found, first, stop = len(cuts) + behind, block.urgent[b], 0, block.offset[b], block.offset[b + 1]
     pairs, measured = np.empty(best, dtype=np.int64), np.empty(best)
-    found = 0
-    for pair in range(block.offset[b], block.offset[b + 1]):
-        if not block.left[pair]:
+    for pair in range(first, stop):
+        if not left[pair]:
             continue
         out.ranked[b] = True
-        queue = block.queue[pair]
-        defined = load[1, pair] + block.placed[key, columns.queues[queue].unified]
+        queue = of_pair[pair]
+        defined = load[1, pair] + placed[queues[queue].unified]
         jobs = load[0, pair] + load[3, pair] + load[2, pair] + load[4, pair] + defined
-        starts = jobs == 0.0 and chunk.may_bootstrap
-        weight = _weight_of(pair, defined, moving, block)
-        cut = _cut_of(b, pair, defined, weight, starts, moving, block, columns)
+        starts = jobs == 0.0 and may_bootstrap
+        weight = _weight_of(pair, defined, steps, load, local[pair], fixed)
+        cut = _cut_of(
+            pair, defined, weight, starts, cuts, load, local[pair], urgent, queue_limit, min_weight
+        )  # fmt: skip
         if cut >= 0:
-            block.position[b, queue] = cut + moving.behind
+            position[b, queue] = cut + behind
             continue
         value = np.inf if starts else weight
         if found == best and not value > measured[found - 1]:
-            block.position[b, queue] = late + 1 if starts else late
+            position[b, queue] = late + 1 if starts else late
             continue
         if found == best:
             found -= 1
-            block.position[b, block.queue[pairs[found]]] = late + 1 if measured[found] == np.inf else late
+            position[b, of_pair[pairs[found]]] = late + 1 if measured[found] == np.inf else late
         at = found
         # of equal ones the first by name stays ahead
         while at > 0 and value > measured[at - 1]:
             pairs[at], measured[at] = pairs[at - 1], measured[at - 1]
             at -= 1
         pairs[at], measured[at] = pair, value
-        block.position[b, queue] = FEASIBLE
+        position[b, queue] = FEASIBLE
         found += 1
     out.chosen[b] = found
     for at in range(found):
@@ -137,14 +141,15 @@ def _written(
     columns: Columns,
     out: Outcome,
 ) -> None:
-    queue, load = block.queue[pair], block.load
+    queue, load, local = block.queue[pair], block.load, block.all_local[pair]
     defined = load[1, pair] + block.placed[columns.chunks[block.row + b].accounting, columns.queues[queue].unified]
-    count = len(moving.weights)
+    steps, factors = moving.weights, out.factors
+    count = len(steps)
     out.place[b, at] = queue
     out.pair[b, at] = pair
     out.bootstrap[b, at] = starts
-    out.weight[b, at] = _weight_of(pair, defined, moving, block)
+    out.weight[b, at] = _weight_of(pair, defined, steps, load, local, block.fixed)
     for index in range(count):
-        out.factors[b, index, at] = moving_factor(moving.weights[index], pair, defined, block)
+        factors[b, index, at] = moving_factor(steps[index], pair, defined, load, local)
     for index in range(len(block.factors)):
-        out.factors[b, count + index, at] = block.factors[index, pair]
+        factors[b, count + index, at] = block.factors[index, pair]

@@ -10,7 +10,7 @@ import numpy as np
 
 from broker.domain.arrays import Floats
 from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome, UserPairs, UserState
-from broker.engine.compiled.jit import compiled
+from broker.engine.compiled.jit import compiled, inlined
 from broker.engine.compiled.ranking import larger
 from broker.engine.compiled.steps import QUEUE_CAP
 
@@ -29,7 +29,7 @@ _SUMS, _RUN = 8, 128
 _DEPTH, _ADD = 128, -1
 
 
-@compiled
+@inlined
 def noted(b: int, row: int, users: UserState, out: Outcome) -> None:
     """Write what was placed before a chunk."""
     owner, share, kind = users.owner[row], users.share[row], users.kind[row]
@@ -39,7 +39,7 @@ def noted(b: int, row: int, users: UserState, out: Outcome) -> None:
         out.users_before[NEW_USERS, b, at] = users.new_users[share, at]
 
 
-@compiled
+@inlined
 def counted(row: int, queue: int, at: int, users: UserState) -> None:
     """Count a job of the chunk at a candidate of the unified queue ``at``."""
     share, person = users.share[row], users.person[row]
@@ -54,10 +54,9 @@ def counted(row: int, queue: int, at: int, users: UserState) -> None:
         users.present[person, at] = True
 
 
-@compiled
-def _longest_queue(pair: int, of_users: float, moving: Moving, pairs: UserPairs) -> float:
-    """How many jobs the user may have queued there."""
-    load, given = pairs.load, moving.stabilizer
+@inlined
+def _longest_queue(pair: int, of_users: float, given: Floats, load: Floats) -> float:
+    """How many jobs the user may have queued there, by the values of the stabilizer."""
     running, rate = load[ALL_RUNNING, pair], load[RATE, pair]
     most = larger(larger(given[LENGTH], given[RUNNING_RATIO] * running), given[MAX_WAIT_HOURS] * rate)
     part = load[RUNNING, pair] / running if running > 0 else 0.0
@@ -65,28 +64,25 @@ def _longest_queue(pair: int, of_users: float, moving: Moving, pairs: UserPairs)
     return larger(larger(given[USER_LENGTH], given[QUEUE_RATIO] * running), most * part)
 
 
-@compiled
-def _keeps(
-    step: int, b: int, row: int, pair: int, at: int, moving: Moving, block: FlatBlock, columns: Columns,
-    users: UserState, pairs: UserPairs,
-) -> bool:  # fmt: skip
-    """Whether a filter keeps a pair with what was placed."""
-    load, share = pairs.load, users.share[row]
-    if pairs.site_named[b]:
-        return True
-    if step == QUEUE_CAP:
-        queued = load[TYPE_QUEUED, pair] + users.of_type[share, users.kind[row], at]
-        return bool(queued <= WAITING_TIMES * larger(LEAST_RUNNING, load[TYPE_RUNNING, pair]))
-    if users.merging[row] or pairs.ignored[pair]:
-        return True
-    defined = block.load[1, pair] + block.placed[columns.chunks[row].accounting, at]
-    waiting = defined + block.load[2, pair] + block.load[3, pair] + block.load[4, pair]
-    given = moving.stabilizer
+@inlined
+def _below_cap(pair: int, load: Floats, of_type: float) -> bool:
+    """Whether few enough jobs of the type wait, with those that were placed."""
+    queued = load[TYPE_QUEUED, pair] + of_type
+    return bool(queued <= WAITING_TIMES * larger(LEAST_RUNNING, load[TYPE_RUNNING, pair]))
+
+
+@inlined
+def _short_enough(
+    pair: int, given: Floats, jobs: Floats, load: Floats, placed: float, of_user: float, new_users: float
+) -> bool:
+    """Whether the queue of the user is short enough, with what was placed."""
+    defined = jobs[1, pair] + placed
+    waiting = defined + jobs[2, pair] + jobs[3, pair] + jobs[4, pair]
     if not (waiting >= given[LENGTH] and waiting >= given[WAIT_HOURS] * load[RATE, pair]):
         return True
-    of_users = load[USERS, pair] + users.new_users[share, at]
-    queued = load[QUEUED, pair] + users.of_user[users.owner[row], at]
-    return bool(queued <= _longest_queue(pair, of_users, moving, pairs))
+    of_users = load[USERS, pair] + new_users
+    queued = load[QUEUED, pair] + of_user
+    return bool(queued <= _longest_queue(pair, of_users, given, load))
 
 
 @compiled
@@ -95,16 +91,36 @@ def brought_up_to_date(
 ) -> None:
     """Judge and weigh a chunk again by what moves."""
     row = block.row + b
-    for pair in range(block.offset[b], block.offset[b + 1]):
-        queue = block.queue[pair]
-        at = columns.queues[queue].unified
-        for index in range(len(moving.filters)):
-            if not _keeps(moving.filters[index], b, row, pair, at, moving, block, columns, users, pairs):
-                block.left[pair] = False
-                # of those that reject for now the last is shown
-                block.position[b, queue] = moving.reasons[index]
+    if not pairs.site_named[b]:
+        _judged_again(b, row, moving, block, columns, users, pairs)
     if moving.new_weight >= 0:
         _weighed_again(b, row, moving, block, columns, users, pairs)
+
+
+@compiled
+def _judged_again(
+    b: int, row: int, moving: Moving, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs
+) -> None:
+    """Reject what the filters do not keep with what was placed."""
+    # columns are taken out once: to read one of a tuple for each pair takes more than the filters do
+    share, merging, given = users.share[row], users.merging[row], moving.stabilizer
+    of_type, new_users, of_user = users.of_type[share, users.kind[row]], users.new_users[share], users.of_user
+    placed, owner, ignored = block.placed[columns.chunks[row].accounting], users.owner[row], pairs.ignored
+    load, jobs, left, position, of_pair = pairs.load, block.load, block.left, block.position, block.queue
+    filters, reasons, queues = moving.filters, moving.reasons, columns.queues
+    for pair in range(block.offset[b], block.offset[b + 1]):
+        at = queues[of_pair[pair]].unified
+        for index in range(len(filters)):
+            if filters[index] == QUEUE_CAP:
+                keeps = _below_cap(pair, load, of_type[at])
+            elif merging or ignored[pair]:
+                keeps = True
+            else:
+                keeps = _short_enough(pair, given, jobs, load, placed[at], of_user[owner, at], new_users[at])
+            if not keeps:
+                left[pair] = False
+                # of those that reject for now the last is shown
+                position[b, of_pair[pair]] = reasons[index]
 
 
 @compiled
@@ -112,30 +128,32 @@ def _weighed_again(
     b: int, row: int, moving: Moving, block: FlatBlock, columns: Columns, users: UserState, pairs: UserPairs
 ) -> None:
     """The new weight with the room that is left."""
-    room = np.zeros(len(columns.queues))
-    share, owner, count = users.share[row], users.owner[row], 0
-    for pair in range(block.offset[b], block.offset[b + 1]):
-        if block.left[pair]:
-            queue = block.queue[pair]
-            at = columns.queues[queue].unified
-            longest = _longest_queue(pair, pairs.load[USERS, pair] + users.new_users[share, at], moving, pairs)
-            room[queue] = larger(longest - (pairs.load[QUEUED, pair] + users.of_user[owner, at]), 0.0)
+    queues, load, given, left, of_pair = columns.queues, pairs.load, moving.stabilizer, block.left, block.queue
+    share, owner, merging, count = users.share[row], users.owner[row], users.merging[row], 0
+    new_users, of_user, room = users.new_users[share], users.of_user[owner], np.zeros(len(queues))
+    first, stop = block.offset[b], block.offset[b + 1]
+    for pair in range(first, stop):
+        if left[pair]:
+            at = queues[of_pair[pair]].unified
+            longest = _longest_queue(pair, load[USERS, pair] + new_users[at], given, load)
+            room[of_pair[pair]] = larger(longest - (load[QUEUED, pair] + of_user[at]), 0.0)
             count += 1
     total, jobs = added_up(room), pairs.jobs[b]
     rest = total - jobs
-    for pair in range(block.offset[b], block.offset[b + 1]):
-        if not block.left[pair]:
+    factors, fixed, classes, moves = block.factors, block.fixed, pairs.class_weight, moving.new_weight
+    for pair in range(first, stop):
+        if not left[pair]:
             continue
-        own, w_s = room[block.queue[pair]], pairs.class_weight[pair]
-        if rest > 0 and not users.merging[row]:
+        own, w_s = room[of_pair[pair]], classes[pair]
+        if rest > 0 and not merging:
             w_q = larger(own - jobs / count, LEAST_PART * w_s) / rest
         else:
             w_q = own / total if total > 0 else 1.0 / count
-        block.factors[moving.new_weight, pair] = w_s * w_q + LEAST
+        factors[moves, pair] = w_s * w_q + LEAST
         weight = 1.0
-        for index in range(len(block.factors)):
-            weight *= block.factors[index, pair]
-        block.fixed[0, pair] = weight
+        for index in range(len(factors)):
+            weight *= factors[index, pair]
+        fixed[0, pair] = weight
 
 
 @compiled
