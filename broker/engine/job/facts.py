@@ -316,8 +316,11 @@ def _input_of(work: WorkTable, rows: slice, grid: GridFacts, data: DataFacts, at
             return np.asarray(grid.any_receives | (made(at_nucleus) & complete.every))
         here = at_nucleus.of_table(at_nucleus.table.take(alike.first, axis=1)).by_chunk
         here &= complete.by_chunk.take(unified, axis=1)
-        here |= any_receives
-        return RowsByKind(here, column=alike.kind)
+        # of few chunks the data is at a queue that nothing else can be sent to
+        own = np.flatnonzero((here > any_receives).any(axis=1))
+        kind = np.zeros(len(here), dtype=np.int64)
+        kind[own] = np.arange(1, 1 + len(own))
+        return RowsByKind(np.concatenate([any_receives, here[own] | any_receives]), kind, alike.kind)
 
     def can_send() -> RowsByKind | Bools:
         if not isinstance(at_nucleus, RowsByKind):
