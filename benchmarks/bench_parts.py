@@ -23,7 +23,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -35,6 +34,7 @@ from agents.service.cycle import run_cycle
 from agents.service.process import JobGeneration, ProcessSettings
 from benchmarks.measuring import NOW, loaded, report
 from benchmarks.scenario import make_scenario
+from benchmarks.server_use import ServerWatch, postmaster_of
 from broker.app.agent_cycle import run_leased
 from broker.domain.parts import MARK, Part, led_by, parts_of
 from broker.engine.compiled import loading
@@ -45,7 +45,6 @@ AGENT = "production_job"
 TASKS, QUEUES, JOBS = 1000, 500, 100_000
 SEED = 1
 ROUNDS = 3
-_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 MODES: dict[str, JobGeneration] = {"jobs": "broker", "decisions": "jedi"}
 """What is written, by who makes the jobs."""
 _DECIDED = """
@@ -67,18 +66,13 @@ def work(url: str, part: Part, mode: str) -> None:
         before, started = _own_cpu_s(), perf_counter()
         record = run_leased(agent, agents, database, NOW, SEED, CycleRequest(), part)
         told = {"wall_s": perf_counter() - started, "cpu_s": _own_cpu_s() - before, **record.timings, **record.counts}
+        told["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(json.dumps(told), flush=True)
 
 
 def _own_cpu_s() -> float:
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
-
-
-def _server_cpu_s(postmaster: int) -> float:
-    """Processor time of the server and of those of its processes that have ended."""
-    fields = Path(f"/proc/{postmaster}/stat").read_text(encoding="ascii").rpartition(") ")[2].split()
-    return sum(map(int, fields[11:15])) / _CLOCK_TICKS
 
 
 @contextmanager
@@ -97,9 +91,7 @@ def copy_of(database: Database, name: str) -> Iterator[Database]:
 
 def brokers(database: Database, parts: int, mode: str) -> tuple[dict[str, float], list[tuple[Any, ...]]]:
     """One cycle of each part at once: what it took, and the jobs by chunk and queue."""
-    with database.begin() as connection:
-        folder = connection.exec_driver_sql("SHOW data_directory").scalar_one()
-    postmaster = int((Path(folder) / "postmaster.pid").read_text(encoding="ascii").split()[0])
+    postmaster = postmaster_of(database)
     command = [sys.executable, "-m", "benchmarks.bench_parts", "--part", mode]
     processes = [
         subprocess.Popen(
@@ -110,21 +102,24 @@ def brokers(database: Database, parts: int, mode: str) -> tuple[dict[str, float]
     for process in processes:
         _line(process)
     database.engine.dispose()
-    server_s, started = _server_cpu_s(postmaster), perf_counter()
-    for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-    told = [json.loads(_line(process)) for process in processes]
-    wall_s = perf_counter() - started
+    # until they end: what their servers did for them before they were asked does not count
+    with ServerWatch(postmaster) as server:
+        started = perf_counter()
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        told = [json.loads(_line(process)) for process in processes]
+        wall_s = perf_counter() - started
     for process in processes:
         process.communicate()
-    server_s = _server_cpu_s(postmaster) - server_s
     with database.begin() as connection:
         jobs = [tuple(row) for row in connection.exec_driver_sql(_DECIDED)]
     cpu = [one["cpu_s"] for one in told]
     figures = {"chunks": sum(one["chunks"] for one in told), "wall_s": wall_s, "brokers_cpu_s": sum(cpu)}
-    return figures | {"busiest_cpu_s": max(cpu), "server_cpu_s": server_s}, jobs
+    figures |= {"busiest_cpu_s": max(cpu), "server_cpu_s": server.cpu_s, "jobs": sum(one["jobs"] for one in told)}
+    figures |= {"broker_mb": max(one["peak_mb"] for one in told)}
+    return figures | {"server_mb": server.own_mb, "shared_buffers_mb": server.shared_mb}, jobs
 
 
 def _line(process: subprocess.Popen[str]) -> str:

@@ -1,0 +1,73 @@
+"""What a production cycle takes of a machine, for several sizes: processor time, memory and disk of broker and server.
+
+The broker is a process that has loaded the compiled loop and decided once before, as in service; then it runs one cycle
+that reads, decides, cuts and writes. Each size is measured twice: with jobs made, and with decisions alone, as
+alongside PanDA. Memory of the broker is the largest that its process had; that of the server is what all its
+processes have for themselves, and apart from it the shared buffers that one of them has touched. Disk is what tables
+and their indexes grow by, and the write-ahead log what the cycle adds to it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from benchmarks.bench_parts import MODES, brokers, copy_of
+from benchmarks.measuring import loaded, report
+from benchmarks.scenario import make_scenario
+from broker.store.connection.database import Database
+
+SIZES = ((250, 500), (1000, 500), (4000, 500), (1000, 2000))
+"""Chunks and pseudo-queues."""
+JOBS_A_CHUNK = 25
+SEED = 1
+_BYTES = sa.text("""
+    SELECT (SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree('broker.decisions')),
+        pg_total_relation_size('broker.chunk_states'), pg_total_relation_size('broker.snapshot_blobs'),
+        pg_total_relation_size('doma_panda.jobsdefined4') + pg_total_relation_size('doma_panda.filestable4'),
+        pg_current_wal_insert_lsn() - '0/0'::pg_lsn""")
+_KINDS = ("decisions", "states", "snapshot", "jobs", "log")
+
+
+def sizes_of(database: Database) -> dict[str, int]:
+    """Bytes of tables with their indexes, and of the write-ahead log since there is a server."""
+    with database.begin() as connection:
+        return dict(zip(_KINDS, map(int, connection.execute(_BYTES).one()), strict=True))
+
+
+def measure(database: Database, chunks: int, queues: int, mode: str) -> dict[str, Any]:
+    """One cycle over a copy of the database."""
+    with copy_of(database, f"{mode}_{chunks}_{queues}") as copy:
+        before = sizes_of(copy)
+        taken, _ = brokers(copy, 1, mode)
+        grown = {kind: size - before[kind] for kind, size in sizes_of(copy).items()}
+    return {
+        "writes": mode,
+        "chunks": chunks,
+        "pseudo_queues": queues,
+        "jobs": taken["jobs"],
+        "broker_cpu_s": taken["brokers_cpu_s"],
+        "server_cpu_s": taken["server_cpu_s"],
+        "broker_mb": taken["broker_mb"],
+        "server_mb": taken["server_mb"],
+        "shared_buffers_mb": taken["shared_buffers_mb"],
+        "bytes_a_decision": grown["decisions"] / chunks,
+        "bytes_a_state": grown["states"] / chunks,
+        "bytes_a_job": grown["jobs"] / taken["jobs"] if taken["jobs"] else None,
+        "snapshot_mb": grown["snapshot"] / 1e6,
+        "log_mb": grown["log"] / 1e6,
+    }
+
+
+def main() -> None:
+    """Measure and report."""
+    rows = []
+    for chunks, queues in SIZES:
+        with loaded(make_scenario(chunks, queues, JOBS_A_CHUNK * chunks, seed=SEED)) as database:
+            rows += [measure(database, chunks, queues, mode) for mode in MODES]
+    report("sizes", rows)
+
+
+if __name__ == "__main__":
+    main()
