@@ -9,8 +9,11 @@ and their indexes grow by, and the write-ahead log what the cycle adds to it.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
 from benchmarks.bench_parts import MODES, brokers, copy_of
@@ -60,13 +63,50 @@ def measure(database: Database, chunks: int, queues: int, mode: str) -> dict[str
     }
 
 
+def formula(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """What grows with what, fitted to all sizes by relative errors."""
+    jobs, decisions = ([row for row in rows if row["writes"] == mode] for mode in MODES)
+    pairs = list(zip(jobs, decisions, strict=True))
+    broker = _fitted(decisions, "broker_cpu_s", lambda row: (1, row["chunks"], row["chunks"] * row["pseudo_queues"]))
+    server = _fitted(decisions, "server_cpu_s", lambda row: (1, row["chunks"]))
+    memory = _fitted(rows, "broker_mb", lambda row: (1, row["chunks"], row["pseudo_queues"]))
+
+    def us_a_job(figure: str) -> float:
+        of_sizes = [(made[figure] - decided[figure]) / made["jobs"] for made, decided in pairs]
+        return 1e6 * float(median(of_sizes))
+
+    return {
+        "broker_s_a_cycle": broker[0],
+        "broker_ms_a_chunk": broker[1] * 1e3,
+        "broker_us_a_pair": broker[2] * 1e6,
+        "broker_us_a_job": us_a_job("broker_cpu_s"),
+        "server_s_a_cycle": server[0],
+        "server_ms_a_chunk": server[1] * 1e3,
+        "server_us_a_job": us_a_job("server_cpu_s"),
+        "broker_mb": memory[0],
+        "broker_kb_a_chunk": memory[1] * 1e3,
+        "broker_kb_a_pseudo_queue": memory[2] * 1e3,
+    }
+
+
+def _fitted(
+    rows: Sequence[Mapping[str, Any]], figure: str, terms: Callable[[Mapping[str, Any]], tuple[float, ...]]
+) -> list[float]:
+    measured = np.array([row[figure] for row in rows])
+    matrix = np.array([terms(row) for row in rows], dtype=np.float64)
+    found = np.linalg.lstsq(matrix / measured[:, None], np.ones(len(rows)), rcond=None)[0]
+    return [float(value) for value in found]
+
+
 def main() -> None:
     """Measure and report."""
     rows = []
     for chunks, queues in SIZES:
         with loaded(make_scenario(chunks, queues, JOBS_A_CHUNK * chunks, seed=SEED)) as database:
             rows += [measure(database, chunks, queues, mode) for mode in MODES]
-    report("sizes", rows)
+    found = formula(rows)
+    print(", ".join(f"{name} {value:.3g}" for name, value in found.items()))
+    report("sizes", rows, formula=found)
 
 
 if __name__ == "__main__":
