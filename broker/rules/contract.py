@@ -200,6 +200,8 @@ class Rule(Configurable, ABC):
         pair_by_pair: of a filter, ``keep`` and ``unknown`` compare each pair by itself, by arithmetic on columns and
             facts that broadcast, and read neither ``rows`` nor ``positions``. They may then be asked about a list of N
             pairs: columns of chunks and of candidates, facts and answer all have the shape (N, 1).
+        same_in_passes: of a filter of analysis, it says the same of a chunk in a pass with and in one without the
+            locality check: it reads none of the facts that differ. A derived class has to say so again.
         reads: names of other rules of the chain whose :meth:`prepare` it may read, too.
         judges: the pairs that it judges; taken from the class that it is derived from.
     """
@@ -213,6 +215,7 @@ class Rule(Configurable, ABC):
     after_temporary: ClassVar[bool] = False
     provenance: ClassVar[str] = "ATLAS Production Job Brokerage"
     pair_by_pair: ClassVar[bool] = False
+    same_in_passes: ClassVar[bool] = False
     reads: ClassVar[tuple[str, ...]] = ()
     judges: ClassVar[type[AnyPairs]] = JobPairs
 

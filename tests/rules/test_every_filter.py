@@ -18,6 +18,7 @@ from broker.brokerages.production_job.rules import FILTERS as OF_JOBS
 from broker.brokerages.production_task.rules import FILTERS as OF_TASKS
 from broker.brokerages.profile import rules_of
 from broker.domain.analysis import AnalysisFacts
+from broker.engine.analysis.facts import PASS_FACTS
 from broker.engine.shared import marks
 from broker.engine.shared.evaluate import UNDECLARED, RuleViews, evaluate
 from broker.engine.shared.pairs_left import PairsLeft
@@ -139,6 +140,17 @@ def test_pairs_in_a_list_are_judged_as_in_a_block(
         assert (of_block is None) == (of_list is None)
         if of_block is not None:
             assert np.broadcast_to(of_list, (len(left), 1))[:, 0].tolist() == left.of(of_block).tolist()
+
+
+@pytest.mark.parametrize(
+    "rule", [rule for one, rule in (case.values for case in EVERY) if "same_in_passes" in vars(type(rule))]
+)
+def test_what_is_the_same_in_passes_reads_nothing_that_differs(rule: Any) -> None:
+    tasks, candidates, facts = random_tables(1, CHUNKS, QUEUES, AnalysisFacts)
+    for name in PASS_FACTS:
+        del vars(facts)[name]
+    pairs = pairs_of(rule, tasks, candidates, facts, tuning_for(rule, MAX_DISKIO_DEFAULT=500))
+    assert [np.ndim(ask(pairs)) for ask in (rule.applies, rule.keep, rule.unknown)]
 
 
 @pytest.mark.parametrize("brokerage", BROKERAGES, ids=lambda one: one.name)

@@ -49,7 +49,8 @@ from broker.engine.job.facts import CycleFacts, job_facts
 from broker.engine.job.snapshot_reading import SnapshotReading
 from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, Evaluation, evaluate, rows_of
 from broker.engine.shared.fixed_factors import fixed_factors
-from broker.engine.shared.kept_answers import KeptAnswers
+from broker.engine.shared.kept_answers import FilterAnswer, KeptAnswers
+from broker.engine.shared.kept_passes import Passes, of_chunks
 from broker.gdpconfig import Tuning
 from broker.rules.contract import AnalysisPairs, Load
 from broker.snapshot.snapshot import Snapshot
@@ -162,7 +163,8 @@ class AnalysisCycle(LoadTrackingCycle):
         facts = self._facts_of(rows, counts)
         every = np.arange(rows.start, rows.stop)
         pairs = AnalysisPairs(tasks, self._candidates, facts, UNDECLARED, every, self._every)
-        evaluation = evaluate(self.chain.filters, pairs, self._views, self._unusable)
+        answers: dict[str, FilterAnswer] = {}
+        evaluation = evaluate(self.chain.filters, pairs, self._views, self._unusable, passes=Passes(noted=answers))
         wanted = self.analysis_request.sites_per_job[rows]
         looks_further = self._checked[rows] & self._input.remote_source[rows]
         found = passing(self.chain, evaluation)
@@ -176,7 +178,7 @@ class AnalysisCycle(LoadTrackingCycle):
             local_pass = facts.local_pass.copy()
             local_pass[again] = False
             facts = self._analysis_facts.in_pass(facts, rows, local_pass)
-            judging = self._judging(dataclasses.replace(pairs, facts=facts), again)
+            judging = self._judging(dataclasses.replace(pairs, facts=facts), again, answers)
             evaluation = second_pass(self.chain, evaluation, again, wanted, judging, found)
             first_empty = again[self._with_input[rows][again] == 0]
             self._with_input[rows][first_empty] = passing(self.chain, evaluation)[first_empty].sum(axis=1)
@@ -215,16 +217,17 @@ class AnalysisCycle(LoadTrackingCycle):
             return evaluation.feasible
         return passing(self.chain, evaluation)
 
-    def _judging(self, pairs: AnalysisPairs, again: Ints) -> Judging:
-        """Judges the chunks ``again`` of a block without the locality check."""
+    def _judging(self, pairs: AnalysisPairs, again: Ints, answers: dict[str, FilterAnswer]) -> Judging:
+        """Judges the chunks ``again`` of a block without the locality check; ``answers``: of the pass with it."""
         chunks, rows = rows_of(pairs.chunks, again), pairs.rows[again]
+        passes = Passes(of_chunks(answers, again, len(pairs.rows)))
 
         def judging(filters: tuple[AnyFilter, ...], candidates: Bools | None) -> Evaluation:
             own = rows_of(pairs.facts, again)
             if candidates is not None:
                 own.__dict__["initial"] = candidates
             part = AnalysisPairs(chunks, self._candidates, own, UNDECLARED, rows, self._every)
-            return evaluate(filters, part, self._views, self._unusable)
+            return evaluate(filters, part, self._views, self._unusable, passes=passes)
 
         return judging
 

@@ -23,6 +23,9 @@ from broker.engine.analysis.queue_attributes import AnalysisQueues
 from broker.engine.analysis.throttle import Requester, over_quota
 from broker.snapshot.snapshot import Snapshot
 
+#: The facts that differ between a pass with and one without the locality check.
+PASS_FACTS = ("local_pass", "needs_wan", "avoids_vp", "lacks_files", "without_vp", "locality_weight")
+
 
 @dataclass(frozen=True)
 class FactsOfAnalysis:

@@ -16,6 +16,7 @@ from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 from broker.domain.facts import JobFacts, cell_at
 from broker.domain.rows_by_kind import RowsByKind, rows_of_all
 from broker.engine.shared.kept_answers import FilterAnswer, Mask
+from broker.engine.shared.kept_passes import ONE_PASS, Passes
 from broker.engine.shared.marks import Marks
 from broker.rules.contract import AnyPairs, Filter, GroupFilter, Rule, TuningView
 from broker.snapshot.snapshot import Snapshot
@@ -169,6 +170,7 @@ def evaluate(
     views: RuleViews,
     unusable: frozenset[str] = frozenset(),
     known: dict[str, FilterAnswer] | None = None,
+    passes: Passes = ONE_PASS,
 ) -> Evaluation:
     """Judge a block of chunks against queues, or of tasks against nuclei.
 
@@ -179,6 +181,7 @@ def evaluate(
         unusable: sources by which nothing can be judged now.
         known: by name, answers of filters that are not asked again; those of the others are put there, so that all
             judge whole blocks. Without it those that judge pair by pair are asked only about the pairs that are left.
+        passes: what another pass over the same chunks knows, or is to know.
     """
     marks = Marks(pairs, len(filters))
     faults: list[RuleFault] = []
@@ -189,7 +192,7 @@ def evaluate(
             marks.narrow()
         removes = rule.kind == "persistent" or pairs.rejects_for_good
         seen = views.of(rule, pairs)
-        answer = None if known is None else known.get(rule.name)
+        answer = passes.earlier.get(rule.name) if known is None else known.get(rule.name)
         noted = len(faults)
         applies = _applies(rule, seen, faults) if answer is None else None
         if applies is not None and not applies.any():
@@ -208,6 +211,7 @@ def evaluate(
                 continue
             if known is not None and len(faults) == noted and isinstance(rule, Filter):
                 known[rule.name] = answer
+            passes.note(rule, answer)
         marks.apply(index, rule.unknown_policy == "reject", answer, removes)
     feasible, reason = marks.evaluation()
     return Evaluation(feasible, reason, tuple(faults))

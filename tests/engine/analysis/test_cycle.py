@@ -14,6 +14,7 @@ from broker.domain.analysis import AnalysisFacts, AnalysisGrid, OwnerJobs
 from broker.domain.stabilizer import FIGURES
 from broker.domain.work import Work
 from broker.engine.analysis.cycle import AnalysisCycle
+from broker.engine.analysis.facts import PASS_FACTS
 from broker.gdpconfig.tuning import Tuning
 from broker.snapshot.snapshot import Snapshot
 from tests.brokerages.job.random_analysis import random_analysis
@@ -89,6 +90,12 @@ def test_the_second_pass_is_that_of_the_chunks_that_need_it() -> None:
     found = cycle(work([AT_B], [AT_A], [AT_C], [AT_A]), grid("A"))
     elsewhere = {"B": 1.0, "C": 1.0}
     assert chosen(found) == [{"B": 1.0}, elsewhere, {"C": 1.0}, elsewhere]
+
+
+def test_the_facts_that_differ_between_passes() -> None:
+    found = cycle(work([AT_A]))
+    known, later = found._analysis_facts._of_pass(slice(0, 1), np.ones((1, 1), dtype=np.bool_))
+    assert {*known, *later} == set(PASS_FACTS)
 
 
 def test_without_a_source_over_wan_there_is_no_second_pass() -> None:

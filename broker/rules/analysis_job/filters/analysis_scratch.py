@@ -25,6 +25,7 @@ class AnalysisScratch(ScratchRule[AnalysisPairs]):
     """
 
     name = "analysis_scratch"
+    same_in_passes = True
     provenance = "ATLAS Analysis Job Brokerage"
 
     def needs_mb(self, pairs: AnalysisPairs) -> tuple[Floats, Floats]:

@@ -31,6 +31,7 @@ class CloudMismatch(Filter[AnalysisPairs]):
     """
 
     name = "cloud_mismatch"
+    same_in_passes = True
     code = "cloudmismatch"
     title = "The queue is of the cloud of the task"
     sources = ("queues",)

@@ -23,6 +23,7 @@ class CoreKind(Filter[AnalysisPairs]):
     """
 
     name = "core_kind"
+    same_in_passes = True
     code = "cpucore"
     title = "Single-core or multi-core, as the task asks"
     sources = ("queues",)

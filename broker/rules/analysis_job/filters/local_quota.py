@@ -22,6 +22,7 @@ class LocalQuota(Filter[AnalysisPairs]):
     """
 
     name = "local_quota"
+    same_in_passes = True
     code = "local_quota"
     title = "The owner has quota at the endpoint for the output"
     sources = ("quota",)

@@ -20,6 +20,7 @@ class NoShare(ShareRule[AnalysisPairs]):
     """
 
     name = "no_share"
+    same_in_passes = True
     provenance = "PanDA analysis brokerage, zero share"
 
     def applies(self, pairs: AnalysisPairs) -> Bools:

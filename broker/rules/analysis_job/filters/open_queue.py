@@ -31,6 +31,7 @@ class OpenQueue(Filter[AnalysisPairs]):
     """
 
     name = "open_queue"
+    same_in_passes = True
     code = "status"
     title = "The queue is online, or named by the task and not offline"
     sources = ("queues",)

@@ -32,6 +32,7 @@ class OutputSpace(Filter[AnalysisPairs]):
     """
 
     name = "output_space"
+    same_in_passes = True
     code = "disk"
     title = "There is space for the output"
     keys = (KEY,)

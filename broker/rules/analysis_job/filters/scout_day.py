@@ -17,6 +17,7 @@ class ScoutDay(OneDayRule[AnalysisPairs]):
     """
 
     name = "scout_day"
+    same_in_passes = True
     provenance = "ATLAS Analysis Job Brokerage"
 
     def applies(self, pairs: AnalysisPairs) -> Bools:

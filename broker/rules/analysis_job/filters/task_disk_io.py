@@ -13,6 +13,7 @@ class TaskDiskIo(DiskIo):
     """
 
     name = "task_disk_io"
+    same_in_passes = True
     kind = "persistent"
     provenance = "ATLAS Analysis Job Brokerage"
     in_whole_kbps = False

@@ -18,6 +18,7 @@ class TaskPilots(Filter[JobPairs]):
     """
 
     name = "task_pilots"
+    same_in_passes = True
     code = "nopilot"
     title = "Pilots were seen at the queue in the last 3 hours"
     sources = ("pilots",)

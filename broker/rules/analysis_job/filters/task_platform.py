@@ -17,6 +17,7 @@ class TaskPlatform(PlatformRule[AnalysisPairs]):
     """
 
     name = "task_platform"
+    same_in_passes = True
     reading = ANALYSIS_NEED
     provenance = "ATLAS Analysis Job Brokerage"
 

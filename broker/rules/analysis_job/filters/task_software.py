@@ -17,6 +17,7 @@ class TaskSoftware(SoftwareRule[AnalysisPairs]):
     """
 
     name = "task_software"
+    same_in_passes = True
     reading = ANALYSIS_NEED
     provenance = "ATLAS Analysis Job Brokerage"
 

@@ -17,6 +17,7 @@ class TooShort(ShortestTimeRule[AnalysisPairs]):
     """
 
     name = "too_short"
+    same_in_passes = True
     provenance = "ATLAS Analysis Job Brokerage"
 
     def applies(self, pairs: AnalysisPairs) -> Bools:

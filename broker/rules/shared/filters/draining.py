@@ -22,6 +22,7 @@ class Draining(Filter[JobPairs]):
     """
 
     name = "draining"
+    same_in_passes = True
     code = "draining"
     kind = "temporary"
     title = "The job ends before the shutdown that most pilots of the queue report"

@@ -18,6 +18,7 @@ class MaxCoreCount(Filter[JobPairs]):
     """
 
     name = "max_core_count"
+    same_in_passes = True
     code = "max_cpucore"
     title = "The queue has no more cores than the task can use"
     sources = ("queues",)

@@ -18,6 +18,7 @@ class MaxIoIntensity(Filter[JobPairs]):
     """
 
     name = "max_io_intensity"
+    same_in_passes = True
     code = "max_io_intensity"
     title = "The IO intensity is not larger than the queue takes"
     sources = ("queues",)

@@ -22,6 +22,7 @@ class MemoryMax(Filter[JobPairs]):
     """
 
     name = "memory_max"
+    same_in_passes = True
     code = "lowmemory"
     title = "The expected memory fits into the slot"
     sources = ("queues",)

@@ -22,6 +22,7 @@ class MemoryMin(Filter[JobPairs]):
     """
 
     name = "memory_min"
+    same_in_passes = True
     code = "highmemory"
     title = "The expected memory is not too small for a high-memory slot"
     sources = ("queues",)

@@ -17,6 +17,7 @@ class MinWalltime(Filter[JobPairs]):
     """
 
     name = "min_walltime"
+    same_in_passes = True
     code = "min_walltime"
     title = "The queue runs jobs for at least 24 hours, for merging or undefined walltime"
     sources = ("queues",)

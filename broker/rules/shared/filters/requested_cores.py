@@ -19,6 +19,7 @@ class RequestedCores(Filter[JobPairs]):
     """
 
     name = "requested_cores"
+    same_in_passes = True
     code = "requested_cores"
     title = "The slots of the queue have a number of cores that the job accepts"
     sources = ("queues",)

@@ -25,6 +25,7 @@ class Shortwalltime(Filter[JobPairs]):
     """
 
     name = "shortwalltime"
+    same_in_passes = True
     code = "shortwalltime"
     title = "The expected walltime is not longer than the queue allows"
     sources = ("queues",)

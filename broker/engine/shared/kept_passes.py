@@ -1,0 +1,65 @@
+"""What filters said in a pass over a block, kept for a second pass over some of its chunks.
+
+Passes differ in few facts. What a filter says that reads none of them does not differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from broker.domain.arrays import Ints
+from broker.domain.rows_by_kind import RowsByKind
+from broker.engine.shared.kept_answers import FilterAnswer, Mask
+from broker.rules.contract import Filter
+
+SAME = "same_in_passes"
+
+
+@dataclass(frozen=True)
+class Passes:
+    """What passes over a block know of each other.
+
+    Attributes:
+        earlier: by name, answers of filters that are not asked again.
+        noted: by name, answers that are kept for a later pass; None where there is none.
+    """
+
+    earlier: Mapping[str, FilterAnswer] = field(default_factory=dict)
+    noted: dict[str, FilterAnswer] | None = None
+
+    def note(self, rule: Any, answer: FilterAnswer) -> None:
+        """A rule has answered. A class that is derived from one that answers alike may do so in another way."""
+        if self.noted is None or answer.of_pairs or not isinstance(rule, Filter):
+            return
+        if vars(type(rule)).get(SAME, False):
+            self.noted[rule.name] = answer
+
+
+ONE_PASS = Passes()
+
+
+def of_chunks(answers: Mapping[str, FilterAnswer], chunks: Ints, count: int) -> dict[str, FilterAnswer]:
+    """The answers for some of the ``count`` chunks of a block, by their positions."""
+    return {name: _of_chunks(answer, chunks, count) for name, answer in answers.items()}
+
+
+def _of_chunks(answer: FilterAnswer, chunks: Ints, count: int) -> FilterAnswer:
+    rows, at = None, chunks
+    if answer.rows is not None:
+        inside = np.full(count, -1)
+        inside[answer.rows] = np.arange(len(answer.rows))
+        at = inside.take(chunks)
+        rows = np.flatnonzero(at >= 0)
+        at = at.take(rows)
+    unknown = None if answer.unknown is None else _rows(answer.unknown, at)
+    return replace(answer, rows=rows, keep=_rows(answer.keep, at), unknown=unknown)
+
+
+def _rows(mask: Mask, at: Ints) -> Mask:
+    if isinstance(mask, RowsByKind):
+        return mask.of(at)
+    return mask if mask.shape[0] == 1 else mask.take(at, axis=0)
