@@ -143,7 +143,6 @@ def test_what_became_of_candidates_of_one_kind_is_kept_as_runs(runs: list[tuple[
     packed = pack_reasons(batch)
     for one, data in zip(batch, packed, strict=True):
         assert (unpack_reasons(BY_KIND, data).position == one.position).all()
-    assert packed[0][0] == 2 or len(packed[0]) > 40
 
 
 def test_damaged_runs_of_reasons_are_refused() -> None:
