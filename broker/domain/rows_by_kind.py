@@ -40,6 +40,10 @@ class RowsByKind:
         rows, columns = self.table.shape[-2:]
         return rows if self.kind is None else len(self.kind), columns if self.column is None else len(self.column)
 
+    def broadcasts_to(self, shape: tuple[int, ...]) -> bool:
+        """Whether it stands for all pairs of a block of this shape; an axis along which nothing differs may be 1."""
+        return all(own in (1, other) for own, other in zip(self.shape, shape, strict=True))
+
     @property
     def every(self) -> AnyArray:
         """(..., T, Q): the row of each chunk."""

@@ -26,6 +26,7 @@ from broker.domain.decisions import Observation, Persistence, UnknownPolicy
 from broker.domain.facts import JobFacts
 from broker.domain.grid import NucleusTable
 from broker.domain.queues import QueueTable
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.task_facts import TaskFacts
 from broker.domain.task_work import AssigningTable
 from broker.domain.work import WorkTable
@@ -299,8 +300,8 @@ class Weight(Rule, Generic[PairsT_contra]):
     """A factor of the weight that does not move within a cycle. Its code is the name under which it is stored."""
 
     @abstractmethod
-    def factor(self, pairs: PairsT_contra) -> Floats:
-        """Broadcastable to (T, Q): the factor, finite and not negative."""
+    def factor(self, pairs: PairsT_contra) -> Floats | RowsByKind:
+        """Over (T, Q), as an array that broadcasts or by kind: the factor, finite and not negative."""
 
 
 @dataclass(frozen=True)

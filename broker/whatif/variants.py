@@ -17,6 +17,7 @@ from broker.brokerages.job.assign_compiled import CompiledCycle
 from broker.brokerages.job.brokerage import StoredChunks
 from broker.domain.arrays import AnyArray, Bools, Ints
 from broker.domain.feature_table import TIGHTENING_KEYS
+from broker.domain.rows_by_kind import RowsByKind
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding
@@ -51,7 +52,7 @@ class JobSide:
 
     rows: SideRows
     drawn: DrawnRows
-    judged: list[tuple[AnyArray, ...]]
+    judged: list[tuple[AnyArray | RowsByKind, ...]]
     blocked: list[str]
     moving: tuple[str, ...]
     drawn_blocks: dict[tuple[int, int], bool] = field(default_factory=dict)
@@ -112,6 +113,7 @@ class Deciding:
         self.side.drawn_blocks[rows.start, rows.stop] = by_loop
         if by_loop:
             return
+        cycle.ranked_if_needed(block)
         for row in rows:
             tag = cycle.accounting_of(row)
             if other is None or alike is None:
@@ -216,20 +218,26 @@ class _Columns:
         self.drawn.put_block(rows, found)
 
 
-def _alike(one: Sequence[AnyArray], two: Sequence[AnyArray]) -> Bools | None:
+def _alike(one: Sequence[AnyArray | RowsByKind], two: Sequence[AnyArray | RowsByKind]) -> Bools | None:
     """(T,) rows that are equal in all columns; None where the columns are not the same."""
     if len(one) != len(two):
         return None
-    alike = np.ones(len(two[0]), dtype=np.bool_)
+    alike = np.ones(two[0].shape[0], dtype=np.bool_)
     for mine, theirs in zip(one, two, strict=True):
         # most were worked out once for both sides
         if not _is_same(mine, theirs):
-            alike &= (mine == theirs).all(axis=1)
+            alike &= (_of_pairs(mine) == _of_pairs(theirs)).all(axis=1)
     return alike
 
 
-def _is_same(one: AnyArray, two: AnyArray) -> bool:
-    """Whether two arrays look at the same memory in the same way."""
+def _of_pairs(values: AnyArray | RowsByKind) -> AnyArray:
+    return values.every if isinstance(values, RowsByKind) else values
+
+
+def _is_same(one: AnyArray | RowsByKind, two: AnyArray | RowsByKind) -> bool:
+    """Whether two are one, or arrays that look at the same memory in the same way."""
+    if isinstance(one, RowsByKind) or isinstance(two, RowsByKind):
+        return one is two
     mine, theirs = one.__array_interface__, two.__array_interface__
     return all(mine[name] == theirs[name] for name in ("data", "shape", "strides", "typestr"))
 

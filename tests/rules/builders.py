@@ -9,13 +9,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from broker.domain.arrays import Floats
 from broker.domain.decisions import Observation
 from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.software import GpuSummary, Hardware, HardwareEntry, QueueOffer, QueueSoftware, SoftwareOffers
 from broker.domain.work import WorkTable
 from broker.gdpconfig.tuning import Tuning
-from broker.rules.contract import AnyPairs, Filter, GroupFilter, Load, LoadCut, Rule, TuningView
+from broker.rules.contract import AnyPairs, Filter, GroupFilter, Load, LoadCut, Rule, TuningView, Weight
 
 FactsT = TypeVar("FactsT", bound=JobFacts)
 
@@ -308,6 +310,12 @@ def rejected(**given: Any) -> Case:
 def pairs_of(rule: Rule, tasks: Any, candidates: Any, facts: Any, tuning: TuningView) -> AnyPairs:
     """What the rule judges, of the kind that it declares."""
     return rule.judges(tasks, candidates, facts, tuning)
+
+
+def factors_of(rule: Weight[Any], pairs: AnyPairs) -> Floats:
+    """What a weight answers, as an array; by kind, the factor of each pair."""
+    found = rule.factor(pairs)
+    return found.every if isinstance(found, RowsByKind) else found
 
 
 def passes(rule: Any, tasks: Any, queues: Any, facts: Any, tuning: TuningView) -> np.ndarray[Any, np.dtype[np.bool_]]:

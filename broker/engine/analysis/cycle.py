@@ -6,7 +6,7 @@ Pure, as the cycle that it extends. Source: ATLAS Analysis Job Brokerage.
 from __future__ import annotations
 
 import dataclasses
-from functools import cached_property, partial, reduce
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -187,9 +187,7 @@ class AnalysisCycle(LoadTrackingCycle):
             facts = facts.but({"new_weight": self._new_weight(rows, tasks, facts, self._competing(evaluation))})
         pairs = dataclasses.replace(pairs, facts=facts)
         factors = fixed_factors(self.chain.weights, pairs, self._views, self._unusable, self.faults)
-        weight = reduce(np.multiply, factors, np.ones(facts.initial.shape))
-        ranking = partial(self._ranked, rows, facts, (weight,), evaluation.feasible)
-        return self._ranked_if_needed(Block(rows, facts, evaluation, factors, (weight,), counts, ranking))
+        return Block(rows, facts, evaluation, factors, True, counts, self._ranked)
 
     def best_of(self, rows: slice) -> Ints:
         """A job that is cloned needs as many candidates as it has copies."""

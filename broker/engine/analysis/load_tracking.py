@@ -15,6 +15,7 @@ from broker.domain.analysis import LEAST_RUNNING, WAITING_TIMES, AnalysisFacts
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, as_column
 from broker.domain.counted_load import CountedLoad
 from broker.domain.facts import JobFacts
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.stabilizer import USER_LENGTH
 from broker.domain.work import Work, WorkTable
 from broker.engine.analysis.figures import Placed
@@ -163,10 +164,9 @@ class LoadTrackingCycle(JobCycle):
 
     def _weigh_again(self, block: Block, row: int, tasks: WorkTable, facts: AnalysisFacts) -> None:
         inside = row - block.rows.start
-        feasible, (fixed,) = self._competing(block.evaluation)[[inside]], block.fixed
-        weight = np.ones(feasible.shape[1])
+        feasible = self._competing(block.evaluation)[[inside]]
         for rule, factor in zip(self.chain.weights, block.factors, strict=True):
-            if rule.name == NEW_WEIGHT_RULE and factor.shape == fixed.shape:
+            if rule.name != NEW_WEIGHT_RULE or isinstance(factor, RowsByKind):
+                continue
+            if factor.shape == block.evaluation.feasible.shape:
                 factor[inside] = self._new_weight(slice(row, row + 1), tasks, facts, feasible)[0]
-            weight *= np.broadcast_to(factor, fixed.shape)[inside]
-        fixed[inside] = weight

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+
+import numpy as np
 
 from broker.domain.arrays import Floats, Ints
 from broker.domain.chunk_plan import ChunkPlan
 from broker.domain.facts import JobFacts
 from broker.domain.rows_by_kind import RowsByKind
 from broker.engine.shared.evaluate import Evaluation
+from broker.engine.shared.fixed_factors import Factor, factor_at, factor_of_block
 from broker.engine.shared.rank import BlockRanking, Ranking
 from broker.rules.contract import Load
 
@@ -22,15 +25,28 @@ class Block:
     rows: slice
     facts: JobFacts
     evaluation: Evaluation
-    factors: tuple[Floats, ...]
-    fixed: tuple[Floats, ...]  # each (T, Q), in the order in which they multiply what moves
+    factors: tuple[Factor, ...]
+    factors_first: bool  # whether the factors are multiplied with each other before what moves
     counts: RowsByKind  # (status, T, Q) jobs of the chunk's tag, by COUNTED_STATUSES
-    rank: Callable[[], BlockRanking]
+    rank: Callable[[Block], BlockRanking]
 
     @cached_property
     def ranking(self) -> BlockRanking:
         """The ranking of its chunks with the jobs as the snapshot shows them: worked out where some chunk needs it."""
-        return self.rank()
+        return self.rank(self)
+
+    def fixed(self) -> tuple[Floats, ...]:
+        """(T, Q) each: what multiplies the moving weights, in this order."""
+        shape = self.evaluation.feasible.shape
+        return self._multiplied([factor_of_block(factor, shape) for factor in self.factors], shape)
+
+    def fixed_at(self, row: int, candidates: Ints) -> tuple[Floats, ...]:
+        """(K,) each: the same for one row of the block at some candidates."""
+        factors = [factor_at(factor, row, candidates) for factor in self.factors]
+        return self._multiplied(factors, candidates.shape)
+
+    def _multiplied(self, factors: Sequence[Floats], shape: tuple[int, ...]) -> tuple[Floats, ...]:
+        return (reduce(np.multiply, factors, np.ones(shape)),) if self.factors_first else tuple(factors)
 
     @property
     def is_ranked(self) -> bool:

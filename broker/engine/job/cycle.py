@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -67,14 +67,12 @@ class JobCycle:
         pairs_type: what its rules see.
         many_facts: whether its pairs have so many facts that blocks have half as many pairs.
         remark, figure_names: what a remark with figures begins with, and the names of these figures.
-        ranks_first: whether the first block is ranked as a whole; not where a loop ranks chunk by chunk.
     """
 
     moves_by_accounting_key: ClassVar[bool] = True
     pairs_type: ClassVar[type[JobPairs]] = JobPairs
     many_facts: ClassVar[bool] = False
     remark: ClassVar[str] = ""
-    ranks_first: bool = True
     figure_names: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
@@ -145,18 +143,18 @@ class JobCycle:
     def _limits_of(self, chunks: WorkTable) -> tuple[Floats, Floats, Bools]:
         return chunk_limits(chunks, self._steps, self.chain.steps.urgency)
 
-    def block_rows(self) -> Iterator[slice]:
-        """The chunks of each block."""
+    def block_rows(self, *, ranked: bool = True) -> Iterator[slice]:
+        """The chunks of each block; ``ranked``: the blocks are to be ranked, as far as that is needed."""
         size = max(LEAST_BLOCK, BLOCK_CELLS // (1 + self.many_facts) // max(1, len(self.snapshot.queues)))
         # the first block is ranked as a whole, which is thrown away for all chunks but the first of a tag
-        start, stop = 0, size if self._independent else LEAST_BLOCK
+        start, stop = 0, LEAST_BLOCK if ranked and not self._independent else size
         while start < len(self.work.chunks):
             yield slice(start, min(stop, len(self.work.chunks)))
             start, stop = stop, stop + size
 
     def blocks(self) -> Iterator[Block]:
         """The chunks block by block, judged by all filters and weighed by all fixed weights."""
-        return map(self.evaluate_block, self.block_rows())
+        return map(self.ranked_if_needed, map(self.evaluate_block, self.block_rows()))
 
     def alike(self, other: JobCycle) -> AlikeRules:
         """What this cycle and another one have in common, by which they share what is known of a block."""
@@ -179,9 +177,7 @@ class JobCycle:
             kept.evaluation = evaluate(self.chain.filters, pairs, self._views, self._unusable, kept.filters)
         self.faults.extend((evaluation := kept.evaluation).faults)
         factors = fixed_factors(self.chain.weights, pairs, self._views, self._unusable, self.faults, kept.factors)
-        fixed = tuple(np.broadcast_to(factor, facts.initial.shape) for factor in factors)
-        ranking = partial(self._ranked, rows, facts, fixed, evaluation.feasible)
-        return self._ranked_if_needed(Block(rows, facts, evaluation, factors, fixed, counts, ranking))
+        return Block(rows, facts, evaluation, factors, False, counts, self._ranked)
 
     def _facts_and_counts(self, rows: slice) -> tuple[JobFacts, RowsByKind]:
         labels = self.work.chunks.prodsourcelabel[rows]
@@ -190,20 +186,21 @@ class JobCycle:
         facts = job_facts(self.work.chunks, rows, self._facts, counts, self._grid, self._data, self.chain.steps, low)
         return facts, counts
 
-    def _ranked_if_needed(self, block: Block) -> Block:
+    def ranked_if_needed(self, block: Block) -> Block:
         """The block, ranked where its chunks meet the grid of the snapshot, and in any case if it is the first.
 
         Each chunk of another block is ranked by itself, mostly with what was placed before. A rule that cannot be run
         thus shows with the first block.
         """
-        if self._independent or (self.ranks_first and not block.rows.start):
+        if self._independent or not block.rows.start:
             block.ranking  # noqa: B018 - worked out now
         return block
 
-    def _ranked(self, rows: slice, facts: JobFacts, fixed: tuple[Floats, ...], feasible: Bools) -> BlockRanking:
-        """The ranking of the chunks ``rows`` with the jobs as the snapshot shows them."""
-        load, chain = self._loads(facts, rows), self.chain
-        return rank_block(fixed, feasible, load, chain.load_weights, chain.cuts, self.faults, self.best_of(rows))
+    def _ranked(self, block: Block) -> BlockRanking:
+        """The ranking of the chunks of a block with the jobs as the snapshot shows them."""
+        load, chain, feasible = self._loads(block.facts, block.rows), self.chain, block.evaluation.feasible
+        best = self.best_of(block.rows)
+        return rank_block(block.fixed(), feasible, load, chain.load_weights, chain.cuts, self.faults, best)
 
     def best_of(self, rows: slice) -> Ints:
         """(T,): how many candidates each of the chunks ``rows`` gets at most."""
@@ -247,7 +244,7 @@ class JobCycle:
             return ChunkResult(row, block, NO_CANDIDATES)
         load = self.load(block, row, feasible)
         ranking = rank(
-            tuple(factor[inside, feasible] for factor in block.fixed),
+            block.fixed_at(inside, feasible),
             load,
             self.chain.load_weights,
             self.chain.cuts,
@@ -318,14 +315,14 @@ class JobCycle:
             return None
         return MovingState(self._accounting_codes, self._placed, self._moved, *self._limits)
 
-    def judged(self, block: Block) -> tuple[AnyArray, ...]:
-        """All that decides about the chunks of a block beside what is placed, in columns (T or 1, Q or 1).
+    def judged(self, block: Block) -> tuple[AnyArray | RowsByKind, ...]:
+        """All that decides about the chunks of a block beside what is placed, over (T or 1, Q or 1).
 
         Chunks with equal rows in two cycles over the same snapshot, by the same load weights and cuts, are ranked alike
         for as long as the same jobs are placed for their tag.
         """
         limits = (column[block.rows, None] for column in self._limits)
-        return block.evaluation.feasible, block.evaluation.reason, *block.fixed, block.facts.all_local, *limits
+        return block.evaluation.feasible, block.evaluation.reason, *block.factors, block.facts.all_local, *limits
 
     @cached_property
     def job_chunk_size(self) -> Ints:

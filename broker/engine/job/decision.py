@@ -6,13 +6,14 @@ import math
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, taken_at
+from broker.domain.arrays import AnyArray
 from broker.domain.chosen_candidates import ChosenCandidates, no_candidates
 from broker.domain.decisions import Decision
 from broker.domain.packed_reasons import FunnelSteps, Reasons, RejectedNames
 from broker.domain.packed_remarks import Notes, Remarks
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
+from broker.engine.shared.fixed_factors import factor_at
 from broker.engine.shared.marks import FEASIBLE
 
 
@@ -59,7 +60,7 @@ def _candidates(cycle: JobCycle, result: ChunkResult) -> ChosenCandidates:
     for at, moving in enumerate(ranking.load_factors):
         factors[at] = moving[place]
     for at, fixed in enumerate(result.block.factors, len(ranking.load_factors)):
-        factors[at] = taken_at(fixed, inside, queue)
+        factors[at] = factor_at(fixed, inside, queue)
     bootstrap = ranking.bootstrap[place]
     return ChosenCandidates(
         legend=cycle.legend,

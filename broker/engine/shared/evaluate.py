@@ -261,7 +261,7 @@ def _keep(rule: Filter[Any], pairs: AnyPairs, shape: tuple[int, ...]) -> tuple[M
 def _mask(answer: AnyArray | RowsByKind, shape: tuple[int, ...], method: str) -> Mask:
     """What a rule answered, as a mask that broadcasts to the shape; whatever else it is shows here, not further on."""
     if isinstance(answer, RowsByKind):
-        if answer.shape != shape or answer.table.dtype != np.bool_:
+        if not answer.broadcasts_to(shape) or answer.table.dtype != np.bool_:
             raise TypeError(f"{method} answered with {answer.table.dtype} of shape {answer.shape}, not with a mask")
         return answer
     return _array(answer, shape, method)

@@ -7,9 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import Floats
+from broker.domain.arrays import AnyArray, Floats, taken_at
+from broker.domain.rows_by_kind import RowsByKind
 from broker.engine.shared.evaluate import RuleFault, RuleViews, fault_of
 from broker.rules.contract import AnyPairs, Weight
+
+#: A factor of each pair: what broadcasts to a block, or the few rows and columns that differ.
+Factor = Floats | RowsByKind
 
 
 def fixed_factors(
@@ -18,9 +22,9 @@ def fixed_factors(
     views: RuleViews,
     unusable: frozenset[str],
     faults: list[RuleFault],
-    known: dict[str, Floats] | None = None,
-) -> tuple[Floats, ...]:
-    """The factor of each weight, broadcastable to the block; 1 where it cannot be known.
+    known: dict[str, Factor] | None = None,
+) -> tuple[Factor, ...]:
+    """The factor of each weight over the block; 1 where it cannot be known.
 
     Args:
         rules: in order.
@@ -45,13 +49,34 @@ def fixed_factors(
 
 def _factor(
     rule: Weight[Any], pairs: AnyPairs, views: RuleViews, unusable: frozenset[str], faults: list[RuleFault]
-) -> Floats:
+) -> Factor:
     if rule.name in views.broken or not unusable.isdisjoint(rule.sources):
         return np.ones((1, 1))
     try:
-        factor = np.asarray(rule.factor(views.of(rule, pairs)), dtype=np.float64)
+        answer = rule.factor(views.of(rule, pairs))
+        if isinstance(answer, RowsByKind):
+            if not answer.broadcasts_to(pairs.facts.initial.shape) or answer.table.dtype != np.float64:
+                raise TypeError(f"factor answered with {answer.table.dtype} of shape {answer.shape}, not with factors")
+            return answer
+        factor = np.asarray(answer, dtype=np.float64)
         np.broadcast_to(factor, pairs.facts.initial.shape)
     except Exception as error:  # a broken rule must not stop the broker: it is counted and weighs nothing
         faults.append(fault_of(rule, error))
         return np.ones((1, 1))
     return factor
+
+
+def factor_at(factor: Factor, row: int, candidates: AnyArray) -> Floats:
+    """(K,): a factor of one row of the block at some candidates.
+
+    >>> factor_at(RowsByKind(np.array([[1.0, 2.0]]), column=np.array([0, 1, 1])), 0, np.array([0, 2])).tolist()
+    [1.0, 2.0]
+    """
+    if isinstance(factor, RowsByKind):
+        return factor.at_pairs(np.full(len(candidates), row), candidates)
+    return taken_at(factor, row, candidates)
+
+
+def factor_of_block(factor: Factor, shape: tuple[int, int]) -> Floats:
+    """(T, Q): a factor at every pair."""
+    return np.broadcast_to(factor.every if isinstance(factor, RowsByKind) else factor, shape)

@@ -66,7 +66,7 @@ class KeptAnswers:
 
     facts: tuple[Any, RowsByKind] | None = None
     filters: dict[str, FilterAnswer] | None = field(default_factory=dict)
-    factors: dict[str, Floats] = field(default_factory=dict)
+    factors: dict[str, Floats | RowsByKind] = field(default_factory=dict)
     evaluation: Evaluation | None = None
 
     def alike(self, shared: AlikeRules) -> KeptAnswers:

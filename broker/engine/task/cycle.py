@@ -17,6 +17,7 @@ import numpy as np
 from broker.domain.arrays import Bools, Floats, Ints, as_column, as_row, distinct, taken
 from broker.domain.legend import Legend
 from broker.domain.output_endpoints import OutputEndpoints
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.task_facts import TaskFacts
 from broker.domain.task_work import TaskWork
 from broker.engine.job.steps import JobSteps
@@ -30,7 +31,7 @@ from broker.engine.task.placing import answer
 from broker.engine.task.remaining import all_work, share_work, task_tags
 from broker.engine.task.task_block import TaskBlock
 from broker.gdpconfig import Tuning
-from broker.rules.contract import Rule, TaskPairs
+from broker.rules.contract import Rule, TaskPairs, Weight
 from broker.snapshot.snapshot import Snapshot
 
 NO_CANDIDATES, JOB_CHECK_FAILED = "no_candidates", "job_check_failed"
@@ -149,7 +150,7 @@ class TaskCycle:
         for rule in self.chain.weights:
             factor = np.ones((1, 1))
             if rule.name not in self._views.broken and unusable.isdisjoint(rule.sources):
-                factor = answer(rule, partial(rule.factor, self._views.of(rule, self._pairs)), shape, self.faults)
+                factor = answer(rule, partial(_factor, rule, self._views.of(rule, self._pairs)), shape, self.faults)
             factors.append(np.broadcast_to(factor, shape))
         return factors
 
@@ -268,3 +269,8 @@ class TaskCycle:
     def factor_codes(self) -> list[str]:
         """The codes for the rows of :attr:`TaskResult.factors`."""
         return [rule.code for rule in (*self.chain.load_weights, *self.chain.weights)]
+
+
+def _factor(rule: Weight[TaskPairs], pairs: TaskPairs) -> Floats:
+    factor = rule.factor(pairs)
+    return factor.every if isinstance(factor, RowsByKind) else factor

@@ -121,9 +121,9 @@ def test_jobs_spread_by_room_and_class(task_class: float, room: list[float], job
 def test_a_chunk_of_a_block_weighs_to_the_bit_what_it_weighs_alone() -> None:
     cycle, _ = random_analysis(1, 60, 150, (), True)
     block = cycle.evaluate_block(slice(0, 60))
-    (weight,) = block.fixed
+    (weight,) = block.fixed()
     # rooms that are no whole numbers add up to other bits in another order
     assert len(np.unique(weight[block.evaluation.feasible])) > 1000
     for row in range(0, 60, 4):
-        (alone,) = cycle.evaluate_block(slice(row, row + 1)).fixed
+        (alone,) = cycle.evaluate_block(slice(row, row + 1)).fixed()
         assert alone.tobytes() == weight[row].tobytes()

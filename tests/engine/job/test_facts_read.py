@@ -66,10 +66,11 @@ def test_pairs_of_a_fact_are_read_alike_however_it_is_kept() -> None:
     }
     for way, known in ways.items():
         assert known.at("defined", chunk, candidate).tolist() == [2.0, 3.0, 2.0, 4.0], way
+    made = facts.defined
     alike = facts.but({"assigned": np.array([[5.0]])}, {"starting": RowsByKind(np.array([[6.0], [7.0]]), kinds.kind)})
     assert alike.at("assigned", chunk, candidate).tolist() == [5.0] * 4
     assert alike.at("starting", chunk, candidate).tolist() == [6.0, 7.0, 6.0, 7.0]
-    assert alike.defined is facts.defined
+    assert alike.defined is made
 
 
 def test_facts_have_no_other_names_and_all_of_their_own() -> None:

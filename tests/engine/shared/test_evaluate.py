@@ -123,7 +123,7 @@ def test_an_answer_by_kind(applies: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [RowsByKind(np.ones((2, 3))), RowsByKind(mask([1, 1, 1])), RowsByKind(mask([1], [1]))]
+    "wrong", [RowsByKind(np.ones((2, 3))), RowsByKind(mask([1, 1])), RowsByKind(mask([1], [1], [1]))]
 )
 def test_an_answer_by_kind_that_is_no_mask_of_the_block(wrong: RowsByKind) -> None:
     found = judged([Toy("a", wrong, unknown_policy="keep")])

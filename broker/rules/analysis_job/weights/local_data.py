@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.domain.arrays import Floats
+from broker.domain.rows_by_kind import RowsByKind
 from broker.rules.contract import AnalysisPairs, Weight
 
 
@@ -18,6 +18,6 @@ class LocalData(Weight[AnalysisPairs]):
     sources = ("storages",)
     provenance = "PanDA analysis brokerage, data weight"
 
-    def factor(self, pairs: AnalysisPairs) -> Floats:
+    def factor(self, pairs: AnalysisPairs) -> RowsByKind:
         """(T, Q): 0 and more."""
-        return pairs.facts.locality_weight
+        return pairs.facts.by_kind("locality_weight")

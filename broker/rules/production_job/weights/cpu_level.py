@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from broker.domain.arrays import Floats
+from broker.domain.rows_by_kind import RowsByKind
 from broker.rules.contract import JobPairs, Weight
 
 
@@ -20,6 +18,7 @@ class CpuLevel(Weight[JobPairs]):
     title = "The share of the queue's CPUs that are of the level the task prefers"
     sources = ("worker_nodes",)
 
-    def factor(self, pairs: JobPairs) -> Floats:
+    def factor(self, pairs: JobPairs) -> RowsByKind:
         """(T, Q): between 1 and 2."""
-        return np.asarray(1.0 + pairs.facts.preferred_cpu_percent / 100.0)
+        percent = pairs.facts.by_kind("preferred_cpu_percent")
+        return percent.of_table(1.0 + percent.table / 100.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.arrays import Floats
+from broker.domain.rows_by_kind import RowsByKind
 from broker.rules.contract import JobPairs, Weight
 
 FILES_PER_HALVING = 100.0
@@ -22,7 +23,7 @@ class DataAvailability(Weight[JobPairs]):
     sources = ("replicas",)
     unknown_policy = "keep"
 
-    def factor(self, pairs: JobPairs) -> Floats:
+    def factor(self, pairs: JobPairs) -> Floats | RowsByKind:
         """(T, Q): from almost 0 to 2. What is not known to be there is missing."""
         facts = pairs.facts
         has_input = facts.total_bytes > 0
@@ -32,7 +33,7 @@ class DataAvailability(Weight[JobPairs]):
         factor = _factor(facts.total_bytes, facts.total_files, there.by_chunk, files_there.by_chunk)
         if not has_input.all():
             factor[~has_input[:, 0]] = 1.0
-        return there.of_chunks(factor).every
+        return there.of_chunks(factor)
 
 
 def _factor(total_bytes: Floats, total_files: Floats, bytes_there: Floats, files_there: Floats) -> Floats:

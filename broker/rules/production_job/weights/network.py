@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.arrays import Floats
+from broker.domain.rows_by_kind import RowsByKind
 from broker.rules.contract import JobPairs, Options, Weight
 from broker.rules.production_job.network_weight import ACTIVE, NETWORK_KEYS, is_switched_on, network_weight
 
@@ -27,7 +28,7 @@ class Network(Weight[JobPairs]):
     keys = (ACTIVE, *NETWORK_KEYS)
     options: NetworkOptions = NetworkOptions()
 
-    def factor(self, pairs: JobPairs) -> Floats:
+    def factor(self, pairs: JobPairs) -> Floats | RowsByKind:
         """(T, Q), or (1, 1) while switched off."""
         active = pairs.tuning.flag(ACTIVE) if self.options.while_unset else is_switched_on(pairs.tuning)
-        return network_weight(pairs.facts, pairs.tuning).every if active else np.ones((1, 1))
+        return network_weight(pairs.facts, pairs.tuning) if active else np.ones((1, 1))

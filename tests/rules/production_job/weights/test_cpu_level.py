@@ -6,11 +6,11 @@ import pytest
 
 from broker.rules.contract import JobPairs
 from broker.rules.production_job.weights.cpu_level import CpuLevel
-from tests.rules.builders import make_facts, make_queues, make_tasks, tuning_for
+from tests.rules.builders import factors_of, make_facts, make_queues, make_tasks, tuning_for
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(0.0, 1.0), (40.0, 1.4), (100.0, 2.0)])
 def test_factor(percent: float, expected: float) -> None:
     rule = CpuLevel()
     pairs = JobPairs(make_tasks(), make_queues(), make_facts(preferred_cpu_percent=percent), tuning_for(rule))
-    assert rule.factor(pairs).item() == pytest.approx(expected)
+    assert factors_of(rule, pairs).item() == pytest.approx(expected)

@@ -7,7 +7,7 @@ import pytest
 
 from broker.rules.contract import JobPairs
 from broker.rules.production_job.weights.data_availability import DataAvailability
-from tests.rules.builders import make_facts, make_queues, make_tasks, tuning_for
+from tests.rules.builders import factors_of, make_facts, make_queues, make_tasks, tuning_for
 
 
 @pytest.mark.parametrize(
@@ -38,11 +38,11 @@ def test_factor(
         available_bytes=available_bytes,
         available_files=available_files,
     )
-    assert rule.factor(JobPairs(make_tasks(), make_queues(), facts, tuning_for(rule))).item() == expected
+    assert factors_of(rule, JobPairs(make_tasks(), make_queues(), facts, tuning_for(rule))).item() == expected
 
 
 def test_chunks_without_input_do_not_disturb_the_others() -> None:
     rule = DataAvailability()
     facts = make_facts(2, 2, total_bytes=[0.0, 1000.0], total_files=[0.0, 1.0], available_bytes=[0, 0, 1000, 0])
-    factor = rule.factor(JobPairs(make_tasks(2), make_queues(2), facts, tuning_for(rule)))
+    factor = factors_of(rule, JobPairs(make_tasks(2), make_queues(2), facts, tuning_for(rule)))
     assert np.broadcast_to(factor, (2, 2)).tolist() == [[1.0, 1.0], [2.0, 1.0]]

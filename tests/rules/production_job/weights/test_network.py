@@ -9,13 +9,15 @@ import pytest
 
 from broker.rules.contract import JobPairs
 from broker.rules.production_job.weights.network import Network
-from tests.rules.builders import make_facts, make_queues, make_tasks, tuning_for
+from tests.rules.builders import factors_of, make_facts, make_queues, make_tasks, tuning_for
 
 
 def weight(tuning: dict[str, Any] | None = None, **facts: Any) -> float:
     rule = Network()
     known = make_facts(**{"closeness": None, **facts})
-    return float(rule.factor(JobPairs(make_tasks(), make_queues(), known, tuning_for(rule, **(tuning or {})))).item())
+    return float(
+        factors_of(rule, JobPairs(make_tasks(), make_queues(), known, tuning_for(rule, **(tuning or {})))).item()
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,5 +78,5 @@ def test_chunks_of_one_nucleus_share_a_link_and_express_ones_have_their_own() ->
     facts = make_facts(
         4, 2, closeness=None, urgent=[False, False, False, True], link_queued=[0, 150, 75, 75, 0, 150, 30, 60]
     )
-    queued = rule.factor(JobPairs(tasks, make_queues(2), facts, tuning_for(rule, NW_QUEUE_IMPORTANCE=1.0)))
+    queued = factors_of(rule, JobPairs(tasks, make_queues(2), facts, tuning_for(rule, NW_QUEUE_IMPORTANCE=1.0)))
     assert np.allclose(queued, [[2.0, 1.0], [1.5, 1.5], [2.0, 1.0], [1.8, 1.6]])

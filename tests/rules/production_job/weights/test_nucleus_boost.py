@@ -8,7 +8,7 @@ import pytest
 
 from broker.rules.contract import TaskPairs
 from broker.rules.production_job.weights.nucleus_boost import NucleusBoost
-from tests.rules.builders import make_facts, make_queues, make_tasks, split, tuning_for
+from tests.rules.builders import factors_of, make_facts, make_queues, make_tasks, split, tuning_for
 
 
 @pytest.mark.parametrize(
@@ -39,4 +39,4 @@ def test_factor(given: dict[str, Any], expected: float) -> None:
     tasks, _, facts, _ = split(given)
     for there, factor in (({"at_nucleus": True}, expected), ({"shares_storage": True}, expected), ({}, 1.0)):
         known = make_facts(**facts, **there)
-        assert rule.factor(TaskPairs(make_tasks(**tasks), make_queues(), known, tuning_for(rule))).item() == factor
+        assert factors_of(rule, TaskPairs(make_tasks(**tasks), make_queues(), known, tuning_for(rule))).item() == factor
