@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 import importlib.util
 from collections.abc import Callable
@@ -39,11 +40,12 @@ class LazySettings:
         return self._read
 
 
-def build_app(only: str | None = None) -> typer.Typer:
+def build_app(only: str | None = None, *, alone: bool = False) -> typer.Typer:
     """The application.
 
     Args:
         only: the command to import; ``NONE`` for none, None for all of them.
+        alone: whether the others are left out; else their names and help are there.
     """
     app = typer.Typer(
         no_args_is_help=True,
@@ -56,7 +58,7 @@ def build_app(only: str | None = None) -> typer.Typer:
     for name, target, text in commands.COMMANDS:
         if only is None or name == only:
             _register(app, name, target, text)
-        elif _is_there(target):
+        elif not alone and _is_there(target):
             app.command(name, help=text, short_help=text)(_not_imported)
     return app
 
@@ -139,5 +141,24 @@ def _global_options(
 
 
 def click_command(only: str | None) -> Any:
-    """The application as the command of Click that Typer makes of it."""
-    return typer.main.get_command(build_app(only))
+    """The application as the command of Click that Typer makes of it.
+
+    Typer looks at a signature for some milliseconds: of what stands for a command that is not wanted it does so once.
+    """
+    made: Any = typer.main.get_command(build_app(only, alone=True))
+    wanted, others = made.commands, {}
+    for name, target, text in commands.COMMANDS:
+        if name in wanted:
+            others[name] = wanted[name]
+        elif name != only and _is_there(target):
+            others[name] = copy.copy(_stand_in())
+            others[name].name, others[name].help, others[name].short_help = name, text, text
+    made.commands = others
+    return made
+
+
+@functools.cache
+def _stand_in() -> Any:
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    app.command(help="not imported")(_not_imported)
+    return typer.main.get_command(app)
