@@ -3,7 +3,6 @@
 A rule gets :class:`Pairs`: the chunks as columns of shape (T, 1), the candidates as columns of shape (1, Q), the facts
 of both, and the tuning. It answers with an array that broadcasts to (T, Q). It reads no clock, no database and no key
 that it did not declare. See ``docs/how-to/add-a-rule.md``.
-
 A rule is generic in the pairs that it judges, so that a type checker refuses a rule of analysis, which reads facts that
 only the analysis brokerage gathers, in the list of production; the chain refuses it when the process starts.
 """
@@ -199,8 +198,7 @@ class Rule(Configurable, ABC):
         after_temporary: the rule is asked only about candidates that no rule before it has skipped for now.
         provenance: the public document and section that the rule follows.
         pair_by_pair: of a filter, ``keep`` and ``unknown`` compare each pair by itself, by arithmetic on columns and
-            facts that broadcast, and read neither ``rows`` nor ``positions``. They may then be asked about a list of N
-            pairs: columns of chunks and of candidates, facts and answer all have the shape (N, 1).
+            facts that broadcast, and read no ``rows`` or ``positions``: asked about N pairs, all have the shape (N, 1).
         same_in_passes: of a filter of analysis, it says the same of a chunk in a pass with and in one without the
             locality check: it reads none of the facts that differ. A derived class has to say so again.
         reads: names of other rules of the chain whose :meth:`prepare` it may read, too.
