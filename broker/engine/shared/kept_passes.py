@@ -31,11 +31,14 @@ class Passes:
     earlier: Mapping[str, FilterAnswer] = field(default_factory=dict)
     noted: dict[str, FilterAnswer] | None = None
 
-    def note(self, rule: Any, answer: FilterAnswer) -> None:
-        """A rule has answered. A class that is derived from one that answers alike may do so in another way."""
-        if self.noted is None or answer.of_pairs or not isinstance(rule, Filter):
-            return
-        if vars(type(rule)).get(SAME, False):
+    def note(self, rule: Filter[Any], answer: FilterAnswer, known: dict[str, FilterAnswer] | None) -> None:
+        """A rule has answered, which is kept in ``known``, too, for other cycles.
+
+        A class that is derived from one that answers alike may do so in another way.
+        """
+        if known is not None:
+            known[rule.name] = answer
+        if self.noted is not None and not answer.of_pairs and vars(type(rule)).get(SAME, False):
             self.noted[rule.name] = answer
 
 
