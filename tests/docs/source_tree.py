@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -48,10 +49,20 @@ def syntax_tree(path: Path) -> ast.Module:
 def imported_modules(path: Path) -> frozenset[str]:
     """The full names of what a file imports, wherever in the file."""
     found: set[str] = set()
-    for node in ast.walk(syntax_tree(path)):
+    for node in _statements(syntax_tree(path)):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             assert node.level == 0, f"{shown(path)} imports relatively"
             found.update(f"{node.module}.{alias.name}" for alias in node.names)
     return frozenset(found)
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """Every statement, wherever it is; expressions, which are most of a tree, are left out."""
+    nodes: list[ast.AST] = [tree]
+    for node in nodes:
+        for name in ("body", "handlers", "orelse", "finalbody", "cases"):
+            inner = getattr(node, name, ())
+            nodes += inner if isinstance(inner, list) else ()
+        yield node
