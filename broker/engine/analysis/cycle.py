@@ -74,7 +74,6 @@ class AnalysisCycle(LoadTrackingCycle):
     """
 
     pairs_type = AnalysisPairs
-    many_facts = True
     remark, figure_names = "stabilizer", FIGURES
     chain: AnalysisChain
 

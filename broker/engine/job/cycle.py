@@ -65,13 +65,11 @@ class JobCycle:
         published: the queues without that.
         moves_by_accounting_key: whether what is placed changes nothing but the load of the chunks of the same tag.
         pairs_type: what its rules see.
-        many_facts: whether its pairs have so many facts that blocks have half as many pairs.
         remark, figure_names: what a remark with figures begins with, and the names of these figures.
     """
 
     moves_by_accounting_key: ClassVar[bool] = True
     pairs_type: ClassVar[type[JobPairs]] = JobPairs
-    many_facts: ClassVar[bool] = False
     remark: ClassVar[str] = ""
     figure_names: ClassVar[tuple[str, ...]] = ()
 
@@ -145,7 +143,7 @@ class JobCycle:
 
     def block_rows(self, *, ranked: bool = True) -> Iterator[slice]:
         """The chunks of each block; ``ranked``: the blocks are to be ranked, as far as that is needed."""
-        size = max(LEAST_BLOCK, BLOCK_CELLS // (1 + self.many_facts) // max(1, len(self.snapshot.queues)))
+        size = max(LEAST_BLOCK, BLOCK_CELLS // max(1, len(self.snapshot.queues)))
         # the first block is ranked as a whole, which is thrown away for all chunks but the first of a tag
         start, stop = 0, LEAST_BLOCK if ranked and not self._independent else size
         while start < len(self.work.chunks):
