@@ -42,7 +42,7 @@ class RowsByKind:
 
     def broadcasts_to(self, shape: tuple[int, ...]) -> bool:
         """Whether it stands for all pairs of a block of this shape; an axis along which nothing differs may be 1."""
-        return all(own in (1, other) for own, other in zip(self.shape, shape, strict=True))
+        return self.table.ndim == 2 and all(own in (1, other) for own, other in zip(self.shape, shape, strict=True))
 
     @property
     def every(self) -> AnyArray:

@@ -197,8 +197,8 @@ class Rule(Configurable, ABC):
             not call the rule: ``unknown_policy`` says what happens to the candidates, and the decision says so.
         after_temporary: the rule is asked only about candidates that no rule before it has skipped for now.
         provenance: the public document and section that the rule follows.
-        pair_by_pair: of a filter, ``keep`` and ``unknown`` compare each pair by itself, by arithmetic on columns and
-            facts that broadcast, and read no ``rows`` or ``positions``: asked about N pairs, all have the shape (N, 1).
+        pair_by_pair: of a filter, ``keep`` and ``unknown`` compare columns and facts, and nothing else, pair by pair:
+            asked about N pairs, all have the shape (N, 1). A derived class has to say so again.
         same_in_passes: of a filter of analysis, it says the same of a chunk in a pass with and in one without the
             locality check: it reads none of the facts that differ. A derived class has to say so again.
         reads: names of other rules of the chain whose :meth:`prepare` it may read, too.

@@ -149,7 +149,7 @@ class AnalysisCycle(LoadTrackingCycle):
 
     def _gathered(self) -> DataFacts:
         """What production knows of the input, for rules that ask for it: those of analysis look at datasets."""
-        return DataFactsLater(self._input.remote_source, super()._gathered)
+        return DataFactsLater(self._input.remote_source, self._gathering())
 
     def _limits_of(self, chunks: WorkTable) -> tuple[Floats, Floats, Bools]:
         queue_limit, min_weight, may_bootstrap = super()._limits_of(chunks)

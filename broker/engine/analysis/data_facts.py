@@ -210,10 +210,11 @@ class _Having:
         weight[self._pair[first]] += each[first]
         for start in starts[self._datasets[owner[starts]] > _FEW].tolist():
             at = self._numbers[start : start + self._datasets[owner[start]]]
-            own = (places.at >= at[0]) & (places.at <= at[-1])
+            # datasets and pairs of a chunk are neighbours
+            own = slice(*np.searchsorted(places.at, (at[0], at[-1] + 1)).tolist())
             table = np.zeros((len(at), self._queues))
             table[np.searchsorted(at, places.at[own]), places.unified[own]] = each[own]
-            pairs = np.flatnonzero(self._chunk == owner[start])
+            pairs = slice(*np.searchsorted(self._chunk, (owner[start], owner[start] + 1)).tolist())
             weight[pairs] = np.add.reduceat(table, [0], axis=0)[0, self._unified[pairs]]
         return self._at_pairs(weight, np.zeros(len(self._datasets)))
 

@@ -7,8 +7,8 @@ worked out for blocks of chunks at once; only what moves with the jobs that were
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
 from typing import ClassVar
 
 import numpy as np
@@ -94,12 +94,16 @@ class JobCycle:
 
     def _gathered(self) -> DataFacts:
         """Where the input is."""
+        return self._gathering()()
+
+    def _gathering(self) -> Callable[[], DataFacts]:
+        """Finds that out, without holding the cycle."""
         limits = InputLimits(
             self._steps.number("MAX_MISSING_INPUT_FILES"),
             self._steps.number("MIN_INPUT_COMPLETENESS"),
             self._steps.number("IO_INTENSITY_CUTOFF"),
         )
-        return gather_data(self.work, self.snapshot, limits, lookup=self.chain.steps.input_lookup)
+        return partial(gather_data, self.work, self.snapshot, limits, lookup=self.chain.steps.input_lookup)
 
     def _begin(self) -> None:
         """With nothing placed, by the values and rules of the cycle."""

@@ -6,6 +6,7 @@ available files.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -75,11 +76,13 @@ class DataFactsLater(DataFacts):
 
         def __getattr__(self, name: str) -> Any:
             """Work out what is read for the first time."""
-            make = vars(self).pop("_make", None)
-            if make is None:
+            if name not in {field.name for field in dataclasses.fields(DataFacts)}:
                 raise AttributeError(f"{type(self).__name__} has no column {name}")
-            vars(self).update(vars(make()) | vars(self))
-            return getattr(self, name)
+            # what fails is tried again by the next that reads it, and fails with the same error
+            if (make := vars(self).get("_make")) is not None:
+                vars(self).update(vars(make()) | vars(self))
+                vars(self).pop("_make", None)
+            return vars(self)[name]
 
 
 def gather_data(

@@ -203,8 +203,8 @@ def evaluate(
                 marks.unknown(index, not_judged, applies, removes)
                 continue
             try:
-                listed = marks.left is not None and rule.pair_by_pair and isinstance(rule, Filter)
-                answer = (_judge_left if listed else _judge_block)(rule, marks, applies, seen, views)
+                ask = _judge_left if marks.left is not None and _judges_pairs(rule) else _judge_block
+                answer = ask(rule, marks, applies, seen, views)
             except Exception as error:  # a broken rule must not stop the broker: it is counted and its policy applies
                 faults.append(fault_of(rule, error))
                 marks.unknown(index, not_judged, applies, removes)
@@ -244,12 +244,20 @@ def _judge_block(
     return FilterAnswer(rows, *_keep(rule, pairs, shape))
 
 
+def _judges_pairs(rule: AnyFilter) -> bool:
+    """Whether it can be asked about a list; a class that is derived from one that can may look at whole rows."""
+    return isinstance(rule, Filter) and bool(vars(type(rule)).get("pair_by_pair", False))
+
+
 def _judge_left(
     rule: AnyFilter, marks: Marks, applies: Bools | None, pairs: AnyPairs, views: RuleViews
 ) -> FilterAnswer:
-    """As :func:`_judge_block`, of the pairs that are left."""
+    """As :func:`_judge_block`, of the pairs that are left; a rule is not asked about none."""
     at, some = marks.listed(applies)
-    return FilterAnswer(at, *_keep(cast(Filter[Any], rule), views.of(rule, some), some.facts.initial.shape), True)
+    shape = some.facts.initial.shape
+    if not shape[0]:
+        return FilterAnswer(at, np.ones(shape, dtype=np.bool_), None, True)
+    return FilterAnswer(at, *_keep(cast(Filter[Any], rule), views.of(rule, some), shape), True)
 
 
 def _keep(rule: Filter[Any], pairs: AnyPairs, shape: tuple[int, ...]) -> tuple[Mask, Mask | None]:

@@ -14,6 +14,8 @@ from broker.rules.contract import Filter, JobPairs, TuningView
 from broker.rules.production_job.link_options import FileCapOptions
 from broker.rules.shared.queued_files_cap import against_cap, below_cap, sources_of_cap
 
+#: So many caps are remembered of one snapshot.
+MOST_CAPS = 8
 #: By cap, and whether equality closes: where links of the last snapshots are open.
 _open = Kept[dict[tuple[float, bool], Bools]]()
 
@@ -62,6 +64,11 @@ def _below_cap(waiting: RowsByKind, cap: float, closes: bool) -> Bools:
     if waiting.kind is None:
         return below_cap(waiting.table, cap, closes)
     known = _open.of((waiting.table,), dict)
-    if (cap, closes) not in known:
-        known[cap, closes] = below_cap(waiting.table, cap, closes)
-    return known[cap, closes]
+    found = known.get((cap, closes))
+    if found is None:
+        found = below_cap(waiting.table, cap, closes)
+        # a sweep tries any number of caps on one snapshot
+        if len(known) >= MOST_CAPS:
+            known.clear()
+        known[cap, closes] = found
+    return found

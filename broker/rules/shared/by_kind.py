@@ -26,8 +26,13 @@ def kept_by_kind(candidates: QueueTable, names: tuple[str, ...], keep: Callable[
         candidates: columns (1, Q).
         names: of the columns that the comparison reads; it is shown no others.
         keep: compares, (T, K) of candidates with columns (1, K).
+
+    Raises:
+        ValueError: what it compares has another number of columns.
     """
     columns: dict[str, AnyArray] = {name: getattr(candidates, name) for name in names}
     kinds = kinds_of(tuple(columns.values()))
     compared = keep(cast(QueueTable, _Columns(columns, kinds.first)))
+    if compared.shape[1:] != kinds.first.shape:
+        raise ValueError(f"compared in shape {compared.shape}, not (T, {len(kinds.first)}); compare the columns given")
     return np.asarray(spread(compared, kinds.kind))

@@ -123,7 +123,7 @@ def build_jobs(
 
     queue, njobs = rows.unified, rows.numbers["njobs"]
     tag = read.each("gshare", lambda share: tags["" if share is None else share])
-    own = read.each("workqueue_id", lambda one: tags.get(f"#{one}", -1) if one in special else -1)
+    own = read.each("workqueue_id", lambda one: tags.get(f"#{int(one)}", -1) if one in special else -1)
     status = read.each("jobstatus", lambda name: COUNTED_STATUSES.index(name) if name in COUNTED_STATUSES else -1)
     running, starting, moving = (status == COUNTED_STATUSES.index(one) for one in _STATUSES_APART)
     for place, also in ((tag, status >= 0), (own, (status >= 0) & (own >= 0))):

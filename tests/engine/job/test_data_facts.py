@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.domain.work import Work
-from broker.engine.job.data_facts import INPUT_FAULTS, DataFacts, InputLimits, gather_data
+from broker.engine.job.data_facts import INPUT_FAULTS, DataFacts, DataFactsLater, InputLimits, gather_data
 from broker.snapshot.snapshot import Snapshot
 from tests.engine.small_work import Dataset, Replica, replica, work_of
 from tests.snapshot.raw_grid import build, endpoint, queue, uses
@@ -341,3 +341,21 @@ def test_against_a_plain_reading(chunks: list[tuple[list[Dataset], bool, float]]
         } == naive(datasets, prestaging, intensity)
     pairs = list(zip(facts.chunk.tolist(), facts.unified.tolist(), strict=True))
     assert pairs == sorted(set(pairs))
+
+
+def test_what_cannot_be_gathered_fails_in_the_same_way_each_time_it_is_read() -> None:
+    answers: list[Any] = []
+
+    def make() -> DataFacts:
+        if not answers:
+            raise ValueError("replicas of no input")
+        return answers[0]  # type: ignore[no-any-return]
+
+    later = DataFactsLater(np.zeros(1, dtype=np.bool_), make)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="replicas of no input"):
+            later.fault  # noqa: B018 - read
+    answers.append(gather_data(work_of([Dataset()]), GRID, LIMITS))
+    assert later.fault.tolist() == answers[0].fault.tolist()
+    with pytest.raises(AttributeError, match="no column colour"):
+        later.colour  # type: ignore[attr-defined]  # noqa: B018

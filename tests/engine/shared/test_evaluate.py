@@ -131,6 +131,32 @@ def test_an_answer_by_kind_that_is_no_mask_of_the_block(wrong: RowsByKind) -> No
     assert found.feasible.all()
 
 
+class Pairwise(Toy):
+    pair_by_pair = True
+
+
+class Derived(Pairwise):
+    """May look at whole rows."""
+
+
+def test_a_class_derived_from_a_rule_that_judges_pair_by_pair_is_asked_about_the_block() -> None:
+    def keep(tasks: Any, candidates: Any, facts: Any) -> Any:
+        assert candidates.name.shape == (1, 3)
+        return mask([1, 0, 1])
+
+    assert judged([Derived("derived", keep)]).feasible.tolist() == [[True, False, True]] * 2
+
+
+def test_a_rule_is_not_asked_about_no_pairs() -> None:
+    def keep(tasks: Any, candidates: Any, facts: Any) -> Any:
+        return np.asarray(facts.n_pilots >= facts.n_pilots.max())
+
+    rules = [Toy("nobody", mask([0])), Pairwise("late", keep)]
+    assert judged(rules).faults == ()
+    # also where none of the chunks that it looks at has any left
+    assert judged([Toy("some", mask([0], [1])), Pairwise("late", keep, applies=mask([1], [0]))]).faults == ()
+
+
 def test_a_rule_that_judges_pair_by_pair_is_asked_about_the_pairs_that_are_left() -> None:
     asked: list[Any] = []
 
@@ -139,8 +165,8 @@ def test_a_rule_that_judges_pair_by_pair_is_asked_about_the_pairs_that_are_left(
         return np.asarray(facts.n_pilots > 2)
 
     first = Toy("first", mask([0, 1, 1], [1, 0, 1]))
-    late = Toy("late", keep, pair_by_pair=True, applies=mask([1], [0]))
-    again = Toy("again", keep, pair_by_pair=True)
+    late = Pairwise("late", keep, applies=mask([1], [0]))
+    again = Pairwise("again", keep)
     found = judged([first, late, again], n_pilots=np.array([[1.0, 2.0, 3.0]]))
     assert found.reason.tolist() == [[0, 1, FEASIBLE], [2, 0, FEASIBLE]]
     shapes = [[np.shape(value) for value in some] for some in asked]

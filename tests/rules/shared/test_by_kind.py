@@ -45,3 +45,9 @@ def test_columns_are_spread_over_candidates(kinds: int) -> None:
     mask, kind = rng.random((7, kinds)) < 0.5, rng.integers(0, kinds, QUEUES)
     mask[3:] = mask[:1]
     assert spread(mask, kind).tolist() == mask[:, kind].tolist()
+
+
+def test_a_comparison_of_other_columns_than_those_given_is_refused() -> None:
+    queues = make_queues(3, maxrss_mb=[1.0, 2.0, 2.0])
+    with pytest.raises(ValueError, match="compare the columns given"):
+        kept_by_kind(queues, ("maxrss_mb",), lambda some: np.ones((2, 3), dtype=np.bool_))
