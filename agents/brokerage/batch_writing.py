@@ -90,6 +90,8 @@ class BatchWriter:
 
     def prepare(self, cycle: Cycle[Any], assigned: Sequence[Assigned]) -> Batch:
         """What of a batch can be worked out without the database."""
+        for one in assigned:
+            one.decision  # noqa: B018 - made now, not while tasks are locked
         rows = cycle.rows(assigned) if self.writes_rows else None
         return Batch(cycle, assigned, rows, [cycle.encode(one) for one in assigned])
 

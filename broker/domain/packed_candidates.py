@@ -179,6 +179,8 @@ def _read(legend: Legend, data: bytes) -> ChosenCandidates:
         raise ValueError("their checksum is another one")
     at, bootstrap = 2 * size, np.zeros(size, dtype=np.bool_)
     place = np.frombuffer(body[:at], dtype="<u2").astype(np.int64)
+    if len(place) != size:
+        raise ValueError(f"{len(place)} of {size} places")
     if flags & _BOOTSTRAP:
         at, octets = at + (size + 7) // 8, np.frombuffer(body[at : at + (size + 7) // 8], dtype=np.uint8)
         bootstrap = np.unpackbits(octets, count=size).astype(np.bool_)

@@ -45,9 +45,9 @@ class BlockRows:
         """Whether the loop decided all chunks."""
         return len(self.by_loop) == len(self.position)
 
-    @cached_property
+    @property
     def jobs(self) -> AnyArray:
-        """(B, Q) jobs at each candidate."""
+        """(B, Q) jobs at each candidate; made anew, as rows are kept for as long as their side."""
         jobs = np.zeros(self.position.size, dtype=np.int32)
         jobs[self.cell] = self.count
         return jobs.reshape(self.position.shape)

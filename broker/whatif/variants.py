@@ -282,7 +282,8 @@ class AsStored:
     def jobs(self) -> AnyArray:
         """(T, Q) the jobs of every chunk, those at candidates that are none now left out."""
         found = np.zeros((len(self._stored), len(self._place)), dtype=np.int32)
-        row = np.repeat(np.arange(len(self._stored)), [len(one.assigned) for one in self._stored])
+        jobs_at = np.array([len(one.assigned) for one in self._stored], dtype=np.int64)
+        row = np.repeat(np.arange(len(self._stored)), jobs_at)
         pairs = [pair for one in self._stored for pair in one.assigned.items()]
         at = np.array([self._place.get(name, -1) for name, _ in pairs], dtype=np.int64)
         count = np.array([jobs for _, jobs in pairs], dtype=np.int32)

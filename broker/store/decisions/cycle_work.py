@@ -20,6 +20,10 @@ class DecidedWork(NamedTuple):
     assigned: Mapping[str, int]
     work: bytes | None
 
+    def __repr__(self) -> str:
+        """Without the bytes of the work."""
+        return f"DecidedWork({self.outcome}, {self.reason!r}, {self.assigned}, work of {len(self.work or b'')} bytes)"
+
 
 def decided_works(connection: Connection, key: CycleKey) -> list[DecidedWork]:
     """The decisions of a cycle, in the order in which they were made; none if they were cleared away meanwhile."""

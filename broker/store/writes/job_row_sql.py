@@ -31,9 +31,9 @@ SET LOCAL default_statistics_target = 10
 # Taken at once and in order, numbers of two brokers that write at the same time lie apart, and so do their entries in
 # indexes: one by one they would meet at the end of each index, row for row.
 RESERVE_NUMBERS = """
-SELECT array_send(array_agg(nextval('{panda}.jobsdefined4_pandaid_seq'))) FROM generate_series(1, %(jobs)s)
-UNION ALL
-SELECT array_send(array_agg(nextval('{panda}.filestable4_row_id_seq'))) FROM generate_series(1, %(files)s)
+SELECT
+  (SELECT array_send(array_agg(nextval('{panda}.jobsdefined4_pandaid_seq'))) FROM generate_series(1, %(jobs)s)),
+  (SELECT array_send(array_agg(nextval('{panda}.filestable4_row_id_seq'))) FROM generate_series(1, %(files)s))
 """
 
 # A task that somebody else is writing to is left for the next cycle; a lock of PanDA's agents that has grown old is not

@@ -163,8 +163,8 @@ class AssignmentWriter:
 
     def _reserve(self, jobs: int, files: int) -> tuple[Ints, Ints]:
         """Numbers for so many jobs, and for so many files recorded with them."""
-        rows = self._run(statements.RESERVE_NUMBERS, jobs=jobs, files=files).fetchall()
-        pandaids, row_ids = (integers_of([] if data is None else [data]) for (data,) in rows)
+        found = self._run(statements.RESERVE_NUMBERS, jobs=jobs, files=files).fetchone() or (None, None)
+        pandaids, row_ids = (integers_of([] if data is None else [data]) for data in found)
         return pandaids, row_ids
 
     def _claim_files(self, placement: Placement, kept: Bools) -> tuple[Ints, int]:
