@@ -77,6 +77,6 @@ def factor_at(factor: Factor, row: int, candidates: AnyArray) -> Floats:
     return taken_at(factor, row, candidates)
 
 
-def factor_of_block(factor: Factor, shape: tuple[int, int]) -> Floats:
+def factor_of_block(factor: Factor, shape: tuple[int, ...]) -> Floats:
     """(T, Q): a factor at every pair."""
     return np.broadcast_to(factor.every if isinstance(factor, RowsByKind) else factor, shape)

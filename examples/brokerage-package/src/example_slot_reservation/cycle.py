@@ -15,6 +15,7 @@ from broker.domain.decision_records import DecisionRecord
 from broker.domain.decisions import TASK_CHANGED, Candidate, Decision, FunnelStep
 from broker.domain.written import Written
 from broker.engine.shared.evaluate import UNDECLARED, RuleFault, RuleViews, evaluate, prepare, reason_codes
+from broker.engine.shared.fixed_factors import factor_of_block
 from broker.engine.shared.marks import FEASIBLE
 from broker.gdpconfig import Tuning
 from broker.snapshot.snapshot import Snapshot
@@ -141,9 +142,8 @@ class SlotCycle(Cycle[AssignedRequest]):
         factors: dict[str, Floats] = {}
         for rule in values.chain.weights:
             if self._unusable.isdisjoint(rule.sources):
-                factors[rule.code] = np.broadcast_to(
-                    rule.factor(values.views.of(rule, pairs)), pairs.facts.initial.shape
-                )
+                factor = rule.factor(values.views.of(rule, pairs))
+                factors[rule.code] = factor_of_block(factor, pairs.facts.initial.shape)
         found = []
         for at in feasible.tolist():
             own = {code: float(factor[0, at]) for code, factor in factors.items()}
