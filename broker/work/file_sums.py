@@ -92,6 +92,11 @@ class FileSums:
         return self._in_one_run[position]
 
     @property
+    def in_one_run(self) -> Bools:
+        """(I,) the same of every input."""
+        return np.array(self._in_one_run, dtype=np.bool_)
+
+    @property
     def columns(self) -> tuple[Ints, Ints, Ints, Ints]:
         """(F,) each: events and bytes that a file stands for; bytes and names that a run beginning inside adds."""
         return self._events, self._size, self._inside[0], self._inside[1]

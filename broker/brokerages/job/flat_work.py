@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 
 from broker.brokerages.job.chunk_jobs import kinds_of, limit_columns
-from broker.domain.arrays import AnyArray, Bools, Ints
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 from broker.domain.estimates import OUTPUT_FLOOR_BYTES
 from broker.engine.compiled.columns import CHUNK, FILE, LIMITS, QUEUE, Columns, MovingState
 from broker.engine.job.cycle import JobCycle
@@ -23,6 +24,8 @@ from broker.work.split_settings import WHOLE_BOUNDARY, SplitSettings
 ONE_WORD = 2**32
 #: Figures of tasks above this are left to the path that counts with whole numbers of any size.
 _LARGE = 1e15
+#: Jobs given at a time, at 2 * scout + merging.
+_GROUPS: Ints = np.array([group_size(*kind, hpo=False) for kind in product((False, True), repeat=2)])
 _IDENTITY = ("task", "dataset", "memory")
 _OF_SETTINGS = (
     "at_once",
@@ -69,38 +72,35 @@ def flat_columns(cycle: JobCycle, work: CycleWork, state: MovingState, beside: C
 def _chunks(work: CycleWork) -> AnyArray:
     """(T,) of CHUNK, without what is of the cycle."""
     chunks, inputs = work.work.chunks, work.inputs
-    rows = range(len(chunks))
-    masters = [inputs.inputs_of(row) for row in rows]
-    offsets = inputs.offsets.tolist()
-    table = np.zeros(len(chunks), dtype=CHUNK)
+    bounds = np.searchsorted(inputs.chunk, np.arange(len(chunks) + 1))
     settings, which = _kinds_of_settings(work.settings)
     of_settings = np.array([_settings(one) for one in settings], dtype=np.float64).reshape(-1, len(_OF_SETTINGS))
-    for names, columns in ((_OF_SETTINGS, of_settings[which].T), (_OF_MODEL, job_model_columns(chunks))):
+    model, words = job_model_columns(chunks), _identity(work)
+    table = np.zeros(len(chunks), dtype=CHUNK)
+    for names, columns in ((_OF_SETTINGS, of_settings[which].T), (_OF_MODEL, model), (_IDENTITY, words.T)):
         for name, own in zip(names, columns, strict=True):
             table[name] = own
-    groups = zip(chunks.scout.tolist(), chunks.merging.tolist(), strict=True)
-    table["group"] = [group_size(scout, merging, hpo=False) for scout, merging in groups]
-    for name, words in zip(_IDENTITY, _identity(work).T, strict=True):
-        table[name] = words
-    table["start"] = [offsets[own.start] if own else 0 for own in masters]
-    table["stop"] = [offsets[own.start + 1] if own else 0 for own in masters]
+    table["group"] = _GROUPS[2 * chunks.scout.astype(np.int64) + chunks.merging]
+    # a chunk without input has no files
+    first, last = bounds[:-1], np.minimum(bounds[:-1] + 1, bounds[1:])
+    table["start"], table["stop"] = inputs.offsets[first], inputs.offsets[last]
     table["kind"] = _kinds(work)[0]
-    table["simple"] = _simple(work, masters, table)
+    sound = _sound(of_settings.T).take(which) & _sound(model) & (words < ONE_WORD).all(axis=1)
+    table["simple"] = _in_one_run(work, bounds) & sound & (table["multiplicity"] > 0)
     return table
 
 
-def _simple(work: CycleWork, masters: list[range], table: AnyArray) -> Bools:
-    """(T,): one dataset of runs of files, in one place, and no figure that the loop would round in another way."""
-    sums, spread = work.inputs.sums, work.spread_replicas
-    simple = [
-        len(own) == 1 and sums.names_in_one_run(own.start) and row not in spread for row, own in enumerate(masters)
-    ]
-    sound = table["multiplicity"] > 0
-    for name in (*_OF_SETTINGS, *_OF_MODEL):
-        sound &= np.abs(np.nan_to_num(table[name].astype(np.float64))) < _LARGE
-    for name in _IDENTITY:
-        sound &= table[name] < ONE_WORD
-    return np.asarray(np.array(simple, dtype=np.bool_) & sound)
+def _in_one_run(work: CycleWork, bounds: Ints) -> Bools:
+    """(T,): one dataset of runs of files, in one place; input ``bounds[t]`` is the first of chunk ``t``."""
+    simple = np.asarray(np.diff(bounds) == 1)
+    simple[simple] = work.inputs.sums.in_one_run[bounds[:-1][simple]]
+    simple[list(work.spread_replicas)] = False
+    return simple
+
+
+def _sound(columns: Floats) -> Bools:
+    """(T,) whether no figure of (C, T) is one that the loop would round in another way; NaN is none."""
+    return np.asarray(~(np.abs(columns) >= _LARGE).any(axis=0))
 
 
 def _identity(work: CycleWork) -> Ints:
@@ -166,22 +166,27 @@ def _limits(cycle: JobCycle, work: CycleWork) -> AnyArray:
 def _files(work: CycleWork) -> AnyArray:
     """(F + 1,) of FILE, with where a job has to start anew by the rules of the tasks."""
     inputs, sums = work.inputs, work.inputs.sums
-    files = inputs.files
-    lengths = np.diff(inputs.offsets)
+    files, lengths = inputs.files, np.diff(inputs.offsets)
     settings, which = _kinds_of_settings(work.settings)
-    rules = np.array([_break_rules(one) for one in settings], dtype=np.bool_).reshape(-1, 4)[which[inputs.chunk]]
-    continuous, boundary, lumi, whole = np.repeat(rules, lengths, axis=0).T
+    rules = np.array([_break_rules(one) for one in settings], dtype=np.bool_).reshape(-1, 4)
+    # most rules are those of no task
+    continuous, boundary, lumi, whole = (
+        np.repeat(rule[which[inputs.chunk]], lengths) if rule.any() else None for rule in rules.T
+    )
     starts = np.zeros(len(files), dtype=np.bool_)
     starts[inputs.offsets[:-1][lengths > 0]] = True
-    if continuous.any():
+    if continuous is not None:
         starts |= continuous & range_breaks(files)
-    starts[1:] |= boundary[1:] & (files.boundaryid[1:] != files.boundaryid[:-1])
-    starts[1:] |= lumi[1:] & (files.lumiblocknr[1:] != files.lumiblocknr[:-1])
+    if boundary is not None:
+        starts[1:] |= boundary[1:] & (files.boundaryid[1:] != files.boundaryid[:-1])
+    if lumi is not None:
+        starts[1:] |= lumi[1:] & (files.lumiblocknr[1:] != files.lumiblocknr[:-1])
     table = np.zeros(len(files) + 1, dtype=FILE)
     for name, column in zip(("events", "size", "first_bytes", "first_names"), sums.columns, strict=True):
         table[name][:-1] = column
     table["next_break"][:-1] = _next_start(starts)
-    table["unlimited"][:-1] = whole & (files.boundaryid != NULL_INTEGER)
+    if whole is not None:
+        table["unlimited"][:-1] = whole & (files.boundaryid != NULL_INTEGER)
     for name, column in zip(("events_sum", "size_sum", "bytes_sum", "names_sum"), sums.sums, strict=True):
         table[name] = column
     return table
@@ -192,6 +197,6 @@ def _break_rules(one: SplitSettings) -> tuple[bool, bool, bool, bool]:
 
 
 def _next_start(starts: Bools) -> Ints:
-    """(F,) for each file the next one at which a job starts anew; F when there is none."""
+    """(F,) for each file the next one at which a job starts anew; F when there is none. One starts at the first."""
     found = np.append(np.flatnonzero(starts), len(starts))
-    return found[np.searchsorted(found, np.arange(len(starts)), side="right")].astype(np.int64)
+    return np.asarray(np.repeat(found[1:], np.diff(found)), dtype=np.int64)
