@@ -24,8 +24,9 @@ from broker.work.split_settings import WHOLE_BOUNDARY, SplitSettings
 ONE_WORD = 2**32
 #: Figures of tasks above this are left to the path that counts with whole numbers of any size.
 _LARGE = 1e15
+_KINDS = tuple(product((False, True), repeat=2))
 #: Jobs given at a time, at 2 * scout + merging.
-_GROUPS: Ints = np.array([group_size(*kind, hpo=False) for kind in product((False, True), repeat=2)])
+_GROUPS: Ints = np.array([group_size(scout, merging, False) for scout, merging in _KINDS])
 _IDENTITY = ("task", "dataset", "memory")
 _OF_SETTINGS = (
     "at_once",
