@@ -52,12 +52,17 @@ class RowsByKind:
         if self.kind is None or self.table.shape[-2] > len(self.kind):
             return np.take(self.by_chunk, self.column, axis=-1)
         # rows are copied many times faster than cells
-        return np.take(np.take(self.table, self.column, axis=-1), self.kind, axis=-2)
+        return np.take(self.by_candidate, self.kind, axis=-2)
 
     @property
     def by_chunk(self) -> AnyArray:
         """(..., T, C): the row of each chunk, with the columns as they are kept."""
         return self.table if self.kind is None else np.take(self.table, self.kind, axis=-2)
+
+    @property
+    def by_candidate(self) -> AnyArray:
+        """(..., K, Q): the column of each candidate, with the rows as they are kept."""
+        return self.table if self.column is None else np.take(self.table, self.column, axis=-1)
 
     @property
     def kinds(self) -> Ints:

@@ -20,9 +20,10 @@ from broker.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class NucleusStats:
-    """Figures by nucleus (N + 1,), by nucleus and candidate (N + 1, Q), and of links (2 (N + 1), Q).
+    """Figures by nucleus (N + 1,), by nucleus and candidate (N + 1, Q), and of links (2 (N + 1), S).
 
-    The second half of the figures of links is for express chunks, which read other queues of files.
+    The second half of the figures of links is for express chunks, which read other queues of files. Candidates with the
+    same storage site have the same links, so there is a column for each of S sites.
     """
 
     bare: Ints
@@ -33,6 +34,7 @@ class NucleusStats:
     total_queued_urgent: Floats
     at_nucleus: Bools
     shares_storage: Bools
+    link: Ints  # (Q,) the column of each candidate's links
     storage_at_nucleus: Bools
     closeness: Floats
     queued: Floats
@@ -59,7 +61,7 @@ def _stats_of(snapshot: Snapshot) -> NucleusStats:
     receives = wan.copy()
     wan[known] = (snapshot.storages.read_wan & snapshot.storages.write_wan)[nuclei.output_storage[known]]
     receives[known] = snapshot.storages.write_wan[nuclei.output_storage[known]]
-    source = queues.storage_site
+    source, link = np.unique(queues.storage_site, return_inverse=True)
     own_site = codes_of(nuclei.name, list(links.sites))
     return NucleusStats(
         bare=_with_none(nuclei.bare, BARE_NONE),
@@ -70,6 +72,7 @@ def _stats_of(snapshot: Snapshot) -> NucleusStats:
         total_queued_urgent=_with_none(links.total_queued_urgent, 0.0),
         at_nucleus=_with_none(np.arange(len(nuclei))[:, None] == queues.nucleus[None, :], False),
         shares_storage=_with_none(snapshot.shares_storage[:, queues.unified], False),
+        link=link.ravel(),
         storage_at_nucleus=_twice((own_site[:, None] == source[None, :]) & (source >= 0)[None, :], False),
         closeness=_twice(_at_links(links.closeness, source), np.nan),
         queued=np.concatenate(
@@ -104,7 +107,7 @@ def nucleus_pair_facts(stats: NucleusStats, nucleus: Ints, urgent: Bools) -> dic
         "link_queued": stats.queued,
         "throughput_mb_per_s": stats.throughput_mb_per_s,
     }
-    return {**places, **{name: RowsByKind(table, of_link) for name, table in links.items()}}
+    return {**places, **{name: RowsByKind(table, of_link, stats.link) for name, table in links.items()}}
 
 
 def _with_none(table: AnyArray, none: float | bool) -> Any:
@@ -117,7 +120,7 @@ def _twice(table: AnyArray, none: float | bool) -> Any:
 
 
 def _at_links(matrix: Floats, source: Ints) -> Floats:
-    """(N, Q): the figure of the link from each candidate's storage site to each nucleus."""
+    """(N, S): the figure of the link from each storage site to each nucleus; that of site -1 is not known."""
     if not len(matrix):
         return np.full((matrix.shape[1], len(source)), np.nan)
     return np.where((source >= 0)[None, :], matrix[np.maximum(source, 0)].T, np.nan)

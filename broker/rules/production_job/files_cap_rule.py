@@ -49,7 +49,7 @@ class FilesCapRule(Filter[JobPairs]):
         """Shape of :meth:`queued`, or (T, Q) where the nucleus's own queues are exempt: true below the cap."""
         closes = self.options.equality == "closes"
         waiting = self.queued(pairs.facts)
-        open_to_all = waiting.of_table(_below_cap(waiting, pairs.tuning.number(self.cap), closes)).every
+        open_to_all = _below_cap(waiting, pairs.tuning.number(self.cap), closes).every
         return open_to_all if self.options.at_nucleus == "asked" else open_to_all | self.options.exempt(pairs.facts)
 
     def observe(self, pairs: JobPairs) -> Observation:
@@ -59,16 +59,16 @@ class FilesCapRule(Filter[JobPairs]):
         return self.options.of_asked(pairs.facts, seen)
 
 
-def _below_cap(waiting: RowsByKind, cap: float, closes: bool) -> Bools:
-    """The table of :func:`below_cap`, made once for the links of a snapshot."""
+def _below_cap(waiting: RowsByKind, cap: float, closes: bool) -> RowsByKind:
+    """Where :func:`below_cap` says so, made once for the links of a snapshot."""
     if waiting.kind is None:
-        return below_cap(waiting.table, cap, closes)
-    known = _open.of((waiting.table,), dict)
+        return waiting.of_table(below_cap(waiting.table, cap, closes))
+    known = _open.of((waiting.table, waiting.column), dict)
     found = known.get((cap, closes))
     if found is None:
-        found = below_cap(waiting.table, cap, closes)
+        found = waiting.of_table(below_cap(waiting.table, cap, closes)).by_candidate
         # a sweep tries any number of caps on one snapshot
         if len(known) >= MOST_CAPS:
             known.clear()
         known[cap, closes] = found
-    return found
+    return RowsByKind(found, waiting.kind)

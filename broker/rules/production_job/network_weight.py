@@ -37,15 +37,21 @@ def network_weight(facts: JobFacts, tuning: TuningView) -> RowsByKind:
     the chunk is express, so it is weighed once for each of the two.
     """
     figures = [facts.by_kind(name) for name in LINK_FACTS]
-    kind = figures[0].kind
-    if kind is None or not all(one.kind is not None and np.array_equal(kind, one.kind) for one in figures[1:]):
+    kind, column = figures[0].kind, figures[0].column
+    if kind is None or not all(_alike(figures[0], one) for one in figures[1:]):
         return rows_of_all(_weights([one.every for one in figures], tuning), len(facts.initial))
     tables = [one.table for one in figures]
     if 8 * len(kind) < len(tables[0]):
         present, own = np.unique(kind, return_inverse=True)
-        return RowsByKind(_weights([table[present] for table in tables], tuning), own.ravel())
+        return RowsByKind(_weights([table[present] for table in tables], tuning), own.ravel(), column)
     # blocks of one cycle have the same tables
-    return RowsByKind(_known.of((*tables, tuning), lambda: _weights(tables, tuning)), kind)
+    return RowsByKind(_known.of((*tables, tuning), lambda: _weights(tables, tuning)), kind, column)
+
+
+def _alike(one: RowsByKind, other: RowsByKind) -> bool:
+    """Whether two figures have the same kinds and columns."""
+    pairs = ((one.kind, other.kind), (one.column, other.column))
+    return all(a is b or (a is not None and b is not None and np.array_equal(a, b)) for a, b in pairs)
 
 
 def is_switched_on(tuning: TuningView) -> bool:

@@ -37,6 +37,31 @@ def test_the_rules_of_production_leave_some_facts_unread() -> None:
     assert not facts.read & {"running_cores", "starting_cores", "defined", "activated", "site_admitted"}
 
 
+def test_figures_are_kept_by_kind_and_never_for_each_pair() -> None:
+    rules = chain()
+    # the second chunk is boosted at its nucleus, and reads the links of express chunks
+    given = work(3, currentpriority=[100, 1000, 100])
+    toy = cycle(given, rules.filters, rules.weights, tuning={"NW_ACTIVE": True})
+    block = toy.evaluate_block(slice(0, 3))
+    factors = [factor if isinstance(factor, np.ndarray) else factor.table for factor in block.factors]
+    figures = [one for one in (*vars(block.facts).values(), *factors) if isinstance(one, np.ndarray)]
+    assert len(figures) > len(factors)
+    assert not [one for one in figures if one.dtype == np.float64 and one.shape == block.evaluation.feasible.shape]
+    boost = block.factors[[rule.name for rule in rules.weights].index("nucleus_boost")]
+    assert isinstance(boost, RowsByKind)
+    assert boost.kinds.tolist() == [0, 1, 0]
+    assert boost.every.max(axis=1).tolist() == [1.0, 100.0, 1.0]
+
+
+def test_candidates_of_one_storage_have_one_column_of_links() -> None:
+    toy = cycle(work(2, processingtype=["urgent", "simul"]))
+    facts, storages = toy.evaluate_block(slice(0, 2)).facts, toy.snapshot.queues.storage_site
+    for name in ("closeness", "link_queued", "throughput_mb_per_s", "storage_at_nucleus"):
+        kept = facts.by_kind(name)
+        assert kept.table.shape[1] == len(set(storages.tolist())) < len(storages), name
+        np.testing.assert_array_equal(kept.every, kept.table[kept.kinds][:, kept.column], err_msg=name)
+
+
 def test_a_rule_about_few_chunks_makes_no_fact_for_the_others() -> None:
     made: list[int] = []
 

@@ -7,6 +7,7 @@ import numpy as np
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.kept import Kept
+from broker.domain.rows_by_kind import RowsByKind
 from broker.rules.contract import Filter, JobPairs
 from broker.rules.production_job.link_options import NucleusOptions
 from broker.rules.shared.observing import number
@@ -32,8 +33,11 @@ class LinkBlocked(Filter[JobPairs]):
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q): true where the link to the nucleus is not blocked."""
         closeness = pairs.facts.by_kind("closeness")
-        table = closeness.table
-        opened = closeness.of_table(_opened.of((table,), lambda: np.asarray(table != BLOCKED))).every
+        table, column = closeness.table, closeness.column
+        opened = RowsByKind(
+            _opened.of((table, column), lambda: closeness.of_table(np.asarray(table != BLOCKED)).by_candidate),
+            closeness.kind,
+        ).every
         return np.asarray(opened if self.options.at_nucleus == "asked" else opened | self.options.exempt(pairs.facts))
 
     def observe(self, pairs: JobPairs) -> Observation:

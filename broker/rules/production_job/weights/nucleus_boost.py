@@ -7,6 +7,7 @@ import numpy as np
 from broker.domain.arrays import Floats
 from broker.domain.estimates import is_event_service
 from broker.domain.facts import JobFacts
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.work import WorkTable
 from broker.rules.contract import JobPairs, Weight
 from broker.rules.shared.preassigned import not_preassigned
@@ -30,16 +31,17 @@ class NucleusBoost(Weight[JobPairs]):
     title = "Prefers the nucleus for urgent chunks, high IO intensity and positive t1Weight"
     provenance = "PanDA production brokerage, nucleus boost"
 
-    def factor(self, pairs: JobPairs) -> Floats:
-        """(T, Q): 1 and more; (T, 1) when no chunk is boosted."""
+    def factor(self, pairs: JobPairs) -> Floats | RowsByKind:
+        """(T, Q): 1 and more, with the chunks that are not boosted as one kind; (T, 1) when none is."""
         boost = _boost(pairs.chunks, pairs.facts)
         boosted = np.flatnonzero(boost[:, 0] > 1.0)
         if not len(boosted):
             return boost
         near = pairs.facts.rows("at_nucleus", boosted) | pairs.facts.rows("shares_storage", boosted)
-        factor = np.ones((len(boost), near.shape[1]))
-        factor[boosted] = np.where(near, boost[boosted], 1.0)
-        return factor
+        kind = np.zeros(len(boost), dtype=np.int64)
+        kind[boosted] = np.arange(1, 1 + len(boosted))
+        factors = np.where(near, boost[boosted], 1.0)
+        return RowsByKind(np.concatenate([np.ones((1, near.shape[1])), factors]), kind)
 
 
 def _boost(tasks: WorkTable, facts: JobFacts) -> Floats:
