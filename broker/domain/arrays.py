@@ -174,3 +174,14 @@ def frozen(array: AnyArray) -> AnyArray:
     """The array, made read-only: a snapshot never changes under a decision."""
     array.flags.writeable = False
     return array
+
+
+def any_of(groups: Ints, flags: Bools, size: int) -> Bools:
+    """(size,): whether any flag of a group is set.
+
+    >>> any_of(np.array([0, 0, 2]), np.array([False, True, True]), size=4).tolist()
+    [True, False, True, False]
+    """
+    result = np.zeros(size, dtype=np.bool_)
+    result[groups[flags]] = True
+    return result

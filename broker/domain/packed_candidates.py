@@ -21,6 +21,7 @@ from broker.domain.chosen_candidates import (
     columns_of,
     joined_columns,
 )
+from broker.domain.compressed import decompressed
 from broker.domain.decisions import Candidate
 from broker.domain.legend import Legend
 from broker.domain.value_runs import pack_joined_runs, unpack_runs
@@ -31,7 +32,6 @@ _NAMED, _PRODUCT, _BOOTSTRAP = 1, 2, 4
 _HEAD = 6
 #: Version, flags, number of candidates, of factors, checksum of all after it.
 _PACKED_HEAD = struct.Struct("<BBHHI")
-_MAX_BYTES = 64 * 1024 * 1024
 
 
 class CandidatesCorruptError(Exception):
@@ -153,7 +153,7 @@ def unpack_candidates(legend: Legend | None, data: bytes | None) -> Sequence[Can
     try:
         if data[0] == _VERSION:
             return _read(_legend(legend, data), data)
-        body = _opened(data)
+        body = decompressed(data[_HEAD:])
         if data[1] & _NAMED:
             return tuple(Candidate(*one) for one in json.loads(body))
         return _read_compressed(_legend(legend, data), data, body)
@@ -187,14 +187,6 @@ def _read(legend: Legend, data: bytes) -> ChosenCandidates:
     columns = factors + (not flags & _PRODUCT)
     figures = unpack_runs(body[at:], columns * size).reshape(columns, size)
     return _chosen(legend, place, figures, factors, bootstrap)
-
-
-def _opened(data: bytes) -> bytes:
-    opener = zlib.decompressobj()
-    body = opener.decompress(data[_HEAD:], _MAX_BYTES)
-    if not opener.eof:
-        raise ValueError("they end too early")
-    return body
 
 
 def _read_compressed(legend: Legend, data: bytes, body: bytes) -> ChosenCandidates:

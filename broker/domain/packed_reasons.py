@@ -17,6 +17,7 @@ import numpy as np
 
 from broker.domain.arrays import AnyArray, Ints
 from broker.domain.code_runs import pack_codes, unpack_codes
+from broker.domain.compressed import decompressed
 from broker.domain.decisions import FunnelStep
 from broker.domain.legend import Legend
 
@@ -41,7 +42,6 @@ _MOST_OF_PLAIN = 0.6
 _RUNS_ALONE, _ANY_REPEATS = zlib.Z_RLE, zlib.Z_DEFAULT_STRATEGY
 _WINDOW_BITS, _MEMORY_LEVEL = 9, 5
 _RUNS_HEAD = 6
-_MAX_BYTES = 64 * 1024 * 1024
 
 
 class ReasonsCorruptError(Exception):
@@ -285,13 +285,7 @@ def _sealed(flags: int, body: bytes, strategy: int) -> bytes:
 
 
 def _opened(data: bytes) -> bytes:
-    if not data[1] & _PACKED:
-        return data[2:]
-    opener = zlib.decompressobj()
-    body = opener.decompress(data[2:], _MAX_BYTES)
-    if not opener.eof:
-        raise ValueError("they end too early")
-    return body
+    return decompressed(data[2:]) if data[1] & _PACKED else data[2:]
 
 
 def _named(reported: Any) -> Reasons:

@@ -12,6 +12,7 @@ from typing import overload
 import numpy as np
 
 from broker.domain.arrays import Floats, Ints
+from broker.domain.compressed import decompressed
 from broker.domain.legend import Legend
 from broker.domain.small_runs import pack_small, unpack_small
 
@@ -20,7 +21,6 @@ _VERSION, _COMPRESSED = 2, 1
 _HEAD = 5
 #: Version, number of candidates, of figures, checksum of all after it.
 _PACKED_HEAD = struct.Struct("<BHHI")
-_MAX_BYTES = 64 * 1024 * 1024
 
 
 class RemarksCorruptError(Exception):
@@ -129,7 +129,7 @@ def unpack_remarks(legend: Legend | None, data: bytes) -> Remarks:
                 raise ValueError("their checksum is another one")
             table = unpack_small(body[2 * size :], stats * size).reshape(stats, size)
         else:
-            body = _opened(data)
+            body = decompressed(data[_HEAD:])
             octets = np.frombuffer(body[2 * size :], dtype="u1").reshape(8, -1)
             table = np.ascontiguousarray(octets.T).view("<f8").reshape(stats, size).astype(np.float64)
         place = np.frombuffer(body[: 2 * size], dtype="<u2").astype(np.int64)
@@ -138,12 +138,3 @@ def unpack_remarks(legend: Legend | None, data: bytes) -> Remarks:
     except (zlib.error, ValueError) as error:
         raise RemarksCorruptError(f"damaged remarks: {error}") from error
     return Remarks(legend, place, table)
-
-
-def _opened(data: bytes) -> bytes:
-    """What the version before has behind its head."""
-    opener = zlib.decompressobj()
-    body = opener.decompress(data[_HEAD:], _MAX_BYTES)
-    if not opener.eof:
-        raise ValueError("they end too early")
-    return body

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.domain.analysis import AnalysisWork
-from broker.domain.arrays import Bools, Floats, Ints, codes_of
+from broker.domain.arrays import Bools, Floats, Ints, any_of, codes_of
 from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.work import Work
-from broker.engine.analysis.dataset_places import Entries, Places, any_of, places_of, replicas_at_queues
+from broker.engine.analysis.dataset_places import Entries, Places, places_of, replicas_at_queues
 from broker.engine.analysis.pair_values import PairValues
 from broker.engine.analysis.steps import Locality
 from broker.engine.job.data_facts import InputLimits

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, taken
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, any_of, taken
 from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.work import Work
 from broker.engine.analysis.queue_relations import readers_of
@@ -119,17 +119,6 @@ def places_of(
         without_vp=having(_PLAIN_WHOLE, _PLAIN_PART),
         twice=(seen & (_WHOLE | _PART) == _WHOLE | _PART) & usable & joined[at],
     )
-
-
-def any_of(groups: Ints, flags: Bools, size: int) -> Bools:
-    """(size,): whether any flag of a group is set.
-
-    >>> any_of(np.array([0, 0, 2]), np.array([False, True, True]), size=4).tolist()
-    [True, False, True, False]
-    """
-    result = np.zeros(size, dtype=np.bool_)
-    result[groups[flags]] = True
-    return result
 
 
 def _bits(entries: Entries, uses_vp: Bools) -> AnyArray:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, codes_of, distinct, texts
+from broker.domain.arrays import Bools, Floats, Ints, any_of, codes_of, distinct, texts
 from broker.domain.kept import Kept
 from broker.domain.work import Work
 from broker.engine.job.input_lookup import InputLookup, endpoint_order, of_first_endpoint
@@ -137,26 +137,15 @@ def _readable(snapshot: Snapshot, storage: Ints) -> tuple[Bools, Bools]:
     return ~known | snapshot.storages.read_lan[at], ~known | snapshot.storages.read_wan[at]
 
 
-def _any_by(groups: Ints, flags: Bools, size: int) -> Bools:
-    """(size,): whether any flag of a group is set.
-
-    >>> _any_by(np.array([0, 0, 2]), np.array([False, True, True]), size=4).tolist()
-    [True, False, True, False]
-    """
-    result = np.zeros(size, dtype=np.bool_)
-    result[groups[flags]] = True
-    return result
-
-
 def _completeness(
     work: Work, snapshot: Snapshot, storage: Ints, enough: Bools, files_wanted: bool
 ) -> tuple[Ints, Bools]:
     inputs, chunks = work.inputs, work.chunks
     lan, wan = _readable(snapshot, storage)
     counted = enough & (lan | wan)
-    complete = _any_by(work.replicas.input, enough, len(inputs))
-    readable = _any_by(work.replicas.input, counted, len(inputs))
-    remote = _any_by(work.replicas.input, enough & wan, len(inputs))
+    complete = any_of(work.replicas.input, enough, len(inputs))
+    readable = any_of(work.replicas.input, counted, len(inputs))
+    remote = any_of(work.replicas.input, enough & wan, len(inputs))
     staged = chunks.input_prestaging[inputs.chunk]
     checked = ~inputs.is_pseudo & ~inputs.distributed & ~staged
     unknown = ~inputs.is_pseudo & ~inputs.catalogued
@@ -168,7 +157,7 @@ def _completeness(
         (4, ~inputs.is_pseudo & ~inputs.asked & files_wanted),
     ):
         fault[inputs.chunk[bad]] = code
-    remote_source = ~_any_by(inputs.chunk, checked & readable & ~remote, len(chunks))
+    remote_source = ~any_of(inputs.chunk, checked & readable & ~remote, len(chunks))
     return fault, remote_source
 
 
