@@ -3,53 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Ints
-from broker.whatif.outcome_columns import Compared, Side
-
-
-@dataclass
-class TaskDifference:
-    """What is different for one task at one brokerage, over all cycles and chunks in which anything is.
-
-    Attributes:
-        decisions: decisions that are different.
-        outcomes: how often which outcome became which.
-        gained: queues that become candidates, with the code that kept each out before.
-        lost: queues that are candidates no more, with the code that keeps each out.
-        loses_last_queue: in some cycle it had candidates and has none.
-        gains_first_queue: in some cycle it had no candidates and has some.
-        candidates: candidates of these decisions before and after, added up.
-        jobs_before: jobs of these decisions by queue.
-        jobs_after: the same with the change.
-    """
-
-    decisions: int = 0
-    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    gained: dict[str, str] = field(default_factory=dict)
-    lost: dict[str, str] = field(default_factory=dict)
-    loses_last_queue: bool = False
-    gains_first_queue: bool = False
-    candidates: tuple[int, int] = (0, 0)
-    jobs_before: Counter[str] = field(default_factory=Counter)
-    jobs_after: Counter[str] = field(default_factory=Counter)
-
-    def add(self, other: TaskDifference) -> None:
-        """Add what was found in another cycle."""
-        self.decisions += other.decisions
-        self.outcomes.update(other.outcomes)
-        self.gained.update(other.gained)
-        self.lost.update(other.lost)
-        self.loses_last_queue |= other.loses_last_queue
-        self.gains_first_queue |= other.gains_first_queue
-        self.candidates = (self.candidates[0] + other.candidates[0], self.candidates[1] + other.candidates[1])
-        self.jobs_before.update(other.jobs_before)
-        self.jobs_after.update(other.jobs_after)
+from broker.domain.arrays import AnyArray, Bools
+from broker.whatif.outcome_columns import Compared
+from broker.whatif.task_differences import LOSES_LAST, TaskDifference, TaskSums, changed_tasks, last_queues
 
 
 @dataclass
@@ -100,24 +62,45 @@ class Totals:
                 setattr(self, name, own + value)
 
 
-@dataclass
 class Difference:
     """All that a change makes different.
 
-    Attributes:
-        tasks: by brokerage and task, those of which anything is different.
+    Args:
         totals: by brokerage.
+        of_tasks: by brokerage, what is different for each task; empty where nobody asks.
     """
 
-    tasks: dict[tuple[str, int], TaskDifference] = field(default_factory=dict)
-    totals: dict[str, Totals] = field(default_factory=dict)
+    def __init__(
+        self, totals: Mapping[str, Totals] | None = None, of_tasks: Mapping[str, TaskSums] | None = None
+    ) -> None:
+        self.totals: dict[str, Totals] = dict(totals or {})
+        self._of_tasks: dict[str, TaskSums] = dict(of_tasks or {})
+
+    @property
+    def tasks(self) -> dict[tuple[str, int], TaskDifference]:
+        """By brokerage and task, those of which anything is different; made anew."""
+        return {
+            (brokerage, task): found
+            for brokerage, sums in self._of_tasks.items()
+            for task, found in sums.objects().items()
+        }
 
     def add(self, other: Difference) -> None:
         """Add the counts of another cycle to these."""
-        for task, found in other.tasks.items():
-            self.tasks.setdefault(task, TaskDifference()).add(found)
+        for brokerage, sums in other._of_tasks.items():
+            self._of_tasks.setdefault(brokerage, TaskSums()).add(sums)
         for brokerage, totals in other.totals.items():
             self.totals.setdefault(brokerage, Totals()).add(totals)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the same is different."""
+        return isinstance(other, Difference) and self.totals == other.totals and self.tasks == other.tasks
+
+    __hash__ = None  # type: ignore[assignment]  # it grows
+
+    def __repr__(self) -> str:
+        """What a test shows where two are not the same."""
+        return f"Difference({self.totals!r}, tasks={self.tasks!r})"
 
     def total(self, name: str) -> int:
         """One of the plain figures of :class:`Totals`, all brokerages together."""
@@ -125,7 +108,7 @@ class Difference:
 
     def tasks_losing_last(self) -> list[int]:
         """Tasks that have no candidate left where they had one, each once."""
-        return sorted({task for (_, task), found in self.tasks.items() if found.loses_last_queue})
+        return sorted({task for one in self._of_tasks.values() for task in one.whole().tasks_with(LOSES_LAST)})
 
 
 def added(differences: Iterable[Difference]) -> Difference:
@@ -136,62 +119,22 @@ def added(differences: Iterable[Difference]) -> Difference:
     return whole
 
 
-def difference(compared: Compared) -> Difference:
-    """What is different in one cycle."""
+def difference(compared: Compared, *, by_task: bool = True) -> Difference:
+    """What is different in one cycle; ``by_task``: not only in total."""
     before, after = compared.before, compared.after
     changed = (
         (before.outcome != after.outcome)
         | (before.reason != after.reason)
         | (before.chosen != after.chosen).any(axis=1)
     ).astype(np.bool_)
-    tasks = _tasks(compared, np.flatnonzero(changed))
-    had, has = _tasks_with_candidates(compared, before), _tasks_with_candidates(compared, after)
-    for task in had ^ has:
-        found = tasks[compared.brokerage, task]
-        found.loses_last_queue, found.gains_first_queue = task in had, task in has
     totals = _totals(compared, changed)
-    totals.losing_last, totals.gaining_first = len(had - has), len(has - had)
-    return Difference(tasks, {compared.brokerage: totals})
-
-
-def _tasks(compared: Compared, rows: Ints) -> dict[tuple[str, int], TaskDifference]:
-    """What is different for the tasks of some rows."""
-    before, after, names = compared.before, compared.after, compared.names.tolist()
-    had, has = before.chosen[rows], after.chosen[rows]
-    gained, lost, before_jobs, after_jobs = (
-        _by_row(one) for one in (has & ~had, had & ~has, before.jobs[rows], after.jobs[rows])
-    )
-    counts = zip(had.sum(axis=1).tolist(), has.sum(axis=1).tolist(), strict=True)
-    tasks: dict[tuple[str, int], TaskDifference] = {}
-    for at, (row, candidates) in enumerate(zip(rows.tolist(), counts, strict=True)):
-        found = TaskDifference(
-            decisions=1,
-            outcomes=Counter({(str(before.outcome[row]), str(after.outcome[row])): 1}),
-            gained={names[one]: before.why_not(row, one) for one in gained[at]},
-            lost={names[one]: after.why_not(row, one) for one in lost[at]},
-            candidates=candidates,
-            jobs_before=Counter({names[one]: jobs for one, jobs in before_jobs[at].items()}),
-            jobs_after=Counter({names[one]: jobs for one, jobs in after_jobs[at].items()}),
-        )
-        key = (compared.brokerage, int(compared.jeditaskid[row]))
-        if key in tasks:
-            tasks[key].add(found)
-        else:
-            tasks[key] = found
-    return tasks
-
-
-def _by_row(counts: AnyArray) -> list[dict[int, int]]:
-    """For each row the columns in which something is, and how much."""
-    found: list[dict[int, int]] = [{} for _ in range(len(counts))]
-    row, column = counts.nonzero()
-    for at, one, count in zip(row.tolist(), column.tolist(), counts[row, column].tolist(), strict=True):
-        found[at][one] = int(count)
-    return found
+    of_tasks = {compared.brokerage: TaskSums([changed_tasks(compared, np.flatnonzero(changed))])} if by_task else {}
+    return Difference({compared.brokerage: totals}, of_tasks)
 
 
 def _totals(compared: Compared, changed: Bools) -> Totals:
     before, after = compared.before, compared.after
+    losing, gaining = last_queues(compared)
     pairs = zip(before.outcome.tolist(), after.outcome.tolist(), strict=True)
     return Totals(
         cycles=1,
@@ -200,6 +143,8 @@ def _totals(compared: Compared, changed: Bools) -> Totals:
         outcomes=Counter((str(was), str(is_)) for was, is_ in pairs),
         gained=_by_name(compared, (after.chosen & ~before.chosen).sum(axis=0)),
         lost=_by_name(compared, (before.chosen & ~after.chosen).sum(axis=0)),
+        losing_last=len(losing),
+        gaining_first=len(gaining),
         candidates_before=Counter(before.chosen.sum(axis=1).tolist()),
         candidates_after=Counter(after.chosen.sum(axis=1).tolist()),
         jobs_before=_by_name(compared, before.jobs.sum(axis=0)),
@@ -214,10 +159,6 @@ def _moved(before: AnyArray, after: AnyArray) -> int:
     """Jobs of each piece of work that are not where they were: those that go, or those that come if these are more."""
     change = after - before
     return int(np.maximum(np.maximum(change, 0).sum(axis=1), np.maximum(-change, 0).sum(axis=1)).sum())
-
-
-def _tasks_with_candidates(compared: Compared, side: Side) -> set[int]:
-    return set(compared.jeditaskid[side.chosen.any(axis=1)].tolist())
 
 
 def _by_name(compared: Compared, counts: Any) -> Counter[str]:

@@ -59,20 +59,23 @@ class CannotDecideAgain(BrokerError):
     """A stored cycle that cannot be decided again; the others can."""
 
 
-def decide_case(case: Case, rules: ProfileRules, changes: Sequence[Change]) -> list[Difference]:
+def decide_case(
+    case: Case, rules: ProfileRules, changes: Sequence[Change], *, by_task: bool = True
+) -> list[Difference]:
     """What each change makes different in one cycle.
 
     Args:
         case: the cycle.
         rules: of the side before.
         changes: each of them is compared with what was in force.
+        by_task: find what is different for each task, not only in total.
 
     Raises:
         CannotDecideAgain: its snapshot or its work is damaged, or it is of an engine that stored other columns.
         BrokerError: the values contradict those that were in force.
     """
     try:
-        return _prepared(case, rules).compared(changes)
+        return _prepared(case, rules).compared(changes, by_task=by_task)
     except (SnapshotCorruptError, WorkCorruptError) as error:
         remedy = "leave it out, or ask about a newer one"
         raise CannotDecideAgain(str(error), f"snapshot {case.snapshot.id}, engine {case.engine}", remedy) from error
@@ -93,14 +96,14 @@ class Prepared:
         self._before_rules = _rules_of(case.brokerage, rules)
         self._before: list[_Decided | None] = [None] * len(self._parts)
 
-    def compared(self, changes: Sequence[Change]) -> list[Difference]:
+    def compared(self, changes: Sequence[Change], *, by_task: bool = True) -> list[Difference]:
         """What each change makes different."""
         found: list[Difference] = []
         for first in range(0, len(changes), SIDES_AT_ONCE):
-            found += self._compared(changes[first : first + SIDES_AT_ONCE])
+            found += self._compared(changes[first : first + SIDES_AT_ONCE], by_task)
         return found
 
-    def _compared(self, changes: Sequence[Change]) -> list[Difference]:
+    def _compared(self, changes: Sequence[Change], by_task: bool) -> list[Difference]:
         asked = [
             _Asked(
                 self._changed(change),
@@ -110,9 +113,9 @@ class Prepared:
             for change in changes
         ]
         sides = [self._decided(number, asked) for number in range(len(self._parts))]
-        return [self._difference([one[at] for one in sides]) for at in range(len(changes))]
+        return [self._difference([one[at] for one in sides], by_task) for at in range(len(changes))]
 
-    def _difference(self, after: Sequence[_Decided]) -> Difference:
+    def _difference(self, after: Sequence[_Decided], by_task: bool) -> Difference:
         jeditaskid = np.concatenate([part.jeditaskid for part in self._parts])
         before = [one for one in self._before if one is not None]
         before_side, after_side = (_joined([one.whole() for one in side]) for side in (before, after))
@@ -122,7 +125,8 @@ class Prepared:
             every = np.union1d(names.astype(np.str_), after[0].names.astype(np.str_))
             before_side, after_side = before_side.over(names, every), after_side.over(after[0].names, every)
             names = texts(every.tolist())
-        return difference(Compared(self._case.brokerage, jeditaskid, names, before_side, after_side))
+        found = Compared(self._case.brokerage, jeditaskid, names, before_side, after_side)
+        return difference(found, by_task=by_task)
 
     @property
     def _names(self) -> Texts:

@@ -247,13 +247,13 @@ def decide_job(job: Job, what: Comparing) -> Answers:
         for case in job.cycles:
             found.engines.add(case.engine)
             try:
-                differences = decide_case(case, what.rules, changes)
+                differences = decide_case(case, what.rules, changes, by_task=what.by_task)
             except CannotDecideAgain as error:
                 found.failed.append(f"{case.name}: {error}")
                 continue
             found.baseline.add(case, what.changes[0])
             for whole, one in zip(found.differences, differences, strict=True):
-                whole.add(one if what.by_task else Difference(totals=one.totals))
+                whole.add(one)
     if isinstance(job.cycles, Dropping):
         found.dropped_rows = list(job.cycles.dropped_rows)
     return found

@@ -11,8 +11,6 @@ from broker.domain.arrays import AnyArray, Bools, Ints, Texts, texts
 from broker.engine.shared.marks import FEASIBLE, NOT_A_CANDIDATE
 from broker.whatif.compiled_blocks import BlockRows
 
-NEVER_A_CANDIDATE = "not_a_candidate"
-
 
 @dataclass(frozen=True)
 class Side:
@@ -47,13 +45,6 @@ class Side:
         position = np.full(shape, NOT_A_CANDIDATE, dtype=self.position.dtype)
         chosen[:, at], jobs[:, at], position[:, at] = self.chosen, self.jobs, self.position
         return replace(self, chosen=chosen, jobs=jobs, position=position)
-
-    def why_not(self, row: int, candidate: int) -> str:
-        """The code for a candidate that was not chosen."""
-        at = int(self.position[row, candidate])
-        if at >= 0:
-            return self.codes[at]
-        return NEVER_A_CANDIDATE if at == NOT_A_CANDIDATE else str(self.reason[row])
 
     def rejections(self) -> dict[str, int]:
         """Rejected pairs of work and candidate by code, all work together."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from broker.domain.arrays import texts
+from broker.whatif import task_differences
 from broker.whatif.comparison import Difference, added, difference
 from broker.whatif.json_output import task_documents, total_documents
 from broker.whatif.outcome_columns import Compared, Side
+from broker.whatif.task_differences import NEVER_A_CANDIDATE, TaskDifference
 
 NAMES = ("A", "B", "C")
 # a letter a candidate: chosen, rejected by rule 0 or 1, passed over (.) or never a candidate (x)
@@ -88,6 +92,73 @@ def test_cycles_add_up(found: Difference) -> None:
     assert (whole.total("cycles"), whole.total("decisions"), whole.total("losing_last")) == (2, 8, 2)
     assert whole.tasks_losing_last() == [9]
     assert found.tasks["production_job", 7].decisions == 2  # adding up leaves the parts as they are
+
+
+def some_cycle(draw: np.random.Generator) -> Compared:
+    """Two sides of some chunks of few tasks, of which anything may be different."""
+    count = int(draw.integers(1, 9))
+    sides = []
+    for _ in range(2):
+        chosen = draw.random((count, 3)) < 0.4
+        reasons = ["no_candidates" if draw.random() < 0.3 else "" for _ in range(count)]
+        sides.append(
+            Side(
+                outcome=texts("pending" if reason else "brokered" for reason in reasons),
+                reason=texts(reasons),
+                chosen=chosen,
+                jobs=np.where(chosen, draw.integers(0, 3, (count, 3)), 0),
+                position=np.where(chosen, -1, draw.integers(-2, 2, (count, 3))),
+                codes=("lowmemory", "zeroshare"),
+            )
+        )
+    names = texts(draw.permutation(["A", "B", "C"]).tolist())
+    return Compared("production_job", draw.integers(1, 5, count), names, *sides)
+
+
+def one_by_one(cycles: Sequence[Compared]) -> dict[tuple[str, int], TaskDifference]:
+    """The tasks of which anything is different, chunk by chunk."""
+    found: dict[tuple[str, int], TaskDifference] = {}
+    for cycle in cycles:
+        before, after = cycle.before, cycle.after
+        for row, task in enumerate(cycle.jeditaskid.tolist()):
+            was, is_ = ((one.outcome[row], one.reason[row], one.chosen[row].tolist()) for one in (before, after))
+            if was == is_:
+                continue
+            one = found.setdefault((cycle.brokerage, task), TaskDifference())
+            one.decisions += 1
+            one.outcomes[was[0], is_[0]] += 1
+            one.candidates = one.candidates[0] + sum(was[2]), one.candidates[1] + sum(is_[2])
+            for at, name in enumerate(cycle.names):
+                for jobs, made in ((one.jobs_before, before), (one.jobs_after, after)):
+                    if made.jobs[row, at]:
+                        jobs[name] += int(made.jobs[row, at])
+                for queues, why, is_so in (
+                    (one.gained, before, is_[2][at] and not was[2][at]),
+                    (one.lost, after, was[2][at] and not is_[2][at]),
+                ):
+                    if is_so:
+                        place = int(why.position[row, at])
+                        queues[name] = (*why.codes, NEVER_A_CANDIDATE, why.reason[row])[place]
+        had, has = ({*cycle.jeditaskid[one.chosen.any(axis=1)].tolist()} for one in (before, after))
+        for task in had ^ has:
+            found[cycle.brokerage, task].loses_last_queue |= task in had
+            found[cycle.brokerage, task].gains_first_queue |= task in has
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_tasks_of_cycles_are_as_found_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(seed)
+    monkeypatch.setattr(task_differences, "COLLECTED", int(draw.choice([0, 30, 1000])))
+    cycles = [some_cycle(draw) for _ in range(6)]
+    parts = [added(map(difference, cycles[:2])), difference(cycles[2]), added(map(difference, cycles[3:]))]
+    if seed % 2:
+        parts = pickle.loads(pickle.dumps(parts))  # noqa: S301  # its own
+    whole = added(parts)
+    assert whole.tasks == one_by_one(cycles)
+    assert whole.tasks_losing_last() == sorted(task for (_, task), one in whole.tasks.items() if one.loses_last_queue)
+    assert whole == added(map(difference, cycles))
+    assert difference(cycles[0], by_task=False).tasks == {}
 
 
 def test_documents(found: Difference) -> None:

@@ -7,12 +7,14 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sqlalchemy as sa
 
 from broker.cli.tuning.preview import PreviewLimits, beyond_limits, read_limits
 from broker.store.connection.database import Database
-from broker.whatif.comparison import Difference, TaskDifference, Totals
+from broker.whatif.comparison import Difference, Totals
+from broker.whatif.task_differences import LOSES_LAST, NOTHING, Entries, TaskColumns, TaskSums
 from tests.brokerages.small_grid import TASK, one_cycle
 from tests.cli.commands import Command, runner
 from tests.whatif.stored import SEED, job_scenario
@@ -108,8 +110,9 @@ def test_without_any_cycle_nothing_is_known(database: Database, config_set: Comm
 def difference(losing: int, changed: int, decisions: int, moved: int = 0) -> Difference:
     totals = Totals(decisions=decisions, jobs_before=Counter(Q=100), jobs_moved=moved)
     totals.outcomes.update({("brokered", "pending"): changed, ("brokered", "brokered"): decisions - changed})
-    tasks = {("production_job", number): TaskDifference(loses_last_queue=True) for number in range(losing)}
-    return Difference(tasks, {"production_job": totals})
+    lost = Entries(np.arange(losing), np.full(losing, LOSES_LAST), np.ones(losing, dtype=np.int64))
+    tasks = TaskSums([TaskColumns((), lost, *[NOTHING] * 5)])
+    return Difference({"production_job": totals}, {"production_job": tasks})
 
 
 @pytest.mark.parametrize(
