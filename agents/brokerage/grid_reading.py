@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-import yaml
 
 from broker.snapshot import raw
 from broker.snapshot.build import build_snapshot
@@ -24,6 +23,7 @@ from broker.store.connection.tables import TableCatalogue
 from broker.store.snapshots import stored_snapshots as snapshots
 from broker.store.snapshots.kept_readings import KeptPart, KeptReadings
 from broker.store.snapshots.source_reads import SourceReader, read_sources
+from broker.yaml_text import read_yaml
 
 REMEMBERED_FOR = timedelta(days=1)
 """A stored snapshot older than this says nothing about how large a source should be."""
@@ -83,7 +83,7 @@ class GridReader:
         ``outside``: the sources of other distributions that rules name.
         """
         self._sources = (*grid_sources(analysis=analysis), *outside)
-        self._limits: dict[str, SourceLimit] = limits_of(yaml.safe_load(limits.read_text(encoding="utf-8")), outside)
+        self._limits: dict[str, SourceLimit] = limits_of(read_yaml(limits.read_text(encoding="utf-8")), outside)
         self._job_statistics = job_statistics
         self._last_good: dict[str, RawSource] = {}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 
 import sqlalchemy as sa
-import yaml
 
 from agents.classes.classification import ClassificationAgent, Evaluation, queues_on_record
 from agents.service.base import CycleContext
@@ -16,6 +15,7 @@ from broker.snapshot.build_classes import share_values
 from broker.snapshot.source_limits import limits_of
 from broker.store.classes.share_hs06 import read_share_counts, read_share_rows
 from broker.store.connection.tables import TableCatalogue
+from broker.yaml_text import read_yaml
 
 
 class ShareUsageAgent(ClassificationAgent):
@@ -47,7 +47,7 @@ class ShareUsageAgent(ClassificationAgent):
 
     def _refuse_old(self, made_at: datetime | None, now: datetime) -> None:
         file = config_file("sources.yaml", self.process.folder)
-        limit_s = limits_of(yaml.safe_load(file.read_text(encoding="utf-8")))["jobs"].max_age_s
+        limit_s = limits_of(read_yaml(file.read_text(encoding="utf-8")))["jobs"].max_age_s
         if made_at is not None and (limit_s is None or (now - made_at).total_seconds() <= limit_s):
             return
         found = "there are none" if made_at is None else f"they are of {made_at:%Y-%m-%d %H:%M:%S}, limit {limit_s:g} s"

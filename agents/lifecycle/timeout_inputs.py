@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 
 import sqlalchemy as sa
-import yaml
 
 from broker.errors import Refused
 from broker.gdpconfig import Tuning
@@ -24,6 +23,7 @@ from broker.store.connection.tables import TableCatalogue
 from broker.store.lifecycle.queues import queues_of
 from broker.store.lifecycle.scan import TimeoutContext
 from broker.store.snapshots.source_reads import SourceReader
+from broker.yaml_text import read_yaml
 
 SOURCES = (QUEUES, PILOTS)
 
@@ -71,7 +71,7 @@ class TimeoutInputReader:
 
     def __init__(self, limits: Path) -> None:
         """``limits`` is the file ``sources.yaml``."""
-        self._limits: dict[str, SourceLimit] = limits_of(yaml.safe_load(limits.read_text(encoding="utf-8")))
+        self._limits: dict[str, SourceLimit] = limits_of(read_yaml(limits.read_text(encoding="utf-8")))
         self._last_good: dict[str, RawSource] = {}
 
     def read(

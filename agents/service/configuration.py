@@ -12,6 +12,7 @@ from broker import resources
 from broker.errors import BrokerError
 from broker.store.schema.migrate import STANDALONE
 from broker.store.service.leases import LeaseTerms
+from broker.yaml_text import read_yaml
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
@@ -94,7 +95,7 @@ def load(path: Path, known_agents: tuple[str, ...]) -> AgentsConfiguration:
     """
     remedy = "compare with the file that is shipped"
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(path.read_text(encoding="utf-8"))
         configuration = AgentsConfiguration.model_validate(content)
         _ = configuration.lease_terms
     except ValidationError as error:

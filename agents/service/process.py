@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents.service.configuration import ConfigurationError
 from broker.store.schema.migrate import STANDALONE
+from broker.yaml_text import read_yaml
 
 JobGeneration = Literal["auto", "broker", "jedi"]
 
@@ -46,7 +47,7 @@ def load_process(path: Path, folder: Path | None = None) -> ProcessSettings:
     """
     remedy = "compare with the file that is shipped"
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(path.read_text(encoding="utf-8"))
         settings = ProcessSettings.model_validate({} if content is None else content)
         return settings.model_copy(update={"folder": folder})
     except ValidationError as error:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cache
 
-import yaml
-
 from agents.service.configuration import AgentsConfiguration, AgentSection
 from broker import resources
 from broker.brokerages.profile import Profile
 from broker.brokerages.registry import brokerage, offered
+from broker.yaml_text import read_yaml
 
 
 def section_of(configuration: AgentsConfiguration, name: str) -> AgentSection | None:
@@ -43,5 +42,5 @@ def sections_to_run(configuration: AgentsConfiguration, profile: Profile) -> Map
 @cache
 def _shipped() -> Collection[str]:
     """Names of the agents in the shipped file."""
-    content = yaml.safe_load(resources.path("config/agents.yaml").read_text(encoding="utf-8"))
+    content = read_yaml(resources.path("config/agents.yaml").read_text(encoding="utf-8"))
     return frozenset(content["agents"])

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from agents.service.configuration import ConfigurationError
 from broker.access.claims import LONGEST_LIFE_S
 from broker.access.role_map import RoleRule
+from broker.yaml_text import read_yaml
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
@@ -181,7 +182,7 @@ def load(path: Path) -> ApiConfiguration:
     """
     remedy = "compare with the file that is shipped"
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(path.read_text(encoding="utf-8"))
         return ApiConfiguration.model_validate({} if content is None else content)
     except ValidationError as error:
         found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())

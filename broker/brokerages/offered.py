@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
+
+from broker.installed import entry_points
 
 GROUP = "broker.brokerages"
 

@@ -17,6 +17,7 @@ from broker.brokerages.registry import BrokerageError, brokerage
 from broker.engine.shared.chain import QueueChain, RuleChain
 from broker.rules.contract import Rule
 from broker.rules.registry import RuleError, load_rule, outside_rules, placed, without
+from broker.yaml_text import read_yaml
 
 ListT = TypeVar("ListT", bound=RuleChain)
 
@@ -101,7 +102,7 @@ def read_profile(text: str, other: Callable[[str], str] | None = None) -> Profil
 
 def _read(text: str, other: Callable[[str], str] | None, above: tuple[str, ...]) -> Profile:
     try:
-        content = yaml.safe_load(text)
+        content = read_yaml(text)
         if not isinstance(content, dict) or "extends" not in content:
             return Profile.model_validate(content)
         extension = Extension.model_validate(content)

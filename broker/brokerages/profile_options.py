@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
 from broker.brokerages.profile_errors import ProfileError
 from broker.engine.shared.chain import RuleChain
+from broker.installed import entry_points
 from broker.rules.contract import Configurable, Step
 
 if TYPE_CHECKING:

@@ -101,13 +101,11 @@ def _brokerages() -> Iterable[str]:
 
 
 def _keys() -> Iterable[str]:
-    import yaml
-
     from broker import resources
+    from broker.yaml_text import read_yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     text = resources.path("config/gdpconfig.yaml").read_text(encoding="utf-8")
-    return [str(one["key"]) for one in yaml.load(text, loader)["keys"]]  # noqa: S506 - both loaders are safe ones
+    return [str(one["key"]) for one in read_yaml(text)["keys"]]
 
 
 def _keys_to_set() -> Iterable[str]:

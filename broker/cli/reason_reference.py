@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
-
 from broker.app.answers.user import who_can_cure
 from broker.app.rules_in_force import chain_of
 from broker.cli.decisions.rules import kind_of
+from broker.yaml_text import read_yaml
 
 CURES = Path(__file__).parents[2] / "docs" / "reference" / "reason-cures.yaml"
 WHO = {"you": "whoever submitted the work", "wait": "time; operators, if it lasts", "ask": "the site or the operators"}
@@ -23,7 +22,7 @@ def page(brokerages: tuple[str, ...], steps: Mapping[str, str], chunks: Mapping[
         steps: codes of steps outside the rule chain, with their meaning.
         chunks: reasons of a whole input chunk, with their meaning.
     """
-    cures: dict[str, str] = yaml.safe_load(CURES.read_text(encoding="utf-8"))
+    cures: dict[str, str] = read_yaml(CURES.read_text(encoding="utf-8"))
     lines = ["# Reason codes", "", "Made from the rules by `make reference`. Each code has an anchor of its own.", ""]
     for code, meanings in {**rule_meanings(brokerages), **_listed(steps), **_listed(chunks)}.items():
         lines += [f"({code})=", f"## `{code}`", "", *(f"- {meaning}" for meaning in meanings), ""]

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal, cast
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field
+
+from broker.yaml_text import read_yaml
 
 QueueKind = Literal["unified", "multi", "single"]
 InputKind = Literal["dataset", "pseudo", "unmerged"]
@@ -225,7 +226,7 @@ def facts_from_texts(texts: Iterable[str]) -> DemoFacts:
     """
     parts: dict[str, object] = {}
     for text in texts:
-        document = yaml.safe_load(text)
+        document = read_yaml(text)
         if not isinstance(document, dict):
             raise ValueError("demo facts: a file is not a mapping; write 'name: value' at its top level")
         twice = parts.keys() & document.keys()

@@ -13,6 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from broker.errors import BrokerError, NotFound, Refused
+from broker.yaml_text import read_yaml
 
 Value: TypeAlias = bool | int | float | str | list[object] | dict[str, object]
 """A converted value of a key."""
@@ -319,7 +320,7 @@ def parse_catalogue(text: str, source: str) -> Catalogue:
         CatalogueError: not YAML, a field is missing, unknown or of the wrong type, or a key is there twice.
     """
     try:
-        content = yaml.safe_load(text)
+        content = read_yaml(text)
     except yaml.YAMLError as error:
         raise CatalogueError(f"gdpconfig catalogue: {source} is not valid YAML: {error}") from error
     try:

@@ -6,9 +6,10 @@ A distribution offers a rule in the entry point group ``broker.rules``; it takes
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import TypeVar
 
+from broker.installed import entry_points
 from broker.rules.contract import (
     Filter,
     GroupFilter,

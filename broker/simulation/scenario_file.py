@@ -17,6 +17,7 @@ from broker.simulation.errors import SimulationError
 from broker.simulation.generated_grid import GridParameters
 from broker.simulation.grids import make_grid
 from broker.simulation.scenario import Ages, Outage, Pilots, Queue, Scenario, Site, Task, check
+from broker.yaml_text import read_yaml
 
 _PARTS: dict[str, Any] = {"ages": Ages, "pilots": Pilots}
 _LISTS: dict[str, Any] = {"sites": Site, "queues": Queue, "tasks": Task, "outages": Outage}
@@ -65,7 +66,7 @@ def read_scenario(text: str, name: str) -> GridChoice | FixedScenario:
         SimulationError: it is no scenario; the message names the entry.
     """
     try:
-        content = yaml.safe_load(text)
+        content = read_yaml(text)
     except yaml.YAMLError as error:
         raise SimulationError("the file is not YAML", name, str(error).splitlines()[0]) from error
     if not isinstance(content, Mapping):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
+from broker.installed import entry_points
 from broker.snapshot.source import Source, SourceError
 from broker.snapshot.source_list import OFFERED_SOURCES
 

@@ -22,6 +22,7 @@ from broker.domain.parts import MARK
 from broker.store.answers.agent_cycles import EndedCycle, database_clock, last_ended
 from broker.store.answers.task_facts import TaskSelection, read_task_facts
 from broker.store.summaries.chunk_states import Change, outcome_changes
+from broker.yaml_text import read_yaml
 
 FILE = "alarms.yaml"
 GRAVITY = {"critical": 0, "warning": 1, "info": 2}
@@ -37,7 +38,7 @@ def load_limits(folder: Path | None) -> AlarmLimits:
     """
     path = config_file(FILE, folder)
     try:
-        return AlarmLimits.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+        return AlarmLimits.model_validate(read_yaml(path.read_text(encoding="utf-8")) or {})
     except ValidationError as error:
         found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise ConfigurationError(found, str(path), "compare with the file that is shipped") from error

@@ -23,6 +23,7 @@ from broker.whatif.cases import Change
 from broker.whatif.comparison import Difference
 from broker.whatif.executor import Comparing, answer
 from broker.whatif.json_output import total_documents
+from broker.yaml_text import read_yaml
 
 
 class PreviewLimits(BaseModel):
@@ -115,7 +116,7 @@ def read_limits(path: Path) -> PreviewLimits:
         ConfigurationError: it is missing, no YAML, has unknown names, or values out of range.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(path.read_text(encoding="utf-8"))
         return PreviewLimits.model_validate({} if content is None else content)
     except ValidationError as error:
         found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Protocol
 
 import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.errors import did_you_mean
+from broker.installed import entry_points
 from broker.simulation.errors import SimulationError, UnknownPolicyError
 from broker.simulation.information import GridView
 from broker.simulation.job_states import TaskState

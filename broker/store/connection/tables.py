@@ -11,13 +11,17 @@ import sqlalchemy as sa
 from broker.store.connection.names import OWN_SCHEMA, Names, quoted
 from broker.store.schema.schema_files import OWN, PANDA, TableShape, declared_tables
 
+# one row for each table: a database has some 1,500 columns
 _READ_COLUMNS = """
-SELECT n.nspname, c.relname, a.attname, format_type(a.atttypid, a.atttypmod)
+SELECT n.nspname, c.relname,
+    array_agg(CAST(a.attname AS text) ORDER BY a.attnum),
+    array_agg(format_type(a.atttypid, a.atttypmod) ORDER BY a.attnum)
 FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition AND n.nspname = ANY(:schemas)
-ORDER BY n.nspname, c.relname, a.attnum
+GROUP BY n.nspname, c.relname
+ORDER BY n.nspname, c.relname
 """
 
 
@@ -25,18 +29,16 @@ def read_columns(connection: sa.Connection, names: Names) -> dict[str, dict[str,
     """The columns of every table of PanDA's in this database: table to (column to SQL type)."""
     found: dict[str, dict[str, str]] = {}
     rows = connection.execute(sa.text(_READ_COLUMNS), {"schemas": [names.panda, names.meta]})
-    for schema, table, column, sql_type in rows:
+    for schema, table, columns, sql_types in rows:
         if schema == names.schema_of(table):
-            found.setdefault(table, {})[column] = sql_type
+            found.setdefault(table, {}).update(zip(columns, sql_types, strict=True))
     return found
 
 
 def read_own_columns(connection: sa.Connection) -> dict[str, dict[str, str]]:
     """The columns of every table of ours in this database: table to (column to SQL type)."""
-    found: dict[str, dict[str, str]] = {}
-    for _, table, column, sql_type in connection.execute(sa.text(_READ_COLUMNS), {"schemas": [OWN_SCHEMA]}):
-        found.setdefault(table, {})[column] = sql_type
-    return found
+    rows = connection.execute(sa.text(_READ_COLUMNS), {"schemas": [OWN_SCHEMA]})
+    return {table: dict(zip(columns, sql_types, strict=True)) for _, table, columns, sql_types in rows}
 
 
 @dataclass(frozen=True)

@@ -316,11 +316,10 @@ def _empty(connection: sa.Connection, tables: Sequence[str], ordered: Collection
 
 def _refuse_rows(connection: sa.Connection, tables: Iterable[ScenarioTable]) -> None:
     """Raises TablesNotEmpty where one of the tables holds rows."""
-    full = [
-        table.name
-        for table in tables
-        if connection.scalar(sa.text(f"SELECT EXISTS (SELECT 1 FROM {table.qualified})"))  # noqa: S608 - quoted names
-    ]
+    some = list(tables)
+    asked = ", ".join(f"EXISTS (SELECT FROM {table.qualified})" for table in some)
+    held = connection.exec_driver_sql(f"SELECT {asked}").one()
+    full = [table.name for table, holds in zip(some, held, strict=True) if holds]
     if full:
         raise TablesNotEmpty(
             f"{len(full)} tables hold rows already",

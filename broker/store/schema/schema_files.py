@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from broker import resources
@@ -88,7 +89,15 @@ def read_migrations(part: str, folder: Path | None = None) -> tuple[Migration, .
     Raises:
         BadSchemaFile: a file name without number, or one number twice.
     """
-    root = folder or resources.path("schema")
+    return _shipped(part) if folder is None else _read(part, folder)
+
+
+@cache
+def _shipped(part: str) -> tuple[Migration, ...]:
+    return _read(part, resources.path("schema"))
+
+
+def _read(part: str, root: Path) -> tuple[Migration, ...]:
     steps: dict[int, Migration] = {}
     for path in sorted((root / part).glob("*.sql")):
         match = _FILE_NAME.fullmatch(path.name)
@@ -103,6 +112,11 @@ def read_migrations(part: str, folder: Path | None = None) -> tuple[Migration, .
 
 def declared_tables(part: str) -> dict[str, TableShape]:
     """The tables that a part declares, by name, in the order of the files."""
+    return dict(_declared(part))
+
+
+@cache
+def _declared(part: str) -> dict[str, TableShape]:
     shapes: dict[str, TableShape] = {}
     for migration in read_migrations(part):
         for old, new in _RENAME.findall(migration.text):
