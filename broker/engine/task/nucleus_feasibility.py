@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, Texts, as_column, as_row, taken, texts
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Texts, as_column, taken, texts
 from broker.domain.kept import Kept
 from broker.domain.queues import QueueTable
 from broker.domain.work import Work
 from broker.engine.job.count_facts import accounting_keys_of, counts_by_status
 from broker.engine.job.data_facts import INPUT_FAULTS, InputLimits, gather_data
-from broker.engine.job.facts import CycleFacts, GridFacts, grid_facts, job_facts
+from broker.engine.job.facts import CycleFacts, GridFacts, candidate_row, grid_facts, job_facts
 from broker.engine.job.initial_list import InitialList
 from broker.engine.job.steps import JobSteps
 from broker.engine.shared.evaluate import (
@@ -170,18 +170,15 @@ class _Asked:
         self.fault = self._data.fault
         self.rule_faults: list[RuleFault] = list(faults)
 
-    def answers(self) -> tuple[Bools, Ints]:
+    def answers(self) -> tuple[Bools, AnyArray]:
         """(K, Q): the queues that are left for each chunk, and the index of the rule that rejected the others."""
         chunks, queues = len(self._work.chunks), len(self._grid.queues)
-        feasible, reason = np.zeros((chunks, queues), dtype=np.bool_), np.zeros((chunks, queues), dtype=np.int64)
-        size = max(LEAST_BLOCK, BLOCK_CELLS // max(1, queues))
-        cycle = self._cycle_facts()
-        for start in range(0, chunks, size):
-            rows = slice(start, min(start + size, chunks))
-            found = self._judged(rows, cycle)
-            feasible[rows], reason[rows] = found.feasible, found.reason
-            self.rule_faults.extend(found.faults)
-        return feasible, reason
+        size, cycle = max(LEAST_BLOCK, BLOCK_CELLS // max(1, queues)), self._cycle_facts()
+        found = [self._judged(slice(at, min(at + size, chunks)), cycle) for at in range(0, chunks, size)]
+        self.rule_faults.extend(fault for block in found for fault in block.faults)
+        feasible = [np.zeros((0, queues), dtype=np.bool_), *(block.feasible for block in found)]
+        reason = [np.zeros((0, queues), dtype=np.int8), *(block.reason for block in found)]
+        return np.concatenate(feasible), np.concatenate(reason)
 
     def _judged(self, rows: slice, cycle: CycleFacts) -> Evaluation:
         snapshot = self._grid.snapshot
@@ -189,7 +186,7 @@ class _Asked:
         facts = job_facts(self._work.chunks, rows, cycle, counts, self._grid, self._data, self._job_steps, 0.0)
         tasks = as_column(taken(self._work.chunks, rows))
         unusable = frozenset(state.name for state in snapshot.states if not state.usable)
-        queues, positions = as_row(snapshot.queues), np.arange(len(snapshot.queues))
+        queues, positions = candidate_row(snapshot.queues), np.arange(len(snapshot.queues))
         pairs = JobPairs(tasks, queues, facts, UNDECLARED, np.arange(rows.start, rows.stop), positions)
         return evaluate(self._filters, pairs, self._views, unusable)
 
@@ -207,7 +204,7 @@ class _Asked:
         )
 
 
-def _codes(reason: Ints, task: Ints, nucleus: Ints, codes: tuple[str, ...], shape: tuple[int, ...]) -> Texts:
+def _codes(reason: AnyArray, task: Ints, nucleus: Ints, codes: tuple[str, ...], shape: tuple[int, ...]) -> Texts:
     """(T, N): how many queues of the nucleus were rejected with which code, for the first chunk of each task."""
     reported = np.full(shape, None, dtype=np.object_)
     for chunk in range(len(task))[::-1]:
