@@ -34,11 +34,16 @@ T = TypeVar("T")
 
 
 @contextmanager
-def loaded(scenario: ColumnScenario, home: Path | None = None) -> Iterator[Database]:
-    """A fresh embedded database with the scenario in it; gone at the end. One in ``home`` is made once, and stays."""
+def loaded(
+    scenario: ColumnScenario, home: Path | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[Database]:
+    """A fresh embedded database with the scenario in it; gone at the end. One in ``home`` is made once, and stays.
+
+    ``settings``: of the server, beside those that it has by default.
+    """
     with tempfile.TemporaryDirectory(prefix="gridbroker-bench-") as folder:
         fresh = home is None or not (home / "pgdata").exists()
-        server = EmbeddedServer(home or Path(folder))
+        server = EmbeddedServer(home or Path(folder), settings)
         database = Database(server.start(), on_close=server.stop)
         try:
             upgrade(database)

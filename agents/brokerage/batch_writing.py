@@ -111,9 +111,10 @@ class BatchWriter:
             if batch.rows is not None:
                 written = self.tables.write(raw, self.database.names, now, batch.rows)
             records = records_of(self.brokerage, batch.cycle, batch.assigned, written, now)
-            self._store_snapshot(connection)
             kept = [dataclasses.replace(one, work=data) for one, data in zip(records, batch.packed, strict=True)]
             decisions.save(raw, self.origin, kept)
+            # last: the broker of another part may be storing the same parts of a snapshot, and waits for the commit
+            self._store_snapshot(connection)
             fault_points.reach("after_write_before_commit")
             leases.fence(connection, self.lease, closing=True)
         fault_points.reach("after_commit")

@@ -44,6 +44,8 @@ _SETTINGS = {
     "work_mem": "32MB",
     "maintenance_work_mem": "128MB",
     "max_wal_size": "2GB",
+    "min_wal_size": "512MB",
+    "wal_buffers": "32MB",
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "random_page_cost": "1.1",
