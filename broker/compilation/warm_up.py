@@ -11,7 +11,7 @@ import numpy as np
 
 from broker.compilation.kept_functions import ready_file
 from broker.engine.compiled import jit
-from broker.engine.compiled.columns import CHUNK, FILE, LIMITS, QUEUE, Columns, FlatBlock, Moving
+from broker.engine.compiled.columns import CHUNK, LIMITS, LISTED, QUEUE, USE, Columns, Files, FlatBlock, Moving, Parts
 from broker.engine.compiled.flat_block import room_for
 from broker.engine.compiled.loop_parts import no_user_pairs, no_users
 from broker.engine.compiled.steps import NO_NEW_WEIGHT
@@ -33,15 +33,24 @@ def compile_chunks() -> None:
     from broker.engine.compiled.placing import placed_until
 
     block, users = _no_chunks(), no_users()
+    none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_)
     columns = Columns(
         chunks=np.zeros(0, dtype=CHUNK),
         queues=np.zeros(0, dtype=QUEUE),
         limits=np.zeros((0, 0), dtype=LIMITS),
-        files=np.zeros(1, dtype=FILE),
+        files=Files(none, none, none, none, none, nothing, np.zeros((4, 1), dtype=np.int64)),
+        parts=Parts(
+            np.zeros(0, dtype=USE),
+            np.zeros(0, dtype=LISTED),
+            none,
+            none,
+            nothing,
+            none,
+            np.zeros((0, 0), dtype=np.bool_),
+        ),
     )
-    none = np.zeros(0, dtype=np.int64)
     moving = Moving(none, none, 0, 0, none, none, np.zeros(0), NO_NEW_WEIGHT)
-    placed_until(0, 0, moving, block, columns, users, no_user_pairs(), room_for(block, 0, 0, users))
+    placed_until(0, 0, moving, block, columns, users, no_user_pairs(), room_for(block, 0, 0, 0, users))
 
 
 def compile_tasks() -> None:

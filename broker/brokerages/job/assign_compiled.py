@@ -1,6 +1,6 @@
 """Chunks brokered and cut by the compiled loop, block by block; equal to the bit to what is done chunk by chunk.
 
-Chunks whose input is not one dataset of runs of files are drawn and cut in Python, in their turn.
+Chunks with figures that the loop would round in another way are drawn and cut in Python, in their turn.
 """
 
 from __future__ import annotations
@@ -57,8 +57,11 @@ class CompiledCycle:
         """A judged block, ready to be run through; its pairs are gathered where they are not given."""
         parts, chunks = self.parts, self.columns.chunks[block.rows]
         flat = flat_block(self.cycle, block, parts.state) if flat is None else flat
-        jobs = int(((chunks["stop"] - chunks["start"]) * chunks["simple"]).sum())
-        out = room_for(flat, len(parts.moving.weights) + len(flat.factors), jobs, parts.users)
+        # each job has a file of the master at least
+        jobs = (chunks["stop"] - chunks["start"]) * chunks["by_loop"]
+        spans = jobs * (chunks["uses_stop"] - chunks["uses"])
+        factors = len(parts.moving.weights) + len(flat.factors)
+        out = room_for(flat, factors, int(jobs.sum()), int(spans.sum()), parts.users)
         return BlockLoop(self, block, flat, parts.user_pairs(block, flat), out)
 
     def assigned(
@@ -91,7 +94,7 @@ class CompiledCycle:
             times.cut_s += clock() - started
             started = clock()
             figures = self.parts.figures(block, run.flat, run.out, range(at, stop))
-            part = LoopPart(self.cycle, run.flat, run.out, range(at, stop), figures)
+            part = LoopPart(self.cycle, run.flat, run.out, range(at, stop), figures, self.columns.parts.listed)
             times.decide_s += clock() - started
             yield from part.chunks()
             started, at = clock(), stop

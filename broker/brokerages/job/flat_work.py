@@ -9,9 +9,10 @@ from itertools import product
 import numpy as np
 
 from broker.brokerages.job.chunk_jobs import kinds_of, limit_columns
+from broker.brokerages.job.flat_parts import parts_of, places_of
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 from broker.domain.estimates import OUTPUT_FLOOR_BYTES
-from broker.engine.compiled.columns import CHUNK, FILE, LIMITS, QUEUE, Columns, MovingState
+from broker.engine.compiled.columns import CHUNK, LIMITS, QUEUE, Columns, Files, MovingState
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.distribute import group_size
 from broker.work.assemble import CycleWork
@@ -64,10 +65,12 @@ def flat_columns(cycle: JobCycle, work: CycleWork, state: MovingState, beside: C
     queues = np.zeros(len(cycle.snapshot.queues), dtype=QUEUE)
     queues["unified"], queues["own_size"] = cycle.snapshot.queues.unified, cycle.job_chunk_size
     chunks = _chunks(work) if beside is None else beside.chunks.copy()
+    parts = parts_of(work, chunks) if beside is None else beside.parts
     for name, column in zip(state._fields, state, strict=True):
         if name in (CHUNK.names or ()):
             chunks[name] = column
-    return Columns(chunks, queues, _limits(cycle, work), _files(work) if beside is None else beside.files)
+    files = _files(work) if beside is None else beside.files
+    return Columns(chunks, queues, _limits(cycle, work), files, places_of(cycle, work, parts))
 
 
 def _chunks(work: CycleWork) -> AnyArray:
@@ -87,16 +90,10 @@ def _chunks(work: CycleWork) -> AnyArray:
     table["start"], table["stop"] = inputs.offsets[first], inputs.offsets[last]
     table["kind"] = _kinds(work)[0]
     sound = _sound(of_settings.T).take(which) & _sound(model) & (words < ONE_WORD).all(axis=1)
-    table["simple"] = _in_one_run(work, bounds) & sound & (table["multiplicity"] > 0)
+    table["by_loop"] = (last > first) & sound & (table["multiplicity"] > 0)
+    rows = table["by_loop"].nonzero()[0]
+    table["by_file"][rows] = (np.diff(bounds)[rows] > 1) | ~inputs.sums.in_one_run[first[rows]]
     return table
-
-
-def _in_one_run(work: CycleWork, bounds: Ints) -> Bools:
-    """(T,): one dataset of runs of files, in one place; input ``bounds[t]`` is the first of chunk ``t``."""
-    simple = np.asarray(np.diff(bounds) == 1)
-    simple[simple] = work.inputs.sums.in_one_run[bounds[:-1][simple]]
-    simple[list(work.spread_replicas)] = False
-    return simple
 
 
 def _sound(columns: Floats) -> Bools:
@@ -164,8 +161,8 @@ def _limits(cycle: JobCycle, work: CycleWork) -> AnyArray:
     return table
 
 
-def _files(work: CycleWork) -> AnyArray:
-    """(F + 1,) of FILE, with where a job has to start anew by the rules of the tasks."""
+def _files(work: CycleWork) -> Files:
+    """All files, with where a job has to start anew by the rules of the tasks."""
     inputs, sums = work.inputs, work.inputs.sums
     files, lengths = inputs.files, np.diff(inputs.offsets)
     settings, which = _kinds_of_settings(work.settings)
@@ -182,15 +179,8 @@ def _files(work: CycleWork) -> AnyArray:
         starts[1:] |= boundary[1:] & (files.boundaryid[1:] != files.boundaryid[:-1])
     if lumi is not None:
         starts[1:] |= lumi[1:] & (files.lumiblocknr[1:] != files.lumiblocknr[:-1])
-    table = np.zeros(len(files) + 1, dtype=FILE)
-    for name, column in zip(("events", "size", "first_bytes", "first_names"), sums.columns, strict=True):
-        table[name][:-1] = column
-    table["next_break"][:-1] = _next_start(starts)
-    if whole is not None:
-        table["unlimited"][:-1] = whole & (files.boundaryid != NULL_INTEGER)
-    for name, column in zip(("events_sum", "size_sum", "bytes_sum", "names_sum"), sums.sums, strict=True):
-        table[name] = column
-    return table
+    unlimited = np.zeros(len(files), dtype=np.bool_) if whole is None else whole & (files.boundaryid != NULL_INTEGER)
+    return Files(*sums.columns, _next_start(starts), unlimited, sums.sums)
 
 
 def _break_rules(one: SplitSettings) -> tuple[bool, bool, bool, bool]:

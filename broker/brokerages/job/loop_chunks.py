@@ -9,7 +9,7 @@ from itertools import groupby, pairwise
 import numpy as np
 
 from broker.brokerages.job.assigned import CANDIDATES_FULL, AssignedChunk
-from broker.domain.arrays import Floats, Ints, Texts
+from broker.domain.arrays import AnyArray, Floats, Ints, Texts
 from broker.domain.chosen_candidates import CandidateTable, TableCandidates
 from broker.domain.counted_load import CountedLoad, QueueJobs
 from broker.domain.decisions import Decision
@@ -32,6 +32,7 @@ class LoopPart:
         out: what the loop wrote.
         rows: the chunks, as positions in the block.
         figures: of each chunk what is kept with its decision; None where there are none at all.
+        listed: files of chunks with secondary datasets, of ``LISTED``.
     """
 
     def __init__(
@@ -41,8 +42,9 @@ class LoopPart:
         out: Outcome,
         rows: range,
         figures: Sequence[tuple[Ints, Floats] | None] | None,
+        listed: AnyArray,
     ) -> None:
-        self.out, self._cycle, self._flat, self._figures = out, cycle, flat, figures
+        self.out, self._cycle, self._flat, self._figures, self._listed = out, cycle, flat, figures, listed
         self.first = rows.start
         #: As far as rules could not be run until now: a decision does not know of blocks behind its own.
         self._codes = noted_codes(cycle)
@@ -123,14 +125,27 @@ class LoopPart:
         return CountedLoad(of_share, of_user, of_type, new_users)
 
     def jobs(self, first: int, stop: int) -> CutJobs:
-        """The jobs ``first`` to ``stop`` (exclusive) of the block."""
+        """The jobs ``first`` to ``stop`` (exclusive) of the block, which are those of whole chunks."""
         if first == stop:
             return no_jobs()
         _, begin, end, events, files, stored, disk_mb = self.out.numbers[:, first:stop]
         output_mb, walltime_s = self.out.figures[:, first:stop]
-        none: Ints = np.empty(0, dtype=np.int64)
-        extra = np.zeros(stop - first + 1, dtype=np.int64)
-        return CutJobs(begin, end, events, files, stored, output_mb, disk_mb, walltime_s, none, extra)
+        extra, offsets = self._extra(first, stop)
+        return CutJobs(begin, end, events, files, stored, output_mb, disk_mb, walltime_s, extra, offsets)
+
+    def _extra(self, first: int, stop: int) -> tuple[Ints, Ints]:
+        """The files of secondary datasets of these jobs, and where those of each job begin and end."""
+        out, found, lengths = self.out, [np.empty(0, dtype=np.int64)], np.zeros(stop - first + 1, dtype=np.int64)
+        if not len(out.spans):
+            return found[0], lengths
+        inside = (out.jobs[:, 0] >= first) & (out.jobs[:, 1] <= stop) & (out.span_of[:, 1] > out.span_of[:, 0])
+        for (low, high), own in zip(out.jobs[inside].tolist(), out.span_of[inside].tolist(), strict=True):
+            begin, end = out.spans[slice(*own)].T
+            sizes = end - begin
+            lengths[low - first + 1 : high - first + 1] = sizes.reshape(high - low, -1).sum(axis=1)
+            ahead = np.repeat(begin - np.cumsum(sizes) + sizes, sizes)
+            found.append(self._listed["file"][ahead + np.arange(len(ahead))])
+        return np.concatenate(found), np.cumsum(lengths)
 
 
 class LoopChunk(AssignedChunk):

@@ -111,9 +111,17 @@ CHUNK = np.dtype(
         ("task", "i8"),  # with the next two, the words of the random stream beside the seed
         ("dataset", "i8"),
         ("memory", "i8"),
-        ("simple", "?"),  # its jobs are runs of files, so that the compiled loop cuts them
-        ("start", "i8"),  # of its master files in the table of files
+        ("by_loop", "?"),  # no figure of it is one that the loop would round in another way
+        ("start", "i8"),  # of its master files among all files
         ("stop", "i8"),
+        ("by_file", "?"),  # its jobs are grown file by file, as they are no runs of files with their own names
+        ("listed", "i8"),  # first of its files in the list for such chunks
+        ("names", "i8"),  # how many different names these have
+        ("uses", "i8"),  # of its secondary datasets
+        ("uses_stop", "i8"),
+        ("secondary_events", "?"),  # the events of its first secondary are limited, not those of the master
+        ("replicas", "i8"),  # of its master, where parts of that are in different places
+        ("replicas_stop", "i8"),
         ("at_once", "?"),
         ("merging", "?"),
         ("scout", "?"),
@@ -141,12 +149,67 @@ QUEUE = np.dtype([("unified", "i8"), ("own_size", "i8")])
 LIMITS = np.dtype(
     [(name, "f8") for name in ("scratch_mb", "maxtime", "mintime", "cores", "corepower")] + [("direct", "?")]
 )
-#: What is read of a file: its own figures, then sums over all files before it.
-FILE = np.dtype(
-    [(name, "i8") for name in ("events", "size", "first_bytes", "first_names", "next_break")]
-    + [("unlimited", "?")]
-    + [(name, "i8") for name in ("events_sum", "size_sum", "bytes_sum", "names_sum")]
+#: How a secondary dataset is used, see ``broker.work.datasets.DatasetUse``.
+USE = np.dtype(
+    [
+        ("first", "i8"),  # of its files in the list
+        ("count", "i8"),  # of its files
+        ("file", "i8"),  # the first of them among all files
+        ("by_boundary", "i8"),  # first of them ordered by boundary in the list; -1 where boundaries do not matter
+        ("nosplit", "?"),
+        ("repeat", "?"),
+        ("reusable", "?"),
+        ("files_per_job", "i8"),  # -1 for none
+        ("event_ratio", "f8"),  # NaN for none
+        ("ratio", "f8"),
+    ]
 )
+#: A file of a chunk that is cut file by file; names are numbered from 1 on in each chunk.
+LISTED = np.dtype([(name, "i8") for name in ("name", "bytes", "boundary", "file")])
+
+
+class Files(NamedTuple):
+    """What is read of the F files of all inputs.
+
+    Attributes:
+        events: (F,) that each stands for.
+        size: (F,) bytes that it stands for.
+        first_bytes: (F,) bytes that a run beginning there holds beside what the sums say.
+        first_names: (F,) names that it holds beside.
+        next_break: (F,) the next file at which a job has to start anew.
+        unlimited: (F,) a job from there on ends at its boundary only.
+        sums: (4, F + 1) over all files before each: events, bytes stood for, bytes and number of distinct files.
+    """
+
+    events: Ints
+    size: Ints
+    first_bytes: Ints
+    first_names: Ints
+    next_break: Ints
+    unlimited: Bools
+    sums: Ints
+
+
+class Parts(NamedTuple):
+    """What is read of chunks with secondary datasets, or of which parts are in different places.
+
+    Attributes:
+        uses: (S,) of :data:`USE`, of all secondaries.
+        listed: (L,) of :data:`LISTED`: master first, then the secondaries, then those ordered by boundary.
+        replica: (R,) row of each replica among those of the work.
+        held_from: (R,) where the mask of the files that it holds begins in ``held``, -1 where it holds all.
+        held: masks of files.
+        storage: (R,) number of its storage, -1 where the cycle does not know it.
+        reads: (storages + 1, U + 1) which unified queues read which storage.
+    """
+
+    uses: AnyArray
+    listed: AnyArray
+    replica: Ints
+    held_from: Ints
+    held: Bools
+    storage: Ints
+    reads: Bools
 
 
 class Columns(NamedTuple):
@@ -156,13 +219,15 @@ class Columns(NamedTuple):
         chunks: (T,) of :data:`CHUNK`.
         queues: (Q,) of :data:`QUEUE`.
         limits: (K, Q) of :data:`LIMITS`, by kind of chunk.
-        files: (F + 1,) of :data:`FILE`, of all inputs; the last has only the sums over all.
+        files: of all inputs.
+        parts: of chunks that are more than runs of files in one place.
     """
 
     chunks: AnyArray
     queues: AnyArray
     limits: AnyArray
-    files: AnyArray
+    files: Files
+    parts: Parts
 
 
 class FlatBlock(NamedTuple):
@@ -215,6 +280,8 @@ class Outcome(NamedTuple):
         jobs: (B, 2) first and behind the last job of the chunk.
         numbers: (7, J) of each job: candidate, first and stop of its files, events, distinct files, bytes, scratch MB.
         figures: (2, J) of each job: output in MB, walltime in seconds.
+        span_of: (B, 2) first and behind the last span of the chunk, one for each of its jobs and secondary datasets.
+        spans: (X, 2) first and behind the last file of a secondary in the list.
     """
 
     ranked: Bools
@@ -229,3 +296,5 @@ class Outcome(NamedTuple):
     jobs: Ints
     numbers: Ints
     figures: Floats
+    span_of: Ints
+    spans: Ints

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Floats, Ints
-from broker.engine.compiled.columns import Columns, Outcome
+from broker.domain.arrays import Floats, Ints
+from broker.engine.compiled.columns import Columns, Files, Outcome
 from broker.engine.compiled.jit import compiled, inlined
 
 MEGABYTE = 1048576.0
@@ -22,8 +22,10 @@ MAX_FILES_IN_ALL = 1_000
 #: Places in the limits of a job at a queue.
 DIRECT, WORK, SIZE, SCRATCH, WALLTIME, LEAST_WALLTIME, KNOWN = 0, 1, 2, 3, 4, 5, 6
 LIMITS = 7
-#: Places in the cursor of a chunk: next file, files of the job before, jobs made in the block.
-AT, GUESS, MADE = 0, 1, 2
+#: Places in the cursor of a chunk: next file, files of the job before, jobs made in the block, and spans.
+AT, GUESS, MADE, SPAN = 0, 1, 2, 3
+#: Rows of the sums over files.
+EVENTS_SUM, SIZE_SUM, BYTES_SUM, NAMES_SUM = 0, 1, 2, 3
 
 
 @compiled
@@ -75,12 +77,12 @@ def walltimes(row: int, queue: int, columns: Columns, seconds: Ints) -> bool:
         power = limit.corepower if limit.corepower > 0 else DEFAULT_COREPOWER
         each = _bounded(per_event / cores / power / chunk.efficiency / chunk.multiplicity)
         for at in range(stop - start):
-            seconds[at + 1] = seconds[at] + np.int64(math.floor(_bounded(files[start + at].events * each)))
+            seconds[at + 1] = seconds[at] + np.int64(math.floor(_bounded(files.events[start + at] * each)))
         return True
     if not math.isnan(per_mb):
         each = _bounded(per_mb / cores)
         for at in range(stop - start):
-            seconds[at + 1] = seconds[at] + np.int64(math.floor(_bounded(files[start + at].size / MEGABYTE * each)))
+            seconds[at + 1] = seconds[at] + np.int64(math.floor(_bounded(files.size[start + at] / MEGABYTE * each)))
         return True
     return False
 
@@ -93,15 +95,9 @@ def _output(chunk: Any, events: int, size: int, stored: int) -> float:
 
 
 @inlined
-def _fits(chunk: Any, files: AnyArray, first: int, stop: int, fit: Floats, seconds: Ints) -> bool:
-    """Whether the files of the chunk from ``first`` to before ``stop`` keep every limit."""
-    start = chunk.start
-    low, high = start + first, start + stop
-    events = files[high].events_sum - files[low].events_sum
-    if 0 <= chunk.events_limit < events:
-        return False
-    stored = files[high].bytes_sum - files[low].bytes_sum + files[low].first_bytes
-    output = _output(chunk, events, files[high].size_sum - files[low].size_sum, stored)
+def keeps(chunk: Any, events: int, size: int, stored: int, first: int, stop: int, fit: Floats, seconds: Ints) -> bool:
+    """Whether a job of such content, of the files from ``first`` to before ``stop``, keeps the limits of the queue."""
+    output = _output(chunk, events, size, stored)
     space = (output if output > OUTPUT_FLOOR else OUTPUT_FLOOR) + fit[WORK]
     scratch = space if fit[DIRECT] > 0 else space + stored
     if not (scratch < fit[SCRATCH] and space + stored <= fit[SIZE] and output <= chunk.output_limit):
@@ -109,20 +105,31 @@ def _fits(chunk: Any, files: AnyArray, first: int, stop: int, fit: Floats, secon
     return not (fit[KNOWN] > 0 and chunk.base_walltime + (seconds[stop] - seconds[first]) > fit[WALLTIME])
 
 
+@inlined
+def _fits(chunk: Any, sums: Ints, first_bytes: Ints, first: int, stop: int, fit: Floats, seconds: Ints) -> bool:
+    """Whether the files of the chunk from ``first`` to before ``stop`` keep every limit."""
+    low, high = chunk.start + first, chunk.start + stop
+    events = sums[EVENTS_SUM, high] - sums[EVENTS_SUM, low]
+    if 0 <= chunk.events_limit < events:
+        return False
+    stored = sums[BYTES_SUM, high] - sums[BYTES_SUM, low] + first_bytes[low]
+    return keeps(chunk, events, sums[SIZE_SUM, high] - sums[SIZE_SUM, low], stored, first, stop, fit, seconds)
+
+
 @compiled
-def _end_of_job(chunk: Any, files: AnyArray, at: int, fit: Floats, seconds: Ints, cursor: Ints) -> int:
-    start = chunk.start
-    last = files[start + at].next_break - start
-    if files[start + at].unlimited:
+def _end_of_job(chunk: Any, files: Files, at: int, fit: Floats, seconds: Ints, cursor: Ints) -> int:
+    start, sums, first_bytes = chunk.start, files.sums, files.first_bytes
+    last = files.next_break[start + at] - start
+    if files.unlimited[start + at]:
         return int(last)
     last = min(last, at + chunk.files_limit, at + MAX_FILES_IN_ALL)
     end = max(min(at + cursor[GUESS], last), at + 1)
-    if end > at + 1 and not _fits(chunk, files, at, end, fit, seconds):
+    if end > at + 1 and not _fits(chunk, sums, first_bytes, at, end, fit, seconds):
         end -= 1
-        while end > at + 1 and not _fits(chunk, files, at, end, fit, seconds):
+        while end > at + 1 and not _fits(chunk, sums, first_bytes, at, end, fit, seconds):
             end -= 1
     else:
-        while end < last and _fits(chunk, files, at, end + 1, fit, seconds):
+        while end < last and _fits(chunk, sums, first_bytes, at, end + 1, fit, seconds):
             end += 1
     cursor[GUESS] = end - at
     return int(end)
@@ -141,6 +148,7 @@ def taken(
 ) -> int:
     """Write up to ``count`` jobs for a queue behind those that there are; how many."""
     chunk, files, numbers, figures = columns.chunks[row], columns.files, out.numbers, out.figures
+    sums, first_bytes, first_names = files.sums, files.first_bytes, files.first_names
     size, at, made, growing = chunk.stop - chunk.start, cursor[AT], 0, True
     for _ in range(count):
         if at >= size:
@@ -155,7 +163,14 @@ def taken(
         # jobs behind one that is too short are grown and left out, as they set the length that is tried first
         growing = growing and not walltime < fit[LEAST_WALLTIME]
         if growing:
-            _write_job(chunk, files, queue, at, end, walltime, fit, cursor[MADE] + made, numbers, figures)
+            low, high = chunk.start + at, chunk.start + end
+            write_job(
+                chunk, queue, low, high, sums[EVENTS_SUM, high] - sums[EVENTS_SUM, low],
+                sums[SIZE_SUM, high] - sums[SIZE_SUM, low],
+                sums[BYTES_SUM, high] - sums[BYTES_SUM, low] + first_bytes[low],
+                sums[NAMES_SUM, high] - sums[NAMES_SUM, low] + first_names[low],
+                walltime, fit, cursor[MADE] + made, numbers, figures,
+            )  # fmt: skip
             made += 1
             cursor[AT] = end
         at = end
@@ -164,16 +179,13 @@ def taken(
 
 
 @inlined
-def _write_job(
-    chunk: Any, files: AnyArray, queue: int, first: int, stop: int, walltime: float, fit: Floats, job: int,
-    numbers: Ints, figures: Floats,
+def write_job(
+    chunk: Any, queue: int, low: int, high: int, events: int, size: int, stored: int, names: int, walltime: float,
+    fit: Floats, job: int, numbers: Ints, figures: Floats,
 ) -> None:  # fmt: skip
-    low, high = chunk.start + first, chunk.start + stop
-    events = files[high].events_sum - files[low].events_sum
-    stored = files[high].bytes_sum - files[low].bytes_sum + files[low].first_bytes
-    output = _output(chunk, events, files[high].size_sum - files[low].size_sum, stored)
+    """Write a job of the master files from ``low`` to before ``high``, of such content in all."""
+    output = _output(chunk, events, size, stored)
     need = (output if output > OUTPUT_FLOOR else OUTPUT_FLOOR) + fit[WORK] + (0 if fit[DIRECT] > 0 else stored)
     numbers[0, job], numbers[1, job], numbers[2, job], numbers[3, job] = queue, low, high, events
-    numbers[4, job] = files[high].names_sum - files[low].names_sum + files[low].first_names
-    numbers[5, job], numbers[6, job] = stored, np.int64(math.floor(need / MEGABYTE))
+    numbers[4, job], numbers[5, job], numbers[6, job] = names, stored, np.int64(math.floor(need / MEGABYTE))
     figures[0, job], figures[1, job] = output / MEGABYTE, walltime

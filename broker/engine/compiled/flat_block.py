@@ -46,8 +46,8 @@ def flat_block(cycle: JobCycle, block: Block, state: MovingState) -> FlatBlock:
     )
 
 
-def room_for(block: FlatBlock, factors: int, jobs: int, users: UserState) -> Outcome:
-    """Arrays for the outcome of a block, with ``factors`` factors in all and at most so many ``jobs``."""
+def room_for(block: FlatBlock, factors: int, jobs: int, spans: int, users: UserState) -> Outcome:
+    """Arrays for the outcome of a block, with ``factors`` factors in all and at most so many ``jobs`` and ``spans``."""
     chunks, best = len(block.urgent), int(block.best.max(initial=1))
     return Outcome(
         ranked=np.zeros(chunks, dtype=np.bool_),
@@ -62,4 +62,6 @@ def room_for(block: FlatBlock, factors: int, jobs: int, users: UserState) -> Out
         jobs=np.zeros((chunks, 2), dtype=np.int64),
         numbers=np.empty((7, jobs), dtype=np.int64),
         figures=np.empty((2, jobs)),
+        span_of=np.zeros((chunks, 2), dtype=np.int64),
+        spans=np.empty((spans, 2), dtype=np.int64),
     )

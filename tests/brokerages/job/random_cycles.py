@@ -70,7 +70,18 @@ def random_grid(random: Random, queues: int, **asked: Any) -> Snapshot:
     )
 
 
-def _files(random: Random) -> FileTable:
+def _use(random: Random) -> DatasetUse:
+    return DatasetUse(
+        nosplit=one_of(random, False, False, False, True),
+        repeat=one_of(random, False, True),
+        reusable=one_of(random, False, True),
+        files_per_job=one_of(random, None, None, 1, 4),
+        event_ratio=one_of(random, None, None, 0.3, 2.0),
+        ratio=one_of(random, 1.0, 0.4, 2.5),
+    )
+
+
+def _files(random: Random, count: int) -> FileTable:
     rows = [
         {
             "lfn": int(random.integers(3)) if random.random() < 0.05 else number + 10,
@@ -79,7 +90,7 @@ def _files(random: Random) -> FileTable:
             "boundary": one_of(random, None, 1, 2),
             "lumi": number // 4,
         }
-        for number in range(int(random.integers(1, 120)))
+        for number in range(count)
     ]
     ranged = random.random() < 0.3
     return file_table([row | ({"nevents": 100, "start": 10, "end": 59} if ranged else {}) for row in rows])
@@ -137,10 +148,12 @@ def random_work(random: Random, count: int, settings: list[SplitSettings]) -> Wo
 
 
 def with_files(random: Random, work: Work, settings: list[SplitSettings]) -> CycleWork:
-    parts: list[list[tuple[FileTable, DatasetUse]]] = [[(_files(random), DatasetUse())] for _ in settings]
+    parts: list[list[tuple[FileTable, DatasetUse]]] = [
+        [(_files(random, int(random.integers(1, 120))), DatasetUse())] for _ in settings
+    ]
     for own in parts:
-        if random.random() < 0.1:
-            own.append((file_table([{"lfn": 900 + number} for number in range(5)]), DatasetUse(repeat=True)))
+        while random.random() < 0.25:
+            own.append((_files(random, int(random.integers(0, 30))), _use(random)))
     sizes = [len(files) for own in parts for files, _ in own]
     inputs = InputFiles(
         np.repeat(np.arange(len(parts)), [len(own) for own in parts]),
@@ -154,7 +167,7 @@ def with_files(random: Random, work: Work, settings: list[SplitSettings]) -> Cyc
     chunks = work.chunks
     work.chunks.n_files[:] = [len(own[0][0]) for own in parts]
     held = tuple(
-        random.random(len(parts[int(work.inputs.chunk[of])][0][0])) < 0.5 if random.random() < 0.1 else None
+        random.random(len(parts[int(work.inputs.chunk[of])][0][0])) < 0.5 if random.random() < 0.2 else None
         for of in work.replicas.input.tolist()
     )
     table = ChunkTable(place, place, chunks.ramcount, chunks.merging, chunks.scout, chunks.jumbo)

@@ -1,0 +1,185 @@
+"""Cutting jobs file by file, with files of secondary datasets: as :mod:`broker.work.sequential`, step by step."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from broker.domain.arrays import AnyArray, Floats, Ints
+from broker.engine.compiled.columns import Columns, Outcome
+from broker.engine.compiled.cutting import (
+    AT,
+    EVENTS_SUM,
+    KNOWN,
+    LEAST_WALLTIME,
+    MADE,
+    MAX_FILES_IN_ALL,
+    SIZE_SUM,
+    SPAN,
+    keeps,
+    write_job,
+)
+from broker.engine.compiled.jit import compiled, inlined
+
+#: As ``broker.work.input_files.NULL_INTEGER``.
+NO_BOUNDARY = np.int64(-(2**63))
+#: Places in the content of a job: events and bytes of its master files, its distinct files and their bytes, the
+#: events that are limited, and all its files.
+EVENTS, SIZE, NAMES, STORED, LIMITED, IN_ALL = 0, 1, 2, 3, 4, 5
+CONTENT = 6
+
+
+@compiled
+def taken_by_file(
+    row: int, queue: int, count: int, columns: Columns, fit: Floats, seconds: Ints, cursor: Ints, used: Ints,
+    seen: Ints, out: Outcome,
+) -> int:  # fmt: skip
+    """Write up to ``count`` jobs for a queue behind those that there are; how many. ``used`` (S,) moves on."""
+    chunk = columns.chunks[row]
+    size, secondaries = chunk.stop - chunk.start, len(used)
+    spans, job = np.empty((secondaries, 2), dtype=np.int64), np.empty(CONTENT, dtype=np.int64)
+    made = 0
+    while made < count and cursor[AT] < size:
+        at = cursor[AT]
+        stop = _end_of_job(chunk, at, size, columns, fit, seconds, used, seen, spans, job)
+        walltime = np.nan
+        if fit[KNOWN] > 0:
+            walltime = chunk.base_walltime + (seconds[stop] - seconds[at])
+        if walltime < fit[LEAST_WALLTIME]:
+            break
+        write_job(
+            chunk, queue, chunk.start + at, chunk.start + stop, job[EVENTS], job[SIZE], job[STORED], job[NAMES],
+            walltime, fit, cursor[MADE], out.numbers, out.figures,
+        )  # fmt: skip
+        for index in range(secondaries):
+            out.spans[cursor[SPAN] + index, 0], out.spans[cursor[SPAN] + index, 1] = spans[index, 0], spans[index, 1]
+        _move_on(chunk, columns, spans, used)
+        cursor[AT], cursor[MADE], cursor[SPAN] = stop, cursor[MADE] + 1, cursor[SPAN] + secondaries
+        made += 1
+    return made
+
+
+@compiled
+def _end_of_job(
+    chunk: Any, at: int, size: int, columns: Columns, fit: Floats, seconds: Ints, used: Ints, seen: Ints, spans: Ints,
+    job: Ints,
+) -> int:  # fmt: skip
+    """Where a job from ``at`` on ends; ``spans`` and ``job`` are filled with what it reads."""
+    files = columns.files
+    if chunk.at_once:
+        stop = min(at + chunk.files_limit, size)
+        _fill(chunk, at, stop, columns, used, seen, spans, job)
+        return int(stop)
+    last, unlimited = files.next_break[chunk.start + at] - chunk.start, files.unlimited[chunk.start + at]
+    stop = at + 1
+    _fill(chunk, at, stop, columns, used, seen, spans, job)
+    while stop < last:
+        _fill(chunk, at, stop + 1, columns, used, seen, spans, job)
+        if not unlimited and not _within(chunk, at, stop + 1, fit, seconds, job):
+            _fill(chunk, at, stop, columns, used, seen, spans, job)
+            break
+        stop += 1
+    return int(stop)
+
+
+@inlined
+def _within(chunk: Any, at: int, stop: int, fit: Floats, seconds: Ints, job: Ints) -> bool:
+    if stop - at > chunk.files_limit or job[IN_ALL] > MAX_FILES_IN_ALL:
+        return False
+    if 0 <= chunk.events_limit < job[LIMITED]:
+        return False
+    return keeps(chunk, job[EVENTS], job[SIZE], job[STORED], at, stop, fit, seconds)
+
+
+@compiled
+def _fill(chunk: Any, at: int, stop: int, columns: Columns, used: Ints, seen: Ints, spans: Ints, job: Ints) -> None:
+    """What a job of the master files from ``at`` to before ``stop`` reads."""
+    files, uses, listed = columns.files, columns.parts.uses, columns.parts.listed
+    sums, low, high = files.sums, chunk.start + at, chunk.start + stop
+    job[EVENTS] = job[LIMITED] = sums[EVENTS_SUM, high] - sums[EVENTS_SUM, low]
+    job[SIZE], job[IN_ALL] = sums[SIZE_SUM, high] - sums[SIZE_SUM, low], stop - at
+    job[NAMES], job[STORED] = 0, 0
+    # a name has been seen in this job where its mark is that of the job
+    seen[0] += 1
+    # of the rows of a name in the master the last one says how large the file is, of any others the first
+    for back in range(stop - at):
+        _see(listed[chunk.listed + stop - 1 - back], seen, job)
+    for index in range(len(used)):
+        first, end = _files_of(chunk, uses[chunk.uses + index], at, stop, used[index], job[EVENTS], columns)
+        spans[index, 0], spans[index, 1] = first, end
+        job[IN_ALL] += end - first
+        for place in range(first, end):
+            _see(listed[place], seen, job)
+    if chunk.secondary_events:
+        job[LIMITED] = 0
+        for place in range(spans[0, 0], spans[0, 1]):
+            job[LIMITED] += files.events[listed[place].file]
+
+
+@inlined
+def _see(file: Any, seen: Ints, job: Ints) -> None:
+    if seen[file.name] != seen[0]:
+        seen[file.name] = seen[0]
+        job[NAMES] += 1
+        job[STORED] += file.bytes
+
+
+@compiled
+def _files_of(chunk: Any, use: Any, at: int, stop: int, used: int, events: int, columns: Columns) -> tuple[int, int]:
+    """First and behind the last file in the list of those of a secondary that go with the master files."""
+    first, count, listed, sums = use.first, use.count, columns.parts.listed, columns.files.sums
+    if use.nosplit:
+        return int(first), int(first + count)
+    if use.by_boundary >= 0:
+        boundary = listed[chunk.listed + at].boundary
+        if boundary != NO_BOUNDARY:
+            end = use.by_boundary + count
+            low = _first_from(boundary, use.by_boundary, end, listed)
+            return low, _first_from(boundary + 1, low, end, listed)
+    if use.files_per_job >= 0:
+        wanted = use.files_per_job
+    elif not math.isnan(use.event_ratio):
+        wanted = _for_events(use, used, events * use.event_ratio, sums)
+    else:
+        wanted = np.int64(math.ceil((stop - at) * use.ratio))
+    if use.reusable and used + wanted > count:
+        used = 0
+        if not math.isnan(use.event_ratio):
+            wanted = _for_events(use, used, events * use.event_ratio, sums)
+    return int(first + used), int(first + min(used + wanted, count))
+
+
+@compiled
+def _first_from(boundary: int, first: int, end: int, listed: AnyArray) -> int:
+    """The first place from ``first`` on, of files ordered by boundary, with this one or a later one."""
+    while first < end:
+        middle = (first + end) // 2
+        if listed[middle].boundary < boundary:
+            first = middle + 1
+        else:
+            end = middle
+    return int(first)
+
+
+@compiled
+def _for_events(use: Any, used: int, wanted: float, sums: Ints) -> int:
+    """How many files from ``used`` on bring so many events; one more than are left if too few."""
+    before = sums[EVENTS_SUM, use.file]
+    target = float(sums[EVENTS_SUM, use.file + used] - before) + wanted
+    stop = used
+    while stop <= use.count and float(sums[EVENTS_SUM, use.file + stop] - before) < target:
+        stop += 1
+    return int(max(stop - used, 1))
+
+
+@inlined
+def _move_on(chunk: Any, columns: Columns, spans: Ints, used: Ints) -> None:
+    uses, listed = columns.parts.uses, columns.parts.listed
+    for index in range(len(used)):
+        use = uses[chunk.uses + index]
+        if not use.nosplit and spans[index, 1] > spans[index, 0]:
+            used[index] = listed[spans[index, 1] - 1].file - use.file + 1
+        if use.repeat and use.count > 0:
+            used[index] = used[index] % use.count
