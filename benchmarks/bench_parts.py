@@ -31,7 +31,7 @@ import resource
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from time import perf_counter
@@ -92,7 +92,7 @@ def work(url: str, part: Part, mode: str, cycles: int) -> None:
             sums: dict[str, float] = {}
             for request in some:
                 record = run_leased(agent, agents, database, NOW, SEED, request, part)
-                for name, value in (record.timings | record.counts).items():
+                for name, value in {**record.timings, **record.counts}.items():
                     sums[name] = sums.get(name, 0) + value
             told = {"wall_s": perf_counter() - started, "cpu_s": _own_cpu_s() - before, **sums}
             told["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -119,12 +119,17 @@ def copy_of(database: Database, name: str) -> Iterator[Database]:
 
 
 def brokers(
-    database: Database, parts: int, mode: str, cycles: int = 1
+    database: Database,
+    parts: int,
+    mode: str,
+    cycles: int = 1,
+    between: Callable[[Database], None] | None = None,
 ) -> tuple[dict[str, float], list[tuple[Any, ...]]]:
     """Brokers of all parts at once: what they took, and what was decided with the jobs by chunk and queue.
 
     ``cycles``: with one, each broker runs one cycle over all of its work. With more, each runs as many, over an equal
     part of the tasks each; what the first takes is not told, and of the others not what they decided.
+    ``between``: done when all of them are ready for what is measured.
     """
     postmaster = postmaster_of(database)
     command = [sys.executable, "-m", "benchmarks.bench_parts", "--part", mode, str(cycles)]
@@ -141,6 +146,8 @@ def brokers(
         _wait_for(processes)
         with database.autocommit() as connection:
             connection.exec_driver_sql("CHECKPOINT")
+    if between is not None:
+        between(database)
     database.engine.dispose()
     # until they end: what their servers did for them before they were asked does not count
     with ServerWatch(postmaster) as server:
