@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools
+from broker.domain.arrays import AnyArray, Bools, Ints
 from broker.whatif.outcome_columns import Compared
 from broker.whatif.task_differences import LOSES_LAST, TaskDifference, TaskSums, changed_tasks, last_queues
 
@@ -136,33 +135,70 @@ def _totals(compared: Compared, changed: Bools) -> Totals:
     before, after = compared.before, compared.after
     losing, gaining = last_queues(compared)
     pairs = zip(before.outcome.tolist(), after.outcome.tolist(), strict=True)
+    # few pairs are candidates, and fewer get jobs: these are counted one by one
+    had, has, was, is_ = (_Pairs.of(one) for one in (before.chosen, after.chosen, before.jobs, after.jobs))
+    other = _Pairs.of(before.chosen != after.chosen)
+    now = other.values(after.chosen)
     return Totals(
         cycles=1,
         decisions=len(changed),
         changed=int(changed.sum()),
-        outcomes=Counter((str(was), str(is_)) for was, is_ in pairs),
-        gained=_by_name(compared, (after.chosen & ~before.chosen).sum(axis=0)),
-        lost=_by_name(compared, (before.chosen & ~after.chosen).sum(axis=0)),
+        outcomes=Counter((str(one), str(two)) for one, two in pairs),
+        gained=_by_name(compared, other.by_candidate(now)),
+        lost=_by_name(compared, other.by_candidate(~now)),
         losing_last=len(losing),
         gaining_first=len(gaining),
-        candidates_before=Counter(before.chosen.sum(axis=1).tolist()),
-        candidates_after=Counter(after.chosen.sum(axis=1).tolist()),
-        jobs_before=_by_name(compared, before.jobs.sum(axis=0)),
-        jobs_after=_by_name(compared, after.jobs.sum(axis=0)),
+        candidates_before=Counter(had.by_row().tolist()),
+        candidates_after=Counter(has.by_row().tolist()),
+        jobs_before=_by_name(compared, was.by_candidate(was.values(before.jobs))),
+        jobs_after=_by_name(compared, is_.by_candidate(is_.values(after.jobs))),
         jobs_moved=_moved(before.jobs, after.jobs),
         rejected_before=Counter(before.rejections()),
         rejected_after=Counter(after.rejections()),
     )
 
 
+@dataclass(frozen=True)
+class _Pairs:
+    """Those of T rows and Q candidates at which something is.
+
+    Attributes:
+        shape: (T, Q).
+        cell: (N,) positions in the flattened rows.
+        row: (N,).
+        candidate: (N,).
+    """
+
+    shape: tuple[int, ...]
+    cell: Ints
+    row: Ints
+    candidate: Ints
+
+    @classmethod
+    def of(cls, there: AnyArray) -> _Pairs:
+        cell = np.flatnonzero(there if there.dtype == np.bool_ else there != 0)
+        row = cell // max(1, there.shape[1])
+        return cls(there.shape, cell, row, cell - row * there.shape[1])
+
+    def values(self, every: AnyArray) -> AnyArray:
+        return every.reshape(-1).take(self.cell)
+
+    def by_row(self) -> Ints:
+        """(T,) how many there are."""
+        return np.bincount(self.row, minlength=self.shape[0])
+
+    def by_candidate(self, counts: AnyArray) -> Ints:
+        """(Q,) the sum of ``counts`` (N,), none of which has more digits than a float."""
+        return np.bincount(self.candidate, counts, minlength=self.shape[1]).astype(np.int64)
+
+
 def _moved(before: AnyArray, after: AnyArray) -> int:
     """Jobs of each piece of work that are not where they were: those that go, or those that come if these are more."""
-    change = after - before
-    return int(np.maximum(np.maximum(change, 0).sum(axis=1), np.maximum(-change, 0).sum(axis=1)).sum())
+    moved = _Pairs.of(before != after)
+    change = moved.values(after) - moved.values(before)
+    come, go = (np.bincount(moved.row, np.maximum(one, 0), minlength=len(before)) for one in (change, -change))
+    return int(np.maximum(come, go).sum())
 
 
-def _by_name(compared: Compared, counts: Any) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for at in np.flatnonzero(counts).tolist():
-        found[str(compared.names[at])] += int(counts[at])
-    return found
+def _by_name(compared: Compared, counts: Ints) -> Counter[str]:
+    return Counter({str(compared.names[at]): int(counts[at]) for at in np.flatnonzero(counts).tolist()})

@@ -56,10 +56,10 @@ class Side:
             if count:
                 found[code] = found.get(code, 0) + count  # two rules may have one code
         # what the rules left of work that could not go at all went with it
-        blocked = ((self.position == FEASIBLE) & ~self.chosen).sum(axis=1)
-        for row in np.flatnonzero(blocked).tolist():
+        passed_over = np.greater(self.position == FEASIBLE, self.chosen)
+        for row in np.flatnonzero(passed_over.any(axis=1)).tolist():
             reason = str(self.reason[row])
-            found[reason] = found.get(reason, 0) + int(blocked[row])
+            found[reason] = found.get(reason, 0) + int(np.count_nonzero(passed_over[row]))
         return found
 
 

@@ -32,6 +32,8 @@ from broker.whatif.outcome_columns import SideRows
 _COMPARED = ("brokered", "pending")
 
 
+Judged = tuple[AnyArray | RowsByKind, ...]
+"""All that decides about the chunks of a block beside what is placed, as :meth:`JobCycle.judged` says."""
 Known = Callable[[int, Ints, bytes], tuple[Ints, Ints] | None]
 """What is known of the jobs of a chunk, by its row, its candidates and what decides about them: where they go and how
 many."""
@@ -52,7 +54,7 @@ class JobSide:
 
     rows: SideRows
     drawn: DrawnRows
-    judged: list[tuple[AnyArray | RowsByKind, ...]]
+    judged: list[Judged]
     blocked: list[str]
     moving: tuple[str, ...]
     drawn_blocks: dict[tuple[int, int], bool] = field(default_factory=dict)
@@ -108,11 +110,12 @@ class Deciding:
         rows, judged = range(block.rows.start, block.rows.stop), self.side.judged
         judged.append(cycle.judged(block))
         made.blocked[block.rows] = [cycle.blocked(row) for row in rows]
-        alike = None if other is None else _alike(other.judged[len(judged) - 1], judged[-1])
-        by_loop = not self._is_copied(block, alike) and self._decide_by_loop(block)
+        theirs = None if other is None else other.judged[len(judged) - 1]
+        by_loop = not self._is_copied(block, theirs) and self._decide_by_loop(block)
         self.side.drawn_blocks[rows.start, rows.stop] = by_loop
         if by_loop:
             return
+        alike = None if theirs is None else _alike(theirs, judged[-1])
         cycle.ranked_if_needed(block)
         for row in rows:
             tag = cycle.accounting_of(row)
@@ -126,9 +129,9 @@ class Deciding:
                     self._elsewhere.add(tag)
             cycle.add_load(row, made.drawn[row].at, made.drawn[row].jobs)
 
-    def _is_copied(self, block: Block, alike: Bools | None) -> bool:
+    def _is_copied(self, block: Block, theirs: Judged | None) -> bool:
         """Whether all chunks of a block are as on the other side."""
-        if self._other is None or alike is None or not alike.all():
+        if self._other is None or theirs is None or not _all_alike(theirs, self.side.judged[-1]):
             return False
         same = self._other.blocked[block.rows] == self._made.blocked[block.rows]
         rows = range(block.rows.start, block.rows.stop)
@@ -218,7 +221,15 @@ class _Columns:
         self.drawn.put_block(rows, found)
 
 
-def _alike(one: Sequence[AnyArray | RowsByKind], two: Sequence[AnyArray | RowsByKind]) -> Bools | None:
+def _all_alike(one: Judged, two: Judged) -> bool:
+    """Whether all rows are equal in all columns; the first column that is not says no."""
+    return len(one) == len(two) and all(
+        _is_same(mine, theirs) or np.array_equal(_of_pairs(mine), _of_pairs(theirs))
+        for mine, theirs in zip(one, two, strict=True)
+    )
+
+
+def _alike(one: Judged, two: Judged) -> Bools | None:
     """(T,) rows that are equal in all columns; None where the columns are not the same."""
     if len(one) != len(two):
         return None

@@ -27,13 +27,14 @@ from broker.engine.compiled.columns import MovingState
 from broker.engine.job.chunk_limits import chunk_limits
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.count_facts import accounting_keys_of
-from broker.engine.job.data_facts import INPUT_FAULTS, DataFacts, InputLimits, gather_data
+from broker.engine.job.data_facts import DataFacts, InputLimits, gather_data
 from broker.engine.job.facts import CycleFacts, candidate_row, grid_facts, job_facts
 from broker.engine.job.initial_list import RefusedNames
 from broker.engine.job.legend import job_legend
 from broker.engine.job.load_details import LoadDetailFacts
 from broker.engine.job.placement import FLOW, FLOW_FIGURES
 from broker.engine.job.step_keys import LIMIT_KEYS, STEP_KEYS
+from broker.engine.job.veto import blocked_chunks
 from broker.engine.shared.chain import QueueChain
 from broker.engine.shared.evaluate import UNDECLARED, RuleFault, evaluate, prepare
 from broker.engine.shared.fixed_factors import fixed_factors
@@ -111,11 +112,8 @@ class JobCycle:
         self._placed = np.zeros((max(1, len(self._accounting_names)), len(snapshot.unified)))
         self._moved = np.zeros(max(1, len(self._accounting_names)), dtype=np.bool_)
         self._limits = self._limits_of(chunks)
-        self._details = (
-            LoadDetailFacts(snapshot, self._facts.accounting_key, chunks)
-            if any(rule.reads_details for rule in chain.cuts)
-            else None
-        )
+        details = any(rule.reads_details for rule in chain.cuts)
+        self._details = LoadDetailFacts(snapshot, self._facts.accounting_key, chunks) if details else None
         self._views, faults = prepare(chain, snapshot, self.work, chain.tunings(self.tuning))
         self.faults: list[RuleFault] = list(faults)
 
@@ -282,10 +280,11 @@ class JobCycle:
 
     def blocked(self, row: int) -> str:
         """Why the chunk cannot be brokered whatever the queues are, empty if it can."""
-        nucleus = self.work.chunks.nucleus[row]
-        if nucleus is not None and self._facts.nucleus[row] < 0:
-            return "unknown_nucleus"
-        return self._vetoes[row] or INPUT_FAULTS[int(self._data.fault[row])]
+        return self._blocked[row]
+
+    @cached_property
+    def _blocked(self) -> list[str]:
+        return blocked_chunks(self.work.chunks, self._facts.nucleus, self._vetoes, self._data.fault)
 
     def load(self, block: Block, row: int, feasible: AnyArray) -> Load:
         """The jobs at the candidates ``feasible`` for a chunk, with those that the cycle has placed for its tag."""

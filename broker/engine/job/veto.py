@@ -6,13 +6,15 @@ Source: PanDA production and analysis brokerage, exceptions that end the brokera
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
-from broker.domain.arrays import Bools, texts
+from broker.domain.arrays import Bools, Ints, texts
 from broker.domain.user_release import NO_CACHE, what_is_run
 from broker.domain.work import WorkTable
+from broker.engine.job.data_facts import INPUT_FAULTS
 from broker.rules.contract import Options, Step
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.global_share_names import GLOBAL_SHARES
@@ -62,6 +64,20 @@ class Veto(Step):
         for cause in reversed(self.options.causes):
             result[_CASES[cause](chunks, initial, snapshot)] = cause
         return [str(reason) for reason in result]
+
+
+def blocked_chunks(chunks: WorkTable, nucleus: Ints, vetoes: Sequence[str], fault: Ints) -> list[str]:
+    """(T,) why each chunk cannot be brokered whatever the queues are, empty if it can.
+
+    Args:
+        chunks: columns (T,).
+        nucleus: (T,) number of the nucleus, negative where it is not known.
+        vetoes: (T,) of the step above.
+        fault: (T,) what is wrong with the input, see INPUT_FAULTS.
+    """
+    named = [one is not None and at < 0 for one, at in zip(chunks.nucleus.tolist(), nucleus.tolist(), strict=True)]
+    found = zip(named, vetoes, fault.tolist(), strict=True)
+    return ["unknown_nucleus" if unknown else veto or INPUT_FAULTS[at] for unknown, veto, at in found]
 
 
 def _release_without_dash(chunks: WorkTable, initial: Bools, snapshot: Snapshot) -> Bools:

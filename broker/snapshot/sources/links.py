@@ -5,9 +5,13 @@ Source: PanDA data model, network matrix; ATLAS brokerage, network weight.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
-from broker.domain.arrays import Floats, texts
+from broker.domain.arrays import Floats, Ints, texts
 from broker.domain.grid import LinkMatrix
 from broker.domain.work import DroppedRow
 from broker.snapshot.build_nuclei import nuclei_of
@@ -44,44 +48,106 @@ class Links(GridSource[LinkMatrix]):
     def build(self, raw: RawSource, draft: Draft) -> LinkMatrix:
         """Fresh values by source site and nucleus."""
         nuclei = list(nuclei_of(draft).name)
-        ends_s = instants_s(raw.rows("network_matrix_kv").column("ts"), LINK_VALIDITY_S)
-        return build_links(raw, draft.now_against(ends_s), nuclei, draft.dropped_rows)
+        # of the storages only the names of nuclei matter: what they have free changes more often than the matrix
+        readings = draft.once(_readings)
+        return _matrix(readings, draft.now_against(readings.ends_s), nuclei, draft.dropped_rows)
 
 
 LINKS = Links()
 
 
-def build_links(source: RawSource, now_s: float, nuclei: list[str], dropped_rows: list[DroppedRow]) -> LinkMatrix:
+@dataclass(frozen=True)
+class _Readings:
+    """The rows of the matrix that have a known key and can be read, N of them, whoever is a nucleus.
+
+    Attributes:
+        sources: (S,) names of source sites.
+        destinations: (D,) names of the others.
+        src: (N,) number of the source.
+        dst: (N,) number of the destination.
+        field: (N,) number of the key.
+        value: (N,) NaN for none.
+        stamp_s: (N,) seconds since 1970 UTC.
+        ends_s: the instants at which any row is no longer fresh.
+        bad: the rows that cannot be read, each with its destination.
+    """
+
+    sources: tuple[str, ...]
+    destinations: tuple[Any, ...]
+    src: Ints
+    dst: Ints
+    field: Ints
+    value: Floats
+    stamp_s: Floats
+    ends_s: frozenset[float]
+    bad: tuple[tuple[Any, DroppedRow], ...]
+
+
+def _readings(draft: Draft) -> _Readings:
+    """The rows of the source."""
+    rows = draft.raw(LINKS.name).rows("network_matrix_kv")
+    fields = {key: number for number, key in enumerate(KEYS)}
+    sources: dict[str, int] = {}
+    destinations: dict[Any, int] = {}
+    read: list[tuple[int, int, int, float, float]] = []
+    bad: list[tuple[Any, DroppedRow]] = []
+    for row in rows.records():
+        key, destination = row["key"], row["dst"]
+        if key not in fields:
+            continue
+        try:
+            src, value, stamp_s = _row(row)
+        except BadValueError as error:
+            output = f"{row['src']} {destination}"[:80]
+            bad.append((destination, DroppedRow("links", output, error.code, str(error))))
+            continue
+        numbers = sources.setdefault(src, len(sources)), destinations.setdefault(destination, len(destinations))
+        read.append((*numbers, fields[key], value, stamp_s))
+    of_source, of_destination, fields_read, values, stamps_s = np.array(read, dtype=np.float64).reshape(-1, 5).T
+    return _Readings(
+        sources=tuple(sources),
+        destinations=tuple(destinations),
+        src=of_source.astype(np.int64),
+        dst=of_destination.astype(np.int64),
+        field=fields_read.astype(np.int64),
+        value=values,
+        stamp_s=stamps_s,
+        ends_s=frozenset(instants_s(rows.column("ts"), LINK_VALIDITY_S)),
+        bad=tuple(bad),
+    )
+
+
+def _row(row: Mapping[str, Any]) -> tuple[str, float, float]:
+    """Source, value and time (s since 1970 UTC) of a row."""
+    src = name(row["src"], "src")
+    value = number(row["value"], row["key"])
+    stamp_s = seconds(row["ts"], "ts")
+    if KEYS[row["key"]] != "closeness" and value < 0:
+        raise BadValueError("negative", row["key"], value)
+    if np.isnan(stamp_s):
+        raise BadValueError("missing", "ts", None)
+    return src, value, stamp_s
+
+
+def _matrix(readings: _Readings, now_s: float, nuclei: list[str], dropped_rows: list[DroppedRow]) -> LinkMatrix:
     """Fresh values by source site (rows) and nucleus (columns), NaN where there are none.
 
     Rows older than 60 minutes are dropped, as are links to sites that are no nucleus. Files queued are summed over all
     sources for each nucleus; without any row the sum is 0.
     """
     column = {key: index for index, key in enumerate(nuclei)}
-    fresh = []
-    for row in source.rows("network_matrix_kv").records():
-        field = KEYS.get(row["key"])
-        if field is None or row["dst"] not in column:
-            continue
-        try:
-            src = name(row["src"], "src")
-            value = number(row["value"], row["key"])
-            stamp = seconds(row["ts"], "ts")
-            if field != "closeness" and value < 0:
-                raise BadValueError("negative", row["key"], value)
-            if np.isnan(stamp):
-                raise BadValueError("missing", "ts", None)
-        except BadValueError as bad:
-            dropped_rows.append(DroppedRow("links", f"{row['src']} {row['dst']}"[:80], bad.code, str(bad)))
-            continue
-        if not np.isnan(value) and stamp > now_s - LINK_VALIDITY_S:
-            fresh.append((src, column[row["dst"]], field, value))
+    dropped_rows += [dropped for destination, dropped in readings.bad if destination in column]
+    column_of = np.array([column.get(one, -1) for one in readings.destinations], dtype=np.int64)
+    to = column_of[readings.dst]
+    fresh = np.flatnonzero((to >= 0) & ~np.isnan(readings.value) & (readings.stamp_s > now_s - LINK_VALIDITY_S))
     # nuclei are sources too, so that a storage at one is always found
-    sites = sorted({link[0] for link in fresh} | set(nuclei))
+    sites = sorted({readings.sources[at] for at in np.unique(readings.src[fresh]).tolist()} | set(nuclei))
     position = {site: index for index, site in enumerate(sites)}
-    matrix: dict[str, Floats] = {field: np.full((len(sites), len(nuclei)), np.nan) for field in KEYS.values()}
-    for src, dst, field, value in fresh:
-        matrix[field][position[src], dst] = value
+    row_of = np.array([position.get(one, -1) for one in readings.sources], dtype=np.int64)
+    values = np.full((len(KEYS), len(sites), len(nuclei)), np.nan)
+    # of several rows the last one counts
+    values[readings.field[fresh], row_of[readings.src[fresh]], to[fresh]] = readings.value[fresh]
+    matrix: dict[str, Floats] = {field: one.copy() for field, one in zip(KEYS.values(), values, strict=True)}
     return LinkMatrix(
         sites=texts(sites),
         **matrix,
