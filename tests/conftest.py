@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib
 import logging
 import os
 import shutil
 import tempfile
 import uuid
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -26,6 +28,8 @@ from broker.store.connection.database import Database
 from broker.store.connection.embedded import SUPERUSER, EmbeddedServer
 from broker.store.connection.names import Names, quoted
 from broker.store.schema.migrate import upgrade
+
+TESTS = Path(__file__).parent
 
 #: A file system in memory, and the room that must be left in it: databases are made there in a tenth of the time.
 IN_MEMORY, ROOM_BYTES = Path("/dev/shm"), 6 * 1024**3
@@ -44,10 +48,28 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["TMPDIR"] = tempfile.tempdir = str(IN_MEMORY)
 
 
+def begin_with_a_share(config: pytest.Config) -> None:
+    """Begin, in each process of a whole run, with another share of the modules: asserts are rewritten once, not by all.
+
+    What one process has rewritten the others find beside the module. A module that cannot be imported is left to the
+    collection, which says why.
+    """
+    own: dict[str, object] = getattr(config, "workerinput", {})
+    whole = [str(config.rootpath / one) for one in config.getini("testpaths")]
+    if not own or [os.path.abspath(one) for one in config.args] != whole:
+        return
+    number, count = int(str(own["workerid"]).removeprefix("gw")), int(str(own["workercount"]))
+    for path in sorted(TESTS.rglob("test_*.py"))[number::count]:
+        name = ".".join(path.relative_to(TESTS.parent).with_suffix("").parts)
+        with contextlib.suppress(Exception, pytest.skip.Exception), warnings.catch_warnings(action="error"):
+            importlib.import_module(name)
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Look for no garbage among what lives as long as the run: modules, and ten thousand tests."""
     gc.disable()
+    begin_with_a_share(session.config)
     try:
         return (yield)
     finally:
