@@ -59,7 +59,6 @@ _LOCK_WAIT_S = 120.0
 _START_WAIT_S = 60.0
 _POLL_S = 0.05
 _LARGEST_LOG_BYTES = 10_000_000
-
 _LEAVING_S = 1.0
 """A client that has closed its connection counts as connected for at most this long."""
 
