@@ -4,12 +4,13 @@ Once the cycles make jobs, and once they only record what they decided, as along
 to do.
 
 Each broker is a process of its own that runs cycle after cycle, as a service does: it has loaded the compiled loop,
-read the grid and decided without writing, then waits for the others and runs a first cycle that writes. What the first
-one decided has to be the same for one broker and for two. Measured are the cycles after it, each over as many tasks
-that nobody looked at before: a broker goes on to its next cycle when it is done with the one before, whatever the other
-does. Throughput is the work of all measured cycles over the time from the moment at which all brokers were done with
-their first cycle until the last of them is done with its last. Before that a checkpoint has been made, and during it
-none is, and autovacuum sleeps: either would fall into one run by chance and not into the other.
+read the grid and decided without writing, then waits for the others and runs a first cycle that writes. What is
+decided in the first cycle has to be the same for one broker and for two. Measured is what comes after it: a backlog of
+tasks that nobody looked at before, 1,000 a cycle for each broker, as the limit of files holds for each part too. So
+two brokers run half as many cycles each, and go on to the next when they are done with the one before, whatever the
+other does. Throughput is all of that work over the time from the moment at which all brokers were done with their
+first cycle until the last of them is done with its last. A checkpoint is made before it and none during it, and
+autovacuum sleeps: either would fall into one run by chance and not into the other.
 
 It was a single cycle of each at first, and the first that wrote anything to a fresh copy of the database. That measures
 what a service meets once: the server's processes read their catalogues and plan, tables grow from nothing, whole pages
@@ -37,6 +38,7 @@ from importlib.util import find_spec
 from time import perf_counter
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 
 from agents.service import configuration, registry
@@ -54,9 +56,9 @@ from broker.store.service.leases import Lease
 
 AGENT = "production_job"
 TASKS, QUEUES, JOBS = 1000, 500, 50_000
-"""Of a cycle: tasks with a chunk each, pseudo-queues, jobs."""
-CYCLES = 3
-"""Measured, after the first."""
+"""Of a cycle of one broker: tasks with a chunk each, pseudo-queues, jobs."""
+CYCLES = 4
+"""Measured after the first, of all brokers together."""
 SEED = 1
 ROUNDS = 5
 MODES: dict[str, JobGeneration] = {"jobs": "broker", "decisions": "jedi"}
@@ -72,8 +74,8 @@ _QUIET = {"autovacuum": "off", "checkpoint_timeout": "1h", "max_wal_size": "16GB
 def work(url: str, part: Part, mode: str, cycles: int) -> None:
     """A broker: get ready, then run a cycle for each line that says so, and tell what it took. Runs in its own process.
 
-    ``cycles``: into which the tasks are divided; with more than one, the first line is for the first cycle alone, and
-    the second one for all others, one after the other.
+    ``cycles``: of all brokers together after the first one; 0: there is but one, over all tasks. Else the first takes
+    as many tasks as each of the others would with one broker, and the first line is for it alone.
     """
     agents = configuration.load(configuration.config_file("agents.yaml", None), registry.NAMES)
     agent = registry.make(AGENT, {}, ProcessSettings(job_generation=MODES[mode]))
@@ -84,8 +86,7 @@ def work(url: str, part: Part, mode: str, cycles: int) -> None:
         run_cycle(agent, CycleContext(database, NOW, SEED, 600.0, CycleRequest(dry_run=True), lease=lease))
         with database.begin() as connection:
             tasks = connection.exec_driver_sql(_TASKS).scalars().all()
-        requests = [CycleRequest(task_ids=tuple(tasks[first::cycles])) for first in range(cycles)]
-        for some in (requests[:1], requests[1:]) if cycles > 1 else ([CycleRequest()],):
+        for some in _requests(tasks, cycles, part):
             print("ready", flush=True)
             sys.stdin.readline()
             before, started = _own_cpu_s(), perf_counter()
@@ -97,6 +98,18 @@ def work(url: str, part: Part, mode: str, cycles: int) -> None:
             told = {"wall_s": perf_counter() - started, "cpu_s": _own_cpu_s() - before, **sums}
             told["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(json.dumps(told), flush=True)
+
+
+def _requests(tasks: Sequence[int], cycles: int, part: Part) -> Iterator[list[CycleRequest]]:
+    """What a broker is asked for, line by line."""
+    if not cycles:
+        yield [CycleRequest()]
+        return
+    mixed = np.random.default_rng(SEED).permutation(tasks).tolist()  # tasks are made in turn of several kinds
+    first = len(tasks) // (1 + cycles)
+    yield [CycleRequest(task_ids=tuple(mixed[:first]))]
+    own = cycles // part.of
+    yield [CycleRequest(task_ids=tuple(mixed[first + at :: own])) for at in range(own)]
 
 
 def _own_cpu_s() -> float:
@@ -122,13 +135,13 @@ def brokers(
     database: Database,
     parts: int,
     mode: str,
-    cycles: int = 1,
+    cycles: int = 0,
     between: Callable[[Database], None] | None = None,
 ) -> tuple[dict[str, float], list[tuple[Any, ...]]]:
     """Brokers of all parts at once: what they took, and what was decided with the jobs by chunk and queue.
 
-    ``cycles``: with one, each broker runs one cycle over all of its work. With more, each runs as many, over an equal
-    part of the tasks each; what the first takes is not told, and of the others not what they decided.
+    ``cycles``: 0: each broker runs one cycle over all of its work. Else each runs one over a part of it, which is not
+    told, and then its share of so many cycles over the rest; what is given back as decided is of the first.
     ``between``: done when all of them are ready for what is measured.
     """
     postmaster = postmaster_of(database)
@@ -140,7 +153,7 @@ def brokers(
         for part in parts_of(parts)
     ]
     _wait_for(processes)
-    if cycles > 1:
+    if cycles:
         _run(processes)
         decided = _decided(database)
         _wait_for(processes)
@@ -156,7 +169,7 @@ def brokers(
         wall_s = perf_counter() - started
     for process in processes:
         process.communicate()
-    if cycles == 1:
+    if not cycles:
         decided = _decided(database)
     cpu = [one["cpu_s"] for one in told]
     figures = {"chunks": sum(one["chunks"] for one in told), "wall_s": wall_s, "brokers_cpu_s": sum(cpu)}
@@ -216,7 +229,7 @@ def measure(database: Database, mode: str, number: int) -> Iterator[dict[str, An
     found = {}
     for parts in (1, 2) if number % 2 else (2, 1):
         with copy_of(database, f"{mode}_{number}_{parts}") as copy:
-            found[parts] = brokers(copy, parts, mode, 1 + CYCLES)
+            found[parts] = brokers(copy, parts, mode, CYCLES)
     (one, decided), (two, also) = found[1], found[2]
     if decided != also or not decided:
         raise RuntimeError("two brokers with a part each did not decide what one decides")
@@ -242,7 +255,7 @@ def main() -> None:
         of_mode = [row for row in rows if row["writes"] == mode]
         found[mode] = ratios(of_mode[::2], of_mode[1::2])
         print(f"two brokers over one, {mode}: " + ", ".join(f"{name} {x:.2f} x" for name, x in found[mode].items()))
-    target = f"throughput >= 1.8 on 2 quiet cores; {CYCLES} cycles of {TASKS} tasks"
+    target = f"throughput >= 1.8 on 2 quiet cores; {CYCLES * TASKS} tasks"
     report("parts", rows, ratios=found, cores=os.cpu_count(), target=target)
 
 

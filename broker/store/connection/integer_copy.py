@@ -14,17 +14,22 @@ _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
 _CHUNK_ROWS = 65_536
 _ARRAY_HEADER_BYTES = 20
+_ELEMENT = np.dtype([("length", ">i4"), ("value", ">i8")])
 
 
 def binary_rows(columns: list[NDArray[Any]]) -> bytes:
-    """The rows of equally long columns in COPY's binary format, without header and trailer; every value as bigint."""
+    """The rows of equally long columns in COPY's binary format, without header and trailer.
+
+    Every value goes as bigint, those of a column of int32 as integer.
+    """
+    sizes = [4 if column.dtype == np.int32 else 8 for column in columns]
     layout: list[tuple[str, str]] = [("fields", ">i2")]
-    for index in range(len(columns)):
-        layout += [(f"length_{index}", ">i4"), (f"value_{index}", ">i8")]
+    for index, size in enumerate(sizes):
+        layout += [(f"length_{index}", ">i4"), (f"value_{index}", f">i{size}")]
     rows = np.empty(len(columns[0]), dtype=np.dtype(layout))
     rows["fields"] = len(columns)
-    for index, column in enumerate(columns):
-        rows[f"length_{index}"] = 8
+    for index, (column, size) in enumerate(zip(columns, sizes, strict=True)):
+        rows[f"length_{index}"] = size
         rows[f"value_{index}"] = column
     return rows.tobytes()
 
@@ -32,7 +37,10 @@ def binary_rows(columns: list[NDArray[Any]]) -> bytes:
 def copy_integers(
     connection: psycopg.Connection[Any], table: sql.Composable, columns: Mapping[str, NDArray[Any]]
 ) -> None:
-    """Append rows to ``table``, whose columns named here are all bigint; the others get their defaults."""
+    """Append rows to ``table``, whose columns named here are bigint; the others get their defaults.
+
+    A column given as an array of int32 is an integer in the table.
+    """
     names = sql.SQL(", ").join(sql.Identifier(name) for name in columns)
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(table, names)
     values = list(columns.values())
@@ -45,6 +53,10 @@ def copy_integers(
 
 def integers_of(arrays: Iterable[bytes]) -> NDArray[np.int64]:
     """The elements, one after another, of arrays of bigint (one dimension, no NULL) as ``array_send`` gives each."""
-    element = np.dtype([("length", ">i4"), ("value", ">i8")])
-    parts = [np.frombuffer(data, element, offset=_ARRAY_HEADER_BYTES)["value"] for data in arrays]
-    return np.concatenate(parts).astype(np.int64) if parts else np.empty(0, dtype=np.int64)
+    elements = b"".join([data[_ARRAY_HEADER_BYTES:] for data in arrays])
+    return np.frombuffer(elements, _ELEMENT)["value"].astype(np.int64)
+
+
+def sizes_of(arrays: Iterable[bytes]) -> NDArray[np.int64]:
+    """How many elements each of those arrays has."""
+    return np.array([(len(data) - _ARRAY_HEADER_BYTES) // _ELEMENT.itemsize for data in arrays], dtype=np.int64)

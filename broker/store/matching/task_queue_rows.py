@@ -16,7 +16,9 @@ import sqlalchemy as sa
 from broker.domain.arrays import Floats
 from broker.pools.matcher import CPUTIME_CLASSES_S
 from broker.pools.shares import Claim, real_priorities, task_queue_weights
+from broker.store.connection.database import Database
 from broker.store.connection.names import Names
+from broker.store.matching.waiting_rows import add_fresh_jobs
 
 #: An empty task queue is dropped after this time.
 DROP_AFTER = timedelta(seconds=300)
@@ -55,16 +57,6 @@ _NEW_QUEUES = f"""
 INSERT INTO broker.task_queues (identity, {_GROUPING}, used_at)
 SELECT DISTINCT ON (identity) identity, {_GROUPING}, CAST(:now AS timestamptz) FROM fresh_jobs
 ON CONFLICT (identity) DO NOTHING"""  # noqa: S608 - constants
-# Positions are compared within a task queue and a priority only; jobs that are looked for together lie together. Groups
-# are put in order first: then only the jobs of one task queue and priority are compared with each other.
-_INSERT_WAITING_JOBS = """
-INSERT INTO broker.waiting_jobs (pandaid, task_queue, priority, cputime_s)
-SELECT job.pandaid, found.task_queue, found.priority, found.cputime_s
-FROM (SELECT queue.id AS task_queue, fresh.priority, fresh.cputime_s, fresh.jobs
-      FROM fresh_jobs AS fresh JOIN broker.task_queues AS queue USING (identity)
-      ORDER BY queue.id, fresh.priority OFFSET 0) AS found
-CROSS JOIN LATERAL (SELECT unnest(found.jobs) AS pandaid OFFSET 0) AS job
-ORDER BY found.task_queue, found.priority, job.pandaid"""
 _DELETE_GONE_JOBS = """
 DELETE FROM broker.waiting_jobs AS waiting
 WHERE NOT EXISTS (SELECT FROM {panda}.jobsactive4 AS job WHERE job.pandaid = waiting.pandaid
@@ -75,9 +67,16 @@ _ONE_AT_A_TIME = "LOCK TABLE broker.task_queue_levels IN SHARE ROW EXCLUSIVE MOD
 # For this transaction: a million jobs are grouped and put in order without files on disk.
 _MEMORY = "SET LOCAL work_mem = '128MB'"
 # All activated jobs are read once, as they lie, and grouped by hashes. What the server guesses of a table that was
-# filled lately makes it read the rows one by one in the order of some index, and sort them: twice the work.
-_AS_THEY_LIE = "SET LOCAL enable_indexscan = off; SET LOCAL enable_sort = off"
-_AS_IT_WAS = "SET LOCAL enable_indexscan TO DEFAULT; SET LOCAL enable_sort TO DEFAULT"
+# filled lately makes it read the rows one by one in the order of some index, and sort them: twice the work; or compare
+# every job with every one that waits. It takes a group for 8 kB, which is a hundred times what it needs.
+_AS_THEY_LIE = (
+    "SET LOCAL enable_indexscan = off; SET LOCAL enable_sort = off; SET LOCAL enable_nestloop = off; "
+    "SET LOCAL hash_mem_multiplier = 8"
+)
+_AS_IT_WAS = (
+    "SET LOCAL enable_indexscan TO DEFAULT; SET LOCAL enable_sort TO DEFAULT; SET LOCAL enable_nestloop TO DEFAULT; "
+    "SET LOCAL hash_mem_multiplier TO DEFAULT"
+)
 _USED_POOLS = """
 UPDATE broker.submit_pools SET last_used_at = greatest(last_used_at, :now)
 WHERE pool_id IN (SELECT pool_id FROM fresh_jobs UNION
@@ -119,7 +118,7 @@ def follow_jobs(connection: sa.Connection, names: Names, now: datetime) -> dict[
     run(_FRESH, classes=list(CPUTIME_CLASSES_S), last_class=CPUTIME_CLASSES_S[-1])
     run(_AS_IT_WAS)
     new_queues = run(_NEW_QUEUES, now=now).rowcount
-    queued = run(_INSERT_WAITING_JOBS).rowcount
+    queued = add_fresh_jobs(Database.raw(connection))
     run(_COUNT_LEVELS)
     run(_TOUCH_QUEUES, now=now)
     dropped = run(_DELETE_UNUSED_QUEUES, before=now - DROP_AFTER).rowcount
