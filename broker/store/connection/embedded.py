@@ -326,12 +326,8 @@ class EmbeddedServer:
     def _stop_server(self) -> None:
         if self._probe() == "down" and not self._identity():
             return
-        run(
-            "pg_ctl",
-            ("stop", "-w", "-t", "60", "-s", "-m", "fast", "-D", str(self.pgdata)),
-            server_account(self.pgdata),
-            90,
-        )
+        arguments = ("stop", "-w", "-t", "60", "-s", "-m", "fast", "-D", str(self.pgdata))
+        run("pg_ctl", arguments, server_account(self.pgdata), 90)
         self._pin.unlink(missing_ok=True)
 
     def _ensure_database(self) -> None:
