@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Floats, Ints
-from broker.engine.compiled.columns import Columns, Outcome
+from broker.engine.compiled.columns import Files
 from broker.engine.compiled.cutting import (
     AT,
     EVENTS_SUM,
@@ -33,17 +33,26 @@ CONTENT = 6
 
 @compiled
 def taken_by_file(
-    row: int, queue: int, count: int, columns: Columns, fit: Floats, seconds: Ints, cursor: Ints, used: Ints,
-    seen: Ints, out: Outcome,
+    chunk: Any, queue: int, count: int, files: Files, uses: AnyArray, listed: AnyArray, fit: Floats, seconds: Ints,
+    cursor: Ints, used: Ints, seen: Ints, spans: Ints, numbers: Ints, figures: Floats,
 ) -> int:  # fmt: skip
     """Write up to ``count`` jobs for a queue behind those that there are; how many. ``used`` (S,) moves on."""
-    chunk = columns.chunks[row]
-    size, secondaries = chunk.stop - chunk.start, len(used)
-    spans, job = np.empty((secondaries, 2), dtype=np.int64), np.empty(CONTENT, dtype=np.int64)
-    made = 0
+    size, secondaries, made = chunk.stop - chunk.start, len(used), 0
+    own, job = np.empty((secondaries, 2), dtype=np.int64), np.empty(CONTENT, dtype=np.int64)
     while made < count and cursor[AT] < size:
         at = cursor[AT]
-        stop = _end_of_job(chunk, at, size, columns, fit, seconds, used, seen, spans, job)
+        stop, last, unlimited = at + 1, files.next_break[chunk.start + at] - chunk.start, True
+        if chunk.at_once:
+            last = stop = min(at + chunk.files_limit, size)
+        else:
+            unlimited = files.unlimited[chunk.start + at]
+        _fill(chunk, at, stop, files.sums, files.events, uses, listed, used, seen, own, job)
+        while stop < last:
+            _fill(chunk, at, stop + 1, files.sums, files.events, uses, listed, used, seen, own, job)
+            if not unlimited and not _within(chunk, at, stop + 1, fit, seconds, job):
+                _fill(chunk, at, stop, files.sums, files.events, uses, listed, used, seen, own, job)
+                break
+            stop += 1
         walltime = np.nan
         if fit[KNOWN] > 0:
             walltime = chunk.base_walltime + (seconds[stop] - seconds[at])
@@ -51,37 +60,14 @@ def taken_by_file(
             break
         write_job(
             chunk, queue, chunk.start + at, chunk.start + stop, job[EVENTS], job[SIZE], job[STORED], job[NAMES],
-            walltime, fit, cursor[MADE], out.numbers, out.figures,
+            walltime, fit, cursor[MADE], numbers, figures,
         )  # fmt: skip
         for index in range(secondaries):
-            out.spans[cursor[SPAN] + index, 0], out.spans[cursor[SPAN] + index, 1] = spans[index, 0], spans[index, 1]
-        _move_on(chunk, columns, spans, used)
+            spans[cursor[SPAN] + index, 0], spans[cursor[SPAN] + index, 1] = own[index, 0], own[index, 1]
+        _move_on(chunk, uses, listed, own, used)
         cursor[AT], cursor[MADE], cursor[SPAN] = stop, cursor[MADE] + 1, cursor[SPAN] + secondaries
         made += 1
     return made
-
-
-@compiled
-def _end_of_job(
-    chunk: Any, at: int, size: int, columns: Columns, fit: Floats, seconds: Ints, used: Ints, seen: Ints, spans: Ints,
-    job: Ints,
-) -> int:  # fmt: skip
-    """Where a job from ``at`` on ends; ``spans`` and ``job`` are filled with what it reads."""
-    files = columns.files
-    if chunk.at_once:
-        stop = min(at + chunk.files_limit, size)
-        _fill(chunk, at, stop, columns, used, seen, spans, job)
-        return int(stop)
-    last, unlimited = files.next_break[chunk.start + at] - chunk.start, files.unlimited[chunk.start + at]
-    stop = at + 1
-    _fill(chunk, at, stop, columns, used, seen, spans, job)
-    while stop < last:
-        _fill(chunk, at, stop + 1, columns, used, seen, spans, job)
-        if not unlimited and not _within(chunk, at, stop + 1, fit, seconds, job):
-            _fill(chunk, at, stop, columns, used, seen, spans, job)
-            break
-        stop += 1
-    return int(stop)
 
 
 @inlined
@@ -94,10 +80,12 @@ def _within(chunk: Any, at: int, stop: int, fit: Floats, seconds: Ints, job: Int
 
 
 @compiled
-def _fill(chunk: Any, at: int, stop: int, columns: Columns, used: Ints, seen: Ints, spans: Ints, job: Ints) -> None:
+def _fill(
+    chunk: Any, at: int, stop: int, sums: Ints, events: Ints, uses: AnyArray, listed: AnyArray, used: Ints, seen: Ints,
+    spans: Ints, job: Ints,
+) -> None:  # fmt: skip
     """What a job of the master files from ``at`` to before ``stop`` reads."""
-    files, uses, listed = columns.files, columns.parts.uses, columns.parts.listed
-    sums, low, high = files.sums, chunk.start + at, chunk.start + stop
+    low, high = chunk.start + at, chunk.start + stop
     job[EVENTS] = job[LIMITED] = sums[EVENTS_SUM, high] - sums[EVENTS_SUM, low]
     job[SIZE], job[IN_ALL] = sums[SIZE_SUM, high] - sums[SIZE_SUM, low], stop - at
     job[NAMES], job[STORED] = 0, 0
@@ -107,7 +95,8 @@ def _fill(chunk: Any, at: int, stop: int, columns: Columns, used: Ints, seen: In
     for back in range(stop - at):
         _see(listed[chunk.listed + stop - 1 - back], seen, job)
     for index in range(len(used)):
-        first, end = _files_of(chunk, uses[chunk.uses + index], at, stop, used[index], job[EVENTS], columns)
+        boundary = listed[chunk.listed + at].boundary
+        first, end = _files_of(uses[chunk.uses + index], stop - at, boundary, used[index], job[EVENTS], sums, listed)
         spans[index, 0], spans[index, 1] = first, end
         job[IN_ALL] += end - first
         for place in range(first, end):
@@ -115,7 +104,7 @@ def _fill(chunk: Any, at: int, stop: int, columns: Columns, used: Ints, seen: In
     if chunk.secondary_events:
         job[LIMITED] = 0
         for place in range(spans[0, 0], spans[0, 1]):
-            job[LIMITED] += files.events[listed[place].file]
+            job[LIMITED] += events[listed[place].file]
 
 
 @inlined
@@ -127,23 +116,23 @@ def _see(file: Any, seen: Ints, job: Ints) -> None:
 
 
 @compiled
-def _files_of(chunk: Any, use: Any, at: int, stop: int, used: int, events: int, columns: Columns) -> tuple[int, int]:
-    """First and behind the last file in the list of those of a secondary that go with the master files."""
-    first, count, listed, sums = use.first, use.count, columns.parts.listed, columns.files.sums
+def _files_of(
+    use: Any, master_files: int, boundary: int, used: int, events: int, sums: Ints, listed: AnyArray
+) -> tuple[int, int]:
+    """First and behind the last file in the list of those of a secondary that go with so many of the master."""
+    first, count = use.first, use.count
     if use.nosplit:
         return int(first), int(first + count)
-    if use.by_boundary >= 0:
-        boundary = listed[chunk.listed + at].boundary
-        if boundary != NO_BOUNDARY:
-            end = use.by_boundary + count
-            low = _first_from(boundary, use.by_boundary, end, listed)
-            return low, _first_from(boundary + 1, low, end, listed)
+    if use.by_boundary >= 0 and boundary != NO_BOUNDARY:
+        end = use.by_boundary + count
+        low = _first_from(boundary, use.by_boundary, end, listed)
+        return low, _first_from(boundary + 1, low, end, listed)
     if use.files_per_job >= 0:
         wanted = use.files_per_job
     elif not math.isnan(use.event_ratio):
         wanted = _for_events(use, used, events * use.event_ratio, sums)
     else:
-        wanted = np.int64(math.ceil((stop - at) * use.ratio))
+        wanted = np.int64(math.ceil(master_files * use.ratio))
     if use.reusable and used + wanted > count:
         used = 0
         if not math.isnan(use.event_ratio):
@@ -175,8 +164,7 @@ def _for_events(use: Any, used: int, wanted: float, sums: Ints) -> int:
 
 
 @inlined
-def _move_on(chunk: Any, columns: Columns, spans: Ints, used: Ints) -> None:
-    uses, listed = columns.parts.uses, columns.parts.listed
+def _move_on(chunk: Any, uses: AnyArray, listed: AnyArray, spans: Ints, used: Ints) -> None:
     for index in range(len(used)):
         use = uses[chunk.uses + index]
         if not use.nosplit and spans[index, 1] > spans[index, 0]:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import NamedTuple
 
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 from broker.engine.compiled.by_file import taken_by_file
-from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome, UserPairs, UserState
+from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome, Parts, UserPairs, UserState
 from broker.engine.compiled.cutting import AT, GUESS, KNOWN, LIMITS, MADE, SPAN, job_limits, taken, walltimes
 from broker.engine.compiled.jit import compiled, inlined
 from broker.engine.compiled.random_stream import below, fraction, seeded
@@ -27,26 +26,6 @@ WEIGHT, QUEUED, CAP = 0, 1, 2
 BOOTSTRAP, WAITS, ALLOWED, TRIED, HERE = 0, 1, 2, 3, 4
 #: Rows of how far secondaries have been used: now, before what was made last, and before the last jobs of a pass.
 NOW, BEFORE, AT_LAST = 0, 1, 2
-
-
-class Making(NamedTuple):
-    """What is kept while the jobs of one chunk of F files are made for C candidates.
-
-    Attributes:
-        fit: (C, LIMITS) what each allows.
-        seconds: (C, F + 1) sums of walltimes there, made when it is drawn first.
-        cursor: how far the chunk has been cut.
-        used: (3, S) how far its secondary datasets have been used.
-        seen: names that the job at hand has.
-        holds: (C, F) which candidates have which files; empty unless parts of the master are in different places.
-    """
-
-    fit: Floats
-    seconds: Ints
-    cursor: Ints
-    used: Ints
-    seen: Ints
-    holds: Bools
 
 
 @compiled
@@ -102,59 +81,53 @@ def _placed(
     chunk = columns.chunks[row]
     words[0], words[1], words[2], words[3] = seed, chunk.task, chunk.dataset, chunk.memory
     seeded(words, state)
-    making = _making(b, row, jobs, spans, columns, out)
-    cursor = making.cursor
-    for at in range(count):
-        flags[ALLOWED, at] = True
-    last = np.zeros(3, dtype=np.int64)
-    ended = _pass(b, row, state, figures, flags, last, columns, making, out)
-    if ended and last[0] > 0 and last[0] < columns.queues[out.place[b, last[1]]].own_size:
-        _give_back(last[0], last[2], AT_LAST, making)
-        for at in range(count):
-            flags[ALLOWED, at] = columns.queues[out.place[b, at]].own_size <= 0
-        _pass(b, row, state, figures, flags, last, columns, making, out)
-    return int(cursor[MADE])
-
-
-@compiled
-def _making(b: int, row: int, jobs: int, spans: int, columns: Columns, out: Outcome) -> Making:
-    """A chunk before its first job."""
-    chunk, count = columns.chunks[row], out.chosen[b]
-    size = chunk.stop - chunk.start
+    size, spread = chunk.stop - chunk.start, chunk.replicas_stop > chunk.replicas
     fit, seconds = np.zeros((count, LIMITS)), np.empty((count, size + 1), dtype=np.int64)
-    for at in range(count):
-        job_limits(row, out.place[b, at], columns, fit[at])
-        fit[at, KNOWN] = np.nan
     cursor = np.empty(4, dtype=np.int64)
     cursor[AT], cursor[GUESS], cursor[MADE], cursor[SPAN] = 0, 1, jobs, spans
     used = np.zeros((3, chunk.uses_stop - chunk.uses), dtype=np.int64)
     seen = np.zeros(chunk.names + 1 if chunk.by_file else 0, dtype=np.int64)
-    spread = chunk.replicas_stop > chunk.replicas
+    # (C, F) which candidates have which files; empty unless parts of the master are in different places
     holds = np.zeros((count if spread else 0, size), dtype=np.bool_)
-    if spread:
+    for at in range(count):
+        queue = out.place[b, at]
+        job_limits(row, queue, columns, fit[at])
+        flags[ALLOWED, at] = True
+        # the sums of its walltimes are made when it is drawn first
+        fit[at, KNOWN] = np.nan
+        if spread:
+            _find_files(chunk.replicas, chunk.replicas_stop, columns.queues[queue].unified, columns.parts, holds[at])
+    last = np.zeros(3, dtype=np.int64)
+    ended = _pass(b, row, state, figures, flags, last, columns, fit, seconds, cursor, used, seen, holds, out)
+    if ended and last[0] > 0 and last[0] < columns.queues[out.place[b, last[1]]].own_size:
+        _give_back(last[0], last[2], AT_LAST, cursor, used)
         for at in range(count):
-            _find_files(row, columns.queues[out.place[b, at]].unified, columns, holds[at])
-    return Making(fit, seconds, cursor, used, seen, holds)
+            flags[ALLOWED, at] = columns.queues[out.place[b, at]].own_size <= 0
+        _pass(b, row, state, figures, flags, last, columns, fit, seconds, cursor, used, seen, holds, out)
+    return int(cursor[MADE])
 
 
 @compiled
-def _find_files(row: int, unified: int, columns: Columns, holds: Bools) -> None:
-    """Mark the files of a chunk that a unified queue reads somewhere."""
-    chunk, parts = columns.chunks[row], columns.parts
-    for replica in range(chunk.replicas, chunk.replicas_stop):
+def _find_files(first: int, stop: int, unified: int, parts: Parts, holds: Bools) -> None:
+    """Mark the files of which the replicas from ``first`` to before ``stop`` are read by a unified queue."""
+    for replica in range(first, stop):
         if parts.reads[parts.storage[replica], unified]:
-            first = parts.held_from[replica]
+            held = parts.held_from[replica]
             for file in range(len(holds)):
-                holds[file] |= first < 0 or parts.held[first + file]
+                holds[file] |= held < 0 or parts.held[held + file]
 
 
 @inlined
-def _give_back(jobs: int, file: int, used: int, making: Making) -> None:
-    """Undo the last ``jobs`` jobs of a chunk, which began with a file and with secondaries ``used`` so far."""
-    making.cursor[AT], making.cursor[MADE] = file, making.cursor[MADE] - jobs
-    making.cursor[SPAN] -= jobs * making.used.shape[1]
-    for index in range(making.used.shape[1]):
-        making.used[NOW, index] = making.used[used, index]
+def _give_back(jobs: int, file: int, kept: int, cursor: Ints, used: Ints) -> None:
+    """Undo the last ``jobs`` jobs of a chunk, which began with a file and with secondaries used as in ``kept``."""
+    cursor[AT], cursor[MADE], cursor[SPAN] = file, cursor[MADE] - jobs, cursor[SPAN] - jobs * used.shape[1]
+    _copy(kept, NOW, used)
+
+
+@inlined
+def _copy(row: int, to: int, used: Ints) -> None:
+    for index in range(used.shape[1]):
+        used[to, index] = used[row, index]
 
 
 @compiled
@@ -180,17 +153,17 @@ def _candidates(
 @compiled
 def _pass(
     b: int, row: int, state: AnyArray, figures: Floats, flags: AnyArray, last: Ints, columns: Columns,
-    making: Making, out: Outcome,
+    fit: Floats, seconds: Ints, cursor: Ints, used: Ints, seen: Ints, holds: Bools, out: Outcome,
 ) -> bool:  # fmt: skip
     """Give out jobs until no files are left (true) or nobody can take more. ``last``: jobs, candidate, file before."""
-    size = columns.chunks[row].stop - columns.chunks[row].start
-    fit, seconds, cursor, used, spread = making.fit, making.seconds, making.cursor, making.used, len(making.holds) > 0
+    chunk, spread = columns.chunks[row], len(holds) > 0
+    size = chunk.stop - chunk.start
     _try_all(flags)
     while cursor[AT] < size:
         at = -1
         if spread:
             for one in range(flags.shape[1]):
-                flags[HERE, one] = flags[TRIED, one] and making.holds[one, cursor[AT]]
+                flags[HERE, one] = flags[TRIED, one] and holds[one, cursor[AT]]
             at = _drawn(HERE, state, figures, flags)
         if at < 0:
             at = _drawn(TRIED, state, figures, flags)
@@ -204,19 +177,25 @@ def _pass(
         flags[WAITS, at] = False
         figures[QUEUED, at] = queued + wanted
         figures[WEIGHT, at] = weight * ((queued + 1.0) / (queued + wanted + 1.0))
-        before = cursor[AT]
-        for index in range(used.shape[1]):
-            used[BEFORE, index] = used[NOW, index]
-        made = _made(row, at, out.place[b, at], wanted, columns, making, out)
-        if spread and made:
-            kept = _until_split(row, at, made, columns, making, out)
-            if kept < made:
-                _give_back(made, before, BEFORE, making)
-                made = _made(row, at, out.place[b, at], kept, columns, making, out)
+        before, queue, made = cursor[AT], out.place[b, at], 0
+        _copy(NOW, BEFORE, used)
+        # a candidate that holds not all files of a job gets no more behind that one
+        for again in range(2):
+            if chunk.by_file:
+                made = taken_by_file(
+                    chunk, queue, wanted, columns.files, columns.parts.uses, columns.parts.listed, fit[at], seconds[at],
+                    cursor, used[NOW], seen, out.spans, out.numbers, out.figures,
+                )  # fmt: skip
+            else:
+                made = taken(row, queue, wanted, columns, fit[at], seconds[at], cursor, out)
+            kept = _until_split(cursor[MADE] - made, made, chunk.start, holds[at], out.numbers) if spread else made
+            if again or kept == made:
+                break
+            wanted = kept
+            _give_back(made, before, BEFORE, cursor, used)
         if made:
             last[0], last[1], last[2] = made, at, before
-            for index in range(used.shape[1]):
-                used[AT_LAST, index] = used[BEFORE, index]
+            _copy(BEFORE, AT_LAST, used)
             _try_all(flags)
         else:
             flags[WAITS, at], figures[QUEUED, at], figures[WEIGHT, at] = waits, queued, weight
@@ -225,23 +204,13 @@ def _pass(
 
 
 @compiled
-def _made(row: int, at: int, queue: int, count: int, columns: Columns, making: Making, out: Outcome) -> int:
-    """Make up to ``count`` jobs for a candidate; how many there are."""
-    fit, seconds, cursor = making.fit[at], making.seconds[at], making.cursor
-    if columns.chunks[row].by_file:
-        return taken_by_file(
-            row, queue, count, columns, fit, seconds, cursor, making.used[NOW], making.seen, out
-        )  # fmt: skip
-    return taken(row, queue, count, columns, fit, seconds, cursor, out)
+def _until_split(first: int, made: int, start: int, here: Bools, numbers: Ints) -> int:
+    """How many jobs from ``first`` on there are up to one that begins with a file that is here and ends with another.
 
-
-@compiled
-def _until_split(row: int, at: int, made: int, columns: Columns, making: Making, out: Outcome) -> int:
-    """How many of the last jobs there are up to one that begins with a file that is here and ends with another."""
-    start, first, here = columns.chunks[row].start, making.cursor[MADE] - made, making.holds[at]
+    Positions count from the file ``start`` on.
+    """
     for job in range(made):
-        low, high = out.numbers[1, first + job] - start, out.numbers[2, first + job] - start
-        if here[low] and not here[high - 1]:
+        if here[numbers[1, first + job] - start] and not here[numbers[2, first + job] - start - 1]:
             return job + 1
     return made
 
