@@ -35,6 +35,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     monkeypatch.setattr(loading, "mode", "where it pays")
     monkeypatch.setattr(loading, "_seen", 0)
     monkeypatch.setattr(loading.importlib, "import_module", lambda name: name)
+    monkeypatch.setattr(loading.gc, "freeze", lambda: None)
     monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(loading, "is_compiled", loading.is_compiled)
     monkeypatch.setattr(compilation.subprocess, "Popen", Compiler)
