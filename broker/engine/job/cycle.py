@@ -46,7 +46,7 @@ from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.tighten import tightened
 
 #: Cells (chunks x candidates) judged at once, and the fewest chunks: they fit the processor's caches, and arrays pay.
-BLOCK_CELLS = 256 * 1024
+BLOCK_CELLS = 384 * 1024
 LEAST_BLOCK = 64
 NO_CANDIDATES = "no_candidates"
 
