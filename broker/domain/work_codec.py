@@ -212,7 +212,7 @@ def joined_work(bodies: Sequence[Body], *, fill: bool = False) -> StoredWork:
             analysis_request = table_of(AnalysisWork, joined_columns(bodies, "a"), fill=fill)
         tables = table_of(InputTable, inputs, fill=fill), table_of(ReplicaTable, replicas, fill=fill)
         work = Work(chunks, *tables, analysis_request=analysis_request)
-        return StoredWork(work, tuple(map(_placed, bodies)), tuple(body.get("cut") for body in bodies))
+        return StoredWork(work, tuple(map(_placed, bodies)), _cuts(bodies))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise WorkCorruptError(f"the stored work of a decision cannot be read: {error}") from error
 
@@ -220,6 +220,21 @@ def joined_work(bodies: Sequence[Body], *, fill: bool = False) -> StoredWork:
 def _placed(body: Body) -> Any:
     """What the cycle had counted before a chunk; what is still text, and thus holds no plan, is not read yet."""
     return body.parts["placed"] if isinstance(body, WorkText) else body.get("placed", {})
+
+
+def _cuts(bodies: Sequence[Body]) -> tuple[Any, ...]:
+    """How each chunk is cut into jobs; chunks of which the same text says so share one object, which nobody changes."""
+    known: dict[bytes, Any] = {}
+    found = []
+    for body in bodies:
+        text = body.parts.get("cut") if isinstance(body, WorkText) else None
+        if not isinstance(text, bytes):
+            found.append(body.get("cut"))
+            continue
+        if text not in known:
+            known[text] = body["cut"]
+        found.append(known[text])
+    return tuple(found)
 
 
 def _joined(bodies: Sequence[Body], table: str) -> JoinedTable:

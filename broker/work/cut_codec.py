@@ -135,13 +135,15 @@ def cycle_work(stored: StoredWork) -> CycleWork:
     """
     try:
         known: _Known = {}
-        return _cycle_work(stored.work, [_Cut(cut, known) for cut in stored.cuts])
+        # chunks that are cut alike share what is stored of it
+        read = {id(cut): _Cut(cut, known) for cut in {id(one): one for one in stored.cuts}.values()}
+        return _cycle_work(stored.work, [read[id(cut)] for cut in stored.cuts])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise WorkCorruptError(f"how a stored chunk is cut cannot be read: {error!r}") from error
 
 
 class _Cut:
-    """The stored form of one chunk, read; its columns of files still as they are stored."""
+    """The stored form of a chunk, or of several that are cut alike, read; columns of files still as they are stored."""
 
     def __init__(self, reported: Mapping[str, Any] | None, known: _Known) -> None:
         if reported is None:
@@ -155,7 +157,15 @@ class _Cut:
             raise ValueError(f"{self.size} files")
         self.names: list[int] | None = reported["names"]
         self.columns = [reported["files"][name] for name in _COLUMNS]
-        self.held: Mapping[str, list[int]] = reported["held"]
+        self._turns: Mapping[str, list[int]] = reported["held"]
+        self._held: dict[str, Bools] = {}
+
+    def held(self, replica: str) -> Bools | None:
+        """(F,) the files that a replica has; None for all."""
+        turns = self._turns.get(replica)
+        if turns is not None and replica not in self._held:
+            self._held[replica] = _mask(turns)
+        return self._held.get(replica)
 
 
 _Known = dict[tuple[Any, ...], Any]
@@ -218,8 +228,7 @@ def _all_held(work: Work, cuts: Sequence[_Cut]) -> list[Bools | None]:
     replica_chunk = work.inputs.chunk[work.replicas.input]
     first = np.searchsorted(replica_chunk, np.arange(len(cuts))).tolist()
     for replica, chunk in enumerate(replica_chunk.tolist()):
-        turns = cuts[chunk].held.get(str(replica - first[chunk]))
-        held.append(None if turns is None else _mask(turns))
+        held.append(cuts[chunk].held(str(replica - first[chunk])))
     return held
 
 

@@ -157,7 +157,7 @@ def test_many_bodies_read_together_are_as_each_read_alone(columns: dict[str, lis
     data = chunks(**columns)
     alone, together = (joined_work([read(one) for one in data]) for read in (unpacked, unpacked_for_many))
     assert_same(together.work, alone.work)
-    assert together.cuts == alone.cuts
+    assert together.cuts == alone.cuts and len({id(cut) for cut in together.cuts}) == 1
     assert together.load == alone.load == (LOAD,) * 3
     for one in data:
         assert dict(unpacked_for_many(one)) == unpacked(one)

@@ -98,6 +98,22 @@ def test_which_files_a_replica_holds(mask: str) -> None:
         assert one is not None and one.tolist() == held.tolist()
 
 
+def test_chunks_that_share_what_is_stored_of_their_cut_are_cut_as_by_themselves() -> None:
+    files, other = plain_files(4), plain_files(7)
+    held = tuple(np.array([letter == "1" for letter in mask]) for mask in ("0011", "1111", "1" * 7, "0" * 7) * 2)
+    chunks = [[(files, DatasetUse())], [(other, DatasetUse(files_per_job=2))]] * 2
+    apart = stored(cycle(chunks, [SplitSettings(files_per_job=n) for n in (2, 3, 2, 3)], held))
+    shared = dataclasses.replace(apart, cuts=apart.cuts[:2] * 2)
+    assert shared.cuts == apart.cuts and shared.cuts[0] is not apart.cuts[2]
+    one, two = cycle_work(apart), cycle_work(shared)
+    for row in range(4):
+        for mine, theirs in zip(all_jobs(one, row, [CutLimits()]), all_jobs(two, row, [CutLimits()]), strict=True):
+            assert_same(mine, theirs)
+    assert [None if mask is None else mask.tolist() for mask in one.held] == [
+        None if mask is None else mask.tolist() for mask in two.held
+    ]
+
+
 def test_files_that_are_alike_take_no_room() -> None:
     few, many = (
         len(

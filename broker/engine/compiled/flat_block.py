@@ -23,7 +23,8 @@ def flat_block(cycle: JobCycle, block: Block, state: MovingState) -> FlatBlock:
     left = PairsLeft.of_mask(feasible)
     load = np.empty((5, len(left)))
     load[0] = left.of(facts.by_kind("running_equivalent"))
-    load[1:] = left.of(block.counts)[:4]
+    # those of other statuses are not asked for
+    load[1:] = left.of(block.counts.of_table(block.counts.table[:4]))
     fixed = factors = np.empty((len(block.factors), len(left)))
     for at, factor in enumerate(block.factors):
         factors[at] = left.of(factor)
@@ -31,7 +32,7 @@ def flat_block(cycle: JobCycle, block: Block, state: MovingState) -> FlatBlock:
         fixed = reduce(np.multiply, factors, np.ones(len(left)))[None, :]
     return FlatBlock(
         row=rows.start,
-        offset=np.concatenate([[0], np.cumsum(np.count_nonzero(feasible, axis=1))]).astype(np.int64),
+        offset=np.searchsorted(left.chunk, np.arange(len(feasible) + 1)),
         queue=left.candidate,
         load=load,
         all_local=left.of(facts.by_kind("all_local")),
