@@ -7,8 +7,10 @@ must be allowed to create databases.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import importlib
+import importlib.util
 import logging
 import os
 import shutil
@@ -22,6 +24,7 @@ import hypothesis
 import pytest
 import sqlalchemy as sa
 
+from broker.compilation import kept_functions, warm_up
 from broker.engine.compiled import loading
 from broker.engine.job import cycle as job_cycle
 from broker.store.connection.database import Database
@@ -75,6 +78,19 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     finally:
         gc.enable()
         gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def compiled_loop() -> None:
+    """The loop, compiled by one of the processes of a run for all: it takes half a minute of a processor.
+
+    Where there is no compiler, cycles are decided without it.
+    """
+    if importlib.util.find_spec("numba") is None:
+        return
+    with (kept_functions.folder() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        warm_up.compile_all()
 
 
 SOAK_LIMIT_S = 7200

@@ -157,6 +157,7 @@ def blocks_of_some() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("blocks_of_some")
+@pytest.mark.usefixtures("compiled_loop")
 @pytest.mark.parametrize(
     ("brokerage", "loop"), [(JOBS, "never"), (JOBS, "always"), (TASKS, "never"), (ANALYSIS, "never")]
 )
@@ -175,7 +176,7 @@ def test_any_change_gives_what_deciding_whole_gives(
     assert shown(found.totals[brokerage]) == shown(totals_of(before, whole(case, asked)))
 
 
-@pytest.mark.usefixtures("blocks_of_some")
+@pytest.mark.usefixtures("blocks_of_some", "compiled_loop")
 @pytest.mark.parametrize("rule", [None, "free_space=off"])
 def test_jobs_that_were_written_otherwise_count_with_the_loop_and_without(
     rule: str | None, monkeypatch: pytest.MonkeyPatch

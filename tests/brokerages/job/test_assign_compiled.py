@@ -78,7 +78,7 @@ def compare(make: Any, *about: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def compiler() -> None:
+def compiler(compiled_loop: None) -> None:
     pytest.importorskip("numba", reason="the extra compiled is not installed")
 
 

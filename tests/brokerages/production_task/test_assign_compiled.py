@@ -151,7 +151,7 @@ def test_a_block_is_decided_as_its_tasks_one_by_one(
 
 
 @pytest.fixture(scope="module")
-def compiler() -> None:
+def compiler(compiled_loop: None) -> None:
     pytest.importorskip("numba", reason="there is no compiler for this machine")
 
 
