@@ -8,9 +8,9 @@ read the grid and decided without writing, then waits for the others and runs a 
 decided in the first cycle has to be the same for one broker and for two. Measured is what comes after it: a backlog of
 tasks that nobody looked at before, 1,000 a cycle for each broker, as the limit of files holds for each part too. So
 two brokers run half as many cycles each, and go on to the next when they are done with the one before, whatever the
-other does. Throughput is all of that work over the time from the moment at which all brokers were done with their
-first cycle until the last of them is done with its last. A checkpoint is made before it and none during it, and
-autovacuum sleeps: either would fall into one run by chance and not into the other.
+other does. Throughput is all of that work over the time from the moment at which all of them begin it until the last
+one is done. The grid stays as it is but for the jobs that they make. A checkpoint is made before the first cycle and
+none after it, and autovacuum sleeps: either would fall into one run by chance and not into the other.
 
 It was a single cycle of each at first, and the first that wrote anything to a fresh copy of the database. That measures
 what a service meets once: the server's processes read their catalogues and plan, tables grow from nothing, whole pages
@@ -56,7 +56,7 @@ from broker.store.service.leases import Lease
 
 AGENT = "production_job"
 TASKS, QUEUES, JOBS = 1000, 500, 50_000
-"""Of a cycle of one broker: tasks with a chunk each, pseudo-queues, jobs."""
+"""Tasks with a chunk each of a cycle of one broker, pseudo-queues of the grid, and jobs of such a cycle."""
 CYCLES = 4
 """Measured after the first, of all brokers together."""
 SEED = 1
@@ -108,7 +108,9 @@ def _requests(tasks: Sequence[int], cycles: int, part: Part) -> Iterator[list[Cy
     mixed = np.random.default_rng(SEED).permutation(tasks).tolist()  # tasks are made in turn of several kinds
     first = len(tasks) // (1 + cycles)
     yield [CycleRequest(task_ids=tuple(mixed[:first]))]
-    own = cycles // part.of
+    own, unequal = divmod(cycles, part.of)
+    if unequal:
+        raise ValueError(f"{cycles} cycles are not the same number for each of {part.of} brokers")
     yield [CycleRequest(task_ids=tuple(mixed[first + at :: own])) for at in range(own)]
 
 
@@ -154,11 +156,11 @@ def brokers(
     ]
     _wait_for(processes)
     if cycles:
+        with database.autocommit() as connection:
+            connection.exec_driver_sql("CHECKPOINT")
         _run(processes)
         decided = _decided(database)
         _wait_for(processes)
-        with database.autocommit() as connection:
-            connection.exec_driver_sql("CHECKPOINT")
     if between is not None:
         between(database)
     database.engine.dispose()

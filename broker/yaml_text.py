@@ -37,6 +37,8 @@ def read_yaml(text: str) -> Any:
     Raises:
         yaml.YAMLError: the text is no YAML, or asks for more than plain values.
     """
+    if "\t" in text:
+        return yaml.safe_load(text)  # libyaml takes tabs between tokens, where PyYAML refuses them
     try:
         return yaml.load(text, _LOADER)  # noqa: S506 - constructs plain values only
     except yaml.YAMLError:

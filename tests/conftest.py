@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def begin_with_a_share(config: pytest.Config) -> None:
     """Begin, in each process of a whole run, with another share of the modules: asserts are rewritten once, not by all.
 
-    What one process has rewritten the others find beside the module. A module that cannot be imported is left to the
+    What one process has rewritten the others find beside the module. A module that ends with an error is left to the
     collection, which says why.
     """
     own: dict[str, object] = getattr(config, "workerinput", {})
@@ -82,7 +82,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 @pytest.fixture(scope="session")
 def compiled_loop() -> None:
-    """The loop, compiled by one of the processes of a run for all: it takes half a minute of a processor.
+    """The loop, compiled by one of the processes of a run for all: it takes 20 s of a processor and more.
 
     Where there is no compiler, cycles are decided without it.
     """

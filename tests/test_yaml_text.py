@@ -26,15 +26,26 @@ def test_values_are_those_of_the_safe_loader(text: str) -> None:
     assert read_yaml(text) == yaml.safe_load(text)
 
 
-def test_shipped_files_read_the_same() -> None:
-    for path in CONFIG.rglob("sources.yaml"):
-        text = path.read_text(encoding="utf-8")
-        assert read_yaml(text) == yaml.safe_load(text)
+@pytest.mark.parametrize("path", sorted(CONFIG.rglob("*.yaml")), ids=lambda path: path.name)
+def test_shipped_files_read_the_same(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert read_yaml(text) == yaml.safe_load(text)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["a: [1,", "a: b: c", "\t- a", "a: 'x", "a: *b", "a: \x00", "a: !!python/object:os.system x", "a: 1\n---\nb: 2"],
+    [
+        "a: [1,",
+        "a: b: c",
+        "\t- a",
+        "a:\tb",
+        "[a,\tb]",
+        "a: 'x",
+        "a: *b",
+        "a: \x00",
+        "a: !!python/object:os.system x",
+        "a: 1\n---\nb: 2",
+    ],
 )
 def test_errors_are_those_of_the_safe_loader(text: str) -> None:
     with pytest.raises(yaml.YAMLError) as expected:

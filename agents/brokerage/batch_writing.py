@@ -113,7 +113,7 @@ class BatchWriter:
             records = records_of(self.brokerage, batch.cycle, batch.assigned, written, now)
             kept = [dataclasses.replace(one, work=data) for one, data in zip(records, batch.packed, strict=True)]
             decisions.save(raw, self.origin, kept)
-            # last: the broker of another part may be storing the same parts of a snapshot, and waits for the commit
+            # last, as in the plug-in for JEDI: another broker may be storing the same parts of a snapshot, and waits
             self._store_snapshot(connection)
             fault_points.reach("after_write_before_commit")
             leases.fence(connection, self.lease, closing=True)

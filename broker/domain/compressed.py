@@ -12,7 +12,7 @@ def decompressed(data: bytes) -> bytes:
     """What was compressed.
 
     Raises:
-        ValueError: there is more of it, or it is larger than any part of a decision.
+        ValueError: it ends too early, or is larger than any part of a decision.
         zlib.error: it is damaged.
 
     >>> decompressed(zlib.compress(b"reasons"))

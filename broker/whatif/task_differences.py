@@ -113,7 +113,7 @@ class TaskSums:
     def add(self, other: TaskSums) -> None:
         """Add what was found in other cycles."""
         self._collected += other._collected
-        self._size += sum(one.size for one in other._collected)
+        self._size += sum(one.size + len(one.words) for one in other._collected)
         if self._size > max(COLLECTED, self._summed):
             self.whole()
 

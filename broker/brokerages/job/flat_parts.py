@@ -24,7 +24,7 @@ def parts_of(work: CycleWork, chunks: AnyArray) -> Parts:
         work: of a cycle.
         chunks: (T,) of ``CHUNK``, with the files of each.
     """
-    listed, uses, end = [np.zeros(0, dtype=LISTED)], [np.zeros(0, dtype=USE)], 0
+    listed, uses, end, first = [np.zeros(0, dtype=LISTED)], [np.zeros(0, dtype=USE)], 0, 0
     for row in chunks["by_file"].nonzero()[0].tolist():
         own = work.inputs.inputs_of(row)
         files, use = _files_and_uses(work, row, own)
@@ -32,13 +32,12 @@ def parts_of(work: CycleWork, chunks: AnyArray) -> Parts:
         use["by_boundary"][use["by_boundary"] >= 0] += end
         chunk = chunks[row]
         chunk["listed"], chunk["names"] = end, files["name"].max(initial=0)
-        chunk["uses"] = sum(map(len, uses))
-        chunk["uses_stop"] = chunk["uses"] + len(use)
+        chunk["uses"], chunk["uses_stop"] = first, first + len(use)
         chunk["secondary_events"] = _limits_secondary(work, row, own)
         chunk["by_loop"] = all(_is_small(work.inputs.uses[at]) for at in own[1:])
         listed.append(files)
         uses.append(use)
-        end += len(files)
+        end, first = end + len(files), first + len(use)
     return _with_replicas(work, chunks, np.concatenate(uses), np.concatenate(listed))
 
 

@@ -25,6 +25,7 @@ from broker.engine.compiled.jit import compiled, inlined
 
 #: As ``broker.work.input_files.NULL_INTEGER``.
 NO_BOUNDARY = np.int64(-(2**63))
+_LAST_BOUNDARY = np.int64(2**63 - 1)
 #: Places in the content of a job: events and bytes of its master files, its distinct files and their bytes, the
 #: events that are limited, and all its files.
 EVENTS, SIZE, NAMES, STORED, LIMITED, IN_ALL = 0, 1, 2, 3, 4, 5
@@ -126,7 +127,7 @@ def _files_of(
     if use.by_boundary >= 0 and boundary != NO_BOUNDARY:
         end = use.by_boundary + count
         low = _first_from(boundary, use.by_boundary, end, listed)
-        return low, _first_from(boundary + 1, low, end, listed)
+        return low, end if boundary == _LAST_BOUNDARY else _first_from(boundary + 1, low, end, listed)
     if use.files_per_job >= 0:
         wanted = use.files_per_job
     elif not math.isnan(use.event_ratio):

@@ -111,7 +111,7 @@ CHUNK = np.dtype(
         ("task", "i8"),  # with the next two, the words of the random stream beside the seed
         ("dataset", "i8"),
         ("memory", "i8"),
-        ("by_loop", "?"),  # no figure of it is one that the loop would round in another way
+        ("by_loop", "?"),  # the loop cuts its jobs, as it would round none of its figures in another way
         ("start", "i8"),  # of its master files among all files
         ("stop", "i8"),
         ("by_file", "?"),  # its jobs are grown file by file, as they are no runs of files with their own names

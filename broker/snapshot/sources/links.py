@@ -98,8 +98,8 @@ def _readings(draft: Draft) -> _Readings:
         try:
             src, value, stamp_s = _row(row)
         except BadValueError as error:
-            output = f"{row['src']} {destination}"[:80]
-            bad.append((destination, DroppedRow("links", output, error.code, str(error))))
+            link = f"{row['src']} {destination}"[:80]
+            bad.append((destination, DroppedRow("links", link, error.code, str(error))))
             continue
         numbers = sources.setdefault(src, len(sources)), destinations.setdefault(destination, len(destinations))
         read.append((*numbers, fields[key], value, stamp_s))

@@ -59,4 +59,5 @@ def integers_of(arrays: Iterable[bytes]) -> NDArray[np.int64]:
 
 def sizes_of(arrays: Iterable[bytes]) -> NDArray[np.int64]:
     """How many elements each of those arrays has."""
-    return np.array([(len(data) - _ARRAY_HEADER_BYTES) // _ELEMENT.itemsize for data in arrays], dtype=np.int64)
+    # the header of an empty array is shorter
+    return np.array([max(len(data) - _ARRAY_HEADER_BYTES, 0) // _ELEMENT.itemsize for data in arrays], dtype=np.int64)

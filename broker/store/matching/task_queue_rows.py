@@ -64,8 +64,9 @@ WHERE NOT EXISTS (SELECT FROM {panda}.jobsactive4 AS job WHERE job.pandaid = wai
 RETURNING waiting.task_queue"""
 # Another process that follows the jobs at the same time waits, and finds nothing left to do; matchers do not wait.
 _ONE_AT_A_TIME = "LOCK TABLE broker.task_queue_levels IN SHARE ROW EXCLUSIVE MODE"
-# For this transaction: a million jobs are grouped and put in order without files on disk.
-_MEMORY = "SET LOCAL work_mem = '128MB'"
+# For this transaction: a million jobs are grouped without files on disk, and put in order by this process, for which
+# the server waits: tenths of a second for a million, and nothing would be kept if it cut the transaction off meanwhile.
+_ROOM = "SET LOCAL work_mem = '128MB'; SET LOCAL idle_in_transaction_session_timeout = '60s'"
 # All activated jobs are read once, as they lie, and grouped by hashes. What the server guesses of a table that was
 # filled lately makes it read the rows one by one in the order of some index, and sort them: twice the work; or compare
 # every job with every one that waits. It takes a group for 8 kB, which is a hundred times what it needs.
@@ -112,7 +113,7 @@ def follow_jobs(connection: sa.Connection, names: Names, now: datetime) -> dict[
         return connection.execute(sa.text(names.sql(statement)), values)
 
     run(_ONE_AT_A_TIME)
-    run(_MEMORY)
+    run(_ROOM)
     left = run(_DELETE_GONE_JOBS).scalars().all()
     run(_AS_THEY_LIE)
     run(_FRESH, classes=list(CPUTIME_CLASSES_S), last_class=CPUTIME_CLASSES_S[-1])

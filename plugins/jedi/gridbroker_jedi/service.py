@@ -204,11 +204,12 @@ class BrokerService:
         snapshot = view.reading.snapshot
         origin = Origin(None, now, snapshot.id, view.published.version, 0, __version__)
         with self._made().database.begin() as connection:
+            decision_writing.save(Database.raw(connection), origin, records)
+            # last, as the service does it: two that store the same parts in another order would wait for each other
             if snapshot.id not in self._stored:
                 stored_snapshots.save(
                     connection, snapshot.id, snapshot.taken_at, __version__, view.reading.parts, view.reading.about
                 )
-            decision_writing.save(Database.raw(connection), origin, records)
         self._stored.add(snapshot.id)
 
 

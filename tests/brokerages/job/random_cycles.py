@@ -64,8 +64,9 @@ def random_grid(random: Random, queues: int, **asked: Any) -> Snapshot:
         panda_site=[at_site(name, "NUC") for name in names],
         site=[{"site_name": "NUC", "role": "nucleus"}],
         resource_types=[dict(row) for row in TYPES],
-        ddm_endpoint=[endpoint("A", "NUC")],
-        panda_ddm_relation=[uses(name, "A") for name in names[::2]],
+        ddm_endpoint=[endpoint(name, "NUC") for name in "AB"],
+        # some queues read what is at one of them, some what is at both
+        panda_ddm_relation=[*(uses(name, "A") for name in names[::2]), *(uses(name, "B") for name in names[1::3])],
         job_counts=counts,
     )
 
@@ -87,7 +88,7 @@ def _files(random: Random, count: int) -> FileTable:
             "lfn": int(random.integers(3)) if random.random() < 0.05 else number + 10,
             "size": one_of(random, None, 1, 3_000_000, 900_000_000),
             "nevents": one_of(random, None, 50, 1000),
-            "boundary": one_of(random, None, 1, 2),
+            "boundary": one_of(random, None, 1, 2**63 - 1),
             "lumi": number // 4,
         }
         for number in range(count)
