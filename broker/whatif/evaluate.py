@@ -190,8 +190,10 @@ class Prepared:
             loop = dataclasses.replace(loop, beside=first.loop)
         if before.names.tolist() != names.tolist():
             return _Decided(names, limits, Deciding(cycle, batch, seed, counts, nothing_known, loop=loop, first=first))
-        same = before.limits == limits
-        known, other = as_before(first.side.drawn, same), first.side if same else None
+        # other queues may take jobs of another size, or in other numbers
+        same = before.limits == limits and asked.snapshot is self._snapshot
+        known = as_before(first.side.drawn, same)
+        other = first.side if same and first.cycle.moves_alike(cycle) else None
         return _Decided(names, limits, Deciding(cycle, batch, seed, counts, known, other, loop, first.side, first))
 
 

@@ -78,6 +78,7 @@ class SideRows:
         self._position = np.empty(shape, dtype=np.int16)
         self._outcome, self._reason = [""] * size, [""] * size
         self._codes = codes
+        self._places: dict[tuple[str, ...], AnyArray] = {}
 
     def put(
         self, row: int, what: tuple[str, str], position: AnyArray, chosen: Ints, jobs: tuple[Ints, AnyArray]
@@ -118,11 +119,30 @@ class SideRows:
         chunk, candidate = block.chosen_pairs()
         self._chosen[chunk + first, candidate] = True
 
-    def copy(self, row: int, other: SideRows) -> None:
-        """One piece of work, as it is on another side over the same work and candidates."""
-        self._position[row], self._chosen[row] = other._position[row], other._chosen[row]
+    def copy(self, row: int, other: SideRows, feasible: Bools) -> None:
+        """One piece of work, as it is on another side over the same work and candidates.
+
+        Args:
+            row: its place.
+            other: that side.
+            feasible: (Q,) the candidates that were left on both sides when ranking began; what else there is was
+                rejected before, and by the same index on both.
+        """
+        position = other._position[row]
+        if self._codes != other._codes:
+            # with other filters than there, what comes behind them has other indices
+            position = np.where(feasible, self._places_of(other._codes)[position], position)
+        self._position[row], self._chosen[row] = position, other._chosen[row]
         self._jobs[row] = other._jobs[row]
         self._outcome[row], self._reason[row] = other._outcome[row], other._reason[row]
+
+    def _places_of(self, codes: tuple[str, ...]) -> AnyArray:
+        """Where the codes of another side stand here; behind them the marks of pairs without one."""
+        if codes not in self._places:
+            place = {code: at for at, code in enumerate(self._codes)}
+            found = [*(place.get(code, NOT_A_CANDIDATE) for code in codes), NOT_A_CANDIDATE, FEASIBLE]
+            self._places[codes] = np.array(found, dtype=np.int16)
+        return self._places[codes]
 
     def other_jobs(self, rows: slice, other: SideRows) -> Ints:
         """Those of some rows whose jobs are not as on another side."""

@@ -48,7 +48,6 @@ class JobSide:
         drawn: the jobs of each chunk.
         judged: of each block, all that decides about its chunks beside what is placed.
         blocked: for each chunk why it cannot go whatever the queues are, empty if it can.
-        moving: the rules that look at what is placed.
         drawn_blocks: by the chunks of a block, whether all its jobs are those that come of it by drawing and cutting.
     """
 
@@ -56,7 +55,6 @@ class JobSide:
     drawn: DrawnRows
     judged: list[Judged]
     blocked: list[str]
-    moving: tuple[str, ...]
     drawn_blocks: dict[tuple[int, int], bool] = field(default_factory=dict)
 
 
@@ -69,8 +67,8 @@ class Deciding:
         seed: of the cycle.
         counts: (T,) jobs of each chunk, where it was not stored how it is cut.
         known: asked before jobs are cut.
-        other: a side over the same snapshot and chunks, decided before this one or block for block ahead of it; what
-            is the same there is not decided again.
+        other: a side over the same snapshot and chunks on which what is placed acts as here, decided before this one or
+            block for block ahead of it; what is the same there is not decided again.
         loop: the cycle as the compiled loop takes it; None where it does not.
         follows: the side whose jobs are ``known``; None where these are not of another side.
         first: the side that is decided ahead of this one, of which the flat form of blocks is taken over.
@@ -88,16 +86,13 @@ class Deciding:
         follows: JobSide | None = None,
         first: Deciding | None = None,
     ) -> None:
-        moving = tuple(rule.name for rule in (*cycle.chain.load_weights, *cycle.chain.cuts))
-        if other is not None and not (cycle.moves_by_accounting_key and other.moving == moving):
-            other = None
         self.cycle, self._other, self._known, self._follows = cycle, other, known, follows
         self.loop = loop
         beside = None if first is None else first._loop
         self._loop: CompiledBlocks | None = None if loop is None else CompiledBlocks(loop, beside)
         self._made = _Columns(cycle, batch, seed, counts, known)
         self._elsewhere: set[int] = set()  # tags for which other jobs were placed than on the other side
-        self.side = JobSide(self._made.rows, self._made.drawn, [], self._made.blocked, moving)
+        self.side = JobSide(self._made.rows, self._made.drawn, [], self._made.blocked)
 
     def decide_all(self) -> None:
         """All chunks."""
@@ -122,7 +117,7 @@ class Deciding:
             if other is None or alike is None:
                 made.decide(block, row)
             elif alike[row - rows.start] and other.blocked[row] == made.blocked[row] and tag not in self._elsewhere:
-                made.copy(row, other)
+                made.copy(row, other, block)
             else:
                 made.decide(block, row)
                 if not _same_jobs(made.drawn[row], other.drawn[row]):
@@ -210,9 +205,9 @@ class _Columns:
         self.rows.put(row, (outcome, reason), deciding(self._cycle, result), result.chosen, (one.at, one.jobs))
         self.drawn[row] = one
 
-    def copy(self, row: int, other: JobSide) -> None:
-        """A row, as it is on another side."""
-        self.rows.copy(row, other.rows)
+    def copy(self, row: int, other: JobSide, block: Block) -> None:
+        """A row of a block, as it is on another side."""
+        self.rows.copy(row, other.rows, block.evaluation.feasible[row - block.rows.start])
         self.drawn[row] = other.drawn[row]
 
     def put_block(self, rows: slice, found: BlockRows) -> None:

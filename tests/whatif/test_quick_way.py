@@ -34,17 +34,13 @@ from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.source_states import SourceState
 from broker.store.scenarios.scenario_file import read_document
 from broker.store.snapshots.snapshot_file import from_document
-from broker.whatif.cases import Case, Change, SnapshotParts, StoredOutcome
+from broker.whatif.cases import Case, Change, QueueField, SnapshotParts, StoredOutcome
 from broker.whatif.comparison import Totals
 from broker.whatif.evaluate import Prepared, decide_case
+from broker.whatif.queue_changes import with_fields
 from tests.whatif.stored import ANALYSIS, JOBS, RULES, TASKS, change
 
 STORED = Path(__file__).parents[1] / "replay" / "cases"
-RULES_OFF = {
-    JOBS: ("free_space=off", "lowmemory=off", "data_availability=off"),
-    TASKS: ("free_space=off",),
-    ANALYSIS: ("no_input_data=off",),
-}
 EXAMPLES = 3
 NUMBERS = ("0", "1", "20", "1000", "1000000")
 #: What stands behind the names of families: shares and labels that the stored cycles have.
@@ -81,7 +77,7 @@ def values_of(entry: KeyEntry) -> list[str]:
 @cache
 def changes_of(brokerage: str) -> list[Change]:
     """A change for each value of each key that the brokerage reads, where the value is accepted, and for rules."""
-    found = [change(rules=(one,)) for one in RULES_OFF[brokerage]]
+    found = [change(rules=(f"{rule.name}=off",)) for rule in brokerage_of(brokerage).chain()]
     for entry in shipped_catalogue():
         for text in values_of(entry) if brokerage in entry.read_by and not entry.key.startswith("FLOW") else ():
             try:
@@ -102,10 +98,19 @@ def grid_and_work(name: str) -> tuple[Snapshot, tuple[StoredBatch, ...]]:
     return snapshot, decode_batches(brokerage_of(name), [one.work for one in case.decisions])
 
 
+def with_other_queues(case: Case, fields: Sequence[QueueField]) -> Snapshot:
+    """The snapshot of a case with fields of queues at other values."""
+    parts = {part: decode(*packed) for part, packed in case.snapshot.parts.items()}
+    known = {str(name) for name in grid_and_work(case.brokerage)[0].queues.unified_name}
+    sources = with_fields(parts, case.snapshot.taken_at, known, fields)
+    return build_snapshot(case.snapshot.id, case.snapshot.taken_at, sources, case.snapshot.states)
+
+
 def whole(case: Case, asked: Change) -> list[ReplayedDecision]:
     """A side decided whole, with every explanation and nothing shared."""
     brokerage = brokerage_of(case.brokerage)
     snapshot, works = grid_and_work(case.brokerage)
+    snapshot = with_other_queues(case, asked.fields) if asked.fields else snapshot
     tuning_of = proposed(case.published, asked.proposals).tuning
     rules = rules_of(asked.rules.profile, case.brokerage)
     return replay_decisions(brokerage, snapshot, tuning_of, works, case.seed, rules)
@@ -174,6 +179,28 @@ def test_any_change_gives_what_deciding_whole_gives(
         patch.setattr(loading, "mode", loop)
         (found,) = Prepared(case, RULES).compared([asked])
     assert shown(found.totals[brokerage]) == shown(totals_of(before, whole(case, asked)))
+
+
+@pytest.mark.parametrize("brokerage", [JOBS, ANALYSIS])
+@pytest.mark.parametrize("field", ["jobChunkSize", "maxtime"])
+def test_a_queue_that_takes_jobs_of_another_number_or_length(brokerage: str, field: str) -> None:
+    """All filters and weights say the same, and so do candidates; their jobs are not the same."""
+    case, jobs = stored_case(brokerage), Counter[str]()
+    for one in whole_before(brokerage):
+        jobs.update(one.assigned or {})
+    queues = grid_and_work(brokerage)[0].queues
+    first = str(queues.unified_name[queues.name.tolist().index(jobs.most_common(1)[0][0])])
+    asked = Change((), RULES, (QueueField(first, field, 7 if field == "jobChunkSize" else 4000),))
+    (found,) = Prepared(case, RULES).compared([asked])
+    assert shown(found.totals[brokerage]) == shown(totals_of(whole_before(brokerage), whole(case, asked)))
+
+
+def test_what_is_taken_over_has_the_codes_of_its_own_side() -> None:
+    """With a filter less, what is behind the filters has other numbers: queues that ten others are better than."""
+    case, asked = stored_case(JOBS), change(rules=("pilots=off",))
+    (found,) = Prepared(case, RULES).compared([asked])
+    assert shown(found.totals[JOBS]) == shown(totals_of(whole_before(JOBS), whole(case, asked)))
+    assert found.totals[JOBS].rejected_after["low_weight"] > 0
 
 
 @pytest.mark.usefixtures("blocks_of_some", "compiled_loop")

@@ -165,6 +165,10 @@ class JobCycle:
             return AlikeRules()
         return self.chain.alike(other.chain, differing)
 
+    def moves_alike(self, other: JobCycle) -> bool:
+        """Whether what is placed acts on the chunks of both cycles in one way, and on those of the same tag alone."""
+        return self.moves_by_accounting_key and type(self) is type(other) and self.chain.moves_alike(other.chain)
+
     def evaluate_block(self, rows: slice, kept: KeptAnswers | None = None) -> Block:
         """Judge and weigh the chunks ``rows``; what is in ``kept`` is not worked out again, all else is put there."""
         kept = KeptAnswers() if kept is None else kept
@@ -233,8 +237,7 @@ class JobCycle:
 
     def result(self, block: Block, row: int) -> ChunkResult:
         """The outcome of one chunk of a block, with what was placed before."""
-        reason = self.blocked(row)
-        if reason:
+        if reason := self.blocked(row):
             return ChunkResult(row, block, reason, blocked=True)
         inside = row - block.rows.start
         if self._independent or (block.is_ranked and not self._moved[self._accounting_codes[row]]):
@@ -359,8 +362,7 @@ class JobCycle:
 
     def load_before(self, row: int) -> CountedLoad:
         """The load that the cycle has counted so far for a chunk: jobs of its tag by unified queue."""
-        placed = self._placed[self._accounting_codes[row]]
-        return CountedLoad(QueueJobs(self.unified_names, placed.copy()))
+        return CountedLoad(QueueJobs(self.unified_names, self._placed[self._accounting_codes[row]].copy()))
 
     def set_load(self, row: int, load: CountedLoad) -> None:
         """Let the cycle have counted exactly this load: what :meth:`load_before` said when the chunk was decided."""

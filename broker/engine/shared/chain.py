@@ -140,6 +140,11 @@ class QueueChain(RuleChain):
         names = [[rule.name for rule in chain.filters] for chain in (self, other)]
         return AlikeRules(True, rules, names[0] == names[1] and rules.issuperset(names[0]))
 
+    def moves_alike(self, other: QueueChain) -> bool:
+        """Whether the rules that look at what a cycle places are the same ones, in the same order."""
+        mine, theirs = ((*chain.load_weights, *chain.cuts) for chain in (self, other))
+        return len(mine) == len(theirs) and all(map(_same_part, mine, theirs))
+
 
 def _same_part(one: Configurable, other: Configurable) -> bool:
     """Whether two rules or steps do the same; those that have more than options are only the same as themselves."""
