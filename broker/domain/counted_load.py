@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -22,20 +23,33 @@ class QueueJobs(Mapping[str, int]):
     Args:
         names: (U,) of the queues.
         jobs: (U,) whole numbers.
+
+    Attributes:
+        names: (U,) of all queues, those without jobs included.
     """
 
     def __init__(self, names: Sequence[str], jobs: Floats) -> None:
-        self._names, self._jobs = names, jobs
+        self.names, self._jobs = names, jobs
 
     @cached_property
     def _counts(self) -> dict[str, int]:
         queues = self._jobs.nonzero()[0]
-        names = [self._names[queue] for queue in queues.tolist()]
+        names = [self.names[queue] for queue in queues.tolist()]
         return dict(zip(names, self._jobs[queues].astype(int).tolist(), strict=True))
 
     def stored(self) -> dict[str, int]:
         """As JSON."""
         return dict(self._counts)
+
+    def text(self, forms: Sequence[str]) -> str:
+        """As the JSON of :meth:`stored`.
+
+        Args:
+            forms: (U,) of :func:`forms_of` the names.
+        """
+        queues = self._jobs.nonzero()[0]
+        form = ",".join(map(forms.__getitem__, queues.tolist()))
+        return f"{{{form % tuple(self._jobs[queues].astype(int).tolist())}}}"
 
     def __getitem__(self, name: str) -> int:
         return self._counts[name]
@@ -72,13 +86,13 @@ class CountedLoad:
         """Whether anything was counted."""
         return any(getattr(self, part.name) for part in fields(self))
 
+    def parts(self) -> list[tuple[str, Mapping[str, int] | ChunkPlan]]:
+        """The parts that are not empty, by name and in order."""
+        return [(name, part) for name in _PARTS if (part := getattr(self, name))]
+
     def stored(self) -> dict[str, dict[str, Any]]:
         """As JSON keeps it with a decision: the parts that are not empty."""
-        found = {name: counts for name in _PARTS if (counts := getattr(self, name))}
-        return {
-            name: part.stored() if isinstance(part, (ChunkPlan, QueueJobs)) else dict(part)
-            for name, part in found.items()
-        }
+        return {name: stored_part(part) for name, part in self.parts()}
 
     @classmethod
     def of_stored(cls, value: Any) -> CountedLoad:
@@ -104,3 +118,13 @@ class CountedLoad:
 
 
 _PARTS = tuple(part.name for part in fields(CountedLoad))
+
+
+def forms_of(names: Sequence[str]) -> list[str]:
+    """(U,) of each queue the JSON of its name and a number, which is put in with ``%``."""
+    return [f"{json.dumps(name)}:".replace("%", "%%") + "%d" for name in names]
+
+
+def stored_part(part: Mapping[str, int] | ChunkPlan) -> dict[str, Any]:
+    """A part of a load as JSON keeps it."""
+    return part.stored() if isinstance(part, (ChunkPlan, QueueJobs)) else dict(part)

@@ -13,13 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.domain.arrays import Ints
-from broker.domain.work_bytes import pack_work, unpack_work
+from broker.domain.work_bytes import pack_alike, unpack_work, window_bits
 
 NEW = 0
 _VERSION = 1
 _MAX_BYTES = 256 * 1024 * 1024
 _WINDOW = 32 * 1024
 _NONE = 0xFFFFFFFF
+_AS_IT_IS = 0
+_HEADS = {15: 1, 13: 2}
+"""What a text begins with in which the work is not compressed, by the window in which it was: 2 to the power of it."""
 
 
 class RepeatsCorruptError(Exception):
@@ -42,11 +45,10 @@ class Body:
 
     def joined(self) -> bytes:
         """As one text in which the work is not compressed, so that two of them can be compared byte by byte."""
-        work, plain = self.work, _inflated(self.work)
-        parts = (self.notes, self.remarks, work if plain is None else plain)
-        head = b"\0" if plain is None else b"\1"
+        head, work = _inflated(self.work)
+        parts = (self.notes, self.remarks, work)
         sizes = b"".join((_NONE if part is None else len(part)).to_bytes(4, "little") for part in parts)
-        return head + sizes + b"".join(part or b"" for part in parts)
+        return bytes((head,)) + sizes + b"".join(part or b"" for part in parts)
 
     @classmethod
     def split(cls, data: bytes) -> Body:
@@ -60,7 +62,12 @@ class Body:
         if len(data) != start:
             raise RepeatsCorruptError(f"damaged change: {len(data)} bytes instead of {start}")
         notes, remarks, work = parts
-        return cls(notes, remarks, pack_work(work) if data[0] and work is not None else work)
+        packed_in = {head: bits for bits, head in _HEADS.items()}
+        if data[0] != _AS_IT_IS and work is not None:
+            if data[0] not in packed_in:
+                raise RepeatsCorruptError(f"damaged change: it begins with {data[0]}")
+            work = pack_alike(work, packed_in[data[0]])
+        return cls(notes, remarks, work)
 
 
 def pack_pattern(pattern: Sequence[int]) -> bytes:
@@ -140,15 +147,16 @@ def changed(before: Body, difference: bytes) -> Body:
         raise RepeatsCorruptError(f"damaged change: {error}") from error
 
 
-def _inflated(work: bytes | None) -> bytes | None:
-    """The work without its compression; None where compressing it again would not give the same."""
-    if work is None:
-        return None
+def _inflated(work: bytes | None) -> tuple[int, bytes | None]:
+    """The work without its compression, and a head that says how to compress it again; as it is where that fails."""
+    if not work or window_bits(work) not in _HEADS:
+        return _AS_IT_IS, work
+    bits = window_bits(work)
     try:
         plain = unpack_work(work, _MAX_BYTES)
     except zlib.error:
-        return None
-    return plain if pack_work(plain) == work else None
+        return _AS_IT_IS, work
+    return (_HEADS[bits], plain) if pack_alike(plain, bits) == work else (_AS_IT_IS, work)
 
 
 def _opened(data: bytes) -> bytes:

@@ -1,7 +1,8 @@
 """The work of a decision as bytes: JSON, compressed against what all work has in common.
 
 A zlib stream says itself whether it needs a dictionary, and of which checksum, so that work of older releases, which
-had none, is read as before. Source: RFC 1950, FDICT and DICTID.
+had none, is read as before. Source: RFC 1950, FDICT and DICTID. It also says how far back it looks (CINFO), and a
+short text is found in a small window as well as in a large one, at half of the cost: most of that is to make room.
 """
 
 from __future__ import annotations
@@ -44,10 +45,36 @@ obs":[0.0],"jobs_estimate":[0.0],"sites_per_job":[0.0]},"cut":{"settings":{"file
 DICTIONARY = "".join(_TYPICAL.split("\n")).encode()
 _FDICT = 0x20
 
+_WIDE, _NARROW = (15, 8), (13, 5)
+"""Bits of the window, and the level of memory. Until there was a narrow one, all work was packed with the wide one."""
+_NARROW_BYTES = 8192
+"""A text no longer than that is packed in the narrow window."""
+
 
 def pack_work(text: bytes) -> bytes:
     """The text, compressed with the dictionary above; :func:`unpack_work` gives it back."""
-    packer = zlib.compressobj(6, zdict=DICTIONARY)
+    return _packed(text, _NARROW if len(text) <= _NARROW_BYTES else _WIDE)
+
+
+def pack_alike(text: bytes, window_bits: int) -> bytes:
+    """The text, compressed in a window of that size, as :func:`window_bits` says it of work that is there.
+
+    Raises:
+        ValueError: no work was ever packed so.
+    """
+    packings = dict((_WIDE, _NARROW))
+    if window_bits not in packings:
+        raise ValueError(f"work is not packed with windows of {window_bits} bits")
+    return _packed(text, (window_bits, packings[window_bits]))
+
+
+def window_bits(data: bytes) -> int:
+    """How far back packed work looks, by its first byte: 2 to the power of that many bytes. Source: RFC 1950, CINFO."""
+    return 8 + (data[0] >> 4)
+
+
+def _packed(text: bytes, packing: tuple[int, int]) -> bytes:
+    packer = zlib.compressobj(6, zlib.DEFLATED, *packing, zdict=DICTIONARY)
     return packer.compress(text) + packer.flush()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy as np
 
 from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import CLASS, LATER, Ints, objects, taken
+from broker.domain.column_texts import to_json
 from broker.domain.counted_load import CountedLoad
 from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
 from broker.domain.work_bytes import pack_work, unpack_work
@@ -29,10 +29,6 @@ NO_LOAD = CountedLoad()
 MAX_WORK_BYTES = 64 * 1024 * 1024
 
 TableT = TypeVar("TableT")
-
-# json.dumps would make an encoder for each chunk
-_encoded = json.JSONEncoder(separators=(",", ":")).encode
-
 
 Body = Mapping[str, Any]
 """Stored work, unpacked and not yet looked into."""
@@ -87,7 +83,7 @@ def chunk_of(work: Work, row: int) -> Work:
     )
 
 
-def encode_work(work: Work, load: CountedLoad = NO_LOAD, cut: Mapping[str, Any] | None = None) -> bytes:
+def encode_work(work: Work, load: CountedLoad = NO_LOAD, cut: str | None = None) -> bytes:
     """The work as compressed JSON; NaN is null.
 
     Args:
@@ -98,30 +94,11 @@ def encode_work(work: Work, load: CountedLoad = NO_LOAD, cut: Mapping[str, Any] 
     tables = {
         name: plain_columns(table) for name, table in (("c", work.chunks), ("i", work.inputs), ("r", work.replicas))
     }
-    asked = None if work.analysis_request is None else plain_columns(work.analysis_request)
-    return packed_body(tables, asked, load, cut)
-
-
-def packed_body(
-    tables: Mapping[str, Mapping[str, list[Any]]],
-    asked: Mapping[str, list[Any]] | None,
-    load: CountedLoad,
-    cut: Mapping[str, Any] | None,
-) -> bytes:
-    """The plain columns of one chunk, or of several, and what is stored beside them, as bytes.
-
-    Args:
-        tables: of chunks, inputs and replicas, in this order.
-        asked: what analysis asks for; None for production.
-        load: what the cycle had counted before the chunk.
-        cut: how the chunk is cut into jobs, as JSON.
-    """
     body: dict[str, Any] = {**tables, "v": VERSION, "placed": load.stored()}
-    if asked is not None:
-        body["a"] = asked
-    if cut is not None:
-        body["cut"] = cut
-    return pack_work(_encoded(body).encode())
+    if work.analysis_request is not None:
+        body["a"] = plain_columns(work.analysis_request)
+    text = to_json(body)
+    return pack_work((text if cut is None else f'{text[:-1]},"cut":{cut}}}').encode())
 
 
 def plain_columns(table: Any) -> dict[str, list[Any]]:

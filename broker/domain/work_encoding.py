@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from broker.domain.arrays import taken
-from broker.domain.counted_load import CountedLoad
+from broker.domain.column_texts import SliceTexts, row_texts, to_json
+from broker.domain.counted_load import CountedLoad, QueueJobs, forms_of, stored_part
 from broker.domain.work import Work
-from broker.domain.work_codec import NO_LOAD, packed_body, plain_columns
+from broker.domain.work_bytes import pack_work
+from broker.domain.work_codec import NO_LOAD, VERSION
 
 _CHUNKS_OF_A_BLOCK = 256
 
@@ -18,7 +19,7 @@ _CHUNKS_OF_A_BLOCK = 256
 class WorkEncoder:
     """Gives for each chunk of a work the bytes that :func:`broker.domain.work_codec.encode_work` gives for it alone.
 
-    Columns are made plain for a block of chunks at once, so that chunks are best asked for in their order.
+    Columns are written for a block of chunks at once, so that chunks are best asked for in their order.
     """
 
     def __init__(self, work: Work) -> None:
@@ -27,10 +28,11 @@ class WorkEncoder:
         inputs = np.searchsorted(work.inputs.chunk, np.arange(len(work.chunks) + 1))
         self._inputs: list[int] = inputs.tolist()
         self._replicas: list[int] = np.searchsorted(work.replicas.input, inputs).tolist()
-        self._block = -1
-        self._columns: dict[str, tuple[int, dict[str, list[Any]]]] = {}
+        self._block: _Block | None = None
+        self._names: Sequence[str] = ()
+        self._forms: list[str] = []
 
-    def encode(self, row: int, load: CountedLoad = NO_LOAD, cut: Mapping[str, Any] | None = None) -> bytes:
+    def encode(self, row: int, load: CountedLoad = NO_LOAD, cut: str | None = None) -> bytes:
         """The chunk at ``row``.
 
         Args:
@@ -38,36 +40,53 @@ class WorkEncoder:
             load: what the cycle had counted before the chunk.
             cut: how the chunk is cut into jobs, as JSON.
         """
-        if row // _CHUNKS_OF_A_BLOCK != self._block:
-            self._prepare(row // _CHUNKS_OF_A_BLOCK)
-        first = self._inputs[row]
-        tables = {
-            "c": self._part("c", row, row + 1),
-            "i": self._part("i", first, self._inputs[row + 1]),
-            "r": self._part("r", self._replicas[row], self._replicas[row + 1]),
-        }
-        tables["i"]["chunk"] = [0] * len(tables["i"]["chunk"])
-        tables["r"]["input"] = [at - first for at in tables["r"]["input"]]
-        asked = None if self._work.analysis_request is None else self._part("a", row, row + 1)
-        return packed_body(tables, asked, load, cut)
+        low = row - row % _CHUNKS_OF_A_BLOCK
+        block = self._block
+        if block is None or block.low != low:
+            block = self._block = _Block(self._work, low, self._inputs, self._replicas)
+        first, end = self._inputs[row], self._inputs[row + 1]
+        text = f'{block.tables(row, first, end, self._replicas)},"v":{VERSION},"placed":{self._placed(load)}'
+        if block.asked is not None:
+            text += f',"a":{block.asked[row - low]}'
+        if cut is not None:
+            text += f',"cut":{cut}'
+        return pack_work(f"{text}}}".encode())
 
-    def _prepare(self, block: int) -> None:
-        work = self._work
-        low, high = block * _CHUNKS_OF_A_BLOCK, min((block + 1) * _CHUNKS_OF_A_BLOCK, len(work.chunks))
-        tables: dict[str, tuple[Any, int, int]] = {
-            "c": (work.chunks, low, high),
-            "i": (work.inputs, self._inputs[low], self._inputs[high]),
-            "r": (work.replicas, self._replicas[low], self._replicas[high]),
-        }
-        if work.analysis_request is not None:
-            tables["a"] = (work.analysis_request, low, high)
-        self._columns = {
-            name: (start, plain_columns(taken(table, slice(start, end))))
-            for name, (table, start, end) in tables.items()
-        }
-        self._block = block
+    def _placed(self, load: CountedLoad) -> str:
+        """The JSON of the load; all loads of a cycle are over the same queues."""
+        texts = []
+        for name, part in load.parts():
+            if isinstance(part, QueueJobs):
+                if part.names is not self._names:
+                    self._names, self._forms = part.names, forms_of(part.names)
+                texts.append(f'"{name}":{part.text(self._forms)}')
+            else:
+                texts.append(f'"{name}":{to_json(stored_part(part))}')
+        return "{" + ",".join(texts) + "}"
 
-    def _part(self, table: str, start: int, end: int) -> dict[str, list[Any]]:
-        first, columns = self._columns[table]
-        start, end = start - first, end - first
-        return {name: column[start:end] for name, column in columns.items()}
+
+class _Block:
+    """The tables of neighbouring chunks as texts.
+
+    Attributes:
+        low: the first of the chunks.
+        asked: of each chunk what analysis asks for; None for production.
+    """
+
+    def __init__(self, work: Work, low: int, inputs: list[int], replicas: list[int]) -> None:
+        high = min(low + _CHUNKS_OF_A_BLOCK, len(work.chunks))
+        self.low, self._first_input, self._first_replica = low, inputs[low], replicas[low]
+        self._chunks = row_texts(taken(work.chunks, slice(low, high)), high - low)
+        self._inputs = SliceTexts(taken(work.inputs, slice(inputs[low], inputs[high])))
+        self._replicas = SliceTexts(taken(work.replicas, slice(replicas[low], replicas[high])))
+        self._input_of: list[int] = work.replicas.input[replicas[low] : replicas[high]].tolist()
+        asked = work.analysis_request
+        self.asked = None if asked is None else row_texts(taken(asked, slice(low, high)), high - low)
+
+    def tables(self, row: int, first: int, end: int, replicas: list[int]) -> str:
+        """The beginning of the body of a chunk, with its inputs from ``first`` to ``end``."""
+        start, stop = replicas[row] - self._first_replica, replicas[row + 1] - self._first_replica
+        places = [at - first for at in self._input_of[start:stop]]
+        found = self._inputs.text(first - self._first_input, end - self._first_input, [0] * (end - first))
+        held = self._replicas.text(start, stop, places)
+        return f'{{"c":{self._chunks[row - self.low]},"i":{found},"r":{held}'

@@ -19,10 +19,13 @@ from broker.domain.repeats import (
     pack_pattern,
     unpack_pattern,
 )
-from broker.domain.work_bytes import pack_work
+from broker.domain.work_bytes import DICTIONARY, pack_alike, pack_work, window_bits
 
 PARTS = st.none() | st.binary(max_size=60)
-BODIES = st.builds(Body, PARTS, PARTS, PARTS | st.binary(max_size=60).map(pack_work))
+WORK = st.binary(max_size=60)
+BODIES = st.builds(
+    Body, PARTS, PARTS, PARTS | WORK.map(pack_work) | st.builds(pack_alike, WORK, st.sampled_from((13, 15)))
+)
 
 
 @settings(max_examples=80)
@@ -54,6 +57,38 @@ def test_work_that_differs_in_a_figure_takes_less_than_100_bytes() -> None:
     packed = pack_changes({0: (before, now)})
     assert packed is not None and len(packed) < 100 < len(work(5))
     assert changed(before, changes_by_place(packed)[0]) == now
+
+
+def packed_by_older_releases(text: bytes) -> bytes:
+    packer = zlib.compressobj(6, zdict=DICTIONARY)
+    return packer.compress(text) + packer.flush()
+
+
+def test_changes_of_older_releases_are_read() -> None:
+    """They had one window for all work, and its plain text behind a 1."""
+    before, now = (Body(b"[]", None, packed_by_older_releases(text)) for text in (b'{"c":1}', b'{"c":2}'))
+    assert before.work is not None and window_bits(before.work) == 15
+    sizes = b"\x02\0\0\0" + b"\xff\xff\xff\xff" + b"\x07\0\0\0"
+    joined = [b"\x01" + sizes + b"[]" + text for text in (b'{"c":1}', b'{"c":2}')]
+    assert [before.joined(), now.joined()] == joined
+    packer = zlib.compressobj(6, zdict=joined[0])
+    assert changed(before, packer.compress(joined[1]) + packer.flush()) == now
+
+
+def test_short_work_is_packed_in_a_small_window_and_long_work_in_a_large_one() -> None:
+    short, long = (pack_work(b"x" * size) for size in (8192, 8193))
+    assert (window_bits(short), window_bits(long)) == (13, 15)
+    assert Body(None, None, short).joined()[0] == 2 and Body(None, None, long).joined()[0] == 1
+    with pytest.raises(ValueError, match="12"):
+        pack_alike(b"", 12)
+
+
+def test_a_change_that_begins_with_an_unknown_head_is_refused() -> None:
+    before = Body(b"[]", None, b"w")
+    joined = b"\x07" + Body(b"[]", None, b"v").joined()[1:]
+    packer = zlib.compressobj(6, zdict=before.joined())
+    with pytest.raises(RepeatsCorruptError, match="begins with 7"):
+        changed(before, packer.compress(joined) + packer.flush())
 
 
 def test_nothing_changed_takes_nothing() -> None:

@@ -61,7 +61,7 @@ def test_one_chunk(row: int, inputs: int, rses: list[str]) -> None:
     assert set(one.replicas.input.tolist()) == set(range(inputs))
     assert_same(decode_work(encode_work(one)), one)
     load = CountedLoad(of_share={"A": 2})
-    assert WorkEncoder(whole).encode(row, load, {"settings": {}}) == encode_work(one, load, {"settings": {}})
+    assert WorkEncoder(whole).encode(row, load, '{"settings":{}}') == encode_work(one, load, '{"settings":{}}')
 
 
 def stored() -> Any:
@@ -142,7 +142,7 @@ def chunks(**columns: list[Any]) -> list[bytes]:
         [Dataset([replica("C", is_tape=True)])],
         chunks=columns,
     )
-    return [encode_work(chunk_of(whole, row), LOAD, CUT) for row in range(3)]
+    return [encode_work(chunk_of(whole, row), LOAD, json.dumps(CUT, separators=(",", ":"))) for row in range(3)]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,97 @@
+"""The chunks of a work written a block at a time, against each written by itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.domain import work_encoding
+from broker.domain.alternatives import AcceptedCores
+from broker.domain.analysis import AnalysisWork
+from broker.domain.arrays import CLASS, objects, texts
+from broker.domain.chunk_plan import ChunkPlan
+from broker.domain.counted_load import CountedLoad, QueueJobs
+from broker.domain.placement_constraints import PlacementConstraints
+from broker.domain.rebrokered_from import RebrokeredFrom
+from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
+from broker.domain.work_bytes import unpack_work
+from broker.domain.work_codec import chunk_of, encode_work
+from broker.domain.work_encoding import WorkEncoder
+
+NUMBERS = (0.0, -0.0, 1.0, -2.5, 1e300, 5e-324, float("nan"), float("inf"), float("-inf"), 2.0**53)
+TEXTS = (None, "", "a", 'q"\\\n],"', "Zürich", "\ud800", "nan", "1")
+OBJECTS: Mapping[Any, tuple[Any, ...]] = {
+    AcceptedCores: (None, AcceptedCores(1.0), AcceptedCores(1.0, 8.0, (3.0,))),
+    RebrokeredFrom: (None, RebrokeredFrom((("A", 1.5), ("],", 2.0)))),
+    PlacementConstraints: (None, PlacementConstraints(), PlacementConstraints("p", ("A",), ("B", "C"))),
+}
+QUEUES, OTHERS = ("A%d", 'q"],%', "Zürich", "D"), ("Z", "D")
+PLAN = ChunkPlan(("A",), (1,), (0.5,), ("",), 2, "highs 1")
+LOADS = (
+    CountedLoad(),
+    CountedLoad(of_share={"A": 2}),
+    CountedLoad(of_share={'],"': 1}, of_user={"B": 3}, plan=PLAN),
+    CountedLoad(QueueJobs(QUEUES, np.array([0.0, 2.0, 1e6, 0.0])), new_users=QueueJobs(QUEUES, np.ones(4))),
+    CountedLoad(QueueJobs(OTHERS, np.array([0.0, 2.0])), of_type=QueueJobs(QUEUES, np.zeros(4))),
+)
+CUTS = (None, "{}", '{"settings":{"\\u00e9":[1,null,true]},"held":{"0":[1]}}')
+
+
+def column(random: np.random.Generator, field: dataclasses.Field[Any], size: int) -> Any:
+    """Values of the column; often all rows have the same."""
+    at = random.integers(1000, size=size) if random.random() < 0.6 else np.full(size, random.integers(1000))
+    kind = str(field.type)
+    if kind == "Floats":
+        return np.array(NUMBERS)[at % len(NUMBERS)]
+    if kind == "Ints":
+        return np.array([0, -1, 7, 2**63 - 1, -(2**63)])[at % 5]
+    if kind == "Bools":
+        return at % 2 == 0
+    if CLASS in field.metadata:
+        values = OBJECTS[field.metadata[CLASS]]
+        return objects(values[one % len(values)] for one in at.tolist())
+    return texts(TEXTS[one % len(TEXTS)] for one in at.tolist())
+
+
+def table(random: np.random.Generator, kind: Any, size: int, **given: Any) -> Any:
+    """A table of random columns."""
+    return kind(**{one.name: given.get(one.name, column(random, one, size)) for one in dataclasses.fields(kind)})
+
+
+def random_work(seed: int, chunks: int, analysis: bool) -> Work:
+    """Chunks with up to three inputs each, and inputs with up to three replicas."""
+    random = np.random.default_rng(seed)
+    chunk = np.repeat(np.arange(chunks), random.integers(4, size=chunks))
+    owner = np.repeat(np.arange(len(chunk)), random.integers(4, size=len(chunk)))
+    return Work(
+        table(random, WorkTable, chunks),
+        table(random, InputTable, len(chunk), chunk=chunk),
+        table(random, ReplicaTable, len(owner), input=owner),
+        analysis_request=table(random, AnalysisWork, chunks) if analysis else None,
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 9), st.booleans())
+def test_each_chunk_is_stored_as_if_it_were_alone(seed: int, chunks: int, analysis: bool) -> None:
+    work, order = random_work(seed, chunks, analysis), np.random.default_rng(seed).permutation(chunks).tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(work_encoding, "_CHUNKS_OF_A_BLOCK", 4)
+        encoder = WorkEncoder(work)
+        for row in [*range(chunks), *order]:
+            load, cut = LOADS[row % len(LOADS)], CUTS[(row + seed) % len(CUTS)]
+            found, alone = encoder.encode(row, load, cut), encode_work(chunk_of(work, row), load, cut)
+            assert unpack_work(found, 10**7).decode() == unpack_work(alone, 10**7).decode()
+            assert found == alone
+
+
+def test_every_kind_of_column_is_drawn() -> None:
+    tables = (WorkTable, InputTable, ReplicaTable, AnalysisWork)
+    kinds = {one.metadata[CLASS] for kind in tables for one in dataclasses.fields(kind) if CLASS in one.metadata}
+    assert kinds == set(OBJECTS)
