@@ -57,7 +57,7 @@ from broker.store.service.leases import Lease
 AGENT = "production_job"
 TASKS, QUEUES, JOBS = 1000, 500, 50_000
 """Tasks with a chunk each of a cycle of one broker, pseudo-queues of the grid, and jobs of such a cycle."""
-CYCLES = 4
+CYCLES = 8
 """Measured after the first, of all brokers together."""
 SEED = 1
 ROUNDS = 5

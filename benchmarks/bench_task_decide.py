@@ -26,7 +26,7 @@ from broker.brokerages.base import Rules  # noqa: E402
 from broker.brokerages.production_job import rules as production_job  # noqa: E402
 from broker.brokerages.production_task import rules as production_task  # noqa: E402
 from broker.brokerages.production_task.assign import AssignedTask, assign_tasks  # noqa: E402
-from broker.brokerages.production_task.brokerage import engine_cycle  # noqa: E402
+from broker.brokerages.production_task.brokerage import TasksCycle, engine_cycle  # noqa: E402
 from broker.domain.decision_records import DecisionRecord  # noqa: E402
 from broker.domain.task_work import TaskWork  # noqa: E402
 from broker.engine.compiled import loading  # noqa: E402
@@ -66,6 +66,17 @@ def one_task_cycle(snapshot: Snapshot, work: TaskWork) -> tuple[float, float, fl
     return made - started, decided - made, process_time() - decided, assigned
 
 
+def keep_work_s(snapshot: Snapshot, work: TaskWork) -> float:
+    """CPU seconds of bringing the work of each task into the form in which it is kept, to be decided again."""
+    rules = Rules(production_task.chain(), {"production_job": production_job.chain()})
+    cycle = TasksCycle(engine_cycle(snapshot, work, Tuning.defaults(), rules))
+    assigned = list(cycle.assign(seed=1))
+    started = process_time()
+    for one in assigned:
+        cycle.encode(one)
+    return process_time() - started
+
+
 def measure(tasks: int, nuclei: int, queues: int) -> dict[str, Any]:
     """Decide one scenario several times."""
     with loaded(make_assigning_scenario(tasks, nuclei, queues, seed=1)) as database:
@@ -89,6 +100,7 @@ def measure(tasks: int, nuclei: int, queues: int) -> dict[str, Any]:
         "constructor_s": constructor_s,
         "decide_s": decide_s,
         "pack_s": pack_s,
+        "keep_work_s": keep_work_s(snapshot, work),
         "total_s": total_s,
         **dict(zip(("compiled_constructor_s", "compiled_decide_s", "compiled_pack_s"), by_loop, strict=True)),
         "tasks_per_s": len(work.tasks) / total_s,

@@ -2,8 +2,9 @@
 
 A cycle works out facts (constructor), judges and ranks with the reasons in order (decide), draws queues and cuts jobs
 (cut), and brings each decision into the form in which it is stored (pack); the compiled loop leaves columns, of which
-decisions and rows of jobs are made in the last stage. What each chunk placed counts for those after it. Beside it
-stands the independent path, on which what-if rests: every chunk meets the grid of the snapshot.
+decisions and rows of jobs are made in the last stage. What each chunk placed counts for those after it. Beside the
+stages stands what it takes to keep each chunk so that it can be decided again, and the independent path, on which
+what-if rests: every chunk meets the grid of the snapshot.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 from benchmarks.plain_rules import reference_s_per_pair
 from broker.brokerages.base import StageTimes
 from broker.brokerages.job.assign import assign_chunks
+from broker.brokerages.job.brokerage import JobsCycle
 from broker.brokerages.job.loop_chunks import jobs_of
 from broker.domain.decision_records import DecisionRecord
 from broker.engine.compiled import loading
@@ -43,12 +45,13 @@ class Stages:
     decide_s: float
     cut_s: float
     pack_s: float
+    keep_work_s: float
     jobs: int
     brokered: int
 
     @property
     def total_s(self) -> float:
-        """All stages."""
+        """All stages up to decisions ready to be stored, without the work that is kept beside them for replays."""
         return self.constructor_s + self.decide_s + self.cut_s + self.pack_s
 
 
@@ -69,8 +72,8 @@ def one_cycle(make: MakeCycle, work: CycleWork, seed: int = 1, *, compiled: bool
     cycle = make(False)
     times = StageTimes()
     made = process_time()
-    names = cycle.snapshot.queues.name
-    pack_s, jobs, brokered = 0.0, 0, 0
+    whole, names = JobsCycle(cycle, work), cycle.snapshot.queues.name
+    pack_s, keep_work_s, jobs, brokered = 0.0, 0.0, 0, 0
     assigned = assign_chunks(cycle, work, seed, times, process_time)
     while together := list(islice(assigned, BATCH)):
         before = process_time()
@@ -78,12 +81,15 @@ def one_cycle(make: MakeCycle, work: CycleWork, seed: int = 1, *, compiled: bool
         # jobs and loads of all chunks as the writer takes them
         made_jobs = len(jobs_of(together)[0])
         _ = [one.before for one in together]
-        pack_s += process_time() - before
+        taken = process_time()
+        for one in together:
+            whole.encode(one)
+        pack_s, keep_work_s = pack_s + taken - before, keep_work_s + process_time() - taken
         jobs += made_jobs
         brokered += [one.decision.outcome for one in together].count("brokered")
     if cycle.faults:
         raise RuntimeError(f"a rule could not be run: {cycle.faults[0]}")
-    return Stages(made - started, times.decide_s, times.cut_s, pack_s, jobs, brokered)
+    return Stages(made - started, times.decide_s, times.cut_s, pack_s, keep_work_s, jobs, brokered)
 
 
 def independent_s(make: MakeCycle) -> float:
@@ -130,6 +136,7 @@ def measured(make: MakeCycle, work: CycleWork, rounds: int) -> dict[str, Any]:
         "decide_s": stages.decide_s,
         "cut_s": stages.cut_s,
         "pack_s": stages.pack_s,
+        "keep_work_s": stages.keep_work_s,
         "total_s": stages.total_s,
         "tasks_per_s": len(chunks) / stages.total_s,
         "ns_per_cell": stages.total_s / pairs * 1e9,

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from broker.domain.arrays import CLASS, AnyArray
+from broker.domain.arrays import CLASS, AnyArray, taken
 
 Cells = str | list[str]
 """The JSON of the values of a column: one text where all rows have the same, else one for each row."""
@@ -22,9 +22,85 @@ Cells = str | list[str]
 # json.dumps would make an encoder for each value
 to_json = json.JSONEncoder(separators=(",", ":")).encode
 _NULL = "null"
+OWNERS_OF_A_BLOCK = 256
 
 
-def row_texts(table: Any, rows: int) -> list[str]:
+class RowOfEach:
+    """A table with one row for each owner; each row as a JSON object of columns that hold one value.
+
+    Rows are written for a block of owners at once, so that owners are best asked for in their order.
+
+    Args:
+        table: of any kind.
+        owners: how many there are.
+    """
+
+    def __init__(self, table: Any, owners: int) -> None:
+        self._table, self._owners = table, owners
+        self._low, self._texts = 0, list[str]()
+
+    def text(self, owner: int) -> str:
+        """The row of the owner."""
+        if not self._low <= owner < self._low + len(self._texts):
+            self._low = owner - owner % OWNERS_OF_A_BLOCK
+            high = min(self._low + OWNERS_OF_A_BLOCK, self._owners)
+            self._texts = _row_texts(taken(self._table, slice(self._low, high)), high - self._low)
+        return self._texts[owner - self._low]
+
+
+class RowsOfEach:
+    """A table of which neighbouring rows belong to an owner; the rows of each as a JSON object of columns.
+
+    Rows are written for a block of owners at once, so that owners are best asked for in their order.
+
+    Args:
+        table: of any kind.
+        starts: (owners + 1,) where the rows of each begin, and where those of the last one end.
+    """
+
+    def __init__(self, table: Any, starts: list[int]) -> None:
+        self._table, self._starts = table, starts
+        self._block, self._columns = -1, list[tuple[str, Cells]]()
+        self._same: dict[int, list[str | tuple[str, list[str]]]] = {}
+
+    def text(self, owner: int, first: Sequence[int]) -> str:
+        """The rows of the owner.
+
+        Args:
+            owner: position.
+            first: what the first column holds instead of its own values, which say whom a row belongs to.
+        """
+        block = owner // OWNERS_OF_A_BLOCK
+        low = block * OWNERS_OF_A_BLOCK
+        if block != self._block:
+            high = min(low + OWNERS_OF_A_BLOCK, len(self._starts) - 1)
+            table = taken(self._table, slice(self._starts[low], self._starts[high]))
+            self._columns = [(f'"{name}":[', cells) for name, cells in column_cells(table)]
+            self._block, self._same = block, {}
+        start, end = (self._starts[at] - self._starts[low] for at in (owner, owner + 1))
+        parts = [_written(self._columns[0][0], list(map(str, first)))]
+        for part in self._of_size(end - start):
+            parts.append(part if isinstance(part, str) else _written(part[0], part[1][start:end]))
+        return "{" + ",".join(parts) + "}"
+
+    def _of_size(self, size: int) -> list[str | tuple[str, list[str]]]:
+        """The columns but the first, for so many rows; neighbours in which all rows have the same are one text."""
+        if size not in self._same:
+            parts: list[str | tuple[str, list[str]]] = []
+            for begin, cells in self._columns[1:]:
+                if not isinstance(cells, str):
+                    parts.append((begin, cells))
+                    continue
+                text, before = _written(begin, [cells] * size), parts[-1] if parts else None
+                if isinstance(before, str):
+                    parts[-1] = f"{before},{text}"
+                else:
+                    parts.append(text)
+            self._same[size] = parts
+        return self._same[size]
+
+
+def _row_texts(table: Any, rows: int) -> list[str]:
     """(rows,) each row of a table as a JSON object of columns that hold one value."""
     parts: list[Cells] = [""]
     separator = "{"
@@ -38,36 +114,6 @@ def row_texts(table: Any, rows: int) -> list[str]:
     _append(parts, "]}")
     columns = (repeat(part, rows) if isinstance(part, str) else part for part in parts)
     return ["".join(row) for row in zip(*columns, strict=False)]
-
-
-class SliceTexts:
-    """Neighbouring rows of a table as a JSON object of columns."""
-
-    def __init__(self, table: Any) -> None:
-        self._columns = [(f'"{name}":[', cells) for name, cells in column_cells(table)]
-        self._same: dict[int, list[str | None]] = {}
-
-    def text(self, start: int, end: int, first: Sequence[int]) -> str:
-        """Of the rows from ``start`` to ``end``.
-
-        Args:
-            start: of the rows, from the beginning of the table.
-            end: of the rows.
-            first: what the first column holds instead of its own values.
-        """
-        size = end - start
-        same = self._same.get(size)
-        if same is None:
-            same = [
-                _written(begin, [cells] * size) if isinstance(cells, str) else None for begin, cells in self._columns
-            ]
-            self._same[size] = same
-        parts = [
-            _written(begin, cells[start:end]) if text is None else text
-            for (begin, cells), text in zip(self._columns, same, strict=True)
-        ]
-        parts[0] = _written(self._columns[0][0], list(map(str, first)))
-        return "{" + ",".join(parts) + "}"
 
 
 def column_cells(table: Any) -> Iterator[tuple[str, Cells]]:

@@ -36,5 +36,5 @@ def test_a_small_case(
     assert found["tasks"] == 12 and found["brokered"] > 0
     stages = [found[name] for name in ("constructor_s", "decide_s", "cut_s", "pack_s") if name in found]
     assert found["total_s"] == pytest.approx(sum(stages)) and min(stages) > 0
-    assert found["times_reference"] > 0
+    assert found["times_reference"] > 0 and found["keep_work_s"] > 0
     assert found.get("jobs", 1) > 0

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.domain import work_encoding
+from broker.domain import column_texts
 from broker.domain.alternatives import AcceptedCores
 from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import CLASS, objects, texts
@@ -82,7 +82,7 @@ def random_work(seed: int, chunks: int, analysis: bool) -> Work:
 def test_each_chunk_is_stored_as_if_it_were_alone(seed: int, chunks: int, analysis: bool) -> None:
     work, order = random_work(seed, chunks, analysis), np.random.default_rng(seed).permutation(chunks).tolist()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(work_encoding, "_CHUNKS_OF_A_BLOCK", 4)
+        patch.setattr(column_texts, "OWNERS_OF_A_BLOCK", 4)
         encoder = WorkEncoder(work)
         for row in [*range(chunks), *order]:
             load, cut = LOADS[row % len(LOADS)], CUTS[(row + seed) % len(CUTS)]

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from time import perf_counter
 from typing import Any
 
@@ -24,7 +25,8 @@ from broker.domain.decisions import TASK_CHANGED, Decision
 from broker.domain.retry import RETRY_AFTER
 from broker.domain.task_placements import TaskPlacement
 from broker.domain.task_work import TaskWork
-from broker.domain.task_work_codec import StoredTasks, encode_task_work, joined_tasks, missing_task_columns, task_of
+from broker.domain.task_work_codec import StoredTasks, joined_tasks, missing_task_columns
+from broker.domain.task_work_encoding import TaskWorkEncoder
 from broker.domain.work_codec import Body, WorkCorruptError
 from broker.domain.written import Written
 from broker.engine.shared.answer import Answer
@@ -104,13 +106,11 @@ class TasksCycle(Cycle[AssignedTask]):
 
     def encode(self, assigned: AssignedTask) -> bytes:
         """The task, and the work at the nuclei before it, as they are stored."""
-        return encode_task_work(
-            task_of(self.engine.work, assigned.row),
-            self.snapshot.nuclei.name,
-            self.engine.all_work_hs06s,
-            assigned.share_work_hs06s,
-            assigned.placed_hs06s,
-        )
+        return self._work_encoder.encode(assigned.row, assigned.share_work_hs06s, assigned.placed_hs06s)
+
+    @cached_property
+    def _work_encoder(self) -> TaskWorkEncoder:
+        return TaskWorkEncoder(self.engine.work, self.snapshot.nuclei.name, self.engine.all_work_hs06s)
 
     def rows(self, assigned: Sequence[AssignedTask]) -> TaskPlacement:
         """The nuclei, the endpoints of the output, and the tasks that wait."""

@@ -1,0 +1,70 @@
+"""The tasks of a work written a block at a time, against each written by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.domain import column_texts
+from broker.domain.arrays import texts
+from broker.domain.task_work import (
+    AssigningTable,
+    OutputTable,
+    PartReplicaTable,
+    PartTable,
+    RemainingTable,
+    TaskWork,
+)
+from broker.domain.task_work_codec import encode_task_work, task_of
+from broker.domain.task_work_encoding import TaskWorkEncoder
+from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
+from broker.domain.work_bytes import unpack_work
+from tests.domain.test_work_encoding import table
+
+NUCLEI = texts(['q"],', "B", "Zürich"])
+
+
+def random_work(random: np.random.Generator, tasks: int) -> TaskWork:
+    """Tasks with up to three outputs, parts and chunks each; the rows of a task are neighbours."""
+    jeditaskid = random.permutation(100)[:tasks]
+
+    def of(parents: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return np.repeat(np.arange(parents), random.integers(4, size=parents))
+
+    outputs, parts = random.permutation(of(tasks)), of(tasks)
+    replicas, chunks = of(len(parts)), of(tasks)
+    inputs = of(len(chunks))
+    held = of(len(inputs))
+    shuffled = random.permutation(tasks)  # chunks are in an order of their own
+    hint = Work(
+        table(random, WorkTable, len(chunks), jeditaskid=jeditaskid[shuffled][chunks]),
+        table(random, InputTable, len(inputs), chunk=inputs),
+        table(random, ReplicaTable, len(held), input=held),
+    )
+    return TaskWork(
+        table(random, AssigningTable, tasks, jeditaskid=jeditaskid),
+        table(random, OutputTable, len(outputs), task=outputs),
+        table(random, PartTable, len(parts), task=parts),
+        table(random, PartReplicaTable, len(replicas), part=replicas),
+        table(random, RemainingTable, 0),
+        hint,
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 9))
+def test_each_task_is_stored_as_if_it_were_alone(seed: int, tasks: int) -> None:
+    random = np.random.default_rng(seed)
+    work, all_work = random_work(random, tasks), random.random(3)
+    share = random.choice([0.0, 0.1, 1e300], size=(tasks, 3))
+    placed = [None, np.zeros(3), random.choice([0.0, 2.5], size=3)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(column_texts, "OWNERS_OF_A_BLOCK", 4)
+        encoder = TaskWorkEncoder(work, NUCLEI, all_work)
+        for row in [*range(tasks), *random.permutation(tasks).tolist()]:
+            found = encoder.encode(row, share[row], placed[row % 3])
+            alone = encode_task_work(task_of(work, row), NUCLEI, all_work, share[row], placed[row % 3])
+            assert unpack_work(found, 10**7).decode() == unpack_work(alone, 10**7).decode()
+            assert found == alone
