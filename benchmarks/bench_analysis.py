@@ -15,12 +15,11 @@ from typing import Any
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
-import sqlalchemy as sa  # noqa: E402
-
 from agents.brokerage.grid_reading import GridReader  # noqa: E402
 from agents.service.configuration import config_file  # noqa: E402
 from benchmarks.measuring import NOW, loaded, report  # noqa: E402
 from benchmarks.scenario import make_scenario  # noqa: E402
+from benchmarks.scenario_users import give_to_users  # noqa: E402
 from benchmarks.stages import measured  # noqa: E402
 from broker.brokerages.analysis_job.rules import chain  # noqa: E402
 from broker.brokerages.job.estimated_jobs import estimated_jobs  # noqa: E402
@@ -39,20 +38,10 @@ CASES = ((2000, 500), (1000, 500), (1000, 1000))
 ROUNDS = 5
 JOBS_OF_A_TASK = 50
 
-GIVE_TO_USERS = (
-    "UPDATE {panda}.jedi_tasks SET prodsourcelabel = 'user', gshare = 'User Analysis', nucleus = NULL, "
-    "username = 'user' || jeditaskid % 200",
-    "UPDATE {panda}.schedconfig_json SET data = jsonb_set(data::jsonb, '{{type}}', '\"unified\"')",
-    "UPDATE {panda}.jobsactive4 SET gshare = 'User Analysis', produsername = 'user' || pandaid % 200",
-    "UPDATE {panda}.jobsdefined4 SET gshare = 'User Analysis', produsername = 'user' || pandaid % 200",
-)
-
 
 def read(database: Database) -> tuple[Snapshot, CycleWork]:
     """Give the scenario to users, and read it."""
-    with database.begin() as connection:
-        for statement in GIVE_TO_USERS:
-            connection.execute(sa.text(statement.format(panda=database.names.panda)))
+    give_to_users(database)
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
         reader = GridReader("live", config_file("sources.yaml", None), analysis=True)

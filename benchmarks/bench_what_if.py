@@ -4,6 +4,8 @@ Two changes: one by which few decisions differ, and one by which most do, so tha
 cycles are copies of one: work that did not change, and sources of snapshots, are unpacked once in each process, and
 nothing that was judged is kept.
 
+With ``--brokerage`` they are those of another brokerage than that of production jobs.
+
 With ``--day`` the cycles are those of a busy day instead, 2,880 half a minute apart, of which each has work of its own
 and other counts of jobs, see :mod:`benchmarks.real_day`; with a number behind it, so many. Making them takes some
 minutes and some 4 GB of disk.
@@ -24,7 +26,12 @@ from broker.store.connection.database import Database
 CYCLES, TASKS, QUEUES, JOBS = 144, 1000, 500, 3000
 DAY = 2880
 PROCESSES = 2
-CHANGES = {"few differ": "MIN_WEIGHT_managed=0.7", "most differ": "NQUEUED_SAT_CAP=20"}
+#: For each brokerage a change by which few decisions differ, and one by which most do.
+CHANGES = {
+    "production_job": {"few differ": "MIN_WEIGHT_managed=0.7", "most differ": "NQUEUED_SAT_CAP=20"},
+    "analysis_job": {"few differ": "OVERLOAD_RATIO_OFFSET=0.1", "most differ": "MAX_DISKIO_DEFAULT=1"},
+    "production_task": {"few differ": "INPUT_SIZE_FRACTION=0.9", "most differ": "MAX_DISKIO_DEFAULT=1"},
+}
 
 
 def measure(database: Database, cycles: int, what: str, change: str) -> dict[str, Any]:
@@ -47,6 +54,7 @@ def measure(database: Database, cycles: int, what: str, change: str) -> dict[str
 def _asked(words: Sequence[str]) -> argparse.Namespace:
     asking = argparse.ArgumentParser(description=__doc__)
     asking.add_argument("folder", nargs="?", help="where the report goes")
+    asking.add_argument("--brokerage", choices=CHANGES, default="production_job", help="whose cycles they are")
     asking.add_argument("--day", type=int, nargs="?", const=DAY, metavar="CYCLES", help="cycles of a busy day")
     return asking.parse_args(words)
 
@@ -56,13 +64,14 @@ def main() -> None:
     asked = _asked(sys.argv[1:])
     sys.argv[1:] = [] if asked.folder is None else [asked.folder]  # where the report goes
     if asked.day is None:
-        with day_of_cycles(CYCLES, TASKS, QUEUES, JOBS) as database:
-            rows = [measure(database, CYCLES, what, change) for what, change in CHANGES.items()]
-        report("what_if", rows, target="seconds < 30 at 144 x 1000 x 500 on two cores")
+        with day_of_cycles(CYCLES, TASKS, QUEUES, JOBS, asked.brokerage) as database:
+            rows = [measure(database, CYCLES, what, change) for what, change in CHANGES[asked.brokerage].items()]
+        name = "what_if" if asked.brokerage == "production_job" else f"what_if_{asked.brokerage}"
+        report(name, rows, target="seconds < 30 at 144 x 1000 x 500 on two cores")
         return
     cycles = max(1, asked.day // DECIDED) * DECIDED
     with real_day(cycles, TASKS, QUEUES, JOBS) as database:
-        rows = [measure(database, cycles, what, change) for what, change in CHANGES.items()]
+        rows = [measure(database, cycles, what, change) for what, change in CHANGES["production_job"].items()]
     report("what_if_day", rows, target="seconds < 600 at 2880 x 1000 x 500 on two cores")
 
 

@@ -13,10 +13,14 @@ import sqlalchemy as sa
 
 from benchmarks.measuring import NOW, loaded
 from benchmarks.scenario import make_scenario
+from benchmarks.scenario_assigning import make_assigning_scenario
+from benchmarks.scenario_users import give_to_users
 from broker.app.agent_cycle import broker_once
 from broker.store.connection.database import Database
 
 SEED = 1
+#: In a scenario for the task brokerage.
+NUCLEI = 60
 _SNAPSHOTS = """
     INSERT INTO broker.snapshots (id, taken_at, engine, sources)
     SELECT id || '-' || n, taken_at - n * interval '1 minute', engine, sources
@@ -33,14 +37,22 @@ _DECISIONS = """
 
 
 @contextmanager
-def day_of_cycles(cycles: int, tasks: int, queues: int, jobs: int) -> Iterator[Database]:
-    """A database with so many cycles of the production job brokerage, a minute apart, the last one now.
+def day_of_cycles(
+    cycles: int, tasks: int, queues: int, jobs: int, brokerage: str = "production_job"
+) -> Iterator[Database]:
+    """A database with so many cycles of a brokerage, a minute apart, the last one now.
 
     Some hours earlier the snapshot of the scenario would be decided on otherwise, and the copies would not say what was
     decided then.
     """
-    with loaded(make_scenario(tasks, queues, jobs, SEED)) as database:
-        broker_once("production_job", database, NOW, SEED, lambda told: None)
+    assigning = brokerage == "production_task"
+    made = (
+        make_assigning_scenario(tasks, NUCLEI, queues, SEED) if assigning else make_scenario(tasks, queues, jobs, SEED)
+    )
+    with loaded(made) as database:
+        if brokerage == "analysis_job":
+            give_to_users(database)
+        broker_once(brokerage, database, NOW, SEED, lambda told: None)
         copy_cycles(database, cycles)
         yield database
 

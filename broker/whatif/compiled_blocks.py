@@ -14,8 +14,10 @@ import numpy as np
 
 from broker.brokerages.job.assign_compiled import CompiledCycle
 from broker.brokerages.job.assigned import CANDIDATES_FULL
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints
+from broker.domain.arrays import AnyArray, Ints
 from broker.engine.compiled.columns import FlatBlock, Outcome
+from broker.engine.compiled.loop_parts import LoopParts
+from broker.engine.compiled.steps import NO_NEW_WEIGHT
 from broker.engine.job.chunk_result import Block
 from broker.engine.job.cycle import NO_CANDIDATES
 
@@ -69,17 +71,17 @@ class BlockRows:
         inside = np.arange(self.place.shape[1]) < self.chosen[:, None]
         return inside.nonzero()[0], self.place[inside]
 
-    def outcomes(self, blocked: Sequence[str]) -> list[tuple[str, str]]:
-        """Outcome and reason of each chunk.
+    def reasons(self, blocked: Sequence[str]) -> list[str]:
+        """Of each chunk why it gets no jobs, empty if it does.
 
         Args:
             blocked: for each why it cannot go whatever the queues are, empty if it can.
         """
-        found = []
-        for why, chosen, (first, stop) in zip(blocked, self.chosen.tolist(), pairwise(self._ends), strict=True):
-            reason = why or (("" if stop > first else CANDIDATES_FULL) if chosen else NO_CANDIDATES)
-            found.append(("pending" if reason else "brokered", reason))
-        return found
+        each = zip(blocked, self.chosen.tolist(), pairwise(self._ends), strict=True)
+        return [
+            why or (("" if stop > first else CANDIDATES_FULL) if chosen else NO_CANDIDATES)
+            for why, chosen, (first, stop) in each
+        ]
 
 
 class CompiledBlocks:
@@ -94,7 +96,7 @@ class CompiledBlocks:
     def __init__(self, compiled: CompiledCycle, beside: CompiledBlocks | None = None) -> None:
         self._compiled, self._beside = compiled, beside
         self._last: tuple[Block, FlatBlock] | None = None
-        self._before: tuple[Floats, Bools] = compiled.parts.state.placed.copy(), compiled.parts.state.moved.copy()
+        self._before = [one.copy() for one in _placed_in(compiled.parts)]
 
     def decide(self, block: Block, alone: Callable[[int], None]) -> BlockRows:
         """Decide all chunks of a block in order; what they place is counted.
@@ -104,7 +106,7 @@ class CompiledBlocks:
             alone: decides the chunk of a row that the loop leaves out, and counts what it places.
         """
         compiled = self._compiled
-        self._before = compiled.parts.state.placed.copy(), compiled.parts.state.moved.copy()
+        self._before = [one.copy() for one in _placed_in(compiled.parts)]
         run = compiled.begun(block, self._known_pairs(block))
         flat, out = run.flat, run.out
         self._last = block, flat
@@ -120,9 +122,16 @@ class CompiledBlocks:
     def _known_pairs(self, block: Block) -> FlatBlock | None:
         """The pairs of a block that are those of the cycle beside this one; None where they may be others."""
         last = None if self._beside is None else self._beside._last
-        if last is None or not _same_pairs(last[0], block):
+        if self._beside is None or last is None or not _same_pairs(last[0], block):
             return None
-        state, flat = self._compiled.parts.state, last[1]
+        compiled, other = self._compiled, self._beside._compiled
+        rows = range(block.rows.start, block.rows.stop)
+        if any(bool(compiled.cycle.blocked(row)) != bool(other.cycle.blocked(row)) for row in rows):
+            return None
+        # the loop goes on with the weights that move
+        if compiled.parts.moving.new_weight != NO_NEW_WEIGHT:
+            return None
+        state, flat = compiled.parts.state, last[1]
         # into these the loop writes
         return flat._replace(
             left=np.ones_like(flat.left),
@@ -133,8 +142,14 @@ class CompiledBlocks:
 
     def take_back(self) -> None:
         """Let nothing have been placed in the last block."""
-        state = self._compiled.parts.state
-        state.placed[:], state.moved[:] = self._before
+        for now, before in zip(_placed_in(self._compiled.parts), self._before, strict=True):
+            now[...] = before
+
+
+def _placed_in(parts: LoopParts) -> tuple[AnyArray, ...]:
+    """The counts of what is placed."""
+    state, users = parts.state, parts.users
+    return state.placed, state.moved, users.of_user, users.of_type, users.new_users, users.present
 
 
 def _same_pairs(one: Block, other: Block) -> bool:

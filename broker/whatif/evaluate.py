@@ -179,8 +179,7 @@ class Prepared:
             found = replay_decisions(self._brokerage, asked.snapshot, tuning_of, [batch], seed, asked.rules)
             return _Decided(self._names, side=_side_of(found, self._names))
         limits, names = limits_of(tuning), cycle.snapshot.queues.name
-        by_tag = cycle.moves_by_accounting_key
-        loop = None if batch.work is None or not by_tag else compiled_cycle(cycle, batch.work, seed)
+        loop = None if batch.work is None else compiled_cycle(cycle, batch.work, seed)
         counts = job_counts(batch, part.decisions)
         if before is None or first is None:
             as_it_was = before is None and self._case.engine == __version__ and not batch.stored.has_plan

@@ -111,6 +111,7 @@ class Deciding:
         if by_loop:
             return
         alike = None if theirs is None else _alike(theirs, judged[-1])
+        block = cycle.of_its_own(block)
         cycle.ranked_if_needed(block)
         for row in rows:
             tag = cycle.accounting_of(row)
@@ -140,10 +141,10 @@ class Deciding:
         rows = (block.rows.start, block.rows.stop)
         if self._loop is None or (self._follows is not None and not self._follows.drawn_blocks.get(rows, False)):
             return False
-        made = self._made
+        made, own = self._made, self.cycle.of_its_own(block)
 
         def alone(row: int) -> None:
-            made.decide(block, row)
+            made.decide(own, row)
             self.cycle.add_load(row, made.drawn[row].at, made.drawn[row].jobs)
 
         found = self._loop.decide(block, alone)
@@ -212,7 +213,9 @@ class _Columns:
 
     def put_block(self, rows: slice, found: BlockRows) -> None:
         """The rows that the compiled loop decided; of their jobs it is not kept what decided about them."""
-        self.rows.put_block(rows.start, found, found.outcomes(self.blocked[rows]))
+        reasons = enumerate(found.reasons(self.blocked[rows]), rows.start)
+        outcomes = [(self._cycle.outcome(row, reason), reason) for row, reason in reasons]
+        self.rows.put_block(rows.start, found, outcomes)
         self.drawn.put_block(rows, found)
 
 

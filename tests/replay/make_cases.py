@@ -11,10 +11,10 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from benchmarks.bench_analysis import GIVE_TO_USERS
 from benchmarks.columns import ColumnScenario
 from benchmarks.scenario import make_scenario
 from benchmarks.scenario_assigning import make_assigning_scenario
+from benchmarks.scenario_users import GIVE_TO_USERS
 from broker.cli.main import main
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer

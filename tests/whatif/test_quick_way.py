@@ -141,9 +141,17 @@ def totals_of(before: Sequence[ReplayedDecision], after: Sequence[ReplayedDecisi
 
 
 @cache
-def whole_before(brokerage: str) -> list[ReplayedDecision]:
+def cycle_of(brokerage: str, new_weight: bool = False) -> Case:
+    """The stored cycle, or the same one decided with the new basic weight of analysis."""
+    case = stored_case(brokerage)
+    values = change("NEW_BASIC_WEIGHT=true").proposals if new_weight else ()
+    return dataclasses.replace(case, published=proposed(case.published, values))
+
+
+@cache
+def whole_before(brokerage: str, new_weight: bool = False) -> list[ReplayedDecision]:
     """The side before, whole."""
-    return whole(stored_case(brokerage), Change((), RULES))
+    return whole(cycle_of(brokerage, new_weight), Change((), RULES))
 
 
 def shown(totals: Totals) -> dict[str, object]:
@@ -164,17 +172,19 @@ def blocks_of_some() -> Iterator[None]:
 @pytest.mark.usefixtures("blocks_of_some")
 @pytest.mark.usefixtures("compiled_loop")
 @pytest.mark.parametrize(
-    ("brokerage", "loop"), [(JOBS, "never"), (JOBS, "always"), (TASKS, "never"), (ANALYSIS, "never")]
+    ("brokerage", "loop"), [(name, loop) for name in (JOBS, TASKS, ANALYSIS) for loop in ("never", "always")]
 )
 @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(st.data())
 def test_any_change_gives_what_deciding_whole_gives(
     brokerage: str, loop: Literal["never", "always"], data: st.DataObject
 ) -> None:
-    before = whole_before(brokerage)
     asked = data.draw(st.sampled_from(changes_of(brokerage)))
     engine = data.draw(st.sampled_from([__version__, "0.0.1"]))
-    case = dataclasses.replace(stored_case(brokerage), engine=engine)
+    new_weight = data.draw(st.booleans()) if brokerage == ANALYSIS else False
+    before = whole_before(brokerage, new_weight)
+    # with other tuning than it had, the cycle would not have written these jobs
+    case = dataclasses.replace(cycle_of(brokerage, new_weight), engine="0.0.1" if new_weight else engine)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loading, "mode", loop)
         (found,) = Prepared(case, RULES).compared([asked])
@@ -203,15 +213,28 @@ def test_what_is_taken_over_has_the_codes_of_its_own_side() -> None:
     assert found.totals[JOBS].rejected_after["low_weight"] > 0
 
 
+def several_at_a_queue(case: Case) -> list[int]:
+    """The decisions that gave any queue more than one job."""
+    return [at for at, one in enumerate(case.decisions) if max(one.assigned.values(), default=0) > 1]
+
+
 @pytest.mark.usefixtures("blocks_of_some", "compiled_loop")
-@pytest.mark.parametrize("rule", [None, "free_space=off"])
+@pytest.mark.parametrize(
+    ("brokerage", "asked"),
+    [
+        (JOBS, change("NQUEUED_SAT_CAP=0")),
+        (JOBS, change(rules=("free_space=off",))),
+        (ANALYSIS, change("MAX_DISKIO_DEFAULT=1")),
+        (ANALYSIS, change(rules=("no_input_data=off",))),
+    ],
+)
 def test_jobs_that_were_written_otherwise_count_with_the_loop_and_without(
-    rule: str | None, monkeypatch: pytest.MonkeyPatch
+    brokerage: str, asked: Change, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some decisions lost a job when they were written: those behind them found that room."""
-    case, asked = stored_case(JOBS), change(*(() if rule else ["NQUEUED_SAT_CAP=0"]), rules=(rule,) if rule else ())
+    case = stored_case(brokerage)
     decisions = list(case.decisions)
-    for at in (40, 70):
+    for at in (40, 70) if brokerage == JOBS else several_at_a_queue(case)[10:12]:
         fewer = {name: jobs - 1 for name, jobs in decisions[at].assigned.items() if jobs > 1}
         assert fewer
         decisions[at] = dataclasses.replace(decisions[at], assigned=fewer)
@@ -219,12 +242,18 @@ def test_jobs_that_were_written_otherwise_count_with_the_loop_and_without(
     alone = Prepared(case, RULES).compared([asked])
     monkeypatch.setattr(loading, "mode", "always")
     assert Prepared(case, RULES).compared([asked]) == alone
-    assert alone[0].totals[JOBS].jobs_before == sum((Counter(one.assigned) for one in decisions), Counter())
+    assert alone[0].totals[brokerage].jobs_before == sum((Counter(one.assigned) for one in decisions), Counter())
 
 
-def test_several_changes_at_once_give_what_each_gives_alone() -> None:
-    several = changes_of(JOBS)[:: len(changes_of(JOBS)) // 4]
-    case = stored_case(JOBS)
+@pytest.mark.usefixtures("compiled_loop")
+@pytest.mark.parametrize("brokerage", [JOBS, TASKS, ANALYSIS])
+@pytest.mark.parametrize("loop", ["never", "always"])
+def test_several_changes_at_once_give_what_each_gives_alone(
+    brokerage: str, loop: Literal["never", "always"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "mode", loop)
+    several = changes_of(brokerage)[:: len(changes_of(brokerage)) // (4 if brokerage == JOBS else 14)]
+    case = dataclasses.replace(stored_case(brokerage), id=f"{brokerage} {loop}")
     together = decide_case(case, RULES, several)
     later = decide_case(case, RULES, several)  # the side before is known by then
     assert together == later == [Prepared(case, RULES).compared([one])[0] for one in several]

@@ -15,6 +15,7 @@ from broker.domain.work import Work
 from broker.domain.work_codec import WorkCorruptError
 from broker.engine.analysis.chain import AnalysisChain
 from broker.engine.analysis.cycle import NEW_WEIGHT, THROTTLED, AnalysisCycle
+from broker.engine.job.cycle import JobCycle
 from broker.engine.job.step_keys import STEP_KEYS
 from broker.engine.shared.answer import Answer
 from broker.gdpconfig import Tuning
@@ -46,12 +47,16 @@ class AnalysisJob(JobBrokerage):
         """Rules that a profile may add."""
         return shipped.OPTIONAL
 
+    def completes(self, tuning: Tuning, rules: Rules) -> bool:
+        """With the new basic weight."""
+        if not isinstance(rules.chain, AnalysisChain):
+            return False
+        return rules.chain.steps.basic_weight.is_new(tuning.only((NEW_WEIGHT,)).flag(NEW_WEIGHT))
+
     def complete(self, work: CycleWork, tuning: Tuning, rules: Rules) -> CycleWork:
         """With the new basic weight: how many jobs each chunk would make."""
         analysis_request = work.work.analysis_request
-        if analysis_request is None or not isinstance(rules.chain, AnalysisChain):
-            return work
-        if not rules.chain.steps.basic_weight.is_new(tuning.only((NEW_WEIGHT,)).flag(NEW_WEIGHT)):
+        if analysis_request is None or not self.completes(tuning, rules):
             return work
         estimated = dataclasses.replace(analysis_request, jobs_estimate=estimated_jobs(work))
         return dataclasses.replace(work, work=dataclasses.replace(work.work, analysis_request=estimated))
@@ -64,8 +69,17 @@ class AnalysisJob(JobBrokerage):
             raise WorkCorruptError(f"the work is that of analysis, and {rules.chain.brokerage} is no such brokerage")
         if work.analysis_request is None:
             raise WorkCorruptError("the stored work has no columns of analysis")
-        closed = rules.options.get(QUOTA_UNKNOWN, "closed") == "closed"
+        closed = _is_closed(rules)
         return AnalysisCycle(snapshot, work, tuning, rules.chain, independent=independent, quota_closed=closed)
+
+    def cycle_beside(
+        self, beside: JobCycle, snapshot: Snapshot, work: Work, tuning: Tuning, rules: Rules
+    ) -> JobCycle | None:
+        """As in production; quotas that cannot be read close by the own option."""
+        found = super().cycle_beside(beside, snapshot, work, tuning, rules)
+        if isinstance(found, AnalysisCycle):
+            found.quota_closed = _is_closed(rules)
+        return found
 
     def why_not(
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules, decision: Decision, name: str
@@ -75,3 +89,8 @@ class AnalysisJob(JobBrokerage):
         closed = decision.reason == f"{THROTTLED}{QUOTA_UNKNOWN}"
         then = dataclasses.replace(rules, options={QUOTA_UNKNOWN: "closed" if closed else "open"})
         return super().why_not(snapshot, tuning, batch, then, decision, name)
+
+
+def _is_closed(rules: Rules) -> bool:
+    """Whether nothing goes while the quotas cannot be read."""
+    return bool(rules.options.get(QUOTA_UNKNOWN, "closed") == "closed")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, ClassVar
@@ -53,6 +53,7 @@ class StoredChunks:
 
     vo: str | None
     stored: StoredWork
+    _completed: dict[str, Work] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def jeditaskid(self) -> Ints:
@@ -80,6 +81,12 @@ class StoredChunks:
             WorkCorruptError: it is damaged.
         """
         return None if None in self.stored.cuts else cycle_work(self.stored)
+
+    def completed(self, brokerage: str, complete: Callable[[CycleWork], Work]) -> Work:
+        """The chunks with what a brokerage estimates of them beforehand, worked out once."""
+        if brokerage not in self._completed and self.work is not None:
+            self._completed[brokerage] = complete(self.work)
+        return self._completed[brokerage]
 
 
 class JobsCycle(Cycle[AssignedChunk]):
@@ -183,6 +190,10 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
             WorkCorruptError: the chunks, or the rules, are not those of this brokerage.
         """
 
+    def completes(self, tuning: Tuning, rules: Rules) -> bool:
+        """Whether the brokerage estimates anything of all chunks beforehand; that depends on them alone."""
+        return False
+
     def complete(self, work: CycleWork, tuning: Tuning, rules: Rules) -> CycleWork:
         """The work with what the brokerage estimates of all its chunks beforehand; as it is without such."""
         return work
@@ -234,15 +245,25 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
     ) -> JobCycle | None:
         """A cycle over stored chunks of one VO; None where its chunks are decided together."""
         work = self._stored_work(tuning, batch, rules)
-        if beside is not None and isinstance(rules.chain, QueueChain):
-            found = beside.beside(snapshot, work, tuning, rules.chain)
-            if found is not None:
-                return found
+        found = None if beside is None else self.cycle_beside(beside, snapshot, work, tuning, rules)
+        if found is not None:
+            return found
         cycle = self.engine_cycle(snapshot, work, tuning, rules)
         return None if cycle.chain.steps.placement.together else cycle
 
+    def cycle_beside(
+        self, beside: JobCycle, snapshot: Snapshot, work: Work, tuning: Tuning, rules: Rules
+    ) -> JobCycle | None:
+        """A cycle that takes over what another one has gathered; None where that is not the same."""
+        return beside.beside(snapshot, work, tuning, rules.chain) if isinstance(rules.chain, QueueChain) else None
+
     def _stored_work(self, tuning: Tuning, batch: StoredChunks, rules: Rules) -> Work:
-        return batch.stored.work if batch.work is None else self.complete(batch.work, tuning, rules).work
+        if batch.work is None:
+            return batch.stored.work
+        if not self.completes(tuning, rules):
+            return batch.work.work
+        # the same object for all sides of a comparison, by which they see that they are over the same chunks
+        return batch.completed(self.name, lambda work: self.complete(work, tuning, rules).work)
 
     def replay(
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, seed: int, rules: Rules, *, as_stored: bool

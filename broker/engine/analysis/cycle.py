@@ -5,6 +5,7 @@ Pure, as the cycle that it extends. Source: ATLAS Analysis Job Brokerage.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from functools import cached_property
 from typing import cast
@@ -44,12 +45,15 @@ from broker.engine.analysis.throttle import KEYS as THROTTLE_KEYS
 from broker.engine.analysis.throttle import Throttle, requesters, throttle_of
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.count_facts import accounting_keys_of, counts_by_status
+from broker.engine.job.cycle import JobCycle
 from broker.engine.job.data_facts import DataFacts, DataFactsLater, InputLimits
 from broker.engine.job.facts import CycleFacts, job_facts
 from broker.engine.job.snapshot_reading import SnapshotReading
+from broker.engine.job.step_keys import STEP_KEYS as JOB_STEP_KEYS
+from broker.engine.shared.chain import QueueChain, same_part
 from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, Evaluation, evaluate, rows_of
 from broker.engine.shared.fixed_factors import fixed_factors
-from broker.engine.shared.kept_answers import FilterAnswer, KeptAnswers
+from broker.engine.shared.kept_answers import AlikeRules, FilterAnswer, KeptAnswers, KeptPass
 from broker.engine.shared.kept_passes import Passes, of_chunks
 from broker.gdpconfig import Tuning
 from broker.rules.contract import AnalysisPairs, Load
@@ -58,6 +62,9 @@ from broker.snapshot.snapshot import Snapshot
 NEW_WEIGHT = "NEW_BASIC_WEIGHT"
 MISSING_FILES, COMPLETENESS = "MAX_MISSING_INPUT_FILES_USER", "MIN_INPUT_COMPLETENESS_USER"
 STEP_KEYS = (CUTOFF, TIMEOUT, NEW_WEIGHT, MISSING_FILES, COMPLETENESS)
+OWN_KEYS = (*STEP_KEYS, *THROTTLE_KEYS, *STABILIZER_KEYS)
+#: Those of them by which facts are made, or by which it is judged again what moves.
+FACT_KEYS = frozenset((*STEP_KEYS, *STABILIZER_KEYS))
 THROTTLED = "throttled_"
 
 
@@ -90,19 +97,15 @@ class AnalysisCycle(LoadTrackingCycle):
         if work.analysis_request is None:
             raise ValueError("work of analysis has no columns of its own")
         analysis_request = self.analysis_request = work.analysis_request
-        self._quota_closed = quota_closed
-        self.own_tuning = tuning.only((*STEP_KEYS, *THROTTLE_KEYS, *STABILIZER_KEYS))
+        self.quota_closed, self._asked_of, self._reading = quota_closed, snapshot, chain.steps.snapshot_reading
+        self.own_tuning = tuning.only(OWN_KEYS)
         steps = chain.steps
         self._new = steps.basic_weight.is_new(self.own_tuning.flag(NEW_WEIGHT))
-        # the two basic weights take each other's place
-        own_chain = dataclasses.replace(chain, load_weights=()) if self._new else chain
-        # the snapshot is read before anything is made of it, and once
+        # the snapshot is read before anything is made of it
         snapshot = steps.snapshot_reading.read(snapshot)
-        own_chain = dataclasses.replace(own_chain, steps=dataclasses.replace(steps, snapshot_reading=SnapshotReading()))
         self._named: AnalysisCandidates = analysis_candidates(work.chunks, analysis_request, snapshot, steps.wishes)
         self._at: AnalysisQueues = analysis_queues(snapshot)
         self._used = steps.candidate_number.used_queues(work.chunks.jeditaskid, snapshot)
-        self._with_input: Ints = np.zeros(len(work.chunks), dtype=np.int64)
         limits = InputLimits(self.own_tuning.number(MISSING_FILES), self.own_tuning.number(COMPLETENESS), np.inf)
         self._input: AnalysisData = gather_analysis_data(
             work,
@@ -117,8 +120,47 @@ class AnalysisCycle(LoadTrackingCycle):
         self._requesters = requesters(work.chunks, analysis_request.task_class)
         self._users = ActiveUsers(snapshot, work.chunks, steps.user_figures)
         super().__init__(
-            snapshot, work, tuning, own_chain, independent=independent, own=self.own_tuning, new_weight=self._new
+            snapshot,
+            work,
+            tuning,
+            _in_use(chain, self._new),
+            independent=independent,
+            own=self.own_tuning,
+            new_weight=self._new,
         )
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._with_input: Ints = np.zeros(len(self.work.chunks), dtype=np.int64)
+
+    def beside(self, snapshot: Snapshot, work: Work, tuning: Tuning, chain: QueueChain) -> AnalysisCycle | None:
+        """As in production; what throttles is looked at again."""
+        if type(self) is not AnalysisCycle or not isinstance(chain, AnalysisChain):
+            return None
+        if self._asked_of is not snapshot or self.work is not work:
+            return None
+        own = tuning.only(OWN_KEYS)
+        if chain.steps.basic_weight.is_new(own.flag(NEW_WEIGHT)) != self._new:
+            return None
+        other = copy.copy(self)
+        other.tuning, other.own_tuning, other._steps = tuning, own, tuning.only(JOB_STEP_KEYS)
+        other.chain, other._reading = _in_use(chain, self._new), chain.steps.snapshot_reading
+        if not self.alike(other).facts:
+            return None
+        for name in ("legend", "_throttles"):
+            other.__dict__.pop(name, None)
+        other._begin()
+        return other
+
+    def alike(self, other: JobCycle) -> AlikeRules:
+        """As in production, by the keys of analysis as well."""
+        if not isinstance(other, AnalysisCycle) or self._new != other._new:
+            return AlikeRules()
+        if not same_part(self._reading, other._reading) or not FACT_KEYS.isdisjoint(
+            self.tuning.differing_keys(other.tuning)
+        ):
+            return AlikeRules()
+        return super().alike(other)
 
     @cached_property
     def _analysis_facts(self) -> FactsOfAnalysis:
@@ -156,14 +198,31 @@ class AnalysisCycle(LoadTrackingCycle):
         return queue_limit, min_weight, np.zeros_like(may_bootstrap)
 
     def evaluate_block(self, rows: slice, kept: KeptAnswers | None = None) -> Block:
-        """Judge and weigh the chunks ``rows``; nothing is shared with other cycles, as what was judged moves here."""
-        tasks = as_column(taken(self.work.chunks, rows))
-        counts = counts_by_status(self.snapshot, self._facts.accounting_key[rows])
-        facts = self._facts_of(rows, counts)
-        every = np.arange(rows.start, rows.stop)
+        """Judge and weigh the chunks ``rows``; what is in ``kept`` is not worked out again, all else is put there.
+
+        What moves is brought up to date in the block: where others look at it, in one of its own.
+        """
+        kept = KeptAnswers(filters=None) if kept is None else kept
+        if kept.facts is None:
+            counts = counts_by_status(self.snapshot, self._facts.accounting_key[rows])
+            kept.facts = self._facts_of(rows, counts), counts
+        facts, counts = kept.facts
+        tasks, every = as_column(taken(self.work.chunks, rows)), np.arange(rows.start, rows.stop)
         pairs = AnalysisPairs(tasks, self._candidates, facts, UNDECLARED, every, self._every)
+        if kept.evaluation is None or kept.last_pass is None:
+            kept.evaluation, kept.last_pass = self._in_passes(rows, pairs, kept)
+        evaluation, facts = kept.evaluation, kept.last_pass.facts
+        self._with_input[rows] = kept.last_pass.found
+        self.faults.extend(evaluation.faults)
+        pairs = dataclasses.replace(pairs, facts=facts)
+        factors = fixed_factors(self.chain.weights, pairs, self._views, self._unusable, self.faults, kept.factors)
+        return Block(rows, facts, evaluation, factors, True, counts, self._ranked)
+
+    def _in_passes(self, rows: slice, pairs: AnalysisPairs, kept: KeptAnswers) -> tuple[Evaluation, KeptPass]:
+        """What all filters say of the chunks ``rows``; of ``kept`` it is dropped what then does not hold."""
         answers: dict[str, FilterAnswer] = {}
-        evaluation = evaluate(self.chain.filters, pairs, self._views, self._unusable, passes=Passes(noted=answers))
+        passes = Passes(noted=answers)
+        evaluation = evaluate(self.chain.filters, pairs, self._views, self._unusable, kept.filters, passes)
         wanted = self.analysis_request.sites_per_job[rows]
         looks_further = self._checked[rows] & self._input.remote_source[rows]
         found = passing(self.chain, evaluation)
@@ -171,22 +230,30 @@ class AnalysisCycle(LoadTrackingCycle):
             # a first pass of which only queues with problems of the user are left has found nothing
             fine = (found & ~with_problems(self.chain, evaluation)).any(axis=1)
             found &= (fine | ~self._suppressed[rows])[:, None]
-        self._with_input[rows] = found.sum(axis=1)
-        again = np.flatnonzero(too_few(found, wanted) & looks_further)
-        if len(again):
+        counted, again = found.sum(axis=1), np.flatnonzero(too_few(found, wanted) & looks_further)
+        facts, earlier = pairs.facts, kept.last_pass
+        if earlier is not None and np.array_equal(earlier.again, again):
+            facts = earlier.facts
+        elif len(again):
             local_pass = facts.local_pass.copy()
             local_pass[again] = False
             facts = self._analysis_facts.in_pass(facts, rows, local_pass)
+        if self._new or earlier is None or facts is not earlier.facts:
+            # weights read where the input has to be, and who competes
+            kept.factors = {}
+        if len(again):
             judging = self._judging(dataclasses.replace(pairs, facts=facts), again, answers)
             evaluation = second_pass(self.chain, evaluation, again, wanted, judging, found)
-            first_empty = again[self._with_input[rows][again] == 0]
-            self._with_input[rows][first_empty] = passing(self.chain, evaluation)[first_empty].sum(axis=1)
-        self.faults.extend(evaluation.faults)
+            first_empty = again[counted[again] == 0]
+            counted[first_empty] = passing(self.chain, evaluation)[first_empty].sum(axis=1)
         if self._new:
-            facts = facts.but({"new_weight": self._new_weight(rows, tasks, facts, self._competing(evaluation))})
-        pairs = dataclasses.replace(pairs, facts=facts)
-        factors = fixed_factors(self.chain.weights, pairs, self._views, self._unusable, self.faults)
-        return Block(rows, facts, evaluation, factors, True, counts, self._ranked)
+            weight = self._new_weight(rows, pairs.chunks, facts, self._competing(evaluation))
+            facts = facts.but({"new_weight": weight})
+        return evaluation, KeptPass(again, facts, counted)
+
+    def judged(self, block: Block) -> tuple[AnyArray | RowsByKind, ...]:
+        """As in production, and how many candidates each chunk gets at most."""
+        return *super().judged(block), self.best_of(block.rows)[:, None]
 
     def best_of(self, rows: slice) -> Ints:
         """A job that is cloned needs as many candidates as it has copies."""
@@ -271,7 +338,7 @@ class AnalysisCycle(LoadTrackingCycle):
         """(T,): of each chunk; equal requesters are looked at once."""
         grid, usable, steps = self.snapshot.analysis, "quota" not in self._unusable, self.chain.steps
         known = {
-            one: throttle_of(one, grid, self.own_tuning, usable, self._quota_closed, steps.throttles)
+            one: throttle_of(one, grid, self.own_tuning, usable, self.quota_closed, steps.throttles)
             for one in dict.fromkeys(self._requesters)
         }
         return [known[one] for one in self._requesters]
@@ -322,3 +389,9 @@ class AnalysisCycle(LoadTrackingCycle):
     def reading(self) -> Bools:
         """(L,): relations of the scope in use."""
         return scope_in_use(self.snapshot, True)
+
+
+def _in_use(chain: AnalysisChain, new_weight: bool) -> AnalysisChain:
+    """The chain as a cycle runs it: of the two basic weights one, and the snapshot is not read twice."""
+    steps = dataclasses.replace(chain.steps, snapshot_reading=SnapshotReading())
+    return dataclasses.replace(chain, steps=steps, load_weights=() if new_weight else chain.load_weights)

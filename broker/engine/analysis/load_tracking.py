@@ -44,8 +44,6 @@ class LoadTrackingCycle(JobCycle):
         new_weight: the new basic weight is in use.
     """
 
-    moves_by_accounting_key = False
-
     def __init__(
         self,
         snapshot: Snapshot,
@@ -58,9 +56,31 @@ class LoadTrackingCycle(JobCycle):
         new_weight: bool,
     ) -> None:
         self.own_tuning, self._new = own, new_weight
-        self._user_load = UserLoad(snapshot, work.chunks)
         self._columns = as_column(work.chunks)
         super().__init__(snapshot, work, tuning, chain, independent=independent)
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._user_load = UserLoad(self.snapshot, self.work.chunks)
+
+    def moves_alike(self, other: JobCycle) -> bool:
+        """As in production, by all that the filters and the weight for users read."""
+        if not isinstance(other, LoadTrackingCycle) or not super().moves_alike(other):
+            return False
+        shared, names = self.alike(other), [[rule.name for rule in one.chain.filters] for one in (self, other)]
+        moving = {name for both in names for name in both if name in MOVING}
+        # who competes is known by the numbers of filters
+        return shared.facts and shared.rules >= moving and (names[0] == names[1] or not self._new)
+
+    def of_its_own(self, block: Block) -> Block:
+        """The block with masks and a new basic weight that no other cycle looks at."""
+        one = block.evaluation
+        own = Evaluation(one.feasible.copy(), one.reason.copy(), one.faults)
+        factors = tuple(
+            factor.copy() if rule.name == NEW_WEIGHT_RULE and not isinstance(factor, RowsByKind) else factor
+            for rule, factor in zip(self.chain.weights, block.factors, strict=True)
+        )
+        return dataclasses.replace(block, evaluation=own, factors=factors)
 
     @abstractmethod
     def _new_weight(self, rows: slice, tasks: WorkTable, facts: AnalysisFacts, feasible: Bools) -> Floats:

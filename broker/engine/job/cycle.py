@@ -64,12 +64,10 @@ class JobCycle:
     Attributes:
         snapshot: the grid, with limits of queues tightened by what pilots report where the tuning says so.
         published: the queues without that.
-        moves_by_accounting_key: whether what is placed changes nothing but the load of the chunks of the same tag.
         pairs_type: what its rules see.
         remark, figure_names: what a remark with figures begins with, and the names of these figures.
     """
 
-    moves_by_accounting_key: ClassVar[bool] = True
     pairs_type: ClassVar[type[JobPairs]] = JobPairs
     remark: ClassVar[str] = ""
     figure_names: ClassVar[tuple[str, ...]] = ()
@@ -167,11 +165,15 @@ class JobCycle:
 
     def moves_alike(self, other: JobCycle) -> bool:
         """Whether what is placed acts on the chunks of both cycles in one way, and on those of the same tag alone."""
-        return self.moves_by_accounting_key and type(self) is type(other) and self.chain.moves_alike(other.chain)
+        return type(self) is type(other) and self.chain.moves_alike(other.chain)
+
+    def of_its_own(self, block: Block) -> Block:
+        """A block in which masks and weights are brought up to date for this cycle alone, if it does that."""
+        return block
 
     def evaluate_block(self, rows: slice, kept: KeptAnswers | None = None) -> Block:
         """Judge and weigh the chunks ``rows``; what is in ``kept`` is not worked out again, all else is put there."""
-        kept = KeptAnswers() if kept is None else kept
+        kept = KeptAnswers(filters=None) if kept is None else kept
         tasks = as_column(taken(self.work.chunks, rows))
         if kept.facts is None:
             kept.facts = self._facts_and_counts(rows)
@@ -253,8 +255,7 @@ class JobCycle:
             self.chain.cuts,
             best=int(self.best_of(slice(row, row + 1))[0]),
         )
-        reason = "" if len(ranking.chosen) else NO_CANDIDATES
-        result = ChunkResult(row, block, reason, ranked_alone=ranking, load=load)
+        result = ChunkResult(row, block, "" if len(ranking.chosen) else NO_CANDIDATES, ranked_alone=ranking, load=load)
         result.__dict__["feasible"] = feasible  # known already
         return result
 
@@ -357,8 +358,7 @@ class JobCycle:
     def add_load(self, row: int, candidates: AnyArray, jobs: AnyArray) -> None:
         """Count jobs of a chunk that went to these candidates: the chunks that follow find them defined there."""
         self._moved[self._accounting_codes[row]] |= len(candidates) > 0
-        unified = self.snapshot.queues.unified[candidates]
-        np.add.at(self._placed[self._accounting_codes[row]], unified, jobs)
+        np.add.at(self._placed[self._accounting_codes[row]], self.snapshot.queues.unified[candidates], jobs)
 
     def load_before(self, row: int) -> CountedLoad:
         """The load that the cycle has counted so far for a chunk: jobs of its tag by unified queue."""

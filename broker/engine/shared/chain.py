@@ -129,10 +129,10 @@ class QueueChain(RuleChain):
             differing: gdpconfig keys, families by their names.
         """
         mine, theirs = self.named_steps, other.named_steps
-        if mine.keys() != theirs.keys() or not all(_same_part(one, theirs[name]) for name, one in mine.items()):
+        if mine.keys() != theirs.keys() or not all(same_part(one, theirs[name]) for name, one in mine.items()):
             return AlikeRules()
         there = {rule.name: rule for rule in other}
-        here = [rule for rule in self if rule.name in there and _same_part(rule, there[rule.name])]
+        here = [rule for rule in self if rule.name in there and same_part(rule, there[rule.name])]
         alike = {rule.name: rule for rule in here if not {*rule.keys} & {*differing}}
         # a rule may read what others prepare: those have to be alike as well, or to be in neither chain
         elsewhere = ({rule.name for rule in self} | there.keys()) - alike.keys()
@@ -143,10 +143,10 @@ class QueueChain(RuleChain):
     def moves_alike(self, other: QueueChain) -> bool:
         """Whether the rules that look at what a cycle places are the same ones, in the same order."""
         mine, theirs = ((*chain.load_weights, *chain.cuts) for chain in (self, other))
-        return len(mine) == len(theirs) and all(map(_same_part, mine, theirs))
+        return len(mine) == len(theirs) and all(map(same_part, mine, theirs))
 
 
-def _same_part(one: Configurable, other: Configurable) -> bool:
+def same_part(one: Configurable, other: Configurable) -> bool:
     """Whether two rules or steps do the same; those that have more than options are only the same as themselves."""
     if one is other:
         return True

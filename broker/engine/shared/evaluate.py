@@ -209,8 +209,8 @@ def evaluate(
                 faults.append(fault_of(rule, error))
                 marks.unknown(index, not_judged, applies, removes)
                 continue
-            if len(faults) == noted and isinstance(rule, Filter):
-                passes.note(rule, answer, known)
+        if len(faults) == noted and isinstance(rule, Filter):
+            passes.note(rule, answer, known)
         marks.apply(index, rule.unknown_policy == "reject", answer, removes)
     feasible, reason = marks.evaluation()
     return Evaluation(feasible, reason, tuple(faults))

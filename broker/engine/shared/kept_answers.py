@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from broker.domain.arrays import AnyArray, Bools, Floats
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 from broker.domain.rows_by_kind import RowsByKind
 
 if TYPE_CHECKING:
@@ -53,6 +53,21 @@ class AlikeRules:
     filters: bool = False
 
 
+@dataclass(frozen=True)
+class KeptPass:
+    """What is known of the last pass over a block, where there may be two.
+
+    Attributes:
+        again: positions of the chunks of which there was a second pass.
+        facts: of the block in its last pass.
+        found: (T,) how many candidates the pass that counts has left to each chunk.
+    """
+
+    again: Ints
+    facts: Any
+    found: Ints
+
+
 @dataclass
 class KeptAnswers:
     """What is known of one block; a cycle that works out more puts it here.
@@ -62,12 +77,14 @@ class KeptAnswers:
         filters: by name, the answers of filters that could be asked and did not fail; None where nobody needs them.
         factors: by name, those of weights.
         evaluation: of all filters together.
+        last_pass: over the block; None in a brokerage of one pass.
     """
 
     facts: tuple[Any, RowsByKind] | None = None
     filters: dict[str, FilterAnswer] | None = field(default_factory=dict)
     factors: dict[str, Floats | RowsByKind] = field(default_factory=dict)
     evaluation: Evaluation | None = None
+    last_pass: KeptPass | None = None
 
     def alike(self, shared: AlikeRules) -> KeptAnswers:
         """That part of it which holds for another cycle, to be completed by that one."""
@@ -78,6 +95,7 @@ class KeptAnswers:
             None if self.filters is None else _of(self.filters, shared.rules),
             _of(self.factors, shared.rules),
             self.evaluation if shared.filters else None,
+            self.last_pass,
         )
 
 

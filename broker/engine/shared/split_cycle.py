@@ -28,8 +28,6 @@ class SplitCycle(JobCycle):
         rows: (T,) the chunks of ``chosen``.
     """
 
-    moves_by_accounting_key = False
-
     def __init__(self, rest: JobCycle, chosen: JobCycle, rows: Bools) -> None:
         self._rest, self._chosen, self._rows = rest, chosen, rows
         self.snapshot, self.work, self.tuning, self.chain = rest.snapshot, rest.work, rest.tuning, rest.chain
@@ -77,6 +75,10 @@ class SplitCycle(JobCycle):
     def room_depends_on(self, result: ChunkResult) -> tuple[AnyArray, ...]:
         """As the chunk's own cycle says."""
         return self._of(result.row).room_depends_on(result)
+
+    def moves_alike(self, other: JobCycle) -> bool:
+        """Nothing is known of that: two tunings are at work here."""
+        return False
 
     def add_load(self, row: int, candidates: AnyArray, jobs: AnyArray) -> None:
         """Count the jobs of a chunk for the chunks that follow, whichever cycle they are of."""

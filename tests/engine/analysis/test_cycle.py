@@ -266,3 +266,60 @@ def test_the_facts_of_a_block_go_with_it() -> None:
         assert facts_in_memory() == before
     finally:
         gc.enable()
+
+
+def placed_in(found: AnalysisCycle) -> list[tuple[str, list[str], Any]]:
+    """Of each chunk why it is blocked, its choice, and the load that counts, where each gives 25 jobs to its first."""
+    rows = []
+    for result in found.results():
+        names = [str(name) for name in found.snapshot.queues.name[result.chosen]]
+        rows.append((found.blocked(result.row), names, found.load_before(result.row)))
+        found.add_load(result.row, result.chosen[:1], np.array([25] * min(1, len(result.chosen))))
+    return rows
+
+
+@pytest.mark.parametrize("new_weight", [False, True])
+@pytest.mark.parametrize(
+    ("values", "taken_over", "moves_alike"),
+    [
+        ({"OVERLOAD_MIN_QUEUE": 1}, True, True),
+        ({"MIN_WEIGHT_user": 0.7}, True, True),
+        ({"CAP_RUNNING_USER_JOBS": 1}, True, True),
+        ({"IO_INTENSITY_CUTOFF_USER": 5.0}, False, False),
+        ({"MAX_MISSING_INPUT_FILES_USER": 1}, False, False),
+        ({"BASE_QUEUE_LENGTH_PER_PQ": 77}, False, False),
+    ],
+)
+def test_a_cycle_beside_another_decides_as_one_made_anew(
+    values: dict[str, Any], taken_over: bool, moves_alike: bool, new_weight: bool
+) -> None:
+    made, _ = random_analysis(3, 40, 12, (), new_weight)
+    snapshot, tuning = made._asked_of, made.tuning.with_values(values)
+    rules, anew = chain(), []
+    for value in (made.tuning, tuning):
+        anew.append(AnalysisCycle(snapshot, made.work, value, rules))
+    first, other = anew
+    placed_in(first)
+    beside = first.beside(snapshot, made.work, tuning, rules)
+    assert first.moves_alike(other) is moves_alike
+    assert (beside is not None) is taken_over
+    if beside is not None:
+        assert beside._input is first._input
+        assert placed_in(beside) == placed_in(other) and beside.legend == other.legend
+    assert first.beside(snapshot, made.work, tuning.with_values({"NEW_BASIC_WEIGHT": not new_weight}), rules) is None
+    assert first.beside(grid(), made.work, tuning, rules) is None
+
+
+@pytest.mark.parametrize("new_weight", [False, True])
+def test_what_is_brought_up_to_date_is_not_that_of_other_cycles(new_weight: bool) -> None:
+    made, _ = random_analysis(3, 40, 12, (), new_weight)
+    block = made.evaluate_block(slice(0, 40))
+    own = made.of_its_own(block)
+    before = [array.copy() for array in (block.evaluation.feasible, block.evaluation.reason)]
+    weights = [np.array(weight) for weight in block.fixed()]
+    for row in range(40):
+        made.add_load(row, np.arange(12), np.full(12, 1000))
+        made.result(own, row)
+    assert (own.evaluation.reason != block.evaluation.reason).any()
+    assert all(map(np.array_equal, before, (block.evaluation.feasible, block.evaluation.reason)))
+    assert all(map(np.array_equal, weights, block.fixed()))
