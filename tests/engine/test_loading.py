@@ -2,18 +2,45 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterator
 
 import pytest
 
 from broker.engine.compiled import loading
 
 
-def test_what_a_loop_brings_with_it_is_not_searched_for_unreachable_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def another_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+    """A loop that is quickly loaded; whether it was there each time that objects were left out of the search."""
     frozen: list[bool] = []
+    before = gc.get_threshold()
     monkeypatch.setattr(gc, "freeze", lambda: frozen.append("colorsys" in sys.modules))
     monkeypatch.setattr(loading, "mode", "always")
     monkeypatch.setattr(loading, "_COMPILER", "json")
     monkeypatch.setattr(loading, "_OF_CHUNKS", "colorsys")
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    yield frozen
+    gc.set_threshold(*before)
+
+
+def test_what_a_loop_brings_with_it_is_not_searched_for_unreachable_objects(another_loop: list[bool]) -> None:
     assert loading.loop_for(1) is loading.loop_for(1) is sys.modules["colorsys"]
-    assert frozen == [True]
+    assert another_loop == [True]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((700, 10, 7), (loading.NEW_OBJECTS_BEFORE_A_SEARCH, 10, 7)),
+        ((50_000, 10, 7), (50_000, 10, 7)),
+        ((0, 10, 7), (0, 10, 7)),
+    ],
+)
+def test_new_objects_are_searched_less_often_but_never_where_nobody_searches(
+    another_loop: list[bool], before: tuple[int, int, int], after: tuple[int, int, int]
+) -> None:
+    gc.set_threshold(*before)
+    loading.loop_for(1)
+    assert gc.get_threshold()[:2] == after[:2]
+    loading.loop_for(1)
+    assert gc.get_threshold()[:2] == after[:2]
