@@ -48,7 +48,7 @@ def objects(values: Iterable[Any]) -> Objects:
 
 def floats(values: Iterable[float | int | None]) -> Floats:
     """A 1-D float column, NaN for ``None``."""
-    return np.array([np.nan if value is None else float(value) for value in values], dtype=np.float64)
+    return np.array(list(values), dtype=np.float64)
 
 
 def taken_at(block: AnyArray, row: int, columns: AnyArray) -> AnyArray:

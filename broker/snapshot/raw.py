@@ -90,8 +90,7 @@ def encode(source: RawSource) -> tuple[str, bytes]:
         "name": source.name,
         "newest": source.newest,
         "tables": {
-            name: {"columns": list(rows.columns), "values": [list(row) for row in rows.values]}
-            for name, rows in sorted(source.tables.items())
+            name: {"columns": list(rows.columns), "values": rows.values} for name, rows in sorted(source.tables.items())
         },
     }
     text = json.dumps(body, default=_plain, sort_keys=True, separators=(",", ":")).encode()

@@ -21,6 +21,7 @@ from broker.work.input_files import (
     effective_bytes,
     effective_events,
     first_of_each_name,
+    repeated_names,
     stored_bytes,
 )
 from broker.work.sequential import SequentialCutter
@@ -90,11 +91,7 @@ def distinct_bytes(files: FileTable, job: Ints) -> Ints:
 
     The same name may come in several event ranges: inside a job its bytes count once.
     """
-    order = np.lexsort((np.arange(len(files)), files.lfn_hash, job))
-    repeated = np.zeros(len(files), dtype=np.bool_)
-    name, owner = files.lfn_hash[order], job[order]
-    repeated[order[1:]] = (name[1:] == name[:-1]) & (owner[1:] == owner[:-1])
-    return np.where(repeated, 0, stored_bytes(files))
+    return np.where(repeated_names(files.lfn_hash, job), 0, stored_bytes(files))
 
 
 def longest_run_events(files: FileTable) -> int:
@@ -169,7 +166,8 @@ def _taken_at_once(inputs: InputFiles, masters: Ints, limits: Ints) -> Floats:
     starts = np.flatnonzero(within % np.repeat(limits, size) == 0)
     job = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(within))))
     events, stood_for = (column[position] for column in inputs.sums.columns[:2])
-    columns = events, stood_for, distinct_bytes(inputs.files.rows(position), job)
+    repeated = repeated_names(inputs.files.lfn_hash[position], job)
+    columns = events, stood_for, np.where(repeated, 0, stored_bytes(inputs.files)[position])
     of_jobs = np.array([np.add.reduceat(column, starts) for column in columns])
     largest = np.maximum.reduceat(of_jobs, np.searchsorted(starts, np.cumsum(size) - size), axis=1)
     atoms[some] = largest.T

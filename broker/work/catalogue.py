@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, Texts, distinct, floats, texts
+from broker.domain.arrays import Bools, Floats, Ints, Texts, distinct, floats, taken, texts
 from broker.work.datasets import scope_and_name
 from broker.work.tasks import DatasetTable
 
@@ -129,47 +129,55 @@ def _length(catalogue: Catalogue, did: int) -> float | None:
 
 def place_datasets(catalogue: Catalogue, wanted: Ints, did_of: Ints) -> PlacedDatasets:
     """Sum the replicas of each dataset ``wanted`` (whose DID is ``did_of``) by endpoint."""
-    rows_of: dict[int, list[int]] = {}
-    for row, did in enumerate(catalogue.replicas.did.tolist()):
-        rows_of.setdefault(did, []).append(row)
-    placed: list[tuple[int, str, bool, bool, float, float, float, bool]] = []
-    by_did: dict[int, list[tuple[str, bool, bool, float, float, float, bool]]] = {}
-    for dataset, did in zip(wanted.tolist(), did_of.tolist(), strict=True):
-        if did not in by_did:
-            by_did[did] = _place(catalogue, rows_of, did)
-        placed += [(dataset, *row) for row in by_did[did]]
-    placed.sort(key=lambda row: (row[0], row[1]))
+    containers = [did for did, parts in catalogue.parts.items() if parts and parts != (did,)]
+    whole = ~np.isin(did_of, np.array(containers, dtype=np.int64))
+    plain = _place_plain(catalogue.replicas, wanted[whole], did_of[whole])
+    placed = plain if whole.all() else _with_containers(catalogue, plain, wanted[~whole], did_of[~whole])
+    endpoints, code = distinct(placed.rse)
+    rank = {rse: at for at, rse in enumerate(sorted(endpoints))}
+    by_name = np.array([rank[rse] for rse in endpoints], dtype=np.int64)[code]
+    return taken(placed, np.lexsort((by_name, placed.dataset)))
+
+
+def _place_plain(replicas: ReplicaRows, wanted: Ints, did_of: Ints) -> PlacedDatasets:
+    """The replicas of datasets that are no containers, dataset by dataset, in the order in which they were read."""
+    by_did = np.argsort(replicas.did, kind="stable")
+    dids = replicas.did[by_did]
+    first = np.searchsorted(dids, did_of, side="left")
+    number = np.searchsorted(dids, did_of, side="right") - first
+    before = np.cumsum(number) - number
+    row = by_did[np.arange(number.sum()) - np.repeat(before - first, number)]
+    available, total, is_vp = replicas.available_files[row], replicas.total_files[row], replicas.is_vp[row]
     return PlacedDatasets(
-        np.array([row[0] for row in placed], dtype=np.int64),
-        texts(row[1] for row in placed),
-        np.array([row[2] for row in placed], dtype=np.bool_),
-        np.array([row[3] for row in placed], dtype=np.bool_),
-        np.array([row[4] for row in placed], dtype=np.float64),
-        np.array([row[5] for row in placed], dtype=np.float64),
-        np.array([row[6] for row in placed], dtype=np.float64),
-        np.array([row[7] for row in placed], dtype=np.bool_),
+        dataset=np.repeat(wanted, number),
+        rse=replicas.rse[row],
+        is_tape=replicas.is_tape[row],
+        is_vp=is_vp,
+        available=available,
+        found=available,
+        total=total,
+        complete=is_vp | (available == total),
     )
 
 
-def _place(
-    catalogue: Catalogue, rows_of: dict[int, list[int]], did: int
-) -> list[tuple[str, bool, bool, float, float, float, bool]]:
-    replicas = catalogue.replicas
-    parts = catalogue.parts.get(did) or (did,)
-    if parts == (did,):
-        return [
-            (
-                str(replicas.rse[row]),
-                bool(replicas.is_tape[row]),
-                bool(replicas.is_vp[row]),
-                float(replicas.available_files[row]),
-                float(replicas.available_files[row]),
-                float(replicas.total_files[row]),
-                bool(replicas.is_vp[row] or replicas.available_files[row] == replicas.total_files[row]),
-            )
-            for row in rows_of.get(did, [])
-        ]
-    return _place_container(catalogue, rows_of, parts)
+def _with_containers(catalogue: Catalogue, plain: PlacedDatasets, wanted: Ints, did_of: Ints) -> PlacedDatasets:
+    """``plain``, and behind it the containers ``wanted`` at each endpoint that has some of their constituents."""
+    rows_of: dict[int, list[int]] = {}
+    for row, did in enumerate(catalogue.replicas.did.tolist()):
+        rows_of.setdefault(did, []).append(row)
+    sums = {did: _place_container(catalogue, rows_of, catalogue.parts[did]) for did in dict.fromkeys(did_of.tolist())}
+    rows = [(at, *row) for at, did in zip(wanted.tolist(), did_of.tolist(), strict=True) for row in sums[did]]
+    dataset, rse, is_tape, is_vp, available, found, total, complete = zip(*rows, strict=True) if rows else [()] * 8
+    return PlacedDatasets(
+        np.append(plain.dataset, np.array(dataset, dtype=np.int64)),
+        np.append(plain.rse, texts(rse)),
+        np.append(plain.is_tape, np.array(is_tape, dtype=np.bool_)),
+        np.append(plain.is_vp, np.array(is_vp, dtype=np.bool_)),
+        np.append(plain.available, floats(available)),
+        np.append(plain.found, floats(found)),
+        np.append(plain.total, floats(total)),
+        np.append(plain.complete, np.array(complete, dtype=np.bool_)),
+    )
 
 
 def _place_container(

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
-from broker.work.datasets import DatasetUse, parse_attributes
+from broker.work.datasets import PSEUDO_NAMES, DatasetUse, name_without_scope, parse_attributes
 from broker.work.file_sums import FileSums
 from broker.work.input_files import NULL_INTEGER, FileTable, joined
 from broker.work.tasks import DatasetTable, SplitRules, TaskTable
@@ -151,7 +151,16 @@ def plan_masters(
 
 def uses_of(datasets: DatasetTable) -> tuple[DatasetUse, ...]:
     """How the files of each dataset are used, from its attributes, name and type."""
-    return tuple(parse_attributes(*row) for row in zip(datasets.attributes, datasets.name, datasets.type, strict=True))
+    known: dict[tuple[str | None, str, str | None], DatasetUse] = {}
+    uses = []
+    for attributes, name, type_ in zip(datasets.attributes, datasets.name, datasets.type, strict=True):
+        # names of other datasets say nothing
+        short = name_without_scope(name)
+        key = attributes, short if short in PSEUDO_NAMES else "", type_
+        if key not in known:
+            known[key] = parse_attributes(*key)
+        uses.append(known[key])
+    return tuple(uses)
 
 
 def secondary_limit(use: DatasetUse, master_limit: int) -> int:

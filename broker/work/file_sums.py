@@ -12,7 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from broker.domain.arrays import Bools, Ints
-from broker.work.input_files import FileTable, effective_bytes, effective_events, stored_bytes, unique_totals
+from broker.work.input_files import (
+    FileTable,
+    effective_bytes,
+    effective_events,
+    repeated_names,
+    stored_bytes,
+    unique_totals,
+)
 
 
 class RunLists(NamedTuple):
@@ -144,12 +151,8 @@ def _new_names(lfn_hash: Ints, offsets: Ints) -> Bools:
 
 
 def _names_in_one_run(lfn_hash: Ints, offsets: Ints, new_name: Bools) -> Bools:
-    """(I,) inputs with as many runs of equal names as distinct names."""
-    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    order = np.lexsort((lfn_hash, owner))
-    name, of = lfn_hash[order], owner[order]
-    first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = (name[1:] != name[:-1]) | (of[1:] != of[:-1])
-    inputs = len(offsets) - 1
-    runs = np.bincount(owner[new_name], minlength=inputs)
-    return np.asarray(runs == np.bincount(of[first], minlength=inputs))
+    """(I,) inputs in which no name has two runs."""
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))[new_name]
+    in_one_run = np.ones(len(offsets) - 1, dtype=np.bool_)
+    in_one_run[owner[repeated_names(lfn_hash[new_name], owner)]] = False
+    return in_one_run

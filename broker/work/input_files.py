@@ -21,6 +21,9 @@ MEGABYTE_BYTES = 1024 * 1024
 MAX_FILE_EVENTS = 10**12
 MAX_FILE_BYTES = 2**49
 
+#: An odd number whose multiples lie far apart, modulo 2**64: 2**64 over the golden ratio.
+_SPREADS = np.int64(0x9E3779B97F4A7C15 - 2**64)
+
 
 @dataclass(frozen=True)
 class FileTable:
@@ -88,6 +91,25 @@ def effective_bytes(files: FileTable) -> Ints:
 def stored_bytes(files: FileTable) -> Ints:
     """Size of each whole file in bytes; an unknown or negative size adds nothing."""
     return np.clip(files.fsize_bytes, 0, MAX_FILE_BYTES).astype(np.int64)
+
+
+def repeated_names(lfn_hash: Ints, owner: Ints) -> Bools:
+    """(F,) files of a name that their owner, (F,), has before.
+
+    >>> repeated_names(np.array([7, 8, 7, 7]), np.array([0, 0, 0, 1])).tolist()
+    [False, False, True, False]
+    """
+    repeated = np.zeros(len(lfn_hash), dtype=np.bool_)
+    # one number for both: equal pairs have equal ones, and hardly any others do, so that few pairs are looked at
+    key = lfn_hash + owner * _SPREADS
+    in_order = np.sort(key)
+    twice = in_order[1:][in_order[1:] == in_order[:-1]]
+    if len(twice):
+        rows = np.flatnonzero(np.isin(key, twice))
+        rows = rows[np.lexsort((rows, lfn_hash[rows], owner[rows]))]
+        name, of = lfn_hash[rows], owner[rows]
+        repeated[rows[1:]] = (name[1:] == name[:-1]) & (of[1:] == of[:-1])
+    return repeated
 
 
 def first_of_each_name(lfn_hash: Ints) -> Ints:

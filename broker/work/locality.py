@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, texts
+from broker.domain.arrays import Bools, Floats, Ints, Texts, taken, texts
 from broker.domain.work import InputTable, ReplicaTable
 from broker.work.catalogue import Catalogue, PlacedDatasets, is_asked, is_catalogued, is_distributed
 from broker.work.chunks import ChunkTable, InputFiles
 from broker.work.datasets import scope_and_name
-from broker.work.input_files import FileTable, unique_totals
+from broker.work.marked_files import FilesOfInputs
 from broker.work.tasks import DatasetTable
 
 #: Dataset position and number of available files, to the file id of the last of so many files of the dataset.
@@ -74,15 +74,32 @@ def place_inputs(
     For merging, any replica counts as holding every file. An endpoint known only from named files has its own row, with
     no total: it is no replica of the dataset, so it cannot be complete.
     """
-    whole = _whole(placed, dataset_files[placed.dataset])
     table = _input_table(datasets, inputs, catalogue, did_of_dataset, dataset_files)
-    rows = _Rows(placed, whole, limits, named)
-    for position, use in enumerate(inputs.uses):
-        if not use.pseudo:
-            merging = bool(chunks.merging[inputs.chunk[position]])
-            totals = (float(table.files[position]), float(table.bytes[position]))
-            rows.add(position, int(inputs.dataset[position]), inputs.files_of(position), merging, totals)
-    return InputPlaces(table, rows.table(), tuple(rows.held))
+    rows = _replica_rows(chunks, inputs, placed, _whole(placed, dataset_files[placed.dataset]), named)
+    partial = np.flatnonzero(~rows.holds_all)
+    files = FilesOfInputs(inputs, rows.input[partial])
+    _mark(files, rows, partial, placed, limits, named)
+    sums = np.column_stack([table.files, table.bytes])[rows.input]
+    sums[partial] = files.distinct_totals()
+    held: list[Bools | None] = [None] * len(rows.input)
+    for row, mask in zip(partial.tolist(), files.marks(), strict=True):
+        held[row] = mask
+    at, there = np.maximum(rows.placed, 0), rows.placed >= 0
+    # an endpoint that is known from named files alone has no row in ``placed``, which may have none at all
+    known = placed if len(placed) else _NOWHERE
+    replicas = ReplicaTable(
+        input=rows.input,
+        rse=rows.rse,
+        is_tape=known.is_tape[at] & there,
+        is_vp=known.is_vp[at] & there,
+        found=np.where(there, known.found[at], 0.0),
+        total=np.where(there, known.total[at], np.nan),
+        complete=known.complete[at] & there,
+        holds_all=rows.holds_all,
+        chunk_files=sums[:, 0],
+        chunk_bytes=sums[:, 1],
+    )
+    return InputPlaces(table, replicas, tuple(held))
 
 
 def _input_table(
@@ -114,74 +131,77 @@ def _input_table(
     )
 
 
-class _Rows:
-    """Collects replica rows, input after input."""
+_NO = np.zeros(1, dtype=np.bool_)
+_NOTHING = np.zeros(1)
+_NOWHERE = PlacedDatasets(np.zeros(1, dtype=np.int64), texts([""]), _NO, _NO, _NOTHING, _NOTHING, _NOTHING, _NO)
 
-    def __init__(self, placed: PlacedDatasets, whole: Bools, limits: RankLimits, named: NamedFiles) -> None:
-        self._placed, self._whole, self._limits, self._named = placed, whole, limits, named
-        self._rows: list[tuple[int, str, bool, bool, float, float, bool, bool, float, float]] = []
-        self.held: list[Bools | None] = []
 
-    def add(self, position: int, dataset: int, files: FileTable, merging: bool, totals: tuple[float, float]) -> None:
-        """The rows of one input, whose distinct files and bytes are ``totals``."""
-        placed = self._placed
-        span = range(*np.searchsorted(placed.dataset, [dataset, dataset + 1]).tolist())
-        named = self._named.get(dataset, {})
-        is_named = np.array([fileid in named for fileid in files.fileid.tolist()] if named else [], dtype=np.bool_)
-        for row in span:
-            held = None
-            if not (merging or self._whole[row]):
-                held = self._held(row, dataset, files, is_named)
-            sums = totals if held is None else unique_totals(files.rows(np.flatnonzero(held)))
-            all_here = bool(self._whole[row] or merging)
-            stats = (float(placed.found[row]), float(placed.total[row]), bool(placed.complete[row]), all_here)
-            kind = (bool(placed.is_tape[row]), bool(placed.is_vp[row]))
-            self._rows.append((position, str(placed.rse[row]), *kind, *stats, *sums))
-            self.held.append(held)
-        if named:
-            self._add_named_only(position, files, named, {str(placed.rse[row]) for row in span})
+@dataclass(frozen=True)
+class _ReplicaRows:
+    """Rows of the replica table (length R), input after input.
 
-    def _held(self, row: int, dataset: int, files: FileTable, is_named: Bools) -> Bools:
-        count = self._placed.available[row]
-        last = self._limits.get((dataset, int(count)), -1) if count > 0 else -1
-        held: Bools = files.fileid <= last
-        if len(is_named):
-            held = np.where(is_named, self._at(dataset, files, str(self._placed.rse[row])), held)
-        return held
+    ``placed``: the row of PlacedDatasets, -1 for an endpoint that is known from named files only; ``holds_all``: every
+    file of the input is there.
+    """
 
-    def _at(self, dataset: int, files: FileTable, rse: str) -> Bools:
-        named = self._named[dataset]
-        return np.array([rse in named.get(fileid, ()) for fileid in files.fileid.tolist()], dtype=np.bool_)
+    input: Ints
+    placed: Ints
+    rse: Texts
+    holds_all: Bools
 
-    def _add_named_only(
-        self, position: int, files: FileTable, named: dict[int, frozenset[str]], known: set[str]
-    ) -> None:
-        places = {rse for fileid in files.fileid.tolist() for rse in named.get(fileid, ())} - known
-        for rse in sorted(places):
-            held = np.array([rse in named.get(fileid, ()) for fileid in files.fileid.tolist()], dtype=np.bool_)
-            sums = unique_totals(files.rows(np.flatnonzero(held)))
-            self._rows.append((position, rse, False, False, 0.0, float("nan"), False, False, *sums))
-            self.held.append(held)
 
-    def table(self) -> ReplicaTable:
-        """All rows as columns."""
-        rows = self._rows
+def _replica_rows(
+    chunks: ChunkTable, inputs: InputFiles, placed: PlacedDatasets, whole: Bools, named: NamedFiles
+) -> _ReplicaRows:
+    """Where each input is: at the endpoints of its dataset by name, then where only some of its files are named."""
+    real = np.flatnonzero([not use.pseudo for use in inputs.uses])
+    first = np.searchsorted(placed.dataset, inputs.dataset[real], side="left")
+    number = np.searchsorted(placed.dataset, inputs.dataset[real], side="right") - first
+    at = np.arange(number.sum()) - np.repeat(np.cumsum(number) - number - first, number)
+    position = np.repeat(real, number)
+    rows = _ReplicaRows(position, at, placed.rse[at], whole[at] | chunks.merging[inputs.chunk[position]])
+    more = [(one, rse) for one in real.tolist() for rse in _named_only(inputs, one, placed, named)]
+    if not more:
+        return rows
+    rows = _ReplicaRows(
+        np.append(rows.input, np.array([one for one, _ in more], dtype=np.int64)),
+        np.append(rows.placed, np.full(len(more), -1, dtype=np.int64)),
+        np.append(rows.rse, texts(rse for _, rse in more)),
+        np.append(rows.holds_all, np.zeros(len(more), dtype=np.bool_)),
+    )
+    return taken(rows, np.argsort(rows.input, kind="stable"))
 
-        def numbers(column: int) -> Floats:
-            return np.array([row[column] for row in rows], dtype=np.float64)
 
-        def flags(column: int) -> Bools:
-            return np.array([row[column] for row in rows], dtype=np.bool_)
+def _named_only(inputs: InputFiles, position: int, placed: PlacedDatasets, named: NamedFiles) -> list[str]:
+    """The endpoints at which a file of the input is named, and that have no replica of its dataset."""
+    dataset = int(inputs.dataset[position])
+    if not (of_dataset := named.get(dataset)):
+        return []
+    first, stop = np.searchsorted(placed.dataset, [dataset, dataset + 1]).tolist()
+    known = set(placed.rse[first:stop].tolist())
+    files = inputs.files_of(position).fileid.tolist()
+    return sorted({rse for fileid in files for rse in of_dataset.get(fileid, ())} - known)
 
-        return ReplicaTable(
-            input=np.array([row[0] for row in rows], dtype=np.int64),
-            rse=texts(row[1] for row in rows),
-            is_tape=flags(2),
-            is_vp=flags(3),
-            found=numbers(4),
-            total=numbers(5),
-            complete=flags(6),
-            holds_all=flags(7),
-            chunk_files=numbers(8),
-            chunk_bytes=numbers(9),
-        )
+
+def _mark(
+    files: FilesOfInputs,
+    rows: _ReplicaRows,
+    partial: Ints,
+    placed: PlacedDatasets,
+    limits: RankLimits,
+    named: NamedFiles,
+) -> None:
+    """Mark the files that are there, for each of the rows ``partial``, whose files these are."""
+    datasets = files.inputs.dataset[rows.input[partial]].tolist()
+    counts = [float(placed.available[at]) if at >= 0 else 0.0 for at in rows.placed[partial].tolist()]
+    last = [
+        limits.get((dataset, int(count)), -1) if count > 0 else -1
+        for dataset, count in zip(datasets, counts, strict=True)
+    ]
+    files.mark_up_to(np.array(last, dtype=np.int64))
+    for one, (row, dataset) in enumerate(zip(partial.tolist(), datasets, strict=True)):
+        if of_dataset := named.get(dataset):
+            rse, alone = rows.rse[row], rows.placed[row] < 0
+            for at, fileid in files.of(one):
+                if alone or fileid in of_dataset:
+                    files.marked[at] = rse in of_dataset.get(fileid, ())

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from broker.domain.arrays import floats, texts
 from broker.work.catalogue import (
@@ -17,6 +20,7 @@ from broker.work.catalogue import (
     place_datasets,
 )
 from tests.work.files_for_tests import dataset_table
+from tests.work.plain_places import plain_datasets
 
 Rows = list[dict[str, Any]]
 
@@ -149,3 +153,37 @@ def test_what_the_catalogue_knows() -> None:
     answer = catalogue([{"did": 3, "rse": "A"}], groupings={1: ()}, parts={2: (3,), 4: (5,)})
     known = [is_catalogued(answer, did, frozenset({3})) for did in range(6)]
     assert known == [False, True, True, True, False, False]
+
+
+NUMBERS = st.sampled_from([None, 0, 1, 5, 10])
+REPLICA = st.fixed_dictionaries(
+    {
+        "did": st.integers(0, 5),
+        "rse": st.sampled_from(["A", "B", "b", "\u00e9"]),
+        "tape": st.booleans(),
+        "vp": st.sampled_from([False, False, True]),
+        "available": NUMBERS,
+        "total": NUMBERS,
+    }
+)
+
+
+@settings(max_examples=300)
+@given(
+    rows=st.lists(REPLICA, max_size=12, unique_by=lambda row: (row["did"], row["rse"])),
+    parts=st.dictionaries(
+        st.integers(0, 3), st.lists(st.integers(0, 5), max_size=3, unique=True).map(tuple), max_size=3
+    ),
+    lengths=st.dictionaries(st.integers(0, 5), st.sampled_from([1.0, 7.0])),
+    did_of=st.lists(st.integers(0, 5), max_size=6),
+)
+def test_many_datasets_are_placed_like_one_after_another(
+    rows: Rows, parts: dict[int, tuple[int, ...]], lengths: dict[int, float], did_of: list[int]
+) -> None:
+    answer = catalogue(rows, parts=parts, lengths=lengths)
+    wanted = [3 * at + 1 for at in range(len(did_of))]
+    found = place_datasets(answer, np.array(wanted, dtype=np.int64), np.array(did_of, dtype=np.int64))
+    columns = [getattr(found, field.name) for field in dataclasses.fields(found)]
+    assert [column.dtype.kind for column in columns] == list("iObbfffb")
+    rows_found = list(zip(*(column.tolist() for column in columns), strict=True))
+    assert repr(rows_found) == repr(plain_datasets(answer, wanted, did_of))

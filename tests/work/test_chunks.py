@@ -18,7 +18,7 @@ from broker.work.chunks import (
     secondary_limit,
     uses_of,
 )
-from broker.work.datasets import DatasetUse
+from broker.work.datasets import DatasetUse, parse_attributes
 from broker.work.input_files import joined
 from broker.work.tasks import DatasetTable, TaskTable, split_rules_of
 from tests.work.files_for_tests import dataset_table, file_table, task_table
@@ -269,3 +269,12 @@ def test_requests_have_a_length() -> None:
     empty = np.empty(0, dtype=np.int64)
     flags = np.empty(0, dtype=np.bool_)
     assert len(FileRequests(empty, empty, flags, flags, flags)) == 0
+
+
+def test_what_names_and_attributes_say_is_said_of_each_dataset() -> None:
+    names = ("mc:a", "mc:b", "mc:seq_number", "pseudo_dataset", None)
+    attributes = (None, "nosplit,repeat", "np=2", "np=x")
+    kinds = ("input", "pseudo_input")
+    rows = [{"name": a, "attributes": b, "type": c} for a in names for b in attributes for c in kinds]
+    table = dataset_table(2 * rows)
+    assert uses_of(table) == 2 * tuple(parse_attributes(row["attributes"], row["name"], row["type"]) for row in rows)

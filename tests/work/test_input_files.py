@@ -2,12 +2,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from broker.work.input_files import (
+    _SPREADS,
     MEGABYTE_BYTES,
     effective_bytes,
     effective_events,
     first_of_each_name,
+    repeated_names,
     stored_bytes,
     unique_totals,
 )
@@ -71,3 +75,16 @@ def test_a_name_counts_once_in_totals() -> None:
 def test_no_files_have_no_totals() -> None:
     assert unique_totals(file_table([])) == (0, 0)
     assert effective_bytes(file_table([])).dtype == np.int64
+
+
+#: Of the last two names the one of the second owner meets the other of the first in the number that is sorted.
+NAMES = [7, 8, int(_SPREADS), 0]
+
+
+@example(rows=[(int(_SPREADS), 0), (0, 1)])
+@example(rows=[(7, 0), (8, 0), (7, 0), (7, 1), (7, 0)])
+@settings(max_examples=200)
+@given(rows=st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 2)), max_size=12))
+def test_names_that_come_again(rows: list[tuple[int, int]]) -> None:
+    names, owners = (np.array([row[at] for row in rows], dtype=np.int64) for at in (0, 1))
+    assert repeated_names(names, owners).tolist() == [row in rows[:at] for at, row in enumerate(rows)]

@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from broker.domain.arrays import floats, texts
 from broker.work.catalogue import Catalogue, PlacedDatasets, ReplicaRows
-from broker.work.chunks import ChunkTable
+from broker.work.chunks import ChunkTable, InputFiles
 from broker.work.datasets import DatasetUse
-from broker.work.input_files import FileTable
+from broker.work.input_files import FileTable, joined
 from broker.work.locality import InputPlaces, NamedFiles, RankLimits, place_inputs, real_datasets, wanted_ranks
 from tests.work.files_for_tests import dataset_table, file_table, one_chunk
+from tests.work.plain_places import plain_replicas
 
 FILES = file_table([{"fileid": 10 * (at + 1), "size": at + 1} for at in range(5)])  # ids 10..50, sizes 1..5
 EMPTY = ReplicaRows(
@@ -146,3 +150,72 @@ def test_ranks_are_wanted_of_partial_replicas_only() -> None:
     where = placed({}, {"rse": "B", "available": 3}, {"rse": "C", "available": 0}, {"rse": "D", "available": 3})
     assert wanted_ranks(where, floats([5])) == [(0, 3)]
     assert wanted_ranks(placed({}), floats([6])) == [(0, 5)]
+
+
+@st.composite
+def some_inputs(draw: st.DrawFn) -> InputFiles:
+    """Chunks, some with a secondary, of a few datasets; names come again, also in runs that are apart."""
+    parts: list[tuple[int, int, FileTable]] = []
+    for chunk in range(draw(st.integers(0, 4))):
+        for _ in range(draw(st.integers(1, 2))):
+            names = draw(st.lists(st.integers(1, 5), max_size=6))
+            files = file_table([{"fileid": 10 * at - 5, "lfn": name, "size": name} for at, name in enumerate(names)])
+            parts.append((chunk, draw(st.integers(0, 3)), files))
+    offsets = np.cumsum([0, *(len(files) for _, _, files in parts)])
+    uses = tuple(DatasetUse(pseudo=draw(st.integers(0, 5)) == 0) for _ in parts)
+    chunk, dataset = (np.array([part[at] for part in parts], dtype=np.int64) for at in (0, 1))
+    masters = np.ones(len(parts), dtype=np.bool_)
+    return InputFiles(chunk, dataset, masters, uses, offsets, joined([files for _, _, files in parts]))
+
+
+NUMBERS = st.sampled_from([None, 0, 1, 3, 5])
+PLACE = st.fixed_dictionaries(
+    {
+        "dataset": st.integers(0, 3),
+        "rse": st.sampled_from("ABC"),
+        "tape": st.booleans(),
+        "vp": st.sampled_from([False, False, True]),
+        "available": NUMBERS,
+        "total": NUMBERS,
+    }
+)
+NAMED = st.dictionaries(
+    st.integers(0, 3),
+    st.dictionaries(st.sampled_from([-5, 5, 25, 99]), st.frozensets(st.sampled_from("ABCD"))),
+    max_size=2,
+)
+
+
+@settings(max_examples=300)
+@given(
+    inputs=some_inputs(),
+    rows=st.lists(PLACE, max_size=8, unique_by=lambda row: (row["dataset"], row["rse"])),
+    sizes=st.lists(NUMBERS, min_size=4, max_size=4),
+    last=st.lists(st.integers(-1, 60), min_size=12, max_size=12),
+    named=NAMED,
+    merging=st.lists(st.booleans(), min_size=4, max_size=4),
+)
+def test_many_inputs_are_placed_like_one_after_another(
+    inputs: InputFiles,
+    rows: list[dict[str, Any]],
+    sizes: list[int | None],
+    last: list[int],
+    named: NamedFiles,
+    merging: list[bool],
+) -> None:
+    where = placed(*sorted(rows, key=lambda row: (row["dataset"], row["rse"])))
+    limits = {(dataset, count): last[3 * dataset + at] for dataset in range(4) for at, count in enumerate((1, 3, 5))}
+    four, flags = np.zeros(4, dtype=np.int64), np.array(merging)
+    chunks = ChunkTable(four, four, np.zeros(4), flags, ~flags, ~flags)
+    datasets = dataset_table([{"nfiles": size} for size in sizes])
+    answer = Catalogue(tuple(("s", f"ds{at}") for at in range(4)), EMPTY, {}, {}, {})
+    did_of = {at: at for at in range(4)}
+    found = place_inputs(chunks, datasets, inputs, answer, did_of, where, datasets.nfiles, limits, named)
+    expected = plain_replicas(chunks, inputs, where, datasets.nfiles.tolist(), limits, named)
+    table = found.replicas
+    held = [None if one is None else one.tolist() for one in found.held]
+    columns = [getattr(table, field.name) for field in dataclasses.fields(table)]
+    assert [column.dtype.kind for column in columns] == list("iObbffbbff")
+    rows_found = list(zip(*(column.tolist() for column in columns), held, strict=True))
+    assert repr(rows_found) == repr([(*row[:8], *map(float, row[8:10]), row[10]) for row in expected])
+    assert all(one is None or one.dtype == np.bool_ for one in found.held)

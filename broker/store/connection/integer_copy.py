@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
 _CHUNK_ROWS = 65_536
 _ARRAY_HEADER_BYTES = 20
+_TABLE_HEADER_BYTES = 28
 _ELEMENT = np.dtype([("length", ">i4"), ("value", ">i8")])
 
 
@@ -61,3 +62,19 @@ def sizes_of(arrays: Iterable[bytes]) -> NDArray[np.int64]:
     """How many elements each of those arrays has."""
     # the header of an empty array is shorter
     return np.array([max(len(data) - _ARRAY_HEADER_BYTES, 0) // _ELEMENT.itemsize for data in arrays], dtype=np.int64)
+
+
+def tables_of(arrays: Sequence[bytes | None], columns: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows, one after another, of arrays of bigint in two dimensions, and how many rows each array has.
+
+    Args:
+        arrays: (A,) as ``array_send`` gives each, without NULL in it; None: without rows.
+        columns: of each row.
+
+    Returns:
+        (N, columns) the rows, and (A,) their number.
+    """
+    bodies = [b"" if data is None else data[_TABLE_HEADER_BYTES:] for data in arrays]
+    values = np.frombuffer(b"".join(bodies), _ELEMENT)["value"].astype(np.int64).reshape(-1, columns)
+    sizes = np.array([len(body) for body in bodies], dtype=np.int64) // (_ELEMENT.itemsize * columns)
+    return values, sizes

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from broker.feeds.rucio.answers import FOUND, Answer, Did, Replica
 from broker.feeds.rucio.schedule import Asked, Needed
+from broker.store.connection.array_text import array_of_texts
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.work.chunks import INPUT_FAMILIES
@@ -218,5 +219,5 @@ def _many(connection: sa.Connection, target: str, rows: Sequence[tuple[Any, ...]
             cursor.executemany(f"INSERT INTO broker.{target} VALUES ({marks})".encode(), rows)  # noqa: S608
 
 
-def _pairs(dids: Mapping[Did, Any]) -> dict[str, Any]:
-    return {"scopes": [scope for scope, _ in dids], "names": [name for _, name in dids]}
+def _pairs(dids: Mapping[Did, Any]) -> dict[str, str]:
+    return {"scopes": array_of_texts([scope for scope, _ in dids]), "names": array_of_texts([name for _, name in dids])}

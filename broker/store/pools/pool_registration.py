@@ -15,6 +15,7 @@ from broker.errors import BrokerError
 from broker.pools.eligibility import match_pools
 from broker.pools.panda_queues import panda_queues
 from broker.pools.requirement import SubmitPool, parse_canonical
+from broker.store.connection.array_text import array_of
 from broker.store.connection.names import Names
 from broker.store.pools.resource_versions import ResourceVersion, current
 
@@ -55,7 +56,8 @@ _READ_MISSING = """
     ORDER BY 1"""
 _READ_REQUIREMENTS = sa.text("""
     SELECT jeditaskid, pool_id, sites, banned_sites FROM broker.task_requirements
-    WHERE jeditaskid = ANY(:tasks) AND (pool_id IS NOT NULL OR sites <> '[]' OR banned_sites <> '[]')""")
+    WHERE jeditaskid = ANY(CAST(:tasks AS bigint[]))
+      AND (pool_id IS NOT NULL OR sites <> '[]' OR banned_sites <> '[]')""")
 
 
 class PoolCollision(BrokerError):
@@ -146,7 +148,7 @@ def read_placement_constraints(connection: sa.Connection, tasks: Sequence[int]) 
     """For each of the tasks that asks for a pool or for sites what it asks."""
     return {
         row.jeditaskid: PlacementConstraints(row.pool_id, tuple(row.sites), tuple(row.banned_sites))
-        for row in connection.execute(_READ_REQUIREMENTS, {"tasks": list(tasks)})
+        for row in connection.execute(_READ_REQUIREMENTS, {"tasks": array_of(tasks)})
     }
 
 

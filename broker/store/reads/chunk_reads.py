@@ -1,7 +1,7 @@
 """Reading the work of a cycle: tasks, their input datasets and the ready files of those.
 
-Everything is read for all tasks at once, in the caller's transaction. Files come as packed arrays of integers, one for
-each column and dataset, so that half a million of them become columns without a Python object for any.
+Everything is read for all tasks at once, in the caller's transaction. Files come as one packed table of integers for
+each dataset, so that half a million of them become columns without a Python object for any.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
+from numpy.typing import NDArray
 
 from broker.domain.arrays import Floats, Ints, Texts, floats, texts
+from broker.store.connection.array_text import array_of
 from broker.store.connection.database import Database
+from broker.store.connection.integer_copy import tables_of
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.task_states import ShareOfTasks
 from broker.work.chunks import FILES_OF_A_DATASET, INPUT_FAMILIES, FileRequests, ReadFiles
-from broker.work.input_files import NULL_INTEGER, FileTable, joined
+from broker.work.input_files import NULL_INTEGER, FileTable
 from broker.work.tasks import TASK_NUMBERS, TASK_TEXTS, DatasetTable, TaskTable
 
 #: Statuses of tasks for which jobs are made.
@@ -29,9 +32,6 @@ ANALYSIS_LABELS = ("user", "panda")
 FILES_OF_A_CYCLE = 500_000
 #: Datasets whose files are asked for at once: enough to keep the server busy, few enough to bound what is in memory.
 _DATASETS_AT_ONCE = 200
-
-_ARRAY_HEADER_BYTES = 20
-_ELEMENT = np.dtype([("length", ">i4"), ("value", ">i8")])
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,9 @@ _PACKED = (
 )
 
 
-def _column(rows: Sequence[Sequence[Any]], position: int) -> list[Any]:
-    return [row[position] for row in rows]
+def _columns(rows: Sequence[Sequence[Any]], number: int) -> list[tuple[Any, ...]]:
+    """The columns of rows that have so many of them."""
+    return list(zip(*rows, strict=True)) or [()] * number
 
 
 def read_tasks(connection: sa.Connection, catalogue: TableCatalogue, selection: WorkSelection) -> TaskTable:
@@ -140,20 +141,20 @@ def read_tasks(connection: sa.Connection, catalogue: TableCatalogue, selection: 
         "vo": selection.vo,
         "labels": list(selection.labels),
         "excluded": selection.labels_excluded,
-        "ids": None if selection.task_ids is None else list(selection.task_ids),
+        "ids": None if selection.task_ids is None else array_of(selection.task_ids),
         "with_nucleus": selection.with_nucleus,
     }
     if selection.shares is not None:
         values["shares"] = [one.gshare for one in selection.shares]
         values["work_queues"] = [one.workqueue_id for one in selection.shares]
-    rows = connection.execute(sa.text(query), values).all()
+    columns = _columns(connection.execute(sa.text(query), values).all(), len(_TASK_COLUMNS))
     first_number = 3 + len(TASK_TEXTS)
     return TaskTable(
-        np.array(_column(rows, 0), dtype=np.int64),
-        floats(_column(rows, 1)),
-        floats(_column(rows, 2)),
-        {name: texts(_column(rows, 3 + at)) for at, name in enumerate(TASK_TEXTS)},
-        {name: floats(_column(rows, first_number + at)) for at, name in enumerate(TASK_NUMBERS)},
+        np.array(columns[0], dtype=np.int64),
+        floats(columns[1]),
+        floats(columns[2]),
+        {name: texts(columns[3 + at]) for at, name in enumerate(TASK_TEXTS)},
+        {name: floats(columns[first_number + at]) for at, name in enumerate(TASK_NUMBERS)},
     )
 
 
@@ -168,19 +169,19 @@ def read_input_datasets(connection: sa.Connection, catalogue: TableCatalogue, ta
         f"JOIN {source} AS d ON d.jeditaskid = t.jeditaskid "
         "WHERE d.type = ANY(:types) ORDER BY t.position, d.datasetid"
     )
-    values = {"ids": tasks.jeditaskid.tolist(), "types": list(INPUT_FAMILIES)}
-    rows = connection.execute(sa.text(query), values).all()
+    values = {"ids": array_of(tasks.jeditaskid.tolist()), "types": list(INPUT_FAMILIES)}
+    columns = _columns(connection.execute(sa.text(query), values).all(), len(_DATASET_COLUMNS))
 
     def text(position: int) -> Texts:
-        return texts(_column(rows, position))
+        return texts(columns[position])
 
     def number(position: int) -> Floats:
-        return floats(_column(rows, position))
+        return floats(columns[position])
 
-    masters = [-1 if value is None else value for value in _column(rows, 2)]
+    masters = [-1 if value is None else value for value in columns[2]]
     return DatasetTable(
-        np.array(_column(rows, 0), dtype=np.int64),
-        np.array(_column(rows, 1), dtype=np.int64),
+        np.array(columns[0], dtype=np.int64),
+        np.array(columns[1], dtype=np.int64),
         np.array(masters, dtype=np.int64),
         name=text(3),
         type=text(4),
@@ -209,11 +210,11 @@ def read_ready_files(
 
     The last request that is served may have fewer files than it asked for; the ones after it are not served.
     """
-    cursor = Database.raw(connection).cursor(binary=True)
-    parts: list[FileTable] = []
+    tables: list[NDArray[np.int64]] = []
+    sizes: list[Ints] = []
     zeros: list[bool] = []
     left = files_in_all
-    with cursor:
+    with Database.raw(connection).cursor(binary=True) as cursor:
         for start in range(0, len(requests), _DATASETS_AT_ONCE):
             if left is not None and left <= 0:
                 break
@@ -221,35 +222,44 @@ def read_ready_files(
             lumi = bool(requests.by_lumi[chosen].any())
             split = bool((requests.by_ramcount[chosen] & ~requests.is_master[chosen]).any())
             query = _files_query(catalogue, lumi=lumi, split=split)
-            cursor.execute(query, _request_values(tasks, datasets, requests, chosen))
-            for row in cursor:
-                if left is not None and left <= 0:
-                    break
-                part = _unpacked(row[1:])
-                part = part if left is None else part.rows(slice(0, left))
-                left = None if left is None else left - len(part)
-                parts.append(part)
-                zeros.append(bool(row[0]))
-    offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
-    return ReadFiles(joined(parts), offsets, np.array(zeros, dtype=np.bool_))
+            rows = cursor.execute(query, _request_values(tasks, datasets, requests, chosen)).fetchall()
+            table, size = tables_of([row[1] for row in rows], len(_PACKED))
+            if left is not None:
+                size = _served(size, left)
+                left -= int(size.sum())
+            tables.append(table[: size.sum()])
+            sizes.append(size)
+            zeros += [bool(row[0]) for row in rows[: len(size)]]
+    offsets = np.cumsum(np.concatenate([np.zeros(1, dtype=np.int64), *sizes]))
+    whole = np.concatenate([np.empty((0, len(_PACKED)), dtype=np.int64), *tables])
+    return ReadFiles(FileTable(*np.ascontiguousarray(whole.T)), offsets, np.array(zeros, dtype=np.bool_))
 
 
-def _request_values(
-    tasks: TaskTable, datasets: DatasetTable, requests: FileRequests, chosen: slice
-) -> dict[str, list[Any]]:
+def _served(size: Ints, left: int) -> Ints:
+    """Files taken of each request that is served while there are some ``left`` (more than none) before it.
+
+    >>> _served(np.array([3, 4, 0, 5]), 5).tolist()
+    [3, 2]
+    """
+    before = np.cumsum(size) - size
+    served: Ints = np.minimum(size, left - before)[before < left]
+    return served
+
+
+def _request_values(tasks: TaskTable, datasets: DatasetTable, requests: FileRequests, chosen: slice) -> dict[str, str]:
     dataset = requests.dataset[chosen]
     return {
-        "tasks": tasks.jeditaskid[datasets.task[dataset]].tolist(),
-        "datasets": datasets.datasetid[dataset].tolist(),
-        "limits": requests.limit[chosen].tolist(),
-        "lumi": requests.by_lumi[chosen].tolist(),
-        "masters": requests.is_master[chosen].tolist(),
-        "by_ramcount": requests.by_ramcount[chosen].tolist(),
+        "tasks": array_of(tasks.jeditaskid[datasets.task[dataset]].tolist()),
+        "datasets": array_of(datasets.datasetid[dataset].tolist()),
+        "limits": array_of(requests.limit[chosen].tolist()),
+        "lumi": array_of(requests.by_lumi[chosen].tolist()),
+        "masters": array_of(requests.is_master[chosen].tolist()),
+        "by_ramcount": array_of(requests.by_ramcount[chosen].tolist()),
     }
 
 
 def _files_query(catalogue: TableCatalogue, *, lumi: bool, split: bool) -> bytes:
-    """One row for each request: whether ramcount 0 occurs, and every column packed in the order of the files.
+    """One row for each request: whether ramcount 0 occurs, and its files as a packed table in their order.
 
     The file name is hashed on the server: only whether two names are equal matters here.
 
@@ -259,9 +269,7 @@ def _files_query(catalogue: TableCatalogue, *, lumi: bool, split: bool) -> bytes
         split: some request limits the files of each ramcount, so that they have to be numbered.
     """
     source = catalogue.source("jedi_dataset_contents", _FILE_COLUMNS)
-    packed = ", ".join(
-        f"array_send(array_agg(coalesce(CAST({name} AS bigint), {NULL_INTEGER + 1} - 1)))" for name in _PACKED
-    )
+    packed = ", ".join(f"coalesce(CAST({name} AS bigint), {NULL_INTEGER + 1} - 1)" for name in _PACKED)
     ram = "CASE WHEN r.by_ramcount THEN coalesce(f.ramcount, 0) ELSE 0 END"
     names = 'CASE WHEN r.lumi THEN f.lumiblocknr END NULLS FIRST, CASE WHEN r.lumi THEN f.lfn END COLLATE "C",'
     order = f"{ram}, {names if lumi else ''} f.fileid"
@@ -288,20 +296,9 @@ def _files_query(catalogue: TableCatalogue, *, lumi: bool, split: bool) -> bytes
     CROSS JOIN LATERAL (
         SELECT CASE WHEN bool_or(ramcount IS NULL) AND NOT coalesce(bool_or(ramcount = 0), false)
                     THEN EXISTS (SELECT FROM ({ready}) AS f WHERE f.ramcount = 0)
-                    ELSE coalesce(bool_or(ramcount = 0), false) END, {packed}
+                    ELSE coalesce(bool_or(ramcount = 0), false) END,
+               array_send(array_agg(ARRAY[{packed}]))
         FROM ({taken}) AS taken
     ) AS packed
     ORDER BY r.position
     """.encode()  # noqa: S608
-
-
-def _unpacked(columns: Sequence[bytes | None]) -> FileTable:
-    return FileTable(*(_numbers(column) for column in columns))
-
-
-def _numbers(packed: bytes | None) -> Ints:
-    """The integers of a one-dimensional ``bigint[]`` in PostgreSQL's binary form (each with its length in front)."""
-    if packed is None:  # no file at all
-        return np.empty(0, dtype=np.int64)
-    elements = np.frombuffer(packed, dtype=_ELEMENT, offset=_ARRAY_HEADER_BYTES)
-    return elements["value"].astype(np.int64)

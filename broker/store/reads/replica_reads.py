@@ -5,12 +5,14 @@ Everything is asked for all datasets at once, in the caller's transaction.
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import sqlalchemy as sa
 
 from broker.domain.arrays import Ints, floats, texts
+from broker.store.connection.array_text import array_of, array_of_texts
 from broker.store.connection.names import Names
 from broker.store.connection.tables import TableCatalogue
 from broker.store.feeds.replica_requests import unanswered
@@ -25,11 +27,13 @@ _ASKED = """
 """
 
 
-def _values(dids: list[Did]) -> dict[str, Any]:
+def asked_values(dids: Sequence[Did]) -> dict[str, str]:
+    """The values of the DIDs that are asked for, each with and without the mark of a container."""
+    names = [name for _, name in dids]
     return {
-        "positions": 2 * list(range(len(dids))),
-        "scopes": 2 * [scope for scope, _ in dids],
-        "names": [name for _, name in dids] + [f"{name}/" for _, name in dids],
+        "positions": array_of(2 * list(range(len(dids)))),
+        "scopes": array_of_texts(2 * [scope for scope, _ in dids]),
+        "names": array_of_texts(names + [f"{name}/" for name in names]),
     }
 
 
@@ -41,10 +45,11 @@ def read_catalogue(connection: sa.Connection, catalogue: TableCatalogue, dids: t
     """
     asked = list(dids)
     parts = _read_parts(connection, catalogue.names, asked)
-    metadata = _read_metadata(connection, catalogue.names, asked)
+    values = asked_values(asked)
+    metadata = _read_metadata(connection, catalogue.names, values)
     groupings = {at: rules for at, (rules, _) in metadata.items()}
     lengths = {at: length for at, (_, length) in metadata.items() if length is not None}
-    replicas = _read_replicas(connection, catalogue, asked)
+    replicas = _read_replicas(connection, catalogue, values)
     return Catalogue(tuple(asked), replicas, groupings, lengths, parts, unanswered(connection, asked))
 
 
@@ -57,7 +62,7 @@ def _read_parts(connection: sa.Connection, names: Names, asked: list[Did]) -> di
     )
     position = {did: at for at, did in enumerate(asked)}
     parts: dict[int, list[int]] = {}
-    for container, scope, name in connection.execute(sa.text(query), _values(asked)):
+    for container, scope, name in connection.execute(sa.text(query), asked_values(asked)).all():
         did = (str(scope), str(name))
         if did not in position:
             position[did] = len(asked)
@@ -67,20 +72,25 @@ def _read_parts(connection: sa.Connection, names: Names, asked: list[Did]) -> di
 
 
 def _read_metadata(
-    connection: sa.Connection, names: Names, asked: list[Did]
+    connection: sa.Connection, names: Names, asked: Mapping[str, str]
 ) -> dict[int, tuple[tuple[str, ...], float | None]]:
+    """Groupings of rules, and lengths, by position."""
+    # few groupings occur: as text they are parsed once each
     query = (
-        f"SELECT a.position, m.rule_groupings, m.length {_ASKED} "
+        f"SELECT a.position, CAST(m.rule_groupings AS text), m.length {_ASKED} "
         f"JOIN {names.own('dataset_metadata')} AS m ON m.scope = a.scope AND m.name = a.name"
     )
-    found: dict[int, tuple[tuple[str, ...], float | None]] = {}
-    for at, rules, length in connection.execute(sa.text(query), _values(asked)):
-        groupings = tuple(str(rule) for rule in rules) if isinstance(rules, list) else ()
-        found[int(at)] = (groupings, None if length is None else float(length))
-    return found
+    rows = connection.execute(sa.text(query), asked).all()
+    groupings = {rules: _groupings(rules) for rules in {row[1] for row in rows}}
+    return {at: (groupings[rules], None if length is None else float(length)) for at, rules, length in rows}
 
 
-def _read_replicas(connection: sa.Connection, catalogue: TableCatalogue, asked: list[Did]) -> ReplicaRows:
+def _groupings(rules: str | None) -> tuple[str, ...]:
+    found = None if rules is None else json.loads(rules)
+    return tuple(str(rule) for rule in found) if isinstance(found, list) else ()
+
+
+def _read_replicas(connection: sa.Connection, catalogue: TableCatalogue, asked: Mapping[str, str]) -> ReplicaRows:
     endpoints = catalogue.source("ddm_endpoint", ("ddm_endpoint_name", "is_tape"))
     query = (
         "SELECT a.position, r.rse, coalesce(nullif(upper(e.is_tape::text), '') = 'Y', r.is_tape, false), "
@@ -89,14 +99,15 @@ def _read_replicas(connection: sa.Connection, catalogue: TableCatalogue, asked: 
         "ON r.scope = a.scope AND r.name = a.name "
         f"LEFT JOIN {endpoints} AS e ON e.ddm_endpoint_name = r.rse ORDER BY a.position, r.rse"
     )
-    rows = connection.execute(sa.text(query), _values(asked) | {"virtual": VIRTUAL_PLACEMENT}).all()
+    rows = connection.execute(sa.text(query), {**asked, "virtual": VIRTUAL_PLACEMENT}).all()
+    did, rse, is_tape, is_vp, available, total = zip(*rows, strict=True) if rows else [()] * 6
     return ReplicaRows(
-        np.array([row[0] for row in rows], dtype=np.int64),
-        texts(row[1] for row in rows),
-        np.array([row[2] for row in rows], dtype=np.bool_),
-        np.array([row[3] for row in rows], dtype=np.bool_),
-        floats(row[4] for row in rows),
-        floats(row[5] for row in rows),
+        np.array(did, dtype=np.int64),
+        texts(rse),
+        np.array(is_tape, dtype=np.bool_),
+        np.array(is_vp, dtype=np.bool_),
+        floats(available),
+        floats(total),
     )
 
 
@@ -126,11 +137,11 @@ def read_rank_limits(
     """  # noqa: S608
     position = np.array([dataset for dataset, _ in wanted], dtype=np.int64)
     values = {
-        "tasks": tasks.jeditaskid[datasets.task[position]].tolist(),
-        "datasets": datasets.datasetid[position].tolist(),
-        "counts": [count for _, count in wanted],
+        "tasks": array_of(tasks.jeditaskid[datasets.task[position]].tolist()),
+        "datasets": array_of(datasets.datasetid[position].tolist()),
+        "counts": array_of(count for _, count in wanted),
     }
-    rows = connection.execute(sa.text(query), values)
+    rows = connection.execute(sa.text(query), values).all()
     return {wanted[int(at)]: int(last) for at, last in rows if last is not None}
 
 
@@ -160,9 +171,9 @@ def read_named_files(
     """  # noqa: S608
     values = {
         "statuses": list(statuses),
-        "positions": wanted.tolist(),
-        "tasks": tasks.jeditaskid[datasets.task[wanted]].tolist(),
-        "datasets": datasets.datasetid[wanted].tolist(),
+        "positions": array_of(wanted.tolist()),
+        "tasks": array_of(tasks.jeditaskid[datasets.task[wanted]].tolist()),
+        "datasets": array_of(datasets.datasetid[wanted].tolist()),
     }
     named: NamedFiles = {}
     for dataset, fileid, endpoints in connection.execute(sa.text(query), values):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 
 from broker.domain.alternatives import WayToRun
+from broker.store.connection.array_text import array_of
 
 _INSERT_ALTERNATIVES = sa.text("""
     INSERT INTO broker.task_alternatives
@@ -15,7 +16,7 @@ _INSERT_ALTERNATIVES = sa.text("""
     VALUES (:task, :position, :low, :high, CAST(:without AS jsonb), :memory, :disk, :wall)""")
 _READ_ALTERNATIVES = sa.text("""
     SELECT jeditaskid, min_cores, max_cores, without_cores, memory_mb, disk_mb, wall_s
-    FROM broker.task_alternatives WHERE jeditaskid = ANY(:tasks) ORDER BY jeditaskid, position""")
+    FROM broker.task_alternatives WHERE jeditaskid = ANY(CAST(:tasks AS bigint[])) ORDER BY jeditaskid, position""")
 
 
 def add(connection: sa.Connection, jeditaskid: int, ways: Sequence[WayToRun]) -> None:
@@ -40,7 +41,7 @@ def add(connection: sa.Connection, jeditaskid: int, ways: Sequence[WayToRun]) ->
 def read(connection: sa.Connection, tasks: Sequence[int]) -> dict[int, tuple[WayToRun, ...]]:
     """The ways of those of ``tasks`` that have any, in order."""
     found: dict[int, list[WayToRun]] = {}
-    for row in connection.execute(_READ_ALTERNATIVES, {"tasks": list(tasks)}):
+    for row in connection.execute(_READ_ALTERNATIVES, {"tasks": array_of(tasks)}):
         without = tuple(float(one) for one in row.without_cores)
         one = WayToRun(row.min_cores, row.max_cores, without, row.memory_mb, row.disk_mb, row.wall_s)
         found.setdefault(row.jeditaskid, []).append(one)

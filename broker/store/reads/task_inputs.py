@@ -14,7 +14,7 @@ from broker.domain.arrays import texts
 from broker.domain.task_work import PartReplicaTable, PartTable
 from broker.domain.work import InputTable
 from broker.store.connection.tables import TableCatalogue
-from broker.store.reads.replica_reads import read_catalogue
+from broker.store.reads.replica_reads import asked_values, read_catalogue
 from broker.work.catalogue import Catalogue, Did, is_asked, is_catalogued
 
 #: Beginning of the names of database releases, which are at hand everywhere.
@@ -109,15 +109,8 @@ def _read_bytes(
              AS a (position, scope, name)
         JOIN {catalogue.names.own("dataset_replicas")} AS r ON r.scope = a.scope AND r.name = a.name
     """  # noqa: S608 - names of tables
-    values = {
-        "positions": 2 * list(range(len(answer.dids))),
-        "scopes": 2 * [scope for scope, _ in answer.dids],
-        "names": [name for _, name in answer.dids] + [f"{name}/" for _, name in answer.dids],
-    }
-    return {
-        (int(row[0]), str(row[1])): (_number(row[2]), _number(row[3]))
-        for row in connection.execute(sa.text(query), values)
-    }
+    rows = connection.execute(sa.text(query), asked_values(answer.dids)).all()
+    return {(int(row[0]), str(row[1])): (_number(row[2]), _number(row[3])) for row in rows}
 
 
 def _number(value: int | None) -> float:

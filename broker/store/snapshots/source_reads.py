@@ -71,7 +71,7 @@ class SourceReader:
         if isinstance(read, TableRead):
             return self._rows_of_table(read)
         found = self.connection.execute(sa.text(self._filled(read, read.statement)), self._instants(read))
-        rows = (tuple(row) for row in found)
+        rows: Iterable[tuple[Any, ...]] = map(tuple, found.all())
         if read.number_lists:
             lists = [name in read.number_lists for name in read.columns_stored]
             rows = (

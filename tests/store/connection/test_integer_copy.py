@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from broker.store.connection.database import Database
-from broker.store.connection.integer_copy import copy_integers, integers_of
+from broker.store.connection.integer_copy import copy_integers, integers_of, tables_of
 
 
 def test_integers_arrive_as_they_are_whatever_their_type_and_number(database: Database) -> None:
@@ -31,3 +31,22 @@ def test_arrays_that_the_server_sends(database: Database) -> None:
         found = connection.execute(sa.text(query), {"a": [limits.min, 0, limits.max]}).scalars()
         assert integers_of(bytes(one) for one in found).tolist() == [limits.min, 0, limits.max, 7]
     assert integers_of([]).tolist() == []
+
+
+def test_tables_that_the_server_sends(database: Database) -> None:
+    limits = np.iinfo(np.int64)
+    query = """
+        SELECT (SELECT array_send(array_agg(ARRAY[x, n, :low])) FROM unnest(CAST(given AS bigint[])) AS x)
+        FROM (VALUES (1, :a), (2, NULL), (3, ARRAY[7])) AS t (n, given) ORDER BY n"""
+    values = {"a": [limits.max, 0], "low": limits.min}
+    with database.begin() as connection:
+        found = connection.execute(sa.text(query), values).scalars().all()
+    rows, sizes = tables_of(found, 3)
+    assert rows.tolist() == [[limits.max, 1, limits.min], [0, 1, limits.min], [7, 3, limits.min]]
+    assert sizes.tolist() == [2, 0, 1]
+
+
+def test_no_tables_have_no_rows() -> None:
+    for arrays in ([], [None]):
+        rows, sizes = tables_of(arrays, 3)
+        assert (rows.shape, sizes.tolist()) == ((0, 3), [0] * len(arrays))

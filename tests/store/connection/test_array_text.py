@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from broker.store.connection.array_text import array_of, array_of_texts
+from broker.store.connection.database import Database
+
+#: Any text that PostgreSQL holds, and often what an array has between its elements.
+TEXTS = st.lists(
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+    | st.sampled_from(["", '"', '","', "\\", '\\"', "{", "}", ",", "NULL", "null", " a ", "mc16:a/", "%s", ":a"])
+)
+
+
+@example(values=['a","b'])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values=TEXTS)
+def test_texts_arrive_as_they_are(database: Database, values: list[str]) -> None:
+    with database.begin() as connection:
+        query = sa.text("SELECT CAST(:values AS text[])")
+        assert connection.scalar(query, {"values": array_of_texts(values)}) == values
+
+
+@pytest.mark.parametrize("values", [[], [0, -1, 2**63 - 1, -(2**63)]])
+def test_numbers_arrive_as_they_are(database: Database, values: list[int]) -> None:
+    with database.begin() as connection:
+        assert connection.scalar(sa.text("SELECT CAST(:values AS bigint[])"), {"values": array_of(values)}) == values
+
+
+def test_truth_values_arrive_as_they_are(database: Database) -> None:
+    with database.begin() as connection:
+        query = sa.text("SELECT CAST(:values AS boolean[])")
+        assert connection.scalar(query, {"values": array_of([True, False])}) == [True, False]

@@ -1,0 +1,98 @@
+"""Where datasets and the files of inputs are, worked out row after row: what the property tests compare with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from broker.work.catalogue import Catalogue, PlacedDatasets
+from broker.work.chunks import ChunkTable, InputFiles
+from broker.work.input_files import unique_totals
+from broker.work.locality import NamedFiles, RankLimits
+
+Place = tuple[str, bool, bool, float, float, float, bool]
+
+
+def plain_datasets(catalogue: Catalogue, wanted: list[int], did_of: list[int]) -> list[tuple[Any, ...]]:
+    """The rows of PlacedDatasets."""
+    rows = [(dataset, *place) for dataset, did in zip(wanted, did_of, strict=True) for place in _places(catalogue, did)]
+    return sorted(rows, key=lambda row: (row[0], row[1]))
+
+
+def _places(catalogue: Catalogue, did: int) -> list[Place]:
+    replicas = catalogue.replicas
+    parts = catalogue.parts.get(did) or (did,)
+    rows = [row for part in parts for row in np.flatnonzero(replicas.did == part).tolist()]
+    whole = [
+        bool(replicas.is_vp[row]) or replicas.available_files[row] == replicas.total_files[row]
+        for row in range(len(replicas.did))
+    ]
+    if parts == (did,):
+        return [
+            (
+                replicas.rse[row],
+                bool(replicas.is_tape[row]),
+                bool(replicas.is_vp[row]),
+                float(replicas.available_files[row]),
+                float(replicas.available_files[row]),
+                float(replicas.total_files[row]),
+                bool(whole[row]),
+            )
+            for row in rows
+        ]
+    total = 0.0
+    for part in parts:
+        known = [one for one in replicas.total_files[replicas.did == part].tolist() if one == one]
+        total += max(known) if known else catalogue.lengths.get(part, 0.0)
+    places: list[Place] = []
+    for rse in dict.fromkeys(replicas.rse[row] for row in rows):
+        here = [row for row in rows if replicas.rse[row] == rse]
+        files = {row: float(np.nan_to_num(replicas.available_files[row])) for row in here}
+        places.append(
+            (
+                rse,
+                all(bool(replicas.is_tape[row]) for row in here),
+                all(bool(replicas.is_vp[row]) for row in here),
+                sum(files.values(), 0.0),
+                sum((files[row] for row in here if whole[row]), 0.0),
+                total,
+                all(whole[row] for row in here) and len(here) == len(parts),
+            )
+        )
+    return places
+
+
+def plain_replicas(
+    chunks: ChunkTable,
+    inputs: InputFiles,
+    placed: PlacedDatasets,
+    dataset_files: list[float],
+    limits: RankLimits,
+    named: NamedFiles,
+) -> list[tuple[Any, ...]]:
+    """The rows of the replica table, each with its marks behind it (None: all files are there)."""
+    rows: list[tuple[Any, ...]] = []
+    for position, use in enumerate(inputs.uses):
+        if use.pseudo:
+            continue
+        dataset, files = int(inputs.dataset[position]), inputs.files_of(position)
+        ids, of_dataset = files.fileid.tolist(), named.get(dataset, {})
+        everything = unique_totals(files)
+        here = np.flatnonzero(placed.dataset == dataset).tolist()
+        for row in here:
+            total, size, rse = float(placed.total[row]), dataset_files[dataset], placed.rse[row]
+            whole = bool(placed.is_vp[row]) or (bool(placed.complete[row]) and (size != size or total >= size))
+            whole |= bool(chunks.merging[inputs.chunk[position]])
+            count = float(placed.available[row])
+            last = limits.get((dataset, int(count)), -1) if count > 0 else -1
+            marks = [rse in of_dataset[one] if one in of_dataset else one <= last for one in ids]
+            sums = everything if whole else unique_totals(files.rows(np.flatnonzero(marks)))
+            kind = bool(placed.is_tape[row]), bool(placed.is_vp[row]), float(placed.found[row]), total
+            rows.append((position, rse, *kind, bool(placed.complete[row]), whole, *sums, None if whole else marks))
+        known = {placed.rse[row] for row in here}
+        for rse in sorted({rse for one in ids for rse in of_dataset.get(one, ())} - known):
+            marks = [rse in of_dataset.get(one, ()) for one in ids]
+            sums = unique_totals(files.rows(np.flatnonzero(marks)))
+            rows.append((position, rse, False, False, 0.0, np.nan, False, False, *sums, marks))
+    return rows
