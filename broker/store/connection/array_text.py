@@ -6,7 +6,10 @@ of the work of asking for a thousand datasets. A statement says what such a text
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TypeVar
+
+ValueT = TypeVar("ValueT", bound=Hashable)
 
 
 def array_of(values: Iterable[int]) -> str:
@@ -30,3 +33,17 @@ def array_of_texts(values: Sequence[str]) -> str:
     if "\\" in whole or whole.count('"') > 2 * (len(values) - 1):
         whole = '","'.join([value.replace("\\", "\\\\").replace('"', '\\"') for value in values])
     return '{"' + whole + '"}'
+
+
+def array_of_nullable(values: Sequence[ValueT | None], written: Callable[[ValueT], str]) -> str:
+    """An array of values, None for NULL.
+
+    Args:
+        values: each that occurs is written once.
+        written: a value as it stands in an array, in quotes where it needs them.
+
+    >>> array_of_nullable([1.5, None, 1.5], repr)
+    '{1.5,NULL,1.5}'
+    """
+    known = {value: "NULL" if value is None else written(value) for value in set(values)}
+    return "{" + ",".join([known[value] for value in values]) + "}"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import psycopg
 
+from broker.store.connection.array_text import array_of_nullable, array_of_texts
 from broker.store.summaries.chunk_states import CHANGES_KEPT, LastDecision
 
 ChunkKey = tuple[int, int | None, float | None]
@@ -59,6 +60,14 @@ _TYPES = {
     "assigned": "text", "state": "bytea", "work_state": "bytea",
     "main_reason": "text",
 }  # fmt: skip
+_WRITTEN: Mapping[str, Callable[[Any], str]] = {
+    "bigint": str,
+    "int": str,
+    "float8": repr,
+    "timestamptz": lambda instant: f'"{instant.isoformat()}"',
+    "bytea": lambda data: f'"\\\\x{data.hex()}"',
+}
+"""How values of a type stand in an array."""
 _KEY = ("brokerage", "jeditaskid", "datasetid", "ramcount")
 _READ_KNOWN_STATES = """
     SELECT jeditaskid, datasetid, ramcount, decision, decided_at, outcome, reason, outcome_since, waiting_since,
@@ -99,7 +108,8 @@ def known_states(
 def save(connection: psycopg.Connection[Any], states: Sequence[NewState]) -> None:
     """Write the last decisions about chunks, each chunk once; an older one never replaces a newer one."""
     if states:
-        connection.execute(_SAVE_STATES, [[getattr(one, name) for one in states] for name in _TYPES])
+        columns = {name: [getattr(one, name) for one in states] for name in _TYPES}
+        connection.execute(_SAVE_STATES, [_array(_TYPES[name], values) for name, values in columns.items()])
 
 
 def save_again(
@@ -109,3 +119,7 @@ def save_again(
     if again:
         values = [[one.decision for one in again], [one.pending_until for one in again]]
         connection.execute(_TOUCH_STATES, [moment, agent_run, *values])
+
+
+def _array(kind: str, values: Sequence[Any]) -> str:
+    return array_of_texts(values) if kind == "text" else array_of_nullable(values, _WRITTEN[kind])

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from broker.store.connection.array_text import array_of, array_of_texts
+from broker.store.connection.array_text import array_of, array_of_nullable, array_of_texts
 from broker.store.connection.database import Database
 
 #: Any text that PostgreSQL holds, and often what an array has between its elements.
@@ -34,3 +37,20 @@ def test_truth_values_arrive_as_they_are(database: Database) -> None:
     with database.begin() as connection:
         query = sa.text("SELECT CAST(:values AS boolean[])")
         assert connection.scalar(query, {"values": array_of([True, False])}) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "written"),
+    [
+        ("float8", [None, 1.5, float("inf"), -5e-324], repr),
+        ("bigint", [2**63 - 1, None, None], str),
+        ("bytea", [b"", b'\\"{', None], lambda data: f'"\\\\x{data.hex()}"'),
+        ("text", [], str),
+    ],
+)
+def test_values_that_may_be_missing_arrive_as_they_are(
+    database: Database, kind: str, values: list[Any], written: Callable[[Any], str]
+) -> None:
+    with database.begin() as connection:
+        query = sa.text(f"SELECT CAST(:values AS {kind}[])")
+        assert connection.scalar(query, {"values": array_of_nullable(values, written)}) == values
