@@ -30,7 +30,7 @@ PROCESSES = 2
 CHANGES = {
     "production_job": {"few differ": "MIN_WEIGHT_managed=0.7", "most differ": "NQUEUED_SAT_CAP=20"},
     "analysis_job": {"few differ": "OVERLOAD_RATIO_OFFSET=0.1", "most differ": "MAX_DISKIO_DEFAULT=1"},
-    "production_task": {"few differ": "INPUT_SIZE_FRACTION=0.9", "most differ": "MAX_DISKIO_DEFAULT=1"},
+    "production_task": {"few differ": "INPUT_SIZE_FRACTION=0.9", "most differ": "NQUEUED_NUC_CAP=0"},
 }
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
+from broker.brokerages.replayed_columns import ReplayedColumns
 from broker.domain.arrays import Bools, Ints, Texts
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.decisions import Decision
@@ -320,6 +321,22 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
 
         What it gathers of the grid and the work is taken over from the cycle ``beside`` it, where that is the same.
         None, as here: the brokerage draws no jobs, or draws them in a way of its own; each side is replayed.
+        """
+        return None
+
+    def replayed_columns(
+        self,
+        snapshot: Snapshot,
+        tuning: Tuning,
+        batch: BatchT,
+        seed: int,
+        rules: Rules,
+        beside: ReplayedColumns | None = None,
+    ) -> ReplayedColumns | None:
+        """As :meth:`replay` with what is assigned now counted, for a comparison.
+
+        What cannot differ is taken over from the columns ``beside``, of the same work. None, as here: the brokerage has
+        only decisions.
         """
         return None
 

@@ -23,6 +23,7 @@ from broker.brokerages.profile import Profile, rules_of
 from broker.brokerages.profile_errors import ProfileError
 from broker.brokerages.registry import AnyBrokerage, brokerage
 from broker.brokerages.replay import decode_batches, replay_decisions
+from broker.brokerages.replayed_columns import ReplayedColumns
 from broker.domain.arrays import Ints, Texts, texts
 from broker.domain.work_codec import Body, WorkCorruptError, unpacked_for_many
 from broker.engine.shared.marks import FEASIBLE, NOT_A_CANDIDATE
@@ -175,6 +176,11 @@ class Prepared:
         beside = None if first is None else first.cycle
         cycle = self._brokerage.replayed_cycle(asked.snapshot, tuning, batch, asked.rules, beside)
         if cycle is None or not isinstance(batch, StoredChunks):
+            first_columns = None if before is None else before.columns
+            again = self._brokerage.replayed_columns(asked.snapshot, tuning, batch, seed, asked.rules, first_columns)
+            if again is not None:
+                side = Side(again.outcome, again.reason, again.chosen, again.jobs, again.position, again.codes)
+                return _Decided(again.names, side=side, columns=again)
             tuning_of = asked.published.tuning
             found = replay_decisions(self._brokerage, asked.snapshot, tuning_of, [batch], seed, asked.rules)
             return _Decided(self._names, side=_side_of(found, self._names))
@@ -219,12 +225,13 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Decided:
-    """A side over the named candidates: its jobs with what they depend on, or the side alone."""
+    """A side over the named candidates: its jobs with what they depend on, or the side alone or with its columns."""
 
     names: Texts
     limits: tuple[bool, ...] = ()
     jobs: Deciding | None = None
     side: Side | None = None
+    columns: ReplayedColumns | None = None
 
     def whole(self) -> Side:
         """All that was decided."""

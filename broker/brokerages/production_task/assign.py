@@ -61,6 +61,12 @@ def assign_tasks(cycle: TaskCycle, seed: int, before: Floats | None = None) -> I
         seed: of the draws; each task draws from a stream of its own, so that leaving out one changes no other.
         before: (T, N) work to count as placed before each task, instead of what was placed here.
     """
+    for decided in decided_blocks(cycle, seed, before):
+        yield from _assigned(decided)
+
+
+def decided_blocks(cycle: TaskCycle, seed: int, before: Floats | None = None) -> Iterator[DecidedBlock]:
+    """As :func:`assign_tasks`, block by block."""
     tasks, rules = cycle.work.tasks.jeditaskid, cycle.chain.load_weights
     steps = nucleus_steps(rules) if before is None else None
     loop = None if steps is None else task_loop_for(len(tasks))
@@ -73,7 +79,7 @@ def assign_tasks(cycle: TaskCycle, seed: int, before: Floats | None = None) -> I
             out = room_for(block, len(rules))
             out.faults[:] = len(cycle.faults)
             loop.place_all(steps, block, out)
-        yield from _assigned(DecidedBlock(cycle, block, out))
+        yield DecidedBlock(cycle, block, out)
 
 
 def _assigned(decided: DecidedBlock) -> Iterator[AssignedTask]:

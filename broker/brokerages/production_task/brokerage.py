@@ -15,10 +15,12 @@ import numpy as np
 from broker.brokerages.base import Brokerage, Cycle, ReplayedDecision, Rules, StageTimes
 from broker.brokerages.production_job.rules import NAME as JOB_BROKERAGE
 from broker.brokerages.production_task import rules as shipped
-from broker.brokerages.production_task.assign import AssignedTask, assign_tasks
+from broker.brokerages.production_task.assign import AssignedTask, assign_tasks, decided_blocks
+from broker.brokerages.production_task.decided_columns import columns_of
 from broker.brokerages.production_task.nucleus_rows import nucleus_rows
 from broker.brokerages.production_task.output_endpoints import output_endpoints
 from broker.brokerages.production_task.rules import asked_filters
+from broker.brokerages.replayed_columns import ReplayedColumns
 from broker.domain.arrays import Bools, Floats, Ints, Texts
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.decisions import TASK_CHANGED, Decision
@@ -181,6 +183,29 @@ class ProductionTask(Brokerage[TaskWork, StoredTaskBatch]):
         for task in assign_tasks(cycle, seed, before):
             placed = {names[at]: float(task.placed_hs06s[at]) for at in np.flatnonzero(task.placed_hs06s).tolist()}
             yield ReplayedDecision(task.decision, _nucleus_of(task.decision), placed)
+
+    def replayed_columns(
+        self,
+        snapshot: Snapshot,
+        tuning: Tuning,
+        batch: StoredTaskBatch,
+        seed: int,
+        rules: Rules,
+        beside: ReplayedColumns | None = None,
+    ) -> ReplayedColumns:
+        """As :meth:`replay`; what is gathered of the grid and the work is shared, or all where nothing can differ."""
+        stored, jobs, first = batch.stored, rules.needed.get(JOB_BROKERAGE), None if beside is None else beside.cycle
+        cycle: TaskCycle | None = None
+        if isinstance(first, TaskCycle) and isinstance(rules.chain, NucleusChain) and isinstance(jobs, QueueChain):
+            cycle = first.beside(snapshot, stored.work, tuning, rules.chain, asked_filters(jobs), jobs.steps)
+        if beside is not None and cycle is first:
+            return beside
+        if cycle is None or first is None:
+            cycle = engine_cycle(snapshot, stored.work, tuning, rules)
+            cycle.count_from(_by_nucleus(stored.share_work, [str(name) for name in snapshot.nuclei.name]))
+        else:
+            cycle.count_from(first.share_work_hs06s)
+        return columns_of(cycle, list(decided_blocks(cycle, seed)))
 
     def why_not(
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredTaskBatch, rules: Rules, decision: Decision, name: str

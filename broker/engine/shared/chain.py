@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
@@ -128,8 +128,7 @@ class QueueChain(RuleChain):
             other: the other chain.
             differing: gdpconfig keys, families by their names.
         """
-        mine, theirs = self.named_steps, other.named_steps
-        if mine.keys() != theirs.keys() or not all(same_part(one, theirs[name]) for name, one in mine.items()):
+        if not same_steps(self.steps, other.steps):
             return AlikeRules()
         there = {rule.name: rule for rule in other}
         here = [rule for rule in self if rule.name in there and same_part(rule, there[rule.name])]
@@ -144,6 +143,19 @@ class QueueChain(RuleChain):
         """Whether the rules that look at what a cycle places are the same ones, in the same order."""
         mine, theirs = ((*chain.load_weights, *chain.cuts) for chain in (self, other))
         return len(mine) == len(theirs) and all(map(same_part, mine, theirs))
+
+
+def same_steps(one: Any, other: Any) -> bool:
+    """Whether the steps of two brokerages of a kind, each a field of a dataclass, do the same."""
+    fields = [[field.name for field in dataclasses.fields(steps)] for steps in (one, other)]
+    return fields[0] == fields[1] and all(same_part(getattr(one, name), getattr(other, name)) for name in fields[0])
+
+
+def same_rules(some: Iterable[Rule], others: Iterable[Rule], differing: Collection[str]) -> bool:
+    """Whether two lists of rules say the same: they are the same ones, and read no key in which the tuning differs."""
+    mine, theirs = list(some), list(others)
+    alike = len(mine) == len(theirs) and all(map(same_part, mine, theirs))
+    return alike and all({*differing}.isdisjoint(rule.keys) for rule in mine)
 
 
 def same_part(one: Configurable, other: Configurable) -> bool:

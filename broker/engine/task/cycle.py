@@ -7,6 +7,7 @@ Brokerage.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,12 +22,12 @@ from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.task_facts import TaskFacts
 from broker.domain.task_work import TaskWork
 from broker.engine.job.steps import JobSteps
-from broker.engine.shared.chain import NucleusChain
+from broker.engine.shared.chain import NucleusChain, same_rules, same_steps
 from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, Evaluation, RuleFault, evaluate, prepare, reason_codes
 from broker.engine.shared.marks import NOT_A_CANDIDATE
 from broker.engine.task.data_facts import TaskData, gather_task_data
-from broker.engine.task.facts import TaskGrounds, initial_nuclei, preset_nuclei, task_facts
-from broker.engine.task.nucleus_feasibility import SHIPPED_STEPS, ask_jobs
+from broker.engine.task.facts import TaskGrounds, dry_run_facts, initial_nuclei, preset_nuclei, task_facts
+from broker.engine.task.nucleus_feasibility import SHIPPED_STEPS, STEP_KEYS, ask_jobs
 from broker.engine.task.placing import answer
 from broker.engine.task.remaining import all_work, share_work, task_tags
 from broker.engine.task.task_block import TaskBlock
@@ -90,6 +91,7 @@ class TaskCycle:
         with_codes: bool = False,
     ) -> None:
         steps, asked_of = chain.steps, snapshot
+        self._asked_of, self._asked = snapshot, (tuple(job_filters), job_steps)
         snapshot = steps.snapshot_reading.read(snapshot)
         self.snapshot, self.work, self.tuning, self.chain, self.endpoints = snapshot, work, tuning, chain, endpoints
         self._independent = independent
@@ -104,17 +106,61 @@ class TaskCycle:
         )
         self.share_work_hs06s = share_work(tasks, work.remaining, snapshot, steps.remaining_work_reading)
         self.facts = self._facts(data)
-        self._views, faults = prepare(chain, snapshot, work, chain.tunings(tuning))
-        self.faults: list[RuleFault] = [*self.dry_run.rule_faults, *faults]
-        self.evaluation: Evaluation = self._judge()
-        self._fixed = self._weigh()
         known, self._tag = distinct(task_tags(tasks, snapshot))
-        self._placed = np.zeros((max(1, len(known)), len(snapshot.nuclei)))
+        self._tags = max(1, len(known))
+        self._begin()
         vetoed = steps.veto.reasons(
             tasks, work.outputs, endpoints, self.facts.initial, self.facts.has_storages, snapshot.nuclei.name
         )
         found = np.where(tasks.fault != "", tasks.fault, data.fault)
         self.blocked = np.where(found != "", found, vetoed)
+
+    def _begin(self) -> None:
+        """With nothing placed, by the values and rules of the cycle."""
+        self._views, faults = prepare(self.chain, self.snapshot, self.work, self.chain.tunings(self.tuning))
+        self.faults: list[RuleFault] = [*self.dry_run.rule_faults, *faults]
+        self.evaluation: Evaluation = self._judge()
+        self._fixed = self._weigh()
+        self._placed = np.zeros((self._tags, len(self.snapshot.nuclei)))
+
+    def beside(
+        self,
+        snapshot: Snapshot,
+        work: TaskWork,
+        tuning: Tuning,
+        chain: NucleusChain,
+        job_filters: Sequence[AnyFilter],
+        job_steps: JobSteps,
+    ) -> TaskCycle | None:
+        """A cycle with other values or rules, which takes over what both gather; None where that is not the same.
+
+        The job brokerage is asked again where it might say anything else. With the same in everything that decides,
+        this cycle itself.
+        """
+        same = self._asked_of is snapshot and self.work is work and same_steps(self.chain.steps, chain.steps)
+        if type(self) is not TaskCycle or not same:
+            return None
+        differing = self.tuning.differing_keys(tuning)
+        other = copy.copy(self)
+        other.tuning, other.chain, other._asked = tuning, chain, (tuple(job_filters), job_steps)
+        # the facts by which it was judged, whatever was counted since
+        other.facts = self._pairs.facts
+        if self._asks_alike(other, differing):
+            if same_rules(self.chain, chain, differing):
+                return self
+        else:
+            asked = work.hint, work.tasks.jeditaskid, self.initial, job_filters, tuning, job_steps
+            other.dry_run = ask_jobs(snapshot, *asked)
+            other.facts = dataclasses.replace(other.facts, **dry_run_facts(other.dry_run, self.columns))
+        for name in ("_pairs", "legend"):
+            other.__dict__.pop(name, None)
+        other._begin()
+        return other
+
+    def _asks_alike(self, other: TaskCycle, differing: frozenset[str]) -> bool:
+        (mine, my_steps), (theirs, their_steps) = self._asked, other._asked
+        unread = differing.isdisjoint(STEP_KEYS)
+        return unread and same_steps(my_steps, their_steps) and same_rules(mine, theirs, differing)
 
     def _facts(self, data: TaskData) -> TaskFacts:
         given = TaskGrounds(self.columns, data, self.initial, self.dry_run, self.share_work_hs06s)

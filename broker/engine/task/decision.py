@@ -79,6 +79,25 @@ class DecidedBlock:
         )  # fmt: skip
         return list(zip(*(column.tolist() for column in columns), strict=True))
 
+    @property
+    def outcomes(self) -> list[tuple[str, str]]:
+        """Outcome and reason of each task."""
+        return [("brokered" if one[4] or one[1] else "pending", one[3]) for one in self._rows]
+
+    @property
+    def chosen(self) -> Bools:
+        """(B, N): the candidates of each task; one that is blocked has none."""
+        blocked = np.array([bool(one[2]) for one in self._rows], dtype=np.bool_)
+        return np.asarray((self.position == FEASIBLE) & ~blocked[:, None])
+
+    @property
+    def tasks_at(self) -> Ints:
+        """(B, N): 1 at the nucleus of each task that got one."""
+        found = np.zeros(self.position.shape, dtype=np.int64)
+        at = np.flatnonzero(self.out.chosen >= 0)
+        found[at, self.out.chosen[at]] = 1
+        return found
+
     def decision(self, at: int) -> Decision:
         """The decision on the task ``at`` of the block."""
         task, preset, blocked, reason, count, offset, faults, job_fault = self._rows[at]

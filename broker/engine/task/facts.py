@@ -67,10 +67,7 @@ def task_facts(
         backlog_files=snapshot.links.total_queued[None, columns],
         **_storage_facts(work, snapshot, endpoints, chains, expected_gb, columns),
         expected_output_gb=expected_gb[None, :],
-        able_queues=dry_run.able_queues[:, columns],
-        queues=dry_run.queues[None, columns],
-        job_check_failed=dry_run.failed[:, None],
-        job_codes=dry_run.codes[:, columns] if dry_run.codes.shape[1] > 1 else dry_run.codes,
+        **dry_run_facts(dry_run, columns),
         examined=data.examined[:, None],
         total_bytes=data.total_bytes[:, None],
         total_files=data.total_files[:, None],
@@ -82,6 +79,16 @@ def task_facts(
         position=columns[None, :],
         share_work_hs06s=given.share_work[:, columns],
     )
+
+
+def dry_run_facts(dry_run: DryRun, columns: Ints) -> dict[str, Any]:
+    """What the job brokerage says of the tasks at the nuclei ``columns``."""
+    return {
+        "able_queues": dry_run.able_queues[:, columns],
+        "queues": dry_run.queues[None, columns],
+        "job_check_failed": dry_run.failed[:, None],
+        "job_codes": dry_run.codes[:, columns] if dry_run.codes.shape[1] > 1 else dry_run.codes,
+    }
 
 
 def bound_nuclei(tasks: AssigningTable, snapshot: Snapshot, chains: FullChains) -> Ints:
