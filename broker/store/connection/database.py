@@ -97,6 +97,8 @@ class Database:
             pool_size=pool_size,
             max_overflow=10 if statement_timeout_s is None else 0,
             pool_timeout=pool_timeout_s,
+            # no table has this type, which the first connection would look up in the catalogue
+            use_native_hstore=False,
             connect_args={
                 "application_name": application_name,
                 "options": f"-c timezone=UTC -c jit=off{bounded}",

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import psycopg
+import psycopg.types
 import pytest
 import sqlalchemy as sa
 
@@ -48,6 +49,17 @@ def test_the_connection_goes_back_to_ordinary_transactions_after_a_snapshot(data
     with database.begin() as writer:
         assert writer.scalar(sa.text("SHOW transaction_isolation")) == "read committed"
         assert writer.scalar(sa.text("SHOW transaction_read_only")) == "off"
+
+
+def test_a_new_connection_looks_up_no_types(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that reads one row would wait for each of them in the catalogue."""
+
+    def fetch(*arguments: object) -> None:
+        raise AssertionError(f"looked up: {arguments[1:]}")
+
+    monkeypatch.setattr(psycopg.types.TypeInfo, "fetch", fetch)
+    with database.sibling("another", 1) as own, own.begin() as connection:
+        assert connection.scalar(sa.text("SELECT 1")) == 1
 
 
 def test_raw_is_the_same_transaction(database: Database) -> None:
