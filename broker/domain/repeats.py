@@ -23,6 +23,8 @@ _NONE = 0xFFFFFFFF
 _AS_IT_IS = 0
 _HEADS = {15: 1, 13: 2}
 """What a text begins with in which the work is not compressed, by the window in which it was: 2 to the power of it."""
+_WIDE_ONLY, _ANY_WINDOW = 1, 2
+"""Versions of changes: releases that know the first one alone pack work in the wide window, and take it so."""
 
 
 class RepeatsCorruptError(Exception):
@@ -45,10 +47,7 @@ class Body:
 
     def joined(self) -> bytes:
         """As one text in which the work is not compressed, so that two of them can be compared byte by byte."""
-        head, work = _inflated(self.work)
-        parts = (self.notes, self.remarks, work)
-        sizes = b"".join((_NONE if part is None else len(part)).to_bytes(4, "little") for part in parts)
-        return bytes((head,)) + sizes + b"".join(part or b"" for part in parts)
+        return _text_of(self, *_inflated(self.work))
 
     @classmethod
     def split(cls, data: bytes) -> Body:
@@ -105,12 +104,15 @@ def pack_changes(changes: Mapping[int, tuple[Body, Body]]) -> bytes | None:
     """
     if not changes:
         return None
-    parts = [bytes((_VERSION,))]
+    version, parts = _WIDE_ONLY, []
     for place, (before, now) in changes.items():
-        packer = zlib.compressobj(6, zdict=before.joined()[-_WINDOW:])
-        difference = packer.compress(now.joined()) + packer.flush()
+        texts = before.joined(), now.joined()
+        if _HEADS[13] in (texts[0][0], texts[1][0]):
+            version = _ANY_WINDOW
+        packer = zlib.compressobj(6, zdict=texts[0][-_WINDOW:])
+        difference = packer.compress(texts[1]) + packer.flush()
         parts += [place.to_bytes(4, "little"), len(difference).to_bytes(4, "little"), difference]
-    return b"".join(parts)
+    return bytes((version,)) + b"".join(parts)
 
 
 def changes_by_place(data: bytes | None) -> dict[int, bytes]:
@@ -122,8 +124,8 @@ def changes_by_place(data: bytes | None) -> dict[int, bytes]:
     found: dict[int, bytes] = {}
     if data is None:
         return found
-    if not data or data[0] != _VERSION:
-        raise RepeatsCorruptError(f"changes of version {data[0] if data else None}; this broker knows {_VERSION}")
+    if not data or data[0] not in (_WIDE_ONLY, _ANY_WINDOW):
+        raise RepeatsCorruptError(f"changes of version {data[0] if data else None}; this broker knows {_ANY_WINDOW}")
     at = 1
     while at < len(data):
         place, size = (int.from_bytes(data[start : start + 4], "little") for start in (at, at + 4))
@@ -140,11 +142,25 @@ def changed(before: Body, difference: bytes) -> Body:
     Raises:
         RepeatsCorruptError: damaged.
     """
-    opener = zlib.decompressobj(zdict=before.joined()[-_WINDOW:])
+    opener = zlib.decompressobj(zdict=_compared_with(before, difference)[-_WINDOW:])
     try:
         return Body.split(opener.decompress(difference, _MAX_BYTES))
     except zlib.error as error:
         raise RepeatsCorruptError(f"damaged change: {error}") from error
+
+
+def _text_of(body: Body, head: int, work: bytes | None) -> bytes:
+    parts = (body.notes, body.remarks, work)
+    sizes = b"".join((_NONE if part is None else len(part)).to_bytes(4, "little") for part in parts)
+    return bytes((head,)) + sizes + b"".join(part or b"" for part in parts)
+
+
+def _compared_with(before: Body, difference: bytes) -> bytes:
+    """The text against which a difference was taken: releases of one window left work of the narrow one as it is."""
+    text = before.joined()
+    if difference[2:6] == zlib.adler32(text[-_WINDOW:]).to_bytes(4, "big"):
+        return text
+    return _text_of(before, _AS_IT_IS, before.work)
 
 
 def _inflated(work: bytes | None) -> tuple[int, bytes | None]:

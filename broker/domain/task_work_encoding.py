@@ -17,7 +17,7 @@ class TaskWorkEncoder:
     """Gives for each task the bytes that :func:`broker.domain.task_work_codec.encode_task_work` gives for it alone.
 
     Args:
-        work: of tasks with an identifier each.
+        work: of tasks with an identifier each; rows of a task that refer to each other are neighbours.
         nuclei: (N,) their names.
         all_work: (N,) HS06 s that all tasks have to do there.
     """

@@ -50,11 +50,11 @@ class WorkEncoder:
         return pack_work(f"{text}}}".encode())
 
     def _placed(self, load: CountedLoad) -> str:
-        """The JSON of the load; all loads of a cycle are over the same queues."""
+        """The JSON of the load; nearly all loads of a cycle are over the same queues, though not always in one list."""
         texts = []
         for name, part in load.parts():
             if isinstance(part, QueueJobs):
-                if part.names is not self._names:
+                if part.names is not self._names and part.names != self._names:
                     self._names, self._forms = part.names, forms_of(part.names)
                 texts.append(f'"{name}":{part.text(self._forms)}')
             else:

@@ -24,6 +24,9 @@ RankLimits = dict[tuple[int, int], int]
 #: Dataset position to file id to the endpoints at which the catalogue names that file.
 NamedFiles = dict[int, dict[int, frozenset[str]]]
 
+#: Files of partial replicas that are looked at together: a file takes some 50 bytes for each endpoint meanwhile.
+FILES_AT_ONCE = 500_000
+
 
 @dataclass(frozen=True)
 class InputPlaces:
@@ -77,13 +80,14 @@ def place_inputs(
     table = _input_table(datasets, inputs, catalogue, did_of_dataset, dataset_files)
     rows = _replica_rows(chunks, inputs, placed, _whole(placed, dataset_files[placed.dataset]), named)
     partial = np.flatnonzero(~rows.holds_all)
-    files = FilesOfInputs(inputs, rows.input[partial])
-    _mark(files, rows, partial, placed, limits, named)
     sums = np.column_stack([table.files, table.bytes])[rows.input]
-    sums[partial] = files.distinct_totals()
     held: list[Bools | None] = [None] * len(rows.input)
-    for row, mask in zip(partial.tolist(), files.marks(), strict=True):
-        held[row] = mask
+    for some in _parts(partial, inputs.offsets[rows.input[partial] + 1] - inputs.offsets[rows.input[partial]]):
+        files = FilesOfInputs(inputs, rows.input[some])
+        _mark(files, rows, some, placed, limits, named)
+        sums[some] = files.distinct_totals()
+        for row, mask in zip(some.tolist(), files.marks(), strict=True):
+            held[row] = mask
     at, there = np.maximum(rows.placed, 0), rows.placed >= 0
     # an endpoint that is known from named files alone has no row in ``placed``, which may have none at all
     known = placed if len(placed) else _NOWHERE
@@ -100,6 +104,13 @@ def place_inputs(
         chunk_bytes=sums[:, 1],
     )
     return InputPlaces(table, replicas, tuple(held))
+
+
+def _parts(rows: Ints, files: Ints) -> list[Ints]:
+    """The rows (P,), with so many files each, in parts of not many more than ``FILES_AT_ONCE`` files."""
+    so_far = np.cumsum(files)
+    most = int(so_far[-1]) if len(files) else 0
+    return np.split(rows, np.searchsorted(so_far, np.arange(FILES_AT_ONCE, most, FILES_AT_ONCE)))
 
 
 def _input_table(

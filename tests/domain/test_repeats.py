@@ -75,6 +75,23 @@ def test_changes_of_older_releases_are_read() -> None:
     assert changed(before, packer.compress(joined[1]) + packer.flush()) == now
 
 
+def test_a_change_that_an_older_release_wrote_over_newer_work_is_read() -> None:
+    """It left the work of the narrow window as it is, packed and behind a 0."""
+    before, now = Body(b"[]", None, pack_work(b'{"c":1}')), Body(b"[]", b"r", packed_by_older_releases(b'{"c":2}'))
+    assert before.work is not None
+    sizes = b"\x02\0\0\0" + b"\xff\xff\xff\xff" + len(before.work).to_bytes(4, "little")
+    packer = zlib.compressobj(6, zdict=b"\0" + sizes + b"[]" + before.work)
+    assert changed(before, packer.compress(now.joined()) + packer.flush()) == now
+
+
+@pytest.mark.parametrize(("windows", "version"), [((15, 15), 1), ((13, 15), 2), ((15, 13), 2), ((13, 13), 2)])
+def test_changes_that_older_releases_cannot_read_say_so(windows: tuple[int, int], version: int) -> None:
+    before, now = (Body(b"[]", None, pack_alike(b"work", bits)) for bits in windows)
+    packed = pack_changes({0: (before, now)})
+    assert packed is not None and packed[0] == version
+    assert changed(before, changes_by_place(packed)[0]) == now
+
+
 def test_short_work_is_packed_in_a_small_window_and_long_work_in_a_large_one() -> None:
     short, long = (pack_work(b"x" * size) for size in (8192, 8193))
     assert (window_bits(short), window_bits(long)) == (13, 15)

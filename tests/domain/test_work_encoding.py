@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.domain import column_texts
+from broker.domain import column_texts, work_encoding
 from broker.domain.alternatives import AcceptedCores
 from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import CLASS, objects, texts
 from broker.domain.chunk_plan import ChunkPlan
-from broker.domain.counted_load import CountedLoad, QueueJobs
+from broker.domain.counted_load import CountedLoad, QueueJobs, forms_of
 from broker.domain.placement_constraints import PlacementConstraints
 from broker.domain.rebrokered_from import RebrokeredFrom
 from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
@@ -95,3 +95,18 @@ def test_every_kind_of_column_is_drawn() -> None:
     tables = (WorkTable, InputTable, ReplicaTable, AnalysisWork)
     kinds = {one.metadata[CLASS] for kind in tables for one in dataclasses.fields(kind) if CLASS in one.metadata}
     assert kinds == set(OBJECTS)
+
+
+def test_names_of_queues_are_written_once_for_lists_that_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    work, calls = random_work(1, 4, analysis=True), list[Sequence[str]]()
+
+    def counted(names: Sequence[str]) -> list[str]:
+        calls.append(names)
+        return forms_of(names)
+
+    monkeypatch.setattr(work_encoding, "forms_of", counted)
+    encoder = WorkEncoder(work)
+    for row in range(4):
+        load = CountedLoad(QueueJobs(list(QUEUES), np.ones(4)), QueueJobs(list(QUEUES), np.ones(4)))
+        assert encoder.encode(row, load) == encode_work(chunk_of(work, row), load)
+    assert len(calls) == 1

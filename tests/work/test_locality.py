@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.domain.arrays import floats, texts
+from broker.work import locality
 from broker.work.catalogue import Catalogue, PlacedDatasets, ReplicaRows
 from broker.work.chunks import ChunkTable, InputFiles
 from broker.work.datasets import DatasetUse
@@ -194,6 +195,7 @@ NAMED = st.dictionaries(
     last=st.lists(st.integers(-1, 60), min_size=12, max_size=12),
     named=NAMED,
     merging=st.lists(st.booleans(), min_size=4, max_size=4),
+    at_once=st.sampled_from([1, 3, 1000]),
 )
 def test_many_inputs_are_placed_like_one_after_another(
     inputs: InputFiles,
@@ -202,6 +204,7 @@ def test_many_inputs_are_placed_like_one_after_another(
     last: list[int],
     named: NamedFiles,
     merging: list[bool],
+    at_once: int,
 ) -> None:
     where = placed(*sorted(rows, key=lambda row: (row["dataset"], row["rse"])))
     limits = {(dataset, count): last[3 * dataset + at] for dataset in range(4) for at, count in enumerate((1, 3, 5))}
@@ -210,7 +213,9 @@ def test_many_inputs_are_placed_like_one_after_another(
     datasets = dataset_table([{"nfiles": size} for size in sizes])
     answer = Catalogue(tuple(("s", f"ds{at}") for at in range(4)), EMPTY, {}, {}, {})
     did_of = {at: at for at in range(4)}
-    found = place_inputs(chunks, datasets, inputs, answer, did_of, where, datasets.nfiles, limits, named)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(locality, "FILES_AT_ONCE", at_once)
+        found = place_inputs(chunks, datasets, inputs, answer, did_of, where, datasets.nfiles, limits, named)
     expected = plain_replicas(chunks, inputs, where, datasets.nfiles.tolist(), limits, named)
     table = found.replicas
     held = [None if one is None else one.tolist() for one in found.held]

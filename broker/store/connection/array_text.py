@@ -39,7 +39,7 @@ def array_of_nullable(values: Sequence[ValueT | None], written: Callable[[ValueT
     """An array of values, None for NULL.
 
     Args:
-        values: each that occurs is written once.
+        values: each that occurs is written once; values that are equal, such as 0.0 and -0.0, are written alike.
         written: a value as it stands in an array, in quotes where it needs them.
 
     >>> array_of_nullable([1.5, None, 1.5], repr)

@@ -63,7 +63,7 @@ _TYPES = {
 _WRITTEN: Mapping[str, Callable[[Any], str]] = {
     "bigint": str,
     "int": str,
-    "float8": repr,
+    "float8": float.__repr__,
     "timestamptz": lambda instant: f'"{instant.isoformat()}"',
     "bytea": lambda data: f'"\\\\x{data.hex()}"',
 }
