@@ -19,14 +19,11 @@ from broker.domain.work_codec import StoredWork, WorkCorruptError
 from broker.work.assemble import CycleWork
 from broker.work.chunks import ChunkTable, InputFiles
 from broker.work.datasets import DatasetUse
-from broker.work.input_files import NULL_INTEGER, FileTable
+from broker.work.input_files import NULL_INTEGER, FileTable, repeated_names
 from broker.work.split_settings import SplitSettings
 
 #: Columns of files that decide how jobs are cut, beside which files have the same name.
 _COLUMNS = ("fsize_bytes", "nevents", "startevent", "endevent", "boundaryid", "lumiblocknr")
-
-#: Spreads the numbers of chunks over all bits, so that equal names of two chunks are hardly ever mixed up.
-_ODD = np.int64(-7046029254386353131)
 
 #: Files that one stored chunk may claim to have.
 MAX_FILES = 5_000_000
@@ -123,14 +120,7 @@ def _repeats(lfn_hash: Ints, first: Ints, size: Ints) -> frozenset[int]:
     """The chunks in which two files have the same name."""
     owner = np.repeat(np.arange(len(first)), size)
     position = np.repeat(first - (np.cumsum(size) - size), size) + np.arange(len(owner))
-    names = lfn_hash[position]
-    told_apart = np.sort(names ^ owner * _ODD)
-    if not (told_apart[1:] == told_apart[:-1]).any():
-        return frozenset()  # nearly always, and found much faster
-    order = np.lexsort((names, owner))
-    names, owner = names[order], owner[order]
-    again = (names[1:] == names[:-1]) & (owner[1:] == owner[:-1])
-    return frozenset(np.unique(owner[1:][again]).tolist())
+    return frozenset(np.unique(owner[repeated_names(lfn_hash[position], owner)]).tolist())
 
 
 def _names(lfn_hash: Ints) -> list[int]:
