@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import groupby, repeat
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
@@ -87,15 +87,11 @@ class RowsOfEach:
         """The columns but the first, for so many rows; neighbours in which all rows have the same are one text."""
         if size not in self._same:
             parts: list[str | tuple[str, list[str]]] = []
-            for begin, cells in self._columns[1:]:
-                if not isinstance(cells, str):
-                    parts.append((begin, cells))
-                    continue
-                text, before = _written(begin, [cells] * size), parts[-1] if parts else None
-                if isinstance(before, str):
-                    parts[-1] = f"{before},{text}"
+            for is_one, run in groupby(self._columns[1:], key=lambda column: isinstance(column[1], str)):
+                if is_one:
+                    parts.append(",".join([_written(begin, [str(cells)] * size) for begin, cells in run]))
                 else:
-                    parts.append(text)
+                    parts += [(begin, list(cells)) for begin, cells in run]
             self._same[size] = parts
         return self._same[size]
 
