@@ -6,8 +6,10 @@ import socket
 from pathlib import Path
 
 import httpx
+import psycopg
 import pytest
 
+from broker.api.problems import problem_of
 from broker.api.server import ApiServer
 from broker.store.connection.database import Database
 from tests.api.serving import client_of, serving, shipped
@@ -105,3 +107,9 @@ def test_a_token_has_a_rate_of_its_own(shared: Database, tmp_path: Path) -> None
         assert refused.json()["code"] == "too_many_requests" and int(refused.headers["retry-after"]) >= 1
         with client_of(server) as known:
             assert known.get("/health/live").status_code == 200
+
+
+@pytest.mark.parametrize("kind", [psycopg.errors.IdleInTransactionSessionTimeout, psycopg.errors.TransactionTimeout])
+def test_a_transaction_that_the_server_ended_is_tried_again_later(kind: type[psycopg.Error]) -> None:
+    problem = problem_of(kind("terminating connection"))
+    assert (problem.status, problem.code) == (503, "database_unavailable") and "Retry-After" in problem.headers

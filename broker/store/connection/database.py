@@ -51,7 +51,9 @@ _left_s: ContextVar[float] = ContextVar("_left_s", default=float("inf"))
 _made: ContextVar[list[psycopg.Connection[Any]] | None] = ContextVar("_made", default=None)
 """Seconds that the work has left for which a connection is being taken from a pool."""
 
-_LOST = ("08", "57P01", "57P02", "57P03", "57P05")
+_LOST = ("08", "57P01", "57P02", "57P03", "57P05", "25P03", "25P04")
+"""SQLSTATEs (PostgreSQL documentation, appendix A) after which the session is gone. The last two are time limits of
+transactions; the driver counts them as internal errors, not as operational ones."""
 _REMEDY = "check that PostgreSQL runs there and that the address is right (--db or BROKER_DATABASE_URL)"
 
 

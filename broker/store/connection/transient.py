@@ -12,6 +12,9 @@ TRANSIENT_ERRORS: tuple[type[Exception], ...] = (
     sa_exc.OperationalError,
     sa_exc.TimeoutError,
     psycopg.OperationalError,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+    psycopg.errors.TransactionTimeout,
 )
-"""Lost connections, restarts, deadlocks, serialization failures, lock and statement time-outs, full disks, a busy pool:
+"""Lost connections, restarts, deadlocks, serialization failures, time-outs of locks, statements and transactions, full
+disks, a busy pool:
 nothing of the transaction was kept, and the same work may succeed later."""

@@ -11,6 +11,8 @@ from broker.store.connection import database as database_module
 from broker.store.connection.address import parse_url
 from broker.store.connection.database import Database
 from broker.store.connection.errors import BadDatabaseUrl, CommitOutcomeUnknown, DatabaseUnavailable, ServerTooOld
+from broker.store.connection.transient import TRANSIENT_ERRORS
+from tests.fault.processes import wait_until
 
 
 def test_a_transaction_is_committed_at_the_end_of_the_block(database: Database) -> None:
@@ -185,3 +187,39 @@ def test_a_new_connection_whose_first_questions_fail_is_closed(
         with pytest.raises(RuntimeError, match="first question"), own.begin():
             pass
     assert [one.closed for one in made] == [True]
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("limit", ["idle_in_transaction_session_timeout", "transaction_timeout"])
+def test_a_session_that_the_server_ended_for_its_transaction_is_unavailable(
+    database: Database, limit: str, raw: bool
+) -> None:
+    if limit == "transaction_timeout" and database.server_version() < 17:
+        pytest.skip("PostgreSQL has it since version 17")
+    ended = sa.text("SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = :pid")
+    with (
+        pytest.raises(DatabaseUnavailable, match="nothing of the transaction was kept") as caught,
+        database.begin() as connection,
+    ):
+        pid = connection.scalar(sa.text("SELECT pg_backend_pid()"))
+        connection.execute(sa.text(f"SET LOCAL {limit} = '20ms'"))
+        with database.sibling("another", 1) as other:
+            wait_until(lambda: _is_true(other, ended, pid), "the server ends the session")
+        if raw:
+            database.raw(connection).execute("SELECT 1")
+        else:
+            connection.execute(sa.text("SELECT 1"))
+    cause = caught.value.__cause__
+    assert isinstance(getattr(cause, "orig", cause), psycopg.InternalError)
+    with database.begin() as connection:
+        assert connection.scalar(sa.text("SELECT 1")) == 1
+
+
+@pytest.mark.parametrize("kind", [psycopg.errors.IdleInTransactionSessionTimeout, psycopg.errors.TransactionTimeout])
+def test_an_ended_transaction_passes_by_itself_wherever_the_driver_says_it(kind: type[psycopg.Error]) -> None:
+    assert issubclass(kind, TRANSIENT_ERRORS)
+
+
+def _is_true(database: Database, question: sa.TextClause, pid: int | None) -> bool:
+    with database.begin() as connection:
+        return bool(connection.scalar(question, {"pid": pid}))
