@@ -15,7 +15,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from agents.brokerage.batch_writing import Batch, BatchWriter, batches, records_of, wake
+from agents.brokerage.batch_writing import Batch, BatchWriter, batches, records_of, store_grid_when_idle, wake
 from agents.brokerage.canary import canary_of
 from agents.brokerage.cycle_inputs import refuse_without, tuning_of
 from agents.brokerage.grid_reading import GridReader, GridReading
@@ -135,6 +135,8 @@ class BrokerageAgent(Agent[BrokerageOptions]):
             self._assign(cycle, Sink(self.brokerage, self._tables, context, grid, own, writes_rows, tally))
             tally.notes += [f"rule {fault.rule} left out: {fault.error}" for fault in cycle.faults]
             tally.notes += self._tables.warnings(work)
+        if context.lease is not None and context.request.writes and not any(map(self._tables.tasks_of, works.values())):
+            store_grid_when_idle(context.database, context.lease, grid, __version__)
         return CycleReport(tally.counts, tally.timings, tuple(tally.notes), grid.snapshot.id, published.version)
 
     def _cycle_over(self, grid: GridReading, work: Any, context: CycleContext, tuning: Tuning) -> Cycle[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,6 +16,7 @@ from agents.service import fault_points
 from broker.brokerages.base import Assigned, Cycle
 from broker.brokerages.registry import AnyBrokerage
 from broker.domain.decision_records import DecisionRecord, Origin
+from broker.domain.parts import led_by
 from broker.domain.written import Written
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing as decisions
@@ -26,6 +27,9 @@ from broker.store.snapshots import stored_snapshots as snapshots
 # A process that is paused in the middle of its transaction must not keep the next leader waiting: between the closing
 # fence and the commit a take-over waits for it.
 LIMITS = sa.text("SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '5s'")
+
+IDLE_SNAPSHOT_EVERY = timedelta(minutes=10)
+"""A brokerage without work stores the grid that often: parts that did not change are not stored again."""
 
 
 def batches(assigned: Iterable[Assigned], size: int) -> Iterator[list[Assigned]]:
@@ -124,10 +128,30 @@ class BatchWriter:
         return records
 
     def _store_snapshot(self, connection: sa.Connection) -> None:
-        if self._snapshot_stored:
-            return
-        snapshot = self.grid.snapshot
-        snapshots.save(connection, snapshot.id, snapshot.taken_at, self.origin.engine, self.grid.parts, self.grid.about)
+        if not self._snapshot_stored:
+            _save_grid(connection, self.grid, self.origin.engine)
+
+
+def _save_grid(connection: sa.Connection, grid: GridReading, engine: str) -> None:
+    snapshots.save(connection, grid.snapshot.id, grid.snapshot.taken_at, engine, grid.parts, grid.about)
+
+
+def store_grid_when_idle(database: Database, lease: Lease, grid: GridReading, engine: str) -> None:
+    """Store the snapshot of a cycle that decided nothing, where the agent's last stored one has grown old.
+
+    What is shown of queues, links and users is the last stored snapshot: it must not stand still while no work comes.
+
+    Raises:
+        StaleLeaseError: the lease is not in force any more; nothing was written.
+    """
+    agent, _ = led_by(lease.name)
+    with database.begin() as connection:
+        connection.execute(LIMITS)
+        leases.fence(connection, lease)
+        last = snapshots.last_of_agents(connection, [agent])
+        if not last or grid.snapshot.taken_at - last[0].taken_at >= IDLE_SNAPSHOT_EVERY:
+            _save_grid(connection, grid, engine)
+        leases.fence(connection, lease, closing=True)
 
 
 def wake(database: Database, lease: Lease, tables: BrokerageTables[Any, Any], now: datetime) -> Mapping[str, int]:

@@ -11,28 +11,23 @@ import sqlalchemy as sa
 from broker.app.answers.asking import Asking
 from broker.app.answers.grid_models import JobNumbers, LinkLine
 from broker.app.answers.snapshots import snapshot_of
+from broker.brokerages.offered import offered
 from broker.domain.grid import COUNTED_STATUSES
 from broker.gdpconfig import Tuning
 from broker.snapshot.snapshot import Snapshot
-from broker.store.snapshots.stored_snapshots import SnapshotLostError
+from broker.store.snapshots.stored_snapshots import SnapshotLostError, last_of_agents
 from broker.store.tuning.gdpconfig_rows import TuningStore
 
 LINK_CAP = "NQUEUED_SAT_CAP"
-_LAST = sa.text("""
-    SELECT brokerage, snapshot, tuning FROM (
-        SELECT agent AS brokerage, snapshot, tuning, started_at,
-               row_number() OVER (PARTITION BY agent ORDER BY started_at DESC, id DESC) AS place
-        FROM broker.agent_runs
-        WHERE snapshot IS NOT NULL
-    ) AS run WHERE place = 1 ORDER BY started_at DESC""")
 _NEWEST = sa.text("SELECT id FROM broker.snapshots WHERE taken_at <= :now ORDER BY taken_at DESC LIMIT 1")
 
 
 def last_snapshot(asking: Asking, brokerage: str | None = None) -> Snapshot | None:
-    """The last snapshot of a brokerage, or of any; None where none is kept."""
-    found = [row.snapshot for row in asking.connection.execute(_LAST) if brokerage in (None, row.brokerage)]
-    if not found and brokerage is None:
-        found = list(asking.connection.scalars(_NEWEST, {"now": asking.now}))
+    """The last stored snapshot of a brokerage, or of any; None where none is kept."""
+    agents = offered() if brokerage is None else (brokerage,)
+    found = [one.id for one in last_of_agents(asking.connection, agents)]
+    if brokerage is None:
+        found += asking.connection.scalars(_NEWEST, {"now": asking.now})
     for identifier in found:
         try:
             return snapshot_of(asking.connection, identifier)

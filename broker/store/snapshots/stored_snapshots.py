@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -40,6 +40,15 @@ _READ_LATEST_ID = text(
     "SELECT id FROM broker.snapshots WHERE taken_at BETWEEN :since AND :until ORDER BY taken_at DESC, id LIMIT 1"
 )
 
+# Cycles without work store no snapshot: of each agent the last run that has one, newest first.
+_LAST_OF_AGENTS = text("""
+    SELECT agent, run.id, run.taken_at
+    FROM unnest(CAST(:agents AS text[])) AS agent, LATERAL (
+        SELECT s.id, s.taken_at, r.started_at
+        FROM broker.agent_runs AS r JOIN broker.snapshots AS s ON s.id = r.snapshot
+        WHERE r.agent = agent.agent ORDER BY r.started_at DESC, r.id DESC LIMIT 1
+    ) AS run ORDER BY run.started_at DESC, agent""")
+
 _READ_SOURCES = text("SELECT sources FROM broker.snapshots WHERE id = :id")
 _READ_HEADER = text("SELECT taken_at, engine, sources -> 'about' FROM broker.snapshots WHERE id = :id")
 _READ_PARTS = text("SELECT sha256, data FROM broker.snapshot_blobs WHERE sha256 = ANY(:wanted)")
@@ -75,6 +84,26 @@ def latest_id(connection: Connection, since: datetime, until: datetime) -> str |
     """The id of the newest stored snapshot taken between two instants; None when there is none."""
     found: str | None = connection.execute(_READ_LATEST_ID, {"since": since, "until": until}).scalar_one_or_none()
     return found
+
+
+@dataclass(frozen=True)
+class LastOfAgent:
+    """The snapshot of the last run of an agent that stored one.
+
+    Attributes:
+        agent: its name.
+        id: of the snapshot.
+        taken_at: its instant (aware).
+    """
+
+    agent: str
+    id: str
+    taken_at: datetime
+
+
+def last_of_agents(connection: Connection, agents: Iterable[str]) -> list[LastOfAgent]:
+    """The last stored snapshot of each agent that has any, that of the newest run first."""
+    return [LastOfAgent(*row) for row in connection.execute(_LAST_OF_AGENTS, {"agents": sorted(agents)})]
 
 
 @dataclass(frozen=True)
