@@ -1,4 +1,4 @@
-"""Keeps the demonstration grid alive: in the place of feeds, pilots, users and site admins, one step after another."""
+"""Keeps the demonstration grid alive: in the place of feeds, transfers, pilots, users and site admins, step by step."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from broker.demo.arrivals import NextNumbers, arrival_tables
 from broker.demo.facts import DemoFacts
 from broker.demo.live_script import STEP_S, Happenings, LiveJob, happenings
 from broker.store.connection.database import Database
+from broker.store.connection.tables import TableCatalogue
 from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.store.scenarios import live_grid
 from broker.store.scenarios.load_dump import append
@@ -46,6 +47,9 @@ class DemoDriver:
             if found.refreshes:
                 live_grid.refresh_sources(connection, names, (now - self._refreshed_at).total_seconds(), now)
             live_grid.switch_queues(connection, names, found.switched, now)
+            queue_of = {job.pandaid: job.queue for job in jobs}
+            arrived = [(pandaid, queue_of[pandaid]) for pandaid in found.inputs]
+            live_grid.bring_inputs(connection, TableCatalogue.read(connection, names), arrived, now)
             live_grid.start_jobs(connection, names, found.starts, now)
             live_grid.report_ends(connection, names, found.ends, now)
         if found.refreshes:

@@ -14,8 +14,6 @@ from broker.demo.facts import DemoFacts
 from broker.demo.task_rows import FIRST_TASK, task_parameter_row, task_row
 
 TIMES = ("creationdate", "modificationtime", "starttime", "statechangetime")
-QUICK_ARRIVALS = True
-"""A task that arrives has a tenth of the jobs: many arrive."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +28,7 @@ class NextNumbers:
 def arrival_tables(
     facts: DemoFacts, place: int, numbers: NextNumbers, now: datetime, seed: int
 ) -> dict[str, list[Row]]:
-    """The rows of one more task like that at ``place`` of the facts, by table.
+    """The rows of one more task like that at ``place`` of the facts, by table; of production with a tenth of its jobs.
 
     Args:
         facts: the grid and its tasks.
@@ -44,7 +42,7 @@ def arrival_tables(
         facts,
         clock,
         np.random.default_rng([seed, 5, numbers.task]),
-        QUICK_ARRIVALS,
+        quick=task.user is None,
         dataset_ids=count(numbers.dataset),
         file_ids=count(numbers.file),
     )

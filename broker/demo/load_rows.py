@@ -56,12 +56,19 @@ def job_rows(facts: DemoFacts, clock: Clock, rng: np.random.Generator) -> tuple[
     return active, defined
 
 
+def running_jobs(facts: DemoFacts) -> dict[str, int]:
+    """How many jobs run at each queue that takes jobs, before the first cycle."""
+    return {
+        name: min(MOST_RUNNING_JOBS, max(2, queue.slots // SLOTS_A_RUNNING_JOB))
+        for name, queue in facts.queues.items()
+        if queue.status in RUNNING_STATUSES
+    }
+
+
 def _crowds(facts: DemoFacts) -> list[_Crowd]:
     crowds: list[_Crowd] = []
-    for name, queue in facts.queues.items():
-        if queue.status not in RUNNING_STATUSES:
-            continue
-        running = min(MOST_RUNNING_JOBS, max(2, queue.slots // SLOTS_A_RUNNING_JOB))
+    for name, running in running_jobs(facts).items():
+        queue = facts.queues[name]
         crowds.append(_Crowd(name, "running", running))
         for status, fraction in OTHER_STATUSES.items():
             jobs = round(running * fraction)

@@ -69,6 +69,19 @@ def test_a_round_of_steps_keeps_the_grid_alive(alive: Database, demo_facts: Demo
     assert rows(alive, "SELECT count(*) FROM {panda}.jobsactive4 WHERE jobstatus = 'holding'")[0][0] == 0
 
 
+def test_jobs_whose_input_comes_are_activated(alive: Database, demo_facts: DemoFacts) -> None:
+    now = NOW + timedelta(hours=1)
+    assigned = "SELECT pandaid FROM {panda}.jobsdefined4 WHERE jobstatus = 'assigned'"
+    before = {one[0] for one in rows(alive, assigned)}
+    found = DemoDriver(alive, demo_facts, 2, now).step(now)
+    assert found.inputs and set(found.inputs) <= before
+    assert {one[0] for one in rows(alive, assigned)} == before - set(found.inputs)
+    statuses = rows(
+        alive, "SELECT DISTINCT jobstatus FROM {panda}.jobsactive4 WHERE pandaid = ANY(:jobs)", jobs=list(found.inputs)
+    )
+    assert [one[0] for one in statuses] == ["activated"]
+
+
 def test_what_arrived_is_brokered_like_the_others(alive: Database, demo_facts: DemoFacts) -> None:
     now = NOW + timedelta(hours=1)
     found = DemoDriver(alive, demo_facts, 2, now).step(now)

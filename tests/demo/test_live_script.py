@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 
 from broker.demo.arrivals import NextNumbers, arrival_tables
 from broker.demo.facts import DemoFacts
 from broker.demo.live_script import (
     ARRIVAL_EVERY,
-    MOST_ENDS,
+    AWAITING_INPUT,
+    END_SHARE,
+    INPUT_SHARE,
     MOST_STARTS,
+    MOST_TASKS,
     OUTAGE_FROM,
     OUTAGE_TO,
     REFRESH_EVERY,
+    RESERVE,
     LiveJob,
     happenings,
 )
+from broker.demo.load_rows import running_jobs
 
 JOBS = [LiveJob(number, ("activated", "running", "starting")[number % 3], "BNL") for number in range(1, 4001)]
 NOW = datetime(2026, 8, 1, 12, 0, tzinfo=UTC)
@@ -31,7 +37,34 @@ def test_jobs_that_wait_start_and_jobs_that_run_end(demo_facts: DemoFacts) -> No
     status = {job.pandaid: job.status for job in JOBS}
     assert {status[one] for one in found.starts} == {"activated", "starting"} and len(found.starts) == MOST_STARTS
     assert {status[one] for one, _ in found.ends} == {"running"}
-    assert 20 < len(found.ends) <= MOST_ENDS and list(found.starts) == sorted(found.starts)
+    running = sum(one == "running" for one in status.values())
+    assert len(found.ends) == math.ceil(END_SHARE * running) and list(found.starts) == sorted(found.starts)
+
+
+def test_no_more_jobs_start_than_pilots_have_room_for(demo_facts: DemoFacts) -> None:
+    level = sum(running_jobs(demo_facts).values())
+    full = [LiveJob(number, "running", "BNL") for number in range(1, level + 1)]
+    waiting = [LiveJob(level + number, "activated", "BNL") for number in range(1, 2001)]
+    found = happenings(demo_facts, 1, 0, [*full, *waiting])
+    assert len(found.starts) == len(found.ends) == math.ceil(END_SHARE * level)
+    assert len(happenings(demo_facts, 1, 0, [*full[:-10], *waiting]).starts) == len(found.starts) + 10
+    assert happenings(demo_facts, 1, 0, [*full, *full[:1000], *waiting]).starts == ()
+
+
+def test_the_input_of_some_assigned_jobs_comes(demo_facts: DemoFacts) -> None:
+    assigned = [LiveJob(number, AWAITING_INPUT, "BNL") for number in range(1, 1001)]
+    found = happenings(demo_facts, 1, 3, assigned)
+    assert len(found.inputs) == INPUT_SHARE * 1000 and found.starts == found.ends == ()
+
+
+def test_the_fewer_jobs_wait_the_more_tasks_arrive(demo_facts: DemoFacts) -> None:
+    wanted = round(RESERVE * sum(running_jobs(demo_facts).values()))
+    waiting = [LiveJob(number, "activated", "BNL") for number in range(1, wanted + 1)]
+    counts = [
+        sum(demo_facts.tasks[place].user is None for place in happenings(demo_facts, 1, 0, waiting[:there]).arrivals)
+        for there in (0, wanted // 2 + 1, wanted)
+    ]
+    assert counts == [MOST_TASKS, MOST_TASKS // 2, 1]
 
 
 def test_without_jobs_nothing_starts_or_ends(demo_facts: DemoFacts) -> None:

@@ -10,7 +10,9 @@ import sqlalchemy as sa
 
 from broker.feeds.changes import RowChange, TableChanges
 from broker.store.connection.names import Names
+from broker.store.connection.tables import TableCatalogue
 from broker.store.feeds.feed_runs import FeedRun, write_run
+from broker.store.matching.activation import Sorted, write_sorted
 from broker.store.writes.status_log import note_status
 
 FEED = "demo"
@@ -28,7 +30,9 @@ UPDATE {panda}.jobsactive4 SET modificationtime = :now
 WHERE jobstatus IN ('starting', 'running', 'transferring')"""
 _READ_JOBS = """
 SELECT pandaid, jobstatus AS status, computingsite AS queue FROM {panda}.jobsactive4
-WHERE jobstatus IN ('activated', 'starting', 'running') AND computingsite IS NOT NULL ORDER BY pandaid"""
+WHERE jobstatus IN ('activated', 'starting', 'running') AND computingsite IS NOT NULL
+UNION ALL SELECT pandaid, jobstatus, computingsite FROM {panda}.jobsdefined4
+WHERE jobstatus = 'assigned' AND computingsite IS NOT NULL ORDER BY pandaid"""
 _START = """
 WITH changed AS (
     UPDATE {panda}.jobsactive4 SET jobstatus = 'running', starttime = :now, modificationtime = :now
@@ -72,7 +76,7 @@ def next_numbers(connection: sa.Connection, names: Names) -> tuple[int, int, int
 
 
 def read_jobs(connection: sa.Connection, names: Names) -> list[tuple[int, str, str]]:
-    """Jobs that wait for pilots or run: number, status, queue."""
+    """Jobs that wait for their input or for pilots, or run: number, status, queue."""
     return [(row.pandaid, row.status, row.queue) for row in connection.execute(sa.text(names.sql(_READ_JOBS)))]
 
 
@@ -82,6 +86,14 @@ def refresh_sources(connection: sa.Connection, names: Names, passed_s: float, no
         settings = ", ".join(f"{name} = {name} + make_interval(secs => :passed_s)" for name in columns)
         connection.execute(sa.text(names.sql(f"UPDATE {table} SET {settings}")), {"passed_s": passed_s})  # noqa: S608
     connection.execute(sa.text(names.sql(_HEARTBEATS)), {"now": now.replace(tzinfo=None)})
+
+
+def bring_inputs(
+    connection: sa.Connection, catalogue: TableCatalogue, jobs: Sequence[tuple[int, str]], now: datetime
+) -> None:
+    """The input of these jobs (number, queue) is at their queue, as if it had been transferred: they are activated."""
+    if jobs:
+        write_sorted(connection, catalogue, Sorted(tuple(jobs), ()), now)
 
 
 def start_jobs(connection: sa.Connection, names: Names, jobs: Sequence[int], now: datetime) -> None:
