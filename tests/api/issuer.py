@@ -26,11 +26,13 @@ class Issuer:
         url: its name, and where it answers.
         fetches: how often its keys were asked for.
         down: whether it answers nothing but errors.
+        keys_at: scheme and host of the address of the keys, as the issuer says.
         codes: of people who logged in here: the challenge, where they go, and the token that the code is good for.
     """
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}"
+        self.keys_at = self.url
         self.fetches = 0
         self.down = False
         self.keys = {"one": RSAKey.generate_key(2048, {"kid": "one"})}
@@ -45,7 +47,7 @@ class Issuer:
         if path == "/.well-known/openid-configuration":
             return {
                 "issuer": self.url,
-                "jwks_uri": f"{self.url}/jwks",
+                "jwks_uri": f"{self.keys_at}/jwks",
                 "authorization_endpoint": f"{self.url}/authorize",
                 "token_endpoint": f"{self.url}/token",
             }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -195,6 +196,50 @@ def test_keys_are_fetched_once_however_many_ask(shared: Database, clock: Clock, 
             strange = issuer.sign(issuer.claims(clock.s), header={"kid": "x"})
             assert [who(client, strange).status_code for _ in range(3)] == [401] * 3
         assert found == [200] * 8 and issuer.fetches == 1
+
+
+def test_a_token_that_is_remembered_is_refused_from_its_expiry_on(shared: Database, tmp_path: Path) -> None:
+    clock = Clock()
+    with (
+        issuing() as issuer,
+        serving(shared, tmp_path, shipped(issuers=[trusted(issuer)]), now=clock) as server,
+        client_of(server, {}) as client,
+    ):
+        expires_at = clock.moment.replace(microsecond=0) + timedelta(hours=1)
+        token = issuer.sign(issuer.claims(clock.s, exp=int(expires_at.timestamp())))
+        found = []
+        for moment in (clock.moment, expires_at - timedelta(seconds=1), expires_at):
+            clock.moment = moment
+            found.append(who(client, token).status_code)
+        assert found == [200, 200, 401]
+        assert issuer.fetches == 1  # the keys were not read again: the expiry alone made the difference
+
+
+@pytest.mark.parametrize(
+    ("keys_at", "stated", "status"),
+    [
+        ("http://127.0.0.1:{port}", False, 200),
+        ("http://localhost:{port}", False, 401),
+        ("http://127.0.0.1:{other_port}", False, 401),
+        ("https://127.0.0.1:{port}", False, 401),
+        ("http://127.0.0.1:{port}.evil.example.org", False, 401),
+        ("//127.0.0.1:{port}", False, 401),
+        # where the configuration states the address, the issuer is not asked
+        ("http://127.0.0.1:{other_port}", True, 200),
+    ],
+)
+def test_keys_come_from_the_host_of_the_issuer_unless_the_configuration_states_another(
+    shared: Database, clock: Clock, tmp_path: Path, keys_at: str, stated: bool, status: int
+) -> None:
+    with issuing() as issuer, issuing() as other:
+        other.keys = issuer.keys  # so that only the address is wrong
+        port, other_port = (urlsplit(one.url).port for one in (issuer, other))
+        issuer.keys_at = keys_at.format(port=port, other_port=other_port)
+        changes = {"jwks_uri": f"{issuer.keys_at}/jwks"} if stated else {}
+        configured = shipped(issuers=[trusted(issuer, **changes)])
+        with serving(shared, tmp_path, configured, now=clock) as server, client_of(server, {}) as client:
+            assert who(client, issuer.sign(issuer.claims(clock.s))).status_code == status
+        assert issuer.fetches + other.fetches == (1 if status == 200 else 0)
 
 
 @contextlib.contextmanager

@@ -2,13 +2,18 @@ from __future__ import annotations
 
 import gzip
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from broker.app.pilot_jobs import update
+from broker.pilots.job_report import JobReport
+from broker.pilots.job_transition import transition
 from broker.store.connection.database import Database
+from broker.store.pilots.job_reports import read_state, write_transition
 from tests.pilot_api.client import Client
-from tests.pilot_api.pilot_grid import AGENT, call, content, dataset, fill, job, post, record, row, rows
+from tests.pilot_api.pilot_grid import AGENT, NOW, call, content, dataset, fill, job, post, record, row, rows
 
 OK = {"StatusCode": 0, "command": "NULL"}
 
@@ -124,6 +129,46 @@ def test_a_compressed_bomb_is_refused(client: Client) -> None:
     body = gzip.compress(b" " * (50 * 2**20))
     headers = {**AGENT, "content-type": "application/json", "content-encoding": "gzip"}
     assert client.post("/server/panda/updateJob", content=body, headers=headers).status_code == 413
+
+
+WAITS_FOR_LOCK = """
+SELECT count(*) FROM pg_stat_activity
+WHERE wait_event_type = 'Lock' AND datname = current_database() AND application_name = 'second report'"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "told"),
+    [
+        ("finished", "running", ("already_done", "alreadydone")),
+        ("finished", "failed", ("already_done", "alreadydone")),
+        ("holding", "running", ("late", None)),
+        ("running", "starting", ("reported", None)),
+    ],
+)
+def test_two_reports_of_a_job_at_once_count_one_after_the_other(
+    shared: Database, first: str, second: str, told: tuple[str, str | None]
+) -> None:
+    """The second one is judged by what the first has made of the job, and overwrites nothing of it."""
+    fill(shared, [job(5, "sent")])
+    reports = [
+        JobReport(5, state, 0, "Q", {"pilottiming": state, "modificationhost": "node"}) for state in (first, second)
+    ]
+    with shared.sibling("second report", 1) as other, ThreadPoolExecutor(1) as threads:
+        with shared.begin() as connection:
+            found = read_state(connection, shared.names, 5)
+            change = transition(found, reports[0], NOW.replace(tzinfo=None))
+            write_transition(connection, shared.names, reports[0], change, NOW)
+            waiting = threads.submit(update, other, reports[1], lambda queue: True)
+            while not waiting.done() and rows(shared, WAITS_FOR_LOCK) == [(0,)]:
+                pass
+            assert not waiting.done()
+        answer = waiting.result()
+    assert (answer.reason, answer.command) == told
+    kept = second if answer.is_applied else first
+    after = state(shared)
+    assert (after["jobstatus"], after["pilottiming"]) == (change.status, kept)
+    log = rows(shared, "SELECT jobstatus FROM doma_panda.jobs_statuslog ORDER BY modificationtime")
+    assert log == [(change.status,)]
 
 
 def test_reports_in_bulk(shared: Database, client: Client) -> None:

@@ -15,12 +15,15 @@ from broker.pilots.job_transition import JobState, Transition
 from broker.store.connection.names import Names, quoted
 from broker.store.writes.status_log import note_status
 
+# In a statement of its own: one that waits for a row goes on with what it saw of other tables before it waited, and so
+# misses the final report that another transaction has just made.
+_LOCK_JOB = "SELECT FROM {panda}.jobsactive4 WHERE pandaid = :pandaid FOR UPDATE"
 _READ_STATE_OF_JOB = """
 SELECT job.jobstatus, job.computingsite AS queue, coalesce(job.attemptnr, 0) AS attemptnr, job.batchid, job.starttime,
     nullif(job.endtime, '1970-01-01') AS endtime, job.commandtopilot, job.specialhandling,
     EXISTS (SELECT FROM {panda}.job_output_report AS report
             WHERE report.pandaid = job.pandaid AND report.attemptnr = coalesce(job.attemptnr, 0)) AS is_reported
-FROM {panda}.jobsactive4 AS job WHERE job.pandaid = :pandaid FOR UPDATE OF job"""
+FROM {panda}.jobsactive4 AS job WHERE job.pandaid = :pandaid"""
 _READ_STATE_ELSEWHERE = """
 SELECT jobstatus, computingsite AS queue, coalesce(attemptnr, 0) AS attemptnr
 FROM {panda}.jobsdefined4 WHERE pandaid = :pandaid
@@ -67,6 +70,7 @@ SELECT DISTINCT ON (pandaid) pandaid, jobstatus, attemptnr FROM (
 
 def read_state(connection: sa.Connection, names: Names, pandaid: int) -> JobState | None:
     """The job as it stands, locked where a pilot may have it; None where there is none."""
+    connection.execute(sa.text(names.sql(_LOCK_JOB)), {"pandaid": pandaid})
     row = connection.execute(sa.text(names.sql(_READ_STATE_OF_JOB)), {"pandaid": pandaid}).mappings().first()
     if row is None:
         row = connection.execute(sa.text(names.sql(_READ_STATE_ELSEWHERE)), {"pandaid": pandaid}).mappings().first()

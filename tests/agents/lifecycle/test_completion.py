@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from agents.service import fault_points
+from broker.pilots.job_outcome import job_end
 from broker.store.connection.database import Database
+from broker.store.connection.tables import TableCatalogue
+from broker.store.lifecycle.actions import ActionContext
+from broker.store.lifecycle.finishing import finish, read_reported
 from tests.pilot_api.pilot_grid import (
     NOW,
     content,
@@ -133,6 +137,39 @@ def test_what_has_no_report_or_another_attempts_waits(shared: Database) -> None:
     _, emitted = run_agent(shared, "completion")
     assert emitted == []
     assert rows(shared, "SELECT jobstatus FROM doma_panda.jobsactive4") == [("holding",)]
+
+
+NOT_HOLDING = ("sent", "running", "transferring", "merging", "cancelled")
+
+
+@pytest.mark.parametrize("status", NOT_HOLDING)
+def test_a_job_that_does_not_hold_is_not_looked_at(shared: Database, status: str) -> None:
+    one_job(shared, report(5, data=WRITTEN))
+    with shared.begin() as connection:
+        connection.exec_driver_sql(f"UPDATE doma_panda.jobsactive4 SET jobstatus = '{status}'")
+    ended, emitted = run_agent(shared, "completion")
+    assert (ended.outcome, emitted, ended.counts["skipped"]) == ("done", [], 0)
+    assert rows(shared, "SELECT jobstatus FROM doma_panda.jobsactive4") == [(status,)]
+
+
+@pytest.mark.parametrize("status", NOT_HOLDING)
+@pytest.mark.parametrize("data", [WRITTEN, {}], ids=["finished", "failed"])
+def test_a_job_that_holds_no_more_when_it_is_ended_is_skipped(shared: Database, data: Any, status: str) -> None:
+    """Its status changes after it was read: it keeps its row, and nothing of it is counted."""
+    one_job(shared, report(5, data=data))
+    tables = ("jobsactive4", "jobsarchived4", "jedi_datasets", "jedi_dataset_contents", "filestable4")
+    with shared.begin() as connection:
+        catalogue = TableCatalogue.read(connection, shared.names)
+        [found] = read_reported(connection, shared.names, 10)
+        connection.exec_driver_sql(f"UPDATE doma_panda.jobsactive4 SET jobstatus = '{status}'")
+    before = {table: rows(shared, f"SELECT t::text FROM doma_panda.{table} AS t ORDER BY 1") for table in tables}
+    with shared.begin() as connection:
+        by = ActionContext(catalogue, "completion", None, NOW, standalone=True)
+        outcome = finish(connection, [(found, job_end(found.report, found.files))], by)
+    assert (outcome.acted, outcome.skipped) == ((), (5,))
+    for table in tables:
+        assert rows(shared, f"SELECT t::text FROM doma_panda.{table} AS t ORDER BY 1") == before[table], table
+    assert rows(shared, "SELECT pandaid FROM doma_panda.job_output_report") == [(5,)]
 
 
 def test_a_dry_run_writes_nothing(shared: Database) -> None:

@@ -11,6 +11,8 @@ from agents.service.base import CycleContext, CycleRequest
 from agents.service.cycle import run_cycle
 from agents.service.process import ProcessSettings
 from broker.store.connection.database import Database
+from broker.store.connection.tables import TableCatalogue
+from broker.store.matching.activation import Sorted, write_sorted
 from broker.store.scenarios.load_dump import load
 from broker.store.service import leases
 from broker.store.service.agent_runs import RunRecord
@@ -223,6 +225,35 @@ def test_jobs_move_and_wait_until_their_input_comes(database: Database) -> None:
     assert (record.counts["activated"], record.counts["queued"]) == (1, 1)
     assert rows(database, "SELECT count(*) FROM doma_panda.jobsdefined4") == [(0,)]
     assert rows(database, "SELECT count(*), min(weight) FROM broker.task_queues") == [(1, 1000.0)]
+
+
+MEANWHILE = [
+    ("jobstatus = 'closed'", "closed"),
+    ("jobstatus = 'cancelled'", "cancelled"),
+    ("jobstatus = 'pending'", "pending"),
+    ("computingsite = 'GAMMA'", "defined"),
+    ("computingsite = NULL", "defined"),
+]
+
+
+@pytest.mark.parametrize("is_ready", [True, False])
+@pytest.mark.parametrize(("change", "status"), MEANWHILE)
+def test_a_job_that_moved_or_ended_after_it_was_seen_is_left_as_it_is(
+    database: Database, change: str, status: str, is_ready: bool
+) -> None:
+    load(database, scenario(), replace=True)
+    seen = ((1, "BETA"), (2, "BETA"))
+    execute(database, f"UPDATE doma_panda.jobsdefined4 SET {change} WHERE pandaid = 1")
+    left = rows(database, "SELECT job::text FROM doma_panda.jobsdefined4 AS job WHERE pandaid = 1")
+    with database.begin() as connection:
+        catalogue = TableCatalogue.read(connection, database.names)
+        sorted_jobs = Sorted(seen, ()) if is_ready else Sorted((), seen)
+        counts = write_sorted(connection, catalogue, sorted_jobs, at(0))
+    assert counts == {"activated": int(is_ready), "assigned": int(not is_ready)}  # job 2, which is as it was seen
+    assert rows(database, "SELECT job::text FROM doma_panda.jobsdefined4 AS job WHERE pandaid = 1") == left
+    assert rows(database, "SELECT jobstatus FROM doma_panda.jobsdefined4 WHERE pandaid = 1") == [(status,)]
+    assert rows(database, "SELECT pandaid FROM doma_panda.jobsactive4") == ([(2,)] if is_ready else [])
+    assert rows(database, "SELECT pandaid FROM doma_panda.jobs_statuslog") == [(2,)]
 
 
 def test_jobs_in_other_states_stay(database: Database) -> None:

@@ -293,6 +293,30 @@ def test_a_job_that_another_matcher_is_taking_keeps_no_pilot_waiting(database: D
     assert taken[2] == NoMatch("QUEUE_A", "taken_by_others", {})
 
 
+@pytest.mark.parametrize(
+    "holding",
+    [
+        "SELECT 1 FROM broker.waiting_jobs WHERE pandaid = 10 FOR UPDATE",
+        "DELETE FROM broker.waiting_jobs WHERE pandaid = 10",
+    ],
+)
+def test_a_job_that_another_matcher_is_taking_keeps_no_group_waiting(database: Database, holding: str) -> None:
+    add_jobs(database, 10, 4)
+    follow(database)
+    with database.begin() as other, psycopg.connect(database.url, autocommit=True) as connection:
+        other.execute(sa.text(holding))
+        connection.execute("SET lock_timeout = '2s'")
+        one = Matcher(connection, database.names, np.random.default_rng(1))
+        asked = [(LONG, None)] * 3
+        one.look(asked, at(0))
+        group = one.group(asked, at(0))
+        take = group.next_take()
+        assert take is not None
+        group.settle(one._take(take))
+    assert sorted(found.pandaid for found in group.found if found is not None) == [11, 12, 13]
+    assert states(database) == {"activated": 1, "sent": 3}
+
+
 def test_several_pilots_are_matched_in_one_transaction_each_with_a_job_of_its_own(database: Database) -> None:
     add_jobs(database, 10, 3)
     follow(database)
