@@ -24,8 +24,8 @@ import hypothesis
 import pytest
 import sqlalchemy as sa
 
-from broker.compilation import kept_functions, warm_up
-from broker.engine.compiled import loading
+from broker.compilation import warm_up
+from broker.engine.compiled import function_cache, loading
 from broker.engine.job import cycle as job_cycle
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import SUPERUSER, EmbeddedServer
@@ -93,7 +93,7 @@ def compiled_loop() -> None:
     """
     if importlib.util.find_spec("numba") is None:
         return
-    with (kept_functions.folder() / "lock").open("w") as lock:
+    with (function_cache.folder() / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         warm_up.compile_all()
 

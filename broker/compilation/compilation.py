@@ -9,8 +9,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from broker.compilation.kept_functions import folder, ready_file
-from broker.engine.compiled import jit
+from broker.engine.compiled import function_cache
 
 _MODULE = "broker.compilation.warm_up"
 _log = logging.getLogger(__name__)
@@ -21,12 +20,12 @@ class Compilation:
     """The process that compiles, started when the loop is wanted first.
 
     Attributes:
-        kept: the folder in which it leaves compiled functions.
+        cache: the folder in which it leaves compiled functions.
         process: None while it was not needed.
         failed: it ended without them.
     """
 
-    kept: Path | None = None
+    cache: Path | None = None
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     failed: bool = field(default=False, init=False)
 
@@ -34,13 +33,15 @@ class Compilation:
         """Whether loading the loop compiles nothing; starts the process that compiles where it would."""
         if self.failed:
             return False
-        self.kept = self.kept or folder()
-        if ready_file(self.kept).exists():
+        # looked up each time: it is removed where it is damaged
+        self.cache = function_cache.folder()
+        if function_cache.ready_file(self.cache).exists():
             return True
-        log = self.kept / "warm_up.log"
-        if self.process is None:
-            self.process = self._start(self.kept, log)
-        elif code := self.process.poll():
+        log = self.cache / "warm_up.log"
+        code = None if self.process is None else self.process.poll()
+        if self.process is None or code == 0:
+            self.process = self._start(self.cache, log)
+        elif code:
             self.failed = True
             _log.warning(
                 "the loop of cycles could not be compiled (exit code %d): see %s; cycles are decided without it, more "
@@ -50,15 +51,15 @@ class Compilation:
             )
         return False
 
-    def _start(self, kept: Path, log: Path) -> subprocess.Popen[bytes]:
+    def _start(self, cache: Path, log: Path) -> subprocess.Popen[bytes]:
         with log.open("wb") as errors:
             process = subprocess.Popen(  # noqa: S603  # this package by this interpreter
-                [sys.executable, "-m", _MODULE, str(kept)],
+                [sys.executable, "-m", _MODULE, str(cache)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 start_new_session=True,
             )
-        if kept == jit.other_folder:
+        if cache == function_cache.other_folder:
             atexit.register(process.kill)  # else it outlives a short command, and the next one finds what it has made
         return process

@@ -3,28 +3,33 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from broker.engine.compiled import loading
 
+QUICK = "tests.engine.quick_loop"
+
 
 @pytest.fixture
-def another_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bool]]:
+def another_loop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[bool]]:
     """A loop that is quickly loaded; whether it was there each time that objects were left out of the search."""
     frozen: list[bool] = []
     before = gc.get_threshold()
-    monkeypatch.setattr(gc, "freeze", lambda: frozen.append("colorsys" in sys.modules))
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(QUICK in sys.modules))
     monkeypatch.setattr(loading, "mode", "always")
+    monkeypatch.setattr(loading, "_read_modules", {})
     monkeypatch.setattr(loading, "_COMPILER", "json")
-    monkeypatch.setattr(loading, "_OF_CHUNKS", "colorsys")
-    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    monkeypatch.setattr(loading, "_OF_CHUNKS", QUICK)
+    monkeypatch.setattr(loading.function_cache, "other_folder", tmp_path / "functions")
+    monkeypatch.delitem(sys.modules, QUICK, raising=False)
     yield frozen
     gc.set_threshold(*before)
 
 
 def test_what_a_loop_brings_with_it_is_not_searched_for_unreachable_objects(another_loop: list[bool]) -> None:
-    assert loading.loop_for(1) is loading.loop_for(1) is sys.modules["colorsys"]
+    assert loading.loop_for(1) is loading.loop_for(1) is sys.modules[QUICK]
     assert another_loop == [True]
 
 

@@ -10,9 +10,12 @@ from __future__ import annotations
 import gc
 import importlib
 import importlib.util
+import logging
 import sys
 from collections.abc import Callable
 from typing import Any, Literal
+
+from broker.engine.compiled import function_cache
 
 #: Chunks that pay for loading it.
 CHUNKS_THAT_PAY = 2_000
@@ -31,6 +34,11 @@ mode: Literal["where it pays", "never", "always"] = "where it pays"
 is_compiled: Callable[[], bool] = lambda: True  # noqa: E731  # a function that is replaced
 _seen = 0
 _tasks_seen = 0
+#: How often the loops could not be loaded; after the second time this process goes on without them.
+_failed = 0
+#: The modules whose functions are read.
+_read_modules: dict[str, Any] = {}
+_log = logging.getLogger(__name__)
 
 
 def loop_for(chunks: int) -> Any | None:
@@ -58,9 +66,32 @@ def task_loop_for(tasks: int) -> Any | None:
 def _loaded(module: str, pays: bool) -> Any | None:
     if mode == "never" or (mode != "always" and not pays):
         return None
-    if importlib.util.find_spec(_COMPILER) is None:
+    if _failed > 1 or importlib.util.find_spec(_COMPILER) is None:
         return None
-    return _imported(module) if mode == "always" or is_compiled() else None
+    if module in _read_modules:
+        return _read_modules[module]
+    return _first_loaded(module) if mode == "always" or is_compiled() else None
+
+
+def _first_loaded(module: str) -> Any | None:
+    """The module, with its functions read or compiled; None where that fails, so that cycles go on in Python.
+
+    What cannot be read is removed: a file cut short, as the disk was full or the machine went down, stays as it is.
+    """
+    global _failed
+    try:
+        return _imported(module)
+    except Exception as error:  # unpickling what is damaged raises nearly any, and a cycle needs no loop
+        _failed += 1
+        _log.warning(
+            "the compiled functions in %s cannot be read (%s: %s): removed; cycles are decided without them, more "
+            "slowly and with the same result, %s",
+            function_cache.remove(),
+            type(error).__name__,
+            error,
+            "until they have been compiled again" if _failed == 1 else "until this process is restarted",
+        )
+        return None
 
 
 def _imported(module: str) -> Any:
@@ -69,13 +100,15 @@ def _imported(module: str) -> Any:
     A search for unreachable ones, each few cycles, would visit all of them: 0.26 s, which is as much as it takes to
     decide a thousand chunks. What cannot be reached is freed before, as nobody would find it later.
     """
-    new = module not in sys.modules
+    function_cache.folder()
     # where another thread is importing it, this waits for the end
     found = importlib.import_module(module)
-    if new:
-        gc.collect()
-        gc.freeze()
-        young, *older = gc.get_threshold()
-        if young:
-            gc.set_threshold(max(young, NEW_OBJECTS_BEFORE_A_SEARCH), *older)
+    # functions are read when they are called first: here, where a damaged file is no cycle's fault
+    found.call_first()
+    gc.collect()
+    gc.freeze()
+    young, *older = gc.get_threshold()
+    if young:
+        gc.set_threshold(max(young, NEW_OBJECTS_BEFORE_A_SEARCH), *older)
+    _read_modules[module] = found
     return found

@@ -8,12 +8,22 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.arrays import Ints
+from broker.engine.compiled.empty_blocks import no_tasks
 from broker.engine.compiled.jit import compiled
 from broker.engine.compiled.nucleus_steps import REMAINING_WORK_FROM_LEAST
 from broker.engine.task.task_block import PlacedTasks, TaskBlock
 
 #: As the rule ``remaining_work`` has it.
 LEAST_HS06S = 50.0
+
+
+def call_first() -> None:
+    """Call the loop over a block without tasks, so that it is read or compiled.
+
+    Raises:
+        Exception: of nearly any type, where the file that is read is damaged.
+    """
+    place_all(*no_tasks())
 
 
 @compiled

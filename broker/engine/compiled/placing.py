@@ -14,6 +14,7 @@ from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 from broker.engine.compiled.by_file import taken_by_file
 from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome, Parts, UserPairs, UserState
 from broker.engine.compiled.cutting import AT, GUESS, KNOWN, LIMITS, MADE, SPAN, job_limits, taken, walltimes
+from broker.engine.compiled.empty_blocks import no_chunks
 from broker.engine.compiled.jit import compiled, inlined
 from broker.engine.compiled.random_stream import below, fraction, seeded
 from broker.engine.compiled.ranking import larger, ranked, waiting_at
@@ -26,6 +27,15 @@ WEIGHT, QUEUED, CAP = 0, 1, 2
 BOOTSTRAP, WAITS, ALLOWED, TRIED, HERE = 0, 1, 2, 3, 4
 #: Rows of how far secondaries have been used: now, before what was made last, and before the last jobs of a pass.
 NOW, BEFORE, AT_LAST = 0, 1, 2
+
+
+def call_first() -> None:
+    """Call the loop over a block without chunks, so that it is read or compiled.
+
+    Raises:
+        Exception: of nearly any type, where the file that is read is damaged.
+    """
+    placed_until(*no_chunks())
 
 
 @compiled

@@ -1,0 +1,5 @@
+"""Stands for the module of a compiled loop: it is loaded at once."""
+
+
+def call_first() -> None:
+    """Reads nothing."""
