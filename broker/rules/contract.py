@@ -10,120 +10,28 @@ only the analysis brokerage gathers, in the list of production; the chain refuse
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, get_args
+from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from broker.domain.analysis import AnalysisFacts
-from broker.domain.arrays import Bools, Floats, Ints
+from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation, Persistence, UnknownPolicy
-from broker.domain.facts import JobFacts
-from broker.domain.grid import NucleusTable
-from broker.domain.queues import QueueTable
+from broker.domain.reason import Reason as Reason
+from broker.domain.reason import undeclared
 from broker.domain.rows_by_kind import RowsByKind
-from broker.domain.task_facts import TaskFacts
-from broker.domain.task_work import AssigningTable
-from broker.domain.work import WorkTable
+from broker.rules.pairs import AnalysisPairs as AnalysisPairs
+from broker.rules.pairs import AnyPairs as AnyPairs
+from broker.rules.pairs import JobPairs as JobPairs
+from broker.rules.pairs import Pairs as Pairs
+from broker.rules.pairs import PairsT_contra as PairsT_contra
+from broker.rules.pairs import TaskPairs as TaskPairs
+from broker.rules.pairs import TuningView as TuningView
 from broker.snapshot.snapshot import Snapshot
-
-
-class TuningView(Protocol):
-    """The gdpconfig values that a rule may read: only the keys that it declares."""
-
-    def number(self, key: str) -> float:
-        """The value of a numeric key, or its default."""
-        ...
-
-    def flag(self, key: str) -> bool:
-        """The value of a boolean key, or its default."""
-        ...
-
-    def is_set(self, key: str) -> bool:
-        """Whether an operator has set the key, so that its value is not the default."""
-        ...
-
-    def text(self, key: str) -> str | None:
-        """The value of a text key, or its default."""
-        ...
-
-    def by_suffix(self, family: str, suffixes: Sequence[str | None]) -> Floats:
-        """The value of ``family_<suffix>`` for each suffix, falling back to the default of the family."""
-        ...
-
-    def by_two_suffixes(self, family: str, firsts: Sequence[str | None], seconds: Sequence[str | None]) -> Floats:
-        """The value of ``family_<first>_<second>``, else of ``family_<first>``, else the default, for each pair."""
-        ...
-
-
-ChunksT_co = TypeVar("ChunksT_co", covariant=True)
-CandidatesT_co = TypeVar("CandidatesT_co", covariant=True)
-FactsT_co = TypeVar("FactsT_co", covariant=True)
-
-
-@dataclass(frozen=True)
-class Pairs(Generic[ChunksT_co, CandidatesT_co, FactsT_co]):
-    """T pieces of work against Q candidates, as a rule sees them.
-
-    Attributes:
-        chunks: columns of shape (T, 1).
-        candidates: columns of shape (1, Q).
-        facts: of both, see the classes of facts in :mod:`broker.domain`.
-        tuning: the gdpconfig values that the rule declares.
-        rows: (T,) positions of the chunks in the work of the cycle.
-        positions: (Q,) positions of the candidates in the table of the snapshot.
-        prepared: what :meth:`Rule.prepare` of this rule, and of those that it names in ``reads``, made for the cycle.
-    """
-
-    rejects_for_good: ClassVar[bool] = False
-    """Whether a rejected candidate is gone for the rules that follow, whatever the kind of the rejection."""
-
-    chunks: ChunksT_co
-    candidates: CandidatesT_co
-    facts: FactsT_co
-    tuning: TuningView
-    rows: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    positions: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    prepared: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class JobPairs(Pairs[WorkTable, QueueTable, JobFacts]):
-    """Input chunks against pseudo-queues."""
-
-    facts: JobFacts
-
-
-@dataclass(frozen=True)
-class AnalysisPairs(JobPairs):
-    """Input chunks of analysis tasks against pseudo-queues."""
-
-    facts: AnalysisFacts
-
-
-@dataclass(frozen=True)
-class TaskPairs(Pairs[AssigningTable, NucleusTable, TaskFacts]):
-    """Tasks against nuclei. A nucleus that is rejected is gone."""
-
-    rejects_for_good: ClassVar[bool] = True
-
-    @property
-    def tasks(self) -> AssigningTable:
-        """Columns of shape (T, 1)."""
-        return self.chunks
-
-    @property
-    def nuclei(self) -> NucleusTable:
-        """Columns of shape (1, N)."""
-        return self.candidates
-
-
-AnyPairs = Pairs[Any, Any, Any]
-PairsT_contra = TypeVar("PairsT_contra", bound=AnyPairs, contravariant=True)
 
 
 class Options(BaseModel):
@@ -174,11 +82,13 @@ class Step(Configurable):
     Attributes:
         name: as profiles call it.
         title: one line for operators.
+        gives: the reasons for which the step keeps candidates out, or lets a chunk or task wait.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     sources: ClassVar[tuple[str, ...]] = ()
+    gives: ClassVar[tuple[Reason, ...]] = ()
 
     def needed_sources(self) -> tuple[str, ...]:
         """Sources of snapshots that are read for the step by these options."""
@@ -190,8 +100,10 @@ class Rule(Configurable, ABC):
 
     Attributes:
         name: unique name, that of its file.
-        code: the reason code shown for a rejection: PanDA's criteria token without the sign where one exists.
-        title: one line for operators.
+        reason: of a rule that rejects, what its code means, who can act and how. Of a rule of an older package, which
+            declares ``code`` and ``title`` instead, it is made of those.
+        code: the reason code shown for a rejection; that of ``reason``. Of a weight, the name of its factor.
+        title: one line for operators; that of ``reason``.
         keys: gdpconfig keys that the rule reads (families by their name without suffix).
         sources: snapshot sources without which the rule cannot judge. When one is missing or too old, the engine does
             not call the rule: ``unknown_policy`` says what happens to the candidates, and the decision says so.
@@ -205,7 +117,11 @@ class Rule(Configurable, ABC):
         judges: the pairs that it judges; taken from the class that it is derived from.
     """
 
+    rejects: ClassVar[bool] = False
+    """Whether rules of the kind reject candidates."""
+
     name: ClassVar[str]
+    reason: ClassVar[Reason]
     code: ClassVar[str]
     title: ClassVar[str]
     keys: ClassVar[tuple[str, ...]] = ()
@@ -219,8 +135,12 @@ class Rule(Configurable, ABC):
     judges: ClassVar[type[AnyPairs]] = JobPairs
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Note which pairs the rule judges: ``Filter[AnalysisPairs]`` judges those of analysis."""
+        """Note the reason, and which pairs the rule judges: ``Filter[AnalysisPairs]`` judges those of analysis."""
         super().__init_subclass__(**options)
+        if "reason" in cls.__dict__:
+            cls.code, cls.title = cls.reason.code, cls.reason.title
+        elif cls.rejects and {"code", "title"} & cls.__dict__.keys():
+            cls.reason = _reason_of(cls)
         for base in cls.__dict__.get("__orig_bases__", ()):
             for argument in get_args(base):
                 if isinstance(argument, type) and issubclass(argument, Pairs):
@@ -250,6 +170,13 @@ class Rule(Configurable, ABC):
         return self.sources
 
 
+def _reason_of(rule: type[Rule]) -> Reason:
+    """The reason of a rule that declares a code and a title of its own."""
+    code, title = (str(getattr(rule, attribute, "")) for attribute in ("code", "title"))
+    inherited: Reason | None = getattr(rule, "reason", None)
+    return undeclared(code, title) if inherited is None else replace(inherited, code=code, title=title)
+
+
 class Filter(Rule, Generic[PairsT_contra]):
     """A rule that keeps or rejects candidates.
 
@@ -257,6 +184,7 @@ class Filter(Rule, Generic[PairsT_contra]):
     ``temporary`` when it may clear by itself.
     """
 
+    rejects: ClassVar[bool] = True
     kind: ClassVar[Persistence] = "persistent"
 
     def applies(self, pairs: PairsT_contra) -> Bools | None:
@@ -279,6 +207,7 @@ class Filter(Rule, Generic[PairsT_contra]):
 class GroupFilter(Rule, Generic[PairsT_contra]):
     """A filter that judges a candidate by what the other candidates of the chunk offer."""
 
+    rejects: ClassVar[bool] = True
     kind: ClassVar[Persistence] = "persistent"
 
     def applies(self, pairs: PairsT_contra) -> Bools | None:
@@ -361,6 +290,7 @@ class LoadCut(Rule):
     ``exempts_bootstrap``: a candidate that has no jobs at all is not measured by this rule.
     """
 
+    rejects: ClassVar[bool] = True
     exempts_bootstrap: ClassVar[bool] = False
 
     @property

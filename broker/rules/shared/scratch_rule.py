@@ -11,8 +11,9 @@ from broker.domain import estimates
 from broker.domain.arrays import Bools, Floats, either
 from broker.domain.decisions import Observation, Operator, Value
 from broker.domain.queues import QueueTable
+from broker.domain.requests import OUTDISKCOUNT, WORKDISKCOUNT
 from broker.domain.work import WorkTable
-from broker.rules.contract import Filter, JobPairs, Options
+from broker.rules.contract import Filter, JobPairs, Options, Reason
 from broker.rules.shared.by_kind import kept_by_kind
 from broker.rules.shared.observing import flag, limit_number, number
 
@@ -41,8 +42,19 @@ class ScratchRule(Filter[PairsT], Generic[PairsT]):
     Production Job Brokerage, disk usage for a job.
     """
 
-    code = "disk"
-    title = "The expected files of a job fit on the scratch disk"
+    reason = Reason(
+        code="disk",
+        title="The expected files of a job fit on the scratch disk",
+        violation="The job needs more scratch disk than the queue has for it",
+        no_candidate="has enough scratch disk",
+        who="you",
+        cure="Make the jobs smaller: fewer files or events for each (`nFilesPerJob`, `nGBPerJob` or `nEventsPerJob` of "
+        "the task, and the options of `prun` of the same names). Where the task states more than its jobs write, "
+        "lower `workDiskCount` or `outDiskCount` (`prun --outDiskCount`). `broker explain TASK` says at which "
+        "value a queue is left.",
+        requests=(WORKDISKCOUNT, OUTDISKCOUNT),
+        limit="queue.maxwdir",
+    )
     sources = ("queues",)
     options: ScratchOptions = ScratchOptions()
 

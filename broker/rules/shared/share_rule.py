@@ -11,7 +11,7 @@ from broker.domain.decisions import Observation, Value
 from broker.domain.kinds import kinds_of, spread
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
-from broker.rules.contract import Filter, JobPairs, Options
+from broker.rules.contract import Filter, JobPairs, Options, Reason
 from broker.rules.shared.fairshare import (
     ShareColumns,
     Verdict,
@@ -43,8 +43,14 @@ class ShareRule(Filter[PairsT], Generic[PairsT]):
     Zero Share.
     """
 
-    code = "zeroshare"
-    title = "The queue has a share for tasks of this kind"
+    reason = Reason(
+        code="zeroshare",
+        title="The queue has a share for tasks of this kind",
+        violation="The site gives no share of the queue to tasks of this kind",
+        no_candidate="has a share for tasks of this kind",
+        who="ask",
+        cure="The site decides who may use the queue (`fairsharepolicy` in CRIC); ask it, or wait for other queues.",
+    )
     sources = ("queues",)
     unknown_policy = "keep"
     options: ShareOptions = ShareOptions()

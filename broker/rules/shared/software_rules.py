@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Generic
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.matching.outcomes import Outcome
-from broker.rules.contract import Filter, Options
+from broker.rules.contract import Filter, Options, Reason
 from broker.rules.shared.software_need import Dialect, NeedReading, PairsT
 
 
@@ -24,8 +24,15 @@ class SoftwareRule(Filter[PairsT], Generic[PairsT]):
     queue is left to the rule that follows. ``reading``: how the brokerage reads what chunks need.
     """
 
-    code = "cache"
-    title = "The queue has the software and the hardware of the task"
+    reason = Reason(
+        code="cache",
+        title="The queue has the software and the hardware of the task",
+        violation="The queue lacks the software or the hardware that the task asks for",
+        no_candidate="has the software",
+        who="you",
+        cure="Ask for a release, a container or hardware that queues publish: `broker match REQUIREMENT` shows who has "
+        "what.",
+    )
     sources = ("queues", "software")
     reading: ClassVar[NeedReading[Any]]
     options: SoftwareOptions = SoftwareOptions()
@@ -54,8 +61,15 @@ class SoftwareRule(Filter[PairsT], Generic[PairsT]):
 class PlatformRule(Filter[PairsT], Generic[PairsT]):
     """Rejects queues that have everything else, but no platform that matches the pattern of the task."""
 
-    code = "regexpcmtconfig"
-    title = "The pattern of the platform matches a platform of the queue"
+    reason = Reason(
+        code="regexpcmtconfig",
+        title="The pattern of the platform matches a platform of the queue",
+        violation="No platform of the queue matches the pattern of the task",
+        no_candidate="has the platform",
+        who="you",
+        cure="Ask for a platform that queues have (`prun --cmtConfig`, `--architecture`): `broker match REQUIREMENT` "
+        "shows who has what.",
+    )
     sources = ("queues", "software")
     reading: ClassVar[NeedReading[Any]]
     options: SoftwareOptions = SoftwareOptions()

@@ -9,7 +9,7 @@ import numpy as np
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.estimates import time_limit_s
-from broker.rules.contract import Filter, JobPairs, Options
+from broker.rules.contract import Filter, JobPairs, Options, Reason
 from broker.rules.shared.limited import kept_where
 from broker.rules.shared.observing import limit_number, number
 from broker.rules.shared.walltime import ONE_DAY_S, has_short_limit, reachable_walltime, walltime_inputs
@@ -63,8 +63,15 @@ def observed_day(pairs: JobPairs, options: OneDayOptions) -> Observation:
 class OneDayRule(Filter[PairsT], Generic[PairsT]):
     """Rejects queues whose ``maxtime`` (s; 0, NULL: no limit) is shorter than a day, or their capacity."""
 
-    code = "scout_walltime"
-    title = "The queue runs jobs for at least 24 hours, for scouts"
+    reason = Reason(
+        code="scout_walltime",
+        title="The queue runs jobs for at least 24 hours, for scouts",
+        violation="The queue stops jobs before 24 hours, and scouts may take that long",
+        no_candidate="allows a day of walltime for scouts",
+        who="ask",
+        cure="Other queues run the scouts, and the other jobs of the task need no 24 hours once those have ended. "
+        "Where there are none, the site raises `maxtime`.",
+    )
     sources = ("queues",)
     options: OneDayOptions = OneDayOptions()
 
@@ -83,8 +90,16 @@ class ShortestTimeRule(Filter[PairsT], Generic[PairsT]):
     An undefined walltime is too short.
     """
 
-    code = "longwalltime"
-    title = "The expected walltime is not shorter than the queue wants"
+    reason = Reason(
+        code="longwalltime",
+        title="The expected walltime is not shorter than the queue wants",
+        violation="The job is too short: the queue takes long jobs only",
+        no_candidate="is for so short a walltime",
+        who="you",
+        cure="Make the jobs longer: more events or input for each (`nEventsPerJob`, `nFilesPerJob` or `nGBPerJob` of "
+        "the task, and the options of `prun` of the same names).",
+        limit="queue.mintime",
+    )
     sources = ("queues",)
     options: WalltimeOptions = WalltimeOptions()
 

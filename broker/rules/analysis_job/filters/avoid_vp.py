@@ -7,7 +7,7 @@ import numpy as np
 from broker.domain.analysis import AnalysisFacts
 from broker.domain.arrays import Bools, Ints
 from broker.domain.decisions import Observation, Value
-from broker.rules.contract import AnalysisPairs, Filter, Options, TuningView
+from broker.rules.contract import AnalysisPairs, Filter, Options, Reason, TuningView
 from broker.rules.shared.observing import flag
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
@@ -31,8 +31,16 @@ class AvoidVp(Filter[AnalysisPairs]):
     """
 
     name = "avoid_vp"
-    code = "avoid_vp"
-    title = "The queue has no virtual placement, or the chunk may use it and the queue is not overloaded"
+    reason = Reason(
+        code="avoid_vp",
+        title="The queue has no virtual placement, or the chunk may use it and the queue is not overloaded",
+        violation=(
+            "The queue reads its input by virtual placement, which the task avoids or which is overloaded there"
+        ),
+        no_candidate="is free of virtual placement, or has room for it",
+        who="you",
+        cure="Submit without `--avoidVP`, or wait until the queue is less loaded.",
+    )
     keys = (
         MIN_QUEUE,
         RATIO_OFFSET,

@@ -9,7 +9,7 @@ import numpy as np
 from broker.domain.analysis import AnalysisFacts
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation, Operator
-from broker.rules.contract import AnalysisPairs, Filter, Options, TuningView
+from broker.rules.contract import AnalysisPairs, Filter, Options, Reason, TuningView
 from broker.rules.shared.observing import flag, number
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
@@ -39,8 +39,16 @@ class BadJobs(Filter[AnalysisPairs]):
     """
 
     name = "bad_jobs"
-    code = "bad_jobs"
-    title = "Not too many jobs of the task failed at the queue or were closed"
+    reason = Reason(
+        code="bad_jobs",
+        title="Not too many jobs of the task failed at the queue or were closed",
+        violation="Too many jobs of the task failed at the queue or were closed there",
+        no_candidate="runs jobs of this task without failures",
+        who="wait",
+        cure="Look at the errors of the failed jobs: where the program is at fault, correct it and submit the task "
+        "again. Where the queue is at fault, wait: jobs that failed there are forgotten after `TW_DONE_JOB_STAT` "
+        "hours.",
+    )
     kind = "temporary"
     keys = (LEAST_BAD,)
     provenance = PROVENANCE

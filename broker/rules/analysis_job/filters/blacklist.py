@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation, Value
-from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.contract import AnalysisPairs, Filter, Reason
 from broker.rules.shared.observing import flag
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
@@ -22,8 +22,14 @@ class Blacklist(Filter[AnalysisPairs]):
     """
 
     name = "blacklist"
-    code = "blacklist"
-    title = "Endpoints of the queue can be read and written"
+    reason = Reason(
+        code="blacklist",
+        title="Endpoints of the queue can be read and written",
+        violation="A storage of the queue cannot be read or written",
+        no_candidate="has storages that can be read and written",
+        who="ask",
+        cure="The site opens the storages of the queue. Until then, jobs go where the storages are open.",
+    )
     sources = ("storages",)
     provenance = PROVENANCE
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.contract import AnalysisPairs, Filter, Reason
 from broker.rules.shared.observing import number
 
 
@@ -18,8 +18,14 @@ class ClosedJobs(Filter[AnalysisPairs]):
     """
 
     name = "closed_jobs"
-    code = "closed"
-    title = "No job of the task was closed at the queue"
+    reason = Reason(
+        code="closed",
+        title="No job of the task was closed at the queue",
+        violation="A job of the task was closed at the queue lately",
+        no_candidate="has closed no job of this task lately",
+        who="wait",
+        cure="Wait: closed jobs are forgotten after `TW_DONE_JOB_STAT` hours, and the queue may have the task again.",
+    )
     provenance = "PanDA analysis brokerage, closed jobs"
     pair_by_pair = True
 

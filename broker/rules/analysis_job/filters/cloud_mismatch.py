@@ -8,7 +8,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import AnalysisPairs, Filter, Options
+from broker.rules.contract import AnalysisPairs, Filter, Options, Reason
 from broker.rules.shared.observing import text
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
@@ -32,8 +32,14 @@ class CloudMismatch(Filter[AnalysisPairs]):
 
     name = "cloud_mismatch"
     same_in_passes = True
-    code = "cloudmismatch"
-    title = "The queue is of the cloud of the task"
+    reason = Reason(
+        code="cloudmismatch",
+        title="The queue is of the cloud of the task",
+        violation="The queue is in another cloud than the task names",
+        no_candidate="is in the cloud that the task names",
+        who="you",
+        cure="Submit without a cloud, or with the cloud of the queue.",
+    )
     sources = ("queues",)
     provenance = PROVENANCE
     options: CloudMismatchOptions = CloudMismatchOptions()

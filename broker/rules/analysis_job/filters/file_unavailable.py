@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation, Value
-from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.contract import AnalysisPairs, Filter, Reason
 from broker.rules.shared.observing import flag
 
 
@@ -21,8 +21,14 @@ class FileUnavailable(Filter[AnalysisPairs]):
     """
 
     name = "file_unavailable"
-    code = "fileunavailable"
-    title = "A queue that reads only local data has all files of the chunk"
+    reason = Reason(
+        code="fileunavailable",
+        title="A queue that reads only local data has all files of the chunk",
+        violation="The queue reads local data only and does not have all files of the input",
+        no_candidate="has all files of the input",
+        who="wait",
+        cure="Put the files on a storage of the queue with a replication rule in Rucio, or wait until they are there.",
+    )
     sources = ("storages",)
     provenance = "PanDA analysis brokerage, file availability"
 

@@ -7,7 +7,7 @@ import numpy as np
 from broker.domain.arrays import Bools, Texts
 from broker.domain.decisions import Observation
 from broker.domain.kept import Kept
-from broker.rules.contract import AnalysisPairs, GroupFilter
+from broker.rules.contract import AnalysisPairs, GroupFilter, Reason
 from broker.rules.shared.observing import text
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
@@ -24,8 +24,14 @@ class Hospital(GroupFilter[AnalysisPairs]):
     """
 
     name = "hospital"
-    code = "hospital"
-    title = "The queue is no hospital queue, or there is no other"
+    reason = Reason(
+        code="hospital",
+        title="The queue is no hospital queue, or there is no other",
+        violation="The queue is a hospital queue, and others are left",
+        no_candidate="is an ordinary queue",
+        who="wait",
+        cure="Nothing is wrong: the other queues come first.",
+    )
     provenance = PROVENANCE
 
     def keep_among(self, alive: Bools, pairs: AnalysisPairs) -> Bools:

@@ -7,7 +7,7 @@ import numpy as np
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.rules.analysis_job.filters.avoid_vp import MIN_QUEUE
-from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.contract import AnalysisPairs, Filter, Reason
 from broker.rules.shared.observing import number
 
 
@@ -19,8 +19,14 @@ class IdleOverload(Filter[AnalysisPairs]):
     """
 
     name = "idle_overload"
-    code = "badsite"
-    title = "Something runs at the queue, or little waits there"
+    reason = Reason(
+        code="badsite",
+        title="Something runs at the queue, or little waits there",
+        violation="Jobs wait at the queue and none runs",
+        no_candidate="runs jobs of the share or has few that wait",
+        who="wait",
+        cure="Wait until the queue runs jobs again. If it does not, tell the site.",
+    )
     kind = "temporary"
     keys = (MIN_QUEUE,)
     sources = ("jobs",)

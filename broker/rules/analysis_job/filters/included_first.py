@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import AnalysisPairs, GroupFilter
+from broker.rules.contract import AnalysisPairs, GroupFilter, Reason
 from broker.rules.shared.observing import flag
 
 
@@ -20,8 +20,15 @@ class IncludedFirst(GroupFilter[AnalysisPairs]):
     """
 
     name = "included_first"
-    code = "notincluded"
-    title = "The task includes the queue, or none that it includes is left"
+    reason = Reason(
+        code="notincluded",
+        title="The task includes the queue, or none that it includes is left",
+        violation="The task names sites to include, the queue is not one of them, and one of them is left",
+        no_candidate="is among those that the task names",
+        who="you",
+        cure="Nothing is wrong while a site of the list takes the jobs. Submit with a longer list of sites, or without "
+        "one, to reach this queue.",
+    )
     provenance = "PanDA analysis brokerage, candidates"
 
     def applies(self, pairs: AnalysisPairs) -> Bools:

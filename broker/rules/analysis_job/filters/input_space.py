@@ -8,7 +8,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import AnalysisPairs, Filter, Options
+from broker.rules.contract import AnalysisPairs, Filter, Options, Reason
 from broker.rules.shared.observing import flag, number
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
@@ -31,8 +31,14 @@ class InputSpace(Filter[AnalysisPairs]):
     """
 
     name = "input_space"
-    code = "disk"
-    title = "There is space for the input"
+    reason = Reason(
+        code="disk",
+        title="There is space for the input",
+        violation="The storage of the queue has no space for the input",
+        no_candidate="has enough free storage",
+        who="ask",
+        cure="The site or the data operators delete data there. Until then, the input is read where it is.",
+    )
     keys = (KEY,)
     sources = ("storages",)
     provenance = PROVENANCE

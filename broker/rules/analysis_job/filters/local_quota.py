@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.contract import AnalysisPairs, Filter, Reason
 from broker.rules.shared.observing import flag
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
@@ -23,8 +23,15 @@ class LocalQuota(Filter[AnalysisPairs]):
 
     name = "local_quota"
     same_in_passes = True
-    code = "local_quota"
-    title = "The owner has quota at the endpoint for the output"
+    reason = Reason(
+        code="local_quota",
+        title="The owner has quota at the endpoint for the output",
+        violation="You have used up your quota at the storage to which the queue writes",
+        no_candidate="has quota left for the user",
+        who="you",
+        cure="Delete data that you do not need at that storage (`rucio list-account-usage` shows how much there is), "
+        "or write the output elsewhere (`prun --destSE`).",
+    )
     sources = ("quota",)
     unknown_policy = "keep"
     provenance = PROVENANCE

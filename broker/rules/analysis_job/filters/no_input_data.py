@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.contract import AnalysisPairs, Filter, Reason
 from broker.rules.shared.observing import flag, number
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
@@ -22,8 +22,15 @@ class NoInputData(Filter[AnalysisPairs]):
     """
 
     name = "no_input_data"
-    code = "no_input_data"
-    title = "The input is at the queue"
+    reason = Reason(
+        code="no_input_data",
+        title="The input is at the queue",
+        violation="The input is not at the queue",
+        no_candidate="has the input",
+        who="wait",
+        cure="Wait until the input is copied or the task may run without it nearby; or copy the input to the site with "
+        "a replication rule in Rucio.",
+    )
     sources = ("storages",)
     provenance = PROVENANCE
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.contract import AnalysisPairs, Filter, Reason
 from broker.rules.shared.observing import flag
 
 
@@ -19,8 +19,14 @@ class NotWanted(Filter[AnalysisPairs]):
     """
 
     name = "not_wanted"
-    code = "notincluded"
-    title = "The user wants the queue"
+    reason = Reason(
+        code="notincluded",
+        title="The user wants the queue",
+        violation="The task excludes the queue, or names others",
+        no_candidate="is among those that the task names",
+        who="you",
+        cure="Submit without the list of sites (`prun --site`, `--excludedSite`), or with one that has the queue.",
+    )
     provenance = "PanDA analysis brokerage, inclusion and exclusion"
 
     def keep(self, pairs: AnalysisPairs) -> Bools:

@@ -8,7 +8,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import AnalysisPairs, Filter, Options
+from broker.rules.contract import AnalysisPairs, Filter, Options, Reason
 from broker.rules.shared.observing import flag, text
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
@@ -32,8 +32,15 @@ class OpenQueue(Filter[AnalysisPairs]):
 
     name = "open_queue"
     same_in_passes = True
-    code = "status"
-    title = "The queue is online, or named by the task and not offline"
+    reason = Reason(
+        code="status",
+        title="The queue is online, or named by the task and not offline",
+        violation="The queue is not online",
+        no_candidate="is online",
+        who="ask",
+        cure="The site brings the queue back online in CRIC; `broker queue history QUEUE` says since when it is not. A "
+        "queue that the task names may be in another state, but not offline.",
+    )
     sources = ("queues",)
     provenance = PROVENANCE
     options: OpenQueueOptions = OpenQueueOptions()

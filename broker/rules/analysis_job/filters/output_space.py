@@ -8,7 +8,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import AnalysisPairs, Filter, Options
+from broker.rules.contract import AnalysisPairs, Filter, Options, Reason
 from broker.rules.shared.observing import flag, number
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
@@ -33,8 +33,14 @@ class OutputSpace(Filter[AnalysisPairs]):
 
     name = "output_space"
     same_in_passes = True
-    code = "disk"
-    title = "There is space for the output"
+    reason = Reason(
+        code="disk",
+        title="There is space for the output",
+        violation="The storage of the queue has no space for the output",
+        no_candidate="has enough free storage",
+        who="ask",
+        cure="The site or the data operators delete data there, or operators lower `STORAGE_MIN_FREE_SIZE_OUTPUT`.",
+    )
     keys = (KEY,)
     sources = ("storages",)
     provenance = PROVENANCE

@@ -7,7 +7,7 @@ import numpy as np
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation, Value
 from broker.rules.analysis_job.filters.avoid_vp import MIN_QUEUE, RATIO_OFFSET, overloaded
-from broker.rules.contract import AnalysisPairs, GroupFilter
+from broker.rules.contract import AnalysisPairs, GroupFilter, Reason
 from broker.rules.shared.observing import flag, number
 
 
@@ -20,8 +20,14 @@ class Overloaded(GroupFilter[AnalysisPairs]):
     """
 
     name = "overloaded"
-    code = "overloaded"
-    title = "The queue is not overloaded, or all are"
+    reason = Reason(
+        code="overloaded",
+        title="The queue is not overloaded, or all are",
+        violation="Far more jobs of the share wait at the queue for each running one than elsewhere",
+        no_candidate="is free of overload",
+        who="wait",
+        cure="Wait until the queue has worked off its jobs. Operators may raise `OVERLOAD_MIN_QUEUE`.",
+    )
     keys = (MIN_QUEUE, RATIO_OFFSET)
     sources = ("jobs", "storages")
     provenance = "PanDA analysis brokerage, overload"

@@ -7,7 +7,7 @@ import numpy as np
 from broker.domain.analysis import LEAST_RUNNING, WAITING_TIMES, AnalysisFacts
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation
-from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.contract import AnalysisPairs, Filter, Reason
 from broker.rules.shared.observing import number
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
@@ -23,8 +23,14 @@ class QueueCap(Filter[AnalysisPairs]):
     """
 
     name = "queue_cap"
-    code = "queue_cap"
-    title = "Not too many jobs wait at the queue"
+    reason = Reason(
+        code="queue_cap",
+        title="Not too many jobs wait at the queue",
+        violation="Enough jobs wait at the queue already",
+        no_candidate="has room for more waiting jobs",
+        who="wait",
+        cure="Wait: the queue takes more as its jobs start.",
+    )
     kind = "temporary"
     sources = ("jobs",)
     provenance = PROVENANCE

@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import number
 
 
@@ -19,8 +19,14 @@ class TaskPilots(Filter[JobPairs]):
 
     name = "task_pilots"
     same_in_passes = True
-    code = "nopilot"
-    title = "Pilots were seen at the queue in the last 3 hours"
+    reason = Reason(
+        code="nopilot",
+        title="Pilots were seen at the queue in the last 3 hours",
+        violation="No pilot was seen at the queue in the last 3 hours",
+        no_candidate="has seen pilots lately",
+        who="ask",
+        cure="The site looks at its pilot factory and its batch system.",
+    )
     sources = ("pilots",)
     provenance = "ATLAS Analysis Job Brokerage"
 

@@ -8,7 +8,7 @@ from broker.domain.analysis import AnalysisFacts
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.stabilizer import KEYS, USER_LENGTH, Stabilized, load_of, stabilize, stats
-from broker.rules.contract import AnalysisPairs, Filter
+from broker.rules.contract import AnalysisPairs, Filter, Reason
 from broker.rules.shared.observing import flag, number
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
@@ -24,8 +24,14 @@ class UserQueueLength(Filter[AnalysisPairs]):
     """
 
     name = "user_queue_length"
-    code = "user_queue_length"
-    title = "The user has not too many queued jobs at the queue"
+    reason = Reason(
+        code="user_queue_length",
+        title="The user has not too many queued jobs at the queue",
+        violation="Enough of your jobs wait at the queue already",
+        no_candidate="has room for more jobs of the user",
+        who="wait",
+        cure="Wait: the queue takes more of your jobs as those that are there start.",
+    )
     kind = "temporary"
     keys = KEYS
     sources = (

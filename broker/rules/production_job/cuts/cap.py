@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation, Value
-from broker.rules.contract import Load, LoadCut, Options
+from broker.rules.contract import Load, LoadCut, Options, Reason
 from broker.rules.shared.observing import flag, number
 
 TIMES_RUNNING = 2.0
@@ -34,8 +34,14 @@ class Cap(LoadCut):
     """
 
     name = "cap"
-    code = "cap"
-    title = "Not too many jobs of the share wait at the queue"
+    reason = Reason(
+        code="cap",
+        title="Not too many jobs of the share wait at the queue",
+        violation="Enough jobs of the share wait at the queue already",
+        no_candidate="has room for more waiting jobs",
+        who="wait",
+        cure="Wait: the queue takes more as its jobs start. Operators may raise `NQUEUELIMITSITE`.",
+    )
     keys = (FAMILY,)
     sources = ("jobs",)
     options: CapOptions = CapOptions()

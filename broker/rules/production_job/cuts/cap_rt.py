@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation, Value
-from broker.rules.contract import Load, LoadCut
+from broker.rules.contract import Load, LoadCut, Reason
 from broker.rules.production_job.cuts.cap import FAMILY, TIMES_RUNNING
 from broker.rules.shared.observing import flag, number
 from broker.snapshot.sources.task_resource_types import TASK_RESOURCE_TYPES
@@ -20,8 +20,14 @@ class CapRt(LoadCut):
     """
 
     name = "cap_rt"
-    code = "cap_rt"
-    title = "Not too many jobs of the share and resource type wait at the queue"
+    reason = Reason(
+        code="cap_rt",
+        title="Not too many jobs of the share and resource type wait at the queue",
+        violation="Enough jobs of the share and resource type wait at the queue already",
+        no_candidate="has room for more waiting jobs of the resource type",
+        who="wait",
+        cure="Wait: the queue takes more as its jobs start. Operators may raise `NQUEUELIMITSITE`.",
+    )
     keys = (FAMILY,)
     sources = ("jobs", TASK_RESOURCE_TYPES)
     provenance = "PanDA production brokerage, caps by resource type"

@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation
-from broker.rules.contract import GroupCut, Load
+from broker.rules.contract import GroupCut, Load, Reason
 from broker.rules.shared.observing import number
 
 
@@ -18,8 +18,15 @@ class OneNucleusQueue(GroupCut):
     """
 
     name = "one_nucleus_queue"
-    code = "t1_weight"
-    title = "The queue has most running jobs, for a negative t1Weight"
+    reason = Reason(
+        code="t1_weight",
+        title="The queue has most running jobs, for a negative t1Weight",
+        violation="The task runs at one queue of its nucleus, and another one runs more jobs",
+        no_candidate="runs most jobs at the nucleus",
+        who="wait",
+        cure="Nothing is wrong: the busiest queue of the nucleus gets the jobs. Submit without `t1Weight` to use "
+        "others.",
+    )
     sources = ("jobs",)
     provenance = "PanDA production brokerage, caps and ordering"
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import text
 from broker.rules.shared.preassigned import not_single
 
@@ -24,8 +24,15 @@ class Connectivity(Filter[JobPairs]):
     """
 
     name = "connectivity"
-    code = "network"
-    title = "The queue has the network connectivity that the task asks for"
+    reason = Reason(
+        code="network",
+        title="The queue has the network connectivity that the task asks for",
+        violation="The worker nodes of the queue lack the network connectivity that the task asks for",
+        no_candidate="has the network connectivity that the task asks for",
+        who="ask",
+        cure="The site states or gives the connectivity of its worker nodes (`wnconnectivity` in CRIC), or the task "
+        "asks for less.",
+    )
     sources = ("queues",)
 
     def applies(self, pairs: JobPairs) -> Bools:

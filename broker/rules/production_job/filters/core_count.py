@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.domain.arrays import Bools, either
 from broker.domain.decisions import Observation, Value
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.core_counts import is_multi_core, takes_multi_core, takes_single_core, task_cores
 from broker.rules.shared.observing import flag, number
 from broker.rules.shared.preassigned import not_single
@@ -18,8 +18,15 @@ class CoreCount(Filter[JobPairs]):
     """
 
     name = "core_count"
-    code = "cpucore"
-    title = "Single-core or multi-core, as the task asks"
+    reason = Reason(
+        code="cpucore",
+        title="Single-core or multi-core, as the task asks",
+        violation="The queue has one core where the task asks for several, or several where it asks for one",
+        no_candidate="has the cores that the task asks for",
+        who="you",
+        cure="Submit with a number of cores that queues have (`coreCount` of the task), or with 0 cores, which fits "
+        "both kinds.",
+    )
     sources = ("queues",)
 
     def applies(self, pairs: JobPairs) -> Bools:

@@ -11,7 +11,7 @@ from broker.domain.decisions import Observation, Persistence, Value
 from broker.domain.estimates import is_set, or_else
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
-from broker.rules.contract import Filter, JobPairs, TuningView
+from broker.rules.contract import Filter, JobPairs, Reason, TuningView
 from broker.rules.shared.by_kind import kept_by_kind
 from broker.rules.shared.observing import number
 
@@ -27,8 +27,14 @@ class DiskIo(Filter[JobPairs]):
     """
 
     name = "disk_io"
-    code = "diskIO"
-    title = "The disks of the queue are not busier than its limit, for tasks with more disk IO than that"
+    reason = Reason(
+        code="diskIO",
+        title="The disks of the queue are not busier than its limit, for tasks with more disk IO than that",
+        violation="The disks of the queue are busy, and the task would use them as much",
+        no_candidate="has enough disk bandwidth",
+        who="wait",
+        cure="Wait until the jobs there read and write less. The site may raise `maxdiskio`.",
+    )
     kind: ClassVar[Persistence] = "temporary"
     keys = (DEFAULT_LIMIT,)
     sources = ("queues", "jobs")

@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import text
 from broker.rules.shared.preassigned import not_single
 
@@ -18,8 +18,14 @@ class Es(Filter[JobPairs]):
     """
 
     name = "es"
-    code = "es"
-    title = "The queue takes event service jobs"
+    reason = Reason(
+        code="es",
+        title="The queue takes event service jobs",
+        violation="The queue takes no event service jobs",
+        no_candidate="takes event service jobs",
+        who="you",
+        cure="Submit the task without event service, or operators give queues another `jobseed`.",
+    )
     sources = ("queues",)
 
     def applies(self, pairs: JobPairs) -> Bools:

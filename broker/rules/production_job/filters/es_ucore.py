@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation, Value
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.core_counts import is_multi_core
 from broker.rules.shared.observing import flag, number, text
 from broker.rules.shared.preassigned import not_single
@@ -19,8 +19,14 @@ class EsUcore(Filter[JobPairs]):
     """
 
     name = "es_ucore"
-    code = "es_ucore"
-    title = "Event service keeps off single-core pseudo-queues"
+    reason = Reason(
+        code="es_ucore",
+        title="Event service keeps off single-core pseudo-queues",
+        violation="The part of the queue for single cores takes no event service jobs",
+        no_candidate="has several cores for event service",
+        who="wait",
+        cure="Nothing is wrong: the other parts of the queue take event service jobs.",
+    )
     sources = ("queues",)
 
     def applies(self, pairs: JobPairs) -> Bools:

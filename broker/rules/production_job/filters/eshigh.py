@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import text
 from broker.rules.shared.preassigned import not_single
 
@@ -18,8 +18,15 @@ class Eshigh(Filter[JobPairs]):
     """
 
     name = "eshigh"
-    code = "eshigh"
-    title = "The queue does not wait for urgent event service only"
+    reason = Reason(
+        code="eshigh",
+        title="The queue does not wait for urgent event service only",
+        violation="The queue waits for urgent event service only",
+        no_candidate="takes event service of ordinary priority",
+        who="wait",
+        cure="Wait for other queues. Operators may raise the priority of the task, or change the `jobseed` of the "
+        "queue.",
+    )
     sources = ("queues",)
 
     def applies(self, pairs: JobPairs) -> Bools:

@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import limit_number, number
 from broker.rules.shared.preassigned import not_single
 
@@ -19,8 +19,14 @@ class Fewevents(Filter[JobPairs]):
     """
 
     name = "fewevents"
-    code = "fewevents"
-    title = "A jumbo chunk has enough events for the queue"
+    reason = Reason(
+        code="fewevents",
+        title="A jumbo chunk has enough events for the queue",
+        violation="The jumbo chunk has too few events for the queue",
+        no_candidate="takes so few events for jumbo jobs",
+        who="you",
+        cure="Submit with more events in a chunk, or the site lowers `minEventsForJumbo`.",
+    )
     sources = ("queues",)
     provenance = "PanDA production brokerage, jumbo job check"
 

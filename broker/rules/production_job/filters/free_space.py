@@ -6,7 +6,7 @@ from typing import Any
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation, Operator
-from broker.rules.contract import Filter, JobPairs, TuningView
+from broker.rules.contract import Filter, JobPairs, Reason, TuningView
 from broker.rules.production_job.storage_order import FREE_SPACE, MIN_FREE_GB, SpaceOptions, has_free_space, space_gb
 from broker.rules.shared.observing import number
 from broker.snapshot.snapshot import Snapshot
@@ -19,8 +19,14 @@ class FreeSpace(Filter[JobPairs]):
     """
 
     name = FREE_SPACE
-    code = "disk"
-    title = "The storage has free space"
+    reason = Reason(
+        code="disk",
+        title="The storage has free space",
+        violation="The storage of the queue is full",
+        no_candidate="has enough free storage",
+        who="ask",
+        cure="The site or the data operators delete data there, or operators lower `STORAGE_MIN_FREE_SIZE`.",
+    )
     kind = "temporary"
     keys = (MIN_FREE_GB,)
     sources = ("storages",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.production_job.bare_nucleus import stays_at_bare_nucleus
 from broker.rules.shared.observing import flag
 
@@ -16,8 +16,14 @@ class FullChain(Filter[JobPairs]):
     """
 
     name = "full_chain"
-    code = "full_chain"
-    title = "The queue is at the nucleus, for full chains on a bare nucleus"
+    reason = Reason(
+        code="full_chain",
+        title="The queue is at the nucleus, for full chains on a bare nucleus",
+        violation="The queue is not at the nucleus to which the full chain is bound",
+        no_candidate="is at the nucleus, as the full chain requires",
+        who="ask",
+        cure="The task runs at the nucleus of its chain only: operators bring queues of that nucleus back.",
+    )
     sources = ("queues",)
     provenance = "Special Brokerage for ATLAS Full-chain"
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation, Value
-from broker.rules.contract import Filter, JobPairs, Options
+from broker.rules.contract import Filter, JobPairs, Options, Reason
 from broker.rules.shared.observing import number
 from broker.rules.shared.preassigned import not_preassigned
 from broker.rules.shared.urgency import is_selective
@@ -29,8 +29,14 @@ class Inactive(Filter[JobPairs]):
     """
 
     name = "inactive"
-    code = "inactive"
-    title = "The queue started jobs in the last 2 hours, for high priority, scouts and merging"
+    reason = Reason(
+        code="inactive",
+        title="The queue started jobs in the last 2 hours, for high priority, scouts and merging",
+        violation="No job started at the queue in the last 2 hours, although some wait",
+        no_candidate="has started jobs lately",
+        who="ask",
+        cure="The site looks at its pilots. The queue is used again when the first job has started there.",
+    )
     kind = "temporary"
     sources = ("pilots", "jobs")
     unknown_policy = "keep"

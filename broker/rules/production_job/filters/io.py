@@ -10,7 +10,8 @@ from broker.domain.arrays import Bools, Floats, either
 from broker.domain.decisions import Observation, Value
 from broker.domain.estimates import is_event_service
 from broker.domain.facts import JobFacts
-from broker.rules.contract import GroupFilter, JobPairs, Options, TuningView
+from broker.domain.requests import IOINTENSITY
+from broker.rules.contract import GroupFilter, JobPairs, Options, Reason, TuningView
 from broker.rules.shared.observing import number
 from broker.rules.shared.preassigned import not_single
 
@@ -36,8 +37,16 @@ class Io(GroupFilter[JobPairs]):
     """
 
     name = "io"
-    code = "io"
-    title = "Little input has to be moved, for high IO intensity"
+    reason = Reason(
+        code="io",
+        title="Little input has to be moved, for high IO intensity",
+        violation="Too much input would have to move to the queue",
+        no_candidate="has enough of the input for so much input and output",
+        who="you",
+        cure="Copy the input to a site with a replication rule in Rucio, or lower `ioIntensity` of the task if its "
+        "jobs read less.",
+        requests=(IOINTENSITY,),
+    )
     keys = (INTENSITY_CUTOFF, SIZE_CUTOFF, NUMBER_CUTOFF)
     sources = ("replicas",)
     unknown_policy = "keep"

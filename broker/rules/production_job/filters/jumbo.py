@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import flag
 from broker.rules.shared.preassigned import not_single
 
@@ -18,8 +18,14 @@ class Jumbo(Filter[JobPairs]):
     """
 
     name = "jumbo"
-    code = "jumbo"
-    title = "Queues for jumbo jobs take no other jobs"
+    reason = Reason(
+        code="jumbo",
+        title="Queues for jumbo jobs take no other jobs",
+        violation="The queue takes jumbo jobs only",
+        no_candidate="takes other than jumbo jobs",
+        who="ask",
+        cure="Other queues take the jobs. Where there are none, operators change `useJumboJobs` of the queue.",
+    )
     sources = ("queues",)
     provenance = "PanDA production brokerage, jumbo job check"
 

@@ -8,7 +8,7 @@ from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.kept import Kept
 from broker.domain.rows_by_kind import RowsByKind
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.production_job.link_options import NucleusOptions
 from broker.rules.shared.observing import number
 
@@ -24,8 +24,15 @@ class LinkBlocked(Filter[JobPairs]):
     """
 
     name = "link_blocked"
-    code = "link_unusable"
-    title = "The link to the nucleus is not blocked"
+    reason = Reason(
+        code="link_unusable",
+        title="The link to the nucleus is not blocked",
+        violation="The link to the nucleus is blocked",
+        no_candidate="has a usable link to the nucleus",
+        who="wait",
+        cure="Other queues take the jobs meanwhile. Operators open the link when it works again (`broker links` shows "
+        "it).",
+    )
     sources = ("links",)
     unknown_policy = "keep"
     options: NucleusOptions = NucleusOptions()

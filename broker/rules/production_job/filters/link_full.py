@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker.domain.facts import JobFacts
 from broker.domain.rows_by_kind import RowsByKind
+from broker.rules.contract import Reason
 from broker.rules.production_job.files_cap_rule import FilesCapRule
 
 CAP = "NQUEUED_SAT_CAP"
@@ -17,8 +18,14 @@ class LinkFull(FilesCapRule):
     """
 
     name = "link_full"
-    code = "link_unusable"
-    title = "The link to the nucleus is not full"
+    reason = Reason(
+        code="link_unusable",
+        title="The link to the nucleus is not full",
+        violation="Too many files wait on the link to the nucleus",
+        no_candidate="has a usable link to the nucleus",
+        who="wait",
+        cure="Wait: the link empties by itself (`broker links` shows it). Operators may raise `NQUEUED_SAT_CAP`.",
+    )
     keys = (CAP,)
     cap = CAP
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, Options, TuningView
+from broker.rules.contract import Filter, JobPairs, Options, Reason, TuningView
 from broker.rules.production_job.network_weight import (
     ACTIVE,
     NETWORK_KEYS,
@@ -35,8 +35,14 @@ class LowNetworkWeight(Filter[JobPairs]):
     """
 
     name = "low_network_weight"
-    code = "lowNetworkWeight"
-    title = "The link to the nucleus is good enough for urgent jobs"
+    reason = Reason(
+        code="lowNetworkWeight",
+        title="The link to the nucleus is good enough for urgent jobs",
+        violation="The link to the nucleus is too poor for urgent jobs",
+        no_candidate="has a fast enough link to the nucleus",
+        who="ask",
+        cure="Operators look at the link (`broker links`), or lower `NW_THRESHOLD`.",
+    )
     keys = (*NETWORK_KEYS, ACTIVE, THRESHOLD, MULTIPLIER)
     after_temporary = True
     options: LowNetworkWeightOptions = LowNetworkWeightOptions()

@@ -7,7 +7,7 @@ import numpy as np
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation, Value
 from broker.domain.facts import JobFacts
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import flag, number
 
 
@@ -18,8 +18,14 @@ class NonLocal(Filter[JobPairs]):
     """
 
     name = "non_local"
-    code = "non_local"
-    title = "All input is local, for queues that ask for it"
+    reason = Reason(
+        code="non_local",
+        title="All input is local, for queues that ask for it",
+        violation="The queue reads local data only and does not have all of the input",
+        no_candidate="has all of the input on its own storage",
+        who="ask",
+        cure="The data operators put the input on a storage of the queue, or the site allows remote reading there.",
+    )
     sources = ("queues",)
     after_temporary = True
     provenance = "PanDA production brokerage, data availability"

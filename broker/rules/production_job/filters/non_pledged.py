@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import number
 from broker.rules.shared.preassigned import not_single
 
@@ -21,8 +21,14 @@ class NonPledged(Filter[JobPairs]):
     """
 
     name = "non_pledged"
-    code = "non_pledged"
-    title = "The queue is pledged, while work is short"
+    reason = Reason(
+        code="non_pledged",
+        title="The queue is pledged, while work is short",
+        violation="The queue is not pledged, and work is short",
+        no_candidate="is pledged",
+        who="wait",
+        cure="Wait: while work is short (`WORK_SHORTAGE`), pledged queues come first.",
+    )
     keys = (SHORTAGE,)
     sources = ("queues",)
 

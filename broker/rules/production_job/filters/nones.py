@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import text
 from broker.rules.shared.preassigned import not_single
 
@@ -18,8 +18,14 @@ class Nones(Filter[JobPairs]):
     """
 
     name = "nones"
-    code = "nones"
-    title = "The queue takes jobs that are no event service"
+    reason = Reason(
+        code="nones",
+        title="The queue takes jobs that are no event service",
+        violation="The queue takes event service jobs only",
+        no_candidate="takes other jobs than event service",
+        who="ask",
+        cure="Other queues take the jobs. Where there are none, operators change the `jobseed` of the queue.",
+    )
     sources = ("queues",)
 
     def applies(self, pairs: JobPairs) -> Bools:

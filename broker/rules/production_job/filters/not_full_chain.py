@@ -7,7 +7,7 @@ import numpy as np
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.queues import BARE_ONLY
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.production_job.bare_nucleus import stays_at_bare_nucleus
 from broker.rules.shared.observing import flag
 
@@ -19,8 +19,14 @@ class NotFullChain(Filter[JobPairs]):
     """
 
     name = "not_full_chain"
-    code = "not_full_chain"
-    title = "The queue is not kept for full chains"
+    reason = Reason(
+        code="not_full_chain",
+        title="The queue is not kept for full chains",
+        violation="The queue is kept for full chains",
+        no_candidate="takes work that is of no full chain",
+        who="ask",
+        cure="Other queues take the jobs. Where there are none, operators change `bareNucleus` of the queue.",
+    )
     sources = ("queues",)
     provenance = "Special Brokerage for ATLAS Full-chain"
 

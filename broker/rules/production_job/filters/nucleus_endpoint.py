@@ -8,7 +8,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation, Value
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.production_job.link_options import NucleusOptions
 from broker.rules.shared.observing import flag
 
@@ -33,8 +33,14 @@ class NucleusEndpoint(Filter[JobPairs]):
     """
 
     name = "nucleus_endpoint"
-    code = "dest_blacklisted"
-    title = "The storage of the nucleus receives and sends files over WAN"
+    reason = Reason(
+        code="dest_blacklisted",
+        title="The storage of the nucleus receives and sends files over WAN",
+        violation="The storage of the nucleus does not receive or send files",
+        no_candidate="may send its output to the nucleus",
+        who="ask",
+        cure="The site of the nucleus opens its storage, or operators give the task another nucleus.",
+    )
     kind = "temporary"
     sources = ("storages",)
     unknown_policy = "keep"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from broker.domain.facts import JobFacts
 from broker.domain.rows_by_kind import RowsByKind
+from broker.rules.contract import Reason
 from broker.rules.production_job.files_cap_rule import FilesCapRule
 
 CAP = "NQUEUED_NUC_CAP_FOR_JOBS"
@@ -17,8 +18,14 @@ class NucleusFull(FilesCapRule):
     """
 
     name = "nucleus_full"
-    code = "links_full"
-    title = "The nucleus is not flooded with files"
+    reason = Reason(
+        code="links_full",
+        title="The nucleus is not flooded with files",
+        violation="Too many files wait on all links to the nucleus",
+        no_candidate="may be sent more files to the nucleus",
+        who="wait",
+        cure="Wait until the nucleus has received its files. Operators may raise `NQUEUED_NUC_CAP_FOR_JOBS`.",
+    )
     keys = (CAP,)
     cap = CAP
 

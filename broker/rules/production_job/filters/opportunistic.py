@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import number
 from broker.rules.shared.preassigned import not_preassigned
 from broker.rules.shared.urgency import is_selective
@@ -21,8 +21,15 @@ class Opportunistic(Filter[JobPairs]):
     """
 
     name = "opportunistic"
-    code = "opportunistic"
-    title = "The queue is not opportunistic, for high priority and scouts"
+    reason = Reason(
+        code="opportunistic",
+        title="The queue is not opportunistic, for high priority and scouts",
+        violation="The queue is opportunistic, and takes no work of high priority and no scouts",
+        no_candidate="is pledged, as high priority and scouts require",
+        who="wait",
+        cure="Wait for a pledged queue. Once the scouts have ended, a task of ordinary priority may use opportunistic "
+        "queues, too.",
+    )
     sources = ("queues",)
 
     def applies(self, pairs: JobPairs) -> Bools:

@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, Options
+from broker.rules.contract import Filter, JobPairs, Options, Reason
 from broker.rules.shared.observing import number
 from broker.rules.shared.preassigned import not_single
 
@@ -28,8 +28,14 @@ class OverPledged(Filter[JobPairs]):
     """
 
     name = "over_pledged"
-    code = "over_pledged"
-    title = "The queue runs no more cores than pledged, while work is short"
+    reason = Reason(
+        code="over_pledged",
+        title="The queue runs no more cores than pledged, while work is short",
+        violation="The queue runs more cores than it has pledged, and work is short",
+        no_candidate="runs no more cores than it has pledged",
+        who="wait",
+        cure="Wait: while work is short (`WORK_SHORTAGE`), queues below their pledge come first.",
+    )
     keys = (SHORTAGE,)
     sources = ("queues", "jobs")
     options: OverPledgedOptions = OverPledgedOptions()

@@ -8,7 +8,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, holds_of_texts
 from broker.domain.decisions import Observation, Persistence
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import flag, number
 from broker.rules.shared.preassigned import not_preassigned
 
@@ -22,8 +22,14 @@ class Pilots(Filter[JobPairs]):
     """
 
     name = "pilots"
-    code = "nopilot"
-    title = "Pilots were seen at the queue in the last 3 hours"
+    reason = Reason(
+        code="nopilot",
+        title="Pilots were seen at the queue in the last 3 hours",
+        violation="No pilot was seen at the queue in the last 3 hours",
+        no_candidate="has seen pilots lately",
+        who="ask",
+        cure="The site looks at its pilot factory and its batch system.",
+    )
     kind: ClassVar[Persistence] = "temporary"
     sources = ("pilots",)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.domain.arrays import Bools
-from broker.rules.contract import JobPairs
+from broker.rules.contract import JobPairs, Reason
 from broker.rules.production_job.endpoint_rule import EndpointRule
 from broker.rules.production_job.storage_order import has_free_space, space_options
 
@@ -15,8 +15,14 @@ class ReadLanBlacklist(EndpointRule):
     """
 
     name = "read_lan_blacklist"
-    code = "read_lan_blacklist"
-    title = "Jobs can read from an input endpoint over LAN"
+    reason = Reason(
+        code="read_lan_blacklist",
+        title="Jobs can read from an input endpoint over LAN",
+        violation="Jobs at the queue cannot read from its storage",
+        no_candidate="has a storage from which jobs can read",
+        who="ask",
+        cure="The site opens an input endpoint for reading over LAN.",
+    )
     unknown_policy = "reject"
 
     def works(self, pairs: JobPairs) -> Bools:

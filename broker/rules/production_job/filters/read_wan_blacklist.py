@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.arrays import Bools
-from broker.rules.contract import JobPairs
+from broker.rules.contract import JobPairs, Reason
 from broker.rules.production_job.endpoint_rule import EndpointRule
 from broker.rules.production_job.storage_order import space_options, works_over_lan
 
@@ -17,8 +17,14 @@ class ReadWanBlacklist(EndpointRule):
     """
 
     name = "read_wan_blacklist"
-    code = "read_wan_blacklist"
-    title = "An output endpoint sends files over WAN"
+    reason = Reason(
+        code="read_wan_blacklist",
+        title="An output endpoint sends files over WAN",
+        violation="The storage of the queue cannot send output to the nucleus",
+        no_candidate="has a storage that can send its output to the nucleus",
+        who="ask",
+        cure="The site opens an output endpoint for reading over WAN.",
+    )
     unknown_policy = "keep"
 
     def works(self, pairs: JobPairs) -> Bools:

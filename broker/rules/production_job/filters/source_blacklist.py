@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.production_job.storage_order import FREE_SPACE, MIN_FREE_GB, space_options, works_over_lan
 from broker.rules.shared.observing import flag
 
@@ -18,8 +18,15 @@ class SourceBlacklist(Filter[JobPairs]):
     """
 
     name = "source_blacklist"
-    code = "source_blacklist"
-    title = "The input can be read from somewhere over WAN"
+    reason = Reason(
+        code="source_blacklist",
+        title="The input can be read from somewhere over WAN",
+        violation="No storage with the input can send it to the queue",
+        no_candidate="can be sent the input",
+        who="ask",
+        cure="The sites that have the input open their storages for reading over WAN, or the data operators copy the "
+        "input elsewhere.",
+    )
     kind = "temporary"
     keys = (MIN_FREE_GB,)
     sources = ("storages", "replicas")

@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, Options
+from broker.rules.contract import Filter, JobPairs, Options, Reason
 from broker.rules.shared.observing import text
 from broker.rules.shared.preassigned import not_preassigned
 
@@ -26,8 +26,14 @@ class Status(Filter[JobPairs]):
     """
 
     name = "status"
-    code = "status"
-    title = "The queue is online"
+    reason = Reason(
+        code="status",
+        title="The queue is online",
+        violation="The queue is not online",
+        no_candidate="is online",
+        who="ask",
+        cure="The site brings the queue back online in CRIC; `broker queue history QUEUE` says since when it is not.",
+    )
     sources = ("queues",)
     options: StatusOptions = StatusOptions()
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, Options
+from broker.rules.contract import Filter, JobPairs, Options, Reason
 from broker.rules.shared.observing import flag
 
 NUCLEUS_ONLY = -1.0
@@ -33,8 +33,14 @@ class T1weight(Filter[JobPairs]):
     """
 
     name = "t1weight"
-    code = "t1weight"
-    title = "The queue is at the nucleus, for tasks with t1Weight -1"
+    reason = Reason(
+        code="t1weight",
+        title="The queue is at the nucleus, for tasks with t1Weight -1",
+        violation="The task runs at its nucleus only, and the queue is elsewhere",
+        no_candidate="is at the nucleus, as the task asks",
+        who="you",
+        cure="Wait for the queues of the nucleus, or submit the task without `t1Weight` -1.",
+    )
     sources = ("queues",)
     options: T1weightOptions = T1weightOptions()
 

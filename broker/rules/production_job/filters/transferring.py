@@ -9,7 +9,7 @@ from broker.domain.decisions import Observation, Value
 from broker.domain.estimates import or_else
 from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import flag, number
 
 DEFAULT_LIMIT_JOBS = 2000.0
@@ -25,8 +25,14 @@ class Transferring(Filter[JobPairs]):
     """
 
     name = "transferring"
-    code = "transferring"
-    title = "Not too many jobs of the queue are transferring output"
+    reason = Reason(
+        code="transferring",
+        title="Not too many jobs of the queue are transferring output",
+        violation="Too many jobs of the queue are transferring their output",
+        no_candidate="has room for more transferring jobs",
+        who="wait",
+        cure="Wait until the output has been transferred. The site may raise `transferringlimit`.",
+    )
     kind = "temporary"
     sources = ("queues", "jobs")
 

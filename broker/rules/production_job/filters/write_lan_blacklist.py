@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.arrays import Bools
-from broker.rules.contract import JobPairs
+from broker.rules.contract import JobPairs, Reason
 from broker.rules.production_job.endpoint_rule import EndpointRule
 from broker.rules.production_job.storage_order import has_free_space, space_options
 
@@ -17,8 +17,14 @@ class WriteLanBlacklist(EndpointRule):
     """
 
     name = "write_lan_blacklist"
-    code = "write_lan_blacklist"
-    title = "Jobs can write to an output endpoint over LAN"
+    reason = Reason(
+        code="write_lan_blacklist",
+        title="Jobs can write to an output endpoint over LAN",
+        violation="Jobs at the queue cannot write to its storage",
+        no_candidate="has a storage to which jobs can write",
+        who="ask",
+        cure="The site opens an output endpoint for writing over LAN.",
+    )
     unknown_policy = "keep"
 
     def works(self, pairs: JobPairs) -> Bools:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.domain.arrays import Bools
-from broker.rules.contract import JobPairs
+from broker.rules.contract import JobPairs, Reason
 from broker.rules.production_job.endpoint_rule import EndpointRule
 from broker.rules.production_job.storage_order import space_options, works_over_lan
 
@@ -15,8 +15,15 @@ class WriteWanBlacklist(EndpointRule):
     """
 
     name = "write_wan_blacklist"
-    code = "write_wan_blacklist"
-    title = "An input endpoint receives files over WAN"
+    reason = Reason(
+        code="write_wan_blacklist",
+        title="An input endpoint receives files over WAN",
+        violation="The storage of the queue cannot receive the input from elsewhere",
+        no_candidate="has a storage that can receive the input",
+        who="ask",
+        cure="The site opens an input endpoint for writing over WAN, or the data operators copy the input there by "
+        "other means.",
+    )
     unknown_policy = "keep"
 
     def works(self, pairs: JobPairs) -> Bools:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, TaskPairs
+from broker.rules.contract import Filter, Reason, TaskPairs
 from broker.rules.shared.observing import flag
 
 
@@ -15,8 +15,14 @@ class DestinationBlacklist(Filter[TaskPairs]):
     """
 
     name = "destination_blacklist"
-    code = "destination_blacklist"
-    title = "The storages receive files over WAN"
+    reason = Reason(
+        code="destination_blacklist",
+        title="The storages receive files over WAN",
+        violation="A storage of the nucleus does not receive files over WAN",
+        no_candidate="has storages that receive the output",
+        who="ask",
+        cure="The site of the nucleus, or the operators of the data, open the storage for writing over WAN.",
+    )
     provenance = "ATLAS Production Task Brokerage"
     kind = "temporary"
     sources = ("storages",)

@@ -9,7 +9,7 @@ import numpy as np
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation, Value
 from broker.domain.queues import BARE_NONE, BARE_ONLY
-from broker.rules.contract import Filter, Options, TaskPairs
+from broker.rules.contract import Filter, Options, Reason, TaskPairs
 from broker.rules.shared.observing import flag
 
 ONLY, REQUIRE = 1, 2
@@ -38,8 +38,15 @@ class FullChain(Filter[TaskPairs]):
     """
 
     name = "full_chain"
-    code = "full_chain"
-    title = "The nucleus takes such tasks, and is that of the chain"
+    reason = Reason(
+        code="full_chain",
+        title="The nucleus takes such tasks, and is that of the chain",
+        violation="The nucleus takes no such task, or the chain is bound to another one",
+        no_candidate="is open to such tasks and is that of the chain",
+        who="ask",
+        cure="A task of a full chain runs at the nucleus of its chain only: operators bring that nucleus back, or "
+        "change its `bareNucleus`.",
+    )
     sources = ("queues",)
     options: FullChainOptions = FullChainOptions()
     provenance = "Special Brokerage for ATLAS Full-chain"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.domain.arrays import Bools, Floats
-from broker.rules.contract import TaskPairs
+from broker.rules.contract import Reason, TaskPairs
 from broker.rules.production_task.data_locality import NUMBER_FRACTION, has_enough_files, locality_options
 from broker.rules.production_task.input_share_rule import InputShareRule
 
@@ -17,8 +17,16 @@ class Innum(InputShareRule):
     """
 
     name = "innum"
-    code = "innum"
-    title = "Enough files of the input are at the nucleus"
+    reason = Reason(
+        code="innum",
+        title="Enough files of the input are at the nucleus",
+        violation="Too few files of the input are at the nucleus",
+        no_candidate="has enough files of the input",
+        who="ask",
+        cure="The data operators copy the input to a nucleus, or operators change `INPUT_NUM_THRESHOLD` or "
+        "`INPUT_NUM_FRACTION`. After some days of waiting (`DATA_LOCATION_CHECK_PERIOD`) the task may go "
+        "anywhere.",
+    )
     fraction_key = NUMBER_FRACTION
     total = "total_files"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from broker.domain.arrays import Bools, Floats
-from broker.rules.contract import TaskPairs, TuningView
+from broker.rules.contract import Reason, TaskPairs, TuningView
 from broker.rules.production_task.data_locality import INSIZE, SIZE_FRACTION, LocalityOptions, has_enough_bytes
 from broker.rules.production_task.input_share_rule import InputShareRule
 from broker.snapshot.snapshot import Snapshot
@@ -20,8 +20,16 @@ class Insize(InputShareRule):
     """
 
     name = INSIZE
-    code = "insize"
-    title = "Enough of the volume of the input is at the nucleus"
+    reason = Reason(
+        code="insize",
+        title="Enough of the volume of the input is at the nucleus",
+        violation="Too little of the volume of the input is at the nucleus",
+        no_candidate="has enough of the volume of the input",
+        who="ask",
+        cure="The data operators copy the input to a nucleus, or operators change `INPUT_SIZE_THRESHOLD` or "
+        "`INPUT_SIZE_FRACTION`. After some days of waiting (`DATA_LOCATION_CHECK_PERIOD`) the task may go "
+        "anywhere.",
+    )
     fraction_key = SIZE_FRACTION
     total = "total_bytes"
     options: LocalityOptions = LocalityOptions()

@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation, Value
-from broker.rules.contract import Filter, TaskPairs
+from broker.rules.contract import Filter, Reason, TaskPairs
 from broker.rules.shared.observing import number, text
 
 
@@ -18,8 +18,15 @@ class Job(Filter[TaskPairs]):
     """
 
     name = "job"
-    code = "job"
-    title = "A queue of the nucleus could run the jobs"
+    reason = Reason(
+        code="job",
+        title="A queue of the nucleus could run the jobs",
+        violation="No queue could run the jobs of the task if their output went to the nucleus",
+        no_candidate="has a queue that could run the jobs",
+        who="ask",
+        cure="`broker explain TASK` names what the queues lack. Ask for less where the jobs ask for too much; else the "
+        "operators look at the queues.",
+    )
     provenance = "ATLAS Production Task Brokerage"
     kind = "temporary"
     sources = ("queues",)

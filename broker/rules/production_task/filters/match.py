@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, TaskPairs
+from broker.rules.contract import Filter, Reason, TaskPairs
 from broker.rules.shared.observing import flag
 
 
@@ -16,8 +16,14 @@ class Match(Filter[TaskPairs]):
     """
 
     name = "match"
-    code = "match"
-    title = "The nucleus has a storage for every output and log dataset"
+    reason = Reason(
+        code="match",
+        title="The nucleus has a storage for every output and log dataset",
+        violation="The nucleus has no storage for an output or log dataset of the task",
+        no_candidate="has a storage for every output and log dataset",
+        who="ask",
+        cure="Operators correct the storages of the site in CRIC, or the storage tokens of the task.",
+    )
     provenance = "ATLAS Production Task Brokerage"
     sources = ("storages",)
 

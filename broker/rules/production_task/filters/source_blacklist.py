@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, TaskPairs
+from broker.rules.contract import Filter, Reason, TaskPairs
 from broker.rules.shared.observing import flag
 
 
@@ -15,8 +15,14 @@ class SourceBlacklist(Filter[TaskPairs]):
     """
 
     name = "source_blacklist"
-    code = "source_blacklist"
-    title = "The storages send files over WAN"
+    reason = Reason(
+        code="source_blacklist",
+        title="The storages send files over WAN",
+        violation="A storage of the nucleus does not send files over WAN",
+        no_candidate="has storages that send the output",
+        who="ask",
+        cure="The site of the nucleus, or the operators of the data, open the storage for reading over WAN.",
+    )
     provenance = "ATLAS Production Task Brokerage"
     kind = "temporary"
     sources = ("storages",)

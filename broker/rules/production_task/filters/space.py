@@ -9,7 +9,7 @@ import numpy as np
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation, Value
 from broker.domain.task_work import AssigningTable
-from broker.rules.contract import Filter, Options, TaskPairs, TuningView
+from broker.rules.contract import Filter, Options, Reason, TaskPairs, TuningView
 from broker.rules.shared.observing import number
 
 THRESHOLD = "DISK_THRESHOLD"
@@ -35,8 +35,14 @@ class Space(Filter[TaskPairs]):
     """
 
     name = "space"
-    code = "space"
-    title = "The storages have room for the output"
+    reason = Reason(
+        code="space",
+        title="The storages have room for the output",
+        violation="The storages of the nucleus have no room for the output",
+        no_candidate="has enough free storage",
+        who="ask",
+        cure="The data operators delete data there, or operators lower `DISK_THRESHOLD`.",
+    )
     provenance = "ATLAS Production Task Brokerage"
     kind = "temporary"
     keys = (THRESHOLD,)

@@ -8,7 +8,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, Options, TaskPairs
+from broker.rules.contract import Filter, Options, Reason, TaskPairs
 from broker.rules.shared.observing import text
 
 ACTIVE = "ACTIVE"
@@ -24,8 +24,14 @@ class Status(Filter[TaskPairs]):
     """Rejects nuclei that are not ACTIVE. Source: ATLAS Production Task Brokerage, primary list of nuclei."""
 
     name = "status"
-    code = "status"
-    title = "The nucleus is active"
+    reason = Reason(
+        code="status",
+        title="The nucleus is active",
+        violation="The nucleus is not active",
+        no_candidate="is active",
+        who="ask",
+        cure="The site brings the nucleus back in CRIC.",
+    )
     provenance = "ATLAS Production Task Brokerage"
     sources = ("queues",)
     options: StatusOptions = StatusOptions()

@@ -8,7 +8,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, Options, TaskPairs, TuningView
+from broker.rules.contract import Filter, Options, Reason, TaskPairs, TuningView
 from broker.rules.shared.queued_files_cap import against_cap, below_cap, sources_of_cap
 
 CAP = "NQUEUED_NUC_CAP"
@@ -28,8 +28,15 @@ class TransferBacklog(Filter[TaskPairs]):
     """
 
     name = "transfer_backlog"
-    code = "transfer_backlog"
-    title = "Few files wait to be transferred to the nucleus"
+    reason = Reason(
+        code="transfer_backlog",
+        title="Few files wait to be transferred to the nucleus",
+        violation="Too many files wait to be transferred to the nucleus",
+        no_candidate="has few enough files on the way to it",
+        who="wait",
+        cure="Wait until files have been transferred. Operators look for what stops transfers, or raise "
+        "`NQUEUED_NUC_CAP`.",
+    )
     provenance = "ATLAS Production Task Brokerage"
     kind = "temporary"
     keys = (CAP,)

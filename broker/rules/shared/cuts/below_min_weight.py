@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation
-from broker.rules.contract import Load, LoadCut
+from broker.rules.contract import Load, LoadCut, Reason
 from broker.rules.shared.observing import flag, number
 
 FAMILY = "MIN_WEIGHT"
@@ -20,8 +20,14 @@ class BelowMinWeight(LoadCut):
     """
 
     name = "below_min_weight"
-    code = "below_min_weight"
-    title = "The weight reaches the smallest weight of the share"
+    reason = Reason(
+        code="below_min_weight",
+        title="The weight reaches the smallest weight of the share",
+        violation="The queue weighs less than the smallest weight of the share",
+        no_candidate="has enough weight",
+        who="wait",
+        cure="Wait: the weight grows as jobs start at the queue. Operators may lower `MIN_WEIGHT`.",
+    )
     keys = (FAMILY,)
     provenance = "PanDA production brokerage, caps and ordering"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.domain.arrays import Bools, holds_of
 from broker.domain.decisions import Observation
 from broker.domain.placement_constraints import UNCONSTRAINED, PlacementConstraints
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 
 
 class AskedSite(Filter[JobPairs]):
@@ -15,8 +15,14 @@ class AskedSite(Filter[JobPairs]):
     """
 
     name = "asked_site"
-    code = "asked_site"
-    title = "The queue is at a site that the jobs ask for, and at none that they ban"
+    reason = Reason(
+        code="asked_site",
+        title="The queue is at a site that the jobs ask for, and at none that they ban",
+        violation="The queue is at none of the sites that the jobs ask for, or at one that they ban",
+        no_candidate="is among those that the task names",
+        who="you",
+        cure="Submit without the sites (`Site`, `BannedSite`), or with others.",
+    )
     kind = "persistent"
     sources = ("pools",)
     provenance = "DIRAC RFC 7, Job Requirements"

@@ -7,7 +7,7 @@ import numpy as np
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation, Value
 from broker.domain.estimates import LAN_INPUT_ONLY
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import flag, number
 
 ALWAYS_DIRECT = -1.0
@@ -21,8 +21,15 @@ class DirectAccess(Filter[JobPairs]):
     """
 
     name = "direct_access"
-    code = "remoteio"
-    title = "The queue reads input directly from storage, for tasks that need it"
+    reason = Reason(
+        code="remoteio",
+        title="The queue reads input directly from storage, for tasks that need it",
+        violation="The task reads its input directly from storage, which the queue does not allow",
+        no_candidate="reads input remotely",
+        who="ask",
+        cure="The site sets `direct_access_lan` of the queue, or the task is submitted so that it copies its input "
+        "(without `--forceDirectIO`).",
+    )
     sources = ("queues",)
 
     def applies(self, pairs: JobPairs) -> Bools:

@@ -9,7 +9,7 @@ from broker.domain.decisions import Observation
 from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import limit_number, number
 from broker.rules.shared.walltime import ONE_DAY_S, longest_walltime, walltime_inputs
 
@@ -23,9 +23,15 @@ class Draining(Filter[JobPairs]):
 
     name = "draining"
     same_in_passes = True
-    code = "draining"
+    reason = Reason(
+        code="draining",
+        title="The job ends before the shutdown that most pilots of the queue report",
+        violation="Most pilots of the queue end before the job would",
+        no_candidate="runs long enough before its pilots end",
+        who="wait",
+        cure="Wait until the shutdown is over, or make the jobs shorter: fewer events or files for each.",
+    )
     kind = "temporary"
-    title = "The job ends before the shutdown that most pilots of the queue report"
     keys = ("FEATURES_DRAINING",)
     sources = ("features",)
     unknown_policy = "keep"

@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import number
 from broker.rules.shared.preassigned import not_single
 
@@ -19,8 +19,14 @@ class MaxCoreCount(Filter[JobPairs]):
 
     name = "max_core_count"
     same_in_passes = True
-    code = "max_cpucore"
-    title = "The queue has no more cores than the task can use"
+    reason = Reason(
+        code="max_cpucore",
+        title="The queue has no more cores than the task can use",
+        violation="The queue has more cores than the task can use",
+        no_candidate="has as few cores as the task allows",
+        who="you",
+        cure="Allow more cores (`maxCoreCount` of the task).",
+    )
     sources = ("queues",)
 
     def applies(self, pairs: JobPairs) -> Bools:

@@ -7,7 +7,8 @@ import numpy as np
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.estimates import is_set
-from broker.rules.contract import Filter, JobPairs
+from broker.domain.requests import IOINTENSITY
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import limit_number, number
 
 
@@ -19,8 +20,17 @@ class MaxIoIntensity(Filter[JobPairs]):
 
     name = "max_io_intensity"
     same_in_passes = True
-    code = "max_io_intensity"
-    title = "The IO intensity is not larger than the queue takes"
+    reason = Reason(
+        code="max_io_intensity",
+        title="The IO intensity is not larger than the queue takes",
+        violation="The task reads and writes more than the queue takes",
+        no_candidate="takes so much input and output",
+        who="you",
+        cure="Lower `ioIntensity` of the task if its jobs read and write less than stated, or make them read less. The "
+        "site may raise `max_io_intensity`.",
+        requests=(IOINTENSITY,),
+        limit="queue.max_io_intensity",
+    )
     sources = ("queues",)
     provenance = "PanDA production brokerage, max IO intensity check"
 

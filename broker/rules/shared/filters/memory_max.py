@@ -8,8 +8,9 @@ from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.estimates import is_set, or_else
 from broker.domain.queues import QueueTable
+from broker.domain.requests import RAMCOUNT
 from broker.domain.work import WorkTable
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.by_kind import kept_by_kind
 from broker.rules.shared.memory import MemoryOptions, asks_for_memory, expected_memory_mb, memory_inputs
 from broker.rules.shared.observing import limit_number, number
@@ -23,8 +24,17 @@ class MemoryMax(Filter[JobPairs]):
 
     name = "memory_max"
     same_in_passes = True
-    code = "lowmemory"
-    title = "The expected memory fits into the slot"
+    reason = Reason(
+        code="lowmemory",
+        title="The expected memory fits into the slot",
+        violation="The job needs more memory than a slot of the queue has",
+        no_candidate="offers enough memory",
+        who="you",
+        cure="Ask for less memory (`ramCount` of the task; `prun --memory`, in MB), or make jobs that need less: fewer "
+        "events or files for each. `broker explain TASK` says at which value a queue is left.",
+        requests=(RAMCOUNT,),
+        limit="queue.maxrss",
+    )
     sources = ("queues",)
     options: MemoryOptions = MemoryOptions()
 

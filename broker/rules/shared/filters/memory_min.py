@@ -9,7 +9,7 @@ from broker.domain.decisions import Observation
 from broker.domain.estimates import is_set, or_else
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.by_kind import kept_by_kind
 from broker.rules.shared.memory import MemoryOptions, asks_for_memory, expected_memory_mb, memory_inputs
 from broker.rules.shared.observing import limit_number, number
@@ -23,8 +23,15 @@ class MemoryMin(Filter[JobPairs]):
 
     name = "memory_min"
     same_in_passes = True
-    code = "highmemory"
-    title = "The expected memory is not too small for a high-memory slot"
+    reason = Reason(
+        code="highmemory",
+        title="The expected memory is not too small for a high-memory slot",
+        violation="The job needs too little memory: the slots of the queue are kept for large jobs",
+        no_candidate="is for so little memory",
+        who="you",
+        cure="Ask for the memory that the jobs really need. Where that is little, other queues take them.",
+        limit="queue.minrss",
+    )
     sources = ("queues",)
     options: MemoryOptions = MemoryOptions()
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.walltime_rules import OneDayOptions, keeps_a_day, observed_day
 
 
@@ -18,8 +18,15 @@ class MinWalltime(Filter[JobPairs]):
 
     name = "min_walltime"
     same_in_passes = True
-    code = "min_walltime"
-    title = "The queue runs jobs for at least 24 hours, for merging or undefined walltime"
+    reason = Reason(
+        code="min_walltime",
+        title="The queue runs jobs for at least 24 hours, for merging or undefined walltime",
+        violation="The queue stops jobs before 24 hours, and the length of the jobs is unknown",
+        no_candidate="allows a day of walltime for jobs of unknown length",
+        who="you",
+        cure="State how long the jobs take (`walltime` or `cpuTime` of the task; `prun --cpuTimePerEvent`). Merge jobs "
+        "need a queue of 24 hours: the site raises `maxtime`.",
+    )
     sources = ("queues",)
     options: OneDayOptions = OneDayOptions()
 

@@ -7,7 +7,7 @@ import numpy as np
 from broker.domain.arrays import Bools, holds_of
 from broker.domain.decisions import Observation
 from broker.domain.rebrokered_from import RebrokeredFrom
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.preassigned import not_preassigned
 
 KEY = "REASSIGN_MEMORY"
@@ -21,8 +21,14 @@ class Rebrokered(Filter[JobPairs]):
     """
 
     name = "rebrokered"
-    code = "rebrokered"
-    title = "No jobs of the same dataset were taken back from the queue lately"
+    reason = Reason(
+        code="rebrokered",
+        title="No jobs of the same dataset were taken back from the queue lately",
+        violation="Jobs of the same dataset were taken back from the queue lately",
+        no_candidate="has not just lost jobs of this dataset",
+        who="wait",
+        cure="Wait: other queues come first, and this one may have the jobs again after `REASSIGN_MEMORY` hours.",
+    )
     kind = "temporary"
     keys = (KEY,)
     provenance = "Timeouts of jobs, rebrokerage"

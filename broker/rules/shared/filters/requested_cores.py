@@ -7,7 +7,7 @@ import numpy as np
 from broker.domain.alternatives import AcceptedCores
 from broker.domain.arrays import Bools, distinct, holds_of
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import number
 
 
@@ -20,8 +20,14 @@ class RequestedCores(Filter[JobPairs]):
 
     name = "requested_cores"
     same_in_passes = True
-    code = "requested_cores"
-    title = "The slots of the queue have a number of cores that the job accepts"
+    reason = Reason(
+        code="requested_cores",
+        title="The slots of the queue have a number of cores that the job accepts",
+        violation="The slots of the queue have a number of cores that the job does not accept",
+        no_candidate="has the cores that the task accepts",
+        who="you",
+        cure="Accept the number of cores that the slots have (`Processors` of the request).",
+    )
     sources = ("queues",)
     provenance = "Scalable Systems Software Job Object Specification 3.0.3"
 

@@ -8,7 +8,8 @@ from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.estimates import time_limit_s
 from broker.domain.queues import QueueTable
-from broker.rules.contract import Filter, JobPairs
+from broker.domain.requests import CPUTIME, WALLTIME
+from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.by_kind import kept_by_kind
 from broker.rules.shared.observing import limit_number, number
 from broker.rules.shared.walltime import longest_walltime, walltime_inputs
@@ -26,8 +27,19 @@ class Shortwalltime(Filter[JobPairs]):
 
     name = "shortwalltime"
     same_in_passes = True
-    code = "shortwalltime"
-    title = "The expected walltime is not longer than the queue allows"
+    reason = Reason(
+        code="shortwalltime",
+        title="The expected walltime is not longer than the queue allows",
+        violation="The job runs longer than the queue allows",
+        no_candidate="allows so long a walltime",
+        who="you",
+        cure="Make the jobs shorter: fewer events or less input for each (`nEventsPerJob`, `nFilesPerJob` or "
+        "`nGBPerJob` of the task, and the options of `prun` of the same names), or more cores (`coreCount`; `prun "
+        "--nCore`). Where the task states more time than its jobs take, lower `walltime`, or `cpuTime` (`prun "
+        "--cpuTimePerEvent`, in HS06 s). `broker explain TASK` says at which value a queue is left.",
+        requests=(WALLTIME, CPUTIME),
+        limit="queue.maxtime",
+    )
     sources = ("queues",)
     options: WalltimeOptions = WalltimeOptions()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.domain.arrays import Bools, holds_of
 from broker.domain.decisions import Observation
 from broker.domain.placement_constraints import UNCONSTRAINED, PlacementConstraints
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 
 
 class SubmitPool(Filter[JobPairs]):
@@ -17,8 +17,14 @@ class SubmitPool(Filter[JobPairs]):
     """
 
     name = "submit_pool"
-    code = "submit_pool"
-    title = "The queue meets the requirements of the jobs"
+    reason = Reason(
+        code="submit_pool",
+        title="The queue meets the requirements of the jobs",
+        violation="The queue does not meet the requirements of the jobs",
+        no_candidate="is in the SubmitPool of the task",
+        who="you",
+        cure="Ask for less: `broker pool show POOL` says which requirements there are, and which queues meet them.",
+    )
     kind = "persistent"
     sources = ("pools",)
     provenance = "DIRAC RFC 7, Job Requirements"
