@@ -69,6 +69,7 @@ class CricAgent(Agent[CricOptions]):
     name = "cric"
     title = "queues, sites, endpoints and closeness from CRIC"
     options_type = CricOptions
+    is_feed = True
 
     def cycle(self, context: CycleContext) -> CycleReport:
         """Fetch, check, map and write all documents once.

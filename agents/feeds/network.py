@@ -34,6 +34,7 @@ class NetworkAgent(Agent[NetworkOptions]):
     name = "network"
     title = "transfers and throughput of links from network metrics"
     options_type = NetworkOptions
+    is_feed = True
 
     def cycle(self, context: CycleContext) -> CycleReport:
         """Fetch, check, map and write the document once.

@@ -11,6 +11,8 @@ from agents.service.base import AgentOptions, CycleContext
 from broker.feeds.fetching.terms import Credentials, FetchTerms, Surroundings, trusted_by
 
 _MIB = 2**20
+USE_OF_BUDGET = 0.7
+"""Part of the cycle's time after which nothing more is asked: what came is still mapped and written."""
 
 
 class FeedOptions(AgentOptions):
@@ -61,5 +63,11 @@ class FeedOptions(AgentOptions):
 
 
 def surroundings_of(context: CycleContext, jitter: float) -> Surroundings:
-    """The clock of the cycle, and pauses that end when the service does."""
-    return Surroundings(monotonic=context.monotonic, jitter=lambda: jitter, pause=context.ending.wait)
+    """The clock of the cycle, pauses that end when the service does, and the part of its time that is for asking."""
+    kept_s = (1 - USE_OF_BUDGET) * context.budget_s
+    return Surroundings(
+        monotonic=context.monotonic,
+        jitter=lambda: jitter,
+        pause=context.ending.wait,
+        left_s=lambda: context.left_s - kept_s,
+    )

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar, cast
 from pydantic import Field
 
 from agents.feeds.importing import FeedAlarm
+from agents.feeds.options import USE_OF_BUDGET
 from agents.service.base import AgentOptions, CycleContext
 from broker.feeds.documents import DocumentRefused
 from broker.feeds.rucio.client import Rucio, RucioClient, RucioUnavailable
@@ -22,8 +23,6 @@ QuestionT = TypeVar("QuestionT")
 AnswerT = TypeVar("AnswerT")
 Connect = Callable[["RucioOptions"], Rucio]
 
-USE_OF_BUDGET = 0.7
-"""Part of the cycle's time after which nothing more is asked."""
 FAILURES_IN_A_ROW = 10
 """So many questions without an answer end the asking of a cycle: the server is not there."""
 

@@ -47,6 +47,7 @@ class RucioQuotaAgent(Agent[QuotaOptions]):
     name = "rucio_quota"
     title = "quotas of users and groups, from Rucio"
     options_type = QuotaOptions
+    is_feed = True
 
     def __init__(self, options: QuotaOptions, process: ProcessSettings, connect: Connect = connect) -> None:
         """``connect``: makes the connection to Rucio."""

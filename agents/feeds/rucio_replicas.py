@@ -89,6 +89,7 @@ class RucioReplicasAgent(Agent[ReplicaOptions]):
     name = "rucio_replicas"
     title = "replicas of the input of tasks, from Rucio"
     options_type = ReplicaOptions
+    is_feed = True
 
     def __init__(self, options: ReplicaOptions, process: ProcessSettings, connect: Connect = connect) -> None:
         """``connect``: makes the connection to Rucio."""

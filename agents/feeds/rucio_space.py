@@ -43,6 +43,7 @@ class RucioSpaceAgent(Agent[SpaceOptions]):
     name = "rucio_space"
     title = "space of endpoints, from Rucio"
     options_type = SpaceOptions
+    is_feed = True
 
     def __init__(self, options: SpaceOptions, process: ProcessSettings, connect: Connect = connect) -> None:
         """``connect``: makes the connection to Rucio."""

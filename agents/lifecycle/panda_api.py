@@ -7,13 +7,15 @@ certificate.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import httpx
 
 from broker.errors import Refused
 from broker.feeds.fetching.terms import FetchTerms, Surroundings
-from broker.feeds.fetching.web import bearer_token, shown, trust_of
+from broker.feeds.fetching.web import Extensions, bearer_token, hard_end, shown, trust_of
 from broker.lifecycle.panda_requests import KILL_PATH, KillRequest, UnusableAnswerError, accepted
 
 _OK = 200
@@ -79,18 +81,9 @@ class PandaApi:
             headers["Authorization"] = f"Bearer {bearer_token(address, terms)}"
         if self._server.origin is not None:
             headers["Origin"] = self._server.origin
-        with (
-            httpx.Client(verify=trust_of(terms), trust_env=terms.proxies, timeout=terms.time_limit_s) as client,
-            client.stream("POST", address, json=request.body, headers=headers) as response,
-        ):
-            if response.status_code != _OK:
-                raise UnusableAnswerError(f"status {response.status_code}")
-            data = bytearray()
-            for part in response.iter_bytes():
-                data += part
-                if len(data) > terms.max_bytes:
-                    raise UnusableAnswerError(f"an answer of more than {terms.max_bytes} bytes")
-        found: object = json.loads(bytes(data))
+        client = httpx.AsyncClient(verify=trust_of(terms), trust_env=terms.proxies, timeout=terms.time_limit_s)
+        answered = partial(_answered, client, address, request, headers, terms.max_bytes)
+        found: object = json.loads(hard_end(terms.time_limit_s, answered))
         return found
 
     def _pause(self) -> None:
@@ -99,3 +92,30 @@ class PandaApi:
         if self._free_at is not None and self._free_at > now:
             self._surroundings.pause(self._free_at - now)
         self._free_at = max(now, self._free_at or now) + 1.0 / self._server.requests_per_s
+
+
+async def _answered(
+    client: httpx.AsyncClient,
+    address: str,
+    request: KillRequest,
+    headers: Mapping[str, str],
+    max_bytes: int,
+    extensions: Extensions,
+) -> bytes:
+    """The body of the answer.
+
+    Raises:
+        UnusableAnswerError: it is an error, or too long.
+    """
+    async with (
+        client,
+        client.stream("POST", address, json=request.body, headers=headers, extensions=extensions) as response,
+    ):
+        if response.status_code != _OK:
+            raise UnusableAnswerError(f"status {response.status_code}")
+        data = bytearray()
+        async for part in response.aiter_bytes():
+            data += part
+            if len(data) > max_bytes:
+                raise UnusableAnswerError(f"an answer of more than {max_bytes} bytes")
+    return bytes(data)

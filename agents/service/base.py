@@ -162,12 +162,15 @@ class Agent(ABC, Generic[OptionsT]):
         title: one line for operators.
         options_type: the options that the configuration file may set.
         removes: whether it ends, takes back or removes; then it does nothing while the clocks contradict one another.
+        is_feed: whether it reads from other systems; then its cycles that hang or fail are told, but no reason to end
+            the service, which would not mend the other system.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     options_type: type[OptionsT]
     removes: ClassVar[bool] = False
+    is_feed: ClassVar[bool] = False
 
     def __init__(self, options: OptionsT, process: ProcessSettings) -> None:
         """Make an agent with its options and the settings of the process."""

@@ -151,12 +151,13 @@ class Service:
             "healthy_within_s": self._settings.healthy_within_s,
             "overdue": sorted(self._overdue),
             "failing": {name: cycles for name, cycles in self._failed.items() if cycles >= limit},
+            "feeds": sorted({one.agent.name for one in self._agents.values() if one.agent.is_feed}),
             "parts": {one.agent.name: one.part.of for one in self._agents.values() if not one.part.is_whole},
         }
 
     def _is_unhealthy(self) -> bool:
         state = self._state()
-        return bool(state["overdue"] or state["failing"])
+        return any(not self._agents[name].agent.is_feed for name in (*state["overdue"], *state["failing"]))
 
     def run_each_once(self) -> dict[str, RunRecord | None]:
         """Run every agent once, now, part after part; None for what another service leads. By the names of leases."""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import resource
+import socket
 import ssl
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +27,7 @@ from broker.feeds.fetching.terms import (
     try_pause_s,
 )
 from broker.feeds.fetching.web import fetch, shown
-from tests.feeds.web_server import breaks_off, never_ends, says, serving
+from tests.feeds.web_server import DRIPPING, breaks_off, never_ends, says, serving
 
 BODY = b'{"a": {}}'
 
@@ -114,8 +119,6 @@ def test_nobody_listens(clock: Clock) -> None:
 
 
 def test_a_server_that_never_answers(clock: Clock) -> None:
-    import threading
-
     gone = threading.Event()
     with serving(lambda handler: gone.wait(10) and None) as server:
         try:
@@ -131,6 +134,43 @@ def test_a_server_that_sends_for_too_long(clock: Clock) -> None:
 
     with serving(slow) as server:
         assert refusal(server.address(), clock, FetchTerms(time_limit_s=30)).code == "time_out"
+
+
+@pytest.mark.parametrize("what", DRIPPING)
+def test_a_server_that_drips_is_left_at_the_time_limit(clock: Clock, what: str) -> None:
+    began = time.monotonic()
+    with serving(DRIPPING[what]) as server:
+        refused = refusal(server.address(), clock, FetchTerms(time_limit_s=1, tries=1))
+    assert (refused.code, len(server.asked)) == ("time_out", 1)
+    assert 1 <= time.monotonic() - began < 10
+
+
+def test_a_handshake_that_drips_is_left_at_the_time_limit(clock: Clock) -> None:
+    def drip(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(b"\x16\x03\x03\x3f\xff")  # a record of 16,383 bytes follows
+            while not gone.wait(0.02):
+                connection.sendall(b"\x02")
+
+    gone = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=drip, args=[listening])
+        thread.start()
+        try:
+            address = f"https://127.0.0.1:{listening.getsockname()[1]}/"
+            assert refusal(address, clock, FetchTerms(time_limit_s=0.3, tries=1)).code == "time_out"
+        finally:
+            gone.set()
+            thread.join()
+
+
+def test_no_try_lasts_longer_than_the_work_has_time(clock: Clock) -> None:
+    left_s = [1.0, 0.2, 0.0]
+    surroundings = dataclasses.replace(clock.surroundings, left_s=lambda: left_s.pop(0))
+    with serving(DRIPPING["headers"]) as server, pytest.raises(NotFetched) as refused:
+        fetch(server.address(), FetchTerms(time_limit_s=600, pause_s=1), surroundings)
+    assert (refused.value.code, len(server.asked), clock.pauses) == ("time_out", 1, [0.2])
 
 
 def test_200_megabytes_are_not_read(clock: Clock) -> None:

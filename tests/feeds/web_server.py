@@ -69,6 +69,36 @@ def never_ends(handler: Handler) -> None:
         handler.close_connection = True
 
 
+def drips(first: bytes, again: bytes, every_s: float = 0.02) -> Answer:
+    """An answer that begins with ``first`` and goes on with ``again`` for as long as anybody listens."""
+
+    def answer(handler: Handler) -> None:
+        gone = threading.Event()
+        handler.close_connection = True
+        try:
+            handler.wfile.write(first)
+            while not gone.wait(every_s):
+                handler.wfile.write(again)
+        except OSError:
+            gone.set()
+
+    return answer
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n"
+DRIPPING = {
+    "status line": drips(b"", b"H"),
+    "one byte of a header at a time": drips(HEAD + b"X: ", b"x"),
+    "headers": drips(HEAD, b"X: y\r\n"),
+    "100 Continue": drips(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "100 Continue without a pause": drips(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000, 0),
+    "extension of a chunk": drips(HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;", b"x"),
+    "body": drips(HEAD + b"Content-Length: 100000\r\n\r\n", b"x"),
+    "trailers": drips(HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n", b"X: y\r\n"),
+}
+"""Answers that never end; each read of them gets something."""
+
+
 @contextmanager
 def serving(*answers: Answer, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1") -> Iterator[WebServer]:
     """A server with these answers."""
@@ -79,6 +109,8 @@ def serving(*answers: Answer, tls: ssl.SSLContext | None = None, host: str = "12
             server.asked.append(self.headers)
             answer = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
             answer(self)
+
+        do_POST = do_GET  # noqa: N815 - the name of the base class
 
         def log_message(self, format: str, *arguments: object) -> None:
             """Say nothing."""

@@ -41,7 +41,7 @@ class FetchTerms:
     """Limits and means of fetching.
 
     Attributes:
-        time_limit_s: of one try, from connecting to the last byte.
+        time_limit_s: of one try, from connecting to the last byte, however the server sends.
         tries: how many there are.
         pause_s: before the second try; doubled before each further one.
         max_bytes: of a document.
@@ -69,11 +69,13 @@ class Surroundings:
         monotonic: the clock for time limits.
         jitter: a number in [0, 1) that spreads tries of many brokers.
         pause: waits for some seconds; returns early when the process is ending.
+        left_s: seconds that the work has left for which documents are fetched; no try lasts longer.
     """
 
     monotonic: Callable[[], float]
     jitter: Callable[[], float]
     pause: Callable[[float], object]
+    left_s: Callable[[], float] = lambda: float("inf")
 
 
 @dataclass(frozen=True)

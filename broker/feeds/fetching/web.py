@@ -6,16 +6,22 @@ nobody else. Source: HTTP semantics, conditional requests and redirection.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Any, NoReturn, TypeVar
 from urllib.parse import urljoin, urlsplit
 
+import httpcore
 import httpx
 
 from broker.feeds.fetching.files import path_of, read_file
 from broker.feeds.fetching.terms import Fetched, FetchTerms, NotFetched, Surroundings, Validators, try_pause_s
+
+AnswerT = TypeVar("AnswerT")
+Extensions = dict[str, Any]
+"""What a request is made with, beside its headers: the client's own terms."""
 
 MAX_REDIRECTS = 3
 NOTHING_KNOWN = Validators()
@@ -55,13 +61,53 @@ def fetch(address: str, terms: FetchTerms, surroundings: Surroundings, known: Va
     if path is not None:
         return read_file(path, terms.max_bytes)
     for number in range(1, terms.tries + 1):
+        limit_s = min(terms.time_limit_s, surroundings.left_s())
+        if limit_s <= 0:
+            raise NotFetched(
+                "time_out", f"no time is left for try {number}", shown(address), "see how long others took"
+            )
         try:
-            return replace(_try(address, terms, surroundings, known), tries=number)
+            return replace(_try(address, terms, surroundings, known, limit_s), tries=number)
         except _TryAgainError as error:
             if number == terms.tries:
                 raise NotFetched(error.code, f"{error} ({number} tries)", shown(address)) from error
-            surroundings.pause(try_pause_s(number, terms.pause_s, surroundings.jitter()))
+            pause_s = try_pause_s(number, terms.pause_s, surroundings.jitter())
+            surroundings.pause(max(0.0, min(pause_s, surroundings.left_s())))
     raise NotFetched("unreachable", "no try was allowed", shown(address))
+
+
+def hard_end(limit_s: float, exchange: Callable[[Extensions], Coroutine[Any, Any, AnswerT]]) -> AnswerT:
+    """What an exchange with a server gives; after ``limit_s`` seconds its connections are closed, whatever comes in.
+
+    Time limits of the client are for each read: a server that sends a byte from time to time never exceeds them. Must
+    not be called from a running event loop.
+
+    Args:
+        limit_s: seconds.
+        exchange: makes its requests with the extensions that it is given.
+
+    Raises:
+        httpx.TimeoutException: it was not over in time.
+    """
+
+    async def ended() -> AnswerT:
+        opened: list[httpcore.AsyncNetworkStream] = []
+
+        async def note(event: str, details: Mapping[str, Any]) -> None:
+            if event == "connection.connect_tcp.complete":
+                opened.append(details["return_value"])
+
+        try:
+            async with asyncio.timeout(limit_s):
+                return await exchange({"trace": note})
+        except TimeoutError as error:
+            raise httpx.ReadTimeout(f"not over within {limit_s:g} s") from error
+        finally:
+            # The client closes its connections itself, but not one whose TLS handshake was under way.
+            for stream in opened:
+                await stream.aclose()
+
+    return asyncio.run(ended())
 
 
 def shown(address: str) -> str:
@@ -70,29 +116,81 @@ def shown(address: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
-def _try(address: str, terms: FetchTerms, surroundings: Surroundings, known: Validators) -> Fetched:
+def _try(address: str, terms: FetchTerms, surroundings: Surroundings, known: Validators, limit_s: float) -> Fetched:
     """One try, redirects included, all within its time."""
-    ends = surroundings.monotonic() + terms.time_limit_s
-    origin = _origin(address)
     try:
-        with httpx.Client(
-            verify=trust_of(terms), trust_env=terms.proxies, follow_redirects=False, timeout=terms.time_limit_s
-        ) as client:
-            where = address
-            for _ in range(MAX_REDIRECTS + 1):
-                answer = _ask(client, where, terms, surroundings, ends, known)
-                if isinstance(answer, Fetched):
-                    return answer
-                where = urljoin(where, answer.address)
-                if _origin(where) != origin:
-                    raise NotFetched("redirect", f"redirected to {shown(where)[:200]}: refused", shown(address))
+        trust = trust_of(terms)
+        asking = _Asking(address, terms, surroundings, known, trust, surroundings.monotonic() + limit_s)
+        return hard_end(limit_s, asking.exchange)
     except httpx.TimeoutException as error:
-        raise _TryAgainError("time_out", f"no answer within {terms.time_limit_s:g} s") from error
+        raise _TryAgainError("time_out", f"no whole answer within {limit_s:g} s") from error
     except httpx.TransportError as error:
         _raise_transport(error, address)
     except (httpx.InvalidURL, ValueError) as error:
         raise NotFetched("address", f"no address: {error}", shown(address), "correct it") from error
-    raise NotFetched("redirect", f"more than {MAX_REDIRECTS} redirects", shown(address))
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """One try to get the document at ``address``, which ends at an instant of the monotonic clock."""
+
+    address: str
+    terms: FetchTerms
+    surroundings: Surroundings
+    known: Validators
+    trust: ssl.SSLContext
+    ends: float
+
+    @property
+    def left_s(self) -> float:
+        return self.ends - self.surroundings.monotonic()
+
+    async def exchange(self, extensions: Extensions) -> Fetched:
+        terms, where = self.terms, self.address
+        origin = _origin(where)
+        async with httpx.AsyncClient(
+            verify=self.trust, trust_env=terms.proxies, follow_redirects=False, timeout=terms.time_limit_s
+        ) as client:
+            for _ in range(MAX_REDIRECTS + 1):
+                answer = await self._ask(client, where, extensions)
+                if isinstance(answer, Fetched):
+                    return answer
+                where = urljoin(where, answer.address)
+                if _origin(where) != origin:
+                    raise self._not_fetched("redirect", f"redirected to {shown(where)[:200]}: refused")
+        raise self._not_fetched("redirect", f"more than {MAX_REDIRECTS} redirects")
+
+    async def _ask(self, client: httpx.AsyncClient, where: str, extensions: Extensions) -> Fetched | _Redirect:
+        headers = _headers(where, self.terms, self.known)
+        async with client.stream("GET", where, headers=headers, extensions=extensions) as response:
+            if response.status_code in _REDIRECTS:
+                place = response.headers.get("location")
+                if not place:
+                    raise self._not_fetched("redirect", f"status {response.status_code} without a place")
+                return _Redirect(place)
+            found = Validators(response.headers.get("etag"), response.headers.get("last-modified"))
+            if response.status_code == _NOT_MODIFIED and self.known != NOTHING_KNOWN:
+                return Fetched(None, self.known)
+            if response.status_code in _TRY_AGAIN:
+                raise _TryAgainError("status", f"status {response.status_code}")
+            if response.status_code != _OK:
+                raise self._not_fetched("status", f"status {response.status_code}", "see the address and rights")
+            return Fetched(await self._body(response), found)
+
+    async def _body(self, response: httpx.Response) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        async for part in response.aiter_bytes():
+            size += len(part)
+            if size > self.terms.max_bytes:
+                raise self._not_fetched("too_large", f"more than {self.terms.max_bytes} bytes", "see what it holds")
+            if self.left_s < 0:
+                raise _TryAgainError("time_out", f"not whole within {self.terms.time_limit_s:g} s")
+            parts.append(part)
+        return b"".join(parts)
+
+    def _not_fetched(self, code: str, what: str, remedy: str = "the last good one stays; see its source") -> NotFetched:
+        return NotFetched(code, what, shown(self.address), remedy)
 
 
 def _raise_transport(error: httpx.TransportError, address: str) -> NoReturn:
@@ -105,42 +203,6 @@ def _raise_transport(error: httpx.TransportError, address: str) -> NoReturn:
         cause = cause.__cause__ or cause.__context__
     code = "cut_off" if isinstance(error, httpx.RemoteProtocolError) else "unreachable"
     raise _TryAgainError(code, str(error)[:200] or type(error).__name__) from error
-
-
-def _ask(
-    client: httpx.Client, address: str, terms: FetchTerms, surroundings: Surroundings, ends: float, known: Validators
-) -> Fetched | _Redirect:
-    left_s = ends - surroundings.monotonic()
-    if left_s <= 0:
-        raise _TryAgainError("time_out", f"no answer within {terms.time_limit_s:g} s")
-    headers = _headers(address, terms, known)
-    with client.stream("GET", address, headers=headers, timeout=left_s) as response:
-        if response.status_code in _REDIRECTS:
-            where = response.headers.get("location")
-            if not where:
-                raise NotFetched("redirect", f"status {response.status_code} without a place", shown(address))
-            return _Redirect(where)
-        found = Validators(response.headers.get("etag"), response.headers.get("last-modified"))
-        if response.status_code == _NOT_MODIFIED and known != NOTHING_KNOWN:
-            return Fetched(None, known)
-        if response.status_code in _TRY_AGAIN:
-            raise _TryAgainError("status", f"status {response.status_code}")
-        if response.status_code != _OK:
-            raise NotFetched("status", f"status {response.status_code}", shown(address), "see the address and rights")
-        return Fetched(_body(response, address, terms, surroundings, ends), found)
-
-
-def _body(response: httpx.Response, address: str, terms: FetchTerms, surroundings: Surroundings, ends: float) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    for part in response.iter_bytes():
-        size += len(part)
-        if size > terms.max_bytes:
-            raise NotFetched("too_large", f"more than {terms.max_bytes} bytes", shown(address), "see what it holds")
-        if surroundings.monotonic() > ends:
-            raise _TryAgainError("time_out", f"not whole within {terms.time_limit_s:g} s")
-        parts.append(part)
-    return b"".join(parts)
 
 
 def _headers(address: str, terms: FetchTerms, known: Validators) -> Mapping[str, str]:

@@ -53,8 +53,8 @@ class ServiceState:
         seen_s_ago: since its last heartbeat.
         started_s_ago: since its first.
         agents: those that it runs.
-        state: what it said of itself: ``healthy_within_s``, ``overdue`` (leases), ``failing`` (cycles by lease), and
-            ``parts`` (into how many it divides which agents).
+        state: what it said of itself: ``healthy_within_s``, ``overdue`` (leases), ``failing`` (cycles by lease),
+            ``parts`` (into how many it divides which agents), and ``feeds`` (agents that read from other systems).
     """
 
     holder: str
@@ -91,7 +91,10 @@ def problems(services: Sequence[ServiceState], expired_s_ago: Mapping[str, float
         return [Problem("heartbeat_old", None, service.seen_s_ago, limit_s)]
     found = [Problem("cycle_overdue", agent) for agent in service.state.get("overdue", ())]
     found += [Problem("agent_failing", agent, cycles) for agent, cycles in service.state.get("failing", {}).items()]
-    return found + list(_without_leader(service, expired_s_ago, limit_s))
+    found += _without_leader(service, expired_s_ago, limit_s)
+    # What another system does to a feed is told by alarms; a restart of the service would not mend it.
+    feeds = frozenset(service.state.get("feeds", ()))
+    return [one for one in found if one.agent is None or led_by(one.agent)[0] not in feeds]
 
 
 def _leases_to_be_held(service: ServiceState, expired_s_ago: Mapping[str, float]) -> Iterator[str]:

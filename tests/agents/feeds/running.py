@@ -48,8 +48,8 @@ class Feeding:
         assert grant.lease is not None
         self._leases[name] = grant.lease
         request = CycleRequest(emit=self.told.append, by_hand=True)
-        settings = {"request": request, "lease": grant.lease, **changes}
-        return CycleContext(self.database, now, 7, 60.0, **settings)
+        settings = {"budget_s": 60.0, "request": request, "lease": grant.lease, **changes}
+        return CycleContext(self.database, now, 7, **settings)
 
     def run(self, agent: Agent[Any], now: datetime = NOW, **changes: Any) -> CycleReport:
         """Run one cycle."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,14 @@ from typing import Any
 import pytest
 
 from agents.lifecycle.ending_options import EndingOptions
+from agents.lifecycle.panda_api import PandaApi, PandaRefuses, PandaServer
 from broker.errors import Refused
+from broker.feeds.fetching.terms import FetchTerms, Surroundings
+from broker.lifecycle.panda_requests import KillRequest
 from broker.store.connection.database import Database
 from tests.agents.lifecycle.playing_panda import PlayedPanda, played_panda
 from tests.agents.moving_jobs import column, config, fill, job, run
+from tests.feeds.web_server import DRIPPING, serving
 
 LONG_AGO = {"creationtime": "2026-07-01T00:00:00", "modificationtime": "2026-07-01T00:00:00"}
 #: Waiting for too long: taken back. Throttled for too long: expired. Running for too long: told. Sent: fails.
@@ -136,3 +141,15 @@ def test_who_ends_jobs() -> None:
     assert EndingOptions(through="sql").way(False) == "sql"
     with pytest.raises(Refused, match="none is named"):
         EndingOptions().server("timeouts")
+
+
+def test_an_answer_that_drips_is_left_at_the_time_limit() -> None:
+    with serving(DRIPPING["body"]) as server:
+        api = PandaApi(PandaServer(server.address("/api"), FetchTerms(time_limit_s=1)), pausing())
+        with pytest.raises(PandaRefuses, match="not over within 1 s"):
+            api.kill(KillRequest(51, (1,)))
+    assert len(server.asked) == 1
+
+
+def pausing() -> Surroundings:
+    return Surroundings(time.monotonic, lambda: 0.0, lambda seconds: None)

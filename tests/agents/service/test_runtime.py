@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from agents.service import runtime
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from agents.service.configuration import AgentSection, ServiceSection
 from agents.service.leadership import LeaseKeeper
@@ -260,6 +261,36 @@ def test_a_service_that_hangs_ends_by_itself_when_it_may(database: Database) -> 
     wait_until(lambda: outcomes(database) != [("a", "one", "running")], "what was left behind has ended")
     assert running.service.ended_unhealthy
     assert running.in_time is False
+
+
+def test_a_feed_that_hangs_and_one_that_fails_do_not_end_the_service(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "LOOK_EVERY_S", 0.02)
+    go_on = threading.Event()
+
+    def hang(context: CycleContext) -> CycleReport:
+        assert go_on.wait(60)
+        return CycleReport()
+
+    def fail(context: CycleContext) -> CycleReport:
+        raise ZeroDivisionError
+
+    section = AgentSection(period_s=0.2, cycle_budget_s=0.2)
+    agents = [scheduled("hangs", hang, section), scheduled("fails", fail, section)]
+    for one in agents:
+        one.agent.is_feed = True  # type: ignore[misc]
+    running = Running(database, "one", agents, stop_within_s=0.1, heartbeat_every_s=0.1)
+    running.end_when_unhealthy_s = 0.0
+    try:
+        with running:
+            wait_until(lambda: state_of(database).get("overdue") == ["hangs"], "one is overdue")
+            wait_until(lambda: state_of(database).get("failing", {}).get("fails", 0) >= 3, "the other fails")
+            wait_until(lambda: state_of(database).get("failing", {}).get("fails", 0) >= 8, "it goes on for many looks")
+            assert running.thread.is_alive()
+    finally:
+        go_on.set()
+    assert not running.service.ended_unhealthy
 
 
 def test_an_agent_that_fails_again_and_again_is_told_until_it_succeeds(database: Database) -> None:

@@ -43,6 +43,9 @@ HELD = {"a": -10.0, "b": -0.1}
         ([service(parts={"a": 2})], {"a#1/2": -5.0, "b": -1.0}, [Problem("no_leader", "a#2/2", 1000.0, 30.0)]),
         ([service(parts={"a": 2})], {"a#3/3": -5.0, "b": -1.0}, []),
         ([service()], {"a#1/2": -5.0, "b": -1.0}, []),
+        ([service(feeds=["a"], overdue=["a"])], {"b": -1.0}, []),
+        ([service(feeds=["a"], failing={"a": 3, "b": 4})], HELD, [Problem("agent_failing", "b", 4)]),
+        ([service(60.0, feeds=["a"])], HELD, [Problem("heartbeat_old", None, 60.0, 30.0)]),
     ],
 )
 def test_what_is_wrong(found: list[ServiceState], expired_s_ago: dict[str, float], expected: list[Problem]) -> None:

@@ -1,0 +1,26 @@
+"""An issuer of tokens that answers without end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from broker.api import issuer_keys
+from broker.api.configuration import IssuerSection
+from broker.api.issuer_keys import IssuerKeys
+from broker.store.connection.database import Database
+from tests.api.issuer import AUDIENCE
+from tests.feeds.web_server import DRIPPING, serving
+
+
+@pytest.mark.parametrize("what", ["headers", "body"])
+def test_keys_that_drip_are_left_in_time(shared: Database, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    monkeypatch.setattr(issuer_keys, "TIME_LIMIT_S", 1.0)
+    with serving(DRIPPING[what]) as server:
+        section = IssuerSection(issuer=server.address(""), audiences=(AUDIENCE,))
+        keys = IssuerKeys(section, shared, lambda: datetime.now(UTC), time.monotonic)
+        assert asyncio.run(asyncio.wait_for(keys.find("one"), 20)) is None
+    assert len(server.asked) == 1
