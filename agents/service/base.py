@@ -106,7 +106,7 @@ class CycleContext:
         started: when the cycle started, by that clock.
         connections: those of the cycle, by which another thread can end it.
         clock_faults: contradictions between the clocks.
-        when_overdue: called when the cycle still runs some time after its budget; must not block.
+        when_overdue: called with what is known when the cycle still runs some time after its budget; must not block.
     """
 
     database: Database
@@ -122,7 +122,7 @@ class CycleContext:
     started: float = field(default_factory=time.monotonic)
     connections: OpenConnections = field(default_factory=OpenConnections)
     clock_faults: tuple[ClockFault, ...] = ()
-    when_overdue: Callable[[], None] = lambda: None
+    when_overdue: Callable[[str], None] = lambda said: None
 
     @property
     def part(self) -> Part:

@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 
 from agents.service.base import Agent, BudgetExceededError, CycleAbandonedError, CycleContext, CycleReport
+from agents.service.hung_rules import CycleThread, RuleInterrupted, interrupted_after
 from agents.service.traces import note_cycle
 from broker.errors import Refused
 from broker.store.connection.database import Database
@@ -34,7 +35,7 @@ _TYPED: tuple[tuple[tuple[type[Exception], ...], RunOutcome], ...] = (
 )
 
 
-def outcome_of(error: Exception) -> RunOutcome:
+def outcome_of(error: BaseException) -> RunOutcome:
     """The outcome of a cycle that ended with ``error``."""
     return next((outcome for kinds, outcome in _TYPED if isinstance(error, kinds)), "failed")
 
@@ -52,10 +53,8 @@ def run_cycle(agent: Agent[Any], context: CycleContext) -> RunRecord:
         context, database=context.database.limited(context.connections, lambda: context.left_s)
     )
     try:
-        with DEADLINES.after(context.left_s + OVERDUE_AFTER_S, lambda: _end_overdue(agent.name, context)):
-            _refuse_wrong_clocks(agent, context)
-            report = agent.cycle(bounded)
-    except Exception as error:
+        report = _report_of(agent, context, bounded)
+    except (Exception, SystemExit) as error:
         outcome = _outcome_in(context, error)
         error_text = _message(error, outcome)
     timings = {**report.timings, "total_s": time.perf_counter() - started}
@@ -65,7 +64,27 @@ def run_cycle(agent: Agent[Any], context: CycleContext) -> RunRecord:
     return record
 
 
-def _outcome_in(context: CycleContext, error: Exception) -> RunOutcome:
+def _report_of(agent: Agent[Any], context: CycleContext, bounded: CycleContext) -> CycleReport:
+    """Run the cycle.
+
+    Raises:
+        BudgetExceededError: a rule did not come back in time, beside all that a cycle raises.
+    """
+    try:
+        with (
+            interrupted_after(context.left_s) as thread,
+            DEADLINES.after(context.left_s + OVERDUE_AFTER_S, lambda: _end_overdue(agent.name, context, thread)),
+        ):
+            _refuse_wrong_clocks(agent, context)
+            return agent.cycle(bounded)
+    except RuleInterrupted as error:
+        raise BudgetExceededError(
+            f"rule {thread.interrupted} still ran when the {context.budget_s:g} s of the cycle were used up, and was "
+            "interrupted; mend it, leave it out of the profile, or raise cycle_budget_s in config/agents.yaml"
+        ) from error
+
+
+def _outcome_in(context: CycleContext, error: BaseException) -> RunOutcome:
     """The outcome of a cycle that ended with ``error`` in ``context``; time limits have outcomes of their own."""
     outcome = outcome_of(error)
     if outcome != "failed_transient":
@@ -97,12 +116,15 @@ def _refuse_wrong_clocks(agent: Agent[Any], context: CycleContext) -> None:
         )
 
 
-def _end_overdue(agent: str, context: CycleContext) -> None:
+def _end_overdue(agent: str, context: CycleContext, thread: CycleThread) -> None:
     """Another thread's answer to a cycle that does not come back: it waits for nobody any more, and leads no more."""
-    context.connections.cut(f"the cycle of {agent} is overdue: {context.budget_s + OVERDUE_AFTER_S:g} s have passed")
-    fields = {"agent": agent, "run": context.run_id, "budget_s": context.budget_s}
+    passed = f"the cycle of {agent} is overdue: {context.budget_s + OVERDUE_AFTER_S:g} s have passed"
+    rule = thread.rule()
+    context.connections.cut(passed)
+    fields = {"agent": agent, "run": context.run_id, "budget_s": context.budget_s, "rule": rule}
     _log.error("cycle overdue: its connections were closed and its lease is given up", extra={"fields": fields})
-    context.when_overdue()
+    thread.interrupt()
+    context.when_overdue(passed if rule is None else f"{passed}, and rule {rule} has not come back; mend it")
 
 
 def open_run(database: Database, agent: str, lease: Lease, budget_s: float | None = None) -> int:
@@ -116,7 +138,7 @@ def open_run(database: Database, agent: str, lease: Lease, budget_s: float | Non
         return agent_runs.start(connection, agent, lease, budget_s)
 
 
-def _message(error: Exception, outcome: RunOutcome) -> str:
+def _message(error: BaseException, outcome: RunOutcome) -> str:
     if outcome == "failed":
         return "".join(traceback.format_exception(error))[-agent_runs.ERROR_LIMIT :]
     return f"{type(error).__name__}: {error}"

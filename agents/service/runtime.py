@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import queue
 import random
 import secrets
 import socket
@@ -36,7 +37,7 @@ from broker.store.connection.errors import SchemaTooNew
 from broker.store.connection.open_connections import OpenConnections
 from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.store.schema import migrate
-from broker.store.service import services
+from broker.store.service import agent_runs, services
 from broker.store.service.agent_pauses import AgentPaused
 from broker.store.service.agent_runs import RunRecord
 
@@ -114,6 +115,7 @@ class Service:
         self._failures: dict[str, int] = dict.fromkeys(self._agents, 0)
         self._failed: dict[str, int] = dict.fromkeys(self._agents, 0)
         self._overdue: set[str] = set()
+        self._told_overdue: queue.SimpleQueue[tuple[int, str]] = queue.SimpleQueue()
         self._paused: set[str] = set()
         self._running: dict[str, OpenConnections] = {}
         self._idle = threading.Condition()
@@ -136,6 +138,7 @@ class Service:
         _log.info("service started", extra={"fields": {"holder": self._keeper.holder, "agents": sorted(self._agents)}})
         unhealthy_since: float | None = None
         while not self.ending.wait(LOOK_EVERY_S):
+            self._write_down_overdue()
             now_s = time.monotonic()
             unhealthy_since = (unhealthy_since or now_s) if self._is_unhealthy() else None
             if unhealthy_since is not None and now_s - unhealthy_since >= end_when_unhealthy_s:
@@ -273,14 +276,26 @@ class Service:
             ending=self.ending,
             connections=connections,
             clock_faults=self._clocks.check(clocks),
-            when_overdue=functools.partial(self._give_up, name),
+            when_overdue=functools.partial(self._give_up, name, run_id),
         )
         return cycle.run_cycle(one.agent, context)
 
-    def _give_up(self, name: str) -> None:
+    def _give_up(self, name: str, run_id: int, said: str) -> None:
         """A cycle of ``name`` is overdue: until it comes back, it is led elsewhere."""
         self._overdue.add(name)
         self._keeper.give_up(name)
+        self._told_overdue.put((run_id, said))
+
+    def _write_down_overdue(self) -> None:
+        """Close the rows of cycles that became overdue: they may never come back to do so themselves."""
+        while not self._told_overdue.empty():
+            run_id, said = self._told_overdue.get()
+            try:
+                with self._keeper.database.within(BEAT_WITHIN_S) as database, database.begin() as connection:
+                    agent_runs.finish(connection, run_id, RunRecord("overdue", error=said))
+            except TRANSIENT_ERRORS as error:
+                fields = {"run": run_id, "error": str(error)}
+                _log.warning("overdue cycle not written down: database", extra={"fields": fields})
 
     def _plan_retry(self, name: str, record: RunRecord) -> None:
         self._failed[name] = self._failed[name] + 1 if record.outcome in FAILING else 0

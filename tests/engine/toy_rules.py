@@ -41,7 +41,7 @@ class Toy(Filter[JobPairs]):
 
 
 def _answer(value: Any, tasks: WorkTable, candidates: QueueTable | None, facts: JobFacts) -> Any:
-    if isinstance(value, Exception):
+    if isinstance(value, BaseException):
         raise value
     return value(tasks, candidates, facts) if callable(value) else value
 

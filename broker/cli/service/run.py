@@ -8,7 +8,6 @@ import os
 import secrets
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,11 +37,14 @@ from broker.errors import (
     did_you_mean,
 )
 from broker.store.connection.database import Database
+from broker.store.connection.deadlines import DEADLINES
 from broker.store.reads.task_skips import NO_SUCH_TASK
 from broker.store.service import leases
-from broker.store.service.agent_runs import RunOutcome, RunRecord
+from broker.store.service.agent_runs import OVERDUE_AFTER_S, RunOutcome, RunRecord
 
 SEED_BITS = 31
+COMES_BACK_WITHIN_S = 10.0
+"""Seconds for a cycle by hand that is overdue to come back, before the process ends."""
 LONGEST_CELL = 4
 """Elements of a list that a table shows."""
 EXIT_STATUS: dict[RunOutcome, int] = {"done": 0, "refused": REFUSED, "lost_lease": REFUSED}
@@ -159,6 +161,16 @@ class HandRun:
         """``now``: the instant that is decided for, aware."""
         self.database, self.now, self.seed, self.request = database, now, seed, request
         self.clock_faults: tuple[ClockFault, ...] = ()
+        self.overdue = ""
+
+    def told_overdue(self, said: str) -> None:
+        """The cycle is overdue; what is known of it."""
+        self.overdue = said
+
+    def end(self) -> None:
+        """End the process, since the cycle has not come back: what hangs in its thread ends in no other way."""
+        remark(f"error: {self.overdue or 'the cycle has not come back'}")
+        os._exit(FAILED)
 
     def context(self, budget_s: float, **changes: Any) -> CycleContext:
         """The context of a cycle that may take ``budget_s``."""
@@ -176,11 +188,12 @@ def run_by_hand(agent: Agent[Any], prepared: HandRun, configuration: AgentsConfi
     prepared.clock_faults = ClockWatch(configuration.service.clock_limit_s).check(read_clocks(prepared.database))
     section = section_of(configuration, agent.name)
     budget_s = section.cycle_budget_s if section is not None else float("inf")
-    if not prepared.request.writes:
-        return cycle.run_cycle(agent, prepared.context(budget_s))
-    with prepared.database.sibling("gridbroker lease", 1) as control:
-        keeper = LeaseKeeper(control, holder_name(), configuration.lease_terms)
-        return _run_as_leader(agent, prepared, keeper, budget_s)
+    with DEADLINES.after(budget_s + OVERDUE_AFTER_S + COMES_BACK_WITHIN_S, prepared.end):
+        if not prepared.request.writes:
+            return cycle.run_cycle(agent, prepared.context(budget_s, when_overdue=prepared.told_overdue))
+        with prepared.database.sibling("gridbroker lease", 1) as control:
+            keeper = LeaseKeeper(control, holder_name(), configuration.lease_terms)
+            return _run_as_leader(agent, prepared, keeper, budget_s)
 
 
 def _run_as_leader(agent: Agent[Any], prepared: HandRun, keeper: LeaseKeeper, budget_s: float) -> RunRecord:
@@ -190,8 +203,12 @@ def _run_as_leader(agent: Agent[Any], prepared: HandRun, keeper: LeaseKeeper, bu
     keeper.start()
     try:
         run_id = cycle.open_run(prepared.database, agent.name, lease, budget_s)
-        give_up = partial(keeper.give_up, agent.name)
-        context = prepared.context(budget_s, lease=lease, run_id=run_id, believes=keeper.trusts, when_overdue=give_up)
+
+        def overdue(said: str) -> None:
+            keeper.give_up(agent.name)
+            prepared.told_overdue(said)
+
+        context = prepared.context(budget_s, lease=lease, run_id=run_id, believes=keeper.trusts, when_overdue=overdue)
         return cycle.run_cycle(agent, context)
     finally:
         keeper.stop()

@@ -26,6 +26,11 @@ AnyFilter = Filter[Any] | GroupFilter[Any]
 PairsT = TypeVar("PairsT", bound=AnyPairs)
 
 
+RULE_ERRORS: tuple[type[BaseException], ...] = (Exception, SystemExit)
+"""What a broken rule may raise: it must not stop the broker. It is counted, and its policy applies, or it has no
+effect. A rule that ends the program (``sys.exit``) is broken too; an interrupt of the user is none of its errors."""
+
+
 @dataclass(frozen=True)
 class RuleFault:
     """A rule that could not be run: it raised, or its answer is no mask. It is counted, not hidden."""
@@ -154,12 +159,12 @@ def prepare(
             continue
         try:
             prepared[rule.name] = rule.prepare(snapshot, work, tunings[rule.name])
-        except Exception as error:  # a broken rule must not stop the broker: it is counted and its policy applies
+        except RULE_ERRORS as error:
             faults.append(fault_of(rule, error))
     return RuleViews(tunings, prepared, frozenset(fault.rule for fault in faults)), tuple(faults)
 
 
-def fault_of(rule: Rule, error: Exception) -> RuleFault:
+def fault_of(rule: Rule, error: BaseException) -> RuleFault:
     """What is kept of an error that a rule raised."""
     return RuleFault(rule.name, f"{type(error).__name__}: {error}"[:200])
 
@@ -205,7 +210,7 @@ def evaluate(
             try:
                 ask = _judge_left if marks.left is not None and _judges_pairs(rule) else _judge_block
                 answer = ask(rule, marks, applies, seen, views)
-            except Exception as error:  # a broken rule must not stop the broker: it is counted and its policy applies
+            except RULE_ERRORS as error:
                 faults.append(fault_of(rule, error))
                 marks.unknown(index, not_judged, applies, removes)
                 continue
@@ -222,7 +227,7 @@ def _applies(rule: AnyFilter, pairs: AnyPairs, faults: list[RuleFault]) -> Bools
         applies = rule.applies(pairs)
         if applies is not None:
             applies = _array(applies, (len(pairs.facts.initial), 1), "applies")
-    except Exception as error:  # as above: the rule then looks at every chunk, and its keep decides
+    except RULE_ERRORS as error:  # the rule then looks at every chunk, and its keep decides
         faults.append(fault_of(rule, error))
         return None
     if applies is None or applies.all():

@@ -9,7 +9,7 @@ import numpy as np
 
 from broker.domain.arrays import AnyArray, Floats, taken_at
 from broker.domain.rows_by_kind import RowsByKind
-from broker.engine.shared.evaluate import RuleFault, RuleViews, fault_of
+from broker.engine.shared.evaluate import RULE_ERRORS, RuleFault, RuleViews, fault_of
 from broker.rules.contract import AnyPairs, Weight
 
 #: A factor of each pair: what broadcasts to a block, or the few rows and columns that differ.
@@ -60,7 +60,7 @@ def _factor(
             return answer
         factor = np.asarray(answer, dtype=np.float64)
         np.broadcast_to(factor, pairs.facts.initial.shape)
-    except Exception as error:  # a broken rule must not stop the broker: it is counted and weighs nothing
+    except RULE_ERRORS as error:  # it weighs nothing
         faults.append(fault_of(rule, error))
         return np.ones((1, 1))
     return factor

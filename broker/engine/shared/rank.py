@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
-from broker.engine.shared.evaluate import RuleFault
+from broker.engine.shared.evaluate import RULE_ERRORS, RuleFault, fault_of
 from broker.rules.contract import GroupCut, Load, LoadCut, LoadWeight, Rule
 
 BEST = 10
@@ -122,8 +122,8 @@ def _answer(
             raise TypeError(f"answered with {answer.dtype}, not with {np.dtype(dtype)}")
         # nearly always it has the shape, and asking costs less than broadcasting
         return answer if answer.shape == shape else np.broadcast_to(answer, shape)
-    except Exception as error:  # a broken rule must not stop the broker: it is counted and has no effect
-        faults.append(RuleFault(rule.name, f"{type(error).__name__}: {error}"[:200]))
+    except RULE_ERRORS as error:  # it has no effect
+        faults.append(fault_of(rule, error))
         return np.ones(shape, dtype)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from broker.domain.arrays import Floats
-from broker.engine.shared.evaluate import RuleFault, fault_of
+from broker.engine.shared.evaluate import RULE_ERRORS, RuleFault, fault_of
 from broker.engine.task.task_block import PlacedTasks, TaskBlock, room_for
 from broker.rules.contract import NucleusLoadWeight, Rule
 
@@ -65,7 +65,7 @@ def answer(rule: Rule, ask: Callable[[], Floats], shape: tuple[int, ...], faults
         found = np.asarray(ask(), dtype=np.float64)
         # nearly always it has the shape, and asking costs less than broadcasting
         return found if found.shape == shape else np.broadcast_to(found, shape)
-    except Exception as error:  # a broken rule must not stop the broker: it is counted and has no effect
+    except RULE_ERRORS as error:  # it has no effect
         faults.append(fault_of(rule, error))
         return np.ones(shape)
 

@@ -43,7 +43,7 @@ class ScriptedAgent(Agent[AgentOptions]):
         return self.script(context)
 
 
-def raising(error: Exception) -> ScriptedAgent:
+def raising(error: BaseException) -> ScriptedAgent:
     def script(context: CycleContext) -> CycleReport:
         raise error
 
@@ -188,12 +188,12 @@ def test_a_cycle_whose_database_falls_silent_is_ended_two_seconds_after_its_budg
             return CycleReport()
 
         run_id = open_run(through, "scripted", LEASE, 0.5)
-        context = context_of(through, run_id, budget_s=0.5, when_overdue=lambda: overdue.append("told"))
+        context = context_of(through, run_id, budget_s=0.5, when_overdue=lambda said: overdue.append(said))
         record = run_cycle(ScriptedAgent(script), context)
         assert proxy.swallowed > 0
     assert record.outcome == row_of(database, run_id).outcome == "overdue"
     assert 2.4 < record.timings["total_s"] < 12
-    assert overdue == ["told"]
+    assert overdue == ["the cycle of scripted is overdue: 2.5 s have passed"]
 
 
 def test_a_cycle_that_is_cut_while_the_service_stops_is_abandoned(database: Database) -> None:

@@ -244,6 +244,7 @@ def test_a_rule_that_needs_no_source_for_its_tuning_is_asked_all_the_same() -> N
 
 BROKEN: dict[str, Any] = {
     "raises": ValueError("no such column"),
+    "ends the program": SystemExit(7),
     "numbers": np.ones((2, 3)),
     "a number": 1.0,
     "nothing": None,

@@ -165,6 +165,20 @@ class Broken(LoadWeight):
         raise ZeroDivisionError("no jobs")
 
 
+class Ends(LoadCut):
+    """A cut that ends the program."""
+
+    name = code = title = "ends"
+
+    def keep(self, load: Load, weight: Floats) -> Any:
+        """No answer."""
+        raise SystemExit(7)
+
+    def observe(self, load: Load, weight: Floats) -> Observation:
+        """Nothing to see."""
+        return Observation(0, "<=", 0, "-", "rule")
+
+
 class Numbers(LoadCut):
     """A cut that answers with numbers."""
 
@@ -183,11 +197,12 @@ def test_broken_rules_have_no_effect_and_are_noted() -> None:
     faults: list[RuleFault] = []
     table = make_load(3, running=1.0, bootstrap_allowed=False)
 
-    found = rank((np.array([1.0, 3.0, 2.0]),), table, (Broken(),), (Numbers(),), faults)
+    found = rank((np.array([1.0, 3.0, 2.0]),), table, (Broken(),), (Numbers(), Ends()), faults)
 
     assert found.chosen.tolist() == [1, 2, 0]
     assert found.weight.tolist() == [1.0, 3.0, 2.0]
     assert [(fault.rule, fault.error.split(":")[0]) for fault in faults] == [
         ("broken", "ZeroDivisionError"),
         ("numbers", "TypeError"),
+        ("ends", "SystemExit"),
     ]

@@ -78,8 +78,11 @@ class BrokenWeight(Weight[TaskPairs]):
     name = code = "broken_weight"
     title = "broken"
 
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
     def factor(self, *_: Any) -> Floats:
-        raise ArithmeticError("on purpose")
+        raise self.error
 
 
 class NoNumber(Weight[TaskPairs]):
@@ -110,11 +113,12 @@ def test_a_broken_filter_rejects_and_is_told(database: Database) -> None:
     assert decision.outcome == "pending"
 
 
-def test_a_broken_weight_has_no_effect_and_is_told(database: Database) -> None:
+@pytest.mark.parametrize("error", [ArithmeticError("on purpose"), SystemExit(7)])
+def test_a_broken_weight_has_no_effect_and_is_told(database: Database, error: BaseException) -> None:
     cycle = cycle_of(database, task_scenario())
     shipped = production_task.chain()
     decision = only(
-        with_rules(cycle, dataclasses.replace(shipped, weights=(*shipped.weights, BrokenWeight())))
+        with_rules(cycle, dataclasses.replace(shipped, weights=(*shipped.weights, BrokenWeight(error))))
     ).decision
     assert {one.name: one.weight for one in decision.candidates} == pytest.approx({"ALPHA": 2.0, "BETA": 0.5})
     assert "rule_fault:broken_weight" in decision.notes
