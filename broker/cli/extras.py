@@ -8,9 +8,10 @@ from broker.errors import BrokerError
 
 PACKAGES = {
     "api": ("fastapi", "uvicorn", "joserfc", "prometheus_client"),
+    "simulate": ("scipy",),
     "web": ("fastapi", "uvicorn", "joserfc", "prometheus_client", "jinja2"),
 }
-"""The packages of an extra, as they are imported."""
+"""The packages of an extra, as they are imported; the solver of ``simulate`` is asked for by what needs it."""
 
 
 class ExtraMissing(BrokerError):

@@ -177,10 +177,14 @@ class FlowProgram:
         return near | cheapest_of_each(chunk, reduced, FIRST_COLUMNS), float(solver.getRunTime())
 
     def _solver(self, highspy: Any, spent_s: float = 0.0) -> Any:
-        """The program without any pair: jobs left over, segments of wait, debts that stay."""
+        """The program without any pair: jobs left over, segments of wait, debts that stay.
+
+        The console is closed first: what the solver would say of itself does not come before the objects of ``--json``.
+        """
         solver = highspy.Highs()
         options = {
-            "output_flag": False, "threads": 1, "parallel": "off", "random_seed": 0, "solver": "simplex",
+            "log_to_console": False, "output_flag": False, "threads": 1, "parallel": "off", "random_seed": 0,
+            "solver": "simplex",
             "presolve": "off", "simplex_strategy": 1, "run_crossover": "on",
             "time_limit": max(0.0, self._time_limit_s - spent_s),
         }  # fmt: skip

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 
 import numpy as np
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.flow_problems import grid_problem
+from broker.flow import program
 from broker.flow.cycle import LEFT_OVER, binding, damped, decide, greedy
 from broker.flow.problem import (
     SEGMENTS,
@@ -232,3 +234,13 @@ def test_stale_queues_do_not_swing() -> None:
     assert swing(0.0, counters=True) <= a_cycle and swing(0.5, counters=True) <= 2 * a_cycle
     # without them every reading sends five cycles' work to one side
     assert swing(0.0, counters=False) >= 4 * a_cycle
+
+
+@pytest.mark.parametrize("many_columns", [10, 6_000], ids=["rough prices first", "simplex at once"])
+def test_the_solver_prints_nothing(
+    many_columns: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(program, "MANY_COLUMNS", many_columns)
+    assert decide(grid_problem(60, 20, 1), 1).jobs.sum() > 0
+    ctypes.CDLL(None).fflush(None)  # what C has written and keeps
+    assert capfd.readouterr() == ("", "")

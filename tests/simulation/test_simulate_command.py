@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from broker.app import simulated_agents
 from broker.app.answers.simulations import simulation_answer
 from broker.app.simulated_agents import ThroughDatabase
+from broker.cli import extras
 from broker.cli.main import main
 from broker.cli.simulation import sweeping
 from broker.simulation.generated_grid import GridParameters, generate
@@ -122,3 +123,18 @@ def test_a_snapshot_that_is_not_there_is_refused(
 ) -> None:
     found, told = broker("simulate", *arguments, *SIZE)
     assert found == status and message in json.dumps(told["error"])
+
+
+@pytest.mark.parametrize(
+    "command", [("simulate", *SIZE[:-1]), ("sweep", "NQUEUED_SAT_CAP=10:20:10", "--simulate")], ids=lambda one: one[0]
+)
+def test_without_its_packages_the_command_names_the_extra(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = extras.find_spec
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "scipy" else found(name))
+    with pytest.raises(SystemExit) as ended:
+        main(list(command))
+    assert ended.value.code == 1
+    wanted = 'error: not installed: scipy; extra simulate; pip install "gridbroker[simulate]"'
+    assert capsys.readouterr().err.splitlines() == [wanted]

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from broker.app.sentences.figures_of_merit import FIGURES, cell
 from broker.app.simulated_agents import check_agents_only, simulate_through_database
+from broker.cli.extras import require
 from broker.cli.output import print_json, print_table, remark
 from broker.cli.simulation.documents import asked_of, policy_document
 from broker.cli.simulation.stored_grid import snapshot_of
@@ -61,6 +62,7 @@ def simulate(
     json: Annotated[bool, typer.Option("--json", help="One object a policy.")] = False,
 ) -> None:
     """Policies compared on a simulated grid: a table of figures with intervals over seeds."""
+    require("simulate")
     began_s = monotonic()
     wanted = policy or ["seed"]
     for name in wanted:

@@ -7,6 +7,7 @@ from time import monotonic
 
 import typer
 
+from broker.cli.extras import require
 from broker.cli.output import remark
 from broker.cli.simulation.documents import asked_of
 from broker.cli.simulation.simulate import progress, show
@@ -42,9 +43,11 @@ def sweep_simulated(
         store_in: the command whose database keeps the figures; None keeps nothing.
 
     Raises:
+        ExtraMissing: the packages of the extra ``simulate`` are not installed.
         SimulationError: the grid cannot be simulated.
         BrokerError: the figures are to be kept, and cannot be.
     """
+    require("simulate")
     began_s = monotonic()
     if store_in is not None:
         check_store(store_in)
