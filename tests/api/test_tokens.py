@@ -229,7 +229,13 @@ def test_a_token_that_is_remembered_is_refused_from_its_expiry_on(shared: Databa
     ],
 )
 def test_keys_come_from_the_host_of_the_issuer_unless_the_configuration_states_another(
-    shared: Database, clock: Clock, tmp_path: Path, keys_at: str, stated: bool, status: int
+    shared: Database,
+    clock: Clock,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    keys_at: str,
+    stated: bool,
+    status: int,
 ) -> None:
     with issuing() as issuer, issuing() as other:
         other.keys = issuer.keys  # so that only the address is wrong
@@ -240,6 +246,10 @@ def test_keys_come_from_the_host_of_the_issuer_unless_the_configuration_states_a
         with serving(shared, tmp_path, configured, now=clock) as server, client_of(server, {}) as client:
             assert who(client, issuer.sign(issuer.claims(clock.s))).status_code == status
         assert issuer.fetches + other.fetches == (1 if status == 200 else 0)
+    refused = [
+        record for record in caplog.records if "not at the host of the issuer" in str(vars(record).get("fields"))
+    ]
+    assert bool(refused) == (status == 401)
 
 
 @contextlib.contextmanager
