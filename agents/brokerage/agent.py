@@ -112,8 +112,8 @@ class BrokerageAgent(Agent[BrokerageOptions]):
         tally = Tally(dict.fromkeys(self._tables.counts, 0))
         writes_rows = self._tables.writes_rows(self.process.makes_jobs(migrate.check(context.database)))
         published = tuning_of(context)
-        if writes_rows and context.lease is not None and context.request.writes:
-            tally.add(wake(context.database, context.lease, self._tables, context.now))
+        if writes_rows and context.writes:
+            tally.add(wake(context, self._tables))
         started = perf_counter()
         fault_points.reach("before_snapshot")
         grid, works = self._load(context, published)
@@ -135,8 +135,8 @@ class BrokerageAgent(Agent[BrokerageOptions]):
             self._assign(cycle, Sink(self.brokerage, self._tables, context, grid, own, writes_rows, tally))
             tally.notes += [f"rule {fault.rule} left out: {fault.error}" for fault in cycle.faults]
             tally.notes += self._tables.warnings(work)
-        if context.lease is not None and context.request.writes and not any(map(self._tables.tasks_of, works.values())):
-            store_grid_when_idle(context.database, context.lease, grid, __version__)
+        if context.writes and not any(map(self._tables.tasks_of, works.values())):
+            store_grid_when_idle(context, self.name, grid, __version__)
         return CycleReport(tally.counts, tally.timings, tuple(tally.notes), grid.snapshot.id, published.version)
 
     def _cycle_over(self, grid: GridReading, work: Any, context: CycleContext, tuning: Tuning) -> Cycle[Any]:
@@ -213,8 +213,8 @@ class Sink:
         self.brokerage, self.context, self.origin, self.tally = brokerage, context, origin, tally
         self.grid = grid
         self._writer: BatchWriter | None = None
-        if context.lease is not None and context.request.writes:
-            self._writer = BatchWriter(brokerage, tables, context.database, context.lease, writes_rows, origin, grid)
+        if context.writes:
+            self._writer = BatchWriter(brokerage, tables, context, writes_rows, origin, grid)
 
     def prepare(self, cycle: Cycle[Any], assigned: Sequence[Assigned]) -> Batch:
         """The pieces of work as a batch."""

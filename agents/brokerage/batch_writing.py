@@ -13,20 +13,14 @@ import sqlalchemy as sa
 from agents.brokerage.grid_reading import GridReading
 from agents.brokerage.tables import BrokerageTables
 from agents.service import fault_points
+from agents.service.base import CycleContext
 from broker.brokerages.base import Assigned, Cycle
 from broker.brokerages.registry import AnyBrokerage
 from broker.domain.decision_records import DecisionRecord, Origin
-from broker.domain.parts import led_by
 from broker.domain.written import Written
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing as decisions
-from broker.store.service import leases
-from broker.store.service.leases import Lease
 from broker.store.snapshots import stored_snapshots as snapshots
-
-# A process that is paused in the middle of its transaction must not keep the next leader waiting: between the closing
-# fence and the commit a take-over waits for it.
-LIMITS = sa.text("SET LOCAL lock_timeout = '5s'; SET LOCAL idle_in_transaction_session_timeout = '5s'")
 
 IDLE_SNAPSHOT_EVERY = timedelta(minutes=10)
 """A brokerage without work stores the grid that often: parts that did not change are not stored again."""
@@ -74,8 +68,7 @@ class BatchWriter:
     Attributes:
         brokerage: that decided.
         tables: of the brokerage.
-        database: where to.
-        lease: under which every batch is written.
+        context: of the cycle, which writes.
         writes_rows: False where decisions are recorded and nothing else is touched.
         origin: of the decisions.
         grid: the snapshot, stored with the first batch.
@@ -84,8 +77,7 @@ class BatchWriter:
 
     brokerage: AnyBrokerage
     tables: BrokerageTables[Any, Any]
-    database: Database
-    lease: Lease
+    context: CycleContext
     writes_rows: bool
     origin: Origin
     grid: GridReading
@@ -107,20 +99,17 @@ class BatchWriter:
         """
         now = self.origin.decided_at
         fault_points.reach("before_write")
-        with self.database.begin() as connection:
-            connection.execute(LIMITS)
-            leases.fence(connection, self.lease)
+        with self.context.writing() as connection:
             raw = Database.raw(connection)
             written: Written | None = None
             if batch.rows is not None:
-                written = self.tables.write(raw, self.database.names, now, batch.rows)
+                written = self.tables.write(raw, self.context.database.names, now, batch.rows)
             records = records_of(self.brokerage, batch.cycle, batch.assigned, written, now)
             kept = [dataclasses.replace(one, work=data) for one, data in zip(records, batch.packed, strict=True)]
             decisions.save(raw, self.origin, kept)
             # last, as in the plug-in for JEDI: another broker may be storing the same parts of a snapshot, and waits
             self._store_snapshot(connection)
             fault_points.reach("after_write_before_commit")
-            leases.fence(connection, self.lease, closing=True)
         fault_points.reach("after_commit")
         self._snapshot_stored = True
         for name, count in (written.counts if written is not None else {}).items():
@@ -136,7 +125,7 @@ def _save_grid(connection: sa.Connection, grid: GridReading, engine: str) -> Non
     snapshots.save(connection, grid.snapshot.id, grid.snapshot.taken_at, engine, grid.parts, grid.about)
 
 
-def store_grid_when_idle(database: Database, lease: Lease, grid: GridReading, engine: str) -> None:
+def store_grid_when_idle(context: CycleContext, agent: str, grid: GridReading, engine: str) -> None:
     """Store the snapshot of a cycle that decided nothing, where the agent's last stored one has grown old.
 
     What is shown of queues, links and users is the last stored snapshot: it must not stand still while no work comes.
@@ -144,21 +133,13 @@ def store_grid_when_idle(database: Database, lease: Lease, grid: GridReading, en
     Raises:
         StaleLeaseError: the lease is not in force any more; nothing was written.
     """
-    agent, _ = led_by(lease.name)
-    with database.begin() as connection:
-        connection.execute(LIMITS)
-        leases.fence(connection, lease)
+    with context.writing() as connection:
         last = snapshots.last_of_agents(connection, [agent])
         if not last or grid.snapshot.taken_at - last[0].taken_at >= IDLE_SNAPSHOT_EVERY:
             _save_grid(connection, grid, engine)
-        leases.fence(connection, lease, closing=True)
 
 
-def wake(database: Database, lease: Lease, tables: BrokerageTables[Any, Any], now: datetime) -> Mapping[str, int]:
+def wake(context: CycleContext, tables: BrokerageTables[Any, Any]) -> Mapping[str, int]:
     """Give tasks that have waited long enough their status back, in a fenced transaction; how many there were."""
-    with database.begin() as connection:
-        connection.execute(LIMITS)
-        leases.fence(connection, lease)
-        counts = tables.wake(Database.raw(connection), database.names, now)
-        leases.fence(connection, lease, closing=True)
-    return counts
+    with context.writing() as connection:
+        return tables.wake(Database.raw(connection), context.database.names, context.now)

@@ -61,14 +61,12 @@ class CanaryInForce:
 
 def canary_of(context: CycleContext, published: Published) -> tuple[CanaryInForce | None, tuple[str, ...]]:
     """The canary in force, if any, and remarks on one that cannot be taken into the cycle."""
-    writes = context.request.writes
-    database = context.database
-    with database.begin() if writes else database.read_snapshot() as connection:
+    with context.transaction() as connection:
         found = canaries.running(connection, context.now)
         if found is None:
             return None, ()
         try:
-            tried = canaries.tuning_with(connection, database.names, found, published, writes=writes)
+            tried = canaries.tuning_with(connection, context.database.names, found, published, writes=context.writes)
         except ValueRefusedError as error:
             return None, (f"canary {found.id} left out: {error}",)
     return CanaryInForce(found, published, tried), ()

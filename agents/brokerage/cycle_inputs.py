@@ -15,8 +15,8 @@ NEEDED_SOURCES = ("queues",)
 def tuning_of(context: CycleContext) -> Published:
     """The gdpconfig values of this cycle; changes that were made outside become a version of their own."""
     store = TuningStore(context.database.names)
-    if context.request.writes:
-        with context.database.begin() as connection:
+    if context.writes:
+        with context.writing() as connection:
             return store.sync_outside_changes(connection)
     with context.database.read_snapshot() as connection:
         return store.read_current(connection, live=True)

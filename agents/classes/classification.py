@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from agents.brokerage.batch_writing import LIMITS
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from broker.domain.classification import MetricRow, QueueAbout, TaskRow
 from broker.domain.work import DroppedRow
@@ -25,7 +24,6 @@ from broker.store.classes import class_rows
 from broker.store.classes.queue_waits import read_queue_rows
 from broker.store.connection.tables import TableCatalogue
 from broker.store.schema import migrate
-from broker.store.service import leases
 
 
 class ClassificationOptions(AgentOptions):
@@ -100,16 +98,13 @@ class ClassificationAgent(Agent[ClassificationOptions]):
         return self.options.written_by == "broker"
 
     def _write(self, context: CycleContext, found: Evaluation) -> None:
-        if context.lease is None or not context.request.writes:
+        if not context.writes:
             return
         names = context.database.names
-        with context.database.begin() as connection:
-            connection.execute(LIMITS)
-            leases.fence(connection, context.lease)
+        with context.writing() as connection:
             class_rows.write_metrics(connection, names, found.metrics, context.now)
             class_rows.write_tasks(connection, names, found.tasks, context.now)
             self.tidy(connection, context, found)
-            leases.fence(connection, context.lease, closing=True)
         found.counts["written"] = len(found.metrics) + len(found.tasks)
 
     def tidy(self, connection: sa.Connection, context: CycleContext, found: Evaluation) -> None:

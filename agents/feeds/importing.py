@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -23,7 +22,7 @@ from broker.feeds.rows import MappedTable, check_dropped_rows, reasons
 from broker.store.feeds import feed_documents, feed_runs, table_writing
 from broker.store.feeds.feed_runs import FeedRun
 from broker.store.schema import migrate
-from broker.store.service import leases
+from broker.store.service.fenced_writing import IDLE_WITHIN_S
 
 _log = logging.getLogger(__name__)
 _FEWEST_GUARDED = 10
@@ -129,7 +128,8 @@ def run_import(
     refused = [one.refused for one in obtained.values() if one.refused is not None]
     done = _Import(context, feed, obtained)
     try:
-        with done.transaction() as connection:
+        # rows are compared between the statements: they may take what is left of the cycle's time
+        with context.transaction(idle_within_s=max(context.left_s, IDLE_WITHIN_S)) as connection:
             fault_points.reach("before_write")
             changes = done.write(connection, plan(connection), limits)
             run = done.run("partial" if refused else "done", changes)
@@ -157,15 +157,9 @@ class _Import:
 
     @property
     def writes(self) -> bool:
-        return self._context.lease is not None and self._context.request.writes
-
-    def transaction(self) -> AbstractContextManager[sa.Connection]:
-        database = self._context.database
-        return database.begin() if self.writes else database.read_snapshot()
+        return self._context.writes
 
     def write(self, connection: sa.Connection, plan: Plan, limits: Limits) -> list[TableChanges]:
-        if self.writes and self._context.lease is not None:
-            leases.fence(connection, self._context.lease)
         self._not_written = plan.not_written
         self._note_dropped_rows(plan, limits)
         names = self._context.database.names
@@ -199,24 +193,21 @@ class _Import:
         return TableChanges(one.table, tuple(RowChange((name,), "gone", {}) for name in gone), 0)
 
     def close(self, connection: sa.Connection, run: FeedRun, changes: Sequence[TableChanges]) -> None:
-        if not self.writes or self._context.lease is None:
+        if not self.writes:
             return
         for one in self._obtained.values():
             if one.good is not None:
                 feed_documents.keep_document(connection, self._feed, one.good, self._context.now)
         feed_runs.write_run(connection, run, changes)
         fault_points.reach("after_write_before_commit")
-        leases.fence(connection, self._context.lease, closing=True)
 
     def refused(self, fault: DocumentRefused) -> FeedRun:
         """Note that everything was refused."""
         about = {"document": fault.where, "outcome": "refused", "code": fault.code, "detail": fault.what}
         run = self.run("refused", [], about)
-        if self.writes and self._context.lease is not None:
-            with self._context.database.begin() as connection:
-                leases.fence(connection, self._context.lease)
+        if self.writes:
+            with self._context.writing() as connection:
                 feed_runs.write_run(connection, run)
-                leases.fence(connection, self._context.lease, closing=True)
         return run
 
     def run(self, outcome: str, changes: Sequence[TableChanges], *more: Mapping[str, Any]) -> FeedRun:

@@ -9,7 +9,6 @@ from time import perf_counter
 
 from pydantic import Field
 
-from agents.brokerage.batch_writing import LIMITS
 from agents.feeds.importing import FeedAlarm
 from agents.feeds.rucio_connection import Connect, Pace, RucioOptions, ask_side_by_side, connect, paced
 from agents.service import fault_points
@@ -26,7 +25,6 @@ from broker.store.connection.tables import TableCatalogue
 from broker.store.feeds import feed_documents, feed_runs, replica_requests
 from broker.store.feeds.feed_runs import FeedRun
 from broker.store.feeds.replica_requests import Request
-from broker.store.service import leases
 
 _log = logging.getLogger(__name__)
 DOCUMENT = "replicas"
@@ -103,7 +101,7 @@ class RucioReplicasAgent(Agent[ReplicaOptions]):
             FeedAlarm: Rucio gave no answer, or the answers were not to be believed.
         """
         started = perf_counter()
-        if not context.request.writes or context.lease is None:
+        if not context.writes:
             due = self._due(context)
             return CycleReport({"due": len(due)}, {"load_s": perf_counter() - started})
         tally, pace = _Tally(), Pace(context, self.options.requests_per_s)
@@ -144,14 +142,11 @@ class RucioReplicasAgent(Agent[ReplicaOptions]):
             {"dataset_replicas": {**numbers, "fields": {}}},
             {DOCUMENT: dropped_rows} if dropped_rows else {},
         )
-        if context.lease is not None:
-            with context.database.begin() as connection:
-                leases.fence(connection, context.lease)
-                if not alarm:
-                    feed_documents.note_checked(connection, self.name, DOCUMENT, "rucio", context.now)
-                if tally.answers or alarm:
-                    feed_runs.write_run(connection, run)
-                leases.fence(connection, context.lease, closing=True)
+        with context.writing() as connection:
+            if not alarm:
+                feed_documents.note_checked(connection, self.name, DOCUMENT, "rucio", context.now)
+            if tally.answers or alarm:
+                feed_runs.write_run(connection, run)
         if alarm:
             _log.error("ALARM: feed %s", self.name, extra={"fields": {"reason": alarm}})
             raise FeedAlarm(f"ALARM: feed {self.name}: {alarm}", "Rucio", "what was known stays; see the server")
@@ -203,16 +198,14 @@ class _Asking:
 
     def _write(self, heard: Sequence[tuple[Did, Heard | RucioUnavailable]], due: dict[Did, Request | None]) -> None:
         context, tally = self._context, self._tally
-        if not heard or context.lease is None:
+        if not heard:
             return
         context.check()
         tally.alarm = tally.alarm or self._shrunk(heard, due)
         if tally.alarm:
             return
         fault_points.reach("before_write")
-        with context.database.begin() as connection:
-            connection.execute(LIMITS)
-            leases.fence(connection, context.lease)
+        with context.writing() as connection:
             same: list[Asked] = []
             for did, answer in heard:
                 before = due[did]
@@ -236,7 +229,6 @@ class _Asking:
                     )
             replica_requests.write_unchanged(connection, same, context.now)
             fault_points.reach("after_write_before_commit")
-            leases.fence(connection, context.lease, closing=True)
 
     def _count(self, answer: Answer, changed: bool) -> None:
         self._tally.found += answer.outcome == FOUND

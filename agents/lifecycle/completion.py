@@ -8,7 +8,6 @@ from time import perf_counter
 
 from pydantic import Field
 
-from agents.brokerage.batch_writing import LIMITS
 from agents.service import fault_points
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from broker.pilots.job_outcome import JobEnd, job_end
@@ -17,7 +16,6 @@ from broker.store.lifecycle.actions import ActionContext
 from broker.store.lifecycle.finishing import ReportedJob, finish, read_reported
 from broker.store.lifecycle.task_ends import TaskChange, read_ending, write_ending
 from broker.store.schema import migrate
-from broker.store.service import leases
 
 Ends = list[tuple[ReportedJob, JobEnd]]
 
@@ -64,16 +62,13 @@ class CompletionAgent(Agent[CompletionOptions]):
         by = self._acting(context)
         while looked_at < self.options.jobs_of_a_cycle:
             most = min(self.options.jobs_of_a_batch, self.options.jobs_of_a_cycle - looked_at)
-            with context.database.begin() as connection:
-                connection.execute(LIMITS)
+            with context.transaction() as connection:
                 names = context.database.names
                 jobs = read_reported(connection, names, most, context.request.task_ids, skipped)
                 ends = [(job, job_end(job.report, job.files)) for job in jobs]
-                if context.lease is not None and context.request.writes and ends:
-                    leases.fence(connection, context.lease)
+                if context.writes and ends:
                     outcome = finish(connection, ends, by)
                     fault_points.reach("after_write_before_commit")
-                    leases.fence(connection, context.lease, closing=True)
                     skipped += outcome.skipped
                     ends = [(job, end) for job, end in ends if job.pandaid not in set(outcome.skipped)]
                     counts.update(skipped=len(outcome.skipped), files=outcome.files, files_lost=outcome.files_lost)
@@ -92,13 +87,10 @@ class CompletionAgent(Agent[CompletionOptions]):
 
     def _end_tasks(self, context: CycleContext) -> int:
         names = context.database.names
-        with context.database.begin() as connection:
-            connection.execute(LIMITS)
+        with context.transaction() as connection:
             changes = read_ending(connection, names, self.options.tasks_of_a_cycle, context.request.task_ids)
-            if context.lease is not None and context.request.writes:
-                leases.fence(connection, context.lease)
+            if context.writes:
                 write_ending(connection, names, changes, context.now)
-                leases.fence(connection, context.lease, closing=True)
         self._emit_tasks(context, changes)
         return len(changes)
 

@@ -8,14 +8,12 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from agents.brokerage.batch_writing import LIMITS
 from agents.service import fault_points
 from agents.service.base import CycleContext
 from broker.formats.vacate import least_waste_first
 from broker.lifecycle.waiting_jobs import WaitingJob, youngest_first
 from broker.store.features import status_reports
 from broker.store.lifecycle.actions import ActionContext, JobAction, act
-from broker.store.service import leases
 
 JOBS_OF_A_BATCH = 1000
 
@@ -53,17 +51,14 @@ def carry_out(
     acted: set[int] = set()
     skipped: set[int] = set()
     files = files_lost = 0
-    if context.lease is None or not context.request.writes:
+    if not context.writes:
         return Moved()
     for start in range(0, len(moves), jobs_of_a_batch):
         context.check()
         fault_points.reach("before_write")
-        with context.database.begin() as connection:
-            connection.execute(LIMITS)
-            leases.fence(connection, context.lease)
+        with context.writing() as connection:
             outcome = act(connection, moves[start : start + jobs_of_a_batch], by)
             fault_points.reach("after_write_before_commit")
-            leases.fence(connection, context.lease, closing=True)
         fault_points.reach("after_commit")
         acted.update(outcome.acted)
         skipped.update(outcome.skipped)

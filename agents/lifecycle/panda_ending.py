@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agents.brokerage.batch_writing import LIMITS
 from agents.feeds.options import surroundings_of
 from agents.lifecycle.ending_options import PandaApiOptions
 from agents.lifecycle.job_actions import Moved
@@ -15,7 +14,6 @@ from broker.feeds.fetching.terms import NotFetched
 from broker.lifecycle.panda_requests import kill_requests
 from broker.store.lifecycle import requested
 from broker.store.lifecycle.actions import ActionContext, JobAction
-from broker.store.service import leases
 
 #: Count of jobs that fail: PanDA's Watcher finds and ends them by itself.
 LEFT_TO_PANDA = "left_to_panda"
@@ -37,7 +35,7 @@ def carry_out(context: CycleContext, moves: Sequence[JobAction], by: ActionConte
         PandaRefuses: the first request failed.
         NotFetched: the credentials cannot be used.
     """
-    if context.lease is None or not context.request.writes:
+    if not context.writes:
         return Moved()
     asked = {move.pandaid: move for move in parted(moves)[0]}
     api = PandaApi(options.server(), surroundings_of(context, 0.5))
@@ -57,10 +55,7 @@ def carry_out(context: CycleContext, moves: Sequence[JobAction], by: ActionConte
 
 
 def _record(context: CycleContext, moves: Sequence[JobAction], by: ActionContext) -> None:
-    if context.lease is None or not moves:
+    if not moves:
         return
-    with context.database.begin() as connection:
-        connection.execute(LIMITS)
-        leases.fence(connection, context.lease)
+    with context.writing() as connection:
         requested.record(connection, moves, by)
-        leases.fence(connection, context.lease, closing=True)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from agents.brokerage.batch_writing import LIMITS
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from broker.store.pilots.pilot_activity import count_requests
 from broker.store.schema import migrate
-from broker.store.service import leases
 
 
 class PilotActivityOptions(AgentOptions):
@@ -24,11 +22,8 @@ class PilotActivityAgent(Agent[PilotActivityOptions]):
         """Count the requests of pilots once, and write the sums that queues are judged by."""
         if migrate.check(context.database) != migrate.STANDALONE:
             return CycleReport(notes=("PanDA counts the requests of its pilots itself",))
-        if context.lease is None or not context.request.writes:
+        if not context.writes:
             return CycleReport()
-        with context.database.begin() as connection:
-            connection.execute(LIMITS)
-            leases.fence(connection, context.lease)
+        with context.writing() as connection:
             counts = count_requests(connection, context.database.names, context.now)
-            leases.fence(connection, context.lease, closing=True)
         return CycleReport(counts)

@@ -8,7 +8,6 @@ from time import perf_counter
 import numpy as np
 from pydantic import Field
 
-from agents.brokerage.batch_writing import LIMITS
 from agents.brokerage.cycle_inputs import tuning_of
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from broker.domain.arrays import Floats
@@ -16,7 +15,6 @@ from broker.store.connection.tables import TableCatalogue
 from broker.store.matching.activation import Sorted, sort_jobs, write_sorted
 from broker.store.matching.task_queue_rows import follow_jobs, weigh
 from broker.store.schema import migrate
-from broker.store.service import leases
 
 
 class ActivationOptions(AgentOptions):
@@ -51,15 +49,12 @@ class ActivationAgent(Agent[ActivationOptions]):
         loaded_s = perf_counter() - started
         self._emit(context, jobs)
         counts = {"ready": len(jobs.ready), "waiting_for_input": len(jobs.waiting)}
-        if context.lease is None or not context.request.writes:
+        if not context.writes:
             return CycleReport(counts, {"load_s": loaded_s})
         for batch in _batches(jobs, self.options.jobs_of_a_batch):
-            with context.database.begin() as connection:
-                connection.execute(LIMITS)
-                leases.fence(connection, context.lease)
+            with context.writing() as connection:
                 for name, count in write_sorted(connection, catalogue, batch, context.now).items():
                     counts[name] = counts.get(name, 0) + count
-                leases.fence(connection, context.lease, closing=True)
             context.check()
         counts |= self._follow(context)
         return CycleReport(counts, {"load_s": loaded_s, "write_s": perf_counter() - started - loaded_s})
@@ -70,14 +65,9 @@ class ActivationAgent(Agent[ActivationOptions]):
         def share_values(shares: Sequence[str | None]) -> Floats:
             return np.asarray(tuning.by_suffix("MATCH_SHARE", shares), dtype=np.float64)
 
-        if context.lease is None:
-            return {}
-        with context.database.begin() as connection:
-            connection.execute(LIMITS)
-            leases.fence(connection, context.lease)
+        with context.writing() as connection:
             counts = follow_jobs(connection, context.database.names, context.now)
             counts["task_queues"] = weigh(connection, share_values, background=tuning.flag("MATCH_BACKGROUND"))
-            leases.fence(connection, context.lease, closing=True)
         return counts
 
     def _emit(self, context: CycleContext, jobs: Sorted) -> None:

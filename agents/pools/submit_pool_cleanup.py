@@ -6,11 +6,9 @@ from datetime import timedelta
 
 from pydantic import Field
 
-from agents.brokerage.batch_writing import LIMITS
 from agents.service.base import Agent, CycleContext, CycleReport
 from agents.service.brake import Brake, BrakedOptions
 from broker.store.pools.pool_cleanup import count_kept, forget_requirements, remove_unused, unused
-from broker.store.service import leases
 
 
 class SubmitPoolCleanupOptions(BrakedOptions):
@@ -41,13 +39,10 @@ class SubmitPoolCleanupAgent(Agent[SubmitPoolCleanupOptions]):
         brake = Brake.of(self.name, self.options, context.request)
         due = {"pools": (len(gone), kept.pools), "requirements": (kept.requirements_gone, kept.requirements)}
         notes = [brake.report(kind, *numbers, writes=context.request.writes) for kind, numbers in due.items()]
-        if context.lease is not None and context.request.writes:
-            with context.database.begin() as connection:
-                connection.execute(LIMITS)
-                leases.fence(connection, context.lease)
+        if context.writes:
+            with context.writing() as connection:
                 forgotten = forget_requirements(connection, names, brake.allows(kept.requirements))
                 gone = remove_unused(connection, names, context.now, grace, brake.allows(kept.pools))
-                leases.fence(connection, context.lease, closing=True)
         if context.request.emit is not None:
             for pool in gone:
                 context.request.emit({"pool": pool, "removed": context.request.writes})

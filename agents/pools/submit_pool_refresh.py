@@ -8,7 +8,6 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from agents.brokerage.batch_writing import LIMITS
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from broker.errors import Refused
 from broker.pools.resource_text import KINDS
@@ -23,7 +22,6 @@ from broker.store.pools.resource_versions import (
     from_panda,
     publish,
 )
-from broker.store.service import leases
 
 MISSED_PERIODS = 3
 """So many periods without a refresh raise the alarm. Source: DIRAC RFC 7, refresh of the mapping."""
@@ -91,12 +89,9 @@ class SubmitPoolRefreshAgent(Agent[SubmitPoolRefreshOptions]):
         """
         try:
             text = self._found(context)
-            if text is not None and context.lease is not None and context.request.writes:
-                with context.database.begin() as connection:
-                    connection.execute(LIMITS)
-                    leases.fence(connection, context.lease)
+            if text is not None and context.writes:
+                with context.writing() as connection:
                     publish(connection, text, context.now)
-                    leases.fence(connection, context.lease, closing=True)
             with context.database.read_snapshot() as connection:
                 version, state = current(connection), refresh_state(connection)
         except BadResources as error:
@@ -122,23 +117,17 @@ class SubmitPoolRefreshAgent(Agent[SubmitPoolRefreshOptions]):
         return NotRefreshedError(what, why)
 
     def _restore(self, context: CycleContext) -> int:
-        if context.lease is None or not context.request.writes:
+        if not context.writes:
             return 0
-        with context.database.begin() as connection:
-            connection.execute(LIMITS)
-            leases.fence(connection, context.lease)
+        with context.writing() as connection:
             restored = restore_missing(connection, context.database.names, context.now)
-            leases.fence(connection, context.lease, closing=True)
         return restored
 
     def _write(self, context: CycleContext, mapping: Mapping, version: ResourceVersion) -> dict[str, int]:
-        if context.lease is None or not context.request.writes:
+        if not context.writes:
             return {"pools": len(mapping.pools), "queues": mapping.eligible.shape[1]}
-        with context.database.begin() as connection:
-            connection.execute(LIMITS)
-            leases.fence(connection, context.lease)
+        with context.writing() as connection:
             counts = write_mapping(connection, mapping, version.said.resources, version.id, context.now)
-            leases.fence(connection, context.lease, closing=True)
         return counts
 
     def _emit(self, context: CycleContext, mapping: Mapping) -> None:

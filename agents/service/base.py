@@ -6,10 +6,12 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
+import sqlalchemy as sa
 from pydantic import BaseModel, ConfigDict
 
 from agents.service.clock import ClockFault
@@ -17,6 +19,9 @@ from agents.service.process import ProcessSettings
 from broker.domain.parts import WHOLE, Part, led_by
 from broker.store.connection.database import Database
 from broker.store.connection.open_connections import OpenConnections
+from broker.store.connection.read_only import ReadOnlyDatabase
+from broker.store.service import fenced_writing
+from broker.store.service.fenced_writing import IDLE_WITHIN_S
 from broker.store.service.leases import Lease, StaleLeaseError
 
 
@@ -39,6 +44,10 @@ class BudgetExceededError(CycleEndedError):
 
 class CycleAbandonedError(CycleEndedError):
     """The service is stopping."""
+
+
+class CycleWritesNothingError(RuntimeError):
+    """A cycle that may not write has asked for a transaction to write in: the agent did not ask ``context.writes``."""
 
 
 @dataclass(frozen=True)
@@ -92,8 +101,10 @@ class CycleRequest:
 class CycleContext:
     """What one cycle may use.
 
+    Agents read from :attr:`database` and write with :meth:`writing`; there is no other way to write. See ADR 31.
+
     Attributes:
-        database: where the work is.
+        _database: where the work is; for ``agents.service`` alone, which opens and closes the row of the run.
         now: the instant for which it decides (aware, UTC), by the database's clock unless somebody chose another.
         seed: of everything random in it.
         budget_s: seconds it may take.
@@ -109,7 +120,7 @@ class CycleContext:
         when_overdue: called with what is known when the cycle still runs some time after its budget; must not block.
     """
 
-    database: Database
+    _database: Database
     now: datetime
     seed: int
     budget_s: float
@@ -123,6 +134,38 @@ class CycleContext:
     connections: OpenConnections = field(default_factory=OpenConnections)
     clock_faults: tuple[ClockFault, ...] = ()
     when_overdue: Callable[[str], None] = lambda said: None
+
+    @property
+    def database(self) -> ReadOnlyDatabase:
+        """Where the work is, for reading."""
+        return ReadOnlyDatabase(self._database)
+
+    @property
+    def writes(self) -> bool:
+        """Whether the cycle writes: it has a lease, and is no dry run."""
+        return self.lease is not None and self.request.writes
+
+    def writing(self, idle_within_s: float = IDLE_WITHIN_S) -> AbstractContextManager[sa.Connection]:
+        """One transaction to write in: refused at its start and before its commit unless the lease is in force.
+
+        Args:
+            idle_within_s: seconds that the block may work between two statements.
+
+        Raises:
+            CycleWritesNothingError: the cycle may not write.
+            StaleLeaseError: the lease is not in force; nothing was written.
+        """
+        if self.lease is None or not self.request.writes:
+            raise CycleWritesNothingError("this cycle has no lease, or is a dry run; it may only read")
+        return fenced_writing.writing(self._database, self.lease, idle_within_s)
+
+    def transaction(self, idle_within_s: float = IDLE_WITHIN_S) -> AbstractContextManager[sa.Connection]:
+        """As :meth:`writing` where the cycle writes, else a read-only snapshot."""
+        return self.writing(idle_within_s) if self.writes else self._database.read_snapshot()
+
+    def limited(self) -> CycleContext:
+        """This context with transactions that end with the budget, and whose connections another thread can cut."""
+        return replace(self, _database=self._database.limited(self.connections, lambda: self.left_s))
 
     @property
     def part(self) -> Part:
@@ -186,4 +229,4 @@ class Agent(ABC, Generic[OptionsT]):
 
     @abstractmethod
     def cycle(self, context: CycleContext) -> CycleReport:
-        """Do the work once. Every write goes into a transaction that is fenced with ``context.lease``."""
+        """Do the work once, and write with ``context.writing()`` where ``context.writes``."""

@@ -49,11 +49,8 @@ def run_cycle(agent: Agent[Any], context: CycleContext) -> RunRecord:
     report = CycleReport()
     outcome: RunOutcome = "done"
     error_text: str | None = None
-    bounded = dataclasses.replace(
-        context, database=context.database.limited(context.connections, lambda: context.left_s)
-    )
     try:
-        report = _report_of(agent, context, bounded)
+        report = _report_of(agent, context, context.limited())
     except (Exception, SystemExit) as error:
         outcome = _outcome_in(context, error)
         error_text = _message(error, outcome)
@@ -157,7 +154,7 @@ def _write_down(agent: str, context: CycleContext, record: RunRecord) -> None:
     if context.run_id is None:
         return
     try:
-        with context.database.within(WRITE_DOWN_WITHIN_S) as database, database.begin() as connection:
+        with context._database.within(WRITE_DOWN_WITHIN_S) as database, database.begin() as connection:
             agent_runs.finish(connection, context.run_id, record)
     except TRANSIENT_ERRORS as error:
         fields = {"agent": agent, "run": context.run_id, "error": str(error)}

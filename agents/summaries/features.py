@@ -7,11 +7,9 @@ from time import perf_counter
 
 from pydantic import Field
 
-from agents.brokerage.batch_writing import LIMITS
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from broker.formats.feature_summary import QueueSummary, SummaryRules, summarise
 from broker.store.features import feature_rows
-from broker.store.service import leases
 
 
 class FeaturesOptions(AgentOptions):
@@ -63,15 +61,12 @@ class FeaturesAgent(Agent[FeaturesOptions]):
 
     def _write(self, context: CycleContext, summaries: tuple[QueueSummary, ...]) -> int:
         """Write the figures, if the cycle may write; how many old reports were removed."""
-        if context.lease is None or not context.request.writes:
+        if not context.writes:
             return 0
-        with context.database.begin() as connection:
-            connection.execute(LIMITS)
-            leases.fence(connection, context.lease)
+        with context.writing() as connection:
             feature_rows.replace_summaries(connection, summaries, context.now)
             oldest = context.now - timedelta(days=self.options.keep_days)
             forgotten = feature_rows.forget_reports(connection, oldest)
-            leases.fence(connection, context.lease, closing=True)
         return forgotten
 
 

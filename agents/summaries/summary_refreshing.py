@@ -14,12 +14,10 @@ from typing import ClassVar
 import sqlalchemy as sa
 from pydantic import Field
 
-from agents.brokerage.batch_writing import LIMITS
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from agents.service.process import ProcessSettings
 from broker.store.connection.tables import TableCatalogue, read_columns
 from broker.store.schema import migrate
-from broker.store.service import leases
 from broker.store.summaries.worker_node_summaries import (
     Differences,
     Reports,
@@ -77,17 +75,14 @@ class SummaryAgent(Agent[SummaryOptions]):
         standalone = migrate.check(context.database) == migrate.STANDALONE
         context.check()
         started = perf_counter()
-        if context.lease is None or not context.request.writes:
+        if not context.writes:
             with context.database.read_snapshot() as connection:
                 found = self._look(connection, context)
                 self._count(connection, context, found, standalone)
         else:
-            with context.database.begin() as connection:
-                connection.execute(LIMITS)
-                leases.fence(connection, context.lease)
+            with context.writing() as connection:
                 found = self._look(connection, context)
                 self._refresh(connection, context, found, standalone)
-                leases.fence(connection, context.lease, closing=True)
         if context.request.emit is not None:
             context.request.emit({"summary": self.summary.table, "kind": found.relation.kind, **found.counts})
         return CycleReport(found.counts, {"refresh_s": perf_counter() - started}, tuple(found.notes))

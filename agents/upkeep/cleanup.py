@@ -15,7 +15,6 @@ from typing import Annotated
 import sqlalchemy as sa
 from pydantic import Field
 
-from agents.brokerage.batch_writing import LIMITS
 from agents.service import fault_points
 from agents.service.base import Agent, CycleContext, CycleReport
 from agents.service.brake import Brake, BrakedOptions
@@ -23,7 +22,6 @@ from agents.service.process import ProcessSettings
 from agents.upkeep.decision_upkeep import DecisionUpkeep
 from broker.store.decisions.decision_packing import DecisionPacker
 from broker.store.schema import migrate
-from broker.store.service import leases
 from broker.store.upkeep import cleanup_jobs, cleanup_rows, cleanup_snapshots
 from broker.store.upkeep.cleanup_rows import AgedRows
 from broker.store.upkeep.cleanup_snapshots import RemovedSnapshots
@@ -118,8 +116,8 @@ class CleanupAgent(Agent[CleanupOptions]):
         started = perf_counter()
         counts: dict[str, int] = {}
         notes = self._remarks(context, standalone)
-        if context.lease is not None and context.request.writes:
-            upkeep = DecisionUpkeep(context, context.lease, self._packer, self.options.batch_rows)
+        if context.writes:
+            upkeep = DecisionUpkeep(context, self._packer, self.options.batch_rows)
             days = self.options.decisions_days
             every_day = context.request.force or self.options.brake_share >= 1
             upkeep.run(None if days is None else _before(context, days), every_day=every_day)
@@ -238,9 +236,8 @@ class CleanupAgent(Agent[CleanupOptions]):
         brake = Brake.of(self.name, self.options, context.request)
         with context.database.read_snapshot() as connection:
             there_are = step.kept(connection)
-            due = step.count(connection) if context.lease is None or not context.request.writes else None
-        if context.lease is None or due is not None:
-            due = due or {}
+            due = step.count(connection) if not context.writes else None
+        if due is not None:
             return due, True, brake.report(step.kind, due[step.kind], there_are, writes=False)
         allowed = brake.allows(there_are)
         total: dict[str, int] = {step.kind: 0}
@@ -251,7 +248,7 @@ class CleanupAgent(Agent[CleanupOptions]):
             most = step.rows if allowed is None else min(step.rows, allowed - total[step.kind])
             if most == 0:
                 return self._held_back(context, step, total, brake, there_are)
-            removed = _one_batch(context, context.lease, step, most)
+            removed = _one_batch(context, step, most)
             for kind, number in removed.items():
                 total[kind] = total.get(kind, 0) + number
             if removed[step.kind] < most:
@@ -320,13 +317,10 @@ def _nothing(connection: sa.Connection) -> Counts:
     return {"snapshots_over_budget": 0}
 
 
-def _one_batch(context: CycleContext, lease: leases.Lease, step: _Step, most: int) -> Counts:
+def _one_batch(context: CycleContext, step: _Step, most: int) -> Counts:
     fault_points.reach("before_write")
-    with context.database.begin() as connection:
-        connection.execute(LIMITS)
-        leases.fence(connection, lease)
+    with context.writing() as connection:
         removed = step.remove(connection, most)
         fault_points.reach("after_write_before_commit")
-        leases.fence(connection, lease, closing=True)
     fault_points.reach("after_commit")
     return removed

@@ -14,11 +14,9 @@ from typing import TypeVar
 import psycopg
 import sqlalchemy as sa
 
-from agents.brokerage.batch_writing import LIMITS
 from agents.service.base import CycleContext
 from broker.store.decisions import decision_days, decision_packing
 from broker.store.decisions.decision_packing import DecisionPacker
-from broker.store.service import leases
 from broker.store.summaries import rollup
 
 T = TypeVar("T")
@@ -33,8 +31,7 @@ class DecisionUpkeep:
     """The upkeep in one cycle.
 
     Attributes:
-        context: of the cycle; it has a lease, and writes.
-        lease: of the agent.
+        context: of the cycle, which writes.
         packer: of old rows; kept from cycle to cycle.
         rows_of_a_batch: old rows that are packed in one transaction.
         counts: what was done.
@@ -42,7 +39,6 @@ class DecisionUpkeep:
     """
 
     context: CycleContext
-    lease: leases.Lease
     packer: DecisionPacker
     rows_of_a_batch: int
     counts: dict[str, int] = field(default_factory=dict)
@@ -113,11 +109,8 @@ class DecisionUpkeep:
     def _in_transaction(self, step: Callable[[sa.Connection], T]) -> T | None:
         """What the step gives, fenced; None where somebody held a table for too long."""
         try:
-            with self.context.database.begin() as connection:
-                connection.execute(LIMITS)
-                leases.fence(connection, self.lease)
+            with self.context.writing() as connection:
                 done = step(connection)
-                leases.fence(connection, self.lease, closing=True)
         except sa.exc.OperationalError as error:
             if not isinstance(error.orig, psycopg.errors.LockNotAvailable):
                 raise

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from broker.store.connection.database import Database
 from broker.store.connection.errors import ForeignSchema, MigrationChanged, SchemaMissing, SchemaOutdated, SchemaTooNew
 from broker.store.connection.names import Names, quoted
+from broker.store.connection.read_only import ReadOnlyDatabase
 from broker.store.connection.tables import MissingParts, read_columns
 from broker.store.schema.schema_files import OWN, PANDA, Migration, declared_tables, read_migrations
 
@@ -79,7 +80,7 @@ def upgrade(
     return Installed(mode, tuple(applied), missing)
 
 
-def check(database: Database) -> str:
+def check(database: Database | ReadOnlyDatabase) -> str:
     """The mode of an installed, current schema.
 
     Raises:

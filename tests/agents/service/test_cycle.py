@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -16,6 +17,8 @@ from agents.service.base import (
     CycleAbandonedError,
     CycleContext,
     CycleReport,
+    CycleRequest,
+    CycleWritesNothingError,
 )
 from agents.service.cycle import open_run, outcome_of, run_cycle
 from agents.service.process import ProcessSettings
@@ -160,6 +163,26 @@ def test_a_check_notices_that_the_service_stops_and_that_the_lease_is_gone(datab
         context_of(database, believes=lambda lease: False).check()
 
 
+@pytest.mark.parametrize("changes", [{"lease": None}, {"request": CycleRequest(dry_run=True)}])
+def test_a_cycle_that_may_not_write_gets_no_transaction_to_write_in(
+    database: Database, changes: dict[str, Any]
+) -> None:
+    context = dataclasses.replace(context_of(database), **changes)
+    assert not context.writes
+    with pytest.raises(CycleWritesNothingError):
+        context.writing()
+    with pytest.raises(sa.exc.InternalError, match="read-only transaction"), context.transaction() as connection:
+        connection.execute(sa.text("DELETE FROM broker.leases"))
+
+
+def test_a_cycle_that_writes_does_so_under_its_lease(database: Database) -> None:
+    context = context_of(database)
+    assert context.writes
+    for transaction in (context.writing, context.transaction):
+        with pytest.raises(StaleLeaseError), transaction():
+            raise AssertionError("the lease is not in force")
+
+
 def sleeping(seconds: float) -> ScriptedAgent:
     def script(context: CycleContext) -> CycleReport:
         with context.database.read_snapshot() as connection:
@@ -181,7 +204,7 @@ def test_a_cycle_whose_database_falls_silent_is_ended_two_seconds_after_its_budg
     with silent_proxy(database.url) as proxy, Database(proxy.url) as through:
 
         def script(context: CycleContext) -> CycleReport:
-            with context.database.begin() as connection:
+            with context.database.read_snapshot() as connection:
                 connection.execute(sa.text("SELECT 1"))
                 proxy.silence()
                 connection.execute(sa.text("SELECT 1"))
@@ -198,7 +221,7 @@ def test_a_cycle_whose_database_falls_silent_is_ended_two_seconds_after_its_budg
 
 def test_a_cycle_that_is_cut_while_the_service_stops_is_abandoned(database: Database) -> None:
     def script(context: CycleContext) -> CycleReport:
-        with context.database.begin() as connection:
+        with context.database.read_snapshot() as connection:
             context.ending.set()
             context.connections.cut("the service is stopping")
             connection.execute(sa.text("SELECT 1"))

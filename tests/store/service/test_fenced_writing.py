@@ -1,0 +1,129 @@
+"""Transactions under a lease: refused at the start, refused before the commit, and never kept waiting for long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from broker.store.connection.database import Database
+from broker.store.connection.read_only import ReadOnlyDatabase
+from broker.store.service import leases
+from broker.store.service.fenced_writing import writing
+from broker.store.service.leases import Lease, LeaseTerms, StaleLeaseError
+
+WRITE = sa.text("CREATE TABLE broker.written (at integer)")
+IDLE = "idle_in_transaction_session_timeout"
+
+
+@pytest.fixture
+def lease(database: Database) -> Lease:
+    with database.begin() as connection:
+        lease = leases.acquire(connection, "a", "one", LeaseTerms()).lease
+    assert lease is not None
+    return lease
+
+
+def expire(database: Database) -> None:
+    with database.begin() as connection:
+        connection.execute(sa.text("UPDATE broker.leases SET expires_at = clock_timestamp()"))
+
+
+def take_over(database: Database) -> None:
+    expire(database)
+    with database.begin() as connection:
+        assert leases.acquire(connection, "a", "two", LeaseTerms()).lease is not None
+
+
+def is_written(database: Database) -> bool:
+    with database.read_snapshot() as connection:
+        return connection.scalar(sa.text("SELECT to_regclass('broker.written')")) is not None
+
+
+def test_what_is_written_under_a_lease_is_committed(database: Database, lease: Lease) -> None:
+    with writing(database, lease) as connection:
+        connection.execute(WRITE)
+    assert is_written(database)
+
+
+@pytest.mark.parametrize("lose", [expire, take_over])
+def test_under_a_lost_lease_the_block_is_not_entered(
+    database: Database, lease: Lease, lose: Callable[[Database], None]
+) -> None:
+    lose(database)
+    entered = False
+    with pytest.raises(StaleLeaseError), writing(database, lease):
+        entered = True
+    assert not entered
+
+
+@pytest.mark.parametrize("lose", [expire, take_over])
+@pytest.mark.parametrize("leave", ["end", "return"])
+def test_what_was_written_while_the_lease_was_lost_is_not_committed(
+    database: Database, lease: Lease, lose: Callable[[Database], None], leave: str
+) -> None:
+    def write() -> None:
+        with writing(database, lease) as connection:
+            connection.execute(WRITE)
+            lose(database)
+            if leave == "return":
+                return
+
+    with pytest.raises(StaleLeaseError):
+        write()
+    assert not is_written(database)
+
+
+def test_a_block_that_raises_writes_nothing_and_says_its_own_error(database: Database, lease: Lease) -> None:
+    with pytest.raises(ZeroDivisionError), writing(database, lease) as connection:
+        connection.execute(WRITE)
+        expire(database)
+        raise ZeroDivisionError
+    assert not is_written(database)
+
+
+@pytest.mark.parametrize(
+    ("idle_within_s", "inside"), [(None, "5s"), (3.0, "3s"), (5.0, "5s"), (60.0, "1min"), (float("inf"), "1d")]
+)
+def test_a_transaction_is_never_idle_for_long_and_least_of_all_before_its_commit(
+    database: Database,
+    lease: Lease,
+    monkeypatch: pytest.MonkeyPatch,
+    idle_within_s: float | None,
+    inside: str,
+) -> None:
+    seen: list[tuple[str, str]] = []
+    fence = leases.fence
+
+    def limits(connection: sa.Connection) -> None:
+        shown = [connection.scalar(sa.text(f"SHOW {name}")) for name in ("lock_timeout", IDLE)]
+        seen.append((str(shown[0]), str(shown[1])))
+
+    def fenced(connection: sa.Connection, lease: Lease, *, closing: bool = False) -> None:
+        fence(connection, lease, closing=closing)
+        limits(connection)
+
+    monkeypatch.setattr(leases, "fence", fenced)
+    given = {} if idle_within_s is None else {"idle_within_s": idle_within_s}
+    with writing(database, lease, **given) as connection:
+        limits(connection)
+    assert seen == [("5s", inside), ("5s", inside), ("5s", "3s" if inside == "3s" else "5s")]
+
+
+def test_who_may_only_read_cannot_write(database: Database) -> None:
+    only = ReadOnlyDatabase(database)
+    assert {name for name in dir(only) if not name.startswith("_")} == {"names", "read_snapshot"}
+    assert (only.names, repr(only)) == (database.names, repr(database))
+    for statement in (
+        WRITE,
+        sa.text("SET TRANSACTION READ WRITE"),
+        sa.text("SELECT nextval('broker.lease_epoch_seq')"),
+    ):
+        with pytest.raises(sa.exc.DBAPIError) as refused, only.read_snapshot() as connection:
+            connection.execute(sa.text("SELECT 1"))
+            connection.execute(statement)
+        assert isinstance(
+            refused.value.orig, psycopg.errors.ReadOnlySqlTransaction | psycopg.errors.ActiveSqlTransaction
+        )
