@@ -50,7 +50,7 @@ def run_cycle(agent: Agent[Any], context: CycleContext) -> RunRecord:
     outcome: RunOutcome = "done"
     error_text: str | None = None
     try:
-        report = _report_of(agent, context, context.limited())
+        report = _report_of(agent, context)
     except (Exception, SystemExit) as error:
         outcome = _outcome_in(context, error)
         error_text = _message(error, outcome)
@@ -61,7 +61,7 @@ def run_cycle(agent: Agent[Any], context: CycleContext) -> RunRecord:
     return record
 
 
-def _report_of(agent: Agent[Any], context: CycleContext, bounded: CycleContext) -> CycleReport:
+def _report_of(agent: Agent[Any], context: CycleContext) -> CycleReport:
     """Run the cycle.
 
     Raises:
@@ -73,7 +73,7 @@ def _report_of(agent: Agent[Any], context: CycleContext, bounded: CycleContext) 
             DEADLINES.after(context.left_s + OVERDUE_AFTER_S, lambda: _end_overdue(agent.name, context, thread)),
         ):
             _refuse_wrong_clocks(agent, context)
-            return agent.cycle(bounded)
+            return agent.cycle(context.limited())
     except RuleInterrupted as error:
         raise BudgetExceededError(
             f"rule {thread.interrupted} still ran when the {context.budget_s:g} s of the cycle were used up, and was "
