@@ -45,8 +45,8 @@ class BrokerClient(BrokerConnection):
         filters = {"user": user, "status": status, "reason": reason, "queue": queue, "nucleus": nucleus}
         return self.get("tasks", **filters, gshare=gshare, since=moment, after=after, limit=limit)
 
-    def explain(self, jeditaskid: int, *, brokerage: str | None = None, evaluate: bool = True) -> Document:
-        """``broker explain``."""
+    def explain(self, jeditaskid: int, *, brokerage: str | None = None, evaluate: bool = False) -> Document:
+        """``broker explain``; ``evaluate``: what would help too, which takes the broker seconds and needs a token."""
         return self.get(f"tasks/{jeditaskid}/decision", brokerage=brokerage, evaluate=evaluate)
 
     def decisions(self, jeditaskids: Iterable[int]) -> Document:
@@ -69,8 +69,8 @@ class BrokerClient(BrokerConnection):
         """``broker queues``."""
         return self.get("queues", status=status, site=site, idle=idle)
 
-    def queue(self, queue: str, *, evaluate: bool = True) -> Document:
-        """``broker queue show``."""
+    def queue(self, queue: str, *, evaluate: bool = False) -> Document:
+        """``broker queue show``; ``evaluate``: nearest misses too, which takes the broker seconds and needs a token."""
         return self.get(f"queues/{queue}", evaluate=evaluate)
 
     def demand(self, queue: str) -> Document:

@@ -80,6 +80,11 @@ class BrokerConnection:
         """Close the connections to the server."""
         self._client.close()
 
+    @property
+    def has_token(self) -> bool:
+        """Whether requests go with a token."""
+        return bool(self._headers())
+
     def get(self, path: str, **parameters: Any) -> Document:
         """The answer of a route that changes nothing."""
         return self._json(self._send("GET", path, params=_given(parameters)))

@@ -40,11 +40,30 @@ class LimitSection(_Section):
 
 
 class DatabaseSection(_Section):
-    """``database``: the pool of one process."""
+    """``database``: the pool of one process; pilots use ``pilots`` of its ``connections``, half unless given."""
 
     connections: Count = 8
+    pilots: Count | None = None
     statement_timeout_s: Seconds = 5.0
     wait_s: Seconds = 2.0
+
+    @model_validator(mode="after")
+    def _leaves_some(self) -> Self:
+        if self.pilots is not None and self.pilots >= self.connections:
+            raise ValueError("pilots: it must be below connections, or nobody else is answered")
+        return self
+
+    @property
+    def for_pilots(self) -> int:
+        """Connections that pilots use at most."""
+        return self.pilots or max(1, self.connections // 2)
+
+
+class DecidingSection(_Section):
+    """``deciding``: requests that decide again, such as ``?evaluate=true`` and why-not."""
+
+    at_once: Count = 2
+    within_s: Seconds = 30.0
 
 
 class Rate(_Section):
@@ -158,6 +177,7 @@ class ApiConfiguration(_Section):
     anonymous_read: bool = True
     limits: LimitSection = LimitSection()
     database: DatabaseSection = DatabaseSection()
+    deciding: DecidingSection = DecidingSection()
     rate: RateSection = RateSection()
     metrics: MetricSection = MetricSection()
     runs: RunSection = RunSection()

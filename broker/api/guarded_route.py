@@ -22,7 +22,7 @@ from broker.access.roles import Identity
 from broker.api.bodies import read_body
 from broker.api.idempotency import answered_once
 from broker.api.problems import FieldProblem, Problem, problem_of, response_of
-from broker.api.state import state_of
+from broker.api.state import identity_of, state_of
 
 _log = logging.getLogger(__name__)
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -109,7 +109,17 @@ async def admit(request: Request, policy: Policy) -> None:
     wait_s = api.limiter.wait_s(identity, address)
     if wait_s > 0:
         raise Problem(429, "too_many_requests", "slow down", headers={"Retry-After": str(math.ceil(wait_s))})
-    answer = judge(policy, identity, anonymous_read=api.configuration.anonymous_read)
+    demand(request, policy)
+
+
+def demand(request: Request, policy: Policy) -> None:
+    """Let somebody on who is known already, or not, by a policy.
+
+    Raises:
+        Problem: 401 or 403.
+    """
+    anonymous_read = state_of(request).configuration.anonymous_read
+    answer = judge(policy, identity_of(request), anonymous_read=anonymous_read)
     if answer == "unauthenticated":
         raise unauthenticated()
     if answer == "forbidden":

@@ -18,6 +18,7 @@ from broker.access.roles import Role
 from broker.api import local_token
 from broker.api.app import Parts, create_app
 from broker.api.configuration import ApiConfiguration, load
+from broker.api.lane import Lane
 from broker.api.listening import Listening, check
 from broker.api.problems import Problem
 from broker.api.server import ApiServer
@@ -82,7 +83,10 @@ def serving(
             steady_s=time.monotonic,
             parts=make(configuration, token, time.monotonic),
         )
-        pilots = pilot_app(own, identify_pilot(app.state.api))
+        section = configuration.database
+        lane = Lane("pilots", section.for_pilots, section.wait_s)
+        app.state.api.at_end.append(lane.close)
+        pilots = pilot_app(own, identify_pilot(app.state.api), lane)
         with ApiServer(app, listening, configuration.limits, beside(app, pilots)) as server:
             yield Running(server, None if token is None else local_token.token_file(home), token)
 

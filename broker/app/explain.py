@@ -9,6 +9,8 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from broker import __version__
+from broker.app.answers.asking import Evaluation, Proceed, proceed
+from broker.app.answers.snapshots import snapshot_of
 from broker.app.rules_in_force import rules_in_force
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.domain.decision_records import StoredDecision
@@ -17,7 +19,6 @@ from broker.engine.shared.answer import Answer
 from broker.errors import NotFound, Refused
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_rows as decisions
-from broker.store.snapshots.snapshot_loading import stored_snapshot
 from broker.store.tuning.gdpconfig_rows import TuningStore
 
 Warn = Callable[[str], None]
@@ -41,11 +42,11 @@ def answers_about(database: Database, task: int, queue: str, config: Path | None
         NotReproducible: the decision was stored without what is needed to ask it again.
     """
     with database.begin() as connection:
-        found = answers_of(database, connection, task, queue, None, config, lambda warning: None)
-    return [answer for _, answer in found]
+        evaluate = read_answers(database, connection, task, queue, None, config, lambda warning: None)
+    return [answer for _, answer in evaluate(proceed)]
 
 
-def answers_of(
+def read_answers(
     database: Database,
     connection: sa.Connection,
     task: int,
@@ -53,8 +54,10 @@ def answers_of(
     at: datetime | None,
     config: Path | None,
     warn: Warn,
-) -> list[tuple[StoredDecision, Answer]]:
+) -> Evaluation[list[tuple[StoredDecision, Answer]]]:
     """The answers of the last decision of each brokerage; those that do not know the name only if nobody does.
+
+    The decisions are read here; what is returned asks them, and raises :class:`NotReproducible`.
 
     Args:
         database: with the decisions.
@@ -70,10 +73,13 @@ def answers_of(
         NotReproducible: a decision was stored without what is needed to ask it again.
     """
     last = decisions.latest_of_each(connection, task, at) or latest(connection, task, at)
-    found = [
-        (stored, answer) for stored in last for answer in _answers(database, connection, stored, name, config, warn)
-    ]
-    return [(stored, answer) for stored, answer in found if answer.is_known] or found
+    read = [(stored, _answers(database, connection, stored, name, config, warn)) for stored in last]
+
+    def evaluated(proceed: Proceed) -> list[tuple[StoredDecision, Answer]]:
+        found = [(stored, answer) for stored, ask in read for answer in ask(proceed)]
+        return [(stored, answer) for stored, answer in found if answer.is_known] or found
+
+    return evaluated
 
 
 def latest(
@@ -94,7 +100,7 @@ def latest(
 
 def _answers(
     database: Database, connection: sa.Connection, stored: StoredDecision, queue: str, config: Path | None, warn: Warn
-) -> list[Answer]:
+) -> Evaluation[list[Answer]]:
     decision, origin = stored.record.decision, stored.origin
     if stored.record.work is None or origin.snapshot is None:
         code = decision.rejected.get(queue)
@@ -102,15 +108,21 @@ def _answers(
             raise NotReproducible(
                 f"decision {stored.id} was stored without its work", "broker.decisions", "run the agent again, then ask"
             )
-        return [Answer(queue, code, "", "", "the decision was stored without its work", None)]
+        without_work = Answer(queue, code, "", "", "the decision was stored without its work", None)
+        return lambda proceed: [without_work]
     if origin.engine != __version__:
         warn(f"decided by version {origin.engine}; asked again with the rules of {__version__}")
-    snapshot = stored_snapshot(connection, origin.snapshot)
+    snapshot = snapshot_of(connection, origin.snapshot)
     published = TuningStore(database.names).version(connection, origin.tuning)
-    rules = rules_in_force(decision.brokerage, config)
-    try:
-        asked = brokerage_of(decision.brokerage)
-        batch = asked.batch(unpacked(stored.record.work), older=origin.engine != __version__)
-        return asked.why_not(snapshot, published.tuning(batch.vo), batch, rules, decision, queue)
-    except WorkCorruptError as error:
-        raise NotReproducible(str(error), f"decision {stored.id}", "run the agent again, then ask") from error
+    rules, body = rules_in_force(decision.brokerage, config), stored.record.work
+
+    def evaluated(proceed: Proceed) -> list[Answer]:
+        proceed()
+        try:
+            asked = brokerage_of(decision.brokerage)
+            batch = asked.batch(unpacked(body), older=origin.engine != __version__)
+            return asked.why_not(snapshot, published.tuning(batch.vo), batch, rules, decision, queue)
+        except WorkCorruptError as error:
+            raise NotReproducible(str(error), f"decision {stored.id}", "run the agent again, then ask") from error
+
+    return evaluated

@@ -15,6 +15,7 @@ from typing import Literal
 import sqlalchemy as sa
 from pydantic import BaseModel
 
+from broker.app.answers.asking import Proceed, proceed
 from broker.app.answers.decision import explained
 from broker.app.answers.decision_model import ExplainedDecision
 from broker.app.answers.remedies import evaluated_case
@@ -73,8 +74,10 @@ class Question:
     evaluate: bool = True
 
 
-def feasibility(database: Database, submissions: Sequence[Submission], question: Question) -> FeasibilityAnswer:
-    """Where the tasks would go.
+def feasibility(
+    database: Database, submissions: Sequence[Submission], question: Question, proceed: Proceed = proceed
+) -> FeasibilityAnswer:
+    """Where the tasks would go; ``proceed`` is called between the steps.
 
     Raises:
         NotOurTables: alongside PanDA.
@@ -84,11 +87,14 @@ def feasibility(database: Database, submissions: Sequence[Submission], question:
     for one in submissions[:MOST_TASKS]:
         with rolled_back(database) as trial:
             (made,) = task_rows.submit(trial, [one], question.now)
-            found.append(_task(trial, one, made, question))
+            found.append(_task(trial, one, made, question, proceed))
     return FeasibilityAnswer(promise=PROMISE, now=question.now, seed=question.seed, tasks=found)
 
 
-def _task(trial: Database, submission: Submission, made: Submitted, question: Question) -> FeasibleTask:
+def _task(
+    trial: Database, submission: Submission, made: Submitted, question: Question, proceed: Proceed
+) -> FeasibleTask:
+    proceed()
     columns = submission.plan.columns
     nucleus = columns.get("nucleus")
     tried: list[Tried] = []
@@ -106,7 +112,7 @@ def _task(trial: Database, submission: Submission, made: Submitted, question: Qu
         taskname=made.taskname,
         jobs=len(made.job_ids),
         nucleus=nucleus,
-        decisions=[_explained(one, question.evaluate) for one in tried],
+        decisions=[_explained(one, question.evaluate, proceed) for one in tried],
         notes=list(made.notes),
     )
 
@@ -128,7 +134,7 @@ def _give(trial: Database, task: int, nucleus: str) -> None:
         connection.execute(sa.text(query), {"nucleus": nucleus, "task": task})
 
 
-def _explained(one: Tried, evaluate: bool) -> ExplainedDecision:
+def _explained(one: Tried, evaluate: bool, proceed: Proceed) -> ExplainedDecision:
     decision = one.stored.record.decision
     waits = decision.outcome not in ("brokered", "throttled")
-    return explained(one.stored, (), evaluated_case(one.case) if evaluate and waits else None)
+    return explained(one.stored, (), evaluated_case(one.case, proceed) if evaluate and waits else None)

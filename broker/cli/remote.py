@@ -180,11 +180,13 @@ def _pins(client: BrokerClient, given: Arguments) -> Documents:
 HANDLERS: Mapping[str, Callable[[BrokerClient, Arguments], Documents]] = {
     "tasks": _tasks,
     "reasons": lambda c, a: [c.reasons(brokerage=a.get("brokerage"), window_s=_seconds(a.get("compare"), 3600))],
-    "explain": lambda c, a: [c.explain(a["task"], brokerage=a.get("brokerage"))],
+    "explain": lambda c, a: [
+        c.explain(a["task"], brokerage=a.get("brokerage"), evaluate=bool(a.get("evaluate", True)) and c.has_token)
+    ],
     "why-not": lambda c, a: c.why_not(a["task"], a["queue"])["answers"],
     "history": lambda c, a: c.history(a["task"])["events"],
     "queues": lambda c, a: c.queues(status=a.get("status"), site=a.get("site"), idle=bool(a.get("idle")))["queues"],
-    "queue show": lambda c, a: [c.queue(a["queue"])],
+    "queue show": lambda c, a: [c.queue(a["queue"], evaluate=c.has_token)],
     "queue set": _pins,
     "queue unset": lambda c, a: [c.unpin(a["queue"], field) for field in a["fields"]],
     "nucleus": lambda c, a: [c.nucleus(a["name"])],

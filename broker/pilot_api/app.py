@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from broker import __version__
+from broker.api.lane import Lane, LaneBusy
 from broker.app import pilot_workers
 from broker.pilot_api import legacy
 from broker.pilot_api.access import NO_IDENTITY, Identify, TooManyRequests, anybody
@@ -29,14 +29,15 @@ PREFIXES = (legacy.PREFIX, f"{V1}/pilot", f"{V1}/harvester", CACHE)
 _log = logging.getLogger(__name__)
 
 
-def pilot_app(database: Database, identify: Identify = anybody) -> FastAPI:
+def pilot_app(database: Database, identify: Identify = anybody, lane: Lane | None = None) -> FastAPI:
     """The interface for pilots and Harvester.
 
     Args:
-        database: of an installation of its own; its pool bounds the requests that are worked on at once.
+        database: of an installation of its own.
         identify: who calls; without it everybody who reaches the port is trusted.
+        lane: bounds the requests that are worked on at once, each with one connection; None: a lane of its own.
     """
-    service = PilotService(database, identify)
+    service = PilotService(database, identify) if lane is None else PilotService(database, identify, lane=lane)
     app = FastAPI(
         title="Pilots and Harvester",
         version=__version__,
@@ -46,6 +47,7 @@ def pilot_app(database: Database, identify: Identify = anybody) -> FastAPI:
         redoc_url=None,
     )
     app.add_exception_handler(TooManyRequests, _slow_down)
+    app.add_exception_handler(LaneBusy, _busy)
     app.add_exception_handler(Exception, _failed)
     app.include_router(_queue_data(service))
     app.include_router(_v1(service))
@@ -100,7 +102,7 @@ def _endpoint(service: PilotService, method: Method, *, reads: bool) -> Callable
         except BodyRefused as refused:
             return PlainTextResponse(str(refused), refused.status)
         host = None if request.client is None else request.client.host
-        return JSONResponse(await run_in_threadpool(run, method, Call(service, who, host, values)))
+        return JSONResponse(await service.lane.run(lambda: run(method, Call(service, who, host, values))))
 
     return endpoint
 
@@ -114,7 +116,7 @@ def _queue_data(service: PilotService) -> APIRouter:
     @routes.get("/schedconfig/schedconfig.all.json", operation_id="all_queue_data")
     async def all_queues() -> Response:
         """The settings of all queues, by name."""
-        return await _read(lambda: pilot_workers.all_queue_data(database))
+        return await _read(service.lane, lambda: pilot_workers.all_queue_data(database))
 
     @routes.get("/schedconfig/{queue}.all.json", operation_id="queue_data_by_name")
     async def one_queue(queue: str) -> Response:
@@ -124,24 +126,24 @@ def _queue_data(service: PilotService) -> APIRouter:
             data = pilot_workers.queue_data(database, queue)
             return None if data is None else {queue: data}
 
-        return await _read(read)
+        return await _read(service.lane, read)
 
     @routes.get("/schedconfig/{queue}.json", operation_id="queue_data")
     async def bare_queue(queue: str) -> Response:
         """The settings of a queue."""
-        return await _read(lambda: pilot_workers.queue_data(database, queue))
+        return await _read(service.lane, lambda: pilot_workers.queue_data(database, queue))
 
     @routes.get("/ddmendpoints.json", operation_id="storage_data")
     async def endpoints() -> Response:
         """The endpoints, by name."""
-        return await _read(lambda: pilot_workers.storage_data(database))
+        return await _read(service.lane, lambda: pilot_workers.storage_data(database))
 
     return routes
 
 
-async def _read(read: Callable[[], Any]) -> Response:
+async def _read(lane: Lane, read: Callable[[], Any]) -> Response:
     try:
-        found = await run_in_threadpool(read)
+        found = await lane.run(read)
     except UNAVAILABLE as error:
         _log.warning("queue data could not be read", extra={"fields": {"error": str(error)}})
         return PlainTextResponse("database error", 503)
@@ -156,6 +158,11 @@ async def _slow_down(request: Request, error: Exception) -> Response:
     """Without JSON in the answer, pilots ask and report again."""
     wait_s = error.wait_s if isinstance(error, TooManyRequests) else 1.0
     return PlainTextResponse("ERROR : too many requests", 429, headers={"Retry-After": str(math.ceil(wait_s))})
+
+
+async def _busy(request: Request, error: Exception) -> Response:
+    """Likewise."""
+    return PlainTextResponse("ERROR : all connections for pilots are in use", 503, headers={"Retry-After": "1"})
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -12,13 +12,12 @@ from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
-from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 
 from broker.app import pilot_jobs, pilot_workers
 from broker.pilot_api.access import NO_IDENTITY, NO_ROLE, OTHER_QUEUE, Identity
 from broker.pilot_api.bodies import BodyRefused, read_fields
-from broker.pilot_api.service import UNAVAILABLE, PilotService
+from broker.pilot_api.service import MOST_REPORTS, UNAVAILABLE, PilotService
 from broker.pilots import job_report, job_request
 from broker.pilots.codes import (
     DATABASE_ERROR,
@@ -91,6 +90,8 @@ def update_jobs_in_bulk(service: PilotService, who: Identity, fields: Fields) ->
     jobs = _listed(fields.get("jobList"))
     if jobs is None:
         return [False, "jobList is no list of objects"]
+    if len(jobs) > MOST_REPORTS:
+        return [False, f"jobList has more than {MOST_REPORTS} reports; send them in parts"]
     return [True, [update_job(service, who, one) for one in jobs]]
 
 
@@ -174,7 +175,7 @@ def _endpoint(service: PilotService, method: Method) -> Callable[[Request], Awai
         except BodyRefused as refused:
             return PlainTextResponse(f"ERROR : {refused}", refused.status)
         try:
-            found = await run_in_threadpool(method, service, who, fields)
+            found = await service.lane.run(lambda: method(service, who, fields))
         except UNAVAILABLE as error:
             _log.warning("a report was not kept", extra={"fields": {"error": str(error)}})
             return PlainTextResponse("ERROR : database error, report it again", 503)

@@ -15,7 +15,7 @@ from broker.app import pilot_jobs, pilot_workers
 from broker.pilot_api import arguments as accepted
 from broker.pilot_api.access import NO_ROLE, OTHER_QUEUE, Identity
 from broker.pilot_api.arguments import Arguments, fault_of
-from broker.pilot_api.service import UNAVAILABLE, PilotService
+from broker.pilot_api.service import MOST_REPORTS, UNAVAILABLE, PilotService
 from broker.pilots import job_report, job_request
 from broker.pilots.codes import DATABASE_ERROR, INVALID, OK, WORKER_STATES
 from broker.pilots.values import not_negative, optional, text
@@ -110,6 +110,8 @@ def update_jobs_bulk(call: Call) -> dict[str, Any]:
     """Report the states of several jobs."""
     method = METHODS["pilot/update_job"]
     found = []
+    if len(call.values["job_list"]) > MOST_REPORTS:
+        return answer(False, f"Argument error: 'job_list' has more than {MOST_REPORTS} reports", [])
     for one in call.values["job_list"]:
         if not isinstance(one, dict):
             return answer(False, "failed with TypeError: a job is an object", [])

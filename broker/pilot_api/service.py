@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from sqlalchemy import exc
 
+from broker.api.lane import Lane
 from broker.app.pilot_jobs import ViewShelf
 from broker.pilot_api.access import Identify, Identity, anybody
 from broker.pilots.job_request import JobRequest
@@ -15,6 +16,10 @@ from broker.store.connection.database import Database
 from broker.store.connection.errors import DatabaseUnavailable
 
 SEED_BITS = 64
+AT_ONCE, WAIT_S = 4, 2.0
+"""Requests that are worked on at once, and seconds that one waits for its turn."""
+MOST_REPORTS = 500
+"""In one request: each is a transaction, and a request keeps its place in the lane until the last."""
 UNAVAILABLE = (DatabaseUnavailable, exc.OperationalError, exc.TimeoutError)
 """What is raised when there is no answer in time: no connection, no free one, a lock, a limit."""
 
@@ -27,11 +32,13 @@ class PilotService:
         database: of an installation of its own.
         identify: who calls.
         views: what matchers remember between requests.
+        lane: where requests are worked on, so that pilots take a share of the connections and no more.
     """
 
     database: Database
     identify: Identify = anybody
     views: ViewShelf = field(default_factory=ViewShelf)
+    lane: Lane = field(default_factory=lambda: Lane("pilots", AT_ONCE, WAIT_S))
 
     def generator(self) -> np.random.Generator:
         """The randomness of one draw."""

@@ -43,7 +43,9 @@ def token_file(tmp_path: Path) -> Path:
 def test_methods_of_the_client(client: BrokerClient) -> None:
     assert client.whoami()["issuer"] == "local"
     assert client.tasks(limit=1)["total"] == 3
-    assert client.explain(TASK + 2)["decisions"][0]["near_misses"]
+    assert not client.explain(TASK + 2)["decisions"][0]["remedies"]["evaluated"]
+    assert client.explain(TASK + 2, evaluate=True)["decisions"][0]["near_misses"]
+    assert not client.queue("ALPHA_MCORE")["limits"] and client.queue("ALPHA_MCORE", evaluate=True)["limits"]
     assert client.why_not(TASK + 2, "ALPHA_MCORE")["answers"]
     assert client.decisions([TASK])["tasks"][0]["task"]["jeditaskid"] == TASK
     assert client.run("production_job", tasks=[TASK], seed=1)["decisions"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from broker.app.pilot_jobs import update
+from broker.pilot_api.service import MOST_REPORTS
 from broker.pilots.job_report import JobReport
 from broker.pilots.job_transition import transition
 from broker.store.connection.database import Database
@@ -182,6 +183,15 @@ def test_reports_in_bulk(shared: Database, client: Client) -> None:
         job_list=[{"job_id": 5, "job_status": "finished"}, {"job_id": 6, "job_status": "running", "x": 1}],
     )  # fmt: skip
     assert [one["success"] for one in found["data"]] == [True, False]
+
+
+@pytest.mark.parametrize(("reports", "taken"), [(MOST_REPORTS, True), (MOST_REPORTS + 1, False)])
+def test_reports_in_bulk_have_a_limit(shared: Database, client: Client, reports: int, taken: bool) -> None:
+    legacy = [{"jobId": 5, "state": "of no kind"}] * reports
+    answer = post(client, "updateJobsInBulk", jobList=json.dumps(legacy))
+    assert answer[0] is taken and (taken or f"more than {MOST_REPORTS}" in answer[1])
+    found = call(client, "pilot/update_jobs_bulk", job_list=[{"job_id": 5, "job_status": "of no kind"}] * reports)
+    assert found["success"] is taken and (taken or f"more than {MOST_REPORTS}" in found["message"])
 
 
 def test_status_of_jobs(shared: Database, client: Client) -> None:

@@ -163,3 +163,11 @@ def test_shades_begin_with_nothing_and_end_with_the_largest() -> None:
 def test_a_task_page_shows_why_and_what_happened(somebody: httpx.Client) -> None:
     page = somebody.get(f"/tasks/{TASK + 2}", params={"evaluate": "true"}).text
     assert "What would help" in page and "<svg" in page and "why-not" in page and "History" in page
+
+
+@pytest.mark.parametrize("address", [f"/tasks/{TASK + 2}", "/queues/ALPHA_MCORE"])
+def test_evaluating_is_offered_to_those_who_may(somebody: httpx.Client, stranger: httpx.Client, address: str) -> None:
+    assert "?evaluate=true" in somebody.get(address).text
+    page = stranger.get(address)
+    assert page.status_code == 200 and "evaluate" not in page.text
+    assert stranger.get(address, params={"evaluate": "true"}).status_code == 401

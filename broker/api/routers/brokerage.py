@@ -13,12 +13,13 @@ from starlette.requests import Request
 from broker.access.policies import DECIDE, SUBMIT
 from broker.access.roles import Identity, Role
 from broker.api.asking import LARGEST_ID, moment
-from broker.api.deciding_slots import slot
+from broker.api.deciding import decided
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import Problem
-from broker.api.state import State, Who
+from broker.api.state import ApiState, State, Who
 from broker.app import feasibility as feasible
+from broker.app.answers.asking import Proceed
 from broker.app.feasibility import FeasibilityAnswer, Question
 from broker.app.submit_options import SubmitOptions
 from broker.app.submitted_text import Kind, known_grid, planned
@@ -146,20 +147,32 @@ class SubmittedTasks(BaseModel):
 
 @router.post("/brokerage/{name}:decide", response_model=DecideAnswer)
 @allow(DECIDE)
-def decide_now(
+async def decide_now(
     request: Request,
     api: State,
     name: Annotated[str, Path(max_length=100, pattern=r"^[a-z0-9_]+$")],
     body: DecideQuestion,
 ) -> Response:
     """What one brokerage would decide now; nothing is written."""
+
+    def work(proceed: Proceed) -> Response:
+        return answer(request, _decided(api, name, body, proceed), items="decisions")
+
+    return await decided(request, api, work)
+
+
+def _decided(api: ApiState, name: str, body: DecideQuestion, proceed: Proceed) -> DecideAnswer:
     seed = secrets.randbits(SEED_BITS) if body.seed is None else body.seed
     now = moment(api, body.at)
     tasks = None if body.jeditaskids is None else tuple(dict.fromkeys(body.jeditaskids))
     found: list[dict[str, Any]] = []
-    with slot(api):
-        report = decide(api.database, Asked(name, tasks, now, seed, body.independent, api.folder), found.append)
-    fields = DecideAnswer(
+
+    def keep(decision: dict[str, Any]) -> None:
+        proceed()
+        found.append(decision)
+
+    report = decide(api.database, Asked(name, tasks, now, seed, body.independent, api.folder), keep)
+    return DecideAnswer(
         brokerage=name,
         seed=seed,
         now=now,
@@ -168,19 +181,21 @@ def decide_now(
         decisions=found,
         notes=list(report.notes),
     )
-    return answer(request, fields, items="decisions")
 
 
 @router.post("/feasibility", response_model=FeasibilityAnswer)
 @allow(DECIDE)
-def ask_feasibility(request: Request, api: State, who: Who, body: FeasibilityQuestion) -> Response:
+async def ask_feasibility(request: Request, api: State, who: Who, body: FeasibilityQuestion) -> Response:
     """Where jobs would go, and why not elsewhere, before they are submitted: feasibility, no promise."""
     seed = secrets.randbits(SEED_BITS) if body.seed is None else body.seed
-    submissions = planned(body.kind, body.text, _options(body, who), known_grid(api.database))
-    question = Question(moment(api, body.at), seed, api.folder, body.evaluate)
-    with slot(api):
-        found = feasible.feasibility(api.database, submissions, question)
-    return answer(request, found)
+    options = _options(body, who)
+
+    def work(proceed: Proceed) -> Response:
+        submissions = planned(body.kind, body.text, options, known_grid(api.database))
+        question = Question(moment(api, body.at), seed, api.folder, body.evaluate)
+        return answer(request, feasible.feasibility(api.database, submissions, question, proceed))
+
+    return await decided(request, api, work)
 
 
 @router.post("/submissions", response_model=SubmittedTasks, status_code=201)

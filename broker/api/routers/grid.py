@@ -9,11 +9,13 @@ from starlette.requests import Request
 
 from broker.access.policies import READ, READ_NAMES
 from broker.api.asking import LARGEST_ID, At, Name, asking
+from broker.api.deciding import decided_if
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.pages import LONGEST_CURSOR
 from broker.api.path_names import from_path
 from broker.api.presenting import answer
 from broker.api.state import State
+from broker.app.answers.asking import Proceed
 from broker.app.answers.grid_models import (
     LinkFilters,
     Links,
@@ -29,7 +31,7 @@ from broker.app.answers.links import links
 from broker.app.answers.list_models import UserAnswer
 from broker.app.answers.nuclei import nuclei, nucleus_answer
 from broker.app.answers.pool import pool_answer
-from broker.app.answers.queue import queue_answer
+from broker.app.answers.queue import queue_answer, read_queue_answer
 from broker.app.answers.queue_jobs import QueueJobs, queue_jobs
 from broker.app.answers.queues import queues
 from broker.app.answers.rules import rules
@@ -61,17 +63,21 @@ def list_queues(
 
 @router.get("/queues/{queue}", response_model=QueueAnswer)
 @allow(READ)
-def get_queue(
+async def get_queue(
     request: Request,
     api: State,
     queue: InPath,
-    evaluate: Annotated[bool, Query(description="Decide again for nearest misses: takes seconds.")] = False,
+    evaluate: Annotated[bool, Query(description="Decide again for nearest misses: with a token only.")] = False,
     at: At = None,
 ) -> Response:
     """Why a queue gets what it gets, and why not more."""
-    with asking(api, at) as asked:
-        found = queue_answer(asked, queue, evaluate=evaluate)
-    return answer(request, found)
+
+    def work(proceed: Proceed) -> Response:
+        with asking(api, at) as asked:
+            evaluated = read_queue_answer(asked, queue, evaluate=evaluate)
+        return answer(request, evaluated(proceed))
+
+    return await decided_if(evaluate, request, api, work)
 
 
 @router.get("/queues/{queue}/jobs", response_model=QueueJobs)

@@ -12,24 +12,29 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.access.roles import Identity
 from broker.api.asking import LARGEST_ID, At, Name, TaskId, asking, aware
+from broker.api.deciding import decided, decided_if
 from broker.api.decision_answers import decision_answers_of
 from broker.api.guarded_route import allow, guarded_router, unauthenticated
 from broker.api.presenting import answer
 from broker.api.state import State, Who
-from broker.app.answers.asking import NothingFound
-from broker.app.answers.decision import task_decision
+from broker.app.answers.asking import NothingFound, Proceed
+from broker.app.answers.decision import read_task_decision, task_decision
 from broker.app.answers.decision_model import TaskDecision, WhyNot
 from broker.app.answers.history import History, history
 from broker.app.answers.list_models import ReasonFilters, Reasons, TaskFilters, TaskList
 from broker.app.answers.reasons import reasons
 from broker.app.answers.tasks import task_list
-from broker.app.answers.why_not import why_not
+from broker.app.answers.why_not import read_why_not
 
 router = guarded_router(tag="tasks")
 
 MOST_TASKS = 1000
 Evaluate = Annotated[
-    bool, Query(description="Decide what waits again with one thing changed, to say what would help: takes seconds.")
+    bool,
+    Query(
+        description="Decide what waits again with one thing changed, to say what would help: takes seconds, with a "
+        "token only."
+    ),
 ]
 
 
@@ -83,7 +88,7 @@ def list_tasks(
 
 @router.get("/tasks/{jeditaskid}/decision", response_model=TaskDecision)
 @allow(READ)
-def get_decision(
+async def get_decision(
     request: Request,
     api: State,
     jeditaskid: TaskId,
@@ -92,11 +97,17 @@ def get_decision(
     at: At = None,
 ) -> Response:
     """The decisions of the last cycle that looked at a task, with reasons and weights."""
-    if at is None and not evaluate and "fields" not in request.query_params:
-        return decision_answers_of(api).answer(request, jeditaskid, brokerage)
-    with asking(api, at) as asked:
-        found = task_decision(asked, jeditaskid, at=at and asked.now, brokerage=brokerage, evaluate=evaluate)
-    return answer(request, found)
+
+    def work(proceed: Proceed) -> Response:
+        if at is None and not evaluate and "fields" not in request.query_params:
+            return decision_answers_of(api).answer(request, jeditaskid, brokerage)
+        with asking(api, at) as asked:
+            evaluated = read_task_decision(
+                asked, jeditaskid, at=at and asked.now, brokerage=brokerage, evaluate=evaluate
+            )
+        return answer(request, evaluated(proceed))
+
+    return await decided_if(evaluate, request, api, work)
 
 
 @router.get("/tasks/{jeditaskid}/history", response_model=History)
@@ -113,7 +124,7 @@ def get_history(
 
 @router.get("/tasks/{jeditaskid}/why-not/{queue:path}", response_model=WhyNot)
 @allow(READ)
-def get_why_not(
+async def get_why_not(
     request: Request,
     api: State,
     jeditaskid: TaskId,
@@ -122,9 +133,13 @@ def get_why_not(
     at: At = None,
 ) -> Response:
     """The rule that rejected a queue or nucleus, the value it saw, the limit, and the key that set it."""
-    with asking(api, at) as asked:
-        found = why_not(asked, api.database, jeditaskid, queue, at and asked.now, every_rule)
-    return answer(request, found, items="answers")
+
+    def work(proceed: Proceed) -> Response:
+        with asking(api, at) as asked:
+            evaluated = read_why_not(asked, api.database, jeditaskid, queue, at and asked.now, every_rule)
+        return answer(request, evaluated(proceed), items="answers")
+
+    return await decided(request, api, work)
 
 
 @router.post("/tasks:decisions", response_model=TaskDecisions)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from pydantic import BaseModel, ConfigDict
@@ -15,6 +15,16 @@ from pydantic import BaseModel, ConfigDict
 from broker.errors import NotFound, nearest
 from broker.store.connection.names import Names
 from broker.store.connection.tables import TableCatalogue
+
+Proceed = Callable[[], None]
+"""Called between the steps of an evaluation; it raises where the answer is not wanted any more."""
+ResultT = TypeVar("ResultT")
+Evaluation = Callable[[Proceed], ResultT]
+"""What is left to evaluate once everything was read: it needs no connection."""
+
+
+def proceed() -> None:
+    """Nothing stops the evaluation."""
 
 
 class Answer(BaseModel):

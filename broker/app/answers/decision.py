@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from broker.app.answers.asking import Asking, NothingFound
+from broker.app.answers.asking import Asking, Evaluation, NothingFound, Proceed, proceed
 from broker.app.answers.decision_model import CandidateLine, ExplainedDecision, Remedies, TaskDecision, Verdict
 from broker.app.answers.parts import Counts, FilterSummary, HeldField, RejectedCandidate, Rejection, TaskFacts
 from broker.app.answers.placed_together import is_of_program, placed_together
@@ -49,6 +49,18 @@ def task_decision(
     Raises:
         NothingFound: no cycle has looked at the task.
     """
+    return read_task_decision(asking, jeditaskid, at=at, brokerage=brokerage, evaluate=evaluate)(proceed)
+
+
+def read_task_decision(
+    asking: Asking,
+    jeditaskid: int,
+    *,
+    at: datetime | None = None,
+    brokerage: str | None = None,
+    evaluate: bool = True,
+) -> Evaluation[TaskDecision]:
+    """The same in two parts: this reads, and what it returns evaluates without a connection."""
     found = decision_rows.latest(asking.connection, jeditaskid, at, brokerage)
     facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=[jeditaskid]))
     if not found:
@@ -56,15 +68,19 @@ def task_decision(
         raise no_decision(jeditaskid, bool(facts), brokerage, first)
     waits = {one.brokerage for stored in found if (one := stored.record.decision).outcome != "brokered"}
     states = chunk_states(asking.connection, asking.now, waiting_at=waits) if waits else []
-    explained = tuple(_explained(asking, stored, states, evaluate) for stored in found)
-    waiting = [one for one in explained if one.outcome != "brokered"]
+    waiting = [stored for stored in found if stored.record.decision.outcome != "brokered"]
     since = [one.waiting_since for one in states if one.jeditaskid == jeditaskid and one.waiting_since is not None]
     task = TaskFacts(
         **facts.get(jeditaskid, {"jeditaskid": jeditaskid}),
-        waiting_since=min((*since, *(one.decided_at for one in waiting)), default=None) if waiting else None,
-        next_try_at=min((one.pending_until for one in waiting if one.pending_until), default=None),
+        waiting_since=min((*since, *(one.origin.decided_at for one in waiting)), default=None) if waiting else None,
+        next_try_at=min((until for one in waiting if (until := one.record.pending_until)), default=None),
     )
-    return TaskDecision(now=asking.now, task=task, decisions=explained)
+    explained = [_explained(asking, stored, states, evaluate) for stored in found]
+
+    def evaluated(proceed: Proceed) -> TaskDecision:
+        return TaskDecision(now=asking.now, task=task, decisions=tuple(one(proceed) for one in explained))
+
+    return evaluated
 
 
 def first_decided_at(asking: Asking, jeditaskid: int, brokerage: str | None) -> datetime | None:
@@ -88,19 +104,24 @@ def no_decision(jeditaskid: int, is_known: bool, brokerage: str | None, first: d
 
 def _explained(
     asking: Asking, stored: StoredDecision, states: Sequence[ChunkState], evaluate: bool
-) -> ExplainedDecision:
+) -> Evaluation[ExplainedDecision]:
     record, origin = stored.record, stored.origin
     decision = record.decision
     pins = pins_in(asking.connection, decision, origin.decided_at)
     if decision.outcome == "brokered":
-        return explained(stored, pins, None)
+        return lambda proceed: explained(stored, pins, None)
     # what evaluates again takes long to import
     from broker.app.answers.line import position_of
-    from broker.app.answers.remedies import evaluated
+    from broker.app.answers.remedies import evaluation
 
-    again = evaluated(asking, stored) if evaluate else None
+    again = evaluation(asking, stored) if evaluate else None
     position = position_of(asking, decision, states)
-    return explained(stored, pins, again).model_copy(update={"position": position})
+
+    def evaluated(proceed: Proceed) -> ExplainedDecision:
+        found = explained(stored, pins, None if again is None else again(proceed))
+        return found.model_copy(update={"position": position})
+
+    return evaluated
 
 
 def explained(stored: StoredDecision, pins: Sequence[Pin], again: Evaluated | None) -> ExplainedDecision:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from broker.app.answers.asking import Asking
+from broker.app.answers.asking import Asking, Evaluation, Proceed
 from broker.app.answers.grid_models import NearMiss
 from broker.app.answers.parts import Compared, compared
 from broker.app.answers.queue_fields import COLUMNS, needed_value, with_value
@@ -27,35 +27,41 @@ SUCH_AS = 4
 
 def misses_at_queue(
     asking: Asking, brokerage: str, queue: str, rejected: Mapping[str, Sequence[ChunkState]]
-) -> tuple[NearMiss, ...]:
-    """For each limit of the queue that rejected chunks, what it would get with another value, the most jobs first."""
+) -> Evaluation[tuple[NearMiss, ...]]:
+    """For each limit of the queue that rejected chunks, what it would get with another value, the most jobs first.
+
+    The chunks are read here; what is returned evaluates them.
+    """
     kind = brokerage_of(brokerage)
     if not isinstance(kind, JobBrokerage):
-        return ()
+        return lambda proceed: ()
     rules = rules_in_force(brokerage, asking.config)
     by_queue = {rule.code for rule in rules.chain if isinstance(rule, Filter)}
-    found: list[NearMiss] = []
+    read: list[tuple[str, list[Group]]] = []
     for code, states in rejected.items():
         if code not in by_queue:
             continue
         waiting_first = sorted(states, key=lambda state: (state.outcome == "brokered", -state.decision))
         decisions = [state.decision for state in waiting_first[:MOST_CHUNKS]]
-        groups = list(groups_of(asking, kind, rules, decisions))
-        found += _misses(code, queue, groups)
-    return tuple(_best(found))
+        read.append((code, list(groups_of(asking, kind, rules, decisions))))
+
+    def evaluated(proceed: Proceed) -> tuple[NearMiss, ...]:
+        return tuple(_best([miss for code, groups in read for miss in _misses(code, queue, groups, proceed)]))
+
+    return evaluated
 
 
-def _misses(code: str, queue: str, groups: Sequence[Group]) -> Iterator[NearMiss]:
+def _misses(code: str, queue: str, groups: Sequence[Group], proceed: Proceed) -> Iterator[NearMiss]:
     """The near misses for one code: for each pseudo-queue and field, the values that let chunks in."""
     wanted: defaultdict[tuple[str, str, str], dict[float | str, Compared]] = defaultdict(dict)
     for group in groups:
-        for name, seen in _seen(group, queue, code):
+        for name, seen in _seen(group, queue, code, proceed):
             value = needed_value(seen)
             if seen.key in COLUMNS and isinstance(value, float | str):
                 wanted[name, seen.key, seen.unit][value] = seen
     for (name, field, unit), values in wanted.items():
         for value in _some(list(values)):
-            chunks, jobs, tasks = _gained(groups, name, field, value)
+            chunks, jobs, tasks = _gained(groups, name, field, value, proceed)
             if chunks:
                 yield NearMiss(
                     code=code,
@@ -91,17 +97,20 @@ def _some(values: list[float | str]) -> list[float | str]:
     return [ordered[place] for place in places][:MOST_VALUES]
 
 
-def _seen(group: Group, queue: str, code: str) -> Iterator[tuple[str, Compared]]:
+def _seen(group: Group, queue: str, code: str, proceed: Proceed) -> Iterator[tuple[str, Compared]]:
     """What the rule of this code saw at each pseudo-queue of the queue that it rejected."""
     cycle = group.cycle(group.snapshot)
     for result in cycle.results():
+        proceed()
         for answer in why_not(cycle, result, queue):
             seen = compared(answer.observation)
             if answer.code == code and seen is not None:
                 yield answer.queue, seen
 
 
-def _gained(groups: Sequence[Group], name: str, field: str, value: float | str) -> tuple[int, int, set[int]]:
+def _gained(
+    groups: Sequence[Group], name: str, field: str, value: float | str, proceed: Proceed
+) -> tuple[int, int, set[int]]:
     """Chunks that would have the pseudo-queue among their candidates, the jobs that they make, and their tasks."""
     chunks, jobs, tasks = 0, 0, set[int]()
     for group in groups:
@@ -110,6 +119,7 @@ def _gained(groups: Sequence[Group], name: str, field: str, value: float | str) 
             continue
         position = int(np.flatnonzero(snapshot.queues.name == name)[0])
         for result in group.cycle(snapshot).results():
+            proceed()
             if position in result.chosen:
                 chunks, jobs = chunks + 1, jobs + int(group.jobs[result.row])
                 tasks.add(int(group.batch.jeditaskid[result.row]))

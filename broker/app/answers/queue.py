@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from broker.app.answers.asking import Asking, NothingFound, known_name
+from broker.app.answers.asking import Asking, Evaluation, NothingFound, Proceed, known_name, proceed
 from broker.app.answers.day_counts import DayCount, day_counts, decisions_of_the_day, totals_about
 from broker.app.answers.decision import held_field
 from broker.app.answers.failing_queues import failing_queues
@@ -17,10 +17,10 @@ from broker.app.answers.grid import figure, job_numbers, last_snapshot, link_lin
 from broker.app.answers.grid_models import (
     BrokerageAtQueue,
     LinkLine,
+    NearMiss,
     NotACandidate,
     QueueAnswer,
     RejectedThere,
-    RequestLimit,
 )
 from broker.app.answers.misses_at_queue import misses_at_queue
 from broker.app.answers.parts import Compared
@@ -50,18 +50,33 @@ def queue_answer(asking: Asking, name: str, *, evaluate: bool = True) -> QueueAn
     Raises:
         NothingFound: there is no such queue; the nearest names are said.
     """
+    return read_queue_answer(asking, name, evaluate=evaluate)(proceed)
+
+
+def read_queue_answer(asking: Asking, name: str, *, evaluate: bool = True) -> Evaluation[QueueAnswer]:
+    """The same in two parts: this reads, and what it returns evaluates without a connection."""
     snapshot = last_snapshot(asking)
     if snapshot is None:
         raise NothingFound("queue", name, "broker.snapshots", remedy="run a brokerage first: broker run production_job")
     queue = known_name("queue", unified_of(name), [str(one) for one in snapshot.unified.name], "schedconfig_json")
     states = chunk_states(asking.connection, asking.now)
     counted, decisions = totals_about(asking, "queue", queue), decisions_of_the_day(asking)
-    brokerages = tuple(
+    brokerages = [
         _at_brokerage(asking, _Decided(kind, decisions[kind], counted.get(kind, ()), own), queue, evaluate)
         for kind, own in _by_brokerage(states, counted).items()
-    )
-    limits = request_limits(asking, snapshot, queue, states) if evaluate else ()
-    return _answer(asking, snapshot, queue, states, brokerages, limits)
+    ]
+    limits = request_limits(asking, snapshot, queue, states) if evaluate else _nothing
+    found = _answer(asking, snapshot, queue, states, tuple(line for line, _ in brokerages))
+
+    def evaluated(proceed: Proceed) -> QueueAnswer:
+        lines = tuple(line.model_copy(update={"near_misses": misses(proceed)}) for line, misses in brokerages)
+        return found.model_copy(update={"brokerages": lines, "limits": limits(proceed)})
+
+    return evaluated
+
+
+def _nothing(proceed: Proceed) -> tuple[()]:
+    return ()
 
 
 def _answer(
@@ -70,7 +85,6 @@ def _answer(
     queue: str,
     states: Sequence[ChunkState],
     brokerages: tuple[BrokerageAtQueue, ...],
-    limits: tuple[RequestLimit, ...],
 ) -> QueueAnswer:
     at = int(np.flatnonzero(snapshot.unified.name == queue)[0])
     unified = snapshot.unified
@@ -91,7 +105,7 @@ def _answer(
         last_start_at=_instant(float(unified.laststart_s[at])),
         brokerages=brokerages,
         not_a_candidate=tuple(_not_candidates(asking, snapshot, at, queue, states)),
-        limits=limits,
+        limits=(),
         links=_links_of(asking, snapshot, at),
         pins=tuple(held_field(pin) for pin in held_pins(asking.connection, asking.now, queue)),
         failing=failing is not None and failing.is_failing,
@@ -116,7 +130,10 @@ def _by_brokerage(states: Sequence[ChunkState], counted: Iterable[str]) -> dict[
     return {name: [one for one in states if one.brokerage == name] for name in sorted({*names, *counted})}
 
 
-def _at_brokerage(asking: Asking, decided: _Decided, queue: str, evaluate: bool) -> BrokerageAtQueue:
+def _at_brokerage(
+    asking: Asking, decided: _Decided, queue: str, evaluate: bool
+) -> tuple[BrokerageAtQueue, Evaluation[tuple[NearMiss, ...]]]:
+    """What one brokerage did with the queue, but for the near misses, which are evaluated later."""
     waiting = [state for state in decided.states if state.outcome != "brokered"]
     seen = looked_at(decided.states)
     rejected: defaultdict[str, list[ChunkState]] = defaultdict(list)
@@ -126,7 +143,7 @@ def _at_brokerage(asking: Asking, decided: _Decided, queue: str, evaluate: bool)
             rejected[code].append(state)
     still = {code: [one for one in found if one.outcome != "brokered"] for code, found in rejected.items()}
     count = day_counts(decided.counts).get(queue, DayCount())
-    return BrokerageAtQueue(
+    line = BrokerageAtQueue(
         brokerage=decided.brokerage,
         decided_at=max((state.decided_at for state in decided.states), default=None),
         decisions=decided.decisions,
@@ -136,8 +153,9 @@ def _at_brokerage(asking: Asking, decided: _Decided, queue: str, evaluate: bool)
         waiting=len(waiting),
         looked_at=min(len(waiting), len(seen)),
         rejected=rejected_there(count, still),
-        near_misses=misses_at_queue(asking, decided.brokerage, queue, rejected) if evaluate else (),
+        near_misses=(),
     )
+    return line, misses_at_queue(asking, decided.brokerage, queue, rejected) if evaluate else _nothing
 
 
 def rejected_there(count: DayCount, waiting: Mapping[str, Sequence[ChunkState]]) -> tuple[RejectedThere, ...]:

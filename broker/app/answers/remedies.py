@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from broker import __version__
-from broker.app.answers.asking import Asking
+from broker.app.answers.asking import Asking, Evaluation, Proceed, proceed
 from broker.app.answers.changed_work import TaskChange, lowered, task_changes
 from broker.app.answers.decision_model import Remedies, Remedy
 from broker.app.answers.parts import Counts, RejectedCandidate, rejected_candidate
@@ -94,20 +94,24 @@ class Case:
         return dataclasses.replace(self, tuning=self.tuning.with_values({key: value}))
 
 
-def evaluated(asking: Asking, stored: StoredDecision) -> Evaluated:
-    """Near misses of a decision that placed nothing, and what would help."""
+def evaluation(asking: Asking, stored: StoredDecision) -> Evaluation[Evaluated]:
+    """Near misses of a decision that placed nothing, and what would help: read here, evaluated by what is returned."""
     decision, origin = stored.record.decision, stored.origin
     if decision.reason == LEFT_OVER:
         # what others of the cycle take cannot be seen from this chunk alone
-        return Evaluated((), Remedies(evaluated=False, why_not="placed_together"))
+        return _not_evaluated("placed_together")
     if decision.outcome == "throttled" or stored.record.work is None or origin.snapshot is None:
         why = "throttled" if decision.outcome == "throttled" else "stored_without_work"
-        return Evaluated((), Remedies(evaluated=False, why_not=why))
+        return _not_evaluated(why)
     try:
         case = case_of(asking, stored)
     except (SnapshotLostError, WorkCorruptError) as error:
-        return Evaluated((), Remedies(evaluated=False, why_not=str(error)))
-    return evaluated_case(case)
+        return _not_evaluated(str(error))
+    return lambda go_on: evaluated_case(case, go_on)
+
+
+def _not_evaluated(why: str) -> Evaluation[Evaluated]:
+    return lambda go_on: Evaluated((), Remedies(evaluated=False, why_not=why))
 
 
 def case_of(asking: Asking, stored: StoredDecision) -> Case:
@@ -127,9 +131,9 @@ def case_of(asking: Asking, stored: StoredDecision) -> Case:
     return Case(asked, snapshot, published.tuning(batch.vo), batch, rules, decision)
 
 
-def evaluated_case(case: Case) -> Evaluated:
+def evaluated_case(case: Case, proceed: Proceed = proceed) -> Evaluated:
     """Near misses, and every single change that would give the work a candidate. Pure."""
-    search = _Search(case)
+    search = _Search(case, proceed)
     by_rule = list(search.by_rule())
     search.observe()
     near = near_misses(search.answers, search.only_reason)
@@ -155,8 +159,8 @@ def near_misses(answers: Sequence[Answer], only_reason: frozenset[str]) -> tuple
 class _Search:
     """Changes one thing after the other and evaluates; counts how often."""
 
-    def __init__(self, case: Case) -> None:
-        self._case = case
+    def __init__(self, case: Case, proceed: Proceed) -> None:
+        self._case, self._proceed = case, proceed
         self.answers: list[Answer] = []
         self.tried = 0
         self.only_reason: frozenset[str] = frozenset()
@@ -223,6 +227,7 @@ class _Search:
         return dataclasses.replace(self._case, batch=change.batch)
 
     def _passing(self, case: Case) -> list[str]:
+        self._proceed()
         self.tried += 1
         return case.passing()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from broker.app.answers.asking import Asking
+from broker.app.answers.asking import Asking, Evaluation, Proceed
 from broker.app.answers.grid_models import RequestLimit
 from broker.app.answers.stored_chunks import Group, groups_of
 from broker.app.answers.stored_states import ChunkState
@@ -28,29 +28,39 @@ Seen = tuple[str, Observation]
 
 def request_limits(
     asking: Asking, snapshot: Snapshot, queue: str, states: Sequence[ChunkState]
-) -> tuple[RequestLimit, ...]:
-    """Each limit of the pseudo-queues of a queue, with how many chunks ask for more (or for less than the least)."""
+) -> Evaluation[tuple[RequestLimit, ...]]:
+    """Each limit of the pseudo-queues of a queue, with how many chunks ask for more (or for less than the least).
+
+    The chunks are read here; what is returned evaluates them.
+    """
     names = [str(one) for one in snapshot.queues.name[snapshot.queues.unified_name == queue]]
-    found: defaultdict[tuple[str, str], list[Observation]] = defaultdict(list)
+    groups: list[Group] = []
     for brokerage in sorted({state.brokerage for state in states}):
         kind = brokerage_of(brokerage)
         if isinstance(kind, JobBrokerage):
             newest = sorted((one for one in states if one.brokerage == brokerage), key=lambda one: -one.decision)
             rules = rules_in_force(brokerage, asking.config)
             decisions = [state.decision for state in newest[:MOST_CHUNKS]]
-            for group in groups_of(asking, kind, rules, decisions):
-                for name, seen in _seen(group, names):
-                    found[name, seen.key].append(seen)
+            groups += groups_of(asking, kind, rules, decisions)
+    return lambda proceed: _limits(groups, names, proceed)
+
+
+def _limits(groups: Sequence[Group], names: Sequence[str], proceed: Proceed) -> tuple[RequestLimit, ...]:
+    found: defaultdict[tuple[str, str], list[Observation]] = defaultdict(list)
+    for group in groups:
+        for name, seen in _seen(group, names, proceed):
+            found[name, seen.key].append(seen)
     return tuple(_line(name, key, seen) for (name, key), seen in sorted(found.items()))
 
 
-def _seen(group: Group, names: Sequence[str]) -> Iterator[Seen]:
+def _seen(group: Group, names: Sequence[str], proceed: Proceed) -> Iterator[Seen]:
     """What the rules on limits of queues see of each chunk at pseudo-queues with the cores that the chunk asks for."""
     cycle = group.cycle(group.snapshot)
     queues = group.snapshot.queues
     rules = [rule for rule in cycle.chain.filters if isinstance(rule, Filter)]
     wanted: list[Filter[Any]] | None = None
     for result in cycle.results():
+        proceed()
         asked = np.nan_to_num(cycle.work.chunks.corecount[result.row])
         for position in np.flatnonzero(np.isin(queues.name, names)).tolist():
             if (asked > 1) != (queues.cores[position] > 1):

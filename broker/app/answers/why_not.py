@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from broker.app.answers.asking import Asking, NothingFound, known_name
+from broker.app.answers.asking import Asking, Evaluation, NothingFound, Proceed, known_name, proceed
 from broker.app.answers.decision import held_field, no_decision
 from broker.app.answers.decision_model import RuleVerdict, WhyNot, WhyNotLine
 from broker.app.answers.parts import compared, rejected_candidate
-from broker.app.answers.remedies import case_of
+from broker.app.answers.remedies import Case, case_of
 from broker.app.answers.snapshots import snapshot_of
-from broker.app.explain import answers_of
+from broker.app.explain import read_answers
 from broker.domain.decision_records import StoredDecision
 from broker.domain.rejection_counts import unified_of
 from broker.engine.shared.answer import Answer
@@ -47,22 +47,48 @@ def why_not(
         NothingFound: no cycle has looked at the task, or nothing has the name; the nearest names are said.
         NotReproducible: a decision was stored without what is needed to ask it again.
     """
+    return read_why_not(asking, database, jeditaskid, name, at, every, warn)(proceed)
+
+
+def read_why_not(
+    asking: Asking,
+    database: Database,
+    jeditaskid: int,
+    name: str,
+    at: datetime | None = None,
+    every: bool = False,
+    warn: Warn = lambda warning: None,
+) -> Evaluation[WhyNot]:
+    """The same in two parts: this reads, and what it returns asks the rules without a connection.
+
+    It raises :class:`NotReproducible` too.
+    """
     last = decision_rows.latest_of_each(asking.connection, jeditaskid, at)
     if not last:
         facts = read_task_facts(asking.connection, asking.catalogue, TaskSelection(tasks=[jeditaskid]))
         raise no_decision(jeditaskid, bool(facts), None)
     meant = _meant(asking, last, name)
-    found = answers_of(database, asking.connection, jeditaskid, meant, at, asking.config, warn)
-    moments = sorted({stored.origin.decided_at for stored, _ in found})
-    queue = unified_of(meant)
-    pins = [pin for moment in moments for pin in held_pins(asking.connection, moment, queue)]
-    return WhyNot(
-        now=asking.now,
-        jeditaskid=jeditaskid,
-        name=meant,
-        answers=tuple(_line(asking, stored, answer, every) for stored, answer in found),
-        pins=tuple(held_field(pin) for pin in pins),
-    )
+    ask = read_answers(database, asking.connection, jeditaskid, meant, at, asking.config, warn)
+    pins = {one.id: held_pins(asking.connection, one.origin.decided_at, unified_of(meant)) for one in last}
+    cases = {one.id: _case(asking, one) for one in last} if every else {}
+
+    def evaluated(proceed: Proceed) -> WhyNot:
+        found = ask(proceed)
+        moments = {stored.origin.decided_at: stored.id for stored, _ in found}
+        return WhyNot(
+            now=asking.now,
+            jeditaskid=jeditaskid,
+            name=meant,
+            answers=tuple(_line(stored, answer, cases.get(stored.id), proceed) for stored, answer in found),
+            pins=tuple(held_field(pin) for moment in sorted(moments) for pin in pins[moments[moment]]),
+        )
+
+    return evaluated
+
+
+def _case(asking: Asking, stored: StoredDecision) -> Case | None:
+    """The decision, ready to be asked again; None where it was stored without what that takes."""
+    return None if stored.record.work is None or stored.origin.snapshot is None else case_of(asking, stored)
 
 
 def _meant(asking: Asking, last: list[StoredDecision], name: str) -> str:
@@ -83,7 +109,7 @@ def _meant(asking: Asking, last: list[StoredDecision], name: str) -> str:
         raise
 
 
-def _line(asking: Asking, stored: StoredDecision, answer: Answer, every: bool) -> WhyNotLine:
+def _line(stored: StoredDecision, answer: Answer, case: Case | None, proceed: Proceed) -> WhyNotLine:
     decision = stored.record.decision
     return WhyNotLine(
         decision=stored.id,
@@ -92,14 +118,13 @@ def _line(asking: Asking, stored: StoredDecision, answer: Answer, every: bool) -
         ramcount=decision.ramcount,
         decided_at=stored.origin.decided_at,
         candidate=rejected_candidate(answer),
-        every_rule=tuple(_every_rule(asking, stored, answer.queue)) if every else (),
+        every_rule=() if case is None else tuple(_every_rule(case, answer.queue, proceed)),
     )
 
 
-def _every_rule(asking: Asking, stored: StoredDecision, name: str) -> Iterator[RuleVerdict]:
-    if stored.record.work is None or stored.origin.snapshot is None:
-        return
-    for one in case_of(asking, stored).every_rule(name):
+def _every_rule(case: Case, name: str, proceed: Proceed) -> Iterator[RuleVerdict]:
+    proceed()
+    for one in case.every_rule(name):
         yield RuleVerdict(
             rule=one.rule, code=one.code, kind=one.kind, verdict=one.verdict, compared=compared(one.observation)
         )

@@ -10,11 +10,13 @@ from starlette.requests import Request
 
 from broker.access.policies import READ
 from broker.api.asking import Name, asking
+from broker.api.deciding import decided_if
 from broker.api.guarded_route import allow
 from broker.api.state import State
+from broker.app.answers.asking import Proceed
 from broker.app.answers.grid_models import QueueAnswer, QueueFilters
 from broker.app.answers.overview import RejectionMap, rejection_map
-from broker.app.answers.queue import queue_answer
+from broker.app.answers.queue import read_queue_answer
 from broker.app.answers.queue_jobs import QueueJobs, queue_jobs
 from broker.app.answers.queues import queues
 from broker.app.sentences.queue import near_miss_sentence, queue_sentences
@@ -84,16 +86,24 @@ def heat_map(found: RejectionMap, names: set[str]) -> Markup:
 
 @router.get("/queues/{queue:path}")
 @allow(READ)
-def one_queue(
+async def one_queue(
     request: Request,
     api: State,
     queue: Annotated[str, Path(min_length=1, max_length=200)],
     evaluate: bool = False,
 ) -> Response:
-    """Why a queue gets what it gets, and why not more."""
-    with asking(api) as asked:
-        found = queue_answer(asked, unified_of(queue), evaluate=evaluate)
-        over_time = queue_jobs(asked, found.queue)
+    """Why a queue gets what it gets, and why not more; evaluated for those with a token."""
+
+    def work(proceed: Proceed) -> Response:
+        with asking(api) as asked:
+            evaluated = read_queue_answer(asked, unified_of(queue), evaluate=evaluate)
+            over_time = queue_jobs(asked, unified_of(queue))
+        return _shown(request, evaluated(proceed), over_time, evaluate)
+
+    return await decided_if(evaluate, request, api, work)
+
+
+def _shown(request: Request, found: QueueAnswer, over_time: QueueJobs, evaluate: bool) -> Response:
     misses = [[near_miss_sentence(miss) for miss in line.near_misses] for line in found.brokerages]
     return show(
         request,

@@ -13,16 +13,18 @@ from starlette.requests import Request
 
 from broker.access.policies import READ
 from broker.api.asking import LARGEST_ID, Name, TaskId, asking, aware
+from broker.api.deciding import decided, decided_if
 from broker.api.guarded_route import allow
 from broker.api.routers.tasks import refuse_names
 from broker.api.state import State, Who
-from broker.app.answers.decision import task_decision
-from broker.app.answers.decision_model import ExplainedDecision
-from broker.app.answers.history import HistoryEvent, history
+from broker.app.answers.asking import Proceed
+from broker.app.answers.decision import read_task_decision
+from broker.app.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot
+from broker.app.answers.history import History, HistoryEvent, history
 from broker.app.answers.list_models import TaskFilters
 from broker.app.answers.placed_together import is_of_program
 from broker.app.answers.tasks import task_list
-from broker.app.answers.why_not import why_not
+from broker.app.answers.why_not import read_why_not
 from broker.app.sentences.decision import (
     candidate_sentence,
     feasible_sentence,
@@ -77,23 +79,31 @@ def list_tasks(
 
 @router.get("/tasks/{jeditaskid}")
 @allow(READ)
-def one_task(request: Request, api: State, jeditaskid: TaskId, evaluate: bool = False) -> Response:
-    """A task: what was decided about it and why, what would help, what happened to it."""
-    with asking(api) as asked:
-        decided = task_decision(asked, jeditaskid, evaluate=evaluate)
-        happened = history(asked, jeditaskid)
-    described = [_decision_fields(one) for one in decided.decisions]
+async def one_task(request: Request, api: State, jeditaskid: TaskId, evaluate: bool = False) -> Response:
+    """A task: what was decided about it and why, what happened to it; for those with a token what would help."""
+
+    def work(proceed: Proceed) -> Response:
+        with asking(api) as asked:
+            evaluated = read_task_decision(asked, jeditaskid, evaluate=evaluate)
+            happened = history(asked, jeditaskid)
+        return _task_page(request, evaluated(proceed), happened, evaluate)
+
+    return await decided_if(evaluate, request, api, work)
+
+
+def _task_page(request: Request, found: TaskDecision, happened: History, evaluate: bool) -> Response:
+    described = [_decision_fields(one) for one in found.decisions]
     events = [{"at": one.at, "event": one.event, "text": event_sentence(one)} for one in happened.events[-MOST_EVENTS:]]
     return show(
         request,
         "task",
-        {"decision": decided, "history": happened},
-        title=f"Task {jeditaskid}",
-        sentence=task_sentence(decided.task),
+        {"decision": found, "history": happened},
+        title=f"Task {found.task.jeditaskid}",
+        sentence=task_sentence(found.task),
         described=described,
         events=events[::-1],
         evaluated=evaluate,
-        picture=_pictures(decided.decisions, happened.events),
+        picture=_pictures(found.decisions, happened.events),
     )
 
 
@@ -158,19 +168,27 @@ def _is_number(value: object) -> bool:
 
 @router.get("/tasks/{jeditaskid}/why-not/{queue:path}")
 @allow(READ)
-def why_not_queue(
+async def why_not_queue(
     request: Request, api: State, jeditaskid: TaskId, queue: Annotated[str, Path(min_length=1, max_length=200)]
 ) -> Response:
     """Why the last decisions about a task did not choose a queue: the rules in order."""
-    warnings: list[str] = []
-    with asking(api) as asked:
-        found = why_not(asked, api.database, jeditaskid, queue, None, True, warnings.append)
+
+    def work(proceed: Proceed) -> Response:
+        warnings: list[str] = []
+        with asking(api) as asked:
+            evaluated = read_why_not(asked, api.database, jeditaskid, queue, None, True, warnings.append)
+        return _why_not_page(request, evaluated(proceed), warnings)
+
+    return await decided(request, api, work)
+
+
+def _why_not_page(request: Request, found: WhyNot, warnings: list[str]) -> Response:
     words = [candidate_sentence(line.candidate) for line in found.answers]
     compared = [
         [None if rule.compared is None else comparison(rule.compared) for rule in line.every_rule]
         for line in found.answers
     ]
-    title = f"Why not {found.name} for task {jeditaskid}"
+    title = f"Why not {found.name} for task {found.jeditaskid}"
     return show(
         request, "why_not", found, title=title, items="answers", words=words, compared=compared, warnings=warnings
     )

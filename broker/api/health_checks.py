@@ -1,0 +1,102 @@
+"""What probes are told, by a connection and a thread of its own: health answers however busy everything else is.
+
+Probes that come while one is looked after share what is found next: a flood of them is no more work than two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Literal
+
+from pydantic import BaseModel
+
+from broker.api.lane import Lane, LaneBusy
+from broker.api.state import ApiState
+from broker.errors import BrokerError
+from broker.store.connection.transient import TRANSIENT_ERRORS
+from broker.store.http import readiness
+from broker.store.schema import migrate
+
+NAME = "health"
+Code = Literal["ok", "database_unavailable", "schema", "no_leader"]
+_making = threading.Lock()
+
+
+class Check(BaseModel):
+    """One thing that was looked at.
+
+    Attributes:
+        name: ``database``, ``schema`` or ``leader``.
+        ok: whether it is as it must be.
+        code: what was found.
+        age_s: seconds since the last sign of life, where there is one.
+    """
+
+    name: str
+    ok: bool
+    code: Code
+    age_s: float | None = None
+
+
+_UNAVAILABLE = Check(name="database", ok=False, code="database_unavailable")
+
+
+class HealthChecks:
+    """The checks of one application, ``api``. Used from one event loop."""
+
+    def __init__(self, api: ApiState) -> None:
+        section = api.configuration.database
+        self._database = api.database.sibling(
+            "gridbroker health",
+            1,
+            statement_timeout_s=section.statement_timeout_s,
+            pool_timeout_s=section.wait_s,
+        )
+        self._lane = Lane(NAME, 1, section.statement_timeout_s)
+        self._turn, self._begun = asyncio.Lock(), 0
+        self._found: list[Check] = []
+
+    async def found(self) -> list[Check]:
+        """The checks, made after this was asked; that of the leader comes last, where the others are good."""
+        begun_before = self._begun
+        async with self._turn:
+            if self._begun == begun_before:
+                self._begun += 1
+                try:
+                    self._found = await self._lane.run(self._look)
+                except LaneBusy:
+                    self._found = [_UNAVAILABLE]
+            return self._found
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._lane.close()
+        self._database.close()
+
+    def _look(self) -> list[Check]:
+        checks = [Check(name="database", ok=True, code="ok")]
+        try:
+            migrate.check(self._database)
+            with self._database.begin() as connection:
+                age_s = readiness.newest_sign_of_life_s(connection)
+        except TRANSIENT_ERRORS:
+            return [_UNAVAILABLE]
+        except BrokerError:
+            return [*checks, Check(name="schema", ok=False, code="schema")]
+        led = age_s is not None and age_s <= readiness.SIGN_OF_LIFE_WITHIN_S
+        return [
+            *checks,
+            Check(name="schema", ok=True, code="ok"),
+            Check(name="leader", ok=led, code="ok" if led else "no_leader", age_s=age_s),
+        ]
+
+
+def health_checks_of(api: ApiState) -> HealthChecks:
+    """The checks of an application, made at the first request."""
+    with _making:
+        found = api.kept.get(NAME)
+        if not isinstance(found, HealthChecks):
+            found = api.kept[NAME] = HealthChecks(api)
+            api.at_end.append(found.close)
+        return found
