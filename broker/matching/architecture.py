@@ -76,7 +76,7 @@ def _json_object(text: str, problems: list[Problem]) -> dict[str, Any] | None:
     start = text.index(stripped) + 1
     if stripped[0] != "{":
         what = "it begins with a quotation mark: the quotation marks around it are part of the value"
-        problems.append(Problem(start, what, "the same without the quotation marks", fatal=True))
+        problems.append(Problem(start, what, "the same without the quotation marks", fatal=True, is_text=True))
         return None
     if is_too_deep(text):
         problems.append(Problem(start, "nested too deeply", ACCEPTED, fatal=True))
@@ -86,7 +86,7 @@ def _json_object(text: str, problems: list[Problem]) -> dict[str, Any] | None:
     except RecursionError:
         problems.append(Problem(start, "nested too deeply", ACCEPTED, fatal=True))
     except json.JSONDecodeError as error:
-        problems.append(Problem(error.pos + 1, f"no JSON: {error.msg}", ACCEPTED, fatal=True))
+        problems.append(Problem(error.pos + 1, f"no JSON: {error.msg}", ACCEPTED, fatal=True, is_text=True))
     except ValueError as error:
         problems.append(Problem(start, f"no JSON: {str(error)[:60]}", ACCEPTED, fatal=True))
     else:

@@ -34,9 +34,11 @@ def match_queue(need: Need, offer: QueueOffer, sources: ContainerSources, gpus_k
 
 def _by_releases(need: Need, offer: QueueOffer) -> Outcome | None:
     """What is decided before any tag is looked at; None if that decides nothing."""
-    if need.fault is not None:
-        return Outcome.ARCHITECTURE_INVALID
     asks = need.requirement.asks_hardware
+    if need.fault is not None:
+        # what is no JSON is an old string, with a platform that is asked for nowhere where any will do
+        anything = offer.releases == ANY and need.fault.is_text and not asks
+        return Outcome.FITS if anything else Outcome.ARCHITECTURE_INVALID
     if need.hardware_only and not asks:
         return Outcome.FITS
     if offer.releases == ANY:

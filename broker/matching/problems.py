@@ -14,12 +14,14 @@ class Problem:
         what: what is wrong there.
         accepted: the forms that are accepted instead.
         fatal: the meaning cannot be known, so that nothing matches; otherwise the part has no effect, or a known one.
+        is_text: what looks like JSON is none, so that it is read as an old string.
     """
 
     position: int
     what: str
     accepted: str
     fatal: bool = False
+    is_text: bool = False
 
     def __str__(self) -> str:
         return f"character {self.position}: {self.what}; accepted: {self.accepted}"

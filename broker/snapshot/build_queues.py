@@ -50,9 +50,9 @@ def described(records: list[QueueRecord], site_of_queue: dict[str, str]) -> dict
         "status": texts(record.status for record in records),
         "type": texts(record.type for record in records),
         "cloud": texts(record.cloud for record in records),
-        # a production queue without a cloud is not on the map of any
+        # a queue without a cloud is not on the map of any
         "runs_production": np.array([record.runs_production and bool(record.cloud) for record in records], np.bool_),
-        "runs_analysis": np.array([record.runs_analysis for record in records], dtype=np.bool_),
+        "runs_analysis": np.array([record.runs_analysis and bool(record.cloud) for record in records], np.bool_),
         "is_unified": np.array([record.is_unified for record in records], dtype=np.bool_),
         "is_test": np.array(["test" in record.name.lower() for record in records], dtype=np.bool_),
         "releases": tuple(record.releases for record in records),

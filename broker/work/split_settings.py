@@ -5,6 +5,7 @@ Source: ATLAS production brokerage, atomic jobs and per-job maxima; PanDA data m
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 from broker.domain.split_rule import SplitRule
@@ -111,6 +112,15 @@ def split_settings(rule: SplitRule, merging: bool, scout: bool) -> SplitSettings
         boundary=rule.value("GB") if rule.value("GB") in (1, 2, WHOLE_BOUNDARY) else 0,
         dynamic=granularity > 0,
     )
+
+
+def settings_of_weight(rule: SplitRule, scout: bool) -> SplitSettings:
+    """By what jobs are counted for the new weight of analysis: NF, NE, MF, MW, NG and RL alone.
+
+    For chunks that merge as well; scouts are only smaller. Source: PanDA analysis brokerage, new basic weight.
+    """
+    own = split_settings(rule, merging=False, scout=False)
+    return replace(own, scout=scout, max_events=None, max_output_gb=math.inf, boundary=0, dynamic=False)
 
 
 def smallest_job(settings: SplitSettings) -> SplitSettings:

@@ -7,7 +7,17 @@ from typing import Any
 import pytest
 
 from broker.store.connection.database import Database
-from tests.brokerages.analysis_grid import ALL, analysis, chosen, decided, decisions, several, user_jobs, user_task
+from tests.brokerages.analysis_grid import (
+    ALL,
+    analysis,
+    chosen,
+    decided,
+    decisions,
+    finished,
+    several,
+    user_jobs,
+    user_task,
+)
 from tests.brokerages.small_grid import dataset, queue, replica
 
 pytestmark = pytest.mark.usefixtures("blocks")
@@ -121,7 +131,8 @@ CLONED = {"eventservice": 1}
         (CLONED | {"splitrule": "NF=1,NS=12"}, 12),
         (CLONED | {"splitrule": "NF=1,NS=11"}, 11),
         (CLONED | {"splitrule": "NF=1,NS=9"}, 10),
-        (CLONED | {"splitrule": "NF=1,NS=99"}, 13),  # as many as there are
+        (CLONED | {"splitrule": "NF=1,NS=13"}, 13),  # as many as there are
+        (CLONED | {"splitrule": "NF=1,NS=14"}, 0),  # fewer are not enough
         (CLONED | {"splitrule": "NF=1"}, 10),
         # no event service: one place is enough, and ten are the best
         ({"splitrule": "NF=1,NS=12"}, 10),
@@ -142,8 +153,11 @@ def test_as_many_candidates_as_a_job_has_copies(database: Database, columns: dic
         # too few: those of the second pass come to them
         ({"splitrule": "NF=1,NS=3"}, ("ALPHA", "BETA"), (), ALL),
         ({"splitrule": "NF=1,NS=2"}, ("ALPHA",), (), ALL),
-        # both passes together have fewer, and that has to do
-        ({"splitrule": "NF=1,NS=5"}, ("ALPHA",), (), ALL),
+        ({"splitrule": "NF=1,NS=4"}, ("ALPHA",), (), ALL),
+        # both passes together have fewer, so it waits, wherever the input is
+        ({"splitrule": "NF=1,NS=5"}, ("ALPHA",), (), set()),
+        ({"splitrule": "NF=1,NS=5"}, ("ALPHA", "BETA", "GAMMA"), (), set()),
+        ({"splitrule": "NF=1,NS=4"}, ("ALPHA", "BETA"), ("GAMMA",), set()),
         # the first pass had none: then the second must have enough
         ({"splitrule": "NF=1,NS=3"}, ("ALPHA",), ("ALPHA",), {BETA, GAMMA, "GAMMA_TEST"}),
         ({"splitrule": "NF=1,NS=4"}, ("ALPHA",), ("ALPHA",), set()),
@@ -159,6 +173,41 @@ def test_passes_go_on_until_a_job_has_enough_queues(
         if row["panda_queue"].removesuffix("_MCORE") in closed:
             row["data"]["status"] = "brokeroff"
     assert set(chosen(decided(database, loaded))) == wanted
+
+
+@pytest.mark.parametrize(
+    ("names", "copies", "wanted"),
+    [
+        # no input has to be looked for, so there is one pass
+        ("ALPHA_MCORE", 4, set()),
+        ("ALPHA_MCORE,BETA,GAMMA_MCORE", 4, set()),
+        ("ALPHA_MCORE,BETA,GAMMA_MCORE", 3, {ALPHA, BETA, GAMMA}),
+        ("ALPHA_MCORE,BETA,GAMMA_MCORE,GAMMA_TEST", 4, ALL),
+    ],
+)
+def test_a_chunk_waits_for_as_many_queues_as_its_jobs_have_copies(
+    database: Database, names: str, copies: int, wanted: set[str]
+) -> None:
+    no_input = {"type": "pseudo_input", "datasetname": "pseudo_dataset"}
+    loaded = several(CLONED | {"splitrule": f"NF=1,NS={copies}", "taskparams": {"includedSite": names}})
+    loaded.tables["jedi_datasets"] = [row | no_input for row in loaded.tables["jedi_datasets"]]
+    decision = decided(database, loaded)
+    assert set(chosen(decision)) == wanted
+    assert (decision["outcome"], decision["reason"]) == (("brokered", "") if wanted else ("pending", "no_candidates"))
+
+
+@pytest.mark.parametrize(
+    ("copies", "profile", "wanted"), [(3, "seed", ALL - {BETA}), (4, "seed", set()), (4, "panda", ALL - {BETA})]
+)
+def test_nobody_is_sent_fewer_copies_because_a_queue_is_skipped_for_now(
+    database: Database, copies: int, profile: str, wanted: set[str]
+) -> None:
+    """BETA has failed six of its jobs, and five are too many; the other three are no four."""
+    own = user_jobs("BETA", 3000, activated=101, running=101)
+    failed = finished("BETA", 9000, "failed", 6, piloterrorcode=1099)
+    columns = CLONED | {"splitrule": f"NF=1,NS={copies}", "cloud": None}
+    loaded = several(columns, jobsarchived4=failed, jobsactive4=own)
+    assert set(chosen(decided(database, loaded, profile=profile))) == wanted
 
 
 def test_the_queues_of_the_first_pass_stay_where_the_second_refuses_them(database: Database) -> None:

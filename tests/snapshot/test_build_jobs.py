@@ -211,14 +211,45 @@ def test_bad_workers(number: Any, stamp: datetime | None, code: str) -> None:
     assert codes(snapshot) == [("workers", "A", code)]
 
 
-def slots(name: str, number: Any, share: Any = None, kind: Any = None, expiry: Any = None) -> dict[str, Any]:
+def slots(name: str, number: Any, share: Any = None, kind: Any = None, expiry: Any = None, **times: Any) -> Any:
     return {
         "pandaqueuename": name,
         "gshare": share,
         "resourcetype": kind,
         "numslots": number,
         "expirationtime": expiry,
+        **times,
     }
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "number"),
+    [
+        # (number, minutes since it was changed, what is else) each
+        ((10, 60), (50, 6), 50),
+        ((10, 6), (50, 60), 10),
+        ((50, 60), (10, 6), 10),
+        ((50, 6), (10, 6), 10),
+        # a row without a time is older than any with one; without times the last counts
+        ((50, 60), (10, None), 50),
+        ((50, None), (10, 60), 10),
+        ((50, None), (10, None), 10),
+        # what has expired, and what is no number of slots, does not count however new it is
+        ((10, 60), (50, 6, {"expiry": NOW}), 10),
+        ((10, 60), (-1, 6), 10),
+        # other keys
+        ((10, 60), (50, 6, {"kind": "SCORE"}), 10),
+        ((10, 60), (50, 6, {"share": "Other"}), 10),
+    ],
+)
+def test_of_two_rows_of_slots_the_newest_counts(first: Any, second: Any, number: int) -> None:
+    rows = [
+        slots("A", slots_, **(more[0] if more else {}), modificationtime=None if ago_ is None else ago(minutes=ago_))
+        for slots_, ago_, *more in (first, second)
+    ]
+    table = build(schedconfig_json=QUEUES, harvester_slots=rows).slots
+    found = zip(table.gshare, table.resource_type, table.numslots, strict=True)
+    assert [slots_ for share, kind, slots_ in found if (share, kind) == (None, None)] == [number]
 
 
 def test_slots_that_have_not_expired() -> None:

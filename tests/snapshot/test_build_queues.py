@@ -122,11 +122,14 @@ def test_test_queues(name: str, is_test: bool) -> None:
     assert list(build(schedconfig_json=[queue(name)]).unified.is_test) == [is_test]
 
 
-def test_a_production_queue_without_a_cloud_runs_no_production() -> None:
-    rows = [queue("A", cloud=""), queue("B", cloud="US"), queue("C", cloud=None, type="unified")]
+def test_a_queue_without_a_cloud_runs_nothing() -> None:
+    rows = [
+        *(queue("A", cloud=""), queue("B", cloud="US"), queue("C", cloud=None, type="unified")),
+        *(queue("D", cloud="US", type="unified"), queue("E", cloud="", type="analysis")),
+    ]
     unified = build(schedconfig_json=rows).unified
-    assert list(unified.runs_production) == [False, True, False]
-    assert list(unified.runs_analysis) == [False, False, True]
+    assert list(unified.runs_production) == [False, True, False, True, False]
+    assert list(unified.runs_analysis) == [False, False, False, True, False]
 
 
 def test_nuclei_and_satellites() -> None:

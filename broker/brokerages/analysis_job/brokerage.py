@@ -8,7 +8,7 @@ from typing import ClassVar
 from broker.brokerages.analysis_job import rules as shipped
 from broker.brokerages.base import Rules
 from broker.brokerages.job.brokerage import JobBrokerage, StoredChunks
-from broker.brokerages.job.estimated_jobs import estimated_jobs
+from broker.brokerages.job.estimated_jobs import jobs_of_weight
 from broker.domain.decisions import Decision
 from broker.domain.retry import PENDING_MINUTES_OF_USERS
 from broker.domain.work import Work
@@ -58,7 +58,7 @@ class AnalysisJob(JobBrokerage):
         analysis_request = work.work.analysis_request
         if analysis_request is None or not self.completes(tuning, rules):
             return work
-        estimated = dataclasses.replace(analysis_request, jobs_estimate=estimated_jobs(work))
+        estimated = dataclasses.replace(analysis_request, jobs_estimate=jobs_of_weight(work))
         return dataclasses.replace(work, work=dataclasses.replace(work.work, analysis_request=estimated))
 
     def engine_cycle(

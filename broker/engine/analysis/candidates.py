@@ -116,8 +116,8 @@ def _of_analysis_request(
     site: str | None, included: str | None, excluded: str | None, names: list[str], snapshot: Snapshot, wishes: Wishes
 ) -> tuple[Bools, bool, Bools, Bools]:
     """(U,) candidates, whether ``site`` is one queue, (U,) the queues that the task names, and (U,) the reserve."""
-    is_site = np.array([name == site for name in names], dtype=np.bool_)
-    one_preassigned = bool(site) and bool(is_site.any())
+    is_site = _named_by(site, names, snapshot)
+    one_preassigned = bool(is_site.any())
     nobody = np.zeros(len(names), dtype=np.bool_)
     # a queue that the task names need not be one of analysis
     able: Bools = snapshot.unified.runs_analysis | (is_site if one_preassigned else nobody)
@@ -139,6 +139,12 @@ def _of_analysis_request(
     return (able & is_site if one_preassigned else able), one_preassigned, named, reserve
 
 
+def _named_by(site: str | None, names: list[str], snapshot: Snapshot) -> Bools:
+    """(U,): the queue of this name, if it is on the map: one without a cloud is not."""
+    on_map = np.array([bool(cloud) for cloud in snapshot.unified.cloud.tolist()], dtype=np.bool_)
+    return np.array([bool(site) and name == site for name in names], dtype=np.bool_) & on_map
+
+
 def _matched(items: str, names: list[str], wishes: Wishes) -> Bools:
     return matched(items, names) if wishes.options.star == "whole_name" else found_anywhere(items, names)
 
@@ -147,8 +153,8 @@ def _asked_last(
     site: str | None, included: str | None, excluded: str | None, names: list[str], snapshot: Snapshot, wishes: Wishes
 ) -> tuple[Bools, bool, Bools, Bools, Bools]:
     """As for :func:`_of_analysis_request`, and (U,) the queues that the user wants: a rule asks for them later."""
-    is_site = np.array([name == site for name in names], dtype=np.bool_)
-    one_preassigned = bool(site) and bool(is_site.any())
+    is_site = _named_by(site, names, snapshot)
+    one_preassigned = bool(is_site.any())
     able: Bools = snapshot.unified.runs_analysis.copy()
     nobody, wanted = np.zeros_like(able), np.ones_like(able)
     named = wanted if included else is_site if one_preassigned else nobody

@@ -246,6 +246,7 @@ class AnalysisCycle(LoadTrackingCycle):
             evaluation = second_pass(self.chain, evaluation, again, wanted, judging, found)
             first_empty = again[counted[again] == 0]
             counted[first_empty] = passing(self.chain, evaluation)[first_empty].sum(axis=1)
+        evaluation = self.chain.steps.passes.only_enough(evaluation, passing(self.chain, evaluation), wanted)
         if self._new:
             weight = self._new_weight(rows, pairs.chunks, facts, self._competing(evaluation))
             facts = facts.but({"new_weight": weight})

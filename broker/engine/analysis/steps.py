@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -10,6 +11,7 @@ import numpy as np
 from broker.domain.arrays import Bools, Ints
 from broker.engine.job.placement import Placement
 from broker.engine.job.steps import JobSteps
+from broker.engine.shared.evaluate import Evaluation
 from broker.rules.contract import Options, Step
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.active_user_jobs import ACTIVE_USER_JOBS
@@ -46,10 +48,13 @@ class PassesOptions(Options):
         suppressed: of a task for which the check is suppressed, it is not made, or only dropped in the second pass.
         problems: queues with problems of the user are enough to end after the first pass, or not where the check is
             suppressed.
+        copies: jobs that run at several queues wait until so many are left, or until so many were found, of which some
+            may be skipped for now.
     """
 
     suppressed: Literal["not_checked", "second_pass"] = "not_checked"
     problems: Literal["count", "count_unless_suppressed"] = "count"
+    copies: Literal["left", "found"] = "left"
 
 
 class Passes(Step):
@@ -69,6 +74,20 @@ class Passes(Step):
     def counts_problems(self) -> bool:
         """Whether queues with problems always end the passes."""
         return self.options.problems == "count"
+
+    def only_enough(self, evaluation: Evaluation, found: Bools, wanted: Ints) -> Evaluation:
+        """What is left behind the passes: nothing for a chunk with fewer queues than each job is to run at.
+
+        Args:
+            evaluation: of the last pass, (T, Q).
+            found: (T, Q) the queues that no rule rejected for good.
+            wanted: (T,) at how many queues each job of the chunk is to run.
+        """
+        counted = evaluation.feasible if self.options.copies == "left" else found
+        too_few = counted.sum(axis=1) < wanted
+        if not (evaluation.feasible.any(axis=1) & too_few).any():
+            return evaluation
+        return dataclasses.replace(evaluation, feasible=evaluation.feasible & ~too_few[:, None])
 
 
 class BasicWeightOptions(Options):

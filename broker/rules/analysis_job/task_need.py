@@ -15,23 +15,26 @@ from broker.rules.contract import AnalysisPairs
 from broker.rules.shared.software_need import NeedReading
 
 _NIGHTLY = re.compile(r"-\d{4}-\d\d-\d\dT\d{4}$", re.ASCII)
+_NUMBERED = re.compile(r"rel_\d+$", re.ASCII)
 _RELEASE = re.compile(r"-\d+\.\d+\.\d+$", re.ASCII)
 _SERIES = re.compile(r"-\d+\.\d+$", re.ASCII)
 BASE_PROJECT = "AtlasOffline"
 
 
-def analysis_release(transhome: str | None, transuses: str | None) -> Release | None:
+def analysis_release(transhome: str | None, transuses: str | None, *, by_number: bool = True) -> Release | None:
     """What the task runs: a cache, a release, a nightly; None for a task of neither.
 
     The name of the transformation in front is dropped, and ``_`` stands for ``-``. A release that no ``transUses``
-    tells must be a project and a version and nothing else.
+    tells must be a project and a version and nothing else. ``by_number``: a name that ends with ``rel_`` and a number
+    is a nightly too, not only one that ends with an instant.
     """
     if transhome is None:
         return None if transuses is None else Release("atlas", BASE_PROJECT, transuses.split("-")[-1])
     what = what_is_run(transhome)
     project, version = (*what.split("-"), "", "")[:2]
     released = _RELEASE.search(what) is not None
-    if what and not released and not _NIGHTLY.search(what):
+    nightly = _NIGHTLY.search(what) or (by_number and _NUMBERED.search(transhome))
+    if what and not released and not nightly:
         return Release("atlas", project, version)
     if transuses is not None and (not what or (released and not _SERIES.search(transuses))):
         return Release("atlas", BASE_PROJECT, transuses.split("-")[-1])
@@ -40,15 +43,17 @@ def analysis_release(transhome: str | None, transuses: str | None) -> Release | 
     return Release("nightlies")
 
 
-def analysis_need(written: tuple[Any, ...]) -> Need:
+def analysis_need(written: tuple[Any, ...], *, by_number: bool = True) -> Need:
     """The need of a task: architecture, transHome, transUses, container, and whether only tags count for it."""
     architecture, transhome, transuses, container, only_tags = written
-    return need_of(architecture, analysis_release(transhome, transuses), container, only_tags)
+    release = analysis_release(transhome, transuses, by_number=by_number)
+    return need_of(architecture, release, container, only_tags)
 
 
 def _as_panda(written: tuple[Any, ...]) -> PandaNeed:
-    need = analysis_need(written)
-    nightly = need.release is not None and need.release.project == "nightlies"
+    # PanDA has replaced the underscores before it looks for nightlies of a number
+    need = analysis_need(written, by_number=False)
+    nightly = need.release is not None and need.release.cvmfs_tag == "nightlies"
     return panda_need(need, written[0], containers_for_base=False, cvmfs_only=nightly)
 
 

@@ -100,8 +100,9 @@ class Jobs(GridSource[CountedJobs]):
         nuclei = {str(name): index for index, name in enumerate(nuclei_of(draft).name)}
         read = read_columns(raw.rows("job_counts"))
         rows = usable_counts(read, unified, draft.dropped_rows)
-        counts, diskio = build_jobs(rows, len(unified), nuclei, draft.of(WORK_QUEUES))
-        return CountedJobs(counts, diskio, jobs_by_type(read, unified))
+        special = draft.of(WORK_QUEUES)
+        counts, diskio = build_jobs(rows, len(unified), nuclei, special)
+        return CountedJobs(counts, diskio, jobs_by_type(read, unified, special))
 
 
 JOBS = Jobs()
@@ -152,12 +153,19 @@ def _cores(rows: CountedRows, key: Ints, of: Bools, shape: tuple[int, int]) -> F
     return table
 
 
-def jobs_by_type(read: Columns, unified: Mapping[str, int]) -> dict[tuple[str, str], Floats]:
-    """By share and resource type the queued and running jobs (2, U); others are reported elsewhere."""
+def jobs_by_type(
+    read: Columns, unified: Mapping[str, int], special: frozenset[int] = frozenset()
+) -> dict[tuple[str, str], Floats]:
+    """By share and resource type the queued and running jobs (2, U); others are reported elsewhere.
+
+    Jobs of the work queues ``special``, those of function Resource, are no jobs of a share; those of none are. Source:
+    PanDA analysis brokerage, queued against running.
+    """
     queue = read.each("computingsite", lambda name: unified.get(name, -1))
     njobs = np.array([one if isinstance(one, int | float) else np.nan for one in read.values("njobs")], np.float64)
     place = read.each("jobstatus", lambda status: _PLACES.get(status, -1))
-    used = np.flatnonzero((queue >= 0) & (place >= 0) & (njobs >= 0))
+    of_share = read.each("workqueue_id", lambda one: one not in special).astype(np.bool_)
+    used = np.flatnonzero((queue >= 0) & (place >= 0) & (njobs >= 0) & of_share)
     pairs, pair = read.pairs("gshare", "resource_type")
     names = [(share or "", kind or "") for share, kind in pairs]
     found = {names[at]: np.zeros((2, len(unified))) for at in dict.fromkeys(pair[used].tolist())}

@@ -1,16 +1,22 @@
-"""N_j against figures worked out by hand: 12 files of 2 GiB and 100 events, 100 HS06 s an event."""
+"""Numbers of jobs, N_j among them, worked out by hand: 12 files of 2 GiB and 100 events, 100 HS06 s an event."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from broker.brokerages.job.estimated_jobs import estimated_jobs
+import pytest
+
+from broker.brokerages.job.estimated_jobs import estimated_jobs, jobs_of_weight
+from broker.domain.arrays import Floats
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.chunk_loading import load_work
 from broker.store.reads.chunk_reads import WorkSelection
 from broker.store.scenarios.load_dump import load
+from broker.work.assemble import CycleWork
 from tests.brokerages.analysis_grid import several
+from tests.brokerages.small_grid import TASK
 
 #: Task, and its jobs. A file takes 1,000 s on one core of 10 HS06.
 CASES: list[tuple[dict[str, Any], int]] = [
@@ -31,10 +37,58 @@ CASES: list[tuple[dict[str, Any], int]] = [
 ]
 
 
-def test_jobs_of_chunks(database: Database) -> None:
-    load(database, several(*(columns for columns, _ in CASES), files=12))
+#: Task, its jobs by all of its rules, and those that count for the new weight.
+RULES: list[tuple[dict[str, Any], int, int]] = [
+    ({"splitrule": "NE=250"}, 6, 6),
+    ({"splitrule": "MF=5"}, 3, 3),
+    ({"splitrule": "NF=1,EI=1000,DY=250"}, 3, 3),
+    # 500 events at most are five files; that is no rule of the weight
+    ({"splitrule": "MX=500"}, 3, 1),
+    ({"splitrule": "MX=500,MF=6"}, 3, 2),
+    # each file has a boundary of its own
+    ({"splitrule": "GB=1"}, 12, 1),
+    ({"splitrule": "GB=3,NF=4"}, 12, 3),
+    # and a luminosity block of its own, which is one
+    ({"splitrule": "RL=1"}, 12, 12),
+    # 3 GB of output for each file, of which 10 GB hold three
+    ({"splitrule": "", "outdiskcount": 1536, "outdiskunit": "kB"}, 4, 1),
+    ({"splitrule": "US=2"}, 12, 1),
+    ({"splitrule": "US=2,NF=6"}, 2, 2),
+    # rules of merging
+    ({"splitrule": "NF=6,ZF=1", "merging": True}, 12, 2),
+    ({"splitrule": "ZF=2", "merging": True}, 12, 1),
+    ({"splitrule": "MW=1,ZG=1", "merging": True}, 12, 4),
+]
+
+
+def loaded_work(database: Database, cases: list[dict[str, Any]]) -> CycleWork:
+    """The chunks of tasks with these columns; with ``merging`` their input is to be merged."""
+    tasks = [{name: value for name, value in columns.items() if name != "merging"} for columns in cases]
+    scenario = several(*tasks, files=12)
+    for number, columns in enumerate(cases):
+        for table in ("jedi_datasets", "jedi_dataset_contents"):
+            own = [row for row in scenario.tables[table] if row["jeditaskid"] == TASK + number]
+            for at, row in enumerate(own):
+                row["type"] = "trn_output" if columns.get("merging") else "input"
+                if table == "jedi_dataset_contents":
+                    row |= {"boundaryid": at, "lumiblocknr": at}
+                elif "US" in columns["splitrule"]:
+                    row |= {"nfiles": 24}
+    load(database, scenario)
     with database.read_snapshot() as connection:
         catalogue = TableCatalogue.read(connection, database.names)
-        work = load_work(connection, catalogue, WorkSelection(labels_excluded=False))
+        return load_work(connection, catalogue, WorkSelection(labels_excluded=False))
+
+
+@pytest.mark.parametrize("estimated", [estimated_jobs, jobs_of_weight])
+def test_jobs_of_chunks(database: Database, estimated: Callable[[CycleWork], Floats]) -> None:
+    work = loaded_work(database, [columns for columns, _ in CASES])
     order = work.work.chunks.jeditaskid.argsort()
-    assert estimated_jobs(work)[order].tolist() == [jobs for _, jobs in CASES]
+    assert estimated(work)[order].tolist() == [jobs for _, jobs in CASES]
+
+
+def test_for_the_new_weight_only_some_rules_count(database: Database) -> None:
+    work = loaded_work(database, [columns for columns, _, _ in RULES])
+    order = work.work.chunks.jeditaskid.argsort()
+    assert estimated_jobs(work)[order].tolist() == [jobs for _, jobs, _ in RULES]
+    assert jobs_of_weight(work)[order].tolist() == [jobs for _, _, jobs in RULES]

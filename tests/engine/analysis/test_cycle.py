@@ -213,8 +213,9 @@ def test_a_cloned_job_has_as_many_candidates_as_copies() -> None:
         panda_ddm_relation=[uses(name, "DISK_A") for name in names],
         sitedata=[{"site": name, "flag": "production", "hours": 3, "getjob": 1} for name in names],
     )
-    asked = {"sites_per_job": np.array([1, 12, 99])}
-    assert [len(row) for row in chosen(cycle(work([AT_A], [AT_A], [AT_A], asked=asked), snapshot))] == [10, 12, 13]
+    asked = {"sites_per_job": np.array([1, 12, 13, 14])}
+    found = chosen(cycle(work([AT_A], [AT_A], [AT_A], [AT_A], asked=asked), snapshot))
+    assert [len(row) for row in found] == [10, 12, 13, 0]
 
 
 def test_a_full_queue_leaves_the_second_pass_alone() -> None:

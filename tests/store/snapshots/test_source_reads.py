@@ -126,7 +126,7 @@ def test_every_source_is_read_and_built(database: Database) -> None:
     assert snapshot.jobs.resource_work_queues == frozenset({7})
     assert list(snapshot.unified.n_pilots) == [3, 0]
     assert list(snapshot.unified.n_workers) == [4, 0]
-    assert list(snapshot.slots.numslots) == [5, 5]
+    assert list(snapshot.slots.numslots) == [5]
     assert snapshot.unified.cpu_levels[0] == {"x86-64-v3": 33.33}
     assert snapshot.unified.gpus[0][0].model == "A100"
     assert snapshot.unified.software[0] is not None
