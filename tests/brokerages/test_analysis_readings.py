@@ -203,7 +203,7 @@ def test_nobody_is_sent_fewer_copies_because_a_queue_is_skipped_for_now(
     database: Database, copies: int, profile: str, wanted: set[str]
 ) -> None:
     """BETA has failed six of its jobs, and five are too many; the other three are no four."""
-    own = user_jobs("BETA", 3000, activated=101, running=101)
+    own = [row | {"processingtype": "user"} for row in user_jobs("BETA", 3000, activated=101, running=101)]
     failed = finished("BETA", 9000, "failed", 6, piloterrorcode=1099)
     columns = CLONED | {"splitrule": f"NF=1,NS={copies}", "cloud": None}
     loaded = several(columns, jobsarchived4=failed, jobsactive4=own)
