@@ -19,12 +19,13 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from broker.brokerages.replayed_columns import ReplayedColumns
 from broker.domain.arrays import Bools, Ints, Texts
 from broker.domain.decision_records import DecisionRecord
-from broker.domain.decisions import Decision
+from broker.domain.decisions import TOO_LATE_REASONS, Decision
+from broker.domain.reason import Reason
 from broker.domain.work_codec import Body, WorkCorruptError
 from broker.domain.written import Written
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.every_rule import RuleVerdict
-from broker.engine.shared.answer import Answer
+from broker.engine.shared.answer import REASONS, Answer
 from broker.engine.shared.chain import RuleChain
 from broker.engine.shared.evaluate import RuleFault
 from broker.gdpconfig import Tuning
@@ -187,6 +188,7 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
         needs: brokerages whose rules it asks.
         decision_options: the agent's options that take part in decisions, with their defaults.
         step_keys: gdpconfig keys that the steps outside the chain of rules read.
+        gives: reasons for candidates, chunks and tasks that come neither from a rule nor from a replaceable step.
         tables: ``module:class`` of the tables, see :mod:`agents.brokerage.tables`.
         period_s: seconds between cycles, where ``agents.yaml`` has no entry.
         cycle_budget_s: seconds that a cycle may take, where ``agents.yaml`` has no entry.
@@ -199,6 +201,7 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
     needs: ClassVar[tuple[str, ...]] = ()
     decision_options: ClassVar[Mapping[str, Any]] = {}
     step_keys: ClassVar[tuple[str, ...]] = ()
+    gives: ClassVar[tuple[Reason, ...]] = (*REASONS, *TOO_LATE_REASONS)
     tables: ClassVar[str]
     period_s: ClassVar[float] = 60.0
     cycle_budget_s: ClassVar[float] = 120.0
@@ -210,6 +213,18 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
     def optional_rules(self) -> tuple[Rule, ...]:
         """Rules that it has and does not use unless a profile adds them."""
         return ()
+
+    def reasons(self) -> Iterator[tuple[str, Reason]]:
+        """Every reason that it may give, each with the name of the rule or step, or of the brokerage itself.
+
+        Those of rules that a profile may add stand behind those of the rules as shipped.
+        """
+        for rule in (*(chain := self.chain()), *self.optional_rules()):
+            if rule.rejects:
+                yield rule.name, rule.reason
+        for step in chain.named_steps.values():
+            yield from ((step.name, reason) for reason in step.gives)
+        yield from ((self.name, reason) for reason in self.gives)
 
     @abstractmethod
     def candidates(self, snapshot: Snapshot) -> Texts:

@@ -1,46 +1,61 @@
-"""The page of reason codes: what each means, where, who can cure it, and how."""
+"""The page of reason codes: what is wrong, what each rule asks, who can act, and how."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
-from broker.app.answers.user import who_can_cure
+from broker.app.reasons import GivenReason, known_reasons
 from broker.app.rules_in_force import chain_of
-from broker.cli.decisions.rules import kind_of
-from broker.yaml_text import read_yaml
-
-CURES = Path(__file__).parents[2] / "docs" / "reference" / "reason-cures.yaml"
-WHO = {"you": "whoever submitted the work", "wait": "time; operators, if it lasts", "ask": "the site or the operators"}
+from broker.app.sentences.reasons import WHO
+from broker.domain.reason import Reason
+from broker.rules.contract import Rule
 
 
-def page(brokerages: tuple[str, ...], steps: Mapping[str, str], chunks: Mapping[str, str]) -> str:
-    """All codes as Markdown, each with its own anchor.
+def page(brokerages: Sequence[str]) -> str:
+    """All codes as Markdown, each with its own anchor, those of rules in their order first.
 
     Args:
         brokerages: whose rules are shown.
-        steps: codes of steps outside the rule chain, with their meaning.
-        chunks: reasons of a whole input chunk, with their meaning.
     """
-    cures: dict[str, str] = read_yaml(CURES.read_text(encoding="utf-8"))
+    rules = rules_by_code(brokerages)
+    known = known_reasons()
     lines = ["# Reason codes", "", "Made from the rules by `make reference`. Each code has an anchor of its own.", ""]
-    for code, meanings in {**rule_meanings(brokerages), **_listed(steps), **_listed(chunks)}.items():
-        lines += [f"({code})=", f"## `{code}`", "", *(f"- {meaning}" for meaning in meanings), ""]
-        lines += [f"**Who can cure it:** {WHO[who_can_cure(code)]}. **How:** {cures.get(code, '')}", ""]
-    return "\n".join(lines).rstrip() + "\n"
+    for code in dict.fromkeys((*rules, *known)):
+        lines += [f"({code})=", f"## `{code}`", ""]
+        meanings = _alike([one for one in known[code] if one.brokerage in brokerages])
+        for reason, names in meanings:
+            where = f" ({', '.join(names)})" if len(meanings) > 1 else ""
+            lines += [f"**{reason.wrong}.**{where} {reason.cure} Who can act: {WHO[reason.who]}.", ""]
+        lines += [*(f"- {_asks(brokerage, rule)}" for brokerage, rule in rules.get(code, ())), ""]
+    return "\n".join(_without_double_blanks(lines)).rstrip() + "\n"
 
 
-def rule_meanings(brokerages: tuple[str, ...]) -> dict[str, list[str]]:
-    """By code what the rules with it ask, with their brokerage and keys."""
-    found: dict[str, list[str]] = {}
+def rules_by_code(brokerages: Sequence[str]) -> dict[str, list[tuple[str, Rule]]]:
+    """The rules that reject candidates, by code, with their brokerage."""
+    found: dict[str, list[tuple[str, Rule]]] = {}
     for brokerage in brokerages:
         for rule in chain_of(brokerage, None):
-            if kind_of(rule) != "weight":
-                keys = ", ".join(f"`{key}`" for key in rule.keys)
-                reads = f"; it reads {keys}" if keys else ""
-                found.setdefault(rule.code, []).append(f"{brokerage}, rule `{rule.name}` asks: {rule.title}{reads}.")
+            if rule.rejects:
+                found.setdefault(rule.code, []).append((brokerage, rule))
     return found
 
 
-def _listed(codes: Mapping[str, str]) -> dict[str, list[str]]:
-    return {code: [f"{meaning[0].upper()}{meaning[1:]}."] for code, meaning in codes.items()}
+def _alike(given: Sequence[GivenReason]) -> list[tuple[Reason, list[str]]]:
+    """The reasons with one code that do not say the same, with the brokerages that give them."""
+    found: dict[tuple[str, str], tuple[Reason, list[str]]] = {}
+    for one in given:
+        _, names = found.setdefault((one.reason.wrong, one.reason.cure), (one.reason, []))
+        if one.brokerage not in names:
+            names.append(one.brokerage)
+    return list(found.values())
+
+
+def _asks(brokerage: str, rule: Rule) -> str:
+    keys = ", ".join(f"`{key}`" for key in rule.keys)
+    return f"{brokerage}, rule `{rule.name}` asks: {rule.title}{f'; it reads {keys}' if keys else ''}."
+
+
+def _without_double_blanks(lines: Sequence[str]) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        if line or number == 0 or lines[number - 1]:
+            yield line

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from broker.app.answers.reason_codes import CHUNK_REASONS, STEP_CODES, THROTTLES
+from broker.app.reasons import known_reasons
 from broker.app.rules_in_force import chain_of
 from broker.brokerages.profile import read_profile
 from broker.cli import reason_reference
@@ -93,13 +94,17 @@ def rules() -> str:
                 f"| {rule.name} | `{rule.code}` | {kind_of(rule)} | {unknown} | {keys} | {_cell(rule.title)} |"
             )
         lines.append("")
-    lines += _codes("Codes of steps that are no rules", STEP_CODES) + _codes("Reasons of a whole chunk", CHUNK_REASONS)
+    lines += _other_codes([entry.brokerage for entry in profile.brokerages])
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _codes(title: str, codes: dict[str, str]) -> list[str]:
-    rows = [f"| `{code}` | {_cell(meaning)} |" for code, meaning in codes.items()]
-    return [f"## {title}", "", "| code | meaning |", "|---|---|", *rows, ""]
+def _other_codes(brokerages: Sequence[str]) -> list[str]:
+    """The codes of steps, and the reasons of whole chunks and tasks: those that no rule in force gives."""
+    codes = {rule.code for name in brokerages for rule in chain_of(name, None)}
+    others = {code: some for code, some in known_reasons().items() if code not in codes}
+    rows = [f"| `{code}` | {_cell(some[0].reason.wrong)} |" for code, some in others.items()]
+    about = "Of steps that are no rules, of rules that a profile may add, and of whole chunks and tasks."
+    return ["## Other codes", "", about, "", "| code | what is wrong |", "|---|---|", *rows, ""]
 
 
 def gdpconfig() -> str:
@@ -116,9 +121,7 @@ def description() -> str:
 
 def reason_codes() -> str:
     """Every reason code with who can cure it, as Markdown."""
-    return reason_reference.page(
-        ("production_task", "production_job", "analysis_job"), STEP_CODES, CHUNK_REASONS | THROTTLES
-    )
+    return reason_reference.page(("production_task", "production_job", "analysis_job"))
 
 
 PAGES = {

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from broker.domain.reason import Reason
+
 Outcome = Literal["brokered", "pending", "throttled", "skipped"]
 Operator = Literal["<", "<=", ">", ">=", "==", "!=", "in", "not in", "matches"]
 Persistence = Literal["persistent", "temporary"]
@@ -17,6 +19,20 @@ TASK_CHANGED, FILES_CHANGED = "task_changed", "files_changed"
 
 The second is also the note of a decision of which some jobs were not written, with their number: ``files_changed:3``.
 """
+TOO_LATE_REASONS = (
+    Reason(
+        code=TASK_CHANGED,
+        title="another program changed the task while it was brokered",
+        who="wait",
+        cure="Wait for the next cycle, which reads the task as it is now.",
+    ),
+    Reason(
+        code=FILES_CHANGED,
+        title="another program changed files of the input while they were brokered",
+        who="wait",
+        cure="Wait for the next cycle, which reads the files as they are now.",
+    ),
+)
 
 
 @dataclass(frozen=True)

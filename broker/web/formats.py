@@ -91,12 +91,19 @@ def text(value: Any) -> Markup:
     return escape(visible(value))
 
 
+def prose(value: str) -> Markup:
+    """A text with Markdown's backticks, which become code."""
+    parts = enumerate(visible(value).split("`"))
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in parts)
+
+
 FILTERS = {
     "ago": ago,
     "duration": duration,
     "in_path": in_path,
     "moment": moment,
     "percent": percent,
+    "prose": prose,
     "queue": queue_link,
     "reason": reason_link,
     "shown": shown,

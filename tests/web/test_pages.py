@@ -6,8 +6,10 @@ import re
 
 import httpx
 import pytest
+from markupsafe import escape
 
 from broker.api.server import ApiServer
+from broker.app.reasons import known_reasons
 from tests.brokerages.small_grid import TASK
 
 PAGES = [
@@ -79,7 +81,32 @@ def test_the_figures_of_a_page_are_those_of_its_answers(stranger: httpx.Client) 
         assert str(line["main_code"] or line["reason"]) in page
 
 
-@pytest.mark.parametrize("address", ["/nothing", "/tasks/1", "/queues/NOWHERE", "/reasons/no_such", "/tuning/NO_KEY"])
+def test_the_page_of_a_reason_begins_with_what_is_wrong_and_tells_the_promise_below(stranger: httpx.Client) -> None:
+    page = stranger.get("/reasons/shortwalltime").text
+    wrong, cure = "The job runs longer than the queue allows.", "<code>nEventsPerJob</code>"
+    places = [page.index(text) for text in (wrong, cure, "The expected walltime is not longer than the queue allows")]
+    assert places == sorted(places) and "Who can act: whoever submitted the work." in page
+
+
+@pytest.mark.parametrize("code", ["disk", "status"])
+def test_a_code_of_two_rules_shows_what_each_means(stranger: httpx.Client, code: str) -> None:
+    page = stranger.get(f"/reasons/{code}").text
+    for one in known_reasons()[code]:
+        assert str(escape(one.reason.wrong)) in page and one.giver in page
+
+
+def test_every_code_has_its_page(stranger: httpx.Client) -> None:
+    codes = [*known_reasons(), "unknown_pilots", "task_status_done", "task_cloud_DE"]
+    answers = {code: stranger.get(f"/reasons/{code}") for code in codes}
+    assert {code: answer.status_code for code, answer in answers.items() if answer.status_code != 200} == {}
+    for code, some in known_reasons().items():
+        assert str(escape(some[0].reason.wrong)) in answers[code].text, code
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["/nothing", "/tasks/1", "/queues/NOWHERE", "/reasons/no_such", "/reasons/unknown_rule_x", "/tuning/NO_KEY"],
+)
 def test_what_is_not_there_is_said_on_a_page(stranger: httpx.Client, address: str) -> None:
     answer = stranger.get(address)
     assert answer.status_code == 404

@@ -11,37 +11,11 @@ from typing import Any
 import numpy as np
 
 from broker.brokerages.job.brokerage import StoredChunks
+from broker.domain.requests import REQUESTS, Request
 
 #: So many times the interval is halved: the figure is found to a hundredth of what the task asks for.
 HALVINGS = 7
 SIGNIFICANT = 2
-
-
-@dataclass(frozen=True)
-class Request:
-    """A figure that tasks ask for.
-
-    Attributes:
-        name: of the column of ``jedi_tasks``.
-        columns: of the table of work that hold it.
-        unit: of it; the name of a column that holds the unit.
-        codes: of the rules that compare it.
-    """
-
-    name: str
-    columns: tuple[str, ...]
-    unit: str
-    codes: frozenset[str]
-
-
-REQUESTS = (
-    Request("ramcount", ("ramcount", "task_ramcount"), "ramunit", frozenset({"lowmemory"})),
-    Request("walltime", ("walltime",), "walltimeunit", frozenset({"shortwalltime"})),
-    Request("cputime", ("cputime",), "cputimeunit", frozenset({"shortwalltime"})),
-    Request("workdiskcount", ("workdiskcount",), "workdiskunit", frozenset({"disk"})),
-    Request("outdiskcount", ("outdiskcount",), "outdiskunit", frozenset({"disk"})),
-    Request("iointensity", ("iointensity",), "kB/s", frozenset({"io", "max_io_intensity"})),
-)
 
 
 @dataclass(frozen=True)
@@ -63,13 +37,13 @@ class TaskChange:
         return dataclasses.replace(self, value=value, batch=dataclasses.replace(self.batch, stored=stored))
 
 
-def task_changes(batch: Any, codes: Collection[str]) -> Iterator[TaskChange]:
-    """The figures of a single stored chunk that the rules with these codes compare; none of other work."""
+def task_changes(batch: Any, compared: Collection[Request]) -> Iterator[TaskChange]:
+    """The figures of a single stored chunk that are ``compared`` by rules; none of other work."""
     if not isinstance(batch, StoredChunks):
         return
     chunks = batch.stored.work.chunks
     for request in REQUESTS:
-        if request.codes.isdisjoint(codes):
+        if request not in compared:
             continue
         value = max(float(np.nan_to_num(getattr(chunks, name)[0])) for name in request.columns)
         if value > 0:

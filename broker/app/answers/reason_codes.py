@@ -2,51 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Literal
 
 from broker.app.answers.asking import Answer, Asking, NothingFound
 from broker.app.answers.rules import rules, states_now
 from broker.app.answers.service_models import RuleInForce
 from broker.app.answers.stored_states import ChunkState, looked_at
-from broker.app.answers.user import who_can_cure
+from broker.app.reasons import GivenReason, known_reasons, reasons_of
 from broker.brokerages.registry import offered
-from broker.engine.job.initial_list import NO_PSEUDO_QUEUE, NOT_PRODUCTION
-from broker.engine.job.placement import FLOW_TITLES
-from broker.engine.shared.answer import UNKNOWN_NAME
-from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP, WEIGHT_UNKNOWN
+from broker.domain.reason import Who
 from broker.store.summaries.queue_counts import queue_buckets
 
-STEP_CODES = {
-    LOW_WEIGHT: "the best 10 candidates are taken, and this is not one of them",
-    OTHERS_BOOTSTRAP: "the queue has no jobs at all and would get some to start with, but 10 others come first",
-    WEIGHT_UNKNOWN: "a factor of the weight is not a finite number",
-    **FLOW_TITLES,
-    UNKNOWN_NAME: "the task names a queue that the snapshot does not have",
-    NOT_PRODUCTION: "the task names a queue that runs no production jobs, or has no cloud",
-    NO_PSEUDO_QUEUE: "the task names a unified queue that serves no resource type",
-    "unknown_RULE": "a source of the rule is missing or too old, or the rule failed; the decision's notes say which",
-}
-THROTTLES = {
-    "throttled_running_jobs": "enough jobs of the user or group run",
-    "throttled_queued_jobs": "enough jobs of the user or group wait",
-    "throttled_running_cores": "enough cores of the user or group are busy",
-    "throttled_queued_cores": "enough cores of the user or group are asked for",
-    "throttled_share_usage": "the global share is used up, and the user has had the most of it",
-    "throttled_global_quota": "the quota of the user is used up",
-    "throttled_near_global_quota": "the quota of the user is nearly used up",
-}
-CHUNK_REASONS = {
-    "no_candidates": "no queue was left",
-    "candidates_full": "candidates were left, but none took a job",
-    "unknown_nucleus": "the task's nucleus is not on the map",
-    "unknown_dataset": "the replica catalogue does not know an input dataset (Rucio was asked, if it feeds it)",
-    "dataset_not_asked": "Rucio feeds the replica catalogue and has not been asked for an input dataset yet",
-    "no_complete_replica": "an input dataset is complete nowhere",
-    "replica_unreadable": "an input dataset is complete only where nobody can read it",
-}
 _UNKNOWN = "unknown_"
 HOUR_S = 3600.0
 
@@ -58,13 +26,37 @@ class RuleOfBrokerage(Answer):
     line: RuleInForce
 
 
+class GivenCode(Answer):
+    """What one rule or step means by a code.
+
+    Attributes:
+        brokerages: that have it; none for a rule of a package that may stand in any.
+        givers: names of the rules or steps that mean this, or of the brokerage itself.
+        violation: what is wrong.
+        who: can do something: ``you`` (who submitted the task), ``wait`` (time), ``ask`` (the operators).
+        cure: what they can do, in sentences with Markdown's backticks.
+        requests: columns of the task that are compared and that a user may lower.
+        limit: field of the queue with which they are compared.
+    """
+
+    brokerages: tuple[str, ...]
+    givers: tuple[str, ...]
+    violation: str
+    who: Who
+    cure: str
+    requests: tuple[str, ...]
+    limit: str | None
+
+
 class ReasonCode(Answer):
     """A reason code.
 
     Attributes:
         code: the code.
-        meaning: in a sentence.
+        meaning: what holds of candidates that a rule with the code keeps, or what a step with it does.
+        violation: what is wrong, as the first that gives it says.
         who: can do something: ``you`` (who submitted the task), ``wait`` (time), ``ask`` (the operators).
+        given: what each that gives the code means by it.
         commands: that say more.
         rules: that give the code.
         chunks: that wait for it now.
@@ -73,7 +65,9 @@ class ReasonCode(Answer):
 
     code: str
     meaning: str
-    who: Literal["you", "wait", "ask"]
+    violation: str
+    who: Who
+    given: tuple[GivenCode, ...]
     commands: tuple[str, ...]
     rules: tuple[RuleOfBrokerage, ...]
     chunks: int
@@ -111,13 +105,8 @@ def all_rules(asking: Asking) -> list[RuleOfBrokerage]:
 
 
 def glossary(asking: Asking) -> Glossary:
-    """Every code that a decision may give."""
-    return Glossary(codes=_codes(all_rules(asking)))
-
-
-def _codes(rules_of_all: Iterable[RuleOfBrokerage]) -> dict[str, str]:
-    found = {one.line.code: one.line.title for one in rules_of_all}
-    return dict(sorted({**STEP_CODES, **THROTTLES, **CHUNK_REASONS, **found}.items()))
+    """Every code that a decision may give, with what is wrong."""
+    return Glossary(codes={code: some[0].reason.wrong for code, some in known_reasons().items()})
 
 
 def reason_code(asking: Asking, code: str) -> ReasonCode:
@@ -126,14 +115,10 @@ def reason_code(asking: Asking, code: str) -> ReasonCode:
     Raises:
         NothingFound: no rule or step gives it; the nearest are said.
     """
-    every = all_rules(asking)
-    places = [one for one in every if one.line.code == code or code == f"{_UNKNOWN}{one.line.rule}"]
-    known = _codes(every)
-    if code in known:
-        meaning = known[code]
-    elif places:
-        meaning = STEP_CODES["unknown_RULE"]
-    else:
+    places = [one for one in all_rules(asking) if code in (one.line.code, f"{_UNKNOWN}{one.line.rule}")]
+    found = reasons_of(code)
+    known = known_reasons()
+    if not found or (code not in known and code.startswith(_UNKNOWN) and not places):
         raise NothingFound("reason code", code, "the rules", known, "see broker rules")
     waiting = [one for one in states_now(asking) if _waits_for(one, code)]
     tasks = tuple(dict.fromkeys(one.jeditaskid for one in waiting))
@@ -142,12 +127,33 @@ def reason_code(asking: Asking, code: str) -> ReasonCode:
     commands += [f"broker config get '{key}'" for key in dict.fromkeys(key for one in places for key in one.line.keys)]
     return ReasonCode(
         code=code,
-        meaning=meaning,
-        who=who_can_cure(code),
+        meaning=next((one.line.title for one in places if one.line.code == code), found[0].reason.title),
+        violation=found[0].reason.wrong,
+        who=found[0].reason.who,
+        given=given_codes(found),
         commands=tuple(commands),
         rules=tuple(places),
         chunks=len(waiting),
         tasks=tasks[:20],
+    )
+
+
+def given_codes(reasons: Iterable[GivenReason]) -> tuple[GivenCode, ...]:
+    """The reasons with one code, those that say the same joined. Pure."""
+    alike: defaultdict[tuple[str, str], list[GivenReason]] = defaultdict(list)
+    for one in reasons:
+        alike[one.reason.wrong, one.reason.cure].append(one)
+    return tuple(
+        GivenCode(
+            brokerages=tuple(dict.fromkeys(one.brokerage for one in some if one.brokerage)),
+            givers=tuple(dict.fromkeys(one.giver for one in some)),
+            violation=some[0].reason.wrong,
+            who=some[0].reason.who,
+            cure=some[0].reason.cure,
+            requests=tuple(request.name for request in some[0].reason.requests),
+            limit=some[0].reason.limit or None,
+        )
+        for some in alike.values()
     )
 
 

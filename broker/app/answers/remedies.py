@@ -20,6 +20,7 @@ from broker.brokerages.registry import brokerage as brokerage_of
 from broker.domain.decision_records import StoredDecision
 from broker.domain.decisions import Decision
 from broker.domain.rejection_counts import unified_of
+from broker.domain.requests import Request
 from broker.domain.work_codec import WorkCorruptError, unpacked
 from broker.engine.job.every_rule import RuleVerdict
 from broker.engine.job.placement import FLOW_CODES, LEFT_OVER
@@ -201,7 +202,7 @@ class _Search:
 
     def by_task(self) -> Iterator[Remedy]:
         """Each figure that the task asks for and one of these rules compares, as much lower as it has to be."""
-        for change in task_changes(self._case.batch, self._codes):
+        for change in task_changes(self._case.batch, self._compared()):
             found = lowered(change, lambda one: self._passing(self._with_task(one)))
             if found is not None:
                 value, names = found
@@ -222,6 +223,11 @@ class _Search:
             if names:
                 found = self._remedy("queue", seen.key, names, now=seen.limit, to=value, unit=seen.unit)
                 yield found.model_copy(update={"where": miss.name})
+
+    def _compared(self) -> frozenset[Request]:
+        """What the task asks for and the rules that reject candidates compare."""
+        rules = (rule for rule in self._rules if rule.code in self._codes)
+        return frozenset(request for rule in rules for request in rule.reason.requests)
 
     def _with_task(self, change: TaskChange) -> Case:
         return dataclasses.replace(self._case, batch=change.batch)

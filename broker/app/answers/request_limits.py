@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,6 @@ from broker.snapshot.snapshot import Snapshot
 
 #: So many chunks, the newest of each brokerage, stand for all.
 MOST_CHUNKS = 30
-FIELDS = ("queue.maxrss", "queue.minrss", "queue.maxtime", "queue.mintime", "queue.maxwdir", "queue.max_io_intensity")
 Seen = tuple[str, Observation]
 
 
@@ -57,8 +55,7 @@ def _seen(group: Group, names: Sequence[str], proceed: Proceed) -> Iterator[Seen
     """What the rules on limits of queues see of each chunk at pseudo-queues with the cores that the chunk asks for."""
     cycle = group.cycle(group.snapshot)
     queues = group.snapshot.queues
-    rules = [rule for rule in cycle.chain.filters if isinstance(rule, Filter)]
-    wanted: list[Filter[Any]] | None = None
+    rules = [rule for rule in cycle.chain.filters if isinstance(rule, Filter) and rule.reason.limit]
     for result in cycle.results():
         proceed()
         asked = np.nan_to_num(cycle.work.chunks.corecount[result.row])
@@ -66,13 +63,9 @@ def _seen(group: Group, names: Sequence[str], proceed: Proceed) -> Iterator[Seen
             if (asked > 1) != (queues.cores[position] > 1):
                 continue
             at = np.array([position])
-            asked_rules = wanted or rules
-            seen_by = zip(asked_rules, cycle.pairs_for(result, asked_rules, at), strict=True)
-            observed = [(rule, rule.observe(pairs)) for rule, pairs in seen_by]
-            if wanted is None:
-                wanted = [rule for rule, seen in observed if seen.key in FIELDS]
-            for _, seen in observed:
-                if seen.key in FIELDS and _is_number(seen.value) and _is_number(seen.limit):
+            for rule, pairs in zip(rules, cycle.pairs_for(result, rules, at), strict=True):
+                seen = rule.observe(pairs)
+                if seen.key == rule.reason.limit and _is_number(seen.value) and _is_number(seen.limit):
                     yield str(queues.name[position]), seen
 
 

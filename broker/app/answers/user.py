@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Literal
+from collections.abc import Iterator
 
 from broker.app.answers.asking import Asking, NothingFound, known_name
 from broker.app.answers.grid import last_snapshot, tuning_in_force
 from broker.app.answers.list_models import QuotaUse, TaskFilters, UserAnswer
 from broker.app.answers.parts import ThrottleState
 from broker.app.answers.tasks import task_list
+from broker.app.reasons import who_can_act
 from broker.domain.analysis import AnalysisGrid, OwnerJobs
 from broker.domain.classification import TASK_CLASS_NAMES
 from broker.engine.analysis.throttle import QUEUED_TIMES, USER_CORES, USER_JOBS
@@ -19,63 +19,6 @@ from broker.store.answers.task_facts import read_user_names
 from broker.store.classes.class_rows import read_task_rows
 
 ANALYSIS = "analysis_job"
-Who = Literal["you", "wait", "ask"]
-
-#: Who can do something about work that waits for a reason: the user himself, time, or whoever runs the queues.
-CURES: Mapping[str, Who] = {
-    "lowmemory": "you",
-    "highmemory": "you",
-    "shortwalltime": "you",
-    "longwalltime": "you",
-    "disk": "you",
-    "io": "you",
-    "max_io_intensity": "you",
-    "cpucore": "you",
-    "max_cpucore": "you",
-    "requested_cores": "you",
-    "cache": "you",
-    "regexpcmtconfig": "you",
-    "cloudmismatch": "you",
-    "notincluded": "you",
-    "asked_site": "you",
-    "unknown_queue": "you",
-    "no_pseudo_queue": "you",
-    "unknown_dataset": "you",
-    "avoid_vp": "you",
-    "throttled_global_quota": "you",
-    "throttled_near_global_quota": "you",
-    "local_quota": "you",
-    "throttled_running_jobs": "wait",
-    "throttled_queued_jobs": "wait",
-    "throttled_running_cores": "wait",
-    "throttled_queued_cores": "wait",
-    "throttled_share_usage": "wait",
-    "user_queue_length": "wait",
-    "queue_cap": "wait",
-    "cap": "wait",
-    "below_min_weight": "wait",
-    "low_weight": "wait",
-    "flow_dearer": "wait",
-    "flow_wait": "wait",
-    "flow_queue_full": "wait",
-    "flow_link_full": "wait",
-    "flow_output_link_full": "wait",
-    "flow_share_debt": "wait",
-    "flow_left_over": "wait",
-    "links_full": "wait",
-    "link_unusable": "wait",
-    "transferring": "wait",
-    "transfer_backlog": "wait",
-    "rebrokered": "wait",
-    "no_complete_replica": "wait",
-    "dataset_not_asked": "wait",
-    "bad_jobs": "wait",
-}
-
-
-def who_can_cure(code: str) -> Who:
-    """Who can do something about work that waits for a reason; for those not named here, the operators."""
-    return CURES.get(code, "ask")
 
 
 def user_answer(asking: Asking, name: str) -> UserAnswer:
@@ -109,7 +52,7 @@ def user_answer(asking: Asking, name: str) -> UserAnswer:
             line.task.jeditaskid: classes[line.task.jeditaskid] for line in tasks if line.task.jeditaskid in classes
         },
         quotas=tuple(_quotas(grid, user)),
-        advice={code: who_can_cure(code) for code in codes},
+        advice={code: who_can_act(code) for code in codes},
     )
 
 

@@ -8,7 +8,11 @@ from broker.app.answers.decision_model import ExplainedDecision, Position, Remed
 from broker.app.answers.parts import RejectedCandidate, TaskFacts
 from broker.app.answers.placed_together import FeasibleQueue, PlacedTogether
 from broker.app.sentences.phrases import comparison, many, moment, number, throttle, with_unit
-from broker.app.sentences.reasons import FLOW_WORDS, about_input, no_queue_that
+from broker.app.sentences.reasons import about_work, no_queue_that
+from broker.engine.job.placement import FLOW_REASONS
+
+#: What binds at a queue that got no job where the jobs of a cycle were placed together.
+_FLOW_WORDS = {one.code: one.violation for one in FLOW_REASONS}
 
 
 def verdict_sentence(decision: ExplainedDecision) -> str:
@@ -28,10 +32,10 @@ def verdict_sentence(decision: ExplainedDecision) -> str:
     if verdict.code == "written_by_others":
         return f"Decided too late: another program changed the task or its files meanwhile ({verdict.reason})."
     if verdict.code == "input_missing":
-        return about_input(verdict.reason)
+        return about_work(verdict.reason, decision.brokerage)
     if verdict.code == "no_candidate_at_all":
         return f"Nothing was a candidate: {_not_candidates(decision)}."
-    return _rejected(verdict, kind)
+    return _rejected(verdict, kind, decision.brokerage)
 
 
 def _drawn(decision: ExplainedDecision) -> str:
@@ -50,8 +54,8 @@ def _not_candidates(decision: ExplainedDecision) -> str:
     return ", ".join(f"{name} ({code.replace('_', ' ')})" for name, code in sorted(named.items()))
 
 
-def _rejected(verdict: Verdict, kind: str) -> str:
-    head = no_queue_that(verdict.reason, kind)
+def _rejected(verdict: Verdict, kind: str, brokerage: str) -> str:
+    head = no_queue_that(verdict.reason, kind, brokerage)
     share = f"{verdict.reason} rejected {number(verdict.queues)} of {many(verdict.of_queues, kind)}"
     best = verdict.best
     if best is None or best.compared is None:
@@ -122,7 +126,7 @@ def feasible_sentence(queue: FeasibleQueue) -> str:
     """What came of one of the queues that filters and cuts left."""
     if queue.planned:
         return many(queue.planned, "job")
-    return FLOW_WORDS.get(queue.code, queue.code)
+    return _FLOW_WORDS.get(queue.code, queue.code)
 
 
 def waiting_sentence(decision: ExplainedDecision) -> str:
@@ -136,10 +140,10 @@ def candidate_sentence(candidate: RejectedCandidate) -> str:
     """One candidate with the rule that decided: ``BNL/MCORE: lowmemory, requires ...``."""
     if candidate.compared is None:
         return f"{candidate.name}: {candidate.code}. {candidate.title}."
-    if candidate.code in FLOW_WORDS:
+    if candidate.code in _FLOW_WORDS:
         dearer = with_unit(candidate.compared.value, candidate.compared.unit)
         key = "" if candidate.compared.key == "rule" else f" ({candidate.compared.key})"
-        words = FLOW_WORDS[candidate.code]
+        words = _FLOW_WORDS[candidate.code]
         return (
             f"{candidate.name}: {candidate.code}, {words}{key}; a job more there is {dearer} dearer than its best use"
         )

@@ -14,9 +14,11 @@ from broker.domain.retry import PENDING_MINUTES_OF_USERS
 from broker.domain.work import Work
 from broker.domain.work_codec import WorkCorruptError
 from broker.engine.analysis.chain import AnalysisChain
-from broker.engine.analysis.cycle import NEW_WEIGHT, THROTTLED, AnalysisCycle
+from broker.engine.analysis.cycle import NEW_WEIGHT, AnalysisCycle
+from broker.engine.analysis.throttle_reasons import THROTTLE_REASONS, THROTTLED
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.step_keys import STEP_KEYS
+from broker.engine.job.why_not import ANALYSIS_REASONS
 from broker.engine.shared.answer import Answer
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Rule
@@ -36,6 +38,7 @@ class AnalysisJob(JobBrokerage):
     title = "analysis job brokerage"
     pending_minutes = PENDING_MINUTES_OF_USERS
     decision_options: ClassVar[dict[str, str]] = {QUOTA_UNKNOWN: "closed"}
+    gives = (*JobBrokerage.gives, *THROTTLE_REASONS, *ANALYSIS_REASONS)
     step_keys = STEP_KEYS
     tables = "agents.brokerage.analysis_job:AnalysisJobTables"
 

@@ -10,10 +10,17 @@ import numpy as np
 from broker.domain.arrays import Bools, Ints, Texts
 from broker.domain.counted_load import CountedLoad
 from broker.domain.decisions import Decision
+from broker.domain.reason import Reason
 from broker.domain.work_codec import NO_LOAD
 from broker.work.cut_jobs import CutJobs
 
 CANDIDATES_FULL = "candidates_full"
+CANDIDATES_FULL_REASON = Reason(
+    code=CANDIDATES_FULL,
+    title="candidates were left, but none took a job",
+    who="wait",
+    cure="Wait for the next cycle: the candidates have taken as many jobs as they may in this one.",
+)
 
 
 @dataclass(frozen=True)

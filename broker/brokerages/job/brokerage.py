@@ -15,7 +15,7 @@ import numpy as np
 from broker.brokerages.base import Brokerage, Cycle, ReplayedDecision, Rules, StageTimes
 from broker.brokerages.job.alternatives import with_chosen_ways
 from broker.brokerages.job.assign import assign_chunks
-from broker.brokerages.job.assigned import AssignedChunk
+from broker.brokerages.job.assigned import CANDIDATES_FULL_REASON, AssignedChunk
 from broker.brokerages.job.job_rows import job_rows
 from broker.brokerages.job.together import assign_together, with_plan
 from broker.domain.arrays import Bools, Ints, Texts
@@ -36,10 +36,12 @@ from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of
 from broker.engine.job.every_rule import RuleVerdict, every_rule
+from broker.engine.job.input_faults import INPUT_REASONS
 from broker.engine.job.why_not import why_not, why_not_each
 from broker.engine.shared.answer import Answer
 from broker.engine.shared.chain import QueueChain
 from broker.engine.shared.evaluate import RuleFault
+from broker.engine.shared.rank import REASONS as RANKING_REASONS
 from broker.engine.shared.split_cycle import SplitCycle
 from broker.gdpconfig import Tuning
 from broker.snapshot.snapshot import Snapshot
@@ -179,6 +181,7 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
     """
 
     pending_minutes: ClassVar[int]
+    gives = (*Brokerage.gives, *RANKING_REASONS, *INPUT_REASONS, CANDIDATES_FULL_REASON)
 
     @abstractmethod
     def engine_cycle(

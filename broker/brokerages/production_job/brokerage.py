@@ -11,6 +11,7 @@ from broker.domain.work import Work
 from broker.domain.work_codec import WorkCorruptError
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.step_keys import STEP_KEYS
+from broker.engine.job.why_not import PRODUCTION_REASONS
 from broker.engine.shared.chain import QueueChain
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Rule
@@ -23,6 +24,7 @@ class ProductionJob(JobBrokerage):
     name = shipped.NAME
     title = "production job brokerage"
     pending_minutes = PENDING_MINUTES
+    gives = (*JobBrokerage.gives, *PRODUCTION_REASONS)
     step_keys = (*STEP_KEYS, *FLOW_KEYS)
     tables = "agents.brokerage.production_job:ProductionJobTables"
 

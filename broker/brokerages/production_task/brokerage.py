@@ -31,11 +31,14 @@ from broker.domain.task_work_codec import StoredTasks, joined_tasks, missing_tas
 from broker.domain.task_work_encoding import TaskWorkEncoder
 from broker.domain.work_codec import Body, WorkCorruptError
 from broker.domain.written import Written
+from broker.engine.job.input_faults import INPUT_REASONS
 from broker.engine.shared.answer import Answer
 from broker.engine.shared.chain import NucleusChain, QueueChain
 from broker.engine.shared.evaluate import RuleFault
-from broker.engine.task.cycle import TaskCycle
+from broker.engine.shared.rank import WEIGHT_UNKNOWN_REASON
+from broker.engine.task.cycle import TASK_REASONS, TaskCycle
 from broker.engine.task.nucleus_feasibility import STEP_KEYS
+from broker.engine.task.why_not import REASONS as NUCLEUS_REASONS
 from broker.engine.task.why_not import why_not_nucleus
 from broker.gdpconfig import Tuning
 from broker.snapshot.snapshot import Snapshot
@@ -136,6 +139,7 @@ class ProductionTask(Brokerage[TaskWork, StoredTaskBatch]):
     title = "production task brokerage"
     candidate, assigned = "nucleus", "tasks"
     needs = (JOB_BROKERAGE,)
+    gives = (*Brokerage.gives, WEIGHT_UNKNOWN_REASON, *INPUT_REASONS, *TASK_REASONS, *NUCLEUS_REASONS)
     step_keys = STEP_KEYS
     tables = "agents.brokerage.production_task:ProductionTaskTables"
 

@@ -43,6 +43,7 @@ from broker.engine.analysis.queue_attributes import AnalysisQueues, analysis_que
 from broker.engine.analysis.queue_relations import scope_in_use
 from broker.engine.analysis.throttle import KEYS as THROTTLE_KEYS
 from broker.engine.analysis.throttle import Throttle, requesters, throttle_of
+from broker.engine.analysis.throttle_reasons import THROTTLED
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.count_facts import accounting_keys_of, counts_by_status
 from broker.engine.job.cycle import JobCycle
@@ -65,7 +66,6 @@ STEP_KEYS = (CUTOFF, TIMEOUT, NEW_WEIGHT, MISSING_FILES, COMPLETENESS)
 OWN_KEYS = (*STEP_KEYS, *THROTTLE_KEYS, *STABILIZER_KEYS)
 #: Those of them by which facts are made, or by which it is judged again what moves.
 FACT_KEYS = frozenset((*STEP_KEYS, *STABILIZER_KEYS))
-THROTTLED = "throttled_"
 
 
 class AnalysisCycle(LoadTrackingCycle):

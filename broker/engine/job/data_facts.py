@@ -23,8 +23,6 @@ DATADISK = "DATADISK"
 BY_EVERY_ENDPOINT = InputLookup()
 #: By whether only DATADISK endpoints count: the relations through which queues of the last snapshots read input.
 _reading = Kept[dict[bool, tuple[Ints, Ints]]]()
-#: Reasons for which a chunk cannot be brokered at all, by what is wrong with its input.
-INPUT_FAULTS = ("", "unknown_dataset", "no_complete_replica", "replica_unreadable", "dataset_not_asked")
 
 
 @dataclass(frozen=True)

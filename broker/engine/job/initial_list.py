@@ -15,7 +15,7 @@ from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
 from broker.engine.job.snapshot_reading import is_parent
 from broker.engine.shared.answer import UNKNOWN_NAME
-from broker.rules.contract import Options, Step
+from broker.rules.contract import Options, Reason, Step
 from broker.snapshot.snapshot import Snapshot
 
 #: Names that a task or its dataset gives and that are no candidate, each with one of the codes below.
@@ -57,6 +57,24 @@ class InitialListOptions(Options):
 
 class InitialList(Step):
     """The candidates before any rule."""
+
+    gives = (
+        Reason(
+            code=NOT_PRODUCTION,
+            title="the task names a queue that runs no production jobs, or has no cloud",
+            violation="the queue runs no production jobs, or has no cloud",
+            no_candidate="that the task names runs production jobs",
+            who="you",
+            cure="Name a queue that runs production jobs, or none; `broker queues` lists all queues.",
+        ),
+        Reason(
+            code=NO_PSEUDO_QUEUE,
+            title="the task names a unified queue that serves no resource type",
+            no_candidate="that the task names serves a resource type",
+            who="you",
+            cure="Name another queue, or operators give the queue a resource type.",
+        ),
+    )
 
     name = "initial_list"
     title = "Which queues are candidates before any rule, and what a name in a task stands for"

@@ -4,31 +4,73 @@ from __future__ import annotations
 
 from typing import Literal
 
-from broker.rules.contract import Options, Step
+from broker.rules.contract import Options, Reason, Step
 from broker.snapshot.sources.global_share_targets import SHARE_TARGETS
 
+_TOGETHER = "the jobs of the cycle were placed together:"
+LEFT_OVER = "flow_left_over"
 #: Why a feasible queue got no job of a chunk, in the order of ``broker.flow.cycle.CAUSES``; the last for a chunk of
 #: which jobs are left over.
-FLOW_CODES = (
-    "flow_dearer",
-    "flow_wait",
-    "flow_queue_full",
-    "flow_link_full",
-    "flow_output_link_full",
-    "flow_share_debt",
-    "flow_left_over",
+FLOW_REASONS = (
+    Reason(
+        code="flow_dearer",
+        title=f"{_TOGETHER} a job takes longer there, or moves more bytes",
+        violation="a job takes longer there, or moves more bytes",
+        no_candidate="is as quick and moves as few bytes as others",
+        who="wait",
+        cure="Nothing is wrong: the jobs went to queues that are cheaper for the grid.",
+    ),
+    Reason(
+        code="flow_wait",
+        title=f"{_TOGETHER} a job would wait longer there",
+        violation="jobs would wait longer there",
+        no_candidate="starts the jobs as soon as others",
+        who="wait",
+        cure="Nothing is wrong: the jobs start earlier elsewhere.",
+    ),
+    Reason(
+        code="flow_queue_full",
+        title=f"{_TOGETHER} others use the room of the share there better",
+        violation="queue full: others use its room better",
+        no_candidate="has room for more waiting jobs",
+        who="wait",
+        cure="Wait: the queue has room again as jobs start there. Operators may raise `NQUEUELIMITSITE`.",
+    ),
+    Reason(
+        code="flow_link_full",
+        title=f"{_TOGETHER} others use the input that the site may get better",
+        violation="link full: others use the input of the site better",
+        no_candidate="may be sent more input",
+        who="wait",
+        cure="Wait: the site may get more input in the next cycle. Operators may change `FLOW_LINK_WINDOW`.",
+    ),
+    Reason(
+        code="flow_output_link_full",
+        title=f"{_TOGETHER} others use the link to the nucleus better",
+        violation="link full: others use the link to the nucleus better",
+        no_candidate="may send more files to the nucleus",
+        who="wait",
+        cure="Wait until files have arrived at the nucleus. Operators may raise `NQUEUED_SAT_CAP`.",
+    ),
+    Reason(
+        code="flow_share_debt",
+        title=f"{_TOGETHER} elsewhere the share gets more of what it lacks",
+        violation="elsewhere the share gets more of what it lacks",
+        no_candidate="gives the share more of what it lacks",
+        who="wait",
+        cure="Nothing is wrong: the share gets more elsewhere. Operators may change `FLOW_SHARE_PRICE`.",
+    ),
+    Reason(
+        code=LEFT_OVER,
+        title=f"{_TOGETHER} room and links leave jobs of the chunk without a place",
+        violation="left over: the limits leave jobs without a place",
+        no_candidate="has room left after the jobs of the cycle were placed together",
+        who="wait",
+        cure="Wait for the next cycle: room and links are used up in this one.",
+    ),
 )
-LEFT_OVER = FLOW_CODES[-1]
-_TOGETHER = "the jobs of the cycle were placed together:"
-FLOW_TITLES = {
-    "flow_dearer": f"{_TOGETHER} a job takes longer there, or moves more bytes",
-    "flow_wait": f"{_TOGETHER} a job would wait longer there",
-    "flow_queue_full": f"{_TOGETHER} others use the room of the share there better",
-    "flow_link_full": f"{_TOGETHER} others use the input that the site may get better",
-    "flow_output_link_full": f"{_TOGETHER} others use the link to the nucleus better",
-    "flow_share_debt": f"{_TOGETHER} elsewhere the share gets more of what it lacks",
-    LEFT_OVER: f"{_TOGETHER} room and links leave jobs of the chunk without a place",
-}
+FLOW_TITLES = {one.code: one.title for one in FLOW_REASONS}
+FLOW_CODES = tuple(FLOW_TITLES)
 #: What set the limit that binds, where one does.
 FLOW_LIMITS = {
     "flow_queue_full": "NQUEUELIMITSITE",
@@ -57,6 +99,7 @@ class Placement(Step):
 
     name = "placement"
     title = "How the jobs of a cycle are given to queues"
+    gives = FLOW_REASONS
     options: PlacementOptions = PlacementOptions()
 
     @property

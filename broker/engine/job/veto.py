@@ -14,8 +14,8 @@ import numpy as np
 from broker.domain.arrays import Bools, Ints, texts
 from broker.domain.user_release import NO_CACHE, what_is_run
 from broker.domain.work import WorkTable
-from broker.engine.job.data_facts import INPUT_FAULTS
-from broker.rules.contract import Options, Step
+from broker.engine.job.input_faults import INPUT_FAULTS
+from broker.rules.contract import Options, Reason, Step
 from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.sources.global_share_names import GLOBAL_SHARES
 
@@ -40,8 +40,57 @@ class VetoOptions(Options):
     causes: tuple[Cause, ...] = ()
 
 
+_CORRECT_SHARE = "Operators correct the share of the task, or add it to the global shares."
+VETO_REASONS = (
+    Reason(
+        code="release_without_dash",
+        title="the release of the task has no dash, so that its version is unknown",
+        who="you",
+        cure="Name the release as `NAME-VERSION` (`transHome` of the task), such as `Athena-24.0.41`.",
+    ),
+    Reason(
+        code="files_without_ramcount",
+        title="the files of the input state no memory, although their task does",
+        who="ask",
+        cure="Operators fill `ramCount` of the files, which tasks that state memory need.",
+    ),
+    Reason(
+        code="resource_type_unset",
+        title="the task has no resource type, and jobs of its work queue are counted by theirs",
+        who="ask",
+        cure="Operators set the resource type of the task.",
+    ),
+    Reason(
+        code="share_of_resource_queue_unknown",
+        title="the global share of the task, which is in a Resource work queue, does not exist",
+        who="ask",
+        cure=_CORRECT_SHARE,
+    ),
+    Reason(
+        code="share_unknown",
+        title="the global share of the task does not exist",
+        who="ask",
+        cure=_CORRECT_SHARE,
+    ),
+    Reason(
+        code="no_output_in_default_scope",
+        title="a candidate has storages, but none for output in the default scope",
+        who="ask",
+        cure="Operators add an endpoint for writing to the queue in CRIC.",
+    ),
+    Reason(
+        code="cache_without_version",
+        title="the software cache of the task has no dash, so that its version is unknown",
+        who="you",
+        cure="Name the cache as `NAME-VERSION` in `transHome` of the task.",
+    ),
+)
+
+
 class Veto(Step):
     """Chunks that no queue may take."""
+
+    gives = VETO_REASONS
 
     name = "veto"
     title = "What keeps a whole chunk from being brokered"

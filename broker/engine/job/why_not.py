@@ -9,6 +9,7 @@ import numpy as np
 
 from broker.domain.decisions import Observation, Value
 from broker.domain.feature_table import TIGHTENING_KEYS
+from broker.domain.reason import Reason
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding
@@ -19,8 +20,39 @@ from broker.engine.shared.evaluate import AnyFilter
 from broker.engine.shared.marks import FEASIBLE, NOT_A_CANDIDATE
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
 
-NOT_AN_ANALYSIS_QUEUE = "not_an_analysis_queue"
-TEST_QUEUE, NOT_PREASSIGNED = "test_queue", "not_preassigned"
+PRODUCTION_QUEUES_ONLY = Reason(
+    code=NOT_PRODUCTION,
+    title="the queue runs no production jobs, or has no cloud",
+    who="wait",
+    cure="Nothing is wrong: other queues run production jobs.",
+)
+ANALYSIS_QUEUES_ONLY = Reason(
+    code="not_an_analysis_queue",
+    title="the queue runs no analysis jobs",
+    who="wait",
+    cure="Nothing is wrong: other queues run analysis jobs.",
+)
+TEST_QUEUE = Reason(
+    code="test_queue",
+    title="queues with test in the name are used only when a task names them",
+    who="you",
+    cure="Name the queue in the task (`prun --site`) if its jobs are to run there.",
+)
+NOT_NAMED = Reason(
+    code="not_preassigned",
+    title="the task names its queues, and this is not one of them",
+    who="you",
+    cure="Submit without the name of a queue, or with this one.",
+)
+NOT_LEFT_BY_USER = Reason(
+    code=NOT_NAMED.code,
+    title="the task names or excludes queues, and this one is not left",
+    who="you",
+    cure="Submit without the list of sites (`prun --site`, `--excludedSite`), or with one that has the queue.",
+)
+#: Of queues that never were a candidate, in production and in analysis.
+PRODUCTION_REASONS = (TEST_QUEUE, NOT_NAMED)
+ANALYSIS_REASONS = (ANALYSIS_QUEUES_ONLY, NOT_LEFT_BY_USER)
 
 
 def why_not(cycle: JobCycle, result: ChunkResult, queue: str) -> list[Answer]:
@@ -70,20 +102,20 @@ def _never_a_candidate(cycle: JobCycle, result: ChunkResult, position: int, name
         return _never_for_analysis(cycle, row, position, name)
     queue = int(cycle.snapshot.queues.unified[position])
     if not unified.runs_production[queue]:
-        code, title = NOT_PRODUCTION, "the queue runs no production jobs, or has no cloud"
+        why = PRODUCTION_QUEUES_ONLY
         seen = Observation(unified.type[queue], "in", "production, unified", "-", "queue.type")
     elif (
         result.block.facts.one_preassigned[row - result.block.rows.start, 0]
         or result.block.facts.listed[row - result.block.rows.start, 0]
     ):
-        code, title = NOT_PREASSIGNED, "the task names its queues, and this is not one of them"
+        why = NOT_NAMED
         seen = Observation(
             name, "in", cycle.work.chunks.site[row] or cycle.work.chunks.master_site[row], "-", "task.site"
         )
     else:
-        code, title = TEST_QUEUE, "queues with test in the name are used only when a task names them"
+        why = TEST_QUEUE
         seen = Observation(name, "not in", "names with test", "-", "rule")
-    return Answer(name, code, "candidates", "persistent", title, seen)
+    return Answer(name, why.code, "candidates", "persistent", why.title, seen)
 
 
 def _never_for_analysis(cycle: JobCycle, row: int, position: int, name: str) -> Answer:
@@ -95,13 +127,13 @@ def _never_for_analysis(cycle: JobCycle, row: int, position: int, name: str) -> 
         else (analysis_request.included_sites[row], analysis_request.excluded_sites[row])
     )
     if not unified.runs_analysis[queue]:
-        code, title = NOT_AN_ANALYSIS_QUEUE, "the queue runs no analysis jobs"
+        why = ANALYSIS_QUEUES_ONLY
         seen = Observation(unified.type[queue], "in", "analysis, unified", "-", "queue.type")
     else:
-        code, title = NOT_PREASSIGNED, "the task names or excludes queues, and this one is not left"
+        why = NOT_LEFT_BY_USER
         reported = f"site={cycle.work.chunks.site[row]} includedSite={lists[0]} excludedSite={lists[1]}"
         seen = Observation(name, "in", reported, "-", "task.includedSite")
-    return Answer(name, code, "candidates", "persistent", title, seen)
+    return Answer(name, why.code, "candidates", "persistent", why.title, seen)
 
 
 def _observe(cycle: JobCycle, result: ChunkResult, rule: AnyFilter, position: int) -> Observation:

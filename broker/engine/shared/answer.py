@@ -5,9 +5,51 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from broker.domain.decisions import Observation
+from broker.domain.reason import Reason
 
 CHOSEN = "chosen"
 UNKNOWN_NAME, UNKNOWN_NUCLEUS = "unknown_queue", "unknown_nucleus"
+
+#: Of every brokerage: candidates of which something is not known, and those that nothing keeps out.
+REASONS = (
+    Reason(
+        code=CHOSEN,
+        title="the candidate was chosen",
+        who="wait",
+        cure="Nothing is wrong: the work may be given to it.",
+    ),
+    Reason(
+        code=UNKNOWN_NAME,
+        title="the task names a queue that the snapshot does not have",
+        violation="there is no queue of the name that the task gives",
+        no_candidate="has the name that the task gives",
+        who="you",
+        cure="Correct the name of the queue in the task (`prun --site`); `broker queues` lists all queues.",
+    ),
+    Reason(
+        code=UNKNOWN_NUCLEUS,
+        title="the task's nucleus is not on the map",
+        violation="the nucleus of the task is not a site on record",
+        who="ask",
+        cure="Operators correct the nucleus of the task, or the map of nuclei.",
+    ),
+    Reason(
+        code="no_candidates",
+        title="no queue was left",
+        violation="every candidate was rejected",
+        who="ask",
+        cure="`broker explain TASK` names what rejected them; look up those codes.",
+    ),
+    Reason(
+        code="unknown_RULE",
+        title="a source of the rule is missing or too old, or the rule failed; the decision's notes say which",
+        violation="nobody knows whether the queue fits: what the rule reads is missing or too old, or the rule failed",
+        no_candidate="is known to pass the rule",
+        who="ask",
+        cure="Operators look at `broker alarms`, which names the source or the rule. The work goes on by itself when "
+        "the source is back.",
+    ),
+)
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,39 @@ from functools import partial
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
+from broker.domain.reason import Reason
 from broker.engine.shared.evaluate import RULE_ERRORS, RuleFault, fault_of
 from broker.rules.contract import GroupCut, Load, LoadCut, LoadWeight, Rule
 
 BEST = 10
 LOW_WEIGHT, OTHERS_BOOTSTRAP, WEIGHT_UNKNOWN = "low_weight", "others_bootstrap", "weight_unknown"
+
+WEIGHT_UNKNOWN_REASON = Reason(
+    code=WEIGHT_UNKNOWN,
+    title="a factor of the weight is not a finite number",
+    no_candidate="has a weight that is a number",
+    who="ask",
+    cure="Operators look at the sources of the snapshot (`broker alarms`): a figure that a weight reads is wrong.",
+)
+REASONS = (
+    Reason(
+        code=LOW_WEIGHT,
+        title="the best 10 candidates are taken, and this is not one of them",
+        violation="ten candidates weigh more",
+        no_candidate="is among the best ten",
+        who="wait",
+        cure="Nothing is wrong: the queue passed every rule, and better ones were taken.",
+    ),
+    Reason(
+        code=OTHERS_BOOTSTRAP,
+        title="the queue has no jobs at all and would get some to start with, but 10 others come first",
+        violation="the queue would get its first jobs, but ten others come first",
+        no_candidate="is among the ten that get their first jobs",
+        who="wait",
+        cure="Wait: queues without jobs take turns.",
+    ),
+    WEIGHT_UNKNOWN_REASON,
+)
 
 
 @dataclass(frozen=True)

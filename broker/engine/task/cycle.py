@@ -32,11 +32,27 @@ from broker.engine.task.placing import answer
 from broker.engine.task.remaining import all_work, share_work, task_tags
 from broker.engine.task.task_block import TaskBlock
 from broker.gdpconfig import Tuning
-from broker.rules.contract import Rule, TaskPairs, Weight
+from broker.rules.contract import Reason, Rule, TaskPairs, Weight
 from broker.snapshot.snapshot import Snapshot
 
 NO_CANDIDATES, JOB_CHECK_FAILED = "no_candidates", "job_check_failed"
 PRESET = "preset_nucleus"
+TASK_REASONS = (
+    Reason(
+        code=JOB_CHECK_FAILED,
+        title="the check of the jobs failed, so that nothing is known of any nucleus",
+        violation="nobody knows whether a nucleus has queues for the jobs: the check of the jobs failed",
+        who="ask",
+        cure="The notes of the decision say what stopped the check (`broker explain TASK`); operators look at it. The "
+        "task is tried again by itself.",
+    ),
+    Reason(
+        code=PRESET,
+        title="the task has its nucleus already",
+        who="wait",
+        cure="Nothing is wrong: its jobs are brokered for that nucleus.",
+    ),
+)
 WEIGHT_UNKNOWN = "weight_unknown"
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints, Texts, codes_of
 from broker.domain.task_work import PartReplicaTable, TaskWork
-from broker.engine.job.data_facts import INPUT_FAULTS
+from broker.engine.job.input_faults import INPUT_FAULTS
 from broker.engine.task.steps import InputReading
 from broker.snapshot.snapshot import Snapshot
 

@@ -11,7 +11,7 @@ from broker.domain.arrays import Bools, Texts, codes_of, texts
 from broker.domain.output_endpoints import OutputEndpoints
 from broker.domain.task_work import AssigningTable, OutputTable
 from broker.engine.job.snapshot_reading import SnapshotReading
-from broker.rules.contract import Options, Step
+from broker.rules.contract import Options, Reason, Step
 
 
 class FullChainOptions(Options):
@@ -95,6 +95,20 @@ class TaskVeto(Step):
 
     name = "veto"
     title = "What keeps a task from being assigned at all"
+    gives = (
+        Reason(
+            code="no_endpoint",
+            title="a nucleus that could take the task has no storage endpoint for one of its datasets",
+            who="ask",
+            cure="Operators correct the storages of the nucleus in CRIC, or the storage tokens of the task.",
+        ),
+        Reason(
+            code="parent_missing",
+            title="the parent of the task, which its full chain follows, or the parent's nucleus is not on record",
+            who="ask",
+            cure="Operators correct the parent of the task, or submit it without a full chain.",
+        ),
+    )
     options: TaskVetoOptions = TaskVetoOptions()
 
     def reasons(

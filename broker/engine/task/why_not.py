@@ -5,13 +5,33 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.decisions import Observation
+from broker.domain.reason import Reason
 from broker.engine.shared.answer import CHOSEN, UNKNOWN_NUCLEUS, Answer
 from broker.engine.shared.evaluate import AnyFilter
 from broker.engine.shared.marks import FEASIBLE, NOT_A_CANDIDATE
 from broker.engine.task.cycle import PRESET, WEIGHT_UNKNOWN, TaskCycle, TaskResult
 from broker.engine.task.decision import decisive_position
 
-NOT_A_NUCLEUS, OTHER_NUCLEUS_SET, NOT_DRAWN = "not_a_nucleus", "other_nucleus_set", "not_drawn"
+NOT_A_NUCLEUS = Reason(
+    code="not_a_nucleus",
+    title="satellites collect output only for full chains, and only with bareNucleus",
+    violation="the site is a satellite, which collects output only for full chains, and only with bareNucleus",
+    who="wait",
+    cure="Nothing is wrong: nuclei collect the output.",
+)
+OTHER_NUCLEUS_SET = Reason(
+    code="other_nucleus_set",
+    title="the task has its nucleus already, and this is another one",
+    who="wait",
+    cure="Nothing is wrong: a task keeps its nucleus.",
+)
+NOT_DRAWN = Reason(
+    code="not_drawn",
+    title="the nucleus was a candidate, but another one was drawn",
+    who="wait",
+    cure="Nothing is wrong: of all candidates one is drawn at random, by weight.",
+)
+REASONS = (NOT_A_NUCLEUS, OTHER_NUCLEUS_SET, NOT_DRAWN)
 
 
 def why_not_nucleus(cycle: TaskCycle, result: TaskResult, nucleus: str, chosen: str | None) -> Answer:
@@ -46,12 +66,14 @@ def why_not_nucleus(cycle: TaskCycle, result: TaskResult, nucleus: str, chosen: 
 def _never_a_candidate(cycle: TaskCycle, result: TaskResult, nucleus: str, at: int) -> Answer:
     if result.reason == PRESET:
         seen = Observation(nucleus, "==", cycle.work.tasks.nucleus[result.row], "-", "task.nucleus")
-        title = "the task has its nucleus already, and this is another one"
-        return Answer(nucleus, OTHER_NUCLEUS_SET, "candidates", "persistent", title, seen)
+        return _answer(nucleus, OTHER_NUCLEUS_SET, "candidates", "persistent", seen)
     is_nucleus = bool(cycle.snapshot.nuclei.is_nucleus[at])
     seen = Observation("nucleus" if is_nucleus else "satellite", "==", "nucleus", "-", "site.role")
-    title = "satellites collect output only for full chains, and only with bareNucleus"
-    return Answer(nucleus, NOT_A_NUCLEUS, "candidates", "persistent", title, seen)
+    return _answer(nucleus, NOT_A_NUCLEUS, "candidates", "persistent", seen)
+
+
+def _answer(nucleus: str, why: Reason, step: str, kind: str, seen: Observation) -> Answer:
+    return Answer(nucleus, why.code, step, kind, why.title, seen)
 
 
 def _not_rejected(cycle: TaskCycle, result: TaskResult, nucleus: str, at: int, chosen: str | None) -> Answer:
@@ -63,9 +85,8 @@ def _not_rejected(cycle: TaskCycle, result: TaskResult, nucleus: str, at: int, c
     place = int(np.flatnonzero(result.feasible == at)[0])
     total = float(result.weight.sum())
     share = 100.0 * float(result.weight[place]) / total if total > 0 else 0.0
-    title = "the nucleus was a candidate, but another one was drawn"
     seen = Observation(nucleus, "==", chosen, "-", "rule", {"weight": float(result.weight[place]), "chance": share})
-    return Answer(nucleus, NOT_DRAWN, "draw", "ranking", title, seen)
+    return _answer(nucleus, NOT_DRAWN, "draw", "ranking", seen)
 
 
 def _observe(cycle: TaskCycle, result: TaskResult, rule: AnyFilter, at: int) -> Observation:

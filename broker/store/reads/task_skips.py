@@ -8,12 +8,53 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from broker.domain.reason import Reason
 from broker.domain.retry import RETRY_AFTER
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.task_reads import ASSIGNING, CLOUD, due_before
 
 NO_SUCH_TASK, TRIED_LATELY, NOTHING_TO_ASSIGN = "no_such_task", "tried_lately", "nothing_to_assign"
 NOT_OF_THIS_BROKERAGE = "vo_or_label_of_another_brokerage"
+
+#: A status and a cloud of the task stand at the end of the code.
+SKIP_REASONS = (
+    Reason(
+        code=NO_SUCH_TASK,
+        title="there is no task of this number",
+        who="you",
+        cure="Correct the number of the task; `broker tasks` lists those that there are.",
+    ),
+    Reason(
+        code="task_status_STATUS",
+        title="the task is in a status in which it gets no nucleus",
+        who="wait",
+        cure=f"Wait: only tasks in status `{ASSIGNING}` get a nucleus.",
+    ),
+    Reason(
+        code="task_cloud_CLOUD",
+        title="the task is in a cloud in which tasks get no nucleus",
+        who="ask",
+        cure=f"Only tasks of the cloud `{CLOUD}` get a nucleus; operators correct the cloud of the task.",
+    ),
+    Reason(
+        code=TRIED_LATELY,
+        title="the task was tried a short while ago",
+        who="wait",
+        cure="Wait: `broker explain TASK` says when it is tried again.",
+    ),
+    Reason(
+        code=NOTHING_TO_ASSIGN,
+        title="the task has its nucleus already, and nothing is left to assign",
+        who="wait",
+        cure="Nothing is wrong: its jobs are brokered for that nucleus.",
+    ),
+    Reason(
+        code=NOT_OF_THIS_BROKERAGE,
+        title="the profile gives the task's VO and label to no brokerage of tasks, or to another one",
+        who="ask",
+        cure="Operators add the VO or the label to a brokerage of the profile.",
+    ),
+)
 
 _COLUMNS = ("jeditaskid", "status", "cloud", "nucleus", "modificationtime")
 

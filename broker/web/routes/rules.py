@@ -13,6 +13,7 @@ from broker.api.guarded_route import allow
 from broker.api.state import State
 from broker.app.answers.asking import Answer
 from broker.app.answers.reason_codes import RuleOfBrokerage, all_rules, glossary, reason_code, rule_answer
+from broker.app.sentences.reasons import WHO
 from broker.web.page_route import page_router
 from broker.web.pictures.over_time import sparkline
 from broker.web.rendering import show
@@ -51,16 +52,17 @@ def one_rule(request: Request, api: State, rule: InPath) -> Response:
 @router.get("/reasons/{code}")
 @allow(READ)
 def one_reason(request: Request, api: State, code: InPath) -> Response:
-    """A reason code: what it means, who can do something, and which command says more."""
+    """A reason code: what is wrong, who can act and how, and what the rules with it ask."""
     with asking(api) as asked:
         found = reason_code(asked, code)
-    return show(request, "reason", found, title=f"Reason {found.code}")
+    actors = [WHO[one.who] for one in found.given]
+    return show(request, "reason", found, title=f"Reason {found.code}", actors=actors)
 
 
 @router.get("/glossary")
 @allow(READ)
 def list_codes(request: Request, api: State) -> Response:
-    """All reason codes with their meanings."""
+    """All reason codes with what is wrong."""
     with asking(api) as asked:
         found = glossary(asked)
     return show(request, "glossary", found, title="Glossary", terms=TERMS)

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.domain.work import Work
-from broker.engine.job.data_facts import INPUT_FAULTS, DataFacts, DataFactsLater, InputLimits, gather_data
+from broker.engine.job.data_facts import DataFacts, DataFactsLater, InputLimits, gather_data
+from broker.engine.job.input_faults import INPUT_FAULTS
 from broker.snapshot.snapshot import Snapshot
 from tests.engine.small_work import Dataset, Replica, replica, work_of
 from tests.snapshot.raw_grid import build, endpoint, queue, uses

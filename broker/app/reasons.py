@@ -1,0 +1,94 @@
+"""Every reason that a decision, chunk or task can have, gathered from the rules, steps and brokerages that give it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from broker.brokerages.registry import BrokerageError, brokerage, offered
+from broker.domain.reason import Reason, Who
+from broker.rules.registry import RuleError, load_rule, outside_rules
+from broker.store.reads.task_skips import SKIP_REASONS
+
+
+@dataclass(frozen=True)
+class GivenReason:
+    """A reason with what gives it.
+
+    Attributes:
+        brokerage: its name; empty for a rule of a package, which may stand in several.
+        giver: name of the rule or step, or of the brokerage itself.
+        reason: the reason.
+    """
+
+    brokerage: str
+    giver: str
+    reason: Reason
+
+
+@cache
+def known_reasons() -> Mapping[str, tuple[GivenReason, ...]]:
+    """The reasons of all installed brokerages and rules, by code; of several with one code the first is the main one.
+
+    A package that cannot be loaded gives none: what it gives stands in no decision, and a profile that names it stops
+    the start with a message.
+    """
+    found: defaultdict[str, list[GivenReason]] = defaultdict(list)
+    for one in (*_of_brokerages(), *_of_packages()):
+        if one not in found[one.reason.code]:
+            found[one.reason.code].append(one)
+    return {code: tuple(some) for code, some in sorted(found.items())}
+
+
+def reasons_of(code: str, brokerage: str | None = None) -> tuple[GivenReason, ...]:
+    """The reasons with a code, those of the brokerage first; of ``unknown_pilots`` that of ``unknown_RULE``.
+
+    Args:
+        code: as it stands in a decision.
+        brokerage: name of the one that decided.
+    """
+    known = known_reasons()
+    found = known.get(code, ())
+    if not found:
+        stems = {some[0].reason.stem: some for some in known.values()}
+        found = max(
+            ((stem, some) for stem, some in stems.items() if stem and code.startswith(stem)),
+            key=lambda one: len(one[0]),
+            default=("", ()),
+        )[1]
+    return tuple(sorted(found, key=lambda one: one.brokerage != brokerage))
+
+
+def reason_of(code: str, brokerage: str | None = None) -> Reason | None:
+    """The main reason with a code; None for a code of a package that is not installed here."""
+    return next((one.reason for one in reasons_of(code, brokerage)), None)
+
+
+def who_can_act(code: str) -> Who:
+    """Who can do something about work that waits for a reason; the operators, where nothing is known of it."""
+    found = reason_of(code)
+    return "ask" if found is None else found.who
+
+
+def _of_brokerages() -> Iterator[GivenReason]:
+    for name in offered():
+        try:
+            found = brokerage(name)
+        except BrokerageError:
+            continue
+        yield from (GivenReason(name, giver, reason) for giver, reason in found.reasons())
+        if found.candidate == "nucleus":
+            yield from (GivenReason(name, name, reason) for reason in SKIP_REASONS)
+
+
+def _of_packages() -> Iterator[GivenReason]:
+    points = outside_rules()
+    for name in points:
+        try:
+            rule = load_rule(name, points)
+        except RuleError:
+            continue
+        if rule.rejects:
+            yield GivenReason("", name, rule.reason)
