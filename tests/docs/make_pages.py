@@ -1,19 +1,23 @@
 """Makes what the tree says twice: ``make reference`` writes it, and tests compare.
 
-The table of packages in ``docs/explanation/architecture.md`` comes from ``docs/explanation/packages.yaml``; the list of
-all defaults, ``tests/gdpconfig/defaults.yaml``, from the catalogue, so that a change of one is seen in a review; what
+The table of packages in ``docs/explanation/architecture.md`` comes from ``docs/explanation/packages.yaml``; the
+tables of rules in ``docs/reference/criteria.md`` come from the rules of the production job brokerage; the list of all
+defaults, ``tests/gdpconfig/defaults.yaml``, from the catalogue, so that a change of one is seen in a review; what
 ``config/sources.yaml`` asks of each source, from the source.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from broker.brokerages.production_job.rules import chain
 from broker.gdpconfig.shipped import shipped_catalogue
+from broker.rules.contract import Rule
 from broker.snapshot.source import AnySource, SourceLimit
 from broker.snapshot.source_list import GRID_SOURCES
 from tests.docs.source_tree import ROOT
@@ -22,7 +26,7 @@ PACKAGES = ROOT / "docs" / "explanation" / "packages.yaml"
 ARCHITECTURE = ROOT / "docs" / "explanation" / "architecture.md"
 SOURCES = ROOT / "config" / "sources.yaml"
 DEFAULTS = ROOT / "tests" / "gdpconfig" / "defaults.yaml"
-START, END = "<!-- packages -->\n", "<!-- end of packages -->"
+CRITERIA = ROOT / "docs" / "reference" / "criteria.md"
 
 
 @cache
@@ -34,12 +38,42 @@ def packages() -> list[dict[str, Any]]:
 
 def architecture() -> str:
     """The page with the table of packages as it should be."""
-    page = ARCHITECTURE.read_text(encoding="utf-8")
-    head, tail = page[: page.index(START) + len(START)], page[page.index(END) :]
     rows = [f"| {_name(one)} | {one['contents']} | {_imports(one['imports'])} |" for one in packages()]
-    return "\n".join(
-        [head.rstrip("\n"), "| package | what is in it | what it may import of ours |", "|---|---|---|", *rows, tail]
-    )
+    head = ["| package | what is in it | what it may import of ours |", "|---|---|---|"]
+    return _with_table(ARCHITECTURE.read_text(encoding="utf-8"), "packages", [*head, *rows])
+
+
+def _with_table(page: str, name: str, lines: Sequence[str]) -> str:
+    """The page with the lines between the comments that name the table."""
+    start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    return "\n".join([page[: page.index(start) + len(start) - 1], *lines, "", page[page.index(end) :]])
+
+
+def criteria() -> str:
+    """The page on PanDA's tokens with its tables of rules as they should be."""
+    filters, cuts = chain().filters, chain().cuts
+    by_code: dict[str, list[Rule]] = {}
+    for rule in (*filters, *cuts):
+        by_code.setdefault(rule.code, []).append(rule)
+    tokens = ["| token | rules | what they ask | source |", "|---|---|---|---|"]
+    for code, rules in by_code.items():
+        titles, sources = ("; ".join(dict.fromkeys(texts)) for texts in zip(*map(_asked_by, rules), strict=True))
+        tokens.append(f"| `{code}` | {_names(rules)} | {titles} | {sources} |")
+    missing = ["| source | kept | rejected |", "|---|---|---|"]
+    for source in sorted({source for rule in filters for source in rule.sources} - {"queues"}):
+        needing = [rule for rule in filters if source in rule.sources]
+        kept, rejected = ([rule for rule in needing if rule.unknown_policy == one] for one in ("keep", "reject"))
+        missing.append(f"| {source} | {_names(kept)} | {_names(rejected)} |")
+    page = _with_table(CRITERIA.read_text(encoding="utf-8"), "tokens", tokens)
+    return _with_table(page, "missing sources", missing)
+
+
+def _asked_by(rule: Rule) -> tuple[str, str]:
+    return rule.title, rule.provenance
+
+
+def _names(rules: Sequence[Rule]) -> str:
+    return ", ".join(f"`{rule.name}`" for rule in rules)
 
 
 def _name(one: dict[str, Any]) -> str:
@@ -95,7 +129,7 @@ def _about(source: AnySource) -> str:
     return (type(source).__doc__ or "").strip().splitlines()[0].rstrip(".")
 
 
-PAGES: dict[Path, Any] = {ARCHITECTURE: architecture, DEFAULTS: defaults, SOURCES: sources}
+PAGES: dict[Path, Any] = {ARCHITECTURE: architecture, CRITERIA: criteria, DEFAULTS: defaults, SOURCES: sources}
 
 
 def main() -> None:
