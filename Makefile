@@ -38,7 +38,7 @@ PANDA_SERVER := panda-server==1.0.4
 # The build of panda-server wants an account of its own under the group of root, and reports itself without DISABLE_MM.
 AS_OTHER_GROUP := $(shell [ "$$(id -g)" != 0 ] || echo setpriv --regid nogroup --clear-groups)
 
-.PHONY: chromium screenshots help demo demo-web test test-long test-rucio test-pilot test-web test-jedi lint types docs reference bench bench-panda \
+.PHONY: chromium faketime screenshots help demo demo-web test test-long test-rucio test-pilot test-web test-jedi lint types docs reference bench bench-panda \
 	soak audit wheel-test clean
 
 help:
@@ -78,7 +78,7 @@ fuzz: $(VENV)/.installed-test
 	HYPOTHESIS_PROFILE=patient $(PYTEST) -n $(WORKERS) -m "hypothesis and not soak and not validation"
 
 # What takes ten seconds and more; pages walked literally, and the simulation against the theory of queues.
-test-long: $(VENV)/.installed-test
+test-long: $(VENV)/.installed-test faketime
 	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-repeatable} $(PYTEST) -n $(LONG_WORKERS) -m "slow or walk or validation"
 
 # The server pins its own SQLAlchemy and Flask, so it has an environment and constraints of its own; only its client is
@@ -96,6 +96,15 @@ test-web: $(VENV)/.installed-test $(WEB_VENV)/.installed chromium
 
 screenshots: $(VENV)/.installed-test $(WEB_VENV)/.installed chromium
 	BROKER_TEST_WEB="$(abspath $(WEB_VENV))" BROKER_TEST_CHROMIUM="$(CHROMIUM)" $(BIN)/python -m tests.browser.make_pictures
+
+# Its library sets the clock of one process, which is how tests set a host's clock.
+faketime:
+	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 && exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq libfaketime >/dev/null; \
+	else \
+		echo "error: the tests with clocks that are set need libfaketime (Debian: libfaketime)" >&2; exit 1; \
+	fi
 
 # Only root can install a browser, and only where packages are Debian's.
 chromium:

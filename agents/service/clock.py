@@ -6,6 +6,7 @@ may be one clock, both are compared with a steady clock that nobody can set, sin
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -17,8 +18,12 @@ import sqlalchemy as sa
 
 from broker.store.connection.database import Database
 
+_log = logging.getLogger(__name__)
+
 ClockFaultCode = Literal["host_differs_from_database", "host_jumped", "database_jumped"]
 READ_WITHIN_S = 5.0
+AGREE_FOR_S = 300.0
+"""Seconds for which clocks that contradicted one another have to agree before they are believed again."""
 
 
 def host_now() -> datetime:
@@ -82,32 +87,45 @@ def beyond_s(value_s: float, interval: tuple[float, float]) -> float:
 class ClockWatch:
     """Judges the readings of one process, one after another."""
 
-    def __init__(self, limit_s: float) -> None:
-        """Contradictions up to ``limit_s`` are none."""
-        self._limit_s = limit_s
+    def __init__(self, limit_s: float, agree_for_s: float = AGREE_FOR_S) -> None:
+        """Contradictions up to ``limit_s`` are none; after one the clocks have to agree for ``agree_for_s``."""
+        self._limit_s, self._agree_for_s = limit_s, agree_for_s
         self._agreed: ClockReading | None = None
+        self._agree_since: ClockReading | None = None
         self._lock = threading.Lock()
 
     def check(self, reading: ClockReading) -> tuple[ClockFault, ...]:
         """The contradictions of this reading: in itself, and with the last one that had none.
 
-        A clock that was set stays in contradiction until it is set back: only a restart of the process takes the new
-        time for right. So one jump stops what it would end in all cycles to come.
+        A clock that was set stays in contradiction until it is set back, or until all clocks have agreed for some time:
+        then the new time is taken for right.
         """
         with self._lock:
-            found: dict[ClockFaultCode, float] = {
-                "host_differs_from_database": -_since_s(reading.database, reading.host)
-            }
-            if self._agreed is not None:
-                found |= _jumps_s(self._agreed, reading)
-            faults = tuple(
-                ClockFault(code, seconds, self._limit_s)
-                for code, seconds in found.items()
-                if abs(seconds) > self._limit_s
-            )
-            if not faults:
-                self._agreed = reading
-            return faults
+            faults = self._faults(reading, self._agreed)
+            if faults and not self._agrees_long_enough(reading):
+                return faults
+            if faults:
+                fields = {"were": [one.code for one in faults], "agree_for_s": self._agree_for_s}
+                _log.warning("clocks agree again and are believed", extra={"fields": fields})
+            self._agreed, self._agree_since = reading, None
+            return ()
+
+    def _agrees_long_enough(self, reading: ClockReading) -> bool:
+        """Whether the clocks, which once contradicted one another, have not done so for some time."""
+        since = self._agree_since
+        if since is None or self._faults(reading, since):
+            self._agree_since = None if self._faults(reading, None) else reading
+            return False
+        return reading.steady[0] - since.steady[1] >= self._agree_for_s
+
+    def _faults(self, reading: ClockReading, earlier: ClockReading | None) -> tuple[ClockFault, ...]:
+        """The contradictions of a reading in itself, and with an earlier one."""
+        found: dict[ClockFaultCode, float] = {"host_differs_from_database": -_since_s(reading.database, reading.host)}
+        if earlier is not None:
+            found |= _jumps_s(earlier, reading)
+        return tuple(
+            ClockFault(code, seconds, self._limit_s) for code, seconds in found.items() if abs(seconds) > self._limit_s
+        )
 
 
 def _since_s(moment: datetime, interval: tuple[datetime, datetime]) -> float:

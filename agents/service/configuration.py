@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from agents.service.clock import AGREE_FOR_S
 from broker import resources
 from broker.errors import BrokerError
 from broker.store.schema.migrate import STANDALONE
@@ -47,6 +48,7 @@ class ServiceSection(_Section):
     retry_first_s: Seconds = 1.0
     retry_longest_s: Seconds = 30.0
     clock_limit_s: Seconds = 30.0
+    clocks_agree_for_s: Seconds = AGREE_FOR_S
 
 
 class AgentSection(_Section):

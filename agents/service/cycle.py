@@ -108,8 +108,9 @@ def _refuse_wrong_clocks(agent: Agent[Any], context: CycleContext) -> None:
         raise Refused(
             f"clocks contradict one another: {found}",
             f"agent {agent.name}",
-            "set them right; if they are right now, restart the service, or let one cycle through with "
-            f"`broker run {agent.name} --force`. The limit is clock_limit_s in config/agents.yaml",
+            "set them right; once they have agreed for clocks_agree_for_s the agent goes on by itself. "
+            f"`broker run {agent.name} --force` lets one cycle through. The limit is clock_limit_s in "
+            "config/agents.yaml",
         )
 
 

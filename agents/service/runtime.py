@@ -17,18 +17,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
-
-from apscheduler.executors.pool import ThreadPoolExecutor
-from apscheduler.jobstores.memory import MemoryJobStore
-from apscheduler.schedulers.background import BackgroundScheduler
 
 from agents.service import clock, cycle
 from agents.service.base import Agent, CycleContext
 from agents.service.clock import ClockWatch
 from agents.service.configuration import AgentSection, ConfigurationError, ServiceSection
 from agents.service.leadership import STOP_WITHIN_S, LeaseKeeper
+from agents.service.schedule import Schedule
 from broker import __version__
 from broker.domain.parts import WHOLE, Part, parts_of
 from broker.errors import Refused
@@ -111,7 +108,7 @@ class Service:
         self._keeper = keeper
         self._settings = settings
         self._read_clocks = functools.partial(clock.read_clocks, host=now, steady=steady)
-        self._clocks = ClockWatch(settings.clock_limit_s)
+        self._clocks = ClockWatch(settings.clock_limit_s, settings.clocks_agree_for_s)
         self._failures: dict[str, int] = dict.fromkeys(self._agents, 0)
         self._failed: dict[str, int] = dict.fromkeys(self._agents, 0)
         self._overdue: set[str] = set()
@@ -119,30 +116,30 @@ class Service:
         self._paused: set[str] = set()
         self._running: dict[str, OpenConnections] = {}
         self._idle = threading.Condition()
-        self._scheduler = BackgroundScheduler(
-            jobstores={"default": MemoryJobStore()},
-            executors={"default": ThreadPoolExecutor(len(agents) + 1)},
-            timezone=UTC,
-        )
+        self._schedule = Schedule(len(agents) + 1)
+        self._beaten_s = time.monotonic()
 
     def run(self, end_when_unhealthy_s: float = float("inf")) -> bool:
         """Run until :attr:`ending` is set; True when every cycle ended in time, False when one had to be left behind.
 
-        A service whose cycles are overdue or fail ends by itself when that has lasted for ``end_when_unhealthy_s``: a
-        thread that hangs can only be got rid of with its process. In any case the leases have been given up: what an
-        abandoned cycle still tries to write is refused.
+        A service whose cycles are overdue or fail, or that writes no heartbeat, ends by itself when that has lasted for
+        ``end_when_unhealthy_s``: a thread that hangs can only be got rid of with its process. In any case the leases
+        have been given up: what an abandoned cycle still tries to write is refused.
         """
-        self._schedule()
-        self._scheduler.start()
+        self._plan()
+        self._beaten_s = time.monotonic()
+        self._schedule.start()
         self._keeper.start()
         _log.info("service started", extra={"fields": {"holder": self._keeper.holder, "agents": sorted(self._agents)}})
         unhealthy_since: float | None = None
         while not self.ending.wait(LOOK_EVERY_S):
             self._write_down_overdue()
+            self._schedule.look()
             now_s = time.monotonic()
             unhealthy_since = (unhealthy_since or now_s) if self._is_unhealthy() else None
             if unhealthy_since is not None and now_s - unhealthy_since >= end_when_unhealthy_s:
-                _log.error("service ends: not healthy for too long", extra={"fields": self._state()})
+                fields = self._state() | {"heartbeat_s_ago": now_s - self._beaten_s}
+                _log.error("service ends: not healthy for too long", extra={"fields": fields})
                 self.ended_unhealthy = True
                 break
         return self._stop()
@@ -160,7 +157,9 @@ class Service:
 
     def _is_unhealthy(self) -> bool:
         state = self._state()
-        return any(not self._agents[name].agent.is_feed for name in (*state["overdue"], *state["failing"]))
+        ill = (name for name in (*state["overdue"], *state["failing"]) if not self._agents[name].agent.is_feed)
+        silent_s = time.monotonic() - self._beaten_s
+        return silent_s > self._settings.healthy_within_s or any(ill)
 
     def run_each_once(self) -> dict[str, RunRecord | None]:
         """Run every agent once, now, part after part; None for what another service leads. By the names of leases."""
@@ -175,28 +174,12 @@ class Service:
         self._keeper.start()
         return self._cycle(one, OpenConnections())
 
-    def _schedule(self) -> None:
+    def _plan(self) -> None:
         for name, one in self._agents.items():
-            self._scheduler.add_job(
-                self._fire,
-                "interval",
-                seconds=one.section.period_s,
-                args=[name],
-                id=name,
-                max_instances=1,
-                coalesce=True,
-                misfire_grace_time=max(1, int(one.section.misfire_grace_s)),
-            )
+            fire = functools.partial(self._fire, name)
+            self._schedule.add(name, fire, one.section.period_s, one.section.misfire_grace_s)
             self._keeper.want(name, functools.partial(self._start_soon, name))
-        self._scheduler.add_job(
-            self._beat,
-            "interval",
-            seconds=self._settings.heartbeat_every_s,
-            id="heartbeat",
-            max_instances=1,
-            coalesce=True,
-            next_run_time=datetime.now(UTC),
-        )
+        self._schedule.add("heartbeat", self._beat, self._settings.heartbeat_every_s, at_once=True)
 
     def _start_soon(self, name: str) -> None:
         """Somebody who has just been elected starts at once, or after a pause where the last cycles failed."""
@@ -204,7 +187,7 @@ class Service:
 
     def _bring_forward(self, name: str, delay_s: float) -> None:
         if not self.ending.is_set():
-            self._scheduler.modify_job(name, next_run_time=datetime.now(UTC) + timedelta(seconds=delay_s))
+            self._schedule.bring_forward(name, delay_s)
 
     def _fire(self, name: str) -> None:
         """One start of an agent by the schedule; a service that does not lead it does nothing."""
@@ -317,12 +300,13 @@ class Service:
             with self._keeper.database.within(BEAT_WITHIN_S) as database, database.begin() as connection:
                 host, agents = socket.gethostname(), sorted({one.agent.name for one in self._agents.values()})
                 services.beat(connection, self._keeper.holder, host, __version__, agents, self._state())
+            self._beaten_s = time.monotonic()
         except TRANSIENT_ERRORS as error:
             _log.warning("no heartbeat: database", extra={"fields": {"error": str(error)}})
 
     def _stop(self) -> bool:
         _log.info("service stopping", extra={"fields": {"holder": self._keeper.holder}})
-        self._scheduler.shutdown(wait=False)
+        self._schedule.end()
         if not self._all_ended(CUT_AFTER * self._settings.stop_within_s):
             for connections in list(self._running.values()):
                 connections.cut("the service is stopping")

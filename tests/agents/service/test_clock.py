@@ -74,9 +74,34 @@ def test_a_clock_that_both_share_is_compared_with_the_steady_one(jump_s: float, 
 def test_a_jump_stays_found_until_the_clock_is_set_back() -> None:
     watch = ClockWatch(30.0)
     watch.check(reading(0.0))
-    for passed_s in (600.0, 1200.0, 1_000_000.0):
+    for passed_s in (600.0, 700.0, 899.9):
         assert {one.code for one in watch.check(reading(passed_s, HOUR, HOUR))} == {"host_jumped", "database_jumped"}
-    assert watch.check(reading(1_000_600.0)) == ()
+    assert watch.check(reading(899.95)) == ()
+
+
+@pytest.mark.parametrize(
+    ("readings", "believed"),
+    [
+        ([(600.0, HOUR, HOUR), (899.9, HOUR, HOUR)], False),
+        ([(600.0, HOUR, HOUR), (900.0, HOUR, HOUR)], True),
+        ([(600.0, HOUR, HOUR), (900.0, HOUR + 30, HOUR + 30)], True),
+        # another jump meanwhile: the time counts from it
+        ([(600.0, HOUR, HOUR), (700.0, 2 * HOUR, 2 * HOUR), (999.9, 2 * HOUR, 2 * HOUR)], False),
+        ([(600.0, HOUR, HOUR), (700.0, 2 * HOUR, 2 * HOUR), (1000.0, 2 * HOUR, 2 * HOUR)], True),
+        # clocks that differ do not agree, however long they do so
+        ([(600.0, 0.0, HOUR), (1e6, 0.0, HOUR)], False),
+        ([(600.0, 0.0, HOUR), (800.0, HOUR, HOUR), (1099.9, HOUR, HOUR)], False),
+        ([(600.0, 0.0, HOUR), (800.0, HOUR, HOUR), (1100.0, HOUR, HOUR)], True),
+        ([(600.0, HOUR, HOUR), (700.0, 0.0, HOUR), (800.0, HOUR, HOUR), (1099.9, HOUR, HOUR)], False),
+    ],
+)
+def test_clocks_that_agree_for_some_minutes_are_believed_again(
+    readings: list[tuple[float, float, float]], believed: bool
+) -> None:
+    watch = ClockWatch(30.0, agree_for_s=300.0)
+    watch.check(reading(0.0))
+    *earlier, last = [watch.check(reading(*one)) for one in readings]
+    assert all(earlier) and (last == ()) is believed
 
 
 def test_a_clock_that_was_wrong_from_the_start_may_be_corrected() -> None:
@@ -187,12 +212,15 @@ def test_a_service_stops_removing_when_a_clock_is_set(
         ScheduledAgent(named("working", works), section),
     ]
     keeper = LeaseKeeper(database, "one", LeaseTerms())
-    service = Service(database, agents, keeper, ServiceSection(), clocks.host, clocks.steady)
+    settings = ServiceSection(clocks_agree_for_s=3.0)
+    service = Service(database, agents, keeper, settings, clocks.host, clocks.steady)
     thread = threading.Thread(target=service.run)
     thread.start()
     try:
         assert fourth.wait(30)
-        wait_until(lambda: outcome_of_last(database, "removing") == "refused", "what removes is refused")
+        wait_until(lambda: was_refused(database, "removing"), "what removes is refused")
+        if shared_with_the_database:
+            wait_until(lambda: outcome_of_last(database, "removing") == "done", "it goes on once the clocks agree")
     finally:
         service.ending.set()
         thread.join(20)
@@ -204,6 +232,12 @@ def named(name: str, script: Callable[[CycleContext], CycleReport]) -> Agent[Any
     agent = Removing(script, removes=False)
     agent.name = name  # type: ignore[misc]
     return agent
+
+
+def was_refused(database: Database, agent: str) -> bool:
+    statement = "SELECT count(*) > 0 FROM broker.agent_runs WHERE agent = :agent AND outcome = 'refused'"
+    with database.begin() as connection:
+        return bool(connection.execute(sa.text(statement), {"agent": agent}).scalar_one())
 
 
 def outcome_of_last(database: Database, agent: str) -> str:
