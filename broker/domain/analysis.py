@@ -16,8 +16,6 @@ from broker.domain.facts import JobFacts
 #: Classes as PanDA numbers them: of tasks S, A, B and C, of queues hi, mid and lo.
 CLASS_S, CLASS_A, CLASS_B, CLASS_C = 2, 1, 0, -1
 SITE_HI, SITE_MID, SITE_LO = 1, 0, -1
-#: So many times as many jobs as run may wait at a queue, and as many as if so many ran. Source: queued against running.
-WAITING_TIMES, LEAST_RUNNING = 2.0, 20.0
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 import numpy as np
@@ -24,6 +23,9 @@ from broker.domain.decisions import Observation, Persistence, UnknownPolicy
 from broker.domain.reason import Reason as Reason
 from broker.domain.reason import undeclared
 from broker.domain.rows_by_kind import RowsByKind
+from broker.rules.compiled_step import CompiledStep as CompiledStep
+from broker.rules.load import Load as Load
+from broker.rules.load import LoadDetails as LoadDetails
 from broker.rules.pairs import AnalysisPairs as AnalysisPairs
 from broker.rules.pairs import AnyPairs as AnyPairs
 from broker.rules.pairs import JobPairs as JobPairs
@@ -157,13 +159,13 @@ class Rule(Configurable, ABC):
         return None
 
     @property
-    def compiled_step(self) -> str:
+    def compiled_step(self) -> CompiledStep | None:
         """Of a rule that moves within a cycle: the step of the compiled loop that equals it to the bit by its options.
 
-        Empty if there is none. Each class states its own: one that is derived from another does not have that of the
+        None if there is none. Each class states its own: one that is derived from another does not have that of the
         other. See :mod:`broker.engine.compiled`.
         """
-        return ""
+        return None
 
     def needs(self, tuning: TuningView) -> tuple[str, ...]:
         """Those of ``sources`` without which the rule cannot judge by this tuning: all, unless it says otherwise."""
@@ -199,6 +201,14 @@ class Filter(Rule, Generic[PairsT_contra]):
         """Broadcastable to (T, Q): True where an input of the rule is missing; None when that cannot be."""
         return None
 
+    def may_reject(self, facts: Any, tuning: TuningView) -> Bools | None:
+        """(T, Q): of a filter that is asked again with what a cycle has placed, the pairs that it might reject.
+
+        It says this at little cost, so that the filter is mostly not asked. None for all. A derived class has to say
+        so again.
+        """
+        return None
+
     @abstractmethod
     def observe(self, pairs: PairsT_contra) -> Observation:
         """The value and the limit, for exactly one chunk and one candidate (all arrays of shape (1, 1))."""
@@ -229,51 +239,6 @@ class Weight(Rule, Generic[PairsT_contra]):
     @abstractmethod
     def factor(self, pairs: PairsT_contra) -> Floats | RowsByKind:
         """Over (T, Q), as an array that broadcasts or by kind: the factor, finite and not negative."""
-
-
-@dataclass(frozen=True)
-class LoadDetails:
-    """Figures of candidates that only some options of rules read; shapes as in :class:`Load`.
-
-    ``typed_*`` are jobs of the resource types that the task has at the queue, ``typed_known`` whether any was counted.
-    """
-
-    real_running: Floats  # running jobs of the tag, with nothing that stands in for them
-    all_running: Floats  # of all shares
-    is_ucore: Bools
-    one_nucleus_queue: Bools  # the chunk asks for the nucleus alone
-    typed_running: Floats
-    typed_queued: Floats  # defined, activated and starting
-    typed_assigned: Floats
-    typed_known: Bools
-
-
-@dataclass(frozen=True)
-class Load:
-    """The jobs at the candidates as the cycle goes on: ``defined`` includes what this cycle has already placed.
-
-    Arrays are (Q,) when chunks are taken one by one, (T, Q) when each meets the same grid; the columns of the chunk are
-    scalars in the first case and (T, 1) in the second.
-    """
-
-    running: Floats  # the largest reading of "running", see JobFacts.running_equivalent
-    defined: Floats
-    assigned: Floats
-    activated: Floats
-    starting: Floats
-    all_local: Bools
-    queue_limit: Floats  # NQUEUELIMITSITE of the chunk's share
-    min_weight: Floats  # MIN_WEIGHT of the chunk's label and share
-    urgent: Bools
-    bootstrap_allowed: Bools  # priority at or below MAX_PRIO_TO_BOOTSTRAP, not merging, not express
-    details: LoadDetails | None = None
-    preferred: Bools | None = None  # candidates that go before the others, whatever they weigh
-
-    @cached_property
-    def bootstrap(self) -> Bools:
-        """Shape of ``running``: no jobs of the share at all, so that the candidate gets some to start with."""
-        jobs = self.running + self.activated + self.assigned + self.starting + self.defined
-        return np.asarray((jobs == 0) & self.bootstrap_allowed)
 
 
 class LoadWeight(Rule):

@@ -24,11 +24,10 @@ from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of
 from broker.engine.shared.distribute import Candidates, Distribution, JobSource, distribute, group_size
-from broker.rules.production_job.cuts.cap import Cap
+from broker.rules.production_job.cuts.cap import SHIPPED_CAP, Cap
 from broker.work.assemble import CycleWork
 from broker.work.cut_jobs import CutJobs
 
-_SHIPPED_CAP = Cap()
 #: Numbers below this are one word of a seed.
 _ONE_WORD = 2**32
 
@@ -185,7 +184,7 @@ def _candidates(cycle: JobCycle, result: ChunkResult) -> Candidates:
     if ranking is None:
         raise ValueError(f"chunk {result.row} has no candidates to give jobs to")
     load = result.load if result.load is not None else cycle.load(result.block, result.row, result.chosen)
-    cap = next((rule for rule in cycle.chain.cuts if isinstance(rule, Cap)), _SHIPPED_CAP)
+    cap = next((rule for rule in cycle.chain.cuts if isinstance(rule, Cap)), SHIPPED_CAP)
     waiting, limit = cap.room(load)
     if result.load is not None:
         waiting, limit = waiting[ranking.chosen], limit[ranking.chosen]

@@ -22,6 +22,7 @@ from broker.engine.compiled.loading import loop_for
 from broker.engine.compiled.loop_parts import LoopParts, loop_parts
 from broker.engine.job.chunk_result import Block
 from broker.engine.job.cycle import JobCycle
+from broker.rules.production_job.cuts.cap import SHIPPED_CAP
 from broker.work.assemble import CycleWork
 
 PlaceAlone = Callable[[Block, int], AssignedChunk]
@@ -147,7 +148,7 @@ def compiled_cycle(cycle: JobCycle, work: CycleWork, seed: int) -> CompiledCycle
 def _parts(cycle: JobCycle) -> LoopParts | None:
     """What the loop takes of a cycle; a class that is derived from a known one may do anything in another way."""
     if type(cycle) is JobCycle:
-        return loop_parts(cycle)
+        return loop_parts(cycle, SHIPPED_CAP)
     if type(cycle) is AnalysisCycle:
-        return analysis_loop_parts(cycle)
+        return analysis_loop_parts(cycle, SHIPPED_CAP)
     return None

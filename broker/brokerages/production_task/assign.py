@@ -14,7 +14,7 @@ import numpy as np
 from broker.domain.arrays import Floats
 from broker.domain.decisions import Decision
 from broker.engine.compiled.loading import task_loop_for
-from broker.engine.compiled.nucleus_steps import nucleus_steps
+from broker.engine.compiled.steps import numbered
 from broker.engine.shared.first_fractions import first_fractions
 from broker.engine.task.cycle import TaskCycle
 from broker.engine.task.decision import DecidedBlock
@@ -68,17 +68,17 @@ def assign_tasks(cycle: TaskCycle, seed: int, before: Floats | None = None) -> I
 def decided_blocks(cycle: TaskCycle, seed: int, before: Floats | None = None) -> Iterator[DecidedBlock]:
     """As :func:`assign_tasks`, block by block."""
     tasks, rules = cycle.work.tasks.jeditaskid, cycle.chain.load_weights
-    steps = nucleus_steps(rules) if before is None else None
+    steps = numbered(rules, cycle.chain.tunings(cycle.tuning)) if before is None else None
     loop = None if steps is None else task_loop_for(len(tasks))
     for start in range(0, len(tasks), BLOCK):
         rows = slice(start, min(start + BLOCK, len(tasks)))
         block = cycle.block(rows, first_fractions(abs(seed), STREAM, np.abs(tasks[rows])))
-        if loop is None:
+        if loop is None or steps is None:
             out = place_each(block, rules, cycle.faults, None if before is None else before[rows])
         else:
             out = room_for(block, len(rules))
             out.faults[:] = len(cycle.faults)
-            loop.place_all(steps, block, out)
+            loop.place_all(*steps, block, out)
         yield DecidedBlock(cycle, block, out)
 
 

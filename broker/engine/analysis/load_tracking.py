@@ -11,12 +11,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from broker.domain.analysis import LEAST_RUNNING, WAITING_TIMES, AnalysisFacts
+from broker.domain.analysis import AnalysisFacts
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, as_column
 from broker.domain.counted_load import CountedLoad
 from broker.domain.facts import JobFacts
 from broker.domain.rows_by_kind import RowsByKind
-from broker.domain.stabilizer import USER_LENGTH
 from broker.domain.work import Work, WorkTable
 from broker.engine.analysis.figures import Placed
 from broker.engine.analysis.user_load import NEW_USERS, OF_USER, UserLoad, with_placed
@@ -24,9 +23,9 @@ from broker.engine.compiled.columns import UserState
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.chain import QueueChain
-from broker.engine.shared.evaluate import UNDECLARED, Evaluation, evaluate, rows_of
+from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, Evaluation, evaluate, rows_of
 from broker.gdpconfig import Tuning
-from broker.rules.contract import AnalysisPairs, Rule
+from broker.rules.contract import AnalysisPairs, Filter, Rule
 from broker.snapshot.snapshot import Snapshot
 
 NEW_WEIGHT_RULE, STABILIZER = "new_basic_weight", "user_queue_length"
@@ -163,8 +162,15 @@ class LoadTrackingCycle(JobCycle):
     def _may_drop(self, row: int, facts: AnalysisFacts, feasible: Bools) -> bool:
         """Whether any queue that is left got jobs and has so many that a filter might reject it: mostly none has."""
         touched = feasible & (self._placed[self._accounting_codes[row]] > 0)[self.snapshot.queues.unified]
-        many = facts.queued_of_type > WAITING_TIMES * LEAST_RUNNING
-        return bool((touched & (many | (facts.user_queued > self.own_tuning.number(USER_LENGTH)))[0]).any())
+        moving = [rule for rule in self.chain.filters if rule.name in MOVING]
+        return any((touched & self._may_reject(rule, facts)).any() for rule in moving)
+
+    def _may_reject(self, rule: AnyFilter, facts: AnalysisFacts) -> Bools:
+        """(Q,): the candidates that a filter might reject; all where its class does not say."""
+        found = None
+        if isinstance(rule, Filter) and "may_reject" in vars(type(rule)):
+            found = rule.may_reject(facts, self._views.tunings[rule.name])
+        return np.ones(1, dtype=np.bool_) if found is None else np.asarray(found[0])
 
     def _judge_again(self, block: Block, row: int, facts: AnalysisFacts) -> None:
         inside, evaluation, filters = row - block.rows.start, block.evaluation, self.chain.filters

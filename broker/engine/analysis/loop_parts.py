@@ -11,14 +11,15 @@ import numpy as np
 from broker.domain.analysis import AnalysisFacts
 from broker.domain.arrays import Floats, Ints
 from broker.domain.stabilizer import KEYS
-from broker.engine.analysis.class_weights import class_weight
+from broker.engine.analysis.class_weights import LEAST, LEAST_PART, class_weight
 from broker.engine.analysis.cycle import AnalysisCycle
 from broker.engine.analysis.figures import figures_at, load_at
 from broker.engine.analysis.load_tracking import MOVING, STABILIZER
 from broker.engine.compiled.columns import FlatBlock, Moving, Outcome, UserPairs
 from broker.engine.compiled.loop_parts import LoopParts
-from broker.engine.compiled.steps import NO_NEW_WEIGHT, filter_steps, moving_steps
+from broker.engine.compiled.steps import NO_NEW_WEIGHT, moving_steps, numbered
 from broker.engine.job.chunk_result import Block
+from broker.rules.contract import LoadCut
 
 #: The facts that are the load of a pair, in the order of ``UserPairs.load``.
 _LOAD = (
@@ -80,24 +81,26 @@ class AnalysisLoopParts(LoopParts):
         ]
 
 
-def analysis_loop_parts(cycle: AnalysisCycle) -> AnalysisLoopParts | None:
-    """The parts of a cycle of analysis; None where the loop does not run it."""
-    state, users, moving = cycle.moving_state, cycle.user_state, _moving(cycle)
+def analysis_loop_parts(cycle: AnalysisCycle, other_cap: LoadCut) -> AnalysisLoopParts | None:
+    """The parts of a cycle of analysis; None where the loop does not run it. ``other_cap`` as in ``moving_steps``."""
+    state, users, moving = cycle.moving_state, cycle.user_state, _moving(cycle, other_cap)
     return None if state is None or moving is None else AnalysisLoopParts(moving, state, users, cycle)
 
 
-def _moving(cycle: AnalysisCycle) -> Moving | None:
+def _moving(cycle: AnalysisCycle, other_cap: LoadCut) -> Moving | None:
     """The moving rules by number; None if the loop does not know one of them, or how the profile reads a step."""
-    moving, chain = moving_steps(cycle.chain), cycle.chain
+    moving, chain = moving_steps(cycle.chain, cycle.tuning, other_cap), cycle.chain
     if moving is None or not cycle.weighs_by_table:
         return None
     again = [at for at, rule in enumerate(chain.filters) if rule.name in MOVING and cycle.can_judge(rule)]
-    filters = filter_steps([chain.filters[at] for at in again])
+    filters = numbered([chain.filters[at] for at in again], chain.tunings(cycle.tuning))
     if filters is None:
         return None
     return moving._replace(
-        filters=filters,
+        filters=filters[0],
+        filter_arguments=filters[1],
         reasons=np.array(again, dtype=np.int64),
         stabilizer=np.array([cycle.own_tuning.number(key) for key in KEYS], dtype=np.float64),
         new_weight=cycle.new_weight_at,
+        new_weight_arguments=np.array([LEAST_PART, LEAST]),
     )

@@ -10,27 +10,39 @@ from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 
 
 class Moving(NamedTuple):
-    """The moving rules of the chain, by number, see :mod:`broker.engine.compiled.steps`.
+    """The moving rules of the chain, by number, with what they give the loop; A: the most that any of them does.
+
+    See :mod:`broker.engine.compiled.loop_steps` for numbers and arguments.
 
     Attributes:
         weights: (L,) the moving weights, in order.
+        weight_arguments: (L, A) of each.
         cuts: (C,) the cuts, in order.
+        cut_arguments: (C, A) of each.
         room: the step by which jobs at a chosen candidate count against its cap.
+        room_arguments: (A,) of that.
         behind: what is added to the index of a cut in the matrix of reasons.
         filters: (M,) the filters that judge again what was placed since, in order; none in production.
+        filter_arguments: (M, A) of each.
         reasons: (M,) their indices in the matrix of reasons.
-        stabilizer: (6,) the values of ``broker.domain.stabilizer.KEYS``; none in production.
+        stabilizer: (6,) the values of ``broker.domain.stabilizer.KEYS`` for the new weight; none in production.
         new_weight: index of the factor that moves with the room of the user, -1 for none.
+        new_weight_arguments: (2,) ``LEAST_PART`` and ``LEAST`` of it; none in production.
     """
 
     weights: Ints
+    weight_arguments: Floats
     cuts: Ints
+    cut_arguments: Floats
     room: int
+    room_arguments: Floats
     behind: int
     filters: Ints
+    filter_arguments: Floats
     reasons: Ints
     stabilizer: Floats
     new_weight: int
+    new_weight_arguments: Floats
 
 
 class UserState(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 from broker.engine.compiled.columns import CHUNK, LIMITS, LISTED, QUEUE, USE, Columns, Files, FlatBlock, Moving, Parts
 from broker.engine.compiled.flat_block import room_for
 from broker.engine.compiled.loop_parts import no_user_pairs, no_users
+from broker.engine.compiled.loop_steps import MOST_ARGUMENTS
 from broker.engine.compiled.steps import NO_NEW_WEIGHT
 from broker.engine.task.task_block import TaskBlock
 from broker.engine.task.task_block import room_for as room_for_tasks
@@ -33,14 +34,15 @@ def no_chunks() -> tuple[Any, ...]:
             np.zeros((0, 0), dtype=np.bool_),
         ),
     )
-    moving = Moving(none, none, 0, 0, none, none, np.zeros(0), NO_NEW_WEIGHT)
+    figures, given = np.zeros(0), np.zeros((0, MOST_ARGUMENTS))
+    moving = Moving(none, given, none, given, 0, figures, 0, none, given, none, figures, NO_NEW_WEIGHT, figures)
     return 0, 0, moving, block, columns, users, no_user_pairs(), room_for(block, 0, 0, 0, users)
 
 
 def no_tasks() -> tuple[Any, ...]:
     """Arguments of :func:`broker.engine.compiled.nuclei.place_all`, of the types that every cycle has."""
     tasks = _no_tasks()
-    return np.zeros(0, dtype=np.int64), tasks, room_for_tasks(tasks, 0)
+    return np.zeros(0, dtype=np.int64), np.zeros((0, MOST_ARGUMENTS)), tasks, room_for_tasks(tasks, 0)
 
 
 def _no_chunks() -> FlatBlock:

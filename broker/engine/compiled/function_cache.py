@@ -20,7 +20,7 @@ import platformdirs
 other_folder: Path | None = None
 _PRIVATE = 0o700
 #: Files beside this package of which functions are compiled.
-_FORMULAS: tuple[str, ...] = ()
+_FORMULAS = ("domain/waiting_limit.py",)
 _log = logging.getLogger(__name__)
 
 

@@ -11,6 +11,7 @@ from broker.engine.compiled.columns import FlatBlock, Moving, MovingState, Outco
 from broker.engine.compiled.steps import moving_steps
 from broker.engine.job.chunk_result import Block
 from broker.engine.job.cycle import JobCycle
+from broker.rules.contract import LoadCut
 
 _NONE, _NO_PAIRS, _NO_TABLE = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_), np.zeros((0, 0))
 
@@ -40,9 +41,9 @@ class LoopParts:
         return None
 
 
-def loop_parts(cycle: JobCycle) -> LoopParts | None:
-    """The parts of a production cycle; None where the loop does not run it."""
-    state, moving = cycle.moving_state, moving_steps(cycle.chain)
+def loop_parts(cycle: JobCycle, other_cap: LoadCut) -> LoopParts | None:
+    """The parts of a production cycle; None where the loop does not run it. ``other_cap`` as in ``moving_steps``."""
+    state, moving = cycle.moving_state, moving_steps(cycle.chain, cycle.tuning, other_cap)
     return None if state is None or moving is None else LoopParts(moving, state, no_users())
 
 

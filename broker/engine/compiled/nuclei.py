@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.arrays import Ints
+from broker.domain.arrays import Floats, Ints
 from broker.engine.compiled.empty_blocks import no_tasks
 from broker.engine.compiled.jit import compiled
-from broker.engine.compiled.nucleus_steps import REMAINING_WORK_FROM_LEAST
+from broker.engine.compiled.loop_steps import REMAINING_WORK_FROM_LEAST
 from broker.engine.task.task_block import PlacedTasks, TaskBlock
-
-#: As the rule ``remaining_work`` has it.
-LEAST_HS06S = 50.0
 
 
 def call_first() -> None:
@@ -27,14 +24,14 @@ def call_first() -> None:
 
 
 @compiled
-def place_all(steps: Ints, block: TaskBlock, out: PlacedTasks) -> None:
-    """Place the tasks of a block in order; ``steps`` (M,) are the moving weights by number."""
+def place_all(steps: Ints, given: Floats, block: TaskBlock, out: PlacedTasks) -> None:
+    """Place the tasks of a block in order. ``steps`` (M,), ``given``: the moving weights by number, their arguments."""
     for task in range(len(block.preset)):
         tag, chosen = block.tag[task], block.preset[task]
         for nucleus in range(block.placed.shape[1]):
             out.before[task, nucleus] = block.placed[tag, nucleus]
         if chosen < 0:
-            _weigh(task, steps, block, out)
+            _weigh(task, steps, given, block, out)
             chosen = _drawn(task, block, out)
         out.chosen[task] = chosen
         if chosen >= 0:
@@ -42,13 +39,13 @@ def place_all(steps: Ints, block: TaskBlock, out: PlacedTasks) -> None:
 
 
 @compiled
-def _weigh(task: int, steps: Ints, block: TaskBlock, out: PlacedTasks) -> None:
+def _weigh(task: int, steps: Ints, given: Floats, block: TaskBlock, out: PlacedTasks) -> None:
     tag = block.tag[task]
     for pair in range(block.offset[task], block.offset[task + 1]):
         work = block.share_work[pair] + (0.0 if block.independent else block.placed[tag, block.nucleus[pair]])
         weight = 1.0
         for index in range(len(steps)):
-            factor = _of_work(steps[index], work)
+            factor = _of_work(steps[index], given[index, 0], work)
             out.moving[index, pair] = factor
             weight *= factor
         for index in range(len(block.fixed)):
@@ -57,11 +54,11 @@ def _weigh(task: int, steps: Ints, block: TaskBlock, out: PlacedTasks) -> None:
 
 
 @compiled
-def _of_work(step: int, work: float) -> float:
-    if step == REMAINING_WORK_FROM_LEAST and not work >= LEAST_HS06S:
+def _of_work(step: int, least: float, work: float) -> float:
+    if step == REMAINING_WORK_FROM_LEAST and not work >= least:
         return 1.0
     # as numpy.maximum: NaN if the work is NaN
-    return 1.0 / (LEAST_HS06S if work <= LEAST_HS06S else work)
+    return 1.0 / (least if work <= least else work)
 
 
 @compiled

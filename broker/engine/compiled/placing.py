@@ -17,7 +17,7 @@ from broker.engine.compiled.cutting import AT, GUESS, KNOWN, LIMITS, MADE, SPAN,
 from broker.engine.compiled.empty_blocks import no_chunks
 from broker.engine.compiled.jit import compiled, inlined
 from broker.engine.compiled.random_stream import below, fraction, seeded
-from broker.engine.compiled.ranking import larger, ranked, waiting_at
+from broker.engine.compiled.ranking import limit_of, ranked, waiting_at
 from broker.engine.compiled.users import brought_up_to_date, counted, noted
 
 _MOST = sys.float_info.max
@@ -152,7 +152,7 @@ def _candidates(
         defined = load[1, pair] + out.before[b, columns.queues[out.place[b, at]].unified]
         local = block.all_local[pair]
         waiting = waiting_at(moving.room, defined, load[2, pair], load[3, pair], load[4, pair], local)
-        cap = larger(columns.chunks[row].queue_limit, 2.0 * load[0, pair])
+        cap = limit_of(columns.chunks[row].queue_limit, moving.room_arguments[0], load[0, pair])
         figures[WEIGHT, at] = weight if 0.0 < weight < np.inf else 0.0
         figures[QUEUED, at] = 0.0 if math.isnan(waiting) else min(max(waiting, -_MOST), _MOST)
         unlimited = block.urgent[b] or math.isnan(cap) or math.isnan(waiting)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.arrays import Floats, Ints
+from broker.domain.waiting_limit import waiting_limit
 from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome
 from broker.engine.compiled.jit import compiled, inlined
-from broker.engine.compiled.steps import ANALYSIS_RUNNING_QUEUED, BELOW_MIN_WEIGHT, CAP_WITHOUT_DEFINED
+from broker.engine.compiled.loop_steps import ANALYSIS_RUNNING_QUEUED, BELOW_MIN_WEIGHT, CAP_WITHOUT_DEFINED
 
 FEASIBLE = -1
+#: The function of the rules, of numbers.
+limit_of = inlined(waiting_limit)
 
 
 @inlined
@@ -19,31 +22,31 @@ def larger(one: float, other: float) -> float:
 
 
 @inlined
-def moving_factor(step: int, pair: int, defined: float, load: Floats, local: bool) -> float:
-    """The factor of a moving weight."""
+def moving_factor(step: int, given: Floats, pair: int, defined: float, load: Floats, local: bool) -> float:
+    """The factor of a moving weight; ``given`` are its arguments."""
     if step == ANALYSIS_RUNNING_QUEUED:
         return float((load[0, pair] + 1.0) / (defined + load[2, pair] + load[3, pair] + load[4, pair] + 1.0))
-    return running_queued(load[0, pair], defined, load[2, pair], load[3, pair], load[4, pair], local)
+    return running_queued(given, load[0, pair], defined, load[2, pair], load[3, pair], load[4, pair], local)
 
 
 @inlined
 def running_queued(
-    running: float, defined: float, assigned: float, activated: float, starting: float, local: bool
+    given: Floats, running: float, defined: float, assigned: float, activated: float, starting: float, local: bool
 ) -> float:
     """As the rule of this name."""
     waiting = activated + starting
     waiting += defined
-    waiting += 10.0
+    waiting += given[0]
     many = (assigned + 1.0) / (activated + 1.0)
     if many < 1.0:
         many = 1.0
-    elif many > 2.0:
-        many = 2.0
+    if many > given[1]:
+        many = given[1]
     if local:
         many = 1.0
     else:
         waiting += assigned
-    return (running + 1.0) / waiting / many
+    return float((running + 1.0) / waiting / many)
 
 
 @inlined
@@ -54,10 +57,12 @@ def waiting_at(step: int, defined: float, assigned: float, activated: float, sta
 
 
 @inlined
-def _weight_of(pair: int, defined: float, steps: Ints, load: Floats, local: bool, fixed: Floats) -> float:
+def _weight_of(
+    pair: int, defined: float, steps: Ints, given: Floats, load: Floats, local: bool, fixed: Floats
+) -> float:
     weight = 1.0
     for index in range(len(steps)):
-        weight *= moving_factor(steps[index], pair, defined, load, local)
+        weight *= moving_factor(steps[index], given[index], pair, defined, load, local)
     for factor in range(len(fixed)):
         weight *= fixed[factor, pair]
     return weight
@@ -65,8 +70,8 @@ def _weight_of(pair: int, defined: float, steps: Ints, load: Floats, local: bool
 
 @inlined
 def _cut_of(
-    pair: int, defined: float, weight: float, starts: bool, cuts: Ints, load: Floats, local: bool, urgent: bool,
-    queue_limit: float, min_weight: float,
+    pair: int, defined: float, weight: float, starts: bool, cuts: Ints, given: Floats, load: Floats, local: bool,
+    urgent: bool, queue_limit: float, min_weight: float,
 ) -> int:  # fmt: skip
     """The index of the cut that takes the pair, -1 for none."""
     if not 0.0 <= weight < np.inf:
@@ -76,7 +81,7 @@ def _cut_of(
         if step == BELOW_MIN_WEIGHT:
             keep = starts or not weight < min_weight
         else:
-            limit = larger(queue_limit, 2.0 * load[0, pair])
+            limit = limit_of(queue_limit, given[index, 0], load[0, pair])
             keep = waiting_at(step, defined, load[2, pair], load[3, pair], load[4, pair], local) <= limit
             keep = keep or urgent
         if not keep:
@@ -89,6 +94,7 @@ def ranked(b: int, moving: Moving, block: FlatBlock, columns: Columns, out: Outc
     """Rank the candidates of chunk ``b`` of the block, and write what is chosen; how many are."""
     # columns are taken out once: to read one of a tuple for each pair takes more than to rank it
     chunk, queues, steps, cuts = columns.chunks[block.row + b], columns.queues, moving.weights, moving.cuts
+    of_weights, of_cuts = moving.weight_arguments, moving.cut_arguments
     load, fixed, of_pair, left, local = block.load, block.fixed, block.queue, block.left, block.all_local
     placed, position, behind, best = block.placed[chunk.accounting], block.position, moving.behind, block.best[b]
     may_bootstrap, queue_limit, min_weight = chunk.may_bootstrap, chunk.queue_limit, chunk.min_weight
@@ -102,9 +108,9 @@ def ranked(b: int, moving: Moving, block: FlatBlock, columns: Columns, out: Outc
         defined = load[1, pair] + placed[queues[queue].unified]
         jobs = load[0, pair] + load[3, pair] + load[2, pair] + load[4, pair] + defined
         starts = jobs == 0.0 and may_bootstrap
-        weight = _weight_of(pair, defined, steps, load, local[pair], fixed)
+        weight = _weight_of(pair, defined, steps, of_weights, load, local[pair], fixed)
         cut = _cut_of(
-            pair, defined, weight, starts, cuts, load, local[pair], urgent, queue_limit, min_weight
+            pair, defined, weight, starts, cuts, of_cuts, load, local[pair], urgent, queue_limit, min_weight
         )  # fmt: skip
         if cut >= 0:
             position[b, queue] = cut + behind
@@ -143,13 +149,13 @@ def _written(
 ) -> None:
     queue, load, local = block.queue[pair], block.load, block.all_local[pair]
     defined = load[1, pair] + block.placed[columns.chunks[block.row + b].accounting, columns.queues[queue].unified]
-    steps, factors = moving.weights, out.factors
+    steps, given, factors = moving.weights, moving.weight_arguments, out.factors
     count = len(steps)
     out.place[b, at] = queue
     out.pair[b, at] = pair
     out.bootstrap[b, at] = starts
-    out.weight[b, at] = _weight_of(pair, defined, steps, load, local, block.fixed)
+    out.weight[b, at] = _weight_of(pair, defined, steps, given, load, local, block.fixed)
     for index in range(count):
-        factors[b, index, at] = moving_factor(steps[index], pair, defined, load, local)
+        factors[b, index, at] = moving_factor(steps[index], given[index], pair, defined, load, local)
     for index in range(len(block.factors)):
         factors[b, count + index, at] = block.factors[index, pair]

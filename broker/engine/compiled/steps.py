@@ -1,52 +1,65 @@
-"""Which moving rules the compiled loop knows, and the loop's numbers of them."""
+"""The moving rules of a chain as the compiled loop takes them: by number, with their arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from broker.domain.arrays import Ints
+from broker.domain.arrays import Floats, Ints
 from broker.engine.compiled.columns import Moving
+from broker.engine.compiled.loop_steps import CAP, CAP_WITHOUT_DEFINED, MOST_ARGUMENTS, STEPS, arguments_of, step_of
 from broker.engine.shared.chain import QueueChain
-from broker.engine.shared.evaluate import AnyFilter
-from broker.rules.contract import LoadCut, LoadWeight
+from broker.gdpconfig import Tuning
+from broker.rules.contract import LoadCut, Rule
 
-RUNNING_QUEUED, ANALYSIS_RUNNING_QUEUED = 1, 2
 #: Index of the factor that moves with the user's room, where none does.
 NO_NEW_WEIGHT = -1
-QUEUE_CAP, USER_QUEUE_LENGTH = 1, 2
-CAP, CAP_WITHOUT_DEFINED, BELOW_MIN_WEIGHT = 1, 2, 3
-WEIGHT_STEPS = {"running_queued": RUNNING_QUEUED, "analysis_running_queued": ANALYSIS_RUNNING_QUEUED}
-FILTER_STEPS = {"queue_cap": QUEUE_CAP, "user_queue_length": USER_QUEUE_LENGTH}
-CUT_STEPS = {"cap": CAP, "cap_without_defined": CAP_WITHOUT_DEFINED, "below_min_weight": BELOW_MIN_WEIGHT}
 
 
-def moving_steps(chain: QueueChain) -> Moving | None:
+def moving_steps(chain: QueueChain, tuning: Tuning, other_cap: LoadCut) -> Moving | None:
     """The moving rules of a chain by number; None if the loop does not know one of them.
 
-    A class that is derived from a known rule is another rule, unless it says itself which step equals it.
+    Args:
+        chain: of the cycle.
+        tuning: of the cycle.
+        other_cap: what says which room a candidate has where the chain has no cap.
     """
-    weights = [WEIGHT_STEPS.get(_step(rule)) for rule in chain.load_weights]
-    cuts = [CUT_STEPS.get(_step(rule)) for rule in chain.cuts]
-    if None in weights or None in cuts or chain.steps.placement.together:
+    tunings = chain.tunings(tuning)
+    weights, cuts = numbered(chain.load_weights, tunings), numbered(chain.cuts, tunings)
+    other = numbered((other_cap,), {other_cap.name: tuning})
+    if weights is None or cuts is None or other is None or chain.steps.placement.together:
         return None
-    room = next((step for step in cuts if step in (CAP, CAP_WITHOUT_DEFINED)), CAP)
-    none = _column(())
+    room = next((at for at, step in enumerate(cuts[0]) if step in (CAP, CAP_WITHOUT_DEFINED)), None)
+    caps = other if room is None else (cuts[0][room:], cuts[1][room:])
     return Moving(
-        _column(weights), _column(cuts), room or CAP, 2 * len(chain.filters), none, none, np.zeros(0), NO_NEW_WEIGHT
+        weights=weights[0],
+        weight_arguments=weights[1],
+        cuts=cuts[0],
+        cut_arguments=cuts[1],
+        room=int(caps[0][0]),
+        room_arguments=caps[1][0],
+        behind=2 * len(chain.filters),
+        filters=np.zeros(0, dtype=np.int64),
+        filter_arguments=np.zeros((0, MOST_ARGUMENTS)),
+        reasons=np.zeros(0, dtype=np.int64),
+        stabilizer=np.zeros(0),
+        new_weight=NO_NEW_WEIGHT,
+        new_weight_arguments=np.zeros(0),
     )
 
 
-def filter_steps(filters: Sequence[AnyFilter]) -> Ints | None:
-    """(M,) filters that judge again what was placed, by number; None if the loop does not know one of them."""
-    steps = [FILTER_STEPS.get(_step(rule)) for rule in filters]
-    return None if None in steps else _column(steps)
+def numbered(rules: Sequence[Rule], tunings: Mapping[str, Tuning]) -> tuple[Ints, Floats] | None:
+    """Rules of one kind by number (M,), with their arguments (M, MOST_ARGUMENTS); None if the loop lacks one of them.
 
-
-def _step(rule: LoadWeight | LoadCut | AnyFilter) -> str:
-    return str(getattr(rule, "compiled_step", "")) if "compiled_step" in vars(type(rule)) else ""
-
-
-def _column(steps: Sequence[int | None]) -> Ints:
-    return np.array(steps, dtype=np.int64)
+    Args:
+        rules: in order.
+        tunings: by the name of the rule.
+    """
+    steps = [step_of(rule) for rule in rules]
+    known = [step for step in steps if step is not None]
+    if len(known) < len(steps):
+        return None
+    arguments = [arguments_of(step, tunings[rule.name]) for rule, step in zip(rules, known, strict=True)]
+    numbers = np.array([STEPS[step.name].number for step in known], dtype=np.int64)
+    return numbers, np.array(arguments, dtype=np.float64).reshape(len(known), MOST_ARGUMENTS)

@@ -11,12 +11,12 @@ import numpy as np
 from broker.domain.arrays import Floats
 from broker.engine.compiled.columns import Columns, FlatBlock, Moving, Outcome, UserPairs, UserState
 from broker.engine.compiled.jit import compiled, inlined
-from broker.engine.compiled.ranking import larger
-from broker.engine.compiled.steps import QUEUE_CAP
+from broker.engine.compiled.loop_steps import QUEUE_CAP
+from broker.engine.compiled.ranking import larger, limit_of
 
-# the constants stand here as well, since the compiler keeps what it made until a file of this package changes
-WAITING_TIMES, LEAST_RUNNING = 2.0, 20.0
-LEAST_PART, LEAST = 0.001, 2.0**-20
+#: Places of the arguments of the cap and of the new weight.
+WAITING_TIMES, LEAST_RUNNING = 0, 1
+LEAST_PART, LEAST = 0, 1
 #: Rows of the load of pairs.
 QUEUED, RUNNING, USERS, ALL_RUNNING, RATE, TYPE_QUEUED, TYPE_RUNNING = 0, 1, 2, 3, 4, 5, 6
 #: Places of the values of the stabilizer, as its keys.
@@ -65,10 +65,11 @@ def _longest_queue(pair: int, of_users: float, given: Floats, load: Floats) -> f
 
 
 @inlined
-def _below_cap(pair: int, load: Floats, of_type: float) -> bool:
+def _below_cap(pair: int, given: Floats, load: Floats, of_type: float) -> bool:
     """Whether few enough jobs of the type wait, with those that were placed."""
     queued = load[TYPE_QUEUED, pair] + of_type
-    return bool(queued <= WAITING_TIMES * larger(LEAST_RUNNING, load[TYPE_RUNNING, pair]))
+    at_least = given[WAITING_TIMES] * given[LEAST_RUNNING]
+    return bool(queued <= limit_of(at_least, given[WAITING_TIMES], load[TYPE_RUNNING, pair]))
 
 
 @inlined
@@ -103,7 +104,7 @@ def _judged_again(
 ) -> None:
     """Reject what the filters do not keep with what was placed."""
     # columns are taken out once: to read one of a tuple for each pair takes more than the filters do
-    share, merging, given = users.share[row], users.merging[row], moving.stabilizer
+    share, merging, given = users.share[row], users.merging[row], moving.filter_arguments
     of_type, new_users, of_user = users.of_type[share, users.kind[row]], users.new_users[share], users.of_user
     placed, owner, ignored = block.placed[columns.chunks[row].accounting], users.owner[row], pairs.ignored
     load, jobs, left, position, of_pair = pairs.load, block.load, block.left, block.position, block.queue
@@ -112,11 +113,13 @@ def _judged_again(
         at = queues[of_pair[pair]].unified
         for index in range(len(filters)):
             if filters[index] == QUEUE_CAP:
-                keeps = _below_cap(pair, load, of_type[at])
+                keeps = _below_cap(pair, given[index], load, of_type[at])
             elif merging or ignored[pair]:
                 keeps = True
             else:
-                keeps = _short_enough(pair, given, jobs, load, placed[at], of_user[owner, at], new_users[at])
+                keeps = _short_enough(
+                    pair, given[index], jobs, load, placed[at], of_user[owner, at], new_users[at]
+                )  # fmt: skip
             if not keeps:
                 left[pair] = False
                 # of those that reject for now the last is shown
@@ -139,17 +142,17 @@ def _weighed_again(
             room[of_pair[pair]] = larger(longest - (load[QUEUED, pair] + of_user[at]), 0.0)
             count += 1
     total, jobs = added_up(room), pairs.jobs[b]
-    rest = total - jobs
+    rest, least_part, least = total - jobs, moving.new_weight_arguments[LEAST_PART], moving.new_weight_arguments[LEAST]
     factors, fixed, classes, moves = block.factors, block.fixed, pairs.class_weight, moving.new_weight
     for pair in range(first, stop):
         if not left[pair]:
             continue
         own, w_s = room[of_pair[pair]], classes[pair]
         if rest > 0 and not merging:
-            w_q = larger(own - jobs / count, LEAST_PART * w_s) / rest
+            w_q = larger(own - jobs / count, least_part * w_s) / rest
         else:
             w_q = own / total if total > 0 else 1.0 / count
-        factors[moves, pair] = w_s * w_q + LEAST
+        factors[moves, pair] = w_s * w_q + least
         weight = 1.0
         for index in range(len(factors)):
             weight *= factors[index, pair]

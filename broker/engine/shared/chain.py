@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
+from broker.engine.compiled.loop_steps import step_fault
 from broker.engine.job.steps import JobSteps
 from broker.engine.shared.kept_answers import AlikeRules
 from broker.engine.task.steps import TaskSteps
@@ -52,7 +53,8 @@ class RuleChain:
         """Refuse two rules of one name, and a rule that reads facts which the brokerage does not gather.
 
         Raises:
-            RuleChainError: the same name twice, or a rule of another brokerage.
+            RuleChainError: the same name twice, a rule of another brokerage, or one that its compiled step does not
+                equal.
         """
         seen: set[str] = set()
         for rule in self:
@@ -65,6 +67,8 @@ class RuleChain:
                 raise RuleChainError(
                     f"{self.brokerage}: the rule {rule.name} is there twice; name it once in the profile"
                 )
+            if fault := step_fault(rule):
+                raise RuleChainError(f"{self.brokerage}: the rule {rule.name} {fault}")
             seen.add(rule.name)
 
     def __iter__(self) -> Iterator[Rule]:

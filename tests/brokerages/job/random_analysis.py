@@ -77,9 +77,12 @@ def _tuning(random: Random, new_weight: bool) -> Tuning:
 
 
 def random_analysis(
-    seed: int, count: int, queues: int, cuts: tuple[LoadCut, ...], new_weight: bool
+    seed: int, count: int, queues: int, cuts: tuple[LoadCut, ...], new_weight: bool, of_cap: tuple[float, ...] = ()
 ) -> tuple[AnalysisCycle, CycleWork]:
-    """A cycle of so many chunks and queues, and its work; equal arguments give equal ones."""
+    """A cycle of so many chunks and queues, and its work; equal arguments give equal ones.
+
+    ``of_cap``: the constants of the cap, instead of its own.
+    """
     random = np.random.default_rng(seed)
     snapshot, settings = random_grid(random, queues, **FIELDS), [random_settings(random) for _ in range(count)]
     names = [str(name) for name in snapshot.unified.name]
@@ -98,9 +101,12 @@ def random_analysis(
     def at(table: Any) -> Any:
         return lambda chunks, candidates, facts: table[chunks.datasetid[:, 0] - 90]
 
+    cap = QueueCap()
+    if of_cap:
+        cap.waiting_times, cap.least_running = of_cap
     filters = (
         Toy("gone", at(masks[0])),
-        QueueCap(),
+        cap,
         Toy("for_now", at(masks[1]), kind="temporary"),
         UserQueueLength(),
         Toy("not_known", at(masks[2]), unknown=at(~masks[1])),

@@ -175,8 +175,13 @@ def with_files(random: Random, work: Work, settings: list[SplitSettings]) -> Cyc
     return CycleWork(work, table, inputs, tuple(settings), held)
 
 
-def random_cycle(seed: int, count: int, queues: int, cuts: tuple[LoadCut, ...]) -> tuple[JobCycle, CycleWork]:
-    """A cycle of so many chunks and queues, and its work; equal arguments give equal ones."""
+def random_cycle(
+    seed: int, count: int, queues: int, cuts: tuple[LoadCut, ...], of_weight: tuple[float, ...] = ()
+) -> tuple[JobCycle, CycleWork]:
+    """A cycle of so many chunks and queues, and its work; equal arguments give equal ones.
+
+    ``of_weight``: the constants of the moving weight, instead of its own.
+    """
     random = np.random.default_rng(seed)
     snapshot, settings = random_grid(random, queues), [random_settings(random) for _ in range(count)]
     work = with_files(random, random_work(random, count, settings), settings)
@@ -192,7 +197,10 @@ def random_cycle(seed: int, count: int, queues: int, cuts: tuple[LoadCut, ...]) 
         Toy("not_known", at(masks[2]), unknown=at(~masks[1])),
     )
     weights = (Factor("one", at(steps[0])), Factor("other", at(steps[1] + 0.1)))
-    chain = QueueChain("random", filters, weights, (RunningQueued(),), cuts)
+    moving = RunningQueued()
+    if of_weight:
+        moving.queued_offset, moving.largest_many_assigned = of_weight
+    chain = QueueChain("random", filters, weights, (moving,), cuts)
     values = {f"NQUEUELIMITSITE_{share}": one_of(random, 0, 30, 2000) for share in SHARES}
     values["MIN_WEIGHT_managed"] = one_of(random, 0, 0.4)
     return JobCycle(snapshot, work.work, Tuning.defaults().with_values(values), chain), work

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from broker.engine.analysis.cycle import AnalysisCycle
 from broker.engine.compiled import loading
 from broker.engine.compiled.steps import moving_steps
 from broker.engine.shared.chain import QueueChain
+from broker.gdpconfig import Tuning
 from broker.rules.contract import Load, LoadCut
-from broker.rules.production_job.cuts.cap import Cap
+from broker.rules.production_job.cuts.cap import SHIPPED_CAP, Cap
 from broker.rules.production_job.cuts.one_nucleus_queue import OneNucleusQueue
 from broker.rules.production_job.weights.running_queued import RunningQueued
 from broker.rules.shared.cuts.below_min_weight import BelowMinWeight
@@ -33,6 +35,17 @@ CUTS: dict[str, tuple[LoadCut, ...]] = {
     "other order, defined jobs do not wait": (BelowMinWeight(), Cap().configured({"defined_wait": False})),
     "none": (),
 }
+#: What rules give their compiled steps: figures of which some round, and some change nearly every decision.
+CONSTANTS = st.sampled_from([0.1, 0.5, 1.0, 1.7, 2.0, 3.3, 20.0, 41.0])
+
+
+def drawn_cuts(cuts: str, times_running: float) -> tuple[LoadCut, ...]:
+    """Cuts by name, of which the cap has another constant."""
+    made = tuple(copy(rule) for rule in CUTS[cuts])
+    for rule in made:
+        if isinstance(rule, Cap):
+            rule.times_running = times_running
+    return made
 
 
 class Derived(RunningQueued):
@@ -88,11 +101,13 @@ def compiler(compiled_loop: None) -> None:
     count=st.integers(1, 90),
     queues=st.integers(1, 24),
     cuts=st.sampled_from(sorted(CUTS)),
+    constants=st.tuples(CONSTANTS, CONSTANTS, CONSTANTS),
 )
 def test_decisions_draws_and_jobs_are_those_of_python(
-    compiler: None, seed: int, count: int, queues: int, cuts: str
+    compiler: None, seed: int, count: int, queues: int, cuts: str, constants: tuple[float, float, float]
 ) -> None:
-    compare(random_cycle, seed, count, queues, CUTS[cuts])
+    times_running, *of_weight = constants
+    compare(random_cycle, seed, count, queues, drawn_cuts(cuts, times_running), tuple(of_weight))
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -102,11 +117,18 @@ def test_decisions_draws_and_jobs_are_those_of_python(
     queues=st.integers(1, 24),
     cuts=st.sampled_from(((BelowMinWeight(),), ())),
     new_weight=st.booleans(),
+    constants=st.tuples(CONSTANTS, CONSTANTS),
 )
 def test_what_moves_for_users_moves_as_in_python(
-    compiler: None, seed: int, count: int, queues: int, cuts: tuple[LoadCut, ...], new_weight: bool
+    compiler: None,
+    seed: int,
+    count: int,
+    queues: int,
+    cuts: tuple[LoadCut, ...],
+    new_weight: bool,
+    constants: tuple[float, float],
 ) -> None:
-    compare(random_analysis, seed, count, queues, cuts, new_weight)
+    compare(random_analysis, seed, count, queues, cuts, new_weight, constants)
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 127, 128, 129, 257, 1_000, 4_097])
@@ -131,7 +153,7 @@ def test_the_random_stream_is_that_of_numpy(compiler: None, words: list[int], si
 @pytest.mark.parametrize("rule", [FewerQueued(), Derived(), OneNucleusQueue(), Cap().configured({"at_ucore": False})])
 def test_a_rule_that_the_loop_does_not_know_keeps_the_path_of_python(rule: Any) -> None:
     weights, cuts = ((), (rule,)) if isinstance(rule, LoadCut) else ((rule,), ())
-    assert moving_steps(QueueChain("toy", (), (), weights, cuts)) is None
+    assert moving_steps(QueueChain("toy", (), (), weights, cuts), Tuning.defaults(), SHIPPED_CAP) is None
 
 
 def test_what_is_compiled_ahead_is_what_a_cycle_calls(compiler: None) -> None:

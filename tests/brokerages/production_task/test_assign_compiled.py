@@ -15,12 +15,13 @@ from broker.brokerages.production_task.assign import STREAM, AssignedTask, assig
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation
 from broker.engine.compiled import loading
-from broker.engine.compiled.nucleus_steps import nucleus_steps
+from broker.engine.compiled.steps import numbered
 from broker.engine.task.cycle import TaskCycle
 from broker.engine.task.decision import decisive_position
 from broker.engine.task.placing import drawn
+from broker.gdpconfig import Tuning
 from broker.rules.contract import Filter, NucleusLoadWeight, TaskPairs, Weight
-from broker.rules.production_task.weights.remaining_work import RemainingWork
+from broker.rules.production_task.weights.remaining_work import LEAST_HS06S, RemainingWork
 from tests.engine.task.task_works import Copy, Part, cycle, task_work
 
 NUCLEI = ("A", "B", "C")
@@ -69,7 +70,9 @@ class Derived(RemainingWork):
         return super().factor(remaining_work_hs06s) * 2.0
 
 
-def random_cycle(seed: int, count: int, strange: bool, below: str, *, independent: bool = False) -> TaskCycle:
+def random_cycle(
+    seed: int, count: int, strange: bool, below: str, least: float = LEAST_HS06S, *, independent: bool = False
+) -> TaskCycle:
     """Tasks of two shares and all priorities, of which some wait for input and some have a nucleus already."""
     random = np.random.default_rng(seed)
     shares, amounts = ("Simulation", "Other"), (0.0, 3.0, 49.0, 50.0, 1e4)
@@ -87,11 +90,13 @@ def random_cycle(seed: int, count: int, strange: bool, below: str, *, independen
         for share in shares
         for priority in range(5)
     ]
+    moving = RemainingWork().configured({"below_least": below})
+    moving.least_hs06s = least
     return cycle(
         task_work(*inputs, remaining=rows, tasks=columns),
         [Some(seed)],
         [Random(seed, strange)],
-        [RemainingWork().configured({"below_least": below})],
+        [moving],
         independent=independent,
     )
 
@@ -136,16 +141,18 @@ GIVEN = given(
     strange=st.booleans(),
     below=st.sampled_from(("as_least", "one")),
     independent=st.booleans(),
+    least=st.sampled_from((0.3, 3.0, LEAST_HS06S, 1e4)),
 )
 
 
 @settings(max_examples=25, deadline=None)
 @GIVEN
 def test_a_block_is_decided_as_its_tasks_one_by_one(
-    seed: int, count: int, strange: bool, below: str, independent: bool
+    seed: int, count: int, strange: bool, below: str, independent: bool, least: float
 ) -> None:
-    blocks = decided("never", seed, count, strange, below, independent=independent)
-    alone = one_by_one(random_cycle(seed, count, strange, below, independent=independent), seed)
+    about = (seed, count, strange, below, least)
+    blocks = decided("never", *about, independent=independent)
+    alone = one_by_one(random_cycle(*about, independent=independent), seed)
     for (row, nucleus, plain, bits, position, placed), expected in zip(blocks, alone, strict=True):
         assert (row, nucleus, plain[2], bits[:2], position[1], placed) == expected
 
@@ -158,17 +165,16 @@ def compiler(compiled_loop: None) -> None:
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @GIVEN
 def test_the_loop_decides_as_python(
-    compiler: None, seed: int, count: int, strange: bool, below: str, independent: bool
+    compiler: None, seed: int, count: int, strange: bool, below: str, independent: bool, least: float
 ) -> None:
-    about = (seed, count, strange, below)
+    about = (seed, count, strange, below, least)
     assert decided("always", *about, independent=independent) == decided("never", *about, independent=independent)
 
 
 def test_what_is_compiled_ahead_is_what_a_cycle_calls(compiler: None) -> None:
-    from broker.compilation import warm_up
-    from broker.engine.compiled.nuclei import place_all
+    from broker.engine.compiled.nuclei import call_first, place_all
 
-    warm_up.compile_tasks()
+    call_first()
     decided("always", 7, 12, True, "one")
     assert len(place_all.signatures) == 1  # type: ignore[attr-defined]  # a cycle with other types compiles anew
 
@@ -185,8 +191,9 @@ class Idle(NucleusLoadWeight):
 
 @pytest.mark.parametrize("rule", [Idle(), Derived()])
 def test_a_rule_that_the_loop_does_not_know_keeps_the_path_of_python(rule: NucleusLoadWeight) -> None:
-    assert nucleus_steps((RemainingWork(), rule)) is None
-    assert nucleus_steps((RemainingWork(),)) is not None
+    tunings = {one.name: Tuning.defaults().only(()) for one in (RemainingWork(), rule)}
+    assert numbered((RemainingWork(), rule), tunings) is None
+    assert numbered((RemainingWork(),), tunings) is not None
 
 
 def test_the_loop_of_tasks_is_loaded_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,6 +206,8 @@ def test_the_loop_of_tasks_is_loaded_where_it_pays(monkeypatch: pytest.MonkeyPat
     assert loading.task_loop_for(loading.TASKS_THAT_PAY) is None  # it would, but there is no such compiler
     monkeypatch.setattr(loading, "_tasks_seen", 0)
     monkeypatch.setattr(loading, "_COMPILER", "numpy")
-    monkeypatch.setattr(loading, "_OF_TASKS", "json")
+    monkeypatch.setattr(loading, "_read_modules", {})
+    monkeypatch.setattr(loading.gc, "freeze", lambda: None)
+    monkeypatch.setattr(loading, "_OF_TASKS", "tests.engine.quick_loop")
     assert loading.task_loop_for(loading.TASKS_THAT_PAY_THEN - 1) is None
-    assert loading.task_loop_for(1).__name__ == "json"  # type: ignore[union-attr]
+    assert loading.task_loop_for(1).__name__ == "tests.engine.quick_loop"  # type: ignore[union-attr]

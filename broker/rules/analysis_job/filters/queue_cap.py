@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.domain.analysis import LEAST_RUNNING, WAITING_TIMES, AnalysisFacts
+from broker.domain.analysis import AnalysisFacts
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation
-from broker.rules.contract import AnalysisPairs, Filter, Reason
+from broker.domain.waiting_limit import waiting_limit
+from broker.rules.contract import AnalysisPairs, CompiledStep, Filter, Reason, TuningView
 from broker.rules.shared.observing import number
 
+#: So many times as many jobs as run may wait, and as many as if so many ran. Source: queued against running.
+WAITING_TIMES, LEAST_RUNNING = 2.0, 20.0
 PROVENANCE = "ATLAS Analysis Job Brokerage"
 
 
@@ -35,11 +38,13 @@ class QueueCap(Filter[AnalysisPairs]):
     sources = ("jobs",)
     provenance = PROVENANCE
     pair_by_pair = True
+    waiting_times: float = WAITING_TIMES
+    least_running: float = LEAST_RUNNING
 
     @property
-    def compiled_step(self) -> str:
+    def compiled_step(self) -> CompiledStep:
         """The step of the compiled loop that judges again what a cycle has placed, equal to the bit."""
-        return "queue_cap"
+        return CompiledStep("queue_cap", {"waiting_times": self.waiting_times, "least_running": self.least_running})
 
     def applies(self, pairs: AnalysisPairs) -> Bools:
         """Chunks that do not name their one queue."""
@@ -47,14 +52,18 @@ class QueueCap(Filter[AnalysisPairs]):
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
         """(T, Q): true where not too many jobs wait at the queue."""
-        return np.asarray(pairs.facts.queued_of_type <= _limit(pairs.facts))
+        return np.asarray(pairs.facts.queued_of_type <= self._limit(pairs.facts))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
         """Queued jobs of the share and resource type at the queue."""
-        limit = number(_limit(pairs.facts))
+        limit = number(self._limit(pairs.facts))
         running = number(pairs.facts.running_of_type)
         return Observation(number(pairs.facts.queued_of_type), "<=", limit, "jobs", "rule", {"running": running})
 
+    def may_reject(self, facts: AnalysisFacts, tuning: TuningView) -> Bools:
+        """(T, Q): the limit is this at least."""
+        return np.asarray(facts.queued_of_type > self.waiting_times * self.least_running)
 
-def _limit(facts: AnalysisFacts) -> Floats:
-    return np.asarray(WAITING_TIMES * np.maximum(LEAST_RUNNING, facts.running_of_type))
+    def _limit(self, facts: AnalysisFacts) -> Floats:
+        at_least = self.waiting_times * self.least_running
+        return np.asarray(waiting_limit(at_least, self.waiting_times, facts.running_of_type))

@@ -8,7 +8,7 @@ from broker.domain.analysis import AnalysisFacts
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.stabilizer import KEYS, USER_LENGTH, Stabilized, load_of, stabilize, stats
-from broker.rules.contract import AnalysisPairs, Filter, Reason
+from broker.rules.contract import AnalysisPairs, CompiledStep, Filter, Reason, TuningView
 from broker.rules.shared.observing import flag, number
 
 PROVENANCE = "ATLAS Analysis Job Brokerage"
@@ -43,9 +43,9 @@ class UserQueueLength(Filter[AnalysisPairs]):
     pair_by_pair = True
 
     @property
-    def compiled_step(self) -> str:
+    def compiled_step(self) -> CompiledStep:
         """The step of the compiled loop that judges again what a cycle has placed, equal to the bit."""
-        return "user_queue_length"
+        return CompiledStep("user_queue_length", keys={key: key for key in KEYS})
 
     def applies(self, pairs: AnalysisPairs) -> Bools:
         """Chunks that neither merge nor name their one queue."""
@@ -59,6 +59,10 @@ class UserQueueLength(Filter[AnalysisPairs]):
             return np.ones((1, 1), dtype=np.bool_)
         found = stabilize(load_of(known), pairs.tuning.number)
         return np.asarray(_exempt(found, known) | (known.user_queued <= found.max_q_len))
+
+    def may_reject(self, facts: AnalysisFacts, tuning: TuningView) -> Bools:
+        """(T, Q): every user may have so many queued jobs everywhere."""
+        return np.asarray(facts.user_queued > tuning.number(USER_LENGTH))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
         """The user's queued jobs, and every figure behind the limit."""

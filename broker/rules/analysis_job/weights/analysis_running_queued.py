@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.arrays import Floats
-from broker.rules.contract import Load, LoadWeight
+from broker.rules.contract import CompiledStep, Load, LoadWeight
 
 
 class AnalysisRunningQueued(LoadWeight):
@@ -21,9 +21,9 @@ class AnalysisRunningQueued(LoadWeight):
     provenance = "ATLAS Analysis Job Brokerage"
 
     @property
-    def compiled_step(self) -> str:
+    def compiled_step(self) -> CompiledStep:
         """It has one."""
-        return "analysis_running_queued"
+        return CompiledStep("analysis_running_queued")
 
     def factor(self, load: Load) -> Floats:
         """Shape of ``load.running``: above 0."""

@@ -6,7 +6,8 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation, Value
-from broker.rules.contract import Load, LoadCut, Options, Reason
+from broker.domain.waiting_limit import waiting_limit
+from broker.rules.contract import CompiledStep, Load, LoadCut, Options, Reason
 from broker.rules.shared.observing import flag, number
 
 TIMES_RUNNING = 2.0
@@ -45,6 +46,8 @@ class Cap(LoadCut):
     keys = (FAMILY,)
     sources = ("jobs",)
     options: CapOptions = CapOptions()
+    #: So many jobs may wait for each that runs.
+    times_running: float = TIMES_RUNNING
 
     @property
     def reads_details(self) -> bool:
@@ -52,22 +55,23 @@ class Cap(LoadCut):
         return not self.options.at_ucore
 
     @property
-    def compiled_step(self) -> str:
+    def compiled_step(self) -> CompiledStep | None:
         """One with and one without the defined jobs, none that looks at the queues."""
         if self.reads_details:
-            return ""
-        return "cap" if self.options.defined_wait else "cap_without_defined"
+            return None
+        name = "cap" if self.options.defined_wait else "cap_without_defined"
+        return CompiledStep(name, {"times_running": self.times_running}, {"queue_limit": FAMILY})
 
     def keep(self, load: Load, weight: Floats) -> Bools:
         """Shape of ``load.running``: true where not too many jobs of the share wait."""
-        keeps = (self._waiting(load) <= waiting_limit(load)) | load.urgent
+        keeps = (self._waiting(load) <= self._limit(load)) | load.urgent
         if self.reads_details and load.details is not None:
             keeps = keeps | load.details.is_ucore
         return np.asarray(keeps)
 
     def observe(self, load: Load, weight: Floats) -> Observation:
         """Waiting jobs; no limit for express chunks."""
-        limit = None if flag(np.asarray(load.urgent)) else number(waiting_limit(load))
+        limit = None if flag(np.asarray(load.urgent)) else number(self._limit(load))
         inputs: dict[str, Value] = {
             "defined": number(load.defined),
             "activated": number(load.activated),
@@ -80,17 +84,20 @@ class Cap(LoadCut):
 
     def room(self, load: Load) -> tuple[Floats, Floats]:
         """Shape of ``load.running``: the waiting jobs that count against the cap of a candidate, and the cap."""
-        waiting, limit = self._waiting(load), waiting_limit(load)
+        waiting, limit = self._waiting(load), self._limit(load)
         details = load.details
         if self.options.at_ucore or details is None:
             return waiting, limit
         assigned = np.where(load.all_local, 0.0, details.typed_assigned)
         of_types = np.where(details.typed_known, np.maximum(details.typed_running, load.running), 0.0)
-        typed_limit = np.maximum(load.queue_limit, TIMES_RUNNING * of_types)
+        typed_limit = waiting_limit(load.queue_limit, self.times_running, of_types)
         return (
             np.where(details.is_ucore, details.typed_queued + assigned, waiting),
             np.where(details.is_ucore, typed_limit, limit),
         )
+
+    def _limit(self, load: Load) -> Floats:
+        return np.asarray(waiting_limit(load.queue_limit, self.times_running, load.running))
 
     def _waiting(self, load: Load) -> Floats:
         return waiting_jobs(load) if self.options.defined_wait else np.asarray(waiting_jobs(load) - load.defined)
@@ -102,6 +109,5 @@ def waiting_jobs(load: Load) -> Floats:
     return np.asarray(load.defined + load.activated + load.starting + assigned)
 
 
-def waiting_limit(load: Load) -> Floats:
-    """How many may wait."""
-    return np.asarray(np.maximum(load.queue_limit, TIMES_RUNNING * load.running))
+#: What counts as room where a chain has no cap.
+SHIPPED_CAP = Cap()

@@ -6,6 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation, Value
+from broker.domain.waiting_limit import waiting_limit
 from broker.rules.contract import Load, LoadCut, Reason
 from broker.rules.production_job.cuts.cap import FAMILY, TIMES_RUNNING
 from broker.rules.shared.observing import flag, number
@@ -58,4 +59,4 @@ def _waiting(load: Load) -> Floats:
 
 def _limit(load: Load) -> Floats:
     typed = 0.0 if load.details is None else load.details.typed_running
-    return np.asarray(np.maximum(load.queue_limit, TIMES_RUNNING * np.maximum(typed, load.running)))
+    return np.asarray(waiting_limit(load.queue_limit, TIMES_RUNNING, np.maximum(typed, load.running)))

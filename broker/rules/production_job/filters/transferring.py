@@ -9,6 +9,7 @@ from broker.domain.decisions import Observation, Value
 from broker.domain.estimates import or_else
 from broker.domain.facts import JobFacts
 from broker.domain.queues import QueueTable
+from broker.domain.waiting_limit import waiting_limit
 from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.shared.observing import flag, number
 
@@ -53,7 +54,7 @@ class Transferring(Filter[JobPairs]):
 
 def _limit(candidates: QueueTable, facts: JobFacts) -> Floats:
     own = or_else(candidates.transferringlimit, DEFAULT_LIMIT_JOBS)
-    return np.asarray(np.maximum(own, TIMES_RUNNING * facts.all_running))
+    return np.asarray(waiting_limit(own, TIMES_RUNNING, facts.all_running))
 
 
 def _sends_output(facts: JobFacts) -> Bools:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.arrays import Floats
-from broker.rules.contract import Load, LoadWeight
+from broker.rules.contract import CompiledStep, Load, LoadWeight
 
 QUEUED_OFFSET = 10.0
 LARGEST_MANY_ASSIGNED = 2.0
@@ -23,20 +23,23 @@ class RunningQueued(LoadWeight):
     code = "running_queued"
     title = "Prefers queues with many running and few waiting jobs"
     sources = ("jobs",)
+    queued_offset: float = QUEUED_OFFSET
+    largest_many_assigned: float = LARGEST_MANY_ASSIGNED
 
     @property
-    def compiled_step(self) -> str:
+    def compiled_step(self) -> CompiledStep:
         """It has one."""
-        return "running_queued"
+        constants = {"queued_offset": self.queued_offset, "largest_many_assigned": self.largest_many_assigned}
+        return CompiledStep("running_queued", constants)
 
     def factor(self, load: Load) -> Floats:
         """Shape of ``load.running``: above 0."""
         waiting = load.activated + load.starting
         waiting += load.defined
-        waiting += QUEUED_OFFSET
+        waiting += self.queued_offset
         many = load.assigned + 1.0
         many /= load.activated + 1.0
-        np.clip(many, 1.0, LARGEST_MANY_ASSIGNED, out=many)
+        np.clip(many, 1.0, self.largest_many_assigned, out=many)
         # jobs that wait for their input count only where this chunk's input is not local
         np.copyto(many, 1.0, where=load.all_local)
         waiting += np.where(load.all_local, 0.0, load.assigned)

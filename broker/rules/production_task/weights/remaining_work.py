@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from broker.domain.arrays import Floats
-from broker.rules.contract import NucleusLoadWeight, Options
+from broker.rules.contract import CompiledStep, NucleusLoadWeight, Options
 
 #: rwOffset. Source: ATLAS Production Task Brokerage, weight.
 LEAST_HS06S = 50.0
@@ -28,16 +28,18 @@ class RemainingWork(NucleusLoadWeight):
     name = "remaining_work"
     code = "remaining_work"
     options: RemainingWorkOptions = RemainingWorkOptions()
+    least_hs06s: float = LEAST_HS06S
     title = "Little work of the share remains at the nucleus"
 
     @property
-    def compiled_step(self) -> str:
+    def compiled_step(self) -> CompiledStep:
         """One for each reading of what is below the least."""
-        return "remaining_work" if self.options.below_least == "as_least" else "remaining_work_from_least"
+        name = "remaining_work" if self.options.below_least == "as_least" else "remaining_work_from_least"
+        return CompiledStep(name, {"least_hs06s": self.least_hs06s})
 
     def factor(self, remaining_work_hs06s: Floats) -> Floats:
         """Same shape, from 0 to 1 / least: the more work remains, the smaller."""
-        factor = 1.0 / np.maximum(LEAST_HS06S, remaining_work_hs06s)
+        factor = 1.0 / np.maximum(self.least_hs06s, remaining_work_hs06s)
         if self.options.below_least == "one":
-            factor = np.where(remaining_work_hs06s >= LEAST_HS06S, factor, 1.0)
+            factor = np.where(remaining_work_hs06s >= self.least_hs06s, factor, 1.0)
         return np.asarray(factor)

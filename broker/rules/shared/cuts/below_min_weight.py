@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation
-from broker.rules.contract import Load, LoadCut, Reason
+from broker.rules.contract import CompiledStep, Load, LoadCut, Reason
 from broker.rules.shared.observing import flag, number
 
 FAMILY = "MIN_WEIGHT"
@@ -32,9 +32,9 @@ class BelowMinWeight(LoadCut):
     provenance = "PanDA production brokerage, caps and ordering"
 
     @property
-    def compiled_step(self) -> str:
+    def compiled_step(self) -> CompiledStep:
         """It has one."""
-        return "below_min_weight"
+        return CompiledStep("below_min_weight", keys={"min_weight": FAMILY})
 
     def keep(self, load: Load, weight: Floats) -> Bools:
         """Shape of ``load.running``: true where the weight is enough, or the queue is to be started."""
