@@ -59,7 +59,7 @@ class JobEndingAgent(Agent[EndingT]):
 
         A dry run ends nothing, so it is shown all of them, with the remark.
         """
-        brake = Brake.of(self.name, self.options, context.request)
+        brake = Brake.of(self.name, self.options, context)
         note = brake.report("jobs", len(due), live, writes=context.request.writes)
         moves = due[: brake.allows(live)] if context.request.writes else due
         return moves, [] if note is None else [note]

@@ -36,7 +36,7 @@ class SubmitPoolCleanupAgent(Agent[SubmitPoolCleanupOptions]):
         with context.database.read_snapshot() as connection:
             gone = unused(connection, names, context.now, grace)
             kept = count_kept(connection, names)
-        brake = Brake.of(self.name, self.options, context.request)
+        brake = Brake.of(self.name, self.options, context)
         due = {"pools": (len(gone), kept.pools), "requirements": (kept.requirements_gone, kept.requirements)}
         notes = [brake.report(kind, *numbers, writes=context.request.writes) for kind, numbers in due.items()]
         if context.writes:

@@ -98,6 +98,28 @@ class CycleRequest:
 
 
 @dataclass(frozen=True)
+class Due:
+    """What of one kind is due to be ended, taken back or removed in a cycle.
+
+    Attributes:
+        kind: jobs, or a kind of rows.
+        number: how many are due.
+        there_are: of how many.
+        allowed: how many of them one cycle may end or remove; None: all.
+    """
+
+    kind: str
+    number: int
+    there_are: int
+    allowed: int | None
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether some have to wait."""
+        return self.allowed is not None and self.number > self.allowed
+
+
+@dataclass(frozen=True)
 class CycleContext:
     """What one cycle may use.
 
@@ -117,6 +139,7 @@ class CycleContext:
         started: when the cycle started, by that clock.
         connections: those of the cycle, by which another thread can end it.
         clock_faults: contradictions between the clocks.
+        due: what the cycle finds due to be ended or removed, kind by kind, as its brake notes it.
         when_overdue: called with what is known when the cycle still runs some time after its budget; must not block.
     """
 
@@ -133,6 +156,7 @@ class CycleContext:
     started: float = field(default_factory=time.monotonic)
     connections: OpenConnections = field(default_factory=OpenConnections)
     clock_faults: tuple[ClockFault, ...] = ()
+    due: list[Due] = field(default_factory=list)
     when_overdue: Callable[[str], None] = lambda said: None
 
     @property

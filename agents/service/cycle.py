@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 
 from agents.service.base import Agent, BudgetExceededError, CycleAbandonedError, CycleContext, CycleReport
+from agents.service.brake import is_held_back, pause_held_back
 from agents.service.hung_rules import CycleThread, RuleInterrupted, interrupted_after
 from agents.service.traces import note_cycle
 from broker.errors import Refused
@@ -55,9 +56,11 @@ def run_cycle(agent: Agent[Any], context: CycleContext) -> RunRecord:
         outcome = _outcome_in(context, error)
         error_text = _message(error, outcome)
     timings = {**report.timings, "total_s": time.perf_counter() - started}
-    record = RunRecord(outcome, report.counts, timings, report.notes, error_text, report.snapshot, report.tuning)
+    held_back = context.request.writes and is_held_back(context.due)
+    counts = {**report.counts, agent_runs.BRAKED: 1} if held_back else report.counts
+    record = RunRecord(outcome, counts, timings, report.notes, error_text, report.snapshot, report.tuning)
     note_cycle(agent.name, outcome, timings, time.time_ns(), context.run_id)
-    _write_down(agent.name, context, record)
+    _write_down(agent, context, record)
     return record
 
 
@@ -109,7 +112,7 @@ def _refuse_wrong_clocks(agent: Agent[Any], context: CycleContext) -> None:
             f"clocks contradict one another: {found}",
             f"agent {agent.name}",
             "set them right; once they have agreed for clocks_agree_for_s the agent goes on by itself. "
-            f"`broker run {agent.name} --force` lets one cycle through. The limit is clock_limit_s in "
+            f"`broker run {agent.name} --force --yes` lets one cycle through. The limit is clock_limit_s in "
             "config/agents.yaml",
         )
 
@@ -142,21 +145,24 @@ def _message(error: BaseException, outcome: RunOutcome) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _write_down(agent: str, context: CycleContext, record: RunRecord) -> None:
+def _write_down(agent: Agent[Any], context: CycleContext, record: RunRecord) -> None:
+    name = agent.name
     fields: dict[str, object] = {
-        "agent": agent,
+        "agent": name,
         "run": context.run_id,
         "outcome": record.outcome,
         "error": record.error,
     }
     fields |= {"counts": dict(record.counts), "timings": dict(record.timings), "notes": list(record.notes)}
     good = record.outcome in ("done", "abandoned")
-    _log.log(logging.INFO if good else logging.ERROR, f"cycle of {agent}: {record.outcome}", extra={"fields": fields})
+    _log.log(logging.INFO if good else logging.ERROR, f"cycle of {name}: {record.outcome}", extra={"fields": fields})
     if context.run_id is None:
         return
     try:
         with context._database.within(WRITE_DOWN_WITHIN_S) as database, database.begin() as connection:
             agent_runs.finish(connection, context.run_id, record)
+            if agent_runs.BRAKED in record.counts:
+                pause_held_back(connection, name, agent.options, context.due)
     except TRANSIENT_ERRORS as error:
-        fields = {"agent": agent, "run": context.run_id, "error": str(error)}
+        fields = {"agent": name, "run": context.run_id, "error": str(error)}
         _log.warning("run row left open; the next cycle closes it", extra={"fields": fields})

@@ -233,7 +233,7 @@ class CleanupAgent(Agent[CleanupOptions]):
 
     def _run(self, context: CycleContext, step: _Step) -> tuple[Counts, bool, str | None]:
         """Remove what is due of one kind: what there was, whether that was all of it, and what the brake says."""
-        brake = Brake.of(self.name, self.options, context.request)
+        brake = Brake.of(self.name, self.options, context)
         with context.database.read_snapshot() as connection:
             there_are = step.kept(connection)
             due = step.count(connection) if not context.writes else None

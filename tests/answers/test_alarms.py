@@ -155,11 +155,12 @@ def test_each_part_of_an_agent_is_looked_at_by_itself() -> None:
     assert found == [("agent_refused", "timeouts#1/2"), ("no_leader", "timeouts#2/2")]
 
 
-def test_a_paused_agent_is_named_and_nothing_else_of_it() -> None:
-    pause = PauseLine(agent="timeouts", reason="downtime", editor="ann", set_at=NOW, until=NOW + timedelta(hours=1))
+@pytest.mark.parametrize(("editor", "severity"), [("ann", "info"), ("brake", "critical")])
+def test_a_paused_agent_is_named_and_nothing_else_of_it(editor: str, severity: str) -> None:
+    pause = PauseLine(agent="timeouts", reason="downtime", editor=editor, set_at=NOW, until=NOW + timedelta(hours=1))
     (found,) = agent_alarms([agent(pause=pause, last_outcome="overdue")], ended("refused") * 3, LIMITS)
-    assert isinstance(found, Alarm) and (found.code, found.severity) == ("agent_paused", "info")
-    assert alarm_sentence(found) == "timeouts is paused by ann: downtime"
+    assert isinstance(found, Alarm) and (found.code, found.severity) == ("agent_paused", severity)
+    assert alarm_sentence(found) == f"timeouts is paused by {editor}: downtime"
 
 
 def test_limits_of_ones_own_and_those_that_are_wrong(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from broker.app.answers.stored_states import ChunkState, chunk_states
 from broker.domain.parts import MARK
 from broker.store.answers.agent_cycles import EndedCycle, database_clock, last_ended
 from broker.store.answers.task_facts import TaskSelection, read_task_facts
+from broker.store.service.agent_pauses import BRAKE
 from broker.store.summaries.chunk_states import Change, outcome_changes
 from broker.yaml_text import read_yaml
 
@@ -90,7 +91,8 @@ def agent_alarms(agents: Sequence[AgentLine], ended: Iterable[EndedCycle], limit
     led = any(one.holder for one in agents)
     for one in agents:
         if one.pause is not None:
-            yield _agent(one, "agent_paused", "info", one.pause.set_at, reason=one.pause.reason, by=one.pause.editor)
+            severity = "critical" if one.pause.editor == BRAKE else "info"
+            yield _agent(one, "agent_paused", severity, one.pause.set_at, reason=one.pause.reason, by=one.pause.editor)
             continue
         if one.last_outcome == "overdue":
             yield _agent(one, "agent_overdue", "critical", one.started_at)

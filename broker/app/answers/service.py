@@ -19,7 +19,7 @@ from broker.domain.parts import led_by
 from broker.store.answers.agent_cycles import Cycles, cycles_lately, database_clock
 from broker.store.schema.migrate import STANDALONE
 from broker.store.service import agent_runs, leases
-from broker.store.service.agent_pauses import ALL, Pause, held_pauses
+from broker.store.service.agent_pauses import ALL, UNTIL_RESUMED, Pause, held_pauses
 from broker.store.service.agent_runs import LastRun
 from broker.store.service.health import HEALTHY_WITHIN_S
 
@@ -100,6 +100,8 @@ def _next_run(run: LastRun | None, period_s: float, paused: Pause | None, now: d
     due = None if run is None else max(now, run.started_at + timedelta(seconds=period_s))
     if paused is None:
         return due
+    if paused.until == UNTIL_RESUMED:
+        return None
     return paused.until if due is None else max(due, paused.until)
 
 

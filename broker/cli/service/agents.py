@@ -21,6 +21,7 @@ from broker.domain.parts import MARK
 from broker.store.answers.agent_cycles import database_clock
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.schema import migrate
+from broker.store.service.agent_pauses import UNTIL_RESUMED
 
 COLUMNS = (
     Column("agent"),
@@ -97,7 +98,10 @@ def _last_line(error: str | None) -> str:
 
 def _paused(line: AgentLine) -> str:
     pause = line.pause
-    return "" if pause is None else f"until {utc(pause.until)} by {pause.editor}: {pause.reason}"
+    if pause is None:
+        return ""
+    end = "until resumed" if pause.until == UNTIL_RESUMED else f"until {utc(pause.until)}"
+    return f"{end} by {pause.editor}: {pause.reason}"
 
 
 def _object(line: AgentLine) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import logging
 import os
 import secrets
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from agents.service import cycle, fault_points, json_log, registry
-from agents.service.base import Agent, CycleContext, CycleRequest
+from agents.service.base import Agent, CycleContext, CycleRequest, Due
 from agents.service.clock import ClockFault, ClockWatch, read_clocks
 from agents.service.configuration import AgentsConfiguration, config_file, load
 from agents.service.leadership import LeaseKeeper, holder_name
@@ -89,14 +90,18 @@ def run(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a decision on stdout.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Let this cycle through, whatever the brake and the clocks say.")
+        bool,
+        typer.Option("--force", help="Let this cycle through, whatever the brake and the clocks say; it wants --yes."),
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --force: end or remove as many as it says.")] = False,
     profile: OtherProfile = None,
     timings: Timings = None,
 ) -> None:
     """Run one cycle of one agent."""
     fault_points.arm(os.environ)
     json_log.configure(level=logging.WARNING)
+    if yes and not force:
+        raise WrongUsageError("--yes is for --force", "--yes", "leave it out")
     until(at)  # a wrong time is told before anything is opened
     shown: list[dict[str, Any]] = []
     tasks = tuple(task) if task else None
@@ -112,7 +117,9 @@ def run(
         now = moment_of(at, database, of_scenario=True)
         drawn = secrets.randbits(SEED_BITS) if seed is None else seed
         prepared = HandRun(database, now, drawn, request)
-        record = run_by_hand(chosen, prepared, configuration)
+        record = _say_how_many(chosen, prepared, configuration, yes) if force and request.writes else None
+        if record is None:
+            record = run_by_hand(chosen, prepared, configuration)
     if timings is not None:
         _write_timings(timings, record)
     report(agent, record, None if json else shown)
@@ -132,6 +139,27 @@ def _agent(name: str, configuration: AgentsConfiguration, process: ProcessSettin
     if force and not found.removes:
         raise WrongUsageError(f"nothing holds {name} back", "--force", "it is for agents that end, take back or remove")
     return found
+
+
+def _say_how_many(
+    agent: Agent[Any], prepared: HandRun, configuration: AgentsConfiguration, yes: bool
+) -> RunRecord | None:
+    """Say what a cycle that is forced would end or remove; the record of the look where it did not come to its end.
+
+    Raises:
+        Refused: nobody has said yes.
+    """
+    looking = replace(prepared.request, dry_run=True, emit=None)
+    look = HandRun(prepared.database, prepared.now, prepared.seed, looking)
+    record = run_by_hand(agent, look, configuration)
+    if record.outcome != "done":
+        return record
+    due = ", ".join(f"{one.number} of {one.there_are} {one.kind}" for one in look.due if one.number) or "nothing"
+    remark(f"{agent.name} --force: {due} due to be ended, taken back or removed")
+    if not yes:
+        remedy = f"see them with `broker run {agent.name} --dry-run`; if it is right, repeat it with --yes"
+        raise Refused(f"--force without --yes: {due} due", f"agent {agent.name}", remedy)
+    return None
 
 
 class _Fates:
@@ -161,6 +189,7 @@ class HandRun:
         """``now``: the instant that is decided for, aware."""
         self.database, self.now, self.seed, self.request = database, now, seed, request
         self.clock_faults: tuple[ClockFault, ...] = ()
+        self.due: list[Due] = []
         self.overdue = ""
 
     def told_overdue(self, said: str) -> None:
@@ -175,7 +204,14 @@ class HandRun:
     def context(self, budget_s: float, **changes: Any) -> CycleContext:
         """The context of a cycle that may take ``budget_s``."""
         return CycleContext(
-            self.database, self.now, self.seed, budget_s, self.request, clock_faults=self.clock_faults, **changes
+            self.database,
+            self.now,
+            self.seed,
+            budget_s,
+            self.request,
+            clock_faults=self.clock_faults,
+            due=self.due,
+            **changes,
         )
 
 

@@ -1,12 +1,12 @@
-"""Agents that operators paused: no cycle of them starts until the pause ends. Each pause stays on record.
+"""Agents that operators, or their brakes, paused: no cycle of them starts until the pause ends.
 
-All times are the database's, as those of leases and cycles are.
+Each pause stays on record. All times are the database's, as those of leases and cycles are.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
@@ -14,6 +14,10 @@ from broker.errors import Refused
 
 ALL = "all"
 """Stands for every agent."""
+BRAKE = "brake"
+"""The editor of pauses that no operator set: the agent was held back again and again."""
+UNTIL_RESUMED = datetime(9999, 12, 31, tzinfo=UTC)
+"""The end of a pause that does not end by itself."""
 
 _COLUMNS = "id, agent, reason, editor, set_at, until, ended_at, ended_by"
 _READ_PAUSES_IN_FORCE = sa.text(f"""
@@ -41,7 +45,7 @@ class PauseRefused(Refused):
 
 
 class AgentPaused(Refused):
-    """A cycle does not start, since an operator has paused the agent."""
+    """A cycle does not start, since an operator or its brake has paused the agent."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +97,9 @@ def refuse_paused(connection: sa.Connection, agent: str) -> None:
     """
     for one in held_pauses(connection, agent):
         whose = "all agents are" if one.agent == ALL else f"{agent} is"
+        end = "it is resumed" if one.until == UNTIL_RESUMED else one.until.isoformat(timespec="seconds")
         raise AgentPaused(
-            f"{whose} paused until {one.until.isoformat(timespec='seconds')} by {one.editor}: {one.reason}",
+            f"{whose} paused until {end} by {one.editor}: {one.reason}",
             f"agent {agent}",
             f"broker resume {one.agent} ends it",
         )

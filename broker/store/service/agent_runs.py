@@ -34,6 +34,8 @@ RunOutcome = Literal[
 ]
 OVERDUE_AFTER_S = 2.0
 """Seconds after its budget at which a cycle that still runs is overdue: its connections are cut."""
+BRAKED = "braked"
+"""The count of a cycle that its brake held back."""
 ERROR_LIMIT = 2000
 """Characters of an error that are kept."""
 _NAMED = re.compile(r"[A-Za-z_][\w.]*[a-z][\w.]*: ")
@@ -108,6 +110,16 @@ _FINISH_RUN = text("""
         snapshot = :snapshot, tuning = :tuning, timings = CAST(:timings AS jsonb)
     WHERE id = :id""")
 
+_COUNT_BRAKED_IN_A_ROW = text("""
+    SELECT count(*) FILTER (WHERE all_so_far) FROM (
+        SELECT bool_and(counts ? 'braked') OVER (ORDER BY id DESC) AS all_so_far FROM (
+            SELECT id, coalesce(counts, '{}') AS counts FROM broker.agent_runs
+            WHERE agent = :agent AND finished_at IS NOT NULL AND outcome IN ('done', 'over_budget', 'abandoned')
+              AND started_at > coalesce(
+                  (SELECT max(ended_at) FROM broker.agent_pauses WHERE agent = :agent), '-infinity')
+            ORDER BY id DESC LIMIT :most) AS last
+        ) AS run""")
+
 _READ_LAST_RUNS = """
     SELECT DISTINCT ON ({by}) agent, part, holder, epoch, started_at, finished_at,
            CASE WHEN finished_at IS NULL
@@ -150,6 +162,14 @@ def finish(connection: Connection, run_id: int, record: RunRecord) -> None:
         "timings": json.dumps(dict(record.timings)),
     }
     connection.execute(_FINISH_RUN, values)
+
+
+def braked_in_a_row(connection: Connection, agent: str, most: int) -> int:
+    """How many of the newest cycles of an agent its brake held back, one after another; ``most`` are looked at.
+
+    Those before it was last resumed do not count, nor those that failed.
+    """
+    return int(connection.execute(_COUNT_BRAKED_IN_A_ROW, {"agent": agent, "most": most}).scalar_one())
 
 
 def last_runs(connection: Connection) -> dict[str, LastRun]:

@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 from pydantic import ValidationError
 
+from agents.lifecycle.timeouts import TimeoutsAgent
 from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
 from agents.service.brake import Brake, BrakedOptions
@@ -17,7 +18,8 @@ from agents.service.configuration import ConfigurationError
 from agents.service.cycle import open_run, run_cycle
 from agents.service.process import ProcessSettings
 from broker.store.connection.database import Database
-from broker.store.service import leases
+from broker.store.service import agent_pauses, leases
+from broker.store.service.agent_pauses import AgentPaused
 from broker.store.service.agent_runs import RunRecord
 from broker.store.service.leases import LeaseTerms
 from tests.agents.lifecycle.test_analysis_rebrokerage import user_job
@@ -31,6 +33,13 @@ BRAKED = ("timeouts", "fast_rebrokerage", "analysis_rebrokerage", "cleanup", "su
 _JOBS = """
     INSERT INTO doma_panda.jobsactive4 (pandaid, jobstatus, computingsite, modificationtime, lockedby)
     SELECT number, :status, 'ON', :at, 'jedi' FROM generate_series(CAST(:first AS int), CAST(:last AS int)) AS number"""
+
+
+@pytest.fixture(autouse=True)
+def no_cycles_yet(request: pytest.FixtureRequest) -> None:
+    """Cycles of other tests are none of this one's."""
+    if "shared" in request.fixturenames:
+        execute(request.getfixturevalue("shared"), "TRUNCATE broker.agent_runs, broker.agent_pauses")
 
 
 @pytest.mark.parametrize(
@@ -47,9 +56,12 @@ def test_a_share_but_always_a_hundred(share: float, there_are: int, allowed: int
 
 def test_the_shipped_share_is_five_percent_and_checked() -> None:
     assert BrakedOptions().brake_share == 0.05
+    assert BrakedOptions().brake_pauses_after == 3
     for wrong in (0.0, -0.1, 1.01, float("nan"), "much"):
         with pytest.raises(ValidationError):
             BrakedOptions(brake_share=wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValidationError):
+        BrakedOptions(brake_pauses_after=-1)
 
 
 @pytest.mark.parametrize("name", registry.NAMES)
@@ -113,7 +125,7 @@ def test_timeouts(shared: Database, caplog: pytest.LogCaptureFixture, due: int, 
     assert alarms(caplog) == [fields | {"brake_share": 0.05}]
     (note,) = waits
     assert f"{due} jobs are due, {ended} of {due + others}" in note
-    assert "broker run timeouts --force" in note
+    assert "broker run timeouts --force --yes" in note
     assert list(dry.notes)[:1] == waits
 
 
@@ -128,6 +140,98 @@ def test_what_waits_goes_in_the_next_cycles_or_at_once_when_forced(
     add_jobs(shared, 2001, 3000, due=True)
     assert cycle(shared, "timeouts", brake_share=1).counts["failed"] == 1000
     assert alarms(caplog) == []
+
+
+def paused(database: Database, name: str) -> list[tuple[str, str]]:
+    with database.begin() as connection:
+        return [(one.editor, one.reason) for one in agent_pauses.held_pauses(connection, name)]
+
+
+def resumed(database: Database, name: str) -> bool:
+    with database.begin() as connection:
+        return agent_pauses.resume(connection, name, editor="ann")
+
+
+@pytest.mark.parametrize("after", [1, 3])
+def test_after_some_braked_cycles_in_a_row_the_agent_pauses_until_it_is_resumed(
+    database: Database, caplog: pytest.LogCaptureFixture, after: int
+) -> None:
+    store(database, [])
+    add_jobs(database, 1, 1000, due=True)
+    for number in range(after):
+        assert paused(database, "timeouts") == []
+        record = cycle(database, "timeouts", brake_pauses_after=after)
+        assert (record.outcome, record.counts["braked"], record.counts["failed"]) == ("done", 1, 100), number
+    ((editor, reason),) = paused(database, "timeouts")
+    assert editor == "brake" and f"{1100 - 100 * after} of {1100 - 100 * after} jobs" in reason
+    assert "agent paused by its brake" in caplog.text
+    with pytest.raises(AgentPaused, match="paused until it is resumed by brake") as refused:
+        cycle(database, "timeouts", brake_pauses_after=after)
+    assert "broker resume timeouts" in str(refused.value)
+    # what came before does not count any more
+    assert resumed(database, "timeouts")
+    for _ in range(after):
+        assert paused(database, "timeouts") == []
+        cycle(database, "timeouts", brake_pauses_after=after)
+    assert len(paused(database, "timeouts")) == 1
+
+
+def test_a_cycle_that_is_not_held_back_begins_anew(database: Database) -> None:
+    store(database, [])
+    for _ in range(2):
+        add_jobs(database, 1, 250, due=True)
+        assert [cycle(database, "timeouts").counts.get("braked", 0) for _ in range(3)] == [1, 1, 0]
+        execute(database, "DELETE FROM doma_panda.jobsarchived4")
+    assert paused(database, "timeouts") == []
+
+
+def test_neither_dry_runs_nor_forced_cycles_nor_failed_ones_count(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store(database, [])
+    add_jobs(database, 1, 1000, due=True)
+    cycle(database, "timeouts")
+    cycle(database, "timeouts")
+    assert "braked" not in cycle(database, "timeouts", dry=True).counts and paused(database, "timeouts") == []
+    with monkeypatch.context() as failing:
+        failing.setattr(TimeoutsAgent, "cycle", lambda *_: 1 / 0)
+        assert cycle(database, "timeouts").outcome == "failed"
+    cycle(database, "timeouts")
+    assert len(paused(database, "timeouts")) == 1 and resumed(database, "timeouts")
+    cycle(database, "timeouts")
+    assert cycle(database, "timeouts", force=True).counts["failed"] == 600
+    add_jobs(database, 2001, 3000, due=True)
+    cycle(database, "timeouts")
+    cycle(database, "timeouts")
+    assert paused(database, "timeouts") == []
+
+
+def test_a_brake_that_never_pauses(database: Database) -> None:
+    store(database, [])
+    add_jobs(database, 1, 1000, due=True)
+    assert [cycle(database, "timeouts", brake_pauses_after=0).counts["failed"] for _ in range(5)] == [100] * 5
+    assert paused(database, "timeouts") == []
+
+
+@pytest.mark.parametrize(("name", "braked"), [("cleanup", "decisions"), ("submit_pool_cleanup", "pools")])
+def test_whoever_removes_rows_pauses_as_well(database: Database, name: str, braked: str) -> None:
+    old = NOW - timedelta(days=400)
+    if name == "cleanup":
+        values = {"old": old, "due": 1000}
+        with database.begin() as connection:
+            connection.execute(sa.text(_KEPT["decisions"] + " FROM generate_series(1, CAST(:due AS int)) AS n"), values)
+    else:
+        execute(
+            database,
+            "INSERT INTO broker.submit_pools (pool_id, vo, canonical, created_at, last_used_at) "
+            "SELECT 'p' || n, 'vo', '{}', :at, :at FROM generate_series(1, 1000) AS n",
+            at=old,
+        )
+    for _ in range(3):
+        assert paused(database, name) == []
+        cycle(database, name)
+    ((_, reason),) = paused(database, name)
+    assert braked in reason
 
 
 def test_fast_rebrokerage(shared: Database, caplog: pytest.LogCaptureFixture) -> None:

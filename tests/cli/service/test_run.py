@@ -12,8 +12,10 @@ import sqlalchemy as sa
 
 from broker.cli.main import main
 from broker.store.connection.database import Database
-from broker.store.service import services
+from broker.store.service import agent_pauses, services
+from tests.agents.lifecycle.test_brake import add_jobs
 from tests.fault.processes import load_grid, made_jobs, take_lease
+from tests.store.lifecycle_grid import store
 
 
 @dataclass(frozen=True)
@@ -195,3 +197,36 @@ def test_a_folder_of_own_configuration_is_used(
     done = command("run", "production_job", "--dry-run")
     assert done.status == 1
     assert "none" in done.err
+
+
+def test_force_says_how_many_first_and_wants_yes(database: Database, command: Command) -> None:
+    store(database, [])
+    add_jobs(database, 1, 1000, due=True)
+    live = "SELECT count(*) FROM doma_panda.jobsactive4"
+    first = command("run", "timeouts", "--force")
+    assert first.status == 3 and "1000 of 1000 jobs due" in first.err and "--yes" in first.err
+    assert "--dry-run" in first.err and count(database, live) == 1000
+    assert command("run", "timeouts", "--force", "--dry-run").status == 0
+    assert command("run", "timeouts", "--yes").status == 2
+    assert command("run", "timeouts").status == 0 and count(database, live) == 900
+    second = command("run", "timeouts", "--force", "--yes")
+    assert second.status == 0 and "900 of 900 jobs due" in second.err and count(database, live) == 0
+
+
+def test_an_agent_that_its_brake_paused_is_shown_so_until_it_is_resumed(database: Database, command: Command) -> None:
+    with database.begin() as connection:
+        agent_pauses.pause(
+            connection, "timeouts", until=agent_pauses.UNTIL_RESUMED, reason="due: 9 of 9 jobs", editor="brake"
+        )
+    (told,) = [one for one in command("agents", "--json").objects if one["agent"] == "timeouts"]
+    assert told["next_run_at"] is None and told["pause"]["editor"] == "brake"
+    refused = command("run", "timeouts")
+    assert refused.status == 3 and "paused until it is resumed by brake" in refused.err
+    assert "until resumed by brake: due" in command("agents", "--format", "wide").out
+    assert command("resume", "timeouts").status == 0
+    assert "paused until" not in command("run", "timeouts").err
+
+
+def count(database: Database, query: str) -> int:
+    with database.begin() as connection:
+        return int(connection.execute(sa.text(query)).scalar_one())
