@@ -16,6 +16,8 @@ from broker.domain.facts import JobFacts
 #: Classes as PanDA numbers them: of tasks S, A, B and C, of queues hi, mid and lo.
 CLASS_S, CLASS_A, CLASS_B, CLASS_C = 2, 1, 0, -1
 SITE_HI, SITE_MID, SITE_LO = 1, 0, -1
+#: How the names of endpoints of virtual placement end.
+VP_ENDING = "_VP_DISK"
 
 
 @dataclass(frozen=True)

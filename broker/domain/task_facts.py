@@ -28,7 +28,7 @@ class TaskFacts:
     storages_send: Bools  # (T, N) all of them send over WAN
     storages_receive: Bools  # (T, N) all of them receive over WAN
     usable_gb: Floats  # (T, N) free and expired space of the one that has least of it; inf where nothing is written
-    expected_output_gb: Floats  # (1, N) what the work that the nucleus has will still write
+    expected_output_gb: Floats  # (T or 1, N) what the work of the task's label that the nucleus has will still write
     free_gb: Floats  # (T, N) of the storage with the smallest usable part; NaN where there is none
     expired_gb: Floats
     total_gb: Floats

@@ -103,6 +103,8 @@ class RemainingTable:
     hs06s: Floats
     #: The same with units of a thousandth as they stand; empty where that is not known.
     hs06s_as_stored: Floats = field(default_factory=lambda: np.empty(0))
+    #: Of the tasks; empty where all are of the labels that are brokered.
+    prodsourcelabel: Texts = field(default_factory=lambda: np.empty(0, dtype=np.object_))
 
     def __len__(self) -> int:
         return len(self.nucleus)

@@ -31,6 +31,8 @@ from broker.domain.work_codec import (
     unpacked,
 )
 
+#: The share of work that counts for no task in particular; the name of no share has such a character.
+_NO_SHARE = "\1"
 _TABLES: tuple[tuple[str, type[Any]], ...] = (
     ("tasks", AssigningTable),
     ("outputs", OutputTable),
@@ -142,20 +144,18 @@ def _remaining(tasks: AssigningTable, nuclei: Texts, all_work: Floats, share_wor
     """Work that gives the same two figures: of the task's own share and priority, and of no share for the rest."""
     count = len(nuclei)
     own = np.repeat(np.arange(2) == 0, count)
-    nobody = np.full(2 * count, None, dtype=np.object_)
 
-    def own_column(values: Texts) -> Texts:
-        column = nobody.copy()
-        column[:count] = values[0]
-        return column
+    def column(value: str | None) -> Texts:
+        return np.full(2 * count, value, dtype=np.object_)
 
     return RemainingTable(
         nucleus=np.concatenate([nuclei, nuclei]),
-        vo=own_column(tasks.vo),
-        gshare=own_column(tasks.gshare),
+        vo=column(tasks.vo[0]),
+        gshare=np.where(own, column(tasks.gshare[0]), column(_NO_SHARE)),
         workqueue_id=np.where(own, tasks.workqueue_id[0], np.nan),
         currentpriority=np.where(own, tasks.currentpriority[0], np.nan),
         hs06s=np.concatenate([share_work, all_work - share_work]),
+        prodsourcelabel=column(tasks.prodsourcelabel[0]),
     )
 
 

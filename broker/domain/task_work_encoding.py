@@ -9,6 +9,7 @@ import numpy as np
 
 from broker.domain.arrays import Floats, Ints, Texts, taken
 from broker.domain.column_texts import RowOfEach, RowsOfEach, to_json
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.task_work import TaskWork
 from broker.domain.work_bytes import pack_work
 
@@ -19,10 +20,10 @@ class TaskWorkEncoder:
     Args:
         work: of tasks with an identifier each; rows of a task that refer to each other are neighbours.
         nuclei: (N,) their names.
-        all_work: (N,) HS06 s that all tasks have to do there.
+        all_work: (T, N) HS06 s that all tasks of the label of each have to do there.
     """
 
-    def __init__(self, work: TaskWork, nuclei: Texts, all_work: Floats) -> None:
+    def __init__(self, work: TaskWork, nuclei: Texts, all_work: RowsByKind) -> None:
         tasks, hint = len(work.tasks), work.hint
         self._jeditaskid: list[int] = work.tasks.jeditaskid.tolist()
         self._tasks = RowOfEach(work.tasks, tasks)
@@ -33,7 +34,8 @@ class TaskWorkEncoder:
         self._inputs = _Belonging(hint.inputs, hint.inputs.chunk, tasks, self._chunks)
         self._held = _Belonging(hint.replicas, hint.replicas.input, tasks, self._inputs)
         self._nuclei: list[str] = nuclei.tolist()
-        self._names, self._all = to_json(self._nuclei), to_json(all_work.tolist())
+        self._names, self._all = to_json(self._nuclei), list(map(to_json, all_work.table.tolist()))
+        self._all_of: list[int] = all_work.kinds.tolist()
 
     def encode(self, row: int, share_work: Floats, placed: Floats | None = None) -> bytes:
         """The task at ``row``.
@@ -45,7 +47,9 @@ class TaskWorkEncoder:
         """
         chunks = self._chunks.text(row, [self._jeditaskid[row]] * self._chunks.count(row))
         hint = f'"chunks":{chunks},"inputs":{self._inputs.text(row)},"replicas":{self._held.text(row)}'
-        remaining = f'"nucleus":{self._names},"share":{to_json(share_work.tolist())},"all":{self._all}'
+        remaining = (
+            f'"nucleus":{self._names},"share":{to_json(share_work.tolist())},"all":{self._all[self._all_of[row]]}'
+        )
         counted = () if placed is None else placed.nonzero()[0].tolist()
         before = {} if placed is None else {str(self._nuclei[at]): float(placed[at]) for at in counted}
         parts = [

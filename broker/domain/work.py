@@ -130,6 +130,7 @@ class InputTable:
     dataset_files: Floats  # files of the whole dataset, NaN when unknown
     catalogued: Bools  # the replica catalogue knows the dataset
     asked: Bools = field(metadata={LATER: True})  # where Rucio feeds the catalogue, it has answered for the dataset
+    is_container: Bools = field(metadata={LATER: False})  # the catalogue knows constituents of it
 
     def __len__(self) -> int:
         return len(self.chunk)

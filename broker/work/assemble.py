@@ -175,7 +175,7 @@ def _work_table(
 def _no_inputs() -> InputTable:
     text = np.empty(0, dtype=np.object_)
     number, whole, flag = np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
-    return InputTable(whole, whole, text, text, flag, flag, flag, number, number, number, flag, flag)
+    return InputTable(whole, whole, text, text, flag, flag, flag, number, number, number, flag, flag, flag)
 
 
 def _no_replicas() -> ReplicaTable:

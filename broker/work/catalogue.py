@@ -5,11 +5,13 @@ Source: PanDA production brokerage, dataset completeness and available files.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, Texts, distinct, floats, taken, texts
+from broker.domain.analysis import VP_ENDING
+from broker.domain.arrays import Bools, Floats, Ints, Objects, Texts, distinct, floats, objects, taken, texts
+from broker.domain.work import DroppedRow
 from broker.work.datasets import scope_and_name
 from broker.work.tasks import DatasetTable
 
@@ -19,6 +21,8 @@ VIRTUAL_PLACEMENT = "VP"
 _SPREADING, _SPREADING_CONTAINER = frozenset({"NONE"}), frozenset({"NONE", "DATASET"})
 
 Did = tuple[str, str]
+#: Of files in an order: from behind which one to which one.
+Spans = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Catalogue:
 
     ``groupings`` has an entry for each DID with metadata, ``lengths`` for each whose number of files is known. In
     ``parts`` are the positions of the constituents of each container. ``unasked``: Rucio feeds the catalogue and
-    has not answered for these yet.
+    has not answered for these yet. ``dropped_rows``: what of its rows cannot be used.
     """
 
     dids: tuple[Did, ...]
@@ -48,6 +52,7 @@ class Catalogue:
     lengths: dict[int, float]
     parts: dict[int, tuple[int, ...]]
     unasked: frozenset[int] = frozenset()
+    dropped_rows: tuple[DroppedRow, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,8 @@ class PlacedDatasets:
     """Where datasets are (length P), one row for a dataset (position in its table) and endpoint, sorted by both.
 
     ``available`` counts every file that is there, ``found`` in a container only those of constituents that are complete
-    there; ``total`` counts the files of the whole dataset or container.
+    there; ``total`` counts the files of the whole dataset or container. ``spans`` are of a container, for each of these
+    constituents: from behind which file to which one, in the order of all files of the dataset.
     """
 
     dataset: Ints
@@ -66,9 +72,26 @@ class PlacedDatasets:
     found: Floats
     total: Floats
     complete: Bools
+    spans: Objects  # None of what is no container
+
+    def of_whole_parts(self) -> PlacedDatasets:
+        """The same, where a constituent that is only partly at a place is not there at all."""
+        return replace(self, available=self.found)
+
+    def of_first_files(self) -> PlacedDatasets:
+        """The same, where the files at a place are the first of all, as many as are available."""
+        return replace(self, spans=np.full(len(self), None, dtype=np.object_))
 
     def __len__(self) -> int:
         return len(self.dataset)
+
+
+def at_vp_endpoints(catalogue: Catalogue) -> Catalogue:
+    """The catalogue without virtual placements at endpoints that are none for them."""
+    replicas = catalogue.replicas
+    is_one = np.array([str(rse).endswith(VP_ENDING) for rse in replicas.rse.tolist()], dtype=np.bool_)
+    foreign = replicas.is_vp & ~is_one
+    return replace(catalogue, replicas=taken(replicas, np.flatnonzero(~foreign))) if foreign.any() else catalogue
 
 
 def asked_dids(datasets: DatasetTable, wanted: Ints) -> tuple[tuple[Did, ...], Ints]:
@@ -157,6 +180,7 @@ def _place_plain(replicas: ReplicaRows, wanted: Ints, did_of: Ints) -> PlacedDat
         found=available,
         total=total,
         complete=is_vp | (available == total),
+        spans=np.full(len(row), None, dtype=np.object_),
     )
 
 
@@ -167,7 +191,9 @@ def _with_containers(catalogue: Catalogue, plain: PlacedDatasets, wanted: Ints, 
         rows_of.setdefault(did, []).append(row)
     sums = {did: _place_container(catalogue, rows_of, catalogue.parts[did]) for did in dict.fromkeys(did_of.tolist())}
     rows = [(at, *row) for at, did in zip(wanted.tolist(), did_of.tolist(), strict=True) for row in sums[did]]
-    dataset, rse, is_tape, is_vp, available, found, total, complete = zip(*rows, strict=True) if rows else [()] * 8
+    dataset, rse, is_tape, is_vp, available, found, total, complete, spans = (
+        zip(*rows, strict=True) if rows else [()] * 9
+    )
     return PlacedDatasets(
         np.append(plain.dataset, np.array(dataset, dtype=np.int64)),
         np.append(plain.rse, texts(rse)),
@@ -177,20 +203,24 @@ def _with_containers(catalogue: Catalogue, plain: PlacedDatasets, wanted: Ints, 
         np.append(plain.found, floats(found)),
         np.append(plain.total, floats(total)),
         np.append(plain.complete, np.array(complete, dtype=np.bool_)),
+        np.append(plain.spans, objects(spans)),
     )
 
 
 def _place_container(
     catalogue: Catalogue, rows_of: dict[int, list[int]], parts: tuple[int, ...]
-) -> list[tuple[str, bool, bool, float, float, float, bool]]:
+) -> list[tuple[str, bool, bool, float, float, float, bool, Spans]]:
     replicas = catalogue.replicas
     total = 0.0
     rows: list[int] = []
+    span_of: dict[int, tuple[int, int]] = {}
     for part in parts:
         own = rows_of.get(part, [])
         rows += own
         known = [float(replicas.total_files[row]) for row in own if not np.isnan(replicas.total_files[row])]
-        total += max(known) if known else catalogue.lengths.get(part, 0.0)
+        size = max(known) if known else catalogue.lengths.get(part, 0.0)
+        span_of |= dict.fromkeys(own, (int(total), int(total + size)))
+        total += size
     endpoints, code = distinct(replicas.rse[rows])
     result = []
     for position, rse in enumerate(endpoints):
@@ -206,6 +236,7 @@ def _place_container(
                 float(available[whole].sum()),
                 total,
                 bool(whole.all() and len(here) == len(parts)),
+                tuple(span_of[row] for row in here[whole].tolist()),
             )
         )
     return result

@@ -1,8 +1,10 @@
 """How much of each chunk's input every storage endpoint holds.
 
 A complete replica holds every file. Of a partial one, a file that the catalogue names is exactly where it is named; any
-other file is there if it is among the first files of the dataset by file id, as many as are available. Source: PanDA
-production brokerage, available files.
+other file is there if it is among the first files of the dataset by file id, as many as are available. For analysis the
+files of a container belong to its constituents, in the order of these, each as many as it has in all; a constituent is
+at a place as a whole or not at all. Source: PanDA production brokerage, available files; PanDA analysis brokerage,
+files of a container.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.domain.arrays import Bools, Floats, Ints, Texts, taken, texts
-from broker.domain.work import InputTable, ReplicaTable
+from broker.domain.arrays import Bools, Floats, Ints, Texts, objects, taken, texts
+from broker.domain.work import DroppedRow, InputTable, ReplicaTable
 from broker.work.catalogue import Catalogue, PlacedDatasets, is_asked, is_catalogued, is_distributed
 from broker.work.chunks import ChunkTable, InputFiles
 from broker.work.datasets import scope_and_name
@@ -32,12 +34,13 @@ FILES_AT_ONCE = 500_000
 class InputPlaces:
     """Inputs and replicas of all chunks, and for each replica row the files of the input that are there.
 
-    ``held[row]`` is ``None`` when all of them are.
+    ``held[row]`` is ``None`` when all of them are. ``dropped_rows``: what of the catalogue cannot be used.
     """
 
     inputs: InputTable
     replicas: ReplicaTable
     held: tuple[Bools | None, ...]
+    dropped_rows: tuple[DroppedRow, ...] = ()
 
 
 def real_datasets(inputs: InputFiles) -> Ints:
@@ -52,8 +55,13 @@ def wanted_ranks(placed: PlacedDatasets, dataset_files: Floats) -> list[tuple[in
     ``dataset_files``: by position of the dataset, see :func:`broker.work.catalogue.files_of_dids`.
     """
     partial = ~_whole(placed, dataset_files[placed.dataset]) & (placed.available > 0)
-    pairs = zip(placed.dataset[partial].tolist(), placed.available[partial].tolist(), strict=True)
-    return sorted({(dataset, int(count)) for dataset, count in pairs})
+    columns = placed.dataset, placed.available, placed.spans
+    found: set[tuple[int, int]] = set()
+    for dataset, count, spans in zip(*(column[partial].tolist() for column in columns), strict=True):
+        # nothing is asked of the file before the first
+        ranks = [int(count)] if spans is None else [rank for span in spans for rank in span if rank]
+        found |= {(dataset, rank) for rank in ranks}
+    return sorted(found)
 
 
 def _whole(placed: PlacedDatasets, dataset_files: Floats) -> Bools:
@@ -103,7 +111,7 @@ def place_inputs(
         chunk_files=sums[:, 0],
         chunk_bytes=sums[:, 1],
     )
-    return InputPlaces(table, replicas, tuple(held))
+    return InputPlaces(table, replicas, tuple(held), catalogue.dropped_rows)
 
 
 def _parts(rows: Ints, files: Ints) -> list[Ints]:
@@ -139,12 +147,15 @@ def _input_table(
         dataset_files=dataset_files[inputs.dataset],
         catalogued=np.array([known.get(did, False) for did in dids], dtype=np.bool_),
         asked=np.array([is_asked(catalogue, did, with_replicas) for did in dids], dtype=np.bool_),
+        is_container=np.array([did in catalogue.parts for did in dids], dtype=np.bool_),
     )
 
 
 _NO = np.zeros(1, dtype=np.bool_)
 _NOTHING = np.zeros(1)
-_NOWHERE = PlacedDatasets(np.zeros(1, dtype=np.int64), texts([""]), _NO, _NO, _NOTHING, _NOTHING, _NOTHING, _NO)
+_NOWHERE = PlacedDatasets(
+    np.zeros(1, dtype=np.int64), texts([""]), _NO, _NO, _NOTHING, _NOTHING, _NOTHING, _NO, objects([None])
+)
 
 
 @dataclass(frozen=True)
@@ -210,6 +221,9 @@ def _mark(
         for dataset, count in zip(datasets, counts, strict=True)
     ]
     files.mark_up_to(np.array(last, dtype=np.int64))
+    for one, (dataset, at) in enumerate(zip(datasets, rows.placed[partial].tolist(), strict=True)):
+        if at >= 0 and (spans := placed.spans[at]) is not None:
+            files.mark_spans(one, [tuple(limits.get((dataset, rank), -1) for rank in span) for span in spans])
     for one, (row, dataset) in enumerate(zip(partial.tolist(), datasets, strict=True)):
         if of_dataset := named.get(dataset):
             rse, alone = rows.rse[row], rows.placed[row] < 0

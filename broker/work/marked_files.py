@@ -6,7 +6,7 @@ than to go through the files of one input after another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -41,6 +41,17 @@ class FilesOfInputs:
     def mark_up_to(self, last: Ints) -> None:
         """Mark, and no others, the files of each input whose file id is not above ``last`` (N,)."""
         self.marked = self._fileid <= last[self._owner]
+
+    def mark_spans(self, one: int, spans: Sequence[tuple[int, ...]]) -> None:
+        """Of the input that comes as number ``one`` mark, and no others, the files of spans of file ids.
+
+        Each span begins behind its first id, and its last one is in it.
+        """
+        part = slice(int(self._bounds[one]), int(self._bounds[one + 1]))
+        fileid, marked = self._fileid[part], np.zeros(part.stop - part.start, dtype=np.bool_)
+        for behind, last in spans:
+            marked |= (fileid > behind) & (fileid <= last)
+        self.marked[part] = marked
 
     def of(self, one: int) -> Iterator[tuple[int, int]]:
         """Positions in ``marked`` and ids of the files of the input that comes as number ``one``."""

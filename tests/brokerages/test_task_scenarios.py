@@ -162,6 +162,22 @@ def test_room_is_measured_by_all_work(database: Database) -> None:
     assert cycle_at(database)[1][0]["rejected"] == {}
 
 
+@pytest.mark.parametrize(("label", "other"), [("managed", "test"), ("test", "managed")])
+def test_work_of_other_labels_is_none_of_the_label(database: Database, label: str, other: str) -> None:
+    """Neither takes it room, nor does it weigh: BETA has more work of the other label than it has space for."""
+    events = int(200 * TB / 0.25 * 86_400 * 10 / 100)
+    found = []
+    for own in (label, other):
+        task, work = busy(101, "BETA", events, prodsourcelabel=own)
+        loaded = task_scenario(
+            jedi_tasks=[waiting(prodsourcelabel=label), task], jedi_datasets=[pseudo_input(), *outputs(), work]
+        )
+        load(database, loaded, replace=True)
+        (decision,) = cycle_at(database)[1]
+        found.append((decision["rejected"], weights(decision).get("BETA")))
+    assert found == [({"BETA": "space"}, None), ({}, pytest.approx(WEIGHTS["BETA"]))]
+
+
 def test_nobody_left(database: Database) -> None:
     """Both storages are closed: the task stays in assigning and is tried again after 30 minutes."""
     closed = changed("ddm_endpoint", "type", "DATADISK", detailed_status={"write_wan": "OFF"})

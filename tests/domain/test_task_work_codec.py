@@ -55,7 +55,7 @@ def cycle(database: Database) -> Any:
 @pytest.mark.parametrize("row", [0, 1])
 def test_a_task_alone_is_decided_as_among_others(cycle: Any, row: int) -> None:
     packed = encode_task_work(
-        task_of(cycle.work, row), cycle.snapshot.nuclei.name, cycle.all_work_hs06s, cycle.remaining_work(row)
+        task_of(cycle.work, row), cycle.snapshot.nuclei.name, cycle.all_work_hs06s.every[row], cycle.remaining_work(row)
     )
     again = decode_task_work(packed)
     assert len(again.tasks) == 1

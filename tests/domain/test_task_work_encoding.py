@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from broker.domain import column_texts
 from broker.domain.arrays import texts
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.task_work import (
     AssigningTable,
     OutputTable,
@@ -57,14 +58,15 @@ def random_work(random: np.random.Generator, tasks: int) -> TaskWork:
 @given(st.integers(0, 2**32), st.integers(1, 9))
 def test_each_task_is_stored_as_if_it_were_alone(seed: int, tasks: int) -> None:
     random = np.random.default_rng(seed)
-    work, all_work = random_work(random, tasks), random.random(3)
+    work, all_work = random_work(random, tasks), random.random((2, 3))
+    kind = random.integers(0, 2, tasks)
     share = random.choice([0.0, 0.1, 1e300], size=(tasks, 3))
     placed = [None, np.zeros(3), random.choice([0.0, 2.5], size=3)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(column_texts, "OWNERS_OF_A_BLOCK", 4)
-        encoder = TaskWorkEncoder(work, NUCLEI, all_work)
+        encoder = TaskWorkEncoder(work, NUCLEI, RowsByKind(all_work, kind))
         for row in [*range(tasks), *random.permutation(tasks).tolist()]:
             found = encoder.encode(row, share[row], placed[row % 3])
-            alone = encode_task_work(task_of(work, row), NUCLEI, all_work, share[row], placed[row % 3])
+            alone = encode_task_work(task_of(work, row), NUCLEI, all_work[kind[row]], share[row], placed[row % 3])
             assert unpack_work(found, 10**7).decode() == unpack_work(alone, 10**7).decode()
             assert found == alone

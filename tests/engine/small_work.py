@@ -38,6 +38,7 @@ class Dataset:
     distributed: bool = False
     catalogued: bool = True
     asked: bool = True
+    is_container: bool = False
     files: float = 10
     more: dict[str, Any] = field(default_factory=dict)
 
@@ -78,6 +79,7 @@ def _input_row(chunk: int, number: int, one: Dataset) -> dict[str, Any]:
         "dataset_files": one.files,
         "catalogued": one.catalogued,
         "asked": one.asked,
+        "is_container": one.is_container,
     }
 
 

@@ -11,7 +11,7 @@ from broker.work.chunks import ChunkTable, InputFiles
 from broker.work.input_files import unique_totals
 from broker.work.locality import NamedFiles, RankLimits
 
-Place = tuple[str, bool, bool, float, float, float, bool]
+Place = tuple[str, bool, bool, float, float, float, bool, tuple[tuple[int, int], ...] | None]
 
 
 def plain_datasets(catalogue: Catalogue, wanted: list[int], did_of: list[int]) -> list[tuple[Any, ...]]:
@@ -38,13 +38,17 @@ def _places(catalogue: Catalogue, did: int) -> list[Place]:
                 float(replicas.available_files[row]),
                 float(replicas.total_files[row]),
                 bool(whole[row]),
+                None,
             )
             for row in rows
         ]
     total = 0.0
+    bounds: dict[int, tuple[int, int]] = {}
     for part in parts:
         known = [one for one in replicas.total_files[replicas.did == part].tolist() if one == one]
+        behind = total
         total += max(known) if known else catalogue.lengths.get(part, 0.0)
+        bounds[part] = int(behind), int(total)
     places: list[Place] = []
     for rse in dict.fromkeys(replicas.rse[row] for row in rows):
         here = [row for row in rows if replicas.rse[row] == rse]
@@ -58,9 +62,14 @@ def _places(catalogue: Catalogue, did: int) -> list[Place]:
                 sum((files[row] for row in here if whole[row]), 0.0),
                 total,
                 all(whole[row] for row in here) and len(here) == len(parts),
+                tuple(bounds[int(replicas.did[row])] for row in here if whole[row]),
             )
         )
     return places
+
+
+def _ids_of_spans(spans: tuple[tuple[int, int], ...], dataset: int, limits: RankLimits) -> list[tuple[int, int]]:
+    return [(limits.get((dataset, first), -1), limits.get((dataset, last), -1)) for first, last in spans]
 
 
 def plain_replicas(
@@ -86,7 +95,11 @@ def plain_replicas(
             whole |= bool(chunks.merging[inputs.chunk[position]])
             count = float(placed.available[row])
             last = limits.get((dataset, int(count)), -1) if count > 0 else -1
-            marks = [rse in of_dataset[one] if one in of_dataset else one <= last for one in ids]
+            spans = (
+                [(-(10**9), last)] if placed.spans[row] is None else _ids_of_spans(placed.spans[row], dataset, limits)
+            )
+            there = {one for one in ids if any(behind < one <= to for behind, to in spans)}
+            marks = [rse in of_dataset[one] if one in of_dataset else one in there for one in ids]
             sums = everything if whole else unique_totals(files.rows(np.flatnonzero(marks)))
             kind = bool(placed.is_tape[row]), bool(placed.is_vp[row]), float(placed.found[row]), total
             rows.append((position, rse, *kind, bool(placed.complete[row]), whole, *sums, None if whole else marks))

@@ -184,6 +184,6 @@ def test_many_datasets_are_placed_like_one_after_another(
     wanted = [3 * at + 1 for at in range(len(did_of))]
     found = place_datasets(answer, np.array(wanted, dtype=np.int64), np.array(did_of, dtype=np.int64))
     columns = [getattr(found, field.name) for field in dataclasses.fields(found)]
-    assert [column.dtype.kind for column in columns] == list("iObbfffb")
+    assert [column.dtype.kind for column in columns] == list("iObbfffbO")
     rows_found = list(zip(*(column.tolist() for column in columns), strict=True))
     assert repr(rows_found) == repr(plain_datasets(answer, wanted, did_of))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.domain.arrays import floats, texts
+from broker.domain.arrays import floats, objects, texts
 from broker.work import locality
 from broker.work.catalogue import Catalogue, PlacedDatasets, ReplicaRows
 from broker.work.chunks import ChunkTable, InputFiles
@@ -42,6 +42,7 @@ def placed(*rows: dict[str, Any]) -> PlacedDatasets:
         floats(row["available"] for row in filled),
         floats(row["total"] for row in filled),
         np.array(complete, dtype=np.bool_),
+        objects(row.get("spans") for row in filled),
     )
 
 
@@ -178,6 +179,7 @@ PLACE = st.fixed_dictionaries(
         "vp": st.sampled_from([False, False, True]),
         "available": NUMBERS,
         "total": NUMBERS,
+        "spans": st.sampled_from([None, None, (), ((0, 1),), ((1, 3),), ((0, 1), (3, 5))]),
     }
 )
 NAMED = st.dictionaries(

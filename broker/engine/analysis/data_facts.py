@@ -70,7 +70,8 @@ def gather_analysis_data(
     able = snapshot.unified.runs_analysis | initial.table.any(axis=0)
     # MAX_MISSING_INPUT_FILES makes a dataset complete for its being there at all, not for a queue's having it
     entries = replicas_at_queues(work, snapshot, storage, truly, able)
-    placed = any_of(entries.at, np.ones(len(entries.at), dtype=np.bool_), size)
+    # what is only partly anywhere is not distributed, but incomplete
+    placed = any_of(entries.at, entries.counted, size)
     whole = any_of(entries.at, entries.complete, size)
     never = np.array([str(name).startswith(NEVER_DISTRIBUTED) for name in inputs.name.tolist()], dtype=np.bool_)
     distributed = real & inputs.distributed & placed & ~whole & ~never

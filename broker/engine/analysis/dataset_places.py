@@ -29,6 +29,7 @@ class Entries:
     bytes: Floats
     files: Floats
     whole: Bools  # every file of the input is there
+    counted: Bools  # a file is there, in a container one of a constituent that is complete there
 
 
 def replicas_at_queues(work: Work, snapshot: Snapshot, storage: Ints, complete: Bools, able: Bools) -> Entries:
@@ -57,6 +58,7 @@ def replicas_at_queues(work: Work, snapshot: Snapshot, storage: Ints, complete: 
         bytes=replicas.chunk_bytes[row],
         files=replicas.chunk_files[row],
         whole=replicas.holds_all[row] | vp,
+        counted=vp | (replicas.found[row] > 0) | ~work.inputs.is_container[replicas.input[row]],
     )
 
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from broker.domain.analysis import VP_ENDING
 from broker.domain.arrays import Bools, Ints
 from broker.domain.kept import Kept
 from broker.snapshot.snapshot import Snapshot
-
-VP_ENDING = "_VP_DISK"
 
 _of_analysis = Kept[Bools]()
 _in_use = Kept[Bools]()

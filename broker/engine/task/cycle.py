@@ -306,9 +306,10 @@ class TaskCycle:
         self._placed[self._tag[row], nucleus] += np.nan_to_num(self.work.tasks.remaining_hs06s[row])
 
     @cached_property
-    def all_work_hs06s(self) -> Floats:
-        """(N,): all work that remained at the nuclei when it was read."""
-        return all_work(self.work.remaining, self.snapshot, self.chain.steps.remaining_work_reading)
+    def all_work_hs06s(self) -> RowsByKind:
+        """(T, N): all work of each task's label that remained at the nuclei when it was read."""
+        steps = self.chain.steps
+        return all_work(self.work.tasks, self.work.remaining, self.snapshot, steps.remaining_work_reading)
 
     @cached_property
     def legend(self) -> Legend:

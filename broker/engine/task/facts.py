@@ -11,6 +11,7 @@ from broker.domain.arrays import AnyArray, Bools, Floats, Ints, codes_of
 from broker.domain.grid import StorageTable
 from broker.domain.output_endpoints import OutputEndpoints
 from broker.domain.queues import BARE_NONE
+from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.task_facts import TaskFacts
 from broker.domain.task_work import AssigningTable, TaskWork
 from broker.engine.task.data_facts import TaskData
@@ -58,15 +59,15 @@ def task_facts(
         steps: of the brokerage.
     """
     tasks, columns, data, dry_run = work.tasks, given.columns, given.data, given.dry_run
-    everything = all_work(work.remaining, snapshot, steps.remaining_work_reading)[columns]
-    expected_gb = everything / USUAL_CORE_HS06 / DAY_S * OUTPUT_GB_A_CORE_DAY
+    everything = all_work(tasks, work.remaining, snapshot, steps.remaining_work_reading).at_columns(columns)
+    expected_gb = everything.of_table(everything.table / USUAL_CORE_HS06 / DAY_S * OUTPUT_GB_A_CORE_DAY)
     chains = full_chains(tasks, snapshot, steps.full_chains)
     return TaskFacts(
         now_s=snapshot.now_s,
         initial=given.initial[:, columns],
         backlog_files=snapshot.links.total_queued[None, columns],
         **_storage_facts(work, snapshot, endpoints, chains, expected_gb, columns),
-        expected_output_gb=expected_gb[None, :],
+        expected_output_gb=expected_gb.table if len(expected_gb.table) == 1 else expected_gb.every,
         **dry_run_facts(dry_run, columns),
         examined=data.examined[:, None],
         total_bytes=data.total_bytes[:, None],
@@ -138,27 +139,30 @@ def _storage_facts(
     snapshot: Snapshot,
     endpoints: OutputEndpoints,
     chains: Bools,
-    expected_gb: Floats,
+    expected_gb: RowsByKind,
     columns: Ints,
 ) -> dict[str, Any]:
-    """Facts of the storages for the output, worked out once for each distinct set of tokens."""
+    """Facts of the storages for the output, worked out once for each distinct set of tokens and expected output."""
     tasks, storages, own = work.tasks, snapshot.storages, endpoints.own[:, columns]
     checked = np.where(endpoints.has_secondary[None, columns], endpoints.secondary[:, columns], own)
     tokens: list[set[int]] = [set() for _ in range(len(tasks))]
     for task, token in zip(work.outputs.task.tolist(), endpoints.token.tolist(), strict=True):
         if token >= 0:
             tokens[task].add(token)
-    keys = [(frozenset(wanted), bool(chain)) for wanted, chain in zip(tokens, chains, strict=True)]
+    kinds = expected_gb.kinds.tolist()
+    keys = [(frozenset(wanted), bool(chain), kind) for wanted, chain, kind in zip(tokens, chains, kinds, strict=True)]
     rows = {key: index for index, key in enumerate(dict.fromkeys(keys))}
-    demand = np.floor(expected_gb)
-    found = [_places(storages, (checked if chain else own)[sorted(wanted)], demand) for wanted, chain in rows]
+    demand = np.floor(expected_gb.table)
+    found = [
+        _places(storages, (checked if chain else own)[sorted(wanted)], demand[kind]) for wanted, chain, kind in rows
+    ]
     at = np.array([rows[key] for key in keys], dtype=np.int64)
     names = (
         *("has_storages", "storages_send", "storages_receive", "usable_gb", "free_gb", "expired_gb", "total_gb"),
         *("left_gb", "tightest_left_gb", "tightest_total_gb"),
     )
     if not found:
-        found = [_places(storages, own[:0], demand)]
+        found = [_places(storages, own[:0], demand[0])]
     return {name: np.stack([places[index] for places in found])[at] for index, name in enumerate(names)}
 
 

@@ -220,6 +220,7 @@ def _places(scenario: Scenario, states: Sequence[TaskState], datasets: DatasetTa
         dataset_files=datasets.nfiles,
         catalogued=np.ones(count, dtype=np.bool_),
         asked=np.ones(count, dtype=np.bool_),
+        is_container=np.zeros(count, dtype=np.bool_),
     )
     total = datasets.nfiles[owner]
     replicas = ReplicaTable(

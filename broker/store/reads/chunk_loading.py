@@ -17,7 +17,7 @@ from broker.store.pools.pool_registration import read_placement_constraints
 from broker.store.reads.chunk_reads import WorkSelection, read_input_datasets, read_ready_files, read_tasks
 from broker.store.reads.replica_reads import read_catalogue, read_named_files, read_rank_limits
 from broker.work.assemble import CycleWork, assemble
-from broker.work.catalogue import asked_dids, files_of_dids, place_datasets
+from broker.work.catalogue import asked_dids, at_vp_endpoints, files_of_dids, place_datasets
 from broker.work.chunks import (
     ChunkTable,
     FileRequests,
@@ -80,7 +80,8 @@ def assemble_chunks(
         datasets: of the tasks.
         chunks: positions of task and master dataset.
         inputs: the datasets of the chunks and their files.
-        whole_constituents: of containers only constituents count that are complete at a place.
+        whole_constituents: of containers only constituents count that are complete at a place, and of virtual
+            placements those at endpoints for them: as analysis looks at its input.
         statuses: of files that the replica catalogue may name one by one.
         dropped_rows: what was left out so far.
     """
@@ -89,6 +90,7 @@ def assemble_chunks(
     dropped_rows = (
         *malformed_values(tasks, rules),
         *_malformed_attributes(datasets, tuple(use.malformed for use in uses_of(datasets))),
+        *places.dropped_rows,
         *dropped_rows,
     )
     rebrokered_from = read_rebrokered_from(connection, tasks.jeditaskid.tolist())
@@ -120,9 +122,10 @@ def _load_places(
     wanted: Ints = real_datasets(inputs)
     dids, did_of = asked_dids(datasets, wanted)
     answer = read_catalogue(connection, catalogue, dids)
-    placed = place_datasets(answer, wanted, did_of)
     if whole_constituents:
-        placed = dataclasses.replace(placed, available=placed.found)
+        answer = at_vp_endpoints(answer)
+    placed = place_datasets(answer, wanted, did_of)
+    placed = placed.of_whole_parts() if whole_constituents else placed.of_first_files()
     files = datasets.nfiles.copy()
     files[wanted] = files_of_dids(answer, did_of, files[wanted])
     limits = read_rank_limits(connection, catalogue, tasks, datasets, wanted_ranks(placed, files))

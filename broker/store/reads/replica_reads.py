@@ -12,6 +12,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from broker.domain.arrays import Ints, floats, texts
+from broker.domain.work import DroppedRow
 from broker.store.connection.array_text import array_of, array_of_texts
 from broker.store.connection.names import Names
 from broker.store.connection.tables import TableCatalogue
@@ -49,8 +50,8 @@ def read_catalogue(connection: sa.Connection, catalogue: TableCatalogue, dids: t
     metadata = _read_metadata(connection, catalogue.names, values)
     groupings = {at: rules for at, (rules, _) in metadata.items()}
     lengths = {at: length for at, (_, length) in metadata.items() if length is not None}
-    replicas = _read_replicas(connection, catalogue, values)
-    return Catalogue(tuple(asked), replicas, groupings, lengths, parts, unanswered(connection, asked))
+    replicas, dropped_rows = _read_replicas(connection, catalogue, values)
+    return Catalogue(tuple(asked), replicas, groupings, lengths, parts, unanswered(connection, asked), dropped_rows)
 
 
 def _read_parts(connection: sa.Connection, names: Names, asked: list[Did]) -> dict[int, tuple[int, ...]]:
@@ -90,24 +91,34 @@ def _groupings(rules: str | None) -> tuple[str, ...]:
     return tuple(str(rule) for rule in found) if isinstance(found, list) else ()
 
 
-def _read_replicas(connection: sa.Connection, catalogue: TableCatalogue, asked: Mapping[str, str]) -> ReplicaRows:
+def _read_replicas(
+    connection: sa.Connection, catalogue: TableCatalogue, asked: Mapping[str, str]
+) -> tuple[ReplicaRows, tuple[DroppedRow, ...]]:
+    """The replicas of datasets; a container has none of its own, so that a row of one is refused."""
     endpoints = catalogue.source("ddm_endpoint", ("ddm_endpoint_name", "is_tape"))
     query = (
         "SELECT a.position, r.rse, coalesce(nullif(upper(e.is_tape::text), '') = 'Y', r.is_tape, false), "
-        "coalesce(r.state = :virtual, false), r.available_files, r.total_files "
+        "coalesce(r.state = :virtual, false), r.available_files, r.total_files, r.scope, r.name "
         f"{_ASKED} JOIN {catalogue.names.own('dataset_replicas')} AS r "
         "ON r.scope = a.scope AND r.name = a.name "
         f"LEFT JOIN {endpoints} AS e ON e.ddm_endpoint_name = r.rse ORDER BY a.position, r.rse"
     )
     rows = connection.execute(sa.text(query), {**asked, "virtual": VIRTUAL_PLACEMENT}).all()
-    did, rse, is_tape, is_vp, available, total = zip(*rows, strict=True) if rows else [()] * 6
-    return ReplicaRows(
+    refused = [row for row in rows if row.name.endswith("/")]
+    used = [row[:6] for row in rows if not row.name.endswith("/")] if refused else [row[:6] for row in rows]
+    did, rse, is_tape, is_vp, available, total = zip(*used, strict=True) if used else [()] * 6
+    replicas = ReplicaRows(
         np.array(did, dtype=np.int64),
         texts(rse),
         np.array(is_tape, dtype=np.bool_),
         np.array(is_vp, dtype=np.bool_),
         floats(available),
         floats(total),
+    )
+    what = "a replica of a container: its constituents have replicas"
+    return replicas, tuple(
+        DroppedRow("dataset_replicas", f"{row.scope}:{row.name} at {row.rse}", "container_replica", what)
+        for row in refused
     )
 
 

@@ -107,7 +107,8 @@ def _read_bytes(
         SELECT a.position, r.rse, r.available_bytes, r.total_bytes
         FROM unnest(CAST(:positions AS bigint[]), CAST(:scopes AS text[]), CAST(:names AS text[]))
              AS a (position, scope, name)
-        JOIN {catalogue.names.own("dataset_replicas")} AS r ON r.scope = a.scope AND r.name = a.name
+        JOIN {catalogue.names.own("dataset_replicas")} AS r
+            ON r.scope = a.scope AND r.name = a.name AND r.name NOT LIKE '%/'
     """  # noqa: S608 - names of tables
     rows = connection.execute(sa.text(query), asked_values(answer.dids)).all()
     return {(int(row[0]), str(row[1])): (_number(row[2]), _number(row[3])) for row in rows}

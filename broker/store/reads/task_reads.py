@@ -247,15 +247,15 @@ def read_outputs(connection: sa.Connection, catalogue: TableCatalogue, jeditaski
 
 
 def read_remaining(connection: sa.Connection, catalogue: TableCatalogue) -> RemainingTable:
-    """What is left to do for every nucleus, by VO, share, work queue and priority; units as in the table."""
+    """What is left to do for every nucleus, by VO, label, share, work queue and priority; units as in the table."""
     tasks = catalogue.source("jedi_tasks", _TASK_COLUMNS)
     datasets = catalogue.source("jedi_datasets", _DATASET_COLUMNS)
     query = f"""
-        SELECT t.nucleus, t.vo, t.gshare, t.workqueue_id, t.currentpriority, sum({_REMAINING})::float8,
-               sum({_AS_STORED})::float8
+        SELECT t.nucleus, t.vo, t.gshare, t.workqueue_id, t.currentpriority, t.prodsourcelabel,
+               sum({_REMAINING})::float8, sum({_AS_STORED})::float8
         FROM {tasks} AS t JOIN {datasets} AS d ON d.jeditaskid = t.jeditaskid
         WHERE t.status = ANY(:statuses) AND t.cloud = '{CLOUD}' AND t.nucleus IS NOT NULL AND {_COUNTED}
-        GROUP BY 1, 2, 3, 4, 5 ORDER BY 1, 2, 3, 4, 5
+        GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 1, 2, 3, 4, 5, 6
     """  # noqa: S608 - names of columns and constants
     rows = connection.execute(sa.text(query), {"statuses": list(WORKING_STATUSES)}).all()
     return RemainingTable(
@@ -264,8 +264,9 @@ def read_remaining(connection: sa.Connection, catalogue: TableCatalogue) -> Rema
         texts(row[2] for row in rows),
         floats(row[3] for row in rows),
         floats(row[4] for row in rows),
-        floats(row[5] for row in rows),
         floats(row[6] for row in rows),
+        floats(row[7] for row in rows),
+        texts(row[5] for row in rows),
     )
 
 

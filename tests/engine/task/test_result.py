@@ -125,8 +125,8 @@ def test_what_is_placed_counts_for_the_share_and_the_priority() -> None:
     found.place(2, 2)
     assert [found.remaining_work(row).tolist()[:3] for row in range(3)] == [[1, 5, 0], [11, 0, 0], [3, 5, 0]]
     assert chosen(found) == {"A": 1 / 2, "B": 1 / 6, "C": 1.0}
-    # all shares, as it was read
-    assert found.all_work_hs06s.tolist()[:3] == [15.0, 0, 0]
+    # all shares of the VO, as it was read
+    assert found.all_work_hs06s.every[0].tolist()[:3] == [7.0, 0, 0]
     stored = found.placed_before(1)
     found.place(1, 0)
     found.restore(1, stored)
