@@ -66,6 +66,11 @@ class NotLeaderError(Refused):
 
 
 OtherProfile = Annotated[str | None, typer.Option("--profile", metavar="NAME", help="By this profile, for this cycle.")]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Let this cycle through, whatever the brake and the clocks say; it wants --yes."),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="With --force: end or remove as many as it says.")]
 Timings = Annotated[
     Path | None, typer.Option("--timings", metavar="FILE", help="Write seconds of each stage and counts as JSON.")
 ]
@@ -89,19 +94,14 @@ def run(
         bool, typer.Option("--independent", help="Every task meets the same grid; nothing is written.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a decision on stdout.")] = False,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Let this cycle through, whatever the brake and the clocks say; it wants --yes."),
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --force: end or remove as many as it says.")] = False,
+    force: Force = False,
+    yes: Yes = False,
     profile: OtherProfile = None,
     timings: Timings = None,
 ) -> None:
     """Run one cycle of one agent."""
     fault_points.arm(os.environ)
     json_log.configure(level=logging.WARNING)
-    if yes and not force:
-        raise WrongUsageError("--yes is for --force", "--yes", "leave it out")
     until(at)  # a wrong time is told before anything is opened
     shown: list[dict[str, Any]] = []
     tasks = tuple(task) if task else None
@@ -116,10 +116,7 @@ def run(
     with open_store(context) as database:
         now = moment_of(at, database, of_scenario=True)
         drawn = secrets.randbits(SEED_BITS) if seed is None else seed
-        prepared = HandRun(database, now, drawn, request)
-        record = _say_how_many(chosen, prepared, configuration, yes) if force and request.writes else None
-        if record is None:
-            record = run_by_hand(chosen, prepared, configuration)
+        record = _run_asked(chosen, HandRun(database, now, drawn, request), configuration, yes)
     if timings is not None:
         _write_timings(timings, record)
     report(agent, record, None if json else shown)
@@ -139,6 +136,20 @@ def _agent(name: str, configuration: AgentsConfiguration, process: ProcessSettin
     if force and not found.removes:
         raise WrongUsageError(f"nothing holds {name} back", "--force", "it is for agents that end, take back or remove")
     return found
+
+
+def _run_asked(agent: Agent[Any], prepared: HandRun, configuration: AgentsConfiguration, yes: bool) -> RunRecord:
+    """Run the cycle that was asked for; one that is forced only once somebody has said yes to what it does.
+
+    Raises:
+        WrongUsageError: somebody has said yes to nothing.
+        Refused: nobody has.
+    """
+    request = prepared.request
+    if yes and not request.force:
+        raise WrongUsageError("--yes is for --force", "--yes", "leave it out")
+    stopped = _say_how_many(agent, prepared, configuration, yes) if request.force and request.writes else None
+    return run_by_hand(agent, prepared, configuration) if stopped is None else stopped
 
 
 def _say_how_many(
