@@ -13,6 +13,7 @@ from broker.app.answers.decision_model import ExplainedDecision, TaskDecision
 from broker.app.answers.parts import Counts
 from broker.app.answers.why_not import why_not
 from broker.app.sentences.decision import (
+    cure_sentence,
     position_sentence,
     remedy_sentences,
     task_sentence,
@@ -51,6 +52,21 @@ def test_a_pending_task_begins_with_what_is_missing_and_how_far_the_best_queue_i
         "No queue offers enough memory: lowmemory rejected 61 of 75 queues. The nearest is BNL_VHIMEM/MCORE_VHIMEM: "
         "requires 288,900 MB, limit 48,000 MB (queue.maxrss)."
     )
+
+
+@pytest.mark.parametrize(
+    ("task", "cure"),
+    [
+        (TOO_MUCH_MEMORY, "Ask for less memory (`ramCount` of the task; `prun --memory`, in MB)"),
+        (THROTTLED, "Wait: it goes on as your jobs end."),
+        (RETIRED_QUEUE, "Correct the name of the queue in the task"),
+        (LOST_INPUT, "Wait until the dataset is complete at some site"),
+        (BROKERED, ""),
+    ],
+)
+def test_what_can_be_done_stands_beside_the_verdict(ask: Ask, task: int, cure: str) -> None:
+    said = cure_sentence(explained(ask, task))
+    assert said.startswith(cure) and bool(said) == bool(cure)
 
 
 def test_the_task_is_named_with_what_it_asks_for(ask: Ask) -> None:

@@ -22,7 +22,7 @@ from tests.conftest import TestServer
 pytestmark = pytest.mark.walk
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "examples" / "rule-package"
-PAGE = (ROOT / "docs" / "how-to" / "add-a-rule.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "add-a-rule.md").read_text(encoding="utf-8").split("\n## A rule in this tree")[0]
 SHOWN = dict(re.findall(r"^`([^`\n]+)`:\n\n```\w+\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL))
 CONSOLE = re.findall(r"^```console\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 CONFIGURATION = {"config/broker.yaml", "config/profiles/example.yaml"}

@@ -1,10 +1,15 @@
-"""Random tables for the properties that every rule has: values near the limits of the rules, and NULL."""
+"""Random tables for the properties that every rule has: values near the limits of the rules, and NULL.
+
+The test of a rule may add values: ``POOLS`` of columns, and ``TUNING`` under which both sides of the rule are seen.
+"""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import functools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -158,6 +163,20 @@ POOLS |= {
     ],
 }
 COUNT_POOL = [0, 1, 10, 100]
+
+
+def told_by_tests(name: str, *folders: str) -> Iterator[tuple[str, Any]]:
+    """The entries of the dictionaries ``name`` in tests of rules below these folders, which have to be literals."""
+    for path in sorted(path for folder in folders for path in (Path(__file__).parent / folder).rglob("test_*.py")):
+        text = path.read_text(encoding="utf-8")
+        if f"\n{name} = " in text:
+            for node in ast.parse(text).body:
+                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+                    yield from ast.literal_eval(node.value).items()
+
+
+for _column_name, _values in told_by_tests("POOLS", "production_job", "analysis_job", "shared"):
+    POOLS[_column_name] = [*POOLS.get(_column_name, ()), *_values]
 
 
 @functools.cache

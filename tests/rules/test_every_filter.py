@@ -26,7 +26,7 @@ from broker.rules.contract import AnalysisPairs, AnyPairs, Filter, GroupFilter, 
 from broker.snapshot.source_list import NAMES
 from tests.rules.builders import holds, looks_at, pairs_of, passes, tuning_for
 from tests.rules.nucleus.random_nuclei import random_nuclei
-from tests.rules.random_tables import one_by_one, random_tables, reordered
+from tests.rules.random_tables import one_by_one, random_tables, reordered, told_by_tests
 
 CHUNKS, QUEUES = 3, 4
 
@@ -55,22 +55,24 @@ def _read_only(tables: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
     return tables
 
 
+#: Of keys that are off by default, or far from what random tables have; as the tests of rules say.
+TUNING: dict[str, Any] = dict(told_by_tests("TUNING", "."))
 BROKERAGES = (
     Brokerage(
         "production_job",
         JobPairs,
         OF_JOBS,
         random_tables,
-        {"WORK_SHORTAGE": True, "MAX_DISKIO_DEFAULT": 500, "NW_ACTIVE": True},
+        {"WORK_SHORTAGE": True, "MAX_DISKIO_DEFAULT": 500, "NW_ACTIVE": True} | TUNING,
     ),
     Brokerage(
         "analysis_job",
         AnalysisPairs,
         (*PERSISTENT, *TEMPORARY),
         lambda seed, chunks, queues: random_tables(seed, chunks, queues, AnalysisFacts),
-        {"MAX_DISKIO_DEFAULT": 500},
+        {"MAX_DISKIO_DEFAULT": 500} | TUNING,
     ),
-    Brokerage("production_task", TaskPairs, OF_TASKS, random_nuclei),
+    Brokerage("production_task", TaskPairs, OF_TASKS, random_nuclei, TUNING),
 )
 
 

@@ -8,7 +8,7 @@ from broker.app.answers.decision_model import ExplainedDecision, Position, Remed
 from broker.app.answers.parts import RejectedCandidate, TaskFacts
 from broker.app.answers.placed_together import FeasibleQueue, PlacedTogether
 from broker.app.sentences.phrases import comparison, many, moment, number, throttle, with_unit
-from broker.app.sentences.reasons import about_work, no_queue_that
+from broker.app.sentences.reasons import about_work, cure, no_queue_that
 from broker.engine.job.placement import FLOW_REASONS
 
 #: What binds at a queue that got no job where the jobs of a cycle were placed together.
@@ -36,6 +36,15 @@ def verdict_sentence(decision: ExplainedDecision) -> str:
     if verdict.code == "no_candidate_at_all":
         return f"Nothing was a candidate: {_not_candidates(decision)}."
     return _rejected(verdict, kind, decision.brokerage)
+
+
+def cure_sentence(decision: ExplainedDecision) -> str:
+    """What can be done where nothing was placed, with Markdown's backticks; empty where nothing has to be."""
+    if decision.outcome == "brokered":
+        return ""
+    # of work that never had a candidate, its names say more than that there was none
+    names = decision.summary.not_candidates if decision.verdict.code == "no_candidate_at_all" else {}
+    return cure(next(iter(names.values()), decision.verdict.reason), decision.brokerage)
 
 
 def _drawn(decision: ExplainedDecision) -> str:

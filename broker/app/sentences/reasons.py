@@ -26,6 +26,12 @@ def about_work(code: str, brokerage: str | None = None) -> str:
     return f"The work cannot be brokered now: {code.replace('_', ' ')}." if reason is None else sentence(reason)
 
 
+def cure(code: str, brokerage: str | None = None) -> str:
+    """What can be done about work that waits for a reason, with Markdown's backticks; empty where nothing is known."""
+    reason = reason_of(code, brokerage)
+    return "" if reason is None else reason.cure
+
+
 def sentence(reason: Reason) -> str:
     """What is wrong, such as ``The job needs more memory than a slot of the queue has.``."""
     return f"{reason.wrong}."

@@ -9,6 +9,7 @@ import typer
 from broker.app.answers.list_models import TaskFilters, TaskList, UserAnswer
 from broker.app.answers.user import user_answer
 from broker.app.sentences.phrases import many, number, size, throttle
+from broker.app.sentences.reasons import cure
 from broker.cli.answers.asked import Json, asked
 from broker.cli.answers.tasks import show_tasks
 from broker.cli.rendering.json_lines import print_json
@@ -40,6 +41,8 @@ def user(
         codes = [code for code, whose in found.advice.items() if whose == who]
         if codes:
             say(f"{text} {', '.join(codes)}.")
+        for code in codes if who == "you" else ():
+            say(f"{code}: {cure(code)}")
     filters = TaskFilters(user=found.user)
     show_tasks(
         TaskList(now=found.now, filters=filters, total=len(found.tasks), tasks=found.tasks), found.tasks, "Tasks"

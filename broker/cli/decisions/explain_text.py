@@ -9,6 +9,7 @@ from broker.app.answers.parts import Counts, FilterSummary, HeldField
 from broker.app.answers.placed_together import is_of_program
 from broker.app.sentences.decision import (
     candidate_sentence,
+    cure_sentence,
     feasible_sentence,
     position_sentence,
     remedy_sentence,
@@ -32,6 +33,8 @@ def show_answer(found: TaskDecision) -> None:
     """What became of each chunk in one sentence, then the task, and since when it waits."""
     for one in found.decisions:
         say(f"{_chunk(found, one)}{verdict_sentence(one)} {waiting_sentence(one)}".strip())
+    for text in dict.fromkeys(filter(None, map(cure_sentence, found.decisions))):
+        say(text)
     facts = [
         ("task", task_sentence(found.task)),
         ("waiting since", Since(found.task.waiting_since, found.now) if found.task.waiting_since else None),

@@ -27,6 +27,7 @@ from broker.app.answers.tasks import task_list
 from broker.app.answers.why_not import read_why_not
 from broker.app.sentences.decision import (
     candidate_sentence,
+    cure_sentence,
     feasible_sentence,
     position_sentence,
     remedy_sentences,
@@ -111,6 +112,7 @@ def _decision_fields(one: ExplainedDecision) -> dict[str, object]:
     """The sentences about a decision."""
     return {
         "verdict": verdict_sentence(one),
+        "cure": cure_sentence(one),
         "waiting": waiting_sentence(one),
         "remedies": list(remedy_sentences(one)),
         "position": "" if one.position is None else position_sentence(one.position),

@@ -21,6 +21,7 @@ from broker.app.answers.job import job_answer
 from broker.app.answers.pool import pool_answer
 from broker.app.answers.user import user_answer
 from broker.app.sentences.phrases import throttle
+from broker.app.sentences.reasons import cure
 from broker.store.http import runs
 from broker.web.formats import visible
 from broker.web.page_route import Form, back_to, page_router
@@ -40,7 +41,8 @@ def one_user(request: Request, api: State, user: InPath) -> Response:
     with asking(api) as asked:
         found = user_answer(asked, from_path(user))
     words = [throttle(one) for one in found.throttles]
-    return show(request, "user", found, title=f"User {visible(found.user)}", items="tasks", words=words)
+    cures = {code: cure(code) for code in found.advice}
+    return show(request, "user", found, title=f"User {visible(found.user)}", items="tasks", words=words, cures=cures)
 
 
 @router.get("/pools/{pool}")

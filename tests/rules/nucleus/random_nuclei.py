@@ -20,6 +20,7 @@ from tests.rules.nucleus.nucleus_builders import (
     make_nuclei,
     make_task_facts,
 )
+from tests.rules.random_tables import told_by_tests
 
 N = None
 POOLS: dict[str, list[Any]] = {
@@ -46,6 +47,9 @@ POOLS: dict[str, list[Any]] = {
     "disk_files": [0, 200],
     "bound_to": [-1, -1, 0, 1],
 }
+
+for _column_name, _values in told_by_tests("POOLS", "production_task", "nucleus"):
+    POOLS[_column_name] = [*POOLS.get(_column_name, ()), *_values]
 
 
 def random_nuclei(seed: int, tasks: int, nuclei: int) -> tuple[AssigningTable, NucleusTable, TaskFacts]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs
+from broker.rules.contract import Filter, JobPairs, Reason
 
 LIMIT_JOBS = 5000.0
 
@@ -18,8 +18,14 @@ class MaxQueuedHere(Filter[JobPairs]):
     """
 
     name = "max_queued_here"
-    code = "too_many_queued"
-    title = "Not more than 5000 jobs wait at the queue"
+    reason = Reason(
+        code="too_many_queued",
+        title="Not more than 5000 jobs wait at the queue",
+        violation="More than 5000 jobs wait at the queue",
+        no_candidate="has few enough waiting jobs",
+        who="wait",
+        cure="Wait until jobs have started at the queue. Urgent chunks go there meanwhile.",
+    )
     kind = "temporary"
     sources = ("jobs",)
     unknown_policy = "keep"

@@ -8,7 +8,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation
-from broker.rules.contract import Filter, JobPairs, TuningView
+from broker.rules.contract import Filter, JobPairs, Reason, TuningView
 from broker.snapshot.snapshot import Snapshot
 
 NOTICE_H = 12.0
@@ -21,8 +21,14 @@ class NoDowntime(Filter[JobPairs]):
     """
 
     name = "no_downtime"
-    code = "downtime"
-    title = "No downtime begins within 12 h"
+    reason = Reason(
+        code="downtime",
+        title="No downtime begins within 12 h",
+        violation="A downtime of the queue has begun, or begins within 12 h",
+        no_candidate="is free of downtimes",
+        who="wait",
+        cure="Wait until the downtime is over; the site says when that is.",
+    )
     kind = "temporary"
     sources = ("site_downtimes",)
     unknown_policy = "keep"
