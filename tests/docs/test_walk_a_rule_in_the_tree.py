@@ -17,7 +17,7 @@ from tests.docs.test_walk_add_a_source import MAKE, program, run
 pytestmark = [pytest.mark.walk, pytest.mark.timeout(1800)]
 SECTION = (ROOT / "docs" / "how-to" / "add-a-rule.md").read_text(encoding="utf-8").split("\n## A rule in this tree")[1]
 FILES = dict(re.findall(r"^`([^`\n]+\.py)`:\n\n```python\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL))
-IMPORT, PLACE = re.findall(r"^```python\n(from [^\n]+\n|    # [^\n]+\n    \w+\(\),\n)```$", SECTION, re.MULTILINE)
+((IMPORT, PLACE),) = re.findall(r"^```python\n(from [^\n]+\n)( {4}# [^\n]+\n {4}\w+\(\),\n)```$", SECTION, re.MULTILINE)
 (KEY,) = re.findall(r"^```yaml\n(.*?)^```$", SECTION, re.MULTILINE | re.DOTALL)
 (COMMANDS,) = re.findall(r"^```\n(.*?)^```$", SECTION.split("### Then")[1], re.MULTILINE | re.DOTALL)
 LIST, CATALOGUE = "broker/brokerages/production_job/rules.py", "config/gdpconfig.yaml"
