@@ -10,10 +10,9 @@ import asyncio
 import ssl
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 from urllib.parse import urljoin, urlsplit
 
-import httpcore
 import httpx
 
 from broker.feeds.fetching.files import path_of, read_file
@@ -38,6 +37,13 @@ class _TryAgainError(Exception):
     def __init__(self, code: str, what: str) -> None:
         super().__init__(what)
         self.code = code
+
+
+class _Stream(Protocol):
+    """A connection of the client."""
+
+    async def aclose(self) -> None:
+        """Close it."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,7 @@ def hard_end(limit_s: float, exchange: Callable[[Extensions], Coroutine[Any, Any
     """
 
     async def ended() -> AnswerT:
-        opened: list[httpcore.AsyncNetworkStream] = []
+        opened: list[_Stream] = []
 
         async def note(event: str, details: Mapping[str, Any]) -> None:
             if event == "connection.connect_tcp.complete":
