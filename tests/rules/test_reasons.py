@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gzip
+import importlib
 import importlib.metadata
 import inspect
 import json
@@ -34,7 +35,8 @@ from broker.rules.contract import Filter, JobPairs, Rule, Weight
 from broker.rules.shared.filters.memory_max import MemoryMax
 from broker.store.reads import task_skips
 
-CASES = sorted((Path(__file__).parents[1] / "replay" / "cases").glob("*.json.gz"))
+ROOT = Path(__file__).parents[2]
+CASES = sorted((ROOT / "tests" / "replay" / "cases").glob("*.json.gz"))
 RULES = [
     pytest.param(rule, id=f"{name}-{rule.name}")
     for name in offered()
@@ -58,13 +60,33 @@ def test_a_reason_is_complete(given: reasons.GivenReason) -> None:
     assert not reason.limit or reason.limit.startswith("queue.")
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_a_rule_says_what_is_wrong_and_what_is_missing(rule: Rule) -> None:
+def check(rule: Rule | type[Rule]) -> None:
+    """A rule says what is wrong and what is missing."""
     reason = rule.reason
     assert (rule.code, rule.title) == (reason.code, reason.title)
     assert one_line(reason.violation) and reason.violation != reason.title
     assert one_line(reason.no_candidate) and reason.no_candidate[0].islower()
-    assert reason in [one.reason for one in known_reasons()[rule.code]]
+    assert not reason.no_candidate.startswith("passes ")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_says_what_is_wrong_and_what_is_missing(rule: Rule) -> None:
+    check(rule)
+    assert rule.reason in [one.reason for one in known_reasons()[rule.code]]
+
+
+@pytest.mark.parametrize(("package", "count"), [("rule-package", 2), ("brokerage-package", 3)])
+def test_so_do_the_rules_of_the_example_packages(package: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = ROOT / "examples" / package / "src"
+    monkeypatch.syspath_prepend(str(source))
+    modules = [importlib.import_module(f"{path.parent.name}.{path.stem}") for path in sorted(source.glob("*/*.py"))]
+    rules = {
+        one for module in modules for one in vars(module).values() if inspect.isclass(one) and issubclass(one, Rule)
+    }
+    own = [one for one in rules if one.rejects and one.__module__ in {module.__name__ for module in modules}]
+    assert len(own) == count
+    for rule in own:
+        check(rule)
 
 
 def codes_of_throttles() -> set[str]:

@@ -11,7 +11,7 @@ from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import Observation
 from broker.domain.queues import UnifiedTable
 from broker.engine.shared.chain import RuleChain
-from broker.rules.contract import AnyPairs, Filter, Pairs, Rule, Weight
+from broker.rules.contract import AnyPairs, Filter, Pairs, Reason, Rule, Weight
 from example_slot_reservation.requests import RequestTable
 
 NAME = "slot_reservation"
@@ -48,7 +48,15 @@ class _Ours(Rule):
 class Online(_Ours, Filter[SlotPairs]):
     """Only queues that are online."""
 
-    name, code, title = "online", "not_online", "The queue is online"
+    name = "online"
+    reason = Reason(
+        code="not_online",
+        title="The queue is online",
+        violation="The queue is not online",
+        no_candidate="is online",
+        who="ask",
+        cure="The site brings the queue back online.",
+    )
     kind, sources = "temporary", ("queues",)
 
     def keep(self, pairs: SlotPairs) -> Bools:
@@ -63,7 +71,15 @@ class Online(_Ours, Filter[SlotPairs]):
 class LongEnough(_Ours, Filter[SlotPairs]):
     """The queue lets jobs run for as long as the request asks for."""
 
-    name, code, title = "long_enough", "too_long", "The walltime of the request fits the queue"
+    name = "long_enough"
+    reason = Reason(
+        code="too_long",
+        title="The walltime of the request fits the queue",
+        violation="The request asks for a longer walltime than the queue allows",
+        no_candidate="allows so long a walltime",
+        who="you",
+        cure="Ask for a shorter walltime.",
+    )
     sources = ("queues",)
 
     def keep(self, pairs: SlotPairs) -> Bools:
@@ -81,7 +97,15 @@ class LongEnough(_Ours, Filter[SlotPairs]):
 class EnoughSlots(_Ours, Filter[SlotPairs]):
     """The slots that are still free hold the whole request."""
 
-    name, code, title = "enough_slots", "too_few_slots", "Enough of the published slots are free"
+    name = "enough_slots"
+    reason = Reason(
+        code="too_few_slots",
+        title="Enough of the published slots are free",
+        violation="Fewer slots are free than the request asks for",
+        no_candidate="has so many free slots",
+        who="wait",
+        cure="Wait until slots are free, or ask for fewer.",
+    )
     kind, sources = "temporary", ("slots",)
 
     def keep(self, pairs: SlotPairs) -> Bools:
