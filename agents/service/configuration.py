@@ -13,6 +13,7 @@ from broker import resources
 from broker.errors import BrokerError
 from broker.store.schema.migrate import STANDALONE
 from broker.store.service.leases import LeaseTerms
+from broker.wrong_values import what_is_wrong
 from broker.yaml_text import read_yaml
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -101,8 +102,7 @@ def load(path: Path, known_agents: tuple[str, ...]) -> AgentsConfiguration:
         configuration = AgentsConfiguration.model_validate(content)
         _ = configuration.lease_terms
     except ValidationError as error:
-        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise ConfigurationError(found, str(path), remedy) from error
+        raise ConfigurationError(what_is_wrong(error), str(path), remedy) from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
         raise ConfigurationError(str(error), str(path), remedy) from error
     unknown = sorted(set(configuration.agents) - set(known_agents))

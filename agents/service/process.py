@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents.service.configuration import ConfigurationError
 from broker.store.schema.migrate import STANDALONE
+from broker.wrong_values import what_is_wrong
 from broker.yaml_text import read_yaml
 
 JobGeneration = Literal["auto", "broker", "jedi"]
@@ -51,7 +52,6 @@ def load_process(path: Path, folder: Path | None = None) -> ProcessSettings:
         settings = ProcessSettings.model_validate({} if content is None else content)
         return settings.model_copy(update={"folder": folder})
     except ValidationError as error:
-        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise ConfigurationError(found, str(path), remedy) from error
+        raise ConfigurationError(what_is_wrong(error), str(path), remedy) from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigurationError(str(error), str(path), remedy) from error

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from agents.service.configuration import ConfigurationError
 from agents.service.names import BROKERAGES, CLASSES, NAMES
 from agents.service.process import ProcessSettings
+from broker.wrong_values import what_is_wrong
 
 if TYPE_CHECKING:
     from agents.service.base import Agent
@@ -32,8 +33,8 @@ def make(name: str, options: Mapping[str, Any], process: ProcessSettings) -> Age
         agent_class: type[Agent[Any]] = getattr(importlib.import_module(module), class_name)
         return agent_class(agent_class.options_type.model_validate(dict(options)), process)
     except ValidationError as error:
-        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise ConfigurationError(found, f"config/agents.yaml, options of {name}", "correct or remove them") from error
+        where = f"config/agents.yaml, options of {name}"
+        raise ConfigurationError(what_is_wrong(error), where, "correct or remove them") from error
 
 
 def _brokerage_agent(name: str, options: Mapping[str, Any], process: ProcessSettings) -> Agent[Any]:

@@ -7,7 +7,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -18,6 +18,7 @@ from broker.cli.rendering.visible_text import remark
 from broker.compilation import background
 from broker.errors import DONE, FAILED, WRONG_USAGE, BrokerError
 from broker.redaction import redact
+from broker.wrong_values import what_is_wrong
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         wanted = completion.words_to_complete()
     try:
         status = click_command(_command_in(wanted))(
-            args=_options_first(given), prog_name="broker", standalone_mode=not as_json
+            args=_options_first(given), prog_name="broker", standalone_mode=False
         )
     except BrokerError as error:
         emit_error(error, as_json)
@@ -45,14 +46,19 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     raise SystemExit(status if isinstance(status, int) else DONE)
 
 
-def _unexpected(error: Exception, as_json: bool) -> int:
+def _unexpected(error: Any, as_json: bool) -> int:
     """Tell of an error that is none of ours; the exit status. Wrong options are Click's errors."""
     output, status = getattr(error, "format_message", None), getattr(error, "exit_code", None)
-    if output is not None and isinstance(status, int):
+    if output is None or not isinstance(status, int):
+        _report(error, as_json)
+        return FAILED
+    if type(error.__cause__).__name__ == "ValidationError":
+        error.message = what_is_wrong(error.__cause__)
+    if as_json:
         print_error(WRONG_USAGE, str(output()), "", "see --help")
         return WRONG_USAGE
-    _report(error, as_json)
-    return FAILED
+    error.show()
+    return status
 
 
 def _command_in(arguments: Sequence[str]) -> str:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import Any, cast
 
 import sqlalchemy as sa
+import typer
 
-from broker.cli.rendering.moments import utc, with_age
+from broker.cli.rendering.moments import with_age
 from broker.cli.rendering.visible_text import remark
 from broker.errors import WRONG_USAGE, BrokerError, NotFound
 from broker.store.connection.database import Database
 
 NOW = "now"
 SCENARIO = "scenario"
+SCENARIO_IF_LOADED = "scenario, if one is loaded"
+"""What counts without ``--at`` where things are decided, or looked at that were decided."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 LONGEST = timedelta(days=3650)
 
@@ -48,28 +51,32 @@ def duration(text: str, option: str) -> timedelta:
     return timedelta(seconds=seconds)
 
 
-def moment_of(text: str, database: Database, *, of_scenario: bool = False) -> datetime:
-    """The instant meant by ``text``, said on stderr with its clock: ISO 8601 (UTC without a zone), now, or scenario.
+def moment_of(text: str | None, database: Database, *, of_scenario: bool = False, option: str = "--at") -> datetime:
+    """The instant meant by ``text``: ISO 8601 (UTC without a zone), now, or scenario.
+
+    ``now`` is the wall clock whatever is loaded, and ``scenario`` the clock of the loaded scenario. The clock of a
+    scenario is named on stderr.
 
     Args:
-        text: as it was typed.
+        text: as it was typed; None where nothing was.
         database: whose clock is the wall clock.
-        of_scenario: ``now`` is the clock of the loaded scenario, if any: for commands that decide, or look at what was
+        of_scenario: None is the clock of the loaded scenario, if any: for commands that decide, or look at what was
             decided. Whatever changes something, or judges what runs, goes by the wall clock.
+        option: that has the text.
 
     Raises:
         NotATime: the text is none of these.
         NoScenario: the clock of a scenario is asked for, and none is loaded.
     """
-    if text not in (NOW, SCENARIO):
-        return _parsed(text)
+    if text not in (None, NOW, SCENARIO):
+        return _parsed(text, option)
     with database.begin() as connection:
         wall = connection.execute(sa.text("SELECT clock_timestamp()")).scalar_one().astimezone(UTC)
-        loaded = _scenario_clock(connection) if of_scenario or text == SCENARIO else None
+        wanted = text == SCENARIO or (text is None and of_scenario)
+        loaded = _scenario_clock(connection) if wanted else None
     if loaded is None and text == SCENARIO:
-        raise NoScenario("no scenario is loaded", "broker.scenario", "leave --at out for the wall clock")
+        raise NoScenario("no scenario is loaded", "broker.scenario", f"leave {option} out for the wall clock")
     if loaded is None:
-        remark(f"clock: {utc(wall)}, the wall clock")
         return cast(datetime, wall)
     remark(f"clock: {with_age(loaded, wall)}, of the loaded scenario")
     return loaded.astimezone(UTC)
@@ -82,34 +89,41 @@ def _scenario_clock(connection: sa.Connection) -> datetime | None:
     return read_clock(connection)
 
 
-def until(text: str) -> datetime | None:
-    """The instant up to which something is wanted; None, without end, for ``now`` and ``scenario``.
+def at_option(what: str, *, without: str = "the wall clock") -> Any:
+    """The option ``--at`` of a command: ``what`` it is the instant of, and what counts without it."""
+    meaning = f"{what} (UTC). now: the wall clock; scenario: the clock of the loaded scenario; without: {without}."
+    return typer.Option("--at", metavar="TIME|now|scenario", help=meaning, show_default=False)
+
+
+def check_time(text: str | None, option: str = "--at") -> None:
+    """See that ``text`` is an instant, before anything is opened.
 
     Raises:
-        NotATime: the text is neither.
+        NotATime: it is none.
     """
-    return None if text in (NOW, SCENARIO) else _parsed(text)
+    if text not in (None, NOW, SCENARIO):
+        _parsed(text, option)
 
 
-def end_of(text: str, now: datetime) -> datetime:
+def end_of(text: str, now: datetime, option: str = "--until") -> datetime:
     """The instant at which something ends: an instant, or a length of time from ``now``.
 
     Raises:
         NotATime: it is neither, or no end at all.
     """
     try:
-        return now + duration(text, "--until")
+        return now + duration(text, option)
     except NotADuration:
-        found = until(text)
-        if found is None:
-            raise NotATime("now is no end", "--until", "give a time to come, or a length such as 8h") from None
-        return found.astimezone(UTC)
+        if text in (NOW, SCENARIO):
+            raise NotATime(f"{text} is no end", option, "give a time to come, or a length such as 8h") from None
+        return _parsed(text, option, "write it as a length such as 30m, 8h, 7d, or as 2026-08-01T12:00:00, in UTC")
 
 
-def _parsed(text: str) -> datetime:
+def _parsed(
+    text: str, option: str, remedy: str = "write it as 2026-08-01T12:00:00, in UTC, or as now, or scenario"
+) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        remedy = "write it as 2026-08-01T12:00:00, in UTC, or as now, or scenario"
-        raise NotATime(f"not a time: {text}", "--at", remedy) from error
+        raise NotATime(f"not a time: {text}", option, remedy) from error

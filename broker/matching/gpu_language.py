@@ -26,6 +26,9 @@ def read_gpu(text: str, offset: int, problems: list[Problem]) -> GpuRequest:
     first, *pieces = text.split(":")
     vendor, model = (*(field.strip() for field in first.split("-")), "")[:2]
     found: dict[str, Any] = {"vendor": vendor or WILDCARD, "model": model or WILDCARD}
+    if "&" in text:
+        what = "a second '&': the GPU begins with one"
+        problems.append(Problem(offset + text.index("&") + 1, what, ACCEPTED))
     start = offset + len(first) + 1
     for piece in pieces:
         position = start + len(piece) - len(piece.lstrip()) + 1

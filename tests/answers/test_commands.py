@@ -106,6 +106,37 @@ def test_what_is_not_there_ends_with_4_and_the_nearest_name(
     assert done.status == 4 and name in done.err
 
 
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("tasks", "--status", "pendin"), "there is no status pendin; --status; did you mean pending"),
+        (("tasks", "--status", "runing"), "did you mean running"),
+        (("tasks", "--reason", "lowmemor"), "there is no reason lowmemor; --reason; did you mean lowmemory"),
+        (("tasks", "--gshare", "MC 24"), "did you mean MC 23"),
+        (("tasks", "--queue", "BNLX"), "did you mean BNL"),
+        (("tasks", "--nucleus", "SARA-MATRI"), "did you mean SARA-MATRIX"),
+        (("tasks", "--user", "etanaka2"), BUSY_USER),
+        (("queues", "--status", "onlin"), "did you mean online"),
+        (("queues", "--site", "BNL-ATLA"), "did you mean BNL-ATLAS"),
+        (("reasons", "--brokerage", "production"), "did you mean production_job or production_task"),
+    ],
+)
+def test_a_filter_with_a_value_that_nothing_has_ends_with_2_and_the_nearest(
+    broker: Command, command: tuple[str, ...], said: str
+) -> None:
+    done = broker(*command)
+    assert (done.status, done.out) == (2, "") and said in done.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("tasks", "--status", "PENDING"), ("tasks", "--status", "aborted"), ("tasks", "--reason", "unknown_job")],
+    ids=lambda words: words[-1],
+)
+def test_a_filter_with_a_known_value_is_answered(broker: Command, words: tuple[str, ...]) -> None:
+    assert broker(*words).status == 0
+
+
 def test_pause_and_resume(broker: Command) -> None:
     assert broker("pause", "timeouts", "--until", "2h", "--reason", "downtime", "--editor", "ann").status == 0
     try:
@@ -134,6 +165,11 @@ def test_pause_and_resume(broker: Command) -> None:
 )
 def test_pauses_that_are_none(broker: Command, arguments: tuple[str, ...], status: int) -> None:
     assert broker("pause", *arguments).status == status
+
+
+def test_an_end_that_is_no_time_names_the_option_and_lengths(broker: Command) -> None:
+    said = broker("pause", "all", "--until", "x", "--reason", "y").err
+    assert "; --until; " in said and "30m, 8h" in said and "--at" not in said
 
 
 def test_a_closed_list_of_commands_is_registered(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sys
 import types
 from pathlib import Path
@@ -131,6 +132,22 @@ def test_a_missing_package_is_named_by_the_command_that_needs_it(
     assert capsys.readouterr().err == (
         "error: the package no_such_package is not installed; command more; pip install no_such_package\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("explain", "abc"), "Invalid value for 'TASK': 'abc' is no whole number"),
+        (("tasks", "--limit", "0"), "Invalid value for '--limit': '0' is less than 1"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_told_in_plain_words(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(*words) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == f"Error: {said}"
+    assert run(*words, "--json") == 2
+    assert json.loads(capsys.readouterr().out)["error"]["what"] == said
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,7 +83,7 @@ def broker(url: str, *arguments: str, fault: str = "", markers: Path | None = No
 
 def run_arguments(*more: str) -> tuple[str, ...]:
     """One cycle with the seed of these tests."""
-    return ("run", AGENT, "--at", "now", "--seed", str(SEED), *more)
+    return ("run", AGENT, "--seed", str(SEED), *more)
 
 
 def wait_until(condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:

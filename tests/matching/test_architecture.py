@@ -146,6 +146,8 @@ def test_equal_meaning_is_one_requirement(same: list[str]) -> None:
     ("text", "position", "says", "fatal"),
     [
         ("#&nvidia:memory>=1", 10, "memory", False),
+        ("x86_64&&", 8, "a second '&'", False),
+        ("#&nvidia:vram>=1&amd", 17, "a second '&'", False),
         ("#&nvidia:vram>=1: VRAM>=1", 19, "VRAM", False),
         ("#&nvidia:vram", 10, "no key, operator and value", False),
         ("#&nvidia:model=A:B", 18, "'B'", False),

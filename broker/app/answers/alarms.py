@@ -23,6 +23,7 @@ from broker.store.answers.agent_cycles import EndedCycle, database_clock, last_e
 from broker.store.answers.task_facts import TaskSelection, read_task_facts
 from broker.store.service.agent_pauses import BRAKE
 from broker.store.summaries.chunk_states import Change, outcome_changes
+from broker.wrong_values import what_is_wrong
 from broker.yaml_text import read_yaml
 
 FILE = "alarms.yaml"
@@ -41,8 +42,7 @@ def load_limits(folder: Path | None) -> AlarmLimits:
     try:
         return AlarmLimits.model_validate(read_yaml(path.read_text(encoding="utf-8")) or {})
     except ValidationError as error:
-        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise ConfigurationError(found, str(path), "compare with the file that is shipped") from error
+        raise ConfigurationError(what_is_wrong(error), str(path), "compare with the file that is shipped") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigurationError(str(error), str(path), "compare with the file that is shipped") from error
 

@@ -10,7 +10,7 @@ import typer
 
 from broker.app.answers.asking import Asking
 from broker.cli.context import open_store, settings_of
-from broker.cli.time_arguments import NOW, moment_of
+from broker.cli.time_arguments import moment_of
 
 Json = Annotated[bool, typer.Option("--json", help="One object on one line.")]
 
@@ -19,6 +19,6 @@ Json = Annotated[bool, typer.Option("--json", help="One object on one line.")]
 def asked(context: typer.Context) -> Iterator[Asking]:
     """Ask the database of this invocation; what is read is of one instant."""
     with open_store(context) as database:
-        now = moment_of(NOW, database, of_scenario=True)
+        now = moment_of(None, database, of_scenario=True)
         with database.read_snapshot() as connection:
             yield Asking(connection, database.names, now, settings_of(context).config)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from broker.app.answers.filter_values import known_queue_filters
 from broker.app.answers.grid_models import BrokerageAtQueue, QueueAnswer, QueueFilters
 from broker.app.answers.queue import queue_answer
 from broker.app.answers.queues import queues as all_queues
@@ -29,7 +30,8 @@ def queues(
 ) -> None:
     """All queues: jobs, pilots, for how many chunks each was considered and chosen, what rejected it most often."""
     with asked(context) as asking:
-        found = all_queues(asking, QueueFilters(status=status, site=site, idle=idle))
+        wanted = known_queue_filters(asking, QueueFilters(status=status, site=site, idle=idle))
+        found = all_queues(asking, wanted)
     if as_json:
         for line in found.queues:
             print_json(line.model_dump(mode="json"))

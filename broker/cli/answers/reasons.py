@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
+from broker.app.answers.filter_values import known_value
 from broker.app.answers.list_models import ReasonFilters, ReasonLine
 from broker.app.answers.reasons import reasons as reasons_now
+from broker.brokerages.registry import offered
 from broker.cli.answers.asked import Json, asked
 from broker.cli.rendering.cells import Since
 from broker.cli.rendering.json_lines import print_json
@@ -27,6 +29,8 @@ def reasons(
 ) -> None:
     """What waits, by reason, most frequent first, with the change against an hour ago."""
     span = duration(compare, "--compare")
+    if brokerage is not None:
+        brokerage = known_value("brokerage", brokerage, offered())
     with asked(context) as asking:
         found = reasons_now(
             asking, ReasonFilters(brokerage=brokerage, compare_s=span.total_seconds(), with_rules=rules)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from broker.app.answers.filter_values import known_task_filters
 from broker.app.answers.list_models import MOST_LINES, TaskFilters, TaskLine, TaskList
 from broker.app.answers.tasks import task_list
 from broker.app.sentences.phrases import throttle
@@ -63,7 +64,7 @@ def tasks(
             since=None if span is None else asking.now - span,
             limit=limit,
         )
-        found = task_list(asking, filters)
+        found = task_list(asking, known_task_filters(asking, filters))
     if as_json:
         for line in found.tasks:
             print_json(line.model_dump(mode="json"))

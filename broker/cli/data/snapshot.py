@@ -49,7 +49,7 @@ def list_(
     """The stored snapshots: bytes of their sources, bytes that no other snapshot shares, and decisions on them."""
     span = None if last is None else duration(last, "--last")
     with open_store(context) as database:
-        since = None if span is None else moment_of("now", database, of_scenario=True) - span
+        since = None if span is None else moment_of(None, database, of_scenario=True) - span
         with database.read_snapshot() as connection:
             found, total = stored_snapshots(connection, since), total_bytes(connection)
     if as_json:

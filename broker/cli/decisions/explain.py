@@ -18,20 +18,20 @@ from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.plot_option import Plot, check_plot
 from broker.cli.rendering.tables import Column, print_table, say
 from broker.cli.rendering.visible_text import remark
-from broker.cli.time_arguments import NOW, moment_of, until
+from broker.cli.time_arguments import at_option, check_time, moment_of
 from broker.errors import NOT_PLACED
 
 Task = Annotated[int, typer.Argument(help="The task (jeditaskid).")]
 Json = Annotated[bool, typer.Option("--json", help="One object a line.")]
 Name = Annotated[str, typer.Argument(metavar="QUEUE|NUCLEUS", help="A queue, or a nucleus for the task brokerage.")]
 Brokerage = Annotated[str | None, typer.Option("--brokerage", help="The last decision of this brokerage; else of any.")]
-At = Annotated[str, typer.Option("--at", metavar="TIME|now", help="The last decision up to this time (UTC).")]
+At = Annotated[str | None, at_option("The last decision up to this time", without="the last of all")]
 
 
 def explain(
     context: typer.Context,
     task: Task,
-    at: At = "now",
+    at: At = None,
     brokerage: Brokerage = None,
     as_json: Json = False,
     evaluate: Annotated[
@@ -43,10 +43,11 @@ def explain(
     plot: Plot = None,
 ) -> None:
     """Why a task waits, or where it went: the answer in a sentence, what would help, then reasons and candidates."""
-    wanted = until(at)
+    check_time(at)  # a wrong time is told before anything is opened
     check_plot(plot)
     with open_store(context) as database:
-        now = moment_of(NOW, database, of_scenario=True)
+        now = moment_of(None, database, of_scenario=True)
+        wanted = None if at is None else moment_of(at, database)
         with database.begin() as connection:
             asking = Asking(connection, database.names, now, settings_of(context).config)
             found = task_decision(asking, task, at=wanted, brokerage=brokerage, evaluate=evaluate)
@@ -69,7 +70,7 @@ def why_not(
     context: typer.Context,
     task: Task,
     queue: Name,
-    at: At = "now",
+    at: At = None,
     every_rule: Annotated[
         bool, typer.Option("--every-rule", help="What every rule says, not only the one that decided.")
     ] = False,
@@ -78,9 +79,10 @@ def why_not(
     """The rule that rejected a queue or nucleus for a task, the value it saw, the limit, and the key that set it."""
     from broker.app.answers.why_not import why_not as why_not_answer
 
-    wanted = until(at)
+    check_time(at)  # a wrong time is told before anything is opened
     with open_store(context) as database:
-        now = moment_of(NOW, database, of_scenario=True)
+        now = moment_of(None, database, of_scenario=True)
+        wanted = None if at is None else moment_of(at, database)
         with database.begin() as connection:
             asking = Asking(connection, database.names, now, settings_of(context).config)
             found = why_not_answer(asking, database, task, queue, wanted, every_rule, remark)

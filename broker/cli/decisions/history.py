@@ -13,7 +13,7 @@ from broker.cli.context import open_store, settings_of
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.plot_option import Plot, check_plot
 from broker.cli.rendering.tables import print_table
-from broker.cli.time_arguments import NOW, duration, moment_of
+from broker.cli.time_arguments import duration, moment_of
 
 
 def history(
@@ -29,7 +29,7 @@ def history(
     span = None if last is None else duration(last, "--last")
     check_plot(plot)
     with open_store(context) as database:
-        now = moment_of(NOW, database, of_scenario=True)
+        now = moment_of(None, database, of_scenario=True)
         since = None if span is None else now - span
         with database.read_snapshot() as connection:
             asking = Asking(connection, database.names, now, settings_of(context).config)

@@ -19,7 +19,7 @@ from broker.brokerages.registry import brokerage
 from broker.brokerages.replay import columns_not_stored
 from broker.cli.context import open_store, settings_of
 from broker.cli.output import console, print_json, print_table, remark
-from broker.cli.time_arguments import duration, moment_of, until
+from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, check_time, duration, moment_of
 from broker.errors import FAILED, WRONG_USAGE, BrokerError, NotFound
 from broker.store.decisions.stored_cycles import CycleKey, StoredCycle, cycle_keys, one_decision, read_cycle, whole
 from broker.store.tuning.gdpconfig_rows import TuningStore
@@ -44,7 +44,7 @@ def replay(
         int | None, typer.Argument(help="Number of a decision (see broker story) [all of the last 24 h].")
     ] = None,
     last: Annotated[str | None, typer.Option("--last", metavar="SPAN", help="Such as 24h, 30m or 7d.")] = None,
-    at: Annotated[str, typer.Option("--at", metavar="TIME|now", help="End of the span (UTC).")] = "now",
+    at: Annotated[str | None, at_option("End of the span", without=SCENARIO_IF_LOADED)] = None,
     file: Annotated[
         Path | None, typer.Option("--file", help="What broker snapshot export --decisions wrote; needs no database.")
     ] = None,
@@ -54,7 +54,7 @@ def replay(
     if sum(one is not None for one in (decision, last, file)) > 1:
         raise TooMuch("more than one of DECISION, --last and --file", "broker replay", "name one of them")
     span = duration(last or DEFAULT_SPAN, "--last")
-    until(at)  # a wrong time is told before anything is opened
+    check_time(at)  # a wrong time is told before anything is opened
     config, report = settings_of(context).config, _Report(as_json)
     if file is not None:
         for results in replayed_file(file, config):

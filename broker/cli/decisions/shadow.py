@@ -17,14 +17,14 @@ from broker.cli.decisions.shadow_plot import plot_shadow
 from broker.cli.rendering.cells import Percent
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table, say
-from broker.cli.time_arguments import duration, moment_of
+from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, duration, moment_of
 from broker.whatif.plot import check_plot
 
 
 def shadow(
     context: typer.Context,
     last: Annotated[str, typer.Option("--last", metavar="24h", help="What PanDA did in this time.")] = "24h",
-    at: Annotated[str, typer.Option("--at", metavar="TIME|now", help="Where the time of --last ends (UTC).")] = "now",
+    at: Annotated[str | None, at_option("Where the time of --last ends", without=SCENARIO_IF_LOADED)] = None,
     brokerage: Annotated[str | None, typer.Option("--brokerage", help="Only this brokerage.")] = None,
     max_age: Annotated[
         str, typer.Option("--max-age", metavar="2h", help="For so long a decision of ours is compared.")

@@ -18,7 +18,7 @@ from broker.cli.context import open_store, settings_of
 from broker.cli.output import print_json
 from broker.cli.service.run import EXIT_STATUS, SEED_BITS, HandRun, report, run_by_hand
 from broker.cli.signatures import AnyFunction, with_annotations
-from broker.cli.time_arguments import moment_of, until
+from broker.cli.time_arguments import at_option, check_time, moment_of
 from broker.errors import FAILED
 
 Files = Annotated[list[str], typer.Argument(metavar="FILE-OR-URL...", show_default=False)]
@@ -30,7 +30,7 @@ NamedFiles = Annotated[
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, and write nothing.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
-At = Annotated[str, typer.Option("--at", metavar="TIME|now", help="The instant of the import (UTC).")]
+At = Annotated[str | None, at_option("The instant of the import")]
 AllowShrink = Annotated[
     bool, typer.Option("--allow-shrink", help="Accept documents and tables that are much smaller than before.")
 ]
@@ -45,10 +45,10 @@ class ByHand:
         process: settings of the process.
     """
 
-    def __init__(self, context: typer.Context, dry_run: bool, json: bool, at: str, allow_shrink: bool) -> None:
+    def __init__(self, context: typer.Context, dry_run: bool, json: bool, at: str | None, allow_shrink: bool) -> None:
         """Nothing is opened yet."""
         json_log.configure(level=logging.CRITICAL)
-        until(at)  # a wrong time is told before anything is opened
+        check_time(at)  # a wrong time is told before anything is opened
         self._context, self._json, self._at, self._dry_run = context, json, at, dry_run
         self.allow_shrink = allow_shrink
         folder: Path | None = settings_of(context).config
@@ -81,7 +81,7 @@ Work = Callable[[ByHand, list[str]], None]
 
 
 def _plain(
-    context: typer.Context, documents: Files, dry_run: DryRun = False, json: Json = False, at: At = "now"
+    context: typer.Context, documents: Files, dry_run: DryRun = False, json: Json = False, at: At = None
 ) -> None:
     """What all imports take."""
 
@@ -103,7 +103,7 @@ def importing(app: typer.Typer, documents: Any = Files, *, shrinks: bool = True)
             documents: list[str],
             dry_run: bool,
             json: bool,
-            at: str,
+            at: str | None,
             allow_shrink: bool = False,
         ) -> None:
             by_hand = ByHand(context, dry_run, json, at, allow_shrink)

@@ -60,10 +60,28 @@ def _cric_document(argument: str) -> tuple[str, str]:
     stem = PurePath(urlsplit(argument).path).stem
     found = name_by_address(argument) or (stem if stem in DOCUMENTS else None) or name_by_shape(_content(argument))
     if found is None:
+        _check_json_file(argument)
         known = ", ".join(DOCUMENTS)
         hint = f"write NAME=FILE with one of {known} (lists of closed endpoints: {CLOSED_WRITE}, {CLOSED_READ})"
         raise UnknownDocument("it cannot be told which document of CRIC this is", argument[:200], hint)
     return found, argument
+
+
+def _check_json_file(address: str) -> None:
+    """See that a file is there and holds JSON.
+
+    Raises:
+        UnknownDocument: it is not there, cannot be read, or holds none.
+    """
+    path = path_of(address)
+    if path is None:
+        return
+    if not path.is_file():
+        raise UnknownDocument("there is no such file", address[:200], "correct the path")
+    try:
+        parse(read_file(path, MAX_DOCUMENT_BYTES).data or b"", address)
+    except DocumentRefused as error:
+        raise UnknownDocument("it holds no JSON", address[:200], "give a document of CRIC") from error
 
 
 def _content(address: str) -> object:

@@ -13,7 +13,7 @@ from broker.app.editors import Editor, editor_name
 from broker.cli.answers.queues import show_queue
 from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
-from broker.cli.time_arguments import NOW, end_of, moment_of
+from broker.cli.time_arguments import end_of, moment_of
 from broker.domain.queue_fields import BadFieldValue, field_value
 from broker.errors import REFUSED, WRONG_USAGE, BrokerError
 from broker.store.connection.database import Database
@@ -48,7 +48,7 @@ def history(
         if not changes and not pins:  # a queue that CRIC has no more may still have a history
             queue = known_name("queue", queue, queue_names(connection, database.names), "schedconfig_json")
             changes, pins = changes_of_queue(connection, queue, limit), pins_of_queue(connection, queue, limit)
-        now = moment_of(NOW, database)
+        now = moment_of(None, database)
     events = [
         *(event for one in changes for event in _changed(one)),
         *(event for one in pins for event in _pin(one, now)),
@@ -80,7 +80,7 @@ def set_fields(
         raise WrongPin("no reason, or too long a one", "--reason", f"give 1 to {LONGEST_REASON} characters")
     whose = editor_name(editor)
     with open_store(context) as database:
-        now = moment_of(NOW, database)
+        now = moment_of(None, database)
         end = end_of(ends, now)
         with database.begin() as connection:
             queue = known_name("queue", queue, queue_names(connection, database.names), "schedconfig_json")
@@ -116,7 +116,7 @@ def unset(
 
 
 def _unset(database: Database, queue: str, fields: list[str], editor: str) -> dict[str, bool]:
-    now = moment_of(NOW, database)
+    now = moment_of(None, database)
     with database.begin() as connection:
         if not pins_of_queue(connection, queue, 1):
             queue = known_name("queue", queue, queue_names(connection, database.names), "schedconfig_json")

@@ -25,6 +25,7 @@ from broker.formats.postpone_hold_off import HOLD_OFF_S
 from broker.formats.vacate import Choice, EndBy, Mode, Need, RunningJob, choose
 from broker.store.connection.tables import TableCatalogue
 from broker.store.features import status_reports
+from broker.wrong_values import value_is_wrong
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -296,7 +297,7 @@ def _validated(model: type[Any], file: Path) -> Any:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the document"
-        raise BadStatusDocument(f"{where}: {first['msg']}", str(file), "correct the document") from error
+        raise BadStatusDocument(f"{where}: {value_is_wrong(first)}", str(file), "correct the document") from error
 
 
 def _document(file: Path) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ import typer
 from broker.app.answers.asking import known_name
 from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
-from broker.cli.time_arguments import NOW, moment_of
+from broker.cli.time_arguments import moment_of
 from broker.domain.software import QueueOffer, SoftwareOffers
 from broker.engine.job.facts import software_offers
 from broker.errors import WRONG_USAGE, BrokerError
@@ -90,7 +90,7 @@ def _need(architecture: str, release: Release | None, container: str | None, onl
 
 
 def _offers(database: Database) -> SoftwareOffers:
-    now = moment_of(NOW, database, of_scenario=True)
+    now = moment_of(None, database, of_scenario=True)
     with database.read_snapshot() as connection:
         reader = SourceReader(connection, TableCatalogue.read(connection, database.names), now)
         sources, _ = read_sources(reader, WATCHED)

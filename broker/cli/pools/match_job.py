@@ -8,9 +8,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from broker.app.answers.pilot_places import check_place
 from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
-from broker.cli.time_arguments import NOW, moment_of
+from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, moment_of
 from broker.pools.matcher import Pilot
 from broker.store.connection.database import Database
 from broker.store.matching.job_match import Matcher
@@ -32,7 +33,7 @@ def match_job(
     resource_type: Annotated[str | None, typer.Option("--resource-type", help="Resource type of its slot.")] = None,
     owner: Annotated[str | None, typer.Option("--owner", help="Only jobs of this owner.")] = None,
     owner_group: Annotated[str | None, typer.Option("--owner-group", help="Only jobs of this working group.")] = None,
-    at: Annotated[str, typer.Option("--at", metavar="TIME|now", help="Instant of the request.")] = NOW,
+    at: Annotated[str | None, at_option("Instant of the request", without=SCENARIO_IF_LOADED)] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Of the draw [drawn].")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One object.")] = False,
 ) -> None:
@@ -43,6 +44,8 @@ def match_job(
     pilot = Pilot(site, ce, queue, vo, tuple(platform or ()), cpu_time, resource_type, owner, owner_group)
     generator = np.random.default_rng(secrets.randbits(31) if seed is None else seed)
     with open_store(context) as database:
+        with database.begin() as connection:
+            check_place(connection, database.names, site, ce, queue)
         moment = moment_of(at, database, of_scenario=True)
         with database.autocommit() as connection:
             matcher = Matcher(Database.raw(connection), database.names, generator)

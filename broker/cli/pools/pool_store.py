@@ -12,7 +12,7 @@ from agents.pools.submit_pool_refresh import read_file
 from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
 from broker.cli.pools.pool import app
-from broker.cli.time_arguments import NOW, moment_of
+from broker.cli.time_arguments import at_option, moment_of
 from broker.errors import WRONG_USAGE, BrokerError, NotFound, did_you_mean
 from broker.pools.eligibility import match_pools
 from broker.pools.problems import RequirementRefused
@@ -115,7 +115,7 @@ def resources(
     file: Annotated[
         Path | None, typer.Argument(metavar="FILE", help="JSON, YAML or CFG to publish; without it: what is in force.")
     ] = None,
-    at: Annotated[str, typer.Option("--at", metavar="TIME|now", help="Time of the publication.")] = NOW,
+    at: Annotated[str | None, at_option("Time of the publication")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Publish the sites, CEs and queues that pools are evaluated on, or tell which are in force."""
@@ -140,7 +140,7 @@ def resources(
         print_table(tuple(output), [tuple(output.values())])
 
 
-def _publish(database: Database, file: Path, at: str) -> bool:
+def _publish(database: Database, file: Path, at: str | None) -> bool:
     text, moment = read_file(file), moment_of(at, database)
     with database.begin() as connection:
         return resource_versions.publish(connection, text, moment)

@@ -14,7 +14,7 @@ from broker.cli.context import open_store, settings_of
 from broker.cli.formats import sss
 from broker.cli.output import print_json, print_table, remark
 from broker.cli.rendering.tables import Column
-from broker.cli.time_arguments import NOW, moment_of
+from broker.cli.time_arguments import moment_of
 from broker.errors import DONE, NOT_PLACED, WRONG_USAGE, BrokerError
 from broker.formats.sss.submission import CannotSubmitError, SubmissionRules, plan
 from broker.store.connection.database import Database
@@ -87,7 +87,7 @@ def _try(context: typer.Context, file: Path, planner: Planner, options: SubmitOp
     from broker.app.feasibility import Question, feasibility
 
     with open_store(context) as database:
-        now = moment_of(NOW, database, of_scenario=True)
+        now = moment_of(None, database, of_scenario=True)
         question = Question(now, 0, settings_of(context).config, evaluate=False)
         found = feasibility(database, planner(file, options, _grid(database)), question)
     for task in found.tasks if as_json else ():

@@ -11,7 +11,7 @@ import typer
 
 from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table
-from broker.cli.time_arguments import moment_of, until
+from broker.cli.time_arguments import at_option, check_time, moment_of
 from broker.domain.classification import (
     SHARE_METRIC,
     SITE_CLASS_NAMES,
@@ -37,13 +37,11 @@ _AGE = ("age_s", "limit_s", "fresh", "problem")
 
 def classes(
     context: typer.Context,
-    at: Annotated[
-        str, typer.Option("--at", metavar="TIME|now|scenario", help="Ages as of this time (UTC); scenario: its clock.")
-    ] = "now",
+    at: Annotated[str | None, at_option("Ages as of this time")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a class on stdout.")] = False,
 ) -> None:
     """The classes of queues, users and tasks, and the usage of shares: how old they are, and whether they count."""
-    until(at)  # a wrong time is told before anything is opened
+    check_time(at)  # a wrong time is told before anything is opened
     with open_store(context) as database:
         now = moment_of(at, database)
         with database.read_snapshot() as connection:

@@ -24,7 +24,7 @@ from agents.service.sections import section_of
 from broker.app.rules_in_force import by_profile
 from broker.cli.context import open_store, settings_of
 from broker.cli.output import escaped, print_json, print_table, remark
-from broker.cli.time_arguments import moment_of, until
+from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, check_time, moment_of
 from broker.errors import (
     DONE,
     FAILED,
@@ -79,14 +79,7 @@ Timings = Annotated[
 def run(
     context: typer.Context,
     agent: Annotated[str, typer.Argument(help=f"One of: {', '.join(registry.NAMES)}.", show_default=False)],
-    at: Annotated[
-        str,
-        typer.Option(
-            "--at",
-            metavar="TIME|now|scenario",
-            help="Evaluate as of this time (UTC); now: of the loaded scenario, if any.",
-        ),
-    ] = "now",
+    at: Annotated[str | None, at_option("Evaluate as of this time", without=SCENARIO_IF_LOADED)] = None,
     seed: Annotated[int | None, typer.Option("--seed", min=0, help="Of everything random [drawn].")] = None,
     task: Annotated[list[int] | None, typer.Option("--task", help="Only this task; may be repeated.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Decide, but write nothing.")] = False,
@@ -102,7 +95,7 @@ def run(
     """Run one cycle of one agent."""
     fault_points.arm(os.environ)
     json_log.configure(level=logging.WARNING)
-    until(at)  # a wrong time is told before anything is opened
+    check_time(at)  # a wrong time is told before anything is opened
     shown: list[dict[str, Any]] = []
     tasks = tuple(task) if task else None
     fates = _Fates(print_json if json else shown.append)

@@ -17,7 +17,7 @@ from agents.lifecycle.timeouts import move_object
 from agents.service.configuration import config_file
 from broker.cli.context import open_store, settings_of
 from broker.cli.output import print_json, print_table, remark
-from broker.cli.time_arguments import moment_of, until
+from broker.cli.time_arguments import at_option, check_time, moment_of
 from broker.errors import NotFound
 from broker.lifecycle.check_job import Verdict, acting, check_job
 from broker.lifecycle.jobs import Job
@@ -28,9 +28,7 @@ from broker.store.lifecycle.actions import JobAction
 from broker.store.lifecycle.scan import find_due, find_job, triggered_inactive_queues
 from broker.store.tuning.gdpconfig_rows import TuningStore
 
-At = Annotated[
-    str, typer.Option("--at", metavar="TIME|now|scenario", help="Check as of this time (UTC); scenario: its clock.")
-]
+At = Annotated[str | None, at_option("Check as of this time")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
 
 _ACTIONS = sa.text("""
@@ -81,12 +79,12 @@ def _looking(context: typer.Context, database: Database, now: datetime) -> Itera
 
 def timeouts(
     context: typer.Context,
-    at: At = "now",
+    at: At = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="As always here: nothing is written.")] = False,
     as_json: Json = False,
 ) -> None:
     """The jobs on which the timeouts would act now, by rule. `broker run timeouts` acts."""
-    until(at)  # a wrong time is told before anything is opened
+    check_time(at)  # a wrong time is told before anything is opened
     with open_store(context) as database:
         now = moment_of(at, database)
         with _looking(context, database, now) as look:
@@ -106,11 +104,11 @@ def timeouts(
 def why_timeout(
     context: typer.Context,
     pandaid: Annotated[int, typer.Argument(help="The job.")],
-    at: At = "now",
+    at: At = None,
     as_json: Json = False,
 ) -> None:
     """When each timeout rule fires or did fire for a job, and what keeps the others from it."""
-    until(at)
+    check_time(at)
     with open_store(context) as database:
         now = moment_of(at, database)
         with _looking(context, database, now) as look:

@@ -13,7 +13,7 @@ from broker.app.editors import Editor, editor_name
 from broker.brokerages.registry import offered
 from broker.cli.context import open_store
 from broker.cli.output import escaped, print_json, print_table
-from broker.cli.time_arguments import NOW, duration, moment_of
+from broker.cli.time_arguments import at_option, duration, moment_of
 from broker.domain.feature_table import TIGHTENING_KEYS
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.gdpconfig.canary import Canary, check_canary
@@ -46,9 +46,7 @@ def canary(
     reason: Annotated[str, typer.Option("--reason", help="Why, for the history.")] = "canary",
     editor: Editor = None,
     vo: Annotated[str, typer.Option("--vo", help="VO of the tasks that the values are for.")] = "atlas",
-    at: Annotated[
-        str, typer.Option("--at", metavar="now|scenario", help="When it starts or stops: now, or the scenario's clock.")
-    ] = NOW,
+    at: Annotated[str | None, at_option("When it starts or stops")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a canary.")] = False,
 ) -> None:
     """Try values on a share of the tasks; without values, list what was tried and what came of it."""

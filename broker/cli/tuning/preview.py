@@ -23,6 +23,7 @@ from broker.whatif.cases import Change
 from broker.whatif.comparison import Difference
 from broker.whatif.executor import Comparing, answer
 from broker.whatif.json_output import total_documents
+from broker.wrong_values import what_is_wrong
 from broker.yaml_text import read_yaml
 
 
@@ -119,8 +120,7 @@ def read_limits(path: Path) -> PreviewLimits:
         content = read_yaml(path.read_text(encoding="utf-8"))
         return PreviewLimits.model_validate({} if content is None else content)
     except ValidationError as error:
-        found = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
-        raise ConfigurationError(found, str(path), "compare with the file that is shipped") from error
+        raise ConfigurationError(what_is_wrong(error), str(path), "compare with the file that is shipped") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigurationError(str(error), str(path), "compare with the file that is shipped") from error
 

@@ -58,7 +58,7 @@ def sweep(
     last: Last = None,
     snapshot: SnapshotId = None,
     scenario: ScenarioFile = None,
-    at: At = "now",
+    at: At = None,
     brokerage: Only = None,
     vo: Vo = "atlas",
     processes: Processes = None,

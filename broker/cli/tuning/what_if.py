@@ -20,7 +20,7 @@ from broker.app.stored_cases import Selection, StoredCases, stored_cases
 from broker.brokerages.registry import offered
 from broker.cli.context import open_store, settings_of
 from broker.cli.output import print_json, remark
-from broker.cli.time_arguments import duration, moment_of
+from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, duration, moment_of
 from broker.cli.tuning.what_if_report import show
 from broker.errors import FAILED, WRONG_USAGE, BrokerError, did_you_mean
 from broker.gdpconfig.proposals import Proposal, read_proposals, readers_beside_brokerages
@@ -38,7 +38,7 @@ SnapshotId = Annotated[str | None, typer.Option("--snapshot", metavar="ID", help
 ScenarioFile = Annotated[
     Path | None, typer.Option("--scenario", metavar="FILE", help="A scenario file; needs no database.")
 ]
-At = Annotated[str, typer.Option("--at", metavar="TIME|now", help="Where the time of --last ends (UTC).")]
+At = Annotated[str | None, at_option("Where the time of --last ends", without=SCENARIO_IF_LOADED)]
 Only = Annotated[list[str] | None, typer.Option("--brokerage", help="Only this brokerage; may be repeated.")]
 Rule = Annotated[
     list[str] | None, typer.Option("--rule", metavar="NAME=on|off", help="Switch a rule; may be repeated.")
@@ -86,7 +86,7 @@ def what_if(
     last: Last = None,
     snapshot: SnapshotId = None,
     scenario: ScenarioFile = None,
-    at: At = "now",
+    at: At = None,
     brokerage: Only = None,
     vo: Vo = "atlas",
     processes: Processes = None,
@@ -179,7 +179,7 @@ class Wanted:
     last: str | None = None
     snapshot: str | None = None
     scenario: Path | None = None
-    at: str = "now"
+    at: str | None = None
     brokerages: tuple[str, ...] | None = None
     seed: int = 0
 

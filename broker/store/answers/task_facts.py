@@ -88,9 +88,14 @@ def _values(selection: TaskSelection) -> Mapping[str, object]:
 
 def read_user_names(connection: sa.Connection, catalogue: TableCatalogue) -> list[str]:
     """The names of all users who have tasks."""
-    source = catalogue.source("jedi_tasks", ("username",))
-    query = f"SELECT DISTINCT username FROM {source} AS t WHERE username IS NOT NULL ORDER BY 1"  # noqa: S608 - as above
-    return [str(name) for name in connection.scalars(sa.text(query))]
+    return read_task_values(connection, catalogue, "username")
+
+
+def read_task_values(connection: sa.Connection, catalogue: TableCatalogue, column: str) -> list[str]:
+    """What tasks have in one of ``COLUMNS``, each value once."""
+    source = catalogue.source("jedi_tasks", (column,))
+    query = f'SELECT DISTINCT "{column}" FROM {source} AS t WHERE "{column}" IS NOT NULL ORDER BY 1'  # noqa: S608 - as above
+    return [str(value) for value in connection.scalars(sa.text(query))]
 
 
 def _facts(row: Sequence[Any]) -> dict[str, Any]:

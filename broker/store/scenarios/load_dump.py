@@ -142,7 +142,7 @@ def load(database: Database, scenario: Scenario, *, replace: bool = False) -> di
 
     Args:
         database: with the current schema; alongside PanDA only Rucio's tables are taken, and the clock stays.
-        scenario: what to store; its ``now`` becomes the clock of ``--at now``.
+        scenario: what to store; its ``now`` becomes the clock of ``--at scenario``.
         replace: empty all scenario tables first, and forget the decisions about them.
 
     Raises:

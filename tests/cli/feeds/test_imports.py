@@ -108,6 +108,24 @@ def test_wrong_words(broker: Command, words: tuple[str, ...], status: int) -> No
     assert broker("import", *words).status == status
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "there is no such file; FILE; correct the path"),
+        ("# A page", "it holds no JSON; FILE; give a document of CRIC"),
+        ('{"of": "something else"}', "it cannot be told which document of CRIC this is; FILE; write NAME=FILE"),
+    ],
+)
+def test_a_file_that_is_not_there_or_no_json_is_told_so(
+    broker: Command, tmp_path: Path, content: str | None, said: str
+) -> None:
+    file = tmp_path / "grid.txt"
+    if content is not None:
+        file.write_text(content, encoding="utf-8")
+    done = broker("import", "cric", str(file))
+    assert done.status == 2 and said.replace("FILE;", f"{file};") in done.err
+
+
 def test_two_imports_of_the_same_tables_never_run_at_once(
     broker: Command, files: dict[str, str], database: Database
 ) -> None:

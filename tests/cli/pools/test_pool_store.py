@@ -15,6 +15,7 @@ from tests.store.matching.test_job_match import add_jobs, follow
 from tests.store.pool_grid import PLACES, at, emptied, execute, pool_for, publish_places, refresh
 
 PLACE = ("--site", "SITE_A", "--ce", "ce1", "--queue")
+ELSEWHERE = ("--site", "SITE_B", "--ce", "ce1", "--queue", "QUEUE_B")
 POOL = pool_for(Memory=5000).pool_id
 
 
@@ -113,10 +114,26 @@ def test_a_pilot_gets_a_job_and_then_the_reason_why_there_is_none(grid: Database
     shown = broker("match-job", *PLACE, "short")
     assert (shown.status, "submit_pool" in shown.err) == (0, True)
     assert broker("match-job", *PLACE, "long").out
-    [elsewhere] = lines(broker, "match-job", "--site", "X", "--ce", "c", "--queue", "Q")
+    [elsewhere] = lines(broker, "match-job", *ELSEWHERE)
     assert (elsewhere["reason"], elsewhere["rejected"]) == ("nothing_waits", {})
     execute(grid, "UPDATE doma_panda.jobsactive4 SET jobstatus = 'activated' WHERE pandaid = 9")
     follow(grid)
-    [elsewhere] = lines(broker, "match-job", "--site", "X", "--ce", "c", "--queue", "Q")
+    [elsewhere] = lines(broker, "match-job", *ELSEWHERE)
     assert (elsewhere["reason"], elsewhere["rejected"]) == ("nothing_waits", {"queue": 1})
     assert broker("match-job", "--site", "X").status == 2
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (("SITE_C", "ce1", "short"), "there is no site SITE_C; --site; did you mean SITE_B or SITE_A?"),
+        (("SITE_A", "ce2", "short"), "there is no ce ce2; --ce; did you mean ce1?"),
+        (("SITE_A", "ce1", "shor"), "there is no queue shor; --queue; did you mean short?"),
+    ],
+)
+def test_a_place_that_is_nowhere_is_wrong_use(
+    grid: Database, broker: Command, place: tuple[str, str, str], said: str
+) -> None:
+    site, ce, queue = place
+    done = broker("match-job", "--site", site, "--ce", ce, "--queue", queue)
+    assert (done.status, done.out) == (2, "") and said in done.err

@@ -120,7 +120,38 @@ def test_without_queues_the_list_is_shown_with_a_note(command: Command, grid: Da
     store(grid, ACTIVE, DEFINED)
 
 
-def test_now_is_the_wall_clock_whatever_is_loaded(command: Command) -> None:
-    done = command("timeouts", "--json")
-    assert done.err.startswith("clock: 20") and "the wall clock" in done.err
-    assert done.out == "" or min(one["value_s"] for one in objects(done.out)) > EXPECTED[0]["value_s"]
+def ages(out: str) -> list[float]:
+    return [one["value_s"] for one in objects(out)]
+
+
+CLOCK_OF_THE_SCENARIO = "clock: 2026-08-01 12:00:00 UTC"
+
+
+@pytest.mark.parametrize(
+    ("words", "without_is_scenario"),
+    [
+        (("timeouts",), False),
+        (("why-timeout", "11"), False),
+        (("run", "timeouts", "--dry-run"), True),
+        (("replay", "--last", "24h"), True),
+        (("classes",), False),
+    ],
+    ids=lambda one: one[0] if isinstance(one, tuple) else "",
+)
+def test_now_is_the_wall_clock_and_scenario_that_of_the_scenario_everywhere(
+    command: Command, words: tuple[str, ...], without_is_scenario: bool
+) -> None:
+    for at, of_scenario in ((("--at", "now"), False), (SCENARIO, True), ((), without_is_scenario)):
+        said = command(*words, *at, "--json").err
+        assert (CLOCK_OF_THE_SCENARIO in said) is of_scenario, at
+        assert said.count("clock:") == of_scenario
+
+
+def test_jobs_are_as_old_by_run_timeouts_as_by_timeouts(command: Command) -> None:
+    acted = ("run", "timeouts", "--dry-run", "--force", "--json")
+    for at in (("--at", "now"), SCENARIO):
+        looked, run = command("timeouts", *at, "--json"), command(*acted, *at)
+        assert len(ages(looked.out)) >= len(EXPECTED), looked.err
+        assert [one["pandaid"] for one in objects(looked.out)] == [one["pandaid"] for one in objects(run.out)], run.err
+    scenario, now = (max(ages(command("timeouts", "--at", at, "--json").out)) for at in ("scenario", "now"))
+    assert now > scenario + DAY

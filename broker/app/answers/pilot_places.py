@@ -1,0 +1,27 @@
+"""Where a pilot may run: queues of CEs that were published, and PanDA queues."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from broker.app.answers.filter_values import known_value
+from broker.store.connection.names import Names
+from broker.store.feeds.table_writing import queue_names
+
+_READ_PLACES = sa.text("SELECT DISTINCT site, ce, queue FROM broker.resource_queues")
+
+
+def check_place(connection: sa.Connection, names: Names, site: str, ce: str, queue: str) -> None:
+    """See that a pilot may run there. A PanDA queue needs no published CE: site and CE then decide nothing.
+
+    Raises:
+        UnknownValue: no site, no CE of the site or no queue of the CE has the name; it says which are near.
+    """
+    places = {(row.site, row.ce, row.queue) for row in connection.execute(_READ_PLACES)}
+    queues = queue_names(connection, names)
+    if (site, ce, queue) in places or queue in queues:
+        return
+    if places:
+        known_value("site", site, {one[0] for one in places})
+        known_value("ce", ce, {one[1] for one in places if one[0] == site})
+    known_value("queue", queue, {*queues, *(one[2] for one in places if one[:2] == (site, ce))})
