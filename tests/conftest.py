@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import gc
 import importlib
 import importlib.util
 import logging
 import os
 import shutil
+import signal
 import tempfile
 import uuid
 import warnings
@@ -22,6 +24,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+import pytest_timeout
 import sqlalchemy as sa
 
 from broker.compilation import warm_up
@@ -38,17 +41,42 @@ TESTS = Path(__file__).parent
 IN_MEMORY, ROOM_BYTES = Path("/dev/shm"), 6 * 1024**3
 
 
+RUN = "BROKER_TEST_RUN"
+"""Variable of the environment that all processes of a run have: its servers are known by it."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Put temporary files into memory where there is room, unless ``TMPDIR`` says where they go.
 
     No test compiles anything on the way: those of the compiled loop say so themselves.
     """
     loading.mode = "never"
+    os.environ.setdefault(RUN, uuid.uuid4().hex)
     if "TMPDIR" in os.environ or not os.access(IN_MEMORY, os.W_OK):
         return
     found = os.statvfs(IN_MEMORY)
     if not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize >= ROOM_BYTES:
         os.environ["TMPDIR"] = tempfile.tempdir = str(IN_MEMORY)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop each PostgreSQL that the run has left: an interrupt may end a process before it stops its own."""
+    if not hasattr(config, "workerinput"):
+        for pid in servers_of_run(os.environ[RUN]):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGINT)  # its fast shutdown: clients are disconnected
+
+
+def servers_of_run(run: str) -> list[int]:
+    """The processes that are the first one of a PostgreSQL, begun by a run; none where there is no ``/proc``."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            is_server = words[0].endswith(b"/postgres") and b"-D" in words
+            if is_server and f"{RUN}={run}".encode() in (process / "environ").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+    return found
 
 
 def begin_with_a_share(config: pytest.Config) -> None:
@@ -85,9 +113,40 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         gc.set_threshold(20_000, 20, 20)
 
 
-@pytest.fixture(scope="session")
-def compiled_loop() -> None:
-    """The loop, compiled by one of the processes of a run for all: it takes 20 s of a processor and more.
+COMPILING_LIMIT_S = 1800
+"""The compiler takes 20 s of a processor and more, many times that beside others: no test's own limit is for it."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Compile before the first test that needs it, within a limit for that alone."""
+    if "compiled_loop" in getattr(item, "fixturenames", ()):
+        with time_limit(item, COMPILING_LIMIT_S):
+            compile_once()
+
+
+@contextlib.contextmanager
+def time_limit(item: pytest.Item, limit_s: float) -> Iterator[None]:
+    """Another limit for some work before a test; the test's own then begins anew."""
+    marker = item.get_closest_marker("timeout")
+    own_s = float(marker.args[0] if marker and marker.args else item.config.getini("timeout") or 0)
+    try:
+        _set_timer(item, limit_s)
+        yield
+    finally:
+        _set_timer(item, own_s)
+
+
+def _set_timer(item: pytest.Item, limit_s: float) -> None:
+    item.config.hook.pytest_timeout_cancel_timer(item=item)
+    if limit_s > 0:
+        settings = pytest_timeout.Settings(limit_s, "signal", False, False)
+        item.config.hook.pytest_timeout_set_timer(item=item, settings=settings)
+
+
+@functools.cache
+def compile_once() -> None:
+    """The loop, compiled by one of the processes of a run for all.
 
     Where there is no compiler, cycles are decided without it.
     """
@@ -96,6 +155,11 @@ def compiled_loop() -> None:
     with (function_cache.folder() / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         warm_up.compile_all()
+
+
+@pytest.fixture(scope="session")
+def compiled_loop() -> None:
+    """The loop is compiled, see :func:`pytest_runtest_setup`."""
 
 
 SOAK_LIMIT_S = 7200

@@ -15,6 +15,7 @@ BASE = {
     "broker.installed",
     "broker.redaction",
     "broker.resources",
+    "broker.wrong_values",
     "broker.yaml_text",
     "broker.__version__",
 }

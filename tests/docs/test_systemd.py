@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import configparser
+import functools
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 import yaml
 from typer.main import get_command
 
 from agents.service.configuration import ServiceSection
 from agents.service.leadership import STOP_WITHIN_S
 from broker.cli.application import build_app
+from broker.store.connection.database import Database
+from broker.store.connection.embedded_binaries import program
 
 ROOT = Path(__file__).parents[2]
 UNIT = ROOT / "docs" / "how-to" / "gridbroker.service"
@@ -71,3 +80,70 @@ def test_an_unhealthy_container_ends_and_is_restarted() -> None:
     (started,) = re.findall(r"^CMD (\[.*\])$", docker, re.MULTILINE)
     assert usable(["broker", *json.loads(started)])
     assert "--end-when-unhealthy" in json.loads(started)
+
+
+PAGE = ROOT / "docs" / "how-to" / "run-under-systemd.md"
+PASSWORD = "a1b2c3"
+NAME = f"walked_{os.getpid()}"
+"""Of the role and the database: the server of the run has one `broker` already."""
+
+
+def blocks() -> list[str]:
+    """What the page lets a shell do, in its order."""
+    found = re.findall(r"^   ```sh\n(.*?)^   ```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    own = {"PASSWORD'": f"{PASSWORD}'", ":PASSWORD@": f":{PASSWORD}@"}
+    own |= {"ROLE broker": f"ROLE {NAME}", "DATABASE broker OWNER broker": f"DATABASE {NAME} OWNER {NAME}"}
+    return [
+        functools.reduce(lambda text, pair: text.replace(*pair), own.items(), textwrap.dedent(one)) for one in found
+    ]
+
+
+@pytest.fixture
+def role(server_url: str) -> Iterator[sa.URL]:
+    """The server of the run, on which the page makes a role and a database."""
+    admin = Database(server_url, pool_size=1)
+    try:
+        yield sa.make_url(server_url)
+    finally:
+        with admin.autocommit() as connection:
+            connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {NAME} WITH (FORCE)")
+            connection.exec_driver_sql(f"DROP ROLE IF EXISTS {NAME}")
+        admin.close()
+
+
+def test_the_steps_from_the_role_to_the_schema_work_literally(role: sa.URL, tmp_path: Path) -> None:
+    """Paths lie below a folder, `runuser` is left out, and the address is that of the server of the run."""
+    made, written, schema = blocks()[1:4]
+    (tmp_path / "bin").mkdir()
+    command = tmp_path / "bin" / "broker"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m broker.cli.entry "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    own = role.set(database=NAME, username=NAME, password=PASSWORD).render_as_string(hide_password=False)
+    said = f"postgresql://broker:{PASSWORD}@127.0.0.1:5432/broker"
+    assert said in written
+    script = made + written.replace(said, own.replace("postgresql+psycopg:", "postgresql:")) + schema
+    script = script.replace("runuser -u postgres -- psql", f'{program("psql")} "$ADMIN"')
+    script = script.replace("/etc/gridbroker", str(tmp_path / "etc")).replace("/opt/gridbroker", str(tmp_path))
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("BROKER_")}
+    admin = role.set(drivername="postgresql").render_as_string(hide_password=False)
+    done = subprocess.run(
+        ["sh", "-eu", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=250,
+        cwd=tmp_path,
+        env={**kept, "ADMIN": admin, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    with Database(own) as database, database.begin() as connection:
+        assert connection.scalar(sa.text("SELECT current_user")) == NAME
+        assert connection.scalar(sa.text("SELECT count(*) FROM broker.decisions")) == 0
+    assert [path.name for path in tmp_path.rglob("PG_VERSION")] == []
+    assert (tmp_path / "etc" / "environment").stat().st_mode & 0o077 == 0
+
+
+def test_the_unit_has_a_home_and_serves_the_api(unit: configparser.ConfigParser) -> None:
+    service = unit["Service"]
+    assert service["Environment"] == f"BROKER_HOME=/var/lib/{service['StateDirectory']}"
+    assert "--api" in shlex.split(service["ExecStart"])
+    assert "[web" in blocks()[0]

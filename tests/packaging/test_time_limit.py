@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -30,3 +31,39 @@ def test_a_test_that_hangs_fails(tmp_path: Path) -> None:
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=tmp_path, timeout=120)
     assert done.returncode == 1
     assert "Timeout" in done.stdout
+
+
+COMPILING = """
+import threading
+from tests import conftest
+conftest.compile_once = lambda: threading.Event().wait(COMPILES_S)
+conftest.COMPILING_LIMIT_S = LIMIT_S
+def test_needs_the_compiler(compiled_loop) -> None:
+    threading.Event().wait(TAKES_S)
+"""
+
+
+@pytest.mark.parametrize(
+    ("compiles_s", "limit_s", "takes_s", "status"),
+    [(4, 60, 0, 0), (60, 2, 0, 1), (0, 60, 60, 1)],
+    ids=["compiling is no part of the test", "compiling has a limit", "so has the test"],
+)
+def test_the_compiler_has_a_limit_of_its_own(
+    tmp_path: Path, compiles_s: int, limit_s: int, takes_s: int, status: int
+) -> None:
+    values = {"COMPILES_S": compiles_s, "LIMIT_S": limit_s, "TAKES_S": takes_s}
+    text = COMPILING.replace("COMPILING_LIMIT_S", "COMPILING_LIMIT")
+    for name, value in values.items():
+        text = text.replace(name, str(value))
+    (tmp_path / "test_it.py").write_text(text.replace("COMPILING_LIMIT", "COMPILING_LIMIT_S"), encoding="utf-8")
+    options = ["-q", "-p", "no:cacheprovider", "-p", "tests.conftest", "-o", "timeout=2"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(tmp_path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=120,
+    )
+    assert (done.returncode, "Timeout" in done.stdout) == (status, status == 1), done.stdout + done.stderr

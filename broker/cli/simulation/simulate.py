@@ -62,13 +62,9 @@ def simulate(
     json: Annotated[bool, typer.Option("--json", help="One object a policy.")] = False,
 ) -> None:
     """Policies compared on a simulated grid: a table of figures with intervals over seeds."""
-    require("simulate")
     began_s = monotonic()
     wanted = policy or ["seed"]
-    for name in wanted:
-        find_policy(name)
-    if through_database:
-        check_agents_only(wanted)
+    _check(wanted, through_database)
     if snapshot is not None and scenario is not None:
         raise SimulationError("--snapshot and --scenario are two grids", "broker simulate", "give one of them")
     size = days, queues, cores_total, fresh
@@ -89,6 +85,15 @@ def simulate(
     if store:
         number = store_simulation(context, asked, comparisons, results, monotonic() - began_s)
         remark(f"stored: simulation {number}, page /simulations/{number}")
+
+
+def _check(policies: Sequence[str], through_database: bool) -> None:
+    """Refuse what cannot be simulated: no packages for it, or no such policy."""
+    require("simulate")
+    for name in policies:
+        find_policy(name)
+    if through_database:
+        check_agents_only(policies)
 
 
 def _stored(

@@ -41,7 +41,7 @@ def test_the_rest_has_defaults(tmp_path: Path) -> None:
         (ENTRY + "leases: {renew_every_s: 14}", "renew_every_s"),
         (ENTRY + "service: {stop_within_s: -1}", "stop_within_s"),
         ("[1, 2", "line"),
-        ("- 1", "dictionary"),
+        ("- 1", "no mapping"),
         ("agents: !!python/object/apply:os.getcwd []", "python"),
     ],
 )

@@ -174,7 +174,7 @@ def test_no_limit_is_null_in_json(config: Command) -> None:
         (("unset", "NQUEUED_SAT_CAP", "--reason", "r"), 3, "is not set for VO atlas"),
         (("rollback", "9", "--reason", "r"), 4, "no version 9"),
         (("diff", "1", "2"), 4, "no version 1"),
-        (("diff", "0", "2"), 2, "x>=1|greater than or equal to 1"),
+        (("diff", "0", "2"), 2, "x>=1|less than 1"),
     ],
 )
 def test_refusals(config: Command, arguments: tuple[str, ...], status: int, message: str) -> None:
