@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from broker.domain.alternatives import AcceptedCores
 from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import CLASS, LATER, Bools, Floats, Ints, Objects, Texts
+from broker.domain.held_parts import HeldParts
 from broker.domain.placement_constraints import PlacementConstraints
 from broker.domain.rebrokered_from import RebrokeredFrom
 
@@ -157,6 +158,8 @@ class ReplicaTable:
     )
     chunk_files: Floats
     chunk_bytes: Floats
+    # of a partial replica beside others of which none holds all that both hold; None elsewhere
+    held_parts: Objects = field(metadata={LATER: None, CLASS: HeldParts})
 
     def __len__(self) -> int:
         return len(self.input)

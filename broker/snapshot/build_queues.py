@@ -38,6 +38,7 @@ def tables_of_candidates(records: list[QueueRecord], kinds: list[ResourceType], 
     return {
         "queues": build_candidates(records, kinds, *of_queues),
         "parents": build_candidates(records, kinds, *of_queues, parents=True),
+        "resource_types": tuple(kinds),
         "types_without_minrampercore": frozenset(kind.name for kind in kinds if math.isnan(kind.minrampercore_mb)),
     }
 

@@ -15,6 +15,7 @@ from broker.domain.grid import JobCounts, LinkMatrix, NucleusTable, RelationTabl
 from broker.domain.pool_table import NO_POOLS, PoolTable
 from broker.domain.queues import QueueTable, SlotTable, UnifiedTable, no_queues
 from broker.domain.work import DroppedRow
+from broker.snapshot.pseudo_queues import ResourceType
 from broker.snapshot.source_states import SourceState
 
 
@@ -45,6 +46,7 @@ class Snapshot:
     offered: Mapping[str, Any] = field(default_factory=dict)  # values of sources of other distributions, by name
     parents: QueueTable = field(default_factory=no_queues)  # the unified queues themselves, which are no candidates
     types_without_minrampercore: frozenset[str] = frozenset()  # names of resource types
+    resource_types: tuple[ResourceType, ...] = ()  # by name
 
     def unusable(self, sources: Collection[str]) -> list[SourceState]:
         """Those of the named sources by which nothing can be judged now."""

@@ -181,4 +181,4 @@ def _no_inputs() -> InputTable:
 def _no_replicas() -> ReplicaTable:
     text = np.empty(0, dtype=np.object_)
     number, whole, flag = np.empty(0), np.empty(0, dtype=np.int64), np.empty(0, dtype=np.bool_)
-    return ReplicaTable(whole, text, flag, flag, number, number, flag, flag, number, number)
+    return ReplicaTable(whole, text, flag, flag, number, number, flag, flag, number, number, text)

@@ -6,6 +6,8 @@ Source: ATLAS production brokerage, job attributes, core count and memory; PanDA
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Protocol
 
 #: Priority of merge jobs, and the least priority of scout jobs.
 MERGE_PRIORITY = 5_000
@@ -18,6 +20,21 @@ LEAST_MERGE_RAM_MB = 2_000
 RAM_COMPENSATION = 0.9
 
 _PER_CORE_UNITS = frozenset({"MBPerCore", "MBPerCoreFixed"})
+
+
+class ResourceBounds(Protocol):
+    """A resource type: its name, and the cores and MB of a core of its jobs."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def mincore(self) -> float: ...  # noqa: D102
+    @property
+    def maxcore(self) -> float: ...  # noqa: D102
+    @property
+    def minrampercore_mb(self) -> float: ...  # noqa: D102
+    @property
+    def maxrampercore_mb(self) -> float: ...  # noqa: D102
 
 
 def _number(value: float | None) -> float:
@@ -59,6 +76,21 @@ def minimum_ram_mb(merging: bool, ram_mb: float, unit: str | None, base_mb: floa
         return int(ram_mb * RAM_COMPENSATION)
     factor = _number(cores) if unit in _PER_CORE_UNITS and _number(cores) > 0 else 1.0
     return int((ram_mb * factor + _number(base_mb)) * RAM_COMPENSATION)
+
+
+def resource_type(kinds: Sequence[ResourceBounds], cores: float, ram_mb: float) -> str | None:
+    """The first resource type that has jobs of so many cores and MB in all; None where none has.
+
+    All bounds are inclusive, NaN is an open one; memory for each core is rounded to whole MB. Source: PanDA production
+    brokerage, job attributes.
+    """
+    own = max(cores, 1.0)
+    per_core_mb = round(ram_mb / own)
+    for kind in kinds:
+        too_small = own < kind.mincore or per_core_mb < kind.minrampercore_mb
+        if not (too_small or own > kind.maxcore or per_core_mb > kind.maxrampercore_mb):
+            return kind.name
+    return None
 
 
 def job_priority(merging: bool, scout: bool, current_priority: float, task_priority: float) -> int:

@@ -19,6 +19,7 @@ from broker.work.catalogue import Catalogue, PlacedDatasets, is_asked, is_catalo
 from broker.work.chunks import ChunkTable, InputFiles
 from broker.work.datasets import scope_and_name
 from broker.work.marked_files import FilesOfInputs
+from broker.work.parts_held import parts_of_replicas
 from broker.work.tasks import DatasetTable
 
 #: Dataset position and number of available files, to the file id of the last of so many files of the dataset.
@@ -110,8 +111,15 @@ def place_inputs(
         holds_all=rows.holds_all,
         chunk_files=sums[:, 0],
         chunk_bytes=sums[:, 1],
+        held_parts=parts_of_replicas(inputs, rows.input, held, _mixed(placed, named)),
     )
     return InputPlaces(table, replicas, tuple(held), catalogue.dropped_rows)
+
+
+def _mixed(placed: PlacedDatasets, named: NamedFiles) -> set[int]:
+    """The datasets of which a replica may hold other files than the first ones."""
+    of_parts = placed.spans != np.array(None, dtype=np.object_)
+    return set(named) | set(placed.dataset[of_parts].tolist())
 
 
 def _parts(rows: Ints, files: Ints) -> list[Ints]:

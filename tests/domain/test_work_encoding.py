@@ -17,6 +17,7 @@ from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import CLASS, objects, texts
 from broker.domain.chunk_plan import ChunkPlan
 from broker.domain.counted_load import CountedLoad, QueueJobs, forms_of
+from broker.domain.held_parts import HeldParts
 from broker.domain.placement_constraints import PlacementConstraints
 from broker.domain.rebrokered_from import RebrokeredFrom
 from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
@@ -29,6 +30,7 @@ TEXTS = (None, "", "a", 'q"\\\n],"', "Zürich", "\ud800", "nan", "1")
 OBJECTS: Mapping[Any, tuple[Any, ...]] = {
     AcceptedCores: (None, AcceptedCores(1.0), AcceptedCores(1.0, 8.0, (3.0,))),
     RebrokeredFrom: (None, RebrokeredFrom((("A", 1.5), ("],", 2.0)))),
+    HeldParts: (None, HeldParts(((0, 1.0, 2.5),)), HeldParts(((1, 2.0, 1e15), (4, 1.0, 0.0)))),
     PlacementConstraints: (None, PlacementConstraints(), PlacementConstraints("p", ("A",), ("B", "C"))),
 }
 QUEUES, OTHERS = ("A%d", 'q"],%', "Zürich", "D"), ("Z", "D")

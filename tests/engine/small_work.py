@@ -62,6 +62,7 @@ def _replica_row(at: int, one: Replica) -> dict[str, Any]:
         "holds_all": complete if one.holds_all is None else one.holds_all,
         "chunk_files": files,
         "chunk_bytes": 100.0 * files,
+        "held_parts": None,
     }
 
 

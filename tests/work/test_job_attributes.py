@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from broker.snapshot.pseudo_queues import ResourceType
 from broker.work.job_attributes import (
     chunk_ram_mb,
     core_count,
@@ -11,6 +12,7 @@ from broker.work.job_attributes import (
     max_walltime_s,
     minimum_ram_mb,
     processing_type,
+    resource_type,
 )
 
 NULL = math.nan
@@ -103,6 +105,35 @@ def test_priority(merging: bool, scout: bool, current: float, task: float, prior
 )
 def test_walltime(estimate: float, maxtime: float, merging: bool, walltime: int) -> None:
     assert max_walltime_s(estimate, maxtime, merging) == walltime
+
+
+KINDS = [
+    ResourceType("MCORE", 2, NULL, NULL, 2000),
+    ResourceType("MCORE_HIMEM", 2, NULL, 2001, NULL),
+    ResourceType("SCORE", 1, 1, NULL, 2000),
+    ResourceType("SCORE_HIMEM", 1, 1, 2001, 4000),
+]
+
+
+@pytest.mark.parametrize(
+    ("cores", "ram_mb", "kind"),
+    [
+        (1, 0, "SCORE"),
+        (1, 2000, "SCORE"),
+        (1, 2001, "SCORE_HIMEM"),
+        (1, 4000, "SCORE_HIMEM"),
+        (1, 4001, None),
+        (0, 100, "SCORE"),
+        (2, 4000, "MCORE"),
+        # memory of a core in whole MB
+        (8, 16_004, "MCORE"),
+        (8, 16_005, "MCORE_HIMEM"),
+        (64, 10**6, "MCORE_HIMEM"),
+    ],
+)
+def test_resource_type(cores: int, ram_mb: int, kind: str | None) -> None:
+    assert resource_type(KINDS, cores, ram_mb) == kind
+    assert resource_type([], cores, ram_mb) is None
 
 
 def test_merge_jobs_have_a_processing_type_of_their_own() -> None:

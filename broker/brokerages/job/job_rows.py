@@ -39,10 +39,11 @@ def job_rows(placed: Sequence[AssignedChunk], work: CycleWork, snapshot: Snapsho
     candidate, jobs = jobs_of(placed)
     owner = np.repeat([chunk.row for chunk in placed], [chunk.job_count for chunk in placed]).astype(np.int64)
     queue_names, queue = _numbered([str(name) for name in queues.unified_name], candidate)
-    kinds, resource_type = _resource_types(work, queues, owner, candidate)
     pairs, pair = np.unique(np.stack([owner, candidate]), axis=1, return_inverse=True)
     per_pair = np.array([_of_pair(work, queues, int(row), int(at)) for row, at in pairs.T], dtype=np.int64)
-    cores, ram_mb, priority, maxtime_s = per_pair.reshape(-1, 4).T[:, pair.ravel()]
+    of_pairs = per_pair.reshape(-1, 4).T
+    kinds, resource_type = _resource_types(work, snapshot, pairs, of_pairs[:2])
+    cores, ram_mb, priority, maxtime_s = of_pairs[:, pair.ravel()]
     platforms, platform = platforms_of(chunks, snapshot, pairs)
     merging = chunks.merging[owner]
     walltime_s = _walltime_s(jobs.walltime_s, maxtime_s, merging)
@@ -50,7 +51,7 @@ def job_rows(placed: Sequence[AssignedChunk], work: CycleWork, snapshot: Snapsho
         chunk=owner,
         jeditaskid=chunks.jeditaskid[owner],
         queue=queue,
-        resource_type=resource_type,
+        resource_type=resource_type[pair.ravel()],
         platform=platform[pair.ravel()],
         corecount=cores,
         minramcount_mb=ram_mb,
@@ -75,14 +76,21 @@ def _numbered(names: list[str], positions: Ints) -> tuple[tuple[str, ...], Ints]
     return tuple(distinct), np.array([rank[names[position]] for position in used], dtype=np.int64)[place]
 
 
-def _resource_types(work: CycleWork, queues: QueueTable, owner: Ints, candidate: Ints) -> tuple[tuple[str, ...], Ints]:
-    """Resource type of each job: that of the pseudo-queue, else the task's; -1 where there is neither."""
-    of_task = work.work.chunks.resource_type
-    known = sorted({str(kind) for kind in (*queues.resource_type, *of_task) if kind is not None})
+def _resource_types(work: CycleWork, snapshot: Snapshot, pairs: Ints, asked: Ints) -> tuple[tuple[str, ...], Ints]:
+    """The distinct resource types, and (P,) that of the jobs of each chunk and candidate (2, P).
+
+    It follows from their own cores and memory, ``asked`` (2, P). Where no type has such jobs, it is that of the
+    pseudo-queue, else the task's; -1 where there is neither.
+    """
+    of_task, of_queue = work.work.chunks.resource_type, snapshot.queues.resource_type
+    own = [attributes.resource_type(snapshot.resource_types, cores, ram_mb) for cores, ram_mb in asked.T.tolist()]
+    found = [
+        kind or of_queue[candidate] or of_task[row]
+        for kind, (row, candidate) in zip(own, pairs.T.tolist(), strict=True)
+    ]
+    known = sorted({str(kind) for kind in found if kind is not None})
     rank = {name: index for index, name in enumerate(known)}
-    by_candidate = np.array([rank.get(kind, -1) for kind in queues.resource_type], dtype=np.int64)[candidate]
-    by_task = np.array([rank.get(kind, -1) for kind in of_task], dtype=np.int64)[owner]
-    return tuple(known), np.where(by_candidate >= 0, by_candidate, by_task)
+    return tuple(known), np.array([rank.get(kind, -1) for kind in found], dtype=np.int64)
 
 
 def platforms_of(work: WorkTable, snapshot: Snapshot, pairs: Ints) -> tuple[tuple[str, ...], Ints]:

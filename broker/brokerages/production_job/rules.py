@@ -87,8 +87,8 @@ FILTERS: tuple[Filter[JobPairs] | GroupFilter[JobPairs], ...] = (
     # what the queue's owners decided
     Zeroshare(),
     # what the job is
-    Jumbo(),
     Fewevents(),
+    Jumbo(),
     DiskIo(),
     CoreCount(),
     MaxCoreCount(),

@@ -17,6 +17,7 @@ from broker.domain.arrays import Bools, Floats, Ints, any_of, codes_of, distinct
 from broker.domain.kept import Kept
 from broker.domain.work import Work
 from broker.engine.job.input_lookup import InputLookup, endpoint_order, of_first_endpoint
+from broker.engine.job.united_parts import united_parts
 from broker.snapshot.snapshot import Snapshot
 
 DATADISK = "DATADISK"
@@ -268,17 +269,24 @@ def _availability(
     row = rows[position]
     span = max(1, len(snapshot.unified))
     on_tape = _on_tape(work, snapshot, storage)[row]
-    # the endpoints of one queue hold nested parts of a dataset, so the largest part is their union
+    # where the endpoints of one queue hold nested parts of a dataset, the largest part is their union
     keys, inverse = np.unique(replicas.input[row] * span + unified, return_inverse=True)
+    inverse = inverse.ravel()
     stats = []
     place = endpoint_order(snapshot)[relation] if lookup.first_endpoint_only else None
     for values in (replicas.chunk_bytes[row], replicas.chunk_files[row]):
         if place is not None:
             whole = replicas.holds_all[row]
-            stats.append(of_first_endpoint(inverse.ravel(), place, values, on_tape, whole))
+            stats.append(of_first_endpoint(inverse, place, values, on_tape, whole))
             continue
         on_disk = np.where(on_tape, 0.0, values)
         stats.append((_largest(inverse, on_disk, len(keys)), _largest(inverse, values, len(keys))))
+    united = united_parts(replicas.held_parts[row], inverse, on_tape, place, len(keys))
+    if united is not None:
+        stats = [
+            (np.maximum(one, disk), np.maximum(two, every))
+            for (one, two), (disk, every) in zip(stats, united, strict=True)
+        ]
     pairs, group = np.unique(inputs.chunk[keys // span] * span + keys % span, return_inverse=True)
     summed: list[Floats] = [
         np.bincount(group, weights=column, minlength=len(pairs)).astype(np.float64) for both in stats for column in both

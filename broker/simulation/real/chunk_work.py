@@ -234,5 +234,6 @@ def _places(scenario: Scenario, states: Sequence[TaskState], datasets: DatasetTa
         holds_all=yes,
         chunk_files=files[owner],
         chunk_bytes=sizes[owner],
+        held_parts=np.full(len(owner), None, dtype=np.object_),
     )
     return InputPlaces(table, replicas, (None,) * len(owner))

@@ -65,7 +65,8 @@ WITH claimed AS (
       AND CASE WHEN file.status = 'ready' THEN true END IS NOT NULL
       AND coalesce(file.attemptnr, -9223372036854775808) = wanted.attemptnr
     RETURNING file.jeditaskid, file.datasetid, file.fileid, wanted.pandaid, wanted.row_id, file.lfn, file.guid,
-        file.type, file.fsize, file.checksum, file.scope, file.attemptnr,
+        CASE WHEN file.type IN ('trn_log', 'trn_output') THEN 'input' ELSE file.type END AS type,
+        file.fsize, file.checksum, file.scope, file.attemptnr,
         CASE WHEN file.startevent IS NOT NULL AND file.endevent IS NOT NULL
              THEN greatest(file.endevent - file.startevent + 1, 1) ELSE greatest(file.nevents, 0) END AS events,
         file.maxattempt IS NOT NULL OR coalesce(file.attemptnr, 0) <= 0 AS is_counted
@@ -93,12 +94,14 @@ WITH claimed AS (
 SELECT coalesce(sum(claimed), 0)::bigint FROM sums
 """
 
+# What merge jobs read was output of other jobs; their input it is all the same, here as in CLAIM_FILES.
 # Files that several jobs read are recorded with each of them and stay as they are.
 RECORD_SHARED_FILES = """
 INSERT INTO {panda}.filestable4 (row_id, pandaid, modificationtime, lfn, guid, type, status, dataset, fsize, checksum,
     scope, jeditaskid, datasetid, fileid, attemptnr)
 SELECT wanted.row_id, wanted.pandaid, %(now)s, file.lfn, file.guid,
-    file.type, 'ready', dataset.datasetname, file.fsize, file.checksum,
+    CASE WHEN file.type IN ('trn_log', 'trn_output') THEN 'input' ELSE file.type END, 'ready',
+    dataset.datasetname, file.fsize, file.checksum,
     file.scope, file.jeditaskid, file.datasetid, file.fileid, file.attemptnr
 FROM staged_files AS wanted
 JOIN {panda}.jedi_dataset_contents AS file

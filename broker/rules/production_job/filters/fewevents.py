@@ -7,15 +7,19 @@ import numpy as np
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.rules.contract import Filter, JobPairs, Reason
-from broker.rules.shared.observing import limit_number, number
+from broker.rules.shared.observing import flag, limit_number, number
 from broker.rules.shared.preassigned import not_single
+
+#: ``usejumbo`` of tasks that want jumbo jobs: waiting, running, pending or lacking; not disabled.
+WANTED = ("W", "R", "P", "L")
 
 
 class Fewevents(Filter[JobPairs]):
     """Rejects queues whose ``minEventsForJumbo`` is larger than the ready events of a jumbo chunk.
 
-    Events that are not counted are 0. Not for a single pre-assigned queue. Source: PanDA production brokerage, jumbo
-    job check.
+    At queues for jumbo jobs it is asked of all chunks of tasks that want such jobs, so that it is the events that are
+    too few for them. Events that are not counted are 0. Not for a single pre-assigned queue. Source: PanDA production
+    brokerage, jumbo job check.
     """
 
     name = "fewevents"
@@ -31,14 +35,17 @@ class Fewevents(Filter[JobPairs]):
     provenance = "PanDA production brokerage, jumbo job check"
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """(T, 1): jumbo chunks, unless exactly one queue is pre-assigned."""
-        return np.asarray(pairs.chunks.jumbo & not_single(pairs.facts))
+        """(T, 1): jumbo chunks and those of tasks that want jumbo jobs, unless exactly one queue is pre-assigned."""
+        wanted = np.isin(pairs.chunks.usejumbo.astype(np.str_), WANTED)
+        return np.asarray((pairs.chunks.jumbo | wanted) & not_single(pairs.facts))
 
     def keep(self, pairs: JobPairs) -> Bools:
         """(T, Q); a limit that is NULL is none."""
-        return np.asarray(~(np.nan_to_num(pairs.chunks.ready_events) < pairs.candidates.min_events_for_jumbo))
+        few = np.nan_to_num(pairs.chunks.ready_events) < pairs.candidates.min_events_for_jumbo
+        return np.asarray(~(few & (pairs.chunks.jumbo | pairs.candidates.use_jumbo)))
 
     def observe(self, pairs: JobPairs) -> Observation:
         """Events of the chunk that are ready."""
-        limit = limit_number(pairs.candidates.min_events_for_jumbo)
+        asked = flag(pairs.chunks.jumbo) or flag(pairs.candidates.use_jumbo)
+        limit = limit_number(pairs.candidates.min_events_for_jumbo) if asked else None
         return Observation(number(pairs.chunks.ready_events) or 0.0, ">=", limit, "events", "queue.minEventsForJumbo")

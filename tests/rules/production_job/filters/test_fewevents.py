@@ -14,6 +14,13 @@ CASES = [
     kept(jumbo=True, ready_events=0.0, min_events_for_jumbo=None),
     rejected(jumbo=True, ready_events=None, min_events_for_jumbo=1.0),
     kept(jumbo=True, ready_events=0.0, min_events_for_jumbo=500.0, one_preassigned=True),
+    # a task that wants jumbo jobs, at a queue for them
+    rejected(usejumbo="W", ready_events=499.0, min_events_for_jumbo=500.0, use_jumbo=True),
+    kept(usejumbo="W", ready_events=500.0, min_events_for_jumbo=500.0, use_jumbo=True),
+    kept(usejumbo="W", ready_events=499.0, min_events_for_jumbo=500.0, use_jumbo=False),
+    kept(usejumbo="D", ready_events=499.0, min_events_for_jumbo=500.0, use_jumbo=True),
+    kept(usejumbo=None, ready_events=499.0, min_events_for_jumbo=500.0, use_jumbo=True),
+    kept(usejumbo="W", ready_events=499.0, min_events_for_jumbo=500.0, use_jumbo=True, one_preassigned=True),
 ]
 
 

@@ -51,7 +51,10 @@ FIXED, PATTERN = "x86_64-slc6-gcc8-opt", "x86_64-(slc6|el9)-gcc8-opt"
         rejected(unified=ALL, transhome=RELEASE, container_name="img", only_tags_for_fc=True),
         kept(unified=ALL, transhome=RELEASE, container_name="img"),
         rejected(unified=ALL, transhome=RELEASE, architecture="{"),
-        rejected(unified=ANY, transhome=RELEASE, architecture="'{}'"),
+        # an old string, with a platform that a queue that takes anything is not asked for
+        kept(unified=ANY, transhome=RELEASE, architecture="'{}'"),
+        rejected(unified=ALL, transhome=RELEASE, architecture="'{}'"),
+        rejected(unified=ANY, transhome=RELEASE, architecture="'#x86_64'"),
         # left to the rule that follows
         kept(unified=GPU, transhome=RELEASE, architecture="x86_64-el9.*"),
     ],

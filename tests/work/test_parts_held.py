@@ -1,0 +1,65 @@
+"""Parts of files that replicas hold: together they are what a union of files is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.engine.job.united_parts import united_parts
+from broker.work.datasets import DatasetUse
+from broker.work.parts_held import parts_of_replicas
+from tests.work.files_for_tests import file_table, one_chunk
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_parts_are_united_like_files(data: st.DataObject) -> None:
+    """Names come again in several rows; one of them at a place is the file there."""
+    names = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=8))
+    inputs = one_chunk(
+        (file_table([{"fileid": at, "lfn": name, "size": name} for at, name in enumerate(names)]), DatasetUse())
+    )
+    count = data.draw(st.integers(1, 4))
+    masks = np.array(
+        [data.draw(st.lists(st.booleans(), min_size=len(names), max_size=len(names))) for _ in range(count)]
+    )
+    tape = np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)))
+    held = parts_of_replicas(inputs, np.zeros(count, dtype=np.int64), list(masks), {0})
+    united = united_parts(held, np.zeros(count, dtype=np.int64), tape, None, 1)
+
+    def files(rows: np.ndarray) -> set[int]:
+        return {name for row in masks[rows] for name, there in zip(names, row, strict=True) if there}
+
+    disk, every = files(~tape), files(np.ones(count, dtype=np.bool_))
+    if united is None:
+        # the largest has all
+        assert any(files(np.arange(count) == one) == every for one in range(count))
+        return
+    (disk_bytes, all_bytes), (disk_files, all_files) = united
+    assert (disk_files[0], all_files[0]) == (len(disk), len(every))
+    assert (disk_bytes[0], all_bytes[0]) == (sum(disk), sum(every))
+
+
+@pytest.mark.parametrize(
+    ("place", "disk"), [(None, [3.0, 7.0]), ([0, 1, 0, 1], [3.0, 7.0]), ([1, 0, 1, 0], [1.0, 7.0])]
+)
+def test_a_file_is_where_the_first_copy_of_a_group_is(place: list[int] | None, disk: list[float]) -> None:
+    """Files of 1, 2 and 4 bytes: in the first group a tape has the second and third, in the other group a disk."""
+    masks = [np.array([True, True, False]), np.array([False, True, True])]
+    inputs = one_chunk((file_table([{"fileid": at, "lfn": at, "size": 2**at} for at in range(3)]), DatasetUse()))
+    held = parts_of_replicas(inputs, np.zeros(2, dtype=np.int64), masks, {0})
+    tape = np.array([False, True, False, False])
+    order = None if place is None else np.array(place)
+    united = united_parts(held[[0, 1, 0, 1]], np.array([0, 0, 1, 1]), tape, order, 2)
+    assert united is not None
+    assert united[0][1].tolist() == [7.0, 7.0]
+    assert united[0][0].tolist() == disk
+
+
+def test_nothing_is_put_together_where_no_files_are_named() -> None:
+    masks = [np.array([True, False]), np.array([False, True])]
+    inputs = one_chunk((file_table([{"fileid": at, "lfn": at, "size": 1} for at in range(2)]), DatasetUse()))
+    held = parts_of_replicas(inputs, np.zeros(2, dtype=np.int64), masks, set())
+    assert held.tolist() == [None, None]
