@@ -118,6 +118,14 @@ def test_what_is_not_there_is_said_on_a_page(stranger: httpx.Client, address: st
     )
 
 
+def test_the_code_of_a_weight_has_a_page_and_that_of_a_step_is_no_link(stranger: httpx.Client) -> None:
+    page = stranger.get("/reasons/cpu_level")
+    assert page.status_code == 200 and "rejects nothing" in page.text
+    readers = stranger.get("/tuning/MAX_PRIO_TO_BOOTSTRAP").text
+    assert "bootstrap" in readers and "/reasons/bootstrap" not in readers
+    assert 'href="/reasons/link_unusable"' in stranger.get("/tuning/NQUEUED_SAT_CAP").text
+
+
 def test_a_new_nonce_for_each_page(stranger: httpx.Client) -> None:
     policies = {stranger.get("/").headers["content-security-policy"] for _ in range(3)}
     assert len(policies) == 3

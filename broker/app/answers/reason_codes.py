@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from datetime import timedelta
+from pathlib import Path
 
 from broker.app.answers.asking import Answer, Asking, NothingFound
 from broker.app.answers.rules import rules, states_now
 from broker.app.answers.service_models import RuleInForce
 from broker.app.answers.stored_states import ChunkState, looked_at
 from broker.app.reasons import GivenReason, known_reasons, reasons_of
+from broker.app.rules_in_force import chain_of
 from broker.brokerages.registry import offered
 from broker.domain.reason import Who
 from broker.store.summaries.queue_counts import queue_buckets
@@ -54,9 +56,9 @@ class ReasonCode(Answer):
     Attributes:
         code: the code.
         meaning: what holds of candidates that a rule with the code keeps, or what a step with it does.
-        violation: what is wrong, as the first that gives it says.
+        violation: what is wrong, as the first that gives it says; null for the code of a weight, which rejects nothing.
         who: can do something: ``you`` (who submitted the task), ``wait`` (time), ``ask`` (the operators).
-        given: what each that gives the code means by it.
+        given: what each that gives the code means by it; empty for the code of a weight.
         commands: that say more.
         rules: that give the code.
         chunks: that wait for it now.
@@ -65,7 +67,7 @@ class ReasonCode(Answer):
 
     code: str
     meaning: str
-    violation: str
+    violation: str | None
     who: Who
     given: tuple[GivenCode, ...]
     commands: tuple[str, ...]
@@ -105,8 +107,17 @@ def all_rules(asking: Asking) -> list[RuleOfBrokerage]:
 
 
 def glossary(asking: Asking) -> Glossary:
-    """Every code that a decision may give, with what is wrong."""
-    return Glossary(codes={code: some[0].reason.wrong for code, some in known_reasons().items()})
+    """Every code that a decision may give, with what is wrong; of a factor of the weight what it does."""
+    factors = {one.line.code: one.line.title for one in all_rules(asking)}
+    wrong = {code: some[0].reason.wrong for code, some in known_reasons().items()}
+    return Glossary(codes=dict(sorted((factors | wrong).items())))
+
+
+def is_code(code: str, config: Path | None) -> bool:
+    """Whether a word is a reason code, or that of a weight in force, so that it has a page."""
+    if reasons_of(code):
+        return True
+    return any(rule.code == code for name in offered() for rule in chain_of(name, config))
 
 
 def reason_code(asking: Asking, code: str) -> ReasonCode:
@@ -118,8 +129,10 @@ def reason_code(asking: Asking, code: str) -> ReasonCode:
     places = [one for one in all_rules(asking) if code in (one.line.code, f"{_UNKNOWN}{one.line.rule}")]
     found = reasons_of(code)
     known = known_reasons()
-    if not found or (code not in known and code.startswith(_UNKNOWN) and not places):
+    if not places and (not found or (code not in known and code.startswith(_UNKNOWN))):
         raise NothingFound("reason code", code, "the rules", known, "see broker rules")
+    main = found[0].reason if found else None
+    titles = [one.line.title for one in places if one.line.code == code] + ([] if main is None else [main.title])
     waiting = [one for one in states_now(asking) if _waits_for(one, code)]
     tasks = tuple(dict.fromkeys(one.jeditaskid for one in waiting))
     commands = [f"broker tasks --reason {code}", "broker reasons"]
@@ -127,9 +140,9 @@ def reason_code(asking: Asking, code: str) -> ReasonCode:
     commands += [f"broker config get '{key}'" for key in dict.fromkeys(key for one in places for key in one.line.keys)]
     return ReasonCode(
         code=code,
-        meaning=next((one.line.title for one in places if one.line.code == code), found[0].reason.title),
-        violation=found[0].reason.wrong,
-        who=found[0].reason.who,
+        meaning=titles[0],
+        violation=None if main is None else main.wrong,
+        who="wait" if main is None else main.who,
         given=given_codes(found),
         commands=tuple(commands),
         rules=tuple(places),

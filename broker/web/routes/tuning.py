@@ -16,6 +16,7 @@ from broker.api.guarded_route import allow
 from broker.api.problems import Problem
 from broker.api.state import State, Who, editor
 from broker.app import canary_trials, long_runs, tuning_values
+from broker.app.answers.reason_codes import is_code
 from broker.gdpconfig.publish import Published
 from broker.store.http import runs
 from broker.store.tuning.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningStore
@@ -97,6 +98,8 @@ def one_value(request: Request, api: State, key: Key) -> Response:
     points = points_of(None if swept is None else swept.result)
     drawn = curves(found.key, found.unit, points, number)
     slopes = before_and_after(None if compared is None else compared.result)
+    readers = {code for codes in found.read_by.values() for code in codes}
+    linked = [code for code in sorted(readers) if is_code(code, api.folder)]
     return show(
         request,
         "tuning_key",
@@ -104,6 +107,7 @@ def one_value(request: Request, api: State, key: Key) -> Response:
         title=f"Tuning {found.key}",
         points=[vars(one) for one in points],
         sweepable=found.type in NUMBERS,
+        linked=linked,
         curves=lambda: drawn,
         before_and_after=lambda: slopes,
     )
