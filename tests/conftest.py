@@ -51,7 +51,8 @@ def pytest_configure(config: pytest.Config) -> None:
     No test compiles anything on the way: those of the compiled loop say so themselves.
     """
     loading.mode = "never"
-    os.environ.setdefault(RUN, uuid.uuid4().hex)
+    if not hasattr(config, "workerinput"):
+        os.environ[RUN] = uuid.uuid4().hex  # its own, also where a test of another run begins it
     if "TMPDIR" in os.environ or not os.access(IN_MEMORY, os.W_OK):
         return
     found = os.statvfs(IN_MEMORY)

@@ -9,6 +9,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
+
+from broker.store.connection.database import Database
 
 ROOT = Path(__file__).parents[2]
 HANGING = """
@@ -41,6 +44,22 @@ conftest.COMPILING_LIMIT_S = LIMIT_S
 def test_needs_the_compiler(compiled_loop) -> None:
     threading.Event().wait(TAKES_S)
 """
+
+
+def test_a_run_that_a_test_begins_leaves_the_servers_of_the_other_alone(tmp_path: Path, database: Database) -> None:
+    (tmp_path / "test_it.py").write_text("def test_ends() -> None:\n    pass\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.conftest", str(tmp_path)]
+    done = subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        timeout=120,
+    )
+    assert done.returncode == 0
+    with Database(database.url) as again, again.begin() as connection:
+        assert connection.scalar(sa.text("SELECT 1")) == 1
 
 
 @pytest.mark.parametrize(
