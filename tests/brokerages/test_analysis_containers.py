@@ -141,6 +141,39 @@ def test_virtual_placements_count_at_endpoints_for_them(database: Database, endp
     assert set(chosen(decided(database, at_vp(endpoint)))) == wanted
 
 
+@pytest.mark.parametrize(
+    ("named", "is_tape", "code"),
+    [
+        ({"BETA_DATADISK": (0, 1), "BETA_MORE": (2, 3)}, "N", None),
+        ({"BETA_DATADISK": (0, 1), "BETA_MORE": (1, 2)}, "N", "fileunavailable"),
+        # on disk and on tape are two places
+        ({"BETA_DATADISK": (0, 1), "BETA_MORE": (2, 3)}, "Y", "fileunavailable"),
+        ({"BETA_DATADISK": (0,), "BETA_MORE": (0, 1, 2, 3)}, "Y", None),
+        ({}, "N", "fileunavailable"),
+    ],
+)
+def test_files_at_several_endpoints_of_a_queue_are_there_together(
+    database: Database, named: dict[str, tuple[int, ...]], is_tape: str, code: str | None
+) -> None:
+    """BETA reads only what is local, and has two files of four at each of two endpoints; ALPHA has all."""
+    loaded = analysis(
+        jedi_tasks=[user_task(**ANYWHERE)],
+        dataset_replicas=[
+            *(replica("ALPHA", 4, 4), replica("BETA", 2, 4), replica("BETA", 2, 4) | {"rse": "BETA_MORE"}),
+        ],
+        file_replicas=[
+            {"scope": "mc", "name": f"file.{at:04d}", "rse": rse} for rse, files in named.items() for at in files
+        ],
+    )
+    loaded.tables["schedconfig_json"][1]["data"]["catchall"] = "use_only_local_data"
+    beta = next(row for row in loaded.tables["ddm_endpoint"] if row["site_name"] == "BETA")
+    loaded.tables["ddm_endpoint"].append(beta | {"ddm_endpoint_name": "BETA_MORE", "is_tape": is_tape})
+    reads = next(row for row in loaded.tables["panda_ddm_relation"] if row["panda_site_name"] == "BETA")
+    more = {"ddm_endpoint_name": "BETA_MORE", "roles": "read_lan", "order_read": 2, "default_read": "N"}
+    loaded.tables["panda_ddm_relation"].append(reads | more | {"default_write": "N", "order_write": None})
+    assert decided(database, loaded)["rejected"].get(BETA) == code
+
+
 def test_a_replica_of_a_container_is_refused_with_a_note(database: Database) -> None:
     """Of its constituents ALPHA has all; the row says BETA."""
     loaded = container({"ALPHA": (2, 2)}, (2, 2), ["DATASET"])

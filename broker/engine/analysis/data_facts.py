@@ -10,13 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.domain.analysis import AnalysisWork
-from broker.domain.arrays import Bools, Floats, Ints, any_of, codes_of
+from broker.domain.arrays import Bools, Floats, Ints, any_of, codes_of, taken
 from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.work import Work
 from broker.engine.analysis.dataset_places import Entries, Places, places_of, replicas_at_queues
 from broker.engine.analysis.pair_values import PairValues
 from broker.engine.analysis.steps import Locality
 from broker.engine.job.data_facts import InputLimits
+from broker.engine.job.united_parts import united_parts
 from broker.snapshot.snapshot import Snapshot
 
 #: Datasets that are kept together although no rule says so.
@@ -70,7 +71,6 @@ def gather_analysis_data(
     able = snapshot.unified.runs_analysis | initial.table.any(axis=0)
     # MAX_MISSING_INPUT_FILES makes a dataset complete for its being there at all, not for a queue's having it
     entries = replicas_at_queues(work, snapshot, storage, truly, able)
-    # what is only partly anywhere is not distributed, but incomplete
     placed = any_of(entries.at, entries.counted, size)
     whole = any_of(entries.at, entries.complete, size)
     never = np.array([str(name).startswith(NEVER_DISTRIBUTED) for name in inputs.name.tolist()], dtype=np.bool_)
@@ -238,6 +238,17 @@ def _only_local(snapshot: Snapshot) -> Bools:
     return only
 
 
+def _files_together(entries: Entries) -> Floats:
+    """(N,): the files that the endpoints of the queue hold together, those on disk and those on tape each."""
+    if not (entries.held_parts != np.array(None, dtype=np.object_)).any():
+        return entries.files
+    span = 1 + int(entries.unified.max(initial=0))
+    kinds = (entries.at * span + entries.unified) * 2 + entries.tape
+    groups, group = np.unique(kinds, return_inverse=True)
+    united = united_parts(entries.held_parts, group, np.zeros(len(group), dtype=np.bool_), None, len(groups))
+    return entries.files if united is None else np.maximum(entries.files, united[1][1][group])
+
+
 def _lacking(
     entries: Entries, chunk_of: Ints, files: Floats, asked: tuple[Bools, Bools], only: Bools, count: int
 ) -> tuple[RowsByKind, RowsByKind]:
@@ -250,7 +261,8 @@ def _lacking(
     has_all[:, len(queues)] = True
     # who has nothing has all of no files
     has_all[files <= 0] = True
-    rows = np.flatnonzero(only[entries.unified] & (entries.files >= files[entries.at]))
+    rows = np.flatnonzero(only[entries.unified])
+    rows = rows[_files_together(taken(entries, rows)) >= files[entries.at[rows]]]
     has_all[entries.at[rows], column[entries.unified[rows]]] = True
     found = []
     for one in asked:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Floats, Ints, any_of, taken
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Objects, any_of, taken
 from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.work import Work
 from broker.engine.analysis.queue_relations import readers_of
@@ -30,6 +30,7 @@ class Entries:
     files: Floats
     whole: Bools  # every file of the input is there
     counted: Bools  # a file is there, in a container one of a constituent that is complete there
+    held_parts: Objects  # see the replicas
 
 
 def replicas_at_queues(work: Work, snapshot: Snapshot, storage: Ints, complete: Bools, able: Bools) -> Entries:
@@ -59,6 +60,7 @@ def replicas_at_queues(work: Work, snapshot: Snapshot, storage: Ints, complete: 
         files=replicas.chunk_files[row],
         whole=replicas.holds_all[row] | vp,
         counted=vp | (replicas.found[row] > 0) | ~work.inputs.is_container[replicas.input[row]],
+        held_parts=replicas.held_parts[row],
     )
 
 
