@@ -22,9 +22,11 @@ from broker.api.description import describe
 from broker.api.direct_routes import DirectRoutes
 from broker.api.envelope import Envelope, Observe
 from broker.api.guarded_route import refusal
+from broker.api.host_names import Hosts
 from broker.api.local_bearer import LocalBearer
 from broker.api.local_token import LocalToken
 from broker.api.metrics import BrokerMetrics
+from broker.api.packing import Packing
 from broker.api.rates import RateLimiter
 from broker.api.routers.registry import ROUTERS
 from broker.api.state import ApiState, Identify
@@ -47,6 +49,8 @@ class Parts:
         mounts: applications of their own, by path, with manners of their own.
         observe: takes method, route, status and seconds of each request.
         refused: makes the answer to a request for what no route has; None: a problem.
+        login_code: makes a code for ``/login?code=``, with which one is the account of this machine, once; None
+            where nobody logs in so.
     """
 
     local_token: str | None = None
@@ -55,6 +59,7 @@ class Parts:
     mounts: tuple[tuple[str, ASGIApp], ...] = ()
     observe: tuple[Observe, ...] = field(default=())
     refused: Callable[[Request, Exception], Response] | None = None
+    login_code: Callable[[], str] | None = None
 
 
 def create_app(
@@ -109,8 +114,10 @@ def create_app(
 
 def _add_middleware(app: FastAPI, configuration: ApiConfiguration, observe: Observe) -> None:
     """What stands before the routes; the last that is added comes first."""
+    app.add_middleware(Packing)
     app.add_middleware(DirectRoutes, routes=importlib.import_module(PILOTS).DIRECT)
-    app.add_middleware(Envelope, path_bytes=configuration.limits.path_bytes, observe=observe)
+    hosts = Hosts(configuration.hosts)
+    app.add_middleware(Envelope, path_bytes=configuration.limits.path_bytes, hosts=hosts, observe=observe)
 
 
 def described() -> dict[str, Any]:

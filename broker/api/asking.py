@@ -9,6 +9,7 @@ from typing import Annotated, cast
 
 import sqlalchemy as sa
 from fastapi import Path, Query
+from pydantic import BeforeValidator
 
 from broker.api.problems import Problem
 from broker.api.state import ApiState
@@ -20,7 +21,16 @@ LARGEST_ID = 2**63 - 1
 CATALOGUE_LASTS_S = 60.0
 _CATALOGUE = "catalogue"
 
-At = Annotated[datetime | None, Query(description="The instant for which it is asked (UTC without a zone); none: now.")]
+
+def _written(value: object) -> object:
+    """An instant as people write it; a plain number would be taken for seconds since 1970."""
+    if isinstance(value, str) and value.strip().lstrip("+-").replace(".", "", 1).isdecimal():
+        raise ValueError("an instant is written as 2026-11-23T21:45:00Z")
+    return value
+
+
+Moment = Annotated[datetime, BeforeValidator(_written)]
+At = Annotated[Moment | None, Query(description="The instant for which it is asked (UTC without a zone); none: now.")]
 TaskId = Annotated[int, Path(ge=1, le=LARGEST_ID, description="jeditaskid")]
 Name = Annotated[str, Query(max_length=200)]
 

@@ -1,6 +1,7 @@
 """Bearer tokens of issuers: the signature, the claims, and so who somebody is.
 
-Whatever is wrong with a token, the answer is the same; the log says which check failed, never the token.
+Whatever is wrong with a token that no trusted issuer signed, the answer is the same; the log says which check failed,
+never the token. Who shows one that is signed well is told what is wrong with it: nobody else can have made it.
 Sources: WLCG common JWT profile 1.3; SciTokens; RFC 8725 (algorithms are ours to choose, not the token's).
 """
 
@@ -25,6 +26,7 @@ from broker.access.roles import Identity
 from broker.api.configuration import IssuerSection
 from broker.api.issuer_keys import IssuerKeys
 from broker.api.local_bearer import BadToken, refused, token_in
+from broker.api.token_refusals import told_of
 
 MOST_REMEMBERED = 4096
 _POINTERS = frozenset({"jku", "jwk", "x5u", "x5c", "crit", "b64", "enc", "zip"})
@@ -108,7 +110,7 @@ class IssuedBearer:
         expected = Expected(section.issuer, section.audiences, section.identifier_required, section.longest_life_s)
         fault = fault_of(claims, expected, self._now().timestamp())
         if fault is not None:
-            raise BadToken(fault)
+            raise BadToken(fault, told_of(fault, expected))
         username, identifier = claims.get(section.username_claim), claims.get("jti")
         return Identity(
             str(claims["sub"]),

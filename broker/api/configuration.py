@@ -17,7 +17,8 @@ from broker.yaml_text import read_yaml
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1)]
 HOUR_S, DAY_S = 3600.0, 86400.0
-LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
+LOOPBACK_HOSTS = frozenset(LOCAL_HOSTS)
 
 
 class _Section(BaseModel):
@@ -175,6 +176,7 @@ class ApiConfiguration(_Section):
     """All of ``config/api.yaml``, checked; what it leaves out has its default."""
 
     anonymous_read: bool = True
+    hosts: tuple[Annotated[str, Field(pattern=r"^[^\s/@:]+$|^\[?[0-9a-fA-F:.]+\]?$")], ...] = LOCAL_HOSTS
     limits: LimitSection = LimitSection()
     database: DatabaseSection = DatabaseSection()
     deciding: DecidingSection = DecidingSection()

@@ -13,6 +13,7 @@ from typing import Any
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from broker.api.host_names import Hosts
 from broker.api.problems import Problem, problem_of, response_of
 
 _log = logging.getLogger(__name__)
@@ -41,11 +42,12 @@ class Envelope:
     Args:
         app: what is inside.
         path_bytes: longest path.
+        hosts: names under which the service may be asked.
         observe: takes what each request was and how long it took.
     """
 
-    def __init__(self, app: ASGIApp, *, path_bytes: int, observe: Observe) -> None:
-        self._app, self._path_bytes, self._observe = app, path_bytes, observe
+    def __init__(self, app: ASGIApp, *, path_bytes: int, hosts: Hosts, observe: Observe) -> None:
+        self._app, self._path_bytes, self._hosts, self._observe = app, path_bytes, hosts, observe
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, with its headers and its time in the log."""
@@ -75,6 +77,9 @@ class Envelope:
             or sum(len(name) + len(value) for name, value in headers) > LONGEST_HEADERS_BYTES
         ):
             return Problem(431, "headers_too_large", "too many headers, or too long ones")
+        if not self._hosts.is_allowed(scope["path"], headers):
+            remedy = "ask by a name that `hosts` in config/api.yaml lists, or list this one there"
+            return Problem(421, "unknown_host", "the service is not known by the name in the header Host", remedy)
         if is_odd(scope.get("raw_path") or scope["path"].encode(), self._path_bytes):
             return Problem(400, "odd_path", "no route has such a path")
         return None

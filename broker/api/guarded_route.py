@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Set
 from typing import Any, TypeVar
 
 from fastapi import APIRouter
+from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -22,7 +23,9 @@ from broker.access.roles import Identity
 from broker.api.bodies import read_body
 from broker.api.idempotency import answered_once
 from broker.api.problems import FieldProblem, Problem, problem_of, response_of
+from broker.api.query_parameters import refuse_unknown
 from broker.api.state import identity_of, state_of
+from broker.api.token_refusals import unauthenticated
 
 _log = logging.getLogger(__name__)
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -66,19 +69,39 @@ class GuardedRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler: everything that is refused is a problem, whatever was raised."""
         inner = super().get_route_handler()
+        known = _query_names(self.dependant)
 
         async def handle(request: Request) -> Response:
-            return await guarded(request, self.policy, self.body_limit, inner)
+            return await guarded(request, self.policy, self.body_limit, inner, known)
 
         return handle
 
 
+def _query_names(dependant: Dependant) -> frozenset[str]:
+    """The parameters of a query that an endpoint reads, by itself or through what it depends on."""
+    own = frozenset(one.alias for one in dependant.query_params)
+    return own.union(*(_query_names(one) for one in dependant.dependencies))
+
+
 async def guarded(
-    request: Request, policy: Policy, body_limit: str, inner: Callable[[Request], Coroutine[Any, Any, Response]]
+    request: Request,
+    policy: Policy,
+    body_limit: str,
+    inner: Callable[[Request], Coroutine[Any, Any, Response]],
+    parameters: Set[str] = frozenset(),
 ) -> Response:
-    """The answer of ``inner`` to a request that is let in, its body read; everything that is refused is a problem."""
+    """The answer of ``inner`` to a request that is let in, its body read; everything that is refused is a problem.
+
+    Args:
+        request: that is answered.
+        policy: who may use it.
+        body_limit: the limit in ``limits`` of ``config/api.yaml`` that its body has.
+        inner: makes the answer.
+        parameters: that the query may have.
+    """
     try:
         await admit(request, policy)
+        refuse_unknown(request, parameters)
         if request.method in _WITH_BODY:
             await _read(request, body_limit)
         if policy.writes:
@@ -124,12 +147,6 @@ def demand(request: Request, policy: Policy) -> None:
         raise unauthenticated()
     if answer == "forbidden":
         raise Problem(403, "forbidden", "this needs another role")
-
-
-def unauthenticated() -> Problem:
-    """The refusal of somebody whose token is missing or bad: the same whatever is wrong with it."""
-    headers = {"WWW-Authenticate": 'Bearer realm="gridbroker"'}
-    return Problem(401, "unauthenticated", "a valid token is needed", headers=headers)
 
 
 async def _identified(request: Request) -> Identity | None:

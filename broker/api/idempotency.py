@@ -20,6 +20,7 @@ from broker.access.policies import Policy
 from broker.access.roles import Identity
 from broker.api.problems import Problem
 from broker.api.state import identity_of, state_of
+from broker.api.token_refusals import USED, unauthenticated
 from broker.store.connection.database import Database
 from broker.store.connection.errors import CommitOutcomeUnknown
 from broker.store.http import requests, tokens
@@ -116,8 +117,7 @@ def _use(database: Database, identity: Identity) -> None:
         return
     with database.begin() as connection:
         if not tokens.use_once(connection, identity.issuer, identity.token, identity.expires_at_s):
-            headers = {"WWW-Authenticate": 'Bearer realm="gridbroker"'}
-            raise Problem(401, "unauthenticated", "a valid token is needed", headers=headers)
+            raise unauthenticated(*USED)
 
 
 def _again(earlier: Earlier) -> Response:

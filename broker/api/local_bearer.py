@@ -7,8 +7,9 @@ import logging
 from starlette.requests import HTTPConnection
 
 from broker.access.roles import Identity
-from broker.api.guarded_route import unauthenticated
 from broker.api.local_token import LocalToken
+from broker.api.problems import Problem
+from broker.api.token_refusals import unauthenticated
 
 _log = logging.getLogger(__name__)
 
@@ -17,7 +18,15 @@ _SCHEME = "bearer "
 
 
 class BadToken(Exception):
-    """Why a token is refused; for the log only."""
+    """Why a token is refused; for the log only, but where its signature is good.
+
+    Attributes:
+        told: code, detail and remedy for who sent a token that was signed well; None otherwise.
+    """
+
+    def __init__(self, fault: str, told: tuple[str, str, str] | None = None) -> None:
+        super().__init__(fault)
+        self.told = told
 
 
 def token_in(connection: HTTPConnection) -> str | None:
@@ -60,7 +69,7 @@ class LocalBearer:
         return identity
 
 
-def refused(error: BadToken) -> Exception:
-    """The answer to a bad token; what is wrong with it goes to the log only."""
+def refused(error: BadToken) -> Problem:
+    """The answer to a bad token; what is wrong with it goes to the log, and to who got it from a trusted issuer."""
     _log.warning("token refused", extra={"fields": {"fault": str(error)}})
-    return unauthenticated()
+    return unauthenticated(*(error.told or ()))

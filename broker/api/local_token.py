@@ -70,16 +70,20 @@ def read(home: Path) -> str:
 
 
 class LocalToken:
-    """Knows the token of this machine."""
+    """Knows the token of this machine.
+
+    Attributes:
+        identity: whoever shows it.
+    """
 
     def __init__(self, token: str) -> None:
         """``token``: the text of the file."""
         self._token = token.encode()
-        self._identity = Identity(_account(), LOCAL, {role: Grant(role) for role in Role})
+        self.identity = Identity(_account(), LOCAL, {role: Grant(role) for role in Role})
 
     def identify(self, token: str) -> Identity | None:
         """Who shows ``token``; None for another one. It takes as long whatever the two have in common."""
-        return self._identity if hmac.compare_digest(self._token, token.encode("utf-8", "replace")) else None
+        return self.identity if hmac.compare_digest(self._token, token.encode("utf-8", "replace")) else None
 
 
 def _account() -> str:

@@ -16,6 +16,8 @@ from broker.api.pages import Page
 from broker.api.plain import plain
 from broker.api.problems import FieldProblem, Problem
 
+OF_THE_MOMENT = frozenset({"now", "compared_with"})
+"""Fields that hold the instant of the question: another one makes it no other answer."""
 JSON, NDJSON = "application/json", "application/x-ndjson"
 LONGEST_FIELDS = 1000
 
@@ -55,8 +57,27 @@ def answer(
         following = document.get("next") or document.get("next_after")
         given |= {} if following is None else {"X-Next": str(following)}
         return Response(b"".join(lines(document[listed])), status, given, NDJSON)
-    body = as_json(document)
-    return tagged(request, Response(body, status, given, JSON))
+    return tagged(request, Response(as_json(document), status, given, JSON), tag_of(document))
+
+
+def tag_of(document: Any) -> str:
+    """The weak ``ETag`` of an answer (RFC 9110, section 8.8.3): without the instant for which it was made.
+
+    Of a page it is that of its answers, each without its own.
+    """
+    kept = _timeless(document)
+    if isinstance(kept, dict):
+        kept = {name: _timeless(value) for name, value in kept.items()}
+    return f'W/"{hashlib.blake2b(as_json(kept), digest_size=12).hexdigest()}"'
+
+
+def _timeless(document: Any) -> Any:
+    if not isinstance(document, dict) or OF_THE_MOMENT.isdisjoint(document):
+        return document
+    moment = OF_THE_MOMENT
+    if document.get("counted_at") == document.get("now"):
+        moment = moment | {"counted_at"}  # it was counted for the question
+    return {name: value for name, value in document.items() if name not in moment}
 
 
 def as_json(document: Any) -> bytes:
@@ -76,17 +97,16 @@ def lines(documents: Iterable[Any]) -> Iterator[bytes]:
         yield as_json(one) + b"\n"
 
 
-def tagged(request: Request, response: Response, tag: str | None = None) -> Response:
+def tagged(request: Request, response: Response, tag: str) -> Response:
     """An answer with its ``ETag``; without a body where the client has it already.
 
     Args:
         request: that is answered.
         response: the answer.
-        tag: of what it says; None: of its bytes.
+        tag: of what it says.
     """
     if request.method not in ("GET", "HEAD") or response.status_code != 200:
         return response
-    tag = tag or f'"{hashlib.blake2b(response.body, digest_size=12).hexdigest()}"'
     response.headers.setdefault("ETag", tag)
     response.headers["Cache-Control"] = "private, no-cache"
     response.headers["Vary"] = "Accept, Authorization, Cookie"

@@ -23,10 +23,12 @@ from broker.store.connection.transient import TRANSIENT_ERRORS
 MEDIA_TYPE = "application/problem+json"
 LONGEST_TEXT = 1000
 RETRY_AFTER_S = 1
+UNKNOWN_VALUE = "unknown_value"
+"""Of a filter whose value nothing has; its class is not imported here, as it takes long to load."""
 
 _STATUS = {FAILED: 500, WRONG_USAGE: 400, REFUSED: 409, NOT_FOUND: 404}
 _EXIT_STATUS = {400: WRONG_USAGE, 404: NOT_FOUND, 405: WRONG_USAGE, 409: REFUSED, 412: REFUSED, 422: WRONG_USAGE}
-_EXIT_STATUS |= {401: REFUSED, 403: REFUSED, 413: WRONG_USAGE, 415: WRONG_USAGE, 429: REFUSED}
+_EXIT_STATUS |= {421: REFUSED, 401: REFUSED, 403: REFUSED, 413: WRONG_USAGE, 415: WRONG_USAGE, 429: REFUSED}
 
 
 class FieldProblem(BaseModel):
@@ -105,6 +107,8 @@ def problem_of(error: Exception) -> Problem:
         return error
     if isinstance(error, VersionConflictError):
         return Problem(412, "version_conflict", error.what, error.remedy)
+    if isinstance(error, BrokerError) and code_of(error) == UNKNOWN_VALUE:
+        return Problem(422, UNKNOWN_VALUE, error.what, error.remedy)
     if isinstance(error, DatabaseUnavailable):
         return _later("database_unavailable", "the database does not answer")
     if isinstance(error, BrokerError):

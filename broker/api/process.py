@@ -45,11 +45,13 @@ class Running:
         server: of the application.
         token_file: of this machine; None where issuers count.
         token: in that file.
+        login_code: makes a code for ``/login?code=``; None where people log in otherwise, or there is no page.
     """
 
     server: ApiServer
     token_file: Path | None
     token: str | None
+    login_code: Callable[[], str] | None
 
 
 @contextmanager
@@ -72,7 +74,9 @@ def serving(
     """
     check(listening)
     configuration = load(config_file(FILE, folder))
+    configuration = configuration.model_copy(update={"hosts": (*configuration.hosts, listening.host)})
     token = None if configuration.issuers else local_token.read_or_make(home)
+    parts = make(configuration, token, time.monotonic)
     with pool(database, configuration) as own:
         app = create_app(
             own,
@@ -81,14 +85,15 @@ def serving(
             folder=folder,
             now=lambda: datetime.now(UTC),
             steady_s=time.monotonic,
-            parts=make(configuration, token, time.monotonic),
+            parts=parts,
         )
         section = configuration.database
         lane = Lane("pilots", section.for_pilots, section.wait_s)
         app.state.api.at_end.append(lane.close)
         pilots = pilot_app(own, identify_pilot(app.state.api), lane)
         with ApiServer(app, listening, configuration.limits, beside(app, pilots)) as server:
-            yield Running(server, None if token is None else local_token.token_file(home), token)
+            token_file = None if token is None else local_token.token_file(home)
+            yield Running(server, token_file, token, parts.login_code)
 
 
 def identify_pilot(state: ApiState) -> Identify:

@@ -23,7 +23,7 @@ from broker.store.decisions.stored_cycles import cycle_keys, read_cycle, whole
 from broker.store.tuning.gdpconfig_rows import TuningStore
 from broker.whatif.cases import Change, ProfileRules
 from broker.whatif.executor import Answers, Comparing, answer
-from broker.whatif.json_output import task_documents, total_documents
+from broker.whatif.json_output import summary_document, task_documents, total_documents
 from broker.whatif.rule_switches import Switch, with_switches
 
 Progress = Callable[[int, int], None]
@@ -77,11 +77,19 @@ class Sweep(Cycles):
 
 
 class Preview(_Asked):
-    """A change of a value, looked at on the newest cycles before it is made."""
+    """A change of a value, looked at on the newest cycles before it is made.
+
+    Attributes:
+        set: values by key.
+        vo: of the tasks that the values are for.
+        cycles: of each brokerage, the newest.
+        decisions: cycles further back as well, until there are so many.
+    """
 
     set: dict[Name, Json] = Field(min_length=1, max_length=50)
     vo: str = Field(default="atlas", min_length=1, max_length=16)
     cycles: int = Field(default=3, ge=1, le=1000)
+    decisions: int = Field(default=200, ge=1, le=100_000)
 
 
 class Replay(Cycles):
@@ -118,7 +126,8 @@ def run(
         return _swept(database, asked, now, config, report_progress)
     if isinstance(asked, Preview):
         proposals = proposals_of(asked.set, asked.vo)
-        return _compared(database, proposals, (), Selection(newest=asked.cycles), config, report_progress)
+        selection = Selection(newest=asked.cycles, decisions=asked.decisions)
+        return _compared(database, proposals, (), selection, config, report_progress)
     if isinstance(asked, WhatIf):
         switches = [Switch(name, on) for name, on in asked.rules.items()]
         return _compared(
@@ -146,9 +155,11 @@ def _compared(
     before = rule_set(config)
     change = Change(tuple(proposals), ProfileRules(with_switches(before.profile, switches), before.options))
     answers = _answered(database, selection, Comparing(before, (change,)), report_progress)
-    tasks = task_documents(answers.differences[0])
+    found = answers.differences[0]
+    tasks = task_documents(found)
     return {
-        "totals": total_documents(answers.differences[0]),
+        "summary": summary_document(found),
+        "totals": total_documents(found),
         "tasks": tasks[:MOST_TASKS],
         "tasks_in_all": len(tasks),
         **_shortcomings(answers),

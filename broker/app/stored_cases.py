@@ -39,6 +39,7 @@ class Selection:
         snapshot: id of the snapshot.
         brokerages: only those; None for all.
         newest: of each brokerage only so many, the newest; None for all.
+        decisions: with ``newest``, cycles further back as well until there are so many decisions in all.
     """
 
     since: datetime | None = None
@@ -46,6 +47,7 @@ class Selection:
     snapshot: str | None = None
     brokerages: tuple[str, ...] | None = None
     newest: int | None = None
+    decisions: int = 0
 
 
 @dataclass
@@ -143,7 +145,7 @@ def stored_cases(database: Database, selection: Selection) -> StoredCases:
             brokerages=selection.brokerages,
         )
     if selection.newest is not None:
-        keys = _newest(keys, selection.newest)
+        keys = newest_keys(keys, selection.newest, selection.decisions)
     if not keys:
         asked = f"on snapshot {selection.snapshot}"
         if selection.snapshot is None:
@@ -153,14 +155,19 @@ def stored_cases(database: Database, selection: Selection) -> StoredCases:
     return StoredCases(database, keys)
 
 
-def _newest(keys: Sequence[CycleKey], count: int) -> list[CycleKey]:
-    """The last ``count`` of each brokerage, in the same order."""
-    kept: list[CycleKey] = []
+def newest_keys(keys: Sequence[CycleKey], count: int, decisions: int) -> list[CycleKey]:
+    """The last ``count`` of each brokerage, and those before them until there are ``decisions``; in the same order."""
     seen: Counter[str] = Counter()
+    is_last: list[bool] = []
     for key in reversed(keys):
         seen[key.brokerage] += 1
-        if seen[key.brokerage] <= count:
+        is_last.append(seen[key.brokerage] <= count)
+    in_all = sum(key.size for key, last in zip(reversed(keys), is_last, strict=True) if last)
+    kept: list[CycleKey] = []
+    for key, last in zip(reversed(keys), is_last, strict=True):
+        if last or in_all < decisions:
             kept.append(key)
+            in_all += 0 if last else key.size
     return kept[::-1]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from broker.api.app import Parts
 from broker.api.configuration import ApiConfiguration
+from broker.web.login_codes import LoginCodes
 from broker.web.page_route import no_page
 from broker.web.routes.registry import ROUTERS
 from broker.web.sessions import SessionCookie, Sessions
@@ -20,12 +21,13 @@ def page_parts(configuration: ApiConfiguration, token: str | None, steady_s: Cal
         token: of this machine; None where issuers count.
         steady_s: a clock that never goes back.
     """
-    sessions = Sessions(steady_s, configuration.web.session_s)
+    sessions, codes = Sessions(steady_s, configuration.web.session_s), LoginCodes(steady_s)
     routers = tuple(importlib.import_module(module).router for module in ROUTERS)
-    login = importlib.import_module("broker.web.routes.login").login_router(sessions, token, configuration)
+    login = importlib.import_module("broker.web.routes.login").login_router(sessions, token, codes, configuration)
     return Parts(
         local_token=token,
         identify=(SessionCookie(sessions),),
         routers=(*routers, login),
         refused=no_page,
+        login_code=codes.make if token is not None else None,
     )

@@ -64,16 +64,25 @@ async def form_of(request: Request) -> dict[str, str]:
     Raises:
         Problem: it is no form, or comes from elsewhere.
     """
+    fields = await sent_fields(request)
+    session = getattr(request.state, "session", None)
+    if not isinstance(session, Session) or not is_token_of(session, fields.pop("csrf", "")):
+        raise Problem(403, "form_from_elsewhere", "the form is none of this session", "open the page again")
+    return fields
+
+
+async def sent_fields(request: Request) -> dict[str, str]:
+    """The fields of a form, whoever sent it.
+
+    Raises:
+        Problem: it is no form.
+    """
     if request.method in SAFE:
         raise TypeError("a form is sent with POST")
     if not request.headers.get("content-type", "").startswith(FORM):
         raise Problem(415, "no_form", "a form of the page was expected")
     body = (await request.body()).decode("utf-8", "replace")
-    fields = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=100))
-    session = getattr(request.state, "session", None)
-    if not isinstance(session, Session) or not is_token_of(session, fields.pop("csrf", "")):
-        raise Problem(403, "form_from_elsewhere", "the form is none of this session", "open the page again")
-    return fields
+    return dict(parse_qsl(body, keep_blank_values=True, max_num_fields=100))
 
 
 Form = Annotated[dict[str, str], Depends(form_of)]

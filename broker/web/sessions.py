@@ -97,13 +97,13 @@ class SessionCookie:
         if session is None:
             return None
         writes = connection.scope["method"] not in SAFE
-        if writes and (connection.url.path.startswith("/api/") or not _from_here(connection)):
+        if writes and (connection.url.path.startswith("/api/") or not is_from_here(connection)):
             return None
         connection.state.session = session
         return session.identity
 
 
-def _from_here(connection: HTTPConnection) -> bool:
+def is_from_here(connection: HTTPConnection) -> bool:
     """Whether the browser says that one of our own pages sends it."""
     site = connection.headers.get("sec-fetch-site")
     if site is not None and site not in ("same-origin", "none"):

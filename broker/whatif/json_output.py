@@ -36,6 +36,17 @@ def total_documents(found: Difference) -> list[dict[str, Any]]:
     return [total_document(brokerage, totals) for brokerage, totals in sorted(found.totals.items())]
 
 
+def summary_document(found: Difference) -> dict[str, int]:
+    """All brokerages together: how much was decided again, and how much of it becomes different."""
+    return {
+        "decisions": found.total("decisions"),
+        "changed": found.total("changed"),
+        "jobs": sum(totals.jobs_before.total() for totals in found.totals.values()),
+        "jobs_moved": found.total("jobs_moved"),
+        "tasks_losing_last_queue": len(found.tasks_losing_last()),
+    }
+
+
 def total_document(brokerage: str, totals: Totals) -> dict[str, Any]:
     """One brokerage over all cycles."""
     return {

@@ -19,6 +19,7 @@ from broker.api import process
 from broker.api.configuration import DatabaseSection
 from broker.api.listening import Listening
 from broker.app.answers import remedies
+from broker.app.answers.decision_model import Remedies
 from broker.store.connection.database import Database
 from tests.api.decided import decided_database
 from tests.api.serving import BEARER, client_of, serving, shipped
@@ -54,7 +55,7 @@ class Evaluating:
             self.error = error
             self.stopped.set()
             raise
-        return remedies.Evaluated((), remedies.Remedies(evaluated=True))
+        return remedies.Evaluated((), Remedies(evaluated=True))
 
     def is_begun(self) -> bool:
         return self.begun.acquire(timeout=WITHIN_S)

@@ -80,7 +80,7 @@ def test_a_packed_body_is_unpacked(client: httpx.Client) -> None:
 
 def test_nobody_without_a_token_has_a_body_read(hostile: ApiServer) -> None:
     with raw(hostile) as connection:
-        head = f"POST {V1}/jobs:match HTTP/1.1\r\nHost: x\r\nContent-Length: 9000\r\nConnection: close\r\n\r\n"
+        head = f"POST {V1}/jobs:match HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000\r\nConnection: close\r\n\r\n"
         connection.sendall(head.encode())
         assert received(connection).startswith(b"HTTP/1.1 401")
 
@@ -88,7 +88,7 @@ def test_nobody_without_a_token_has_a_body_read(hostile: ApiServer) -> None:
 def test_headers_in_a_flood_are_refused(client: httpx.Client, hostile: ApiServer) -> None:
     assert client.get("/health/live", headers={f"X-{n}": "x" for n in range(150)}).json()["code"] == "headers_too_large"
     with raw(hostile) as connection:
-        connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: x\r\n" + b"X: " + b"y" * 100_000)
+        connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n" + b"X: " + b"y" * 100_000)
         assert received(connection).split(b"\r\n")[0].split()[1] in (b"400", b"431")
 
 
@@ -96,7 +96,7 @@ def test_slow_clients_are_let_go(hostile: ApiServer, client: httpx.Client) -> No
     with raw(hostile) as silent, raw(hostile) as slow_head, raw(hostile) as slow_body:
         slow_head.sendall(b"GET /health/live HT")
         bearer = f"Authorization: {BEARER['Authorization']}\r\n"
-        head = f"POST {DECIDE} HTTP/1.1\r\nHost: x\r\n{bearer}Content-Type: application/json\r\n"
+        head = f"POST {DECIDE} HTTP/1.1\r\nHost: localhost\r\n{bearer}Content-Type: application/json\r\n"
         head += "Content-Length: 50\r\n\r\n{"
         slow_body.sendall(head.encode())
         begun = time.monotonic()
@@ -118,7 +118,7 @@ def test_no_transaction_waits_for_a_client_that_does_not_read(hostile: ApiServer
     with raw(hostile) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         bearer = f"Authorization: {BEARER['Authorization']}\r\n"
-        connection.sendall(f"GET {V1}/config?limit=500 HTTP/1.1\r\nHost: x\r\n{bearer}\r\n".encode())
+        connection.sendall(f"GET {V1}/config?limit=500 HTTP/1.1\r\nHost: localhost\r\n{bearer}\r\n".encode())
         assert connection.recv(10)
         with shared.begin() as checking:
             held = checking.execute(

@@ -57,6 +57,22 @@ def test_a_what_if_a_sweep_and_a_replay(client: httpx.Client) -> None:
     assert [one["kind"] for one in rest["items"]] == ["what_if"]
 
 
+@pytest.mark.slow
+def test_a_preview_sums_up_what_becomes_different(client: httpx.Client) -> None:
+    started = client.post(f"{V1}/config:preview", json={"set": {"NQUEUED_SAT_CAP": 1}})
+    assert client.get(started.headers["location"]).json()["asked"]["decisions"] == 200
+    result = ended(client, started)["result"]
+    totals = result["totals"]
+    assert result["summary"] == {
+        "decisions": sum(one["decisions"] for one in totals),
+        "changed": sum(one["changed"] for one in totals),
+        "jobs": sum(one["jobs"]["before"] for one in totals),
+        "jobs_moved": sum(one["jobs"]["moved"] for one in totals),
+        "tasks_losing_last_queue": sum(one["tasks_losing_last_queue"] for one in totals),
+    }
+    assert result["summary"]["decisions"] == 3
+
+
 def test_a_run_is_cancelled_and_one_without_cycles_fails_with_its_reason(client: httpx.Client) -> None:
     nothing = ended(client, client.post(f"{V1}/what-if", json={"set": {"NQUEUED_SAT_CAP": 1}, "last_s": 1}))
     assert (nothing["state"], nothing["problem"]["code"]) == ("failed", "nothing_stored")

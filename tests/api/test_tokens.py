@@ -89,22 +89,30 @@ def test_a_good_token_gives_the_roles_of_the_map(client: httpx.Client, issuer: I
     assert found["roles"] == {"reader": ["/"], "pilot": ["/BNL"], "tuner": ["/"]}
 
 
+TOLD: dict[str, tuple[str, Callable[[Issuer, float], str]]] = {
+    "expired": ("token_expired", lambda one, s: one.sign(one.claims(s, exp=int(s)))),
+    "expired by a second": ("token_expired", lambda one, s: one.sign(one.claims(s, exp=int(s) - 1))),
+    "without an end": ("token_incomplete", lambda one, s: one.sign(one.claims(s, exp=None))),
+    "end is a text": ("token_incomplete", lambda one, s: one.sign(one.claims(s, exp="tomorrow"))),
+    "lives for a week": ("token_lives_too_long", lambda one, s: one.sign(one.claims(s, exp=int(s) + 7 * 86400))),
+    "not yet valid": ("token_not_yet_valid", lambda one, s: one.sign(one.claims(s, nbf=int(s) + 120))),
+    "issued in the future": ("token_not_yet_valid", lambda one, s: one.sign(one.claims(s, iat=int(s) + 120))),
+    "wrong audience": ("token_wrong_audience", lambda one, s: one.sign(one.claims(s, aud="https://other.example.org"))),
+    "no audience": ("token_wrong_audience", lambda one, s: one.sign(one.claims(s, aud=None))),
+    "audience for anybody": (
+        "token_wrong_audience",
+        lambda one, s: one.sign(one.claims(s, aud="https://wlcg.cern.ch/jwt/v1/any")),
+    ),
+    "no subject": ("token_incomplete", lambda one, s: one.sign(one.claims(s, sub=None))),
+    "subject with a line end": ("token_incomplete", lambda one, s: one.sign(one.claims(s, sub="ann\nroot"))),
+    "no identifier": ("token_incomplete", lambda one, s: one.sign(one.claims(s, jti=None))),
+}
+"""Tokens that the issuer signed, and what their holder is told."""
+
+
 BAD: dict[str, Callable[[Issuer, float], str]] = {
-    "expired": lambda one, s: one.sign(one.claims(s, exp=int(s))),
-    "expired by a second": lambda one, s: one.sign(one.claims(s, exp=int(s) - 1)),
-    "without an end": lambda one, s: one.sign(one.claims(s, exp=None)),
-    "end is a text": lambda one, s: one.sign(one.claims(s, exp="tomorrow")),
-    "lives for a week": lambda one, s: one.sign(one.claims(s, exp=int(s) + 7 * 86400)),
-    "not yet valid": lambda one, s: one.sign(one.claims(s, nbf=int(s) + 120)),
-    "issued in the future": lambda one, s: one.sign(one.claims(s, iat=int(s) + 120)),
     "wrong issuer": lambda one, s: one.sign(one.claims(s, iss="https://evil.example.org")),
     "issuer with a slash more": lambda one, s: one.sign(one.claims(s, iss=one.url + "/")),
-    "wrong audience": lambda one, s: one.sign(one.claims(s, aud="https://other.example.org")),
-    "no audience": lambda one, s: one.sign(one.claims(s, aud=None)),
-    "audience for anybody": lambda one, s: one.sign(one.claims(s, aud="https://wlcg.cern.ch/jwt/v1/any")),
-    "no subject": lambda one, s: one.sign(one.claims(s, sub=None)),
-    "subject with a line end": lambda one, s: one.sign(one.claims(s, sub="ann\nroot")),
-    "no identifier": lambda one, s: one.sign(one.claims(s, jti=None)),
     "alg none": lambda one, s: one.unsigned(one.claims(s)),
     "HMAC with the public key": lambda one, s: one.sign_with_public_key(one.claims(s)),
     "another algorithm": lambda one, s: one.sign(one.claims(s), header={"alg": "RS512"}),
@@ -132,6 +140,21 @@ def test_a_bad_token_is_refused_without_detail(client: httpx.Client, issuer: Iss
     assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
     assert answer.json()["detail"] == "a valid token is needed"
     assert "/stolen" not in issuer.asked and not any("etc" in path for path in issuer.asked)
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_who_shows_a_signed_token_is_told_what_is_wrong_with_it(
+    client: httpx.Client, issuer: Issuer, clock: Clock, name: str
+) -> None:
+    code, sign = TOLD[name]
+    token = sign(issuer, clock.s)
+    answer = who(client, token)
+    assert (answer.status_code, answer.json()["code"]) == (401, code)
+    assert answer.json()["remedy"] and 'error="invalid_token"' in answer.headers["www-authenticate"]
+    assert (AUDIENCE in answer.json()["remedy"]) == (code == "token_wrong_audience")
+    header, claims, signature = token.split(".")
+    forged = who(client, f"{header}.{claims}.{signature[:-8]}AAAAAAAA")
+    assert (forged.json()["code"], forged.json()["remedy"]) == ("unauthenticated", None)
 
 
 def test_a_role_that_is_missing_is_forbidden_without_detail(client: httpx.Client, issuer: Issuer, clock: Clock) -> None:
@@ -174,7 +197,8 @@ def test_a_token_that_was_used_for_a_write_is_used_up(
     retried = client.put(KEY, json=REASON, headers=keyed)
     assert (retried.status_code, retried.json()) == (200, first.json())
     replayed = client.put(KEY, json={**REASON, "value": 61}, headers=tuner)
-    assert (replayed.status_code, replayed.json()["detail"]) == (401, "a valid token is needed")
+    assert (replayed.status_code, replayed.json()["code"]) == (401, "token_used")
+    assert "reusable" in replayed.json()["remedy"]
     with shared.begin() as connection:
         editors = connection.execute(
             sa.text("SELECT editor FROM broker.gdpconfig_versions ORDER BY version DESC LIMIT 1")

@@ -43,43 +43,44 @@ def main() -> int:
             cwd=ROOT,
         )
         try:
-            link = _link(said, demo)
-            if link is None:
+            found = _address(said, demo)
+            if found is None:
                 said.seek(0)
                 print(said.read()[-2000:], file=sys.stderr)
                 return 1
-            _take(link)
+            _take(*found)
         finally:
             demo.send_signal(signal.SIGINT)
             demo.wait(60)
     return 0
 
 
-def _link(said: IO[str], demo: subprocess.Popen[bytes]) -> str | None:
-    """The link that the demonstration prints, once some cycles have been."""
-    ends, link = time.monotonic() + WITHIN_S, None
+def _address(said: IO[str], demo: subprocess.Popen[bytes]) -> tuple[str, Path] | None:
+    """The address that the demonstration prints and its file with the token, once some cycles have been."""
+    ends = time.monotonic() + WITHIN_S
     while time.monotonic() < ends and demo.poll() is None:
         said.seek(0)
-        found = re.search(r"page: (\S+)", said.read())
+        found = re.search(r"API: (\S+)/api/v1 \(token in (\S+)\)", said.read())
         if found is not None:
-            link = found[1]
-            address, _, token = link.partition("/login?token=")
-            answer = httpx.get(f"{address}/api/v1/agents", headers={"Authorization": f"Bearer {token}"}, timeout=60)
+            answer = httpx.get(f"{found[1]}/api/v1/agents", timeout=60)
             agents = {one["agent"]: one["cycles_24h"] for one in answer.json()["agents"]}
             if agents.get("production_job", 0) > CYCLES:
-                return link
+                return found[1], Path(found[2])
         with contextlib.suppress(subprocess.TimeoutExpired):
             demo.wait(LOOK_EVERY_S)
     return None
 
 
-def _take(link: str) -> None:
+def _take(address: str, token_file: Path) -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with chromium() as browser:
-        context = browser.new_context(base_url=link.partition("/login")[0], color_scheme="light")
+        context = browser.new_context(base_url=address, color_scheme="light")
         context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
-        page.goto(link)
+        page.goto("/login")
+        page.get_by_label("token").fill(token_file.read_text(encoding="ascii").strip())
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_url("**/")
         for name, (address, width, height) in PICTURES.items():
             page.set_viewport_size({"width": width, "height": height})
             page.goto(address)

@@ -124,7 +124,25 @@ def test_a_what_if_is_followed_to_its_end(visitor: Visitor) -> None:
     visitor.click(form.get_by_role("button", name="Preview"))
     visitor.page.wait_for_url("**/runs/*")
     visitor.page.locator("p.verdict", has_text="done").wait_for()
-    assert visitor.page.get_by_role("heading", name="Result").is_visible()
+    assert "decisions change" in visitor.page.locator("p.lead").inner_text()
+    assert visitor.page.get_by_text("The result as JSON").is_visible()
+
+
+@pytest.mark.parametrize("width", [390, 700, 1024, 1280, 1440, 1920])
+def test_fields_stay_inside_their_form(visitor: Visitor, width: int) -> None:
+    visitor.log_in()
+    visitor.page.set_viewport_size({"width": width, "height": 900})
+    visitor.open(f"/tuning/{KEY}")
+    beyond = visitor.page.evaluate(
+        """() => [...document.querySelectorAll(".forms form")].flatMap((form) => {
+            const card = form.getBoundingClientRect();
+            return [...form.querySelectorAll("input:not([type=hidden]), button, label")]
+                .map((one) => [one.name || one.innerText, one.getBoundingClientRect()])
+                .filter(([, box]) => box.right > card.right || box.left < card.left || box.width < 40)
+                .map(([name, box]) => `${name} ${box.left}-${box.right}, card ${card.left}-${card.right}`);
+        })"""
+    )
+    assert visitor.page.locator(".forms form").count() == 4 and beyond == []
 
 
 def test_logging_in_and_what_a_stranger_may_not_do(visitor: Visitor) -> None:

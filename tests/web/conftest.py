@@ -46,5 +46,5 @@ def stranger(site: ApiServer) -> Iterator[httpx.Client]:
 def somebody(site: ApiServer) -> Iterator[httpx.Client]:
     """A browser of somebody who opened the link with the token."""
     with client_of(site, BROWSER) as found:
-        assert found.get("/login", params={"token": TOKEN}).status_code == 303
+        assert found.post("/login", data={"token": TOKEN}).status_code == 303
         yield found

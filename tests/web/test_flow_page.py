@@ -22,7 +22,7 @@ def test_the_page_and_json_show_reduced_costs_and_what_binds(test_server: TestSe
     with Database(url) as database:
         assert one_cycle(database, flow_scenario(), seed=SEED, profile="flow")[0].outcome == "done"
         with serving(database, tmp_path, configuration, parts=parts) as site, client_of(site, BROWSER) as somebody:
-            assert somebody.get("/login", params={"token": TOKEN}).status_code == 303
+            assert somebody.post("/login", data={"token": TOKEN}).status_code == 303
             page = somebody.get(f"/tasks/{TASK + 1}").text
             told = somebody.get(f"/tasks/{TASK + 1}", headers={"Accept": "application/json"}).text
     test_server.drop(sa.make_url(url).database or "")

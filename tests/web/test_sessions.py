@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from pathlib import Path
 
 import httpx
@@ -18,7 +19,7 @@ from broker.web.page_route import PageRoute
 from broker.web.pictures.scale import element, heat, nice_limit
 from broker.web.pictures.waterfall import Step, waterfall
 from broker.web.sessions import COOKIE, Sessions
-from tests.api.serving import BEARER, TOKEN, shipped, utc_now
+from tests.api.serving import BEARER, TOKEN, client_of, serving, shipped, utc_now
 from tests.brokerages.small_grid import TASK
 
 KEY = "NQUEUED_SAT_CAP"
@@ -50,14 +51,15 @@ def test_every_page_has_a_policy_and_only_forms_change_something(routes: list[ob
     assert len(routes) > 25
     for route in routes:
         assert isinstance(route, GuardedRoute)
-        if route.path != "/logout":
+        if route.path not in ("/login", "/logout"):
             assert route.policy.writes == (route.methods == {"POST"}), route.path
     from_forms = [route.path for route in routes if isinstance(route, GuardedRoute) and route.methods == {"POST"}]
     assert len(from_forms) >= 7
 
 
-def test_the_link_with_the_token_begins_a_session_that_no_script_reads(stranger: httpx.Client) -> None:
-    answer = stranger.get("/login", params={"token": TOKEN})
+def test_the_form_with_the_token_begins_a_session_that_no_script_reads(stranger: httpx.Client) -> None:
+    assert '<form method="post" action="/login"' in stranger.get("/login").text
+    answer = stranger.post("/login", data={"token": TOKEN})
     cookie = answer.headers["set-cookie"]
     assert answer.status_code == 303 and answer.headers["location"] == "/"
     assert "HttpOnly" in cookie and "SameSite=lax" in cookie and TOKEN not in cookie
@@ -65,8 +67,40 @@ def test_the_link_with_the_token_begins_a_session_that_no_script_reads(stranger:
 
 
 def test_another_token_begins_none(stranger: httpx.Client) -> None:
-    answer = stranger.get("/login", params={"token": TOKEN + "x"})
+    answer = stranger.post("/login", data={"token": TOKEN + "x"})
     assert answer.status_code == 401 and COOKIE not in stranger.cookies
+
+
+def test_a_token_in_an_address_begins_none(stranger: httpx.Client) -> None:
+    assert stranger.get("/login", params={"token": TOKEN}).status_code != 303 and COOKIE not in stranger.cookies
+
+
+def test_a_token_that_another_site_sends_begins_none(stranger: httpx.Client) -> None:
+    for header in ({"Origin": "https://elsewhere.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        assert stranger.post("/login", data={"token": TOKEN}, headers=header).status_code == 403
+    assert COOKIE not in stranger.cookies
+
+
+def test_a_link_logs_in_once_and_soon(decided: Database, tmp_path: Path) -> None:
+    clock = [0.0]
+    parts = page_parts(shipped(), TOKEN, lambda: clock[0])
+    assert parts.login_code is not None
+    first, late, last = (parts.login_code() for _ in range(3))
+    with serving(decided, tmp_path, parts=parts) as server:
+        with client_of(server, {}) as browser:
+            assert browser.get("/login", params={"code": first}).status_code == 303
+            assert browser.get("/api/v1/whoami").json()["roles"]["tuner"]
+        with client_of(server, {"Accept": "application/json"}) as browser:
+            assert browser.get("/login", params={"code": first}).json()["code"] == "login_code_used"
+            assert browser.get("/login", params={"code": first + "x"}).status_code == 401
+            clock[0] = 59.9
+            assert browser.get("/login", params={"code": late}).status_code == 303
+            clock[0] = 60.0
+            assert browser.get("/login", params={"code": last}).status_code == 401
+
+
+def test_nobody_logs_in_by_a_link_where_issuers_count() -> None:
+    assert page_parts(shipped(), None, lambda: 0.0).login_code is None
 
 
 def test_what_a_role_may_not_do_is_not_shown(stranger: httpx.Client, somebody: httpx.Client) -> None:
@@ -90,6 +124,35 @@ def test_a_value_is_set_by_its_form_and_hostile_text_is_shown_as_text(somebody: 
     assert somebody.get(f"/api/v1/config/{KEY}").json()["value"] == 220
     wrong = somebody.post(f"/tuning/{KEY}", data={**fields, "value": "-5", "version": "0"})
     assert wrong.status_code >= 400 and "<h1>" in wrong.text
+
+
+@pytest.mark.parametrize(
+    ("form", "fields", "status", "what"),
+    [
+        ("", {"value": "-5", "reason": "links are <b>slow</b>"}, 409, "-5 is out of range"),
+        ("", {"value": "5", "reason": " "}, 422, "a change needs a reason"),
+        ("/try", {"value": "many"}, 409, "many"),
+        ("/sweep", {"from": "1", "to": "5", "step": "2", "hours": "99"}, 422, "the hours must be above 0"),
+        ("/canary", {"value": "5", "percent": "120", "hours": "7", "reason": "try it"}, 422, "the share must be"),
+    ],
+)
+def test_a_form_that_is_refused_keeps_what_was_typed(
+    somebody: httpx.Client, form: str, fields: dict[str, str], status: int, what: str
+) -> None:
+    csrf = csrf_of(somebody.get(f"/tuning/{KEY}").text)
+    answer = somebody.post(f"/tuning/{KEY}{form}", data={**fields, "csrf": csrf, "version": "0"})
+    assert answer.status_code == status
+    (shown,) = (one for one in answer.text.split("<form") if f'action="/tuning/{KEY}{form}"' in one)
+    assert 'role="alert"' in shown and what in shown and answer.text.count('role="alert"') == 1
+    for name, value in fields.items():
+        assert f'name="{name}" value="{escape(value)}"' in shown
+    assert "Change it" in answer.text and "<b>slow" not in answer.text
+    told = somebody.post(
+        f"/tuning/{KEY}{form}",
+        data={**fields, "csrf": csrf, "version": "0"},
+        headers={"Accept": "application/json"},
+    )
+    assert told.status_code == status and told.headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize("address", [f"/tuning/{KEY}", f"/tuning/{KEY}/try", "/tuning:rollback", "/replays", "/logout"])

@@ -27,7 +27,7 @@ def test_parts_are_united_like_files(data: st.DataObject) -> None:
     )
     tape = np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)))
     held = parts_of_replicas(inputs, np.zeros(count, dtype=np.int64), list(masks), {0})
-    united = united_parts(held, np.arange(count), np.zeros(count, dtype=np.int64), tape, None, 1)
+    united = united_parts(held, np.zeros(count, dtype=np.int64), tape, None, 1)
 
     def files(rows: np.ndarray) -> set[int]:
         return {name for row in masks[rows] for name, there in zip(names, row, strict=True) if there}
@@ -52,7 +52,7 @@ def test_a_file_is_where_the_first_copy_of_a_group_is(place: list[int] | None, d
     held = parts_of_replicas(inputs, np.zeros(2, dtype=np.int64), masks, {0})
     tape = np.array([False, True, False, False])
     order = None if place is None else np.array(place)
-    united = united_parts(held, np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1]), tape, order, 2)
+    united = united_parts(held[[0, 1, 0, 1]], np.array([0, 0, 1, 1]), tape, order, 2)
     assert united is not None
     assert united[0][1].tolist() == [7.0, 7.0]
     assert united[0][0].tolist() == disk

@@ -16,6 +16,7 @@ from broker.api.path_names import from_path
 from broker.api.presenting import answer
 from broker.api.state import State
 from broker.app.answers.asking import Proceed
+from broker.app.answers.filter_values import known_queue_filters
 from broker.app.answers.grid_models import (
     LinkFilters,
     Links,
@@ -57,7 +58,7 @@ def list_queues(
 ) -> Response:
     """All queues: what each got in the last cycle, and what rejected it most often."""
     with asking(api, at) as asked:
-        found = queues(asked, QueueFilters(status=status, site=site, idle=idle))
+        found = queues(asked, known_queue_filters(asked, QueueFilters(status=status, site=site, idle=idle)))
     return answer(request, found, items="queues")
 
 

@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from broker.access.policies import READ, SOURCE
+from broker.api.asking import Moment
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import Problem
@@ -96,7 +97,7 @@ async def put_source(
     api: State,
     name: Annotated[str, Path(max_length=100, pattern=r"^[a-z0-9_]+$")],
     sha256: Annotated[str, Query(pattern=r"^[0-9a-f]{64}$", description="Digest of the body.")],
-    taken_at: Annotated[datetime, Query(description="When the document was made (UTC without a zone).")],
+    taken_at: Annotated[Moment, Query(description="When the document was made (UTC without a zone).")],
 ) -> Response:
     """Send a whole document: it is checked as if it had been fetched, and refused when it shrank or does not parse."""
     from broker.app.source_documents import source_kind, take

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import Path, Query, Response
@@ -11,15 +10,17 @@ from starlette.requests import Request
 
 from broker.access.policies import READ
 from broker.access.roles import Identity
-from broker.api.asking import LARGEST_ID, At, Name, TaskId, asking, aware
+from broker.api.asking import LARGEST_ID, At, Moment, Name, TaskId, asking, aware
 from broker.api.deciding import decided, decided_if
 from broker.api.decision_answers import decision_answers_of
-from broker.api.guarded_route import allow, guarded_router, unauthenticated
+from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.state import State, Who
+from broker.api.token_refusals import unauthenticated
 from broker.app.answers.asking import NothingFound, Proceed
 from broker.app.answers.decision import read_task_decision, task_decision
 from broker.app.answers.decision_model import TaskDecision, WhyNot
+from broker.app.answers.filter_values import known_task_filters
 from broker.app.answers.history import History, history
 from broker.app.answers.list_models import ReasonFilters, Reasons, TaskFilters, TaskList
 from broker.app.answers.reasons import reasons
@@ -69,7 +70,7 @@ def list_tasks(
     queue: Name | None = None,
     nucleus: Name | None = None,
     gshare: Name | None = None,
-    since: datetime | None = None,
+    since: Moment | None = None,
     after: Annotated[int | None, Query(ge=0, le=LARGEST_ID, description="`next_after` of the page before.")] = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 100,
     at: At = None,
@@ -82,7 +83,7 @@ def list_tasks(
         after=after, limit=limit,
     )  # fmt: skip
     with asking(api, at) as asked:
-        found = task_list(asked, filters)
+        found = task_list(asked, known_task_filters(asked, filters))
     return answer(request, found, items="tasks")
 
 
@@ -113,7 +114,7 @@ async def get_decision(
 @router.get("/tasks/{jeditaskid}/history", response_model=History)
 @allow(READ)
 def get_history(
-    request: Request, api: State, jeditaskid: TaskId, since: datetime | None = None, at: At = None
+    request: Request, api: State, jeditaskid: TaskId, since: Moment | None = None, at: At = None
 ) -> Response:
     """What happened to a task and beside it: decisions, the tuning, its jobs, queues, pins."""
     begin = None if since is None else aware(since)

@@ -76,10 +76,10 @@ def say_where(running: Running) -> None:
     remark(f"API: {url}/api/v1 ({output})")
     if not is_installed("web"):
         remark('no page: pip install "gridbroker[web]"')
-    elif running.token is None:
+    elif running.login_code is None:
         remark(f"page: {url}/")
     else:
-        remark(f"page: {url}/login?token={running.token}")
+        remark(f"page: {url}/login?code={running.login_code()} (good once, within a minute; later {url}/login)")
 
 
 def _stop_on_signals(ending: threading.Event) -> None:

@@ -40,6 +40,7 @@ class PreviewLimits(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     cycles: int = Field(default=3, ge=1, le=1000)
+    decisions: int = Field(default=200, ge=1, le=100_000)
     changed_outcomes: float = Field(default=0.02, ge=0, le=1, allow_inf_nan=False)
     tasks_losing_last_queue: int = Field(default=0, ge=0)
     jobs_moved: float = Field(default=0.10, ge=0, le=1, allow_inf_nan=False)
@@ -62,7 +63,10 @@ def preview(context: typer.Context, proposals: Sequence[Proposal], *, yes: bool,
     try:
         with open_store(context) as database:
             change = Change(tuple(proposals), rules)
-            cases = stored_cases(database, Selection(newest=limits.cycles, brokerages=affected(rules, change)))
+            cases = stored_cases(
+                database,
+                Selection(newest=limits.cycles, decisions=limits.decisions, brokerages=affected(rules, change)),
+            )
             with progress(len(cases)) as emit:
                 answers = answer(cases, Comparing(rules, (change,)), cores(), emit)
     except NothingStored as error:

@@ -245,8 +245,7 @@ def _files_together(entries: Entries) -> Floats:
     span = 1 + int(entries.unified.max(initial=0))
     kinds = (entries.at * span + entries.unified) * 2 + entries.tape
     groups, group = np.unique(kinds, return_inverse=True)
-    every = np.arange(len(group))
-    united = united_parts(entries.held_parts, every, group, np.zeros(len(group), dtype=np.bool_), None, len(groups))
+    united = united_parts(entries.held_parts, group, np.zeros(len(group), dtype=np.bool_), None, len(groups))
     return entries.files if united is None else np.maximum(entries.files, united[1][1][group])
 
 

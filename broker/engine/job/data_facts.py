@@ -281,7 +281,7 @@ def _availability(
             continue
         on_disk = np.where(on_tape, 0.0, values)
         stats.append((_largest(inverse, on_disk, len(keys)), _largest(inverse, values, len(keys))))
-    united = united_parts(replicas.held_parts, row, inverse, on_tape, place, len(keys))
+    united = united_parts(replicas.held_parts[row], inverse, on_tape, place, len(keys))
     if united is not None:
         stats = [
             (np.maximum(one, disk), np.maximum(two, every))

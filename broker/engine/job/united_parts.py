@@ -14,7 +14,7 @@ OnDiskAndAnywhere = tuple[Floats, Floats]
 
 
 def united_parts(
-    held_parts: Objects, replica: Ints, group: Ints, on_tape: Bools, place: Ints | None, size: int
+    held_parts: Objects, group: Ints, on_tape: Bools, place: Ints | None, size: int
 ) -> tuple[OnDiskAndAnywhere, OnDiskAndAnywhere] | None:
     """Bytes and files that the copies of each of so many groups hold together; None where no copy holds parts.
 
@@ -22,25 +22,22 @@ def united_parts(
 
     >>> from broker.domain.held_parts import HeldParts
     >>> held = np.array([HeldParts(((0, 1, 1), (1, 1, 2))), HeldParts(((1, 1, 2), (2, 1, 4)))], dtype=object)
-    >>> united = united_parts(held, np.arange(2), np.array([0, 0]), np.array([False, True]), None, 1)
+    >>> united = united_parts(held, np.array([0, 0]), np.array([False, True]), None, 1)
     >>> [[column.tolist() for column in both] for both in united]
     [[[3.0], [7.0]], [[2.0], [3.0]]]
 
     Args:
-        held_parts: what each replica holds, None for one of nested files.
-        replica: (R,) of each copy: a replica at a queue.
+        held_parts: (R,) what each copy holds, None for a copy of nested files.
         group: (R,) the group of each copy: a dataset of a chunk and a queue.
         on_tape: (R,) the copy is on tape.
         place: (R,) the order of the copies of a group: a file is at the first that has it. Without, it is on disk if it
             is at any copy on disk.
         size: number of groups.
     """
-    # mostly no replica holds parts, and there are fewer replicas than copies
-    holds = held_parts != np.array(None, dtype=np.object_)
-    rows = np.flatnonzero(holds[replica]) if holds.any() else replica[:0]
+    rows = np.flatnonzero(held_parts != np.array(None, dtype=np.object_))
     if not len(rows):
         return None
-    columns = [(row, *part) for row in rows.tolist() for part in held_parts[replica[row]].parts]
+    columns = [(row, *part) for row in rows.tolist() for part in held_parts[row].parts]
     copy, number, files, sizes = np.array(columns, dtype=np.float64).T
     of = copy.astype(np.int64)
     rank = on_tape[of] if place is None else place[of]

@@ -1,4 +1,4 @@
-"""Logging in and out: with the token of this machine by a link, else at the issuer (OpenID Connect)."""
+"""Logging in and out: by a link that is good once, with the token of this machine, or at the issuer (OpenID)."""
 
 from __future__ import annotations
 
@@ -10,27 +10,32 @@ from starlette.responses import RedirectResponse
 
 from broker.access.policies import KNOWN, OPEN
 from broker.api.configuration import ApiConfiguration
-from broker.api.guarded_route import allow, unauthenticated
-from broker.api.local_bearer import BadToken
+from broker.api.guarded_route import allow
+from broker.api.local_bearer import BadToken, refused
 from broker.api.local_token import LocalToken
 from broker.api.problems import Problem
 from broker.api.state import State, state_of
+from broker.api.token_refusals import unauthenticated
 from broker.web.issuer_login import IssuerLogin
-from broker.web.page_route import Form, back_to, page_router
+from broker.web.login_codes import LoginCodes
+from broker.web.page_route import Form, back_to, page_router, sent_fields
 from broker.web.rendering import html
-from broker.web.sessions import COOKIE, Sessions, set_cookie
+from broker.web.sessions import COOKIE, Sessions, is_from_here, set_cookie
 
 BEGUN = "broker_login"
 """The cookie of a log-in under way: who comes back must be who was sent."""
 Text = Annotated[str | None, Query(max_length=4096)]
 
 
-def login_router(sessions: Sessions, token: str | None, configuration: ApiConfiguration) -> APIRouter:
+def login_router(
+    sessions: Sessions, token: str | None, codes: LoginCodes, configuration: ApiConfiguration
+) -> APIRouter:
     """The routes, for the sessions of one process.
 
     Args:
         sessions: where they are kept.
         token: of this machine; None where issuers count.
+        codes: of the links that were printed.
         configuration: ``config/api.yaml``.
     """
     router = page_router(tag="login")
@@ -40,13 +45,14 @@ def login_router(sessions: Sessions, token: str | None, configuration: ApiConfig
 
     @router.get("/login")
     @allow(OPEN)
-    async def log_in(request: Request, token: Text = None) -> Response:
-        """Begin a session with the token of this machine, or go to the issuer; without either say how."""
-        if token is not None:
-            identity = None if local is None else local.identify(token)
-            if identity is None:
-                raise unauthenticated()
-            return _begun(request, sessions.begin(identity), configuration)
+    async def log_in(request: Request, code: Text = None) -> Response:
+        """Begin a session by a link that was printed, or go to the issuer; without either ask for the token."""
+        if code is not None:
+            if local is None or not codes.take(code):
+                raise Problem(
+                    401, "login_code_used", "the link is good once, and for a minute", "log in with the token"
+                )
+            return _begun(request, sessions.begin(local.identity), configuration)
         if at_issuer is not None:
             address, state = await at_issuer.begin(_callback(request))
             response = RedirectResponse(address, status_code=303)
@@ -55,6 +61,18 @@ def login_router(sessions: Sessions, token: str | None, configuration: ApiConfig
             return response
         context = {"title": "Log in", "local": local is not None}
         return html(request, "login", context)
+
+    @router.post("/login")
+    @allow(OPEN)
+    async def show_token(request: Request) -> Response:
+        """Begin a session with the token of this machine, as the form sends it."""
+        fields = await sent_fields(request)
+        if not is_from_here(request):
+            raise Problem(403, "form_from_elsewhere", "the form is none of this page", "open the page again")
+        identity = None if local is None else local.identify(fields.get("token", "").strip())
+        if identity is None:
+            raise unauthenticated()
+        return _begun(request, sessions.begin(identity), configuration)
 
     @router.get("/login/callback")
     @allow(OPEN)
@@ -68,8 +86,8 @@ def login_router(sessions: Sessions, token: str | None, configuration: ApiConfig
         bearer = next(one for one in state_of(request).identify if isinstance(one, IssuedBearer))
         try:
             identity = await bearer.identify(given)
-        except BadToken:
-            raise unauthenticated() from None
+        except BadToken as error:
+            raise refused(error) from None
         return _begun(request, sessions.begin(identity), configuration)
 
     _add_logout(router, sessions)

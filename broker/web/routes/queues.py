@@ -14,6 +14,7 @@ from broker.api.deciding import decided_if
 from broker.api.guarded_route import allow
 from broker.api.state import State
 from broker.app.answers.asking import Proceed
+from broker.app.answers.filter_values import known_queue_filters
 from broker.app.answers.grid_models import QueueAnswer, QueueFilters
 from broker.app.answers.overview import RejectionMap, rejection_map
 from broker.app.answers.queue import read_queue_answer
@@ -44,7 +45,10 @@ def list_queues(
 ) -> Response:
     """All queues: what each got, and a heat map of what rejected them; ``first``: number of the first one shown."""
     with asking(api) as asked:
-        found = queues(asked, QueueFilters(status=status or None, site=site or None, idle=idle))
+        found = queues(
+            asked,
+            known_queue_filters(asked, QueueFilters(status=status or None, site=site or None, idle=idle)),
+        )
         rejected = rejection_map(asked)
     lines = found.queues[first - 1 : first - 1 + QUEUES_OF_A_PAGE]
     names = {line.queue for line in lines}

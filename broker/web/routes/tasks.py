@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -12,7 +11,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 
 from broker.access.policies import READ
-from broker.api.asking import LARGEST_ID, Name, TaskId, asking, aware
+from broker.api.asking import LARGEST_ID, Moment, Name, TaskId, asking, aware
 from broker.api.deciding import decided, decided_if
 from broker.api.guarded_route import allow
 from broker.api.routers.tasks import refuse_names
@@ -20,6 +19,7 @@ from broker.api.state import State, Who
 from broker.app.answers.asking import Proceed
 from broker.app.answers.decision import read_task_decision
 from broker.app.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot
+from broker.app.answers.filter_values import known_task_filters
 from broker.app.answers.history import History, HistoryEvent, history
 from broker.app.answers.list_models import TaskFilters
 from broker.app.answers.placed_together import is_of_program
@@ -60,7 +60,7 @@ def list_tasks(
     queue: Name | None = None,
     nucleus: Name | None = None,
     gshare: Name | None = None,
-    since: datetime | None = None,
+    since: Moment | None = None,
     after: Annotated[int | None, Query(ge=0, le=LARGEST_ID)] = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 100,
 ) -> Response:
@@ -70,7 +70,9 @@ def list_tasks(
     refuse_names(who, chosen.get("user"))
     begin = None if since is None else aware(since)
     with asking(api) as asked:
-        found = task_list(asked, TaskFilters(**chosen, since=begin, after=after, limit=limit))
+        found = task_list(
+            asked, known_task_filters(asked, TaskFilters(**chosen, since=begin, after=after, limit=limit))
+        )
     why = [None if line.throttle is None else throttle(line.throttle) for line in found.tasks]
     fields = ["status", "reason", "queue", "nucleus", "gshare"] + (["user"] if who is not None else [])
     kept = chosen | ({} if begin is None else {"since": begin.isoformat()}) | {"limit": limit}

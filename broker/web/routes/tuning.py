@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -13,16 +15,17 @@ from starlette.requests import Request
 from broker.access.policies import OPERATE, READ, TRY, TUNE
 from broker.api.asking import moment
 from broker.api.guarded_route import allow
-from broker.api.problems import Problem
-from broker.api.state import State, Who, editor
+from broker.api.problems import Problem, problem_of
+from broker.api.state import ApiState, State, Who, editor
 from broker.app import canary_trials, long_runs, tuning_values
 from broker.app.answers.reason_codes import is_code
+from broker.errors import BrokerError
 from broker.gdpconfig.publish import Published
 from broker.store.http import runs
 from broker.store.tuning.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningStore
 from broker.web.formats import in_path
 from broker.web.page_route import Form, back_to, page_router
-from broker.web.rendering import show
+from broker.web.rendering import show, wants_json
 from broker.web.routes.work import begin_run
 from broker.web.run_pictures import before_and_after, curves, points_of
 
@@ -87,6 +90,25 @@ def difference(
 @allow(READ)
 def one_value(request: Request, api: State, key: Key) -> Response:
     """A key: what it means, who reads it, what it was, and what can be done with it."""
+    return _page_of(request, api, key, None)
+
+
+@dataclass(frozen=True)
+class RefusedForm:
+    """A form that was not taken.
+
+    Attributes:
+        name: of the form: ``try``, ``sweep``, ``set`` or ``canary``.
+        fields: as they were typed.
+        problem: why.
+    """
+
+    name: str
+    fields: dict[str, str]
+    problem: Problem
+
+
+def _page_of(request: Request, api: ApiState, key: str, refused: RefusedForm | None) -> Response:
     found = tuning_values.value(api.database, key, "atlas")
     with api.database.read_snapshot() as connection:
         changed = tuning_values.history(connection, api.database, key, MOST_EVENTS)
@@ -108,9 +130,37 @@ def one_value(request: Request, api: State, key: Key) -> Response:
         points=[vars(one) for one in points],
         sweepable=found.type in NUMBERS,
         linked=linked,
+        refused=None if refused is None else {"form": refused.name, "what": _words(refused.problem)},
+        typed={} if refused is None else {refused.name: refused.fields},
+        status=200 if refused is None else refused.problem.status,
         curves=lambda: drawn,
         before_and_after=lambda: slopes,
     )
+
+
+def _words(problem: Problem) -> str:
+    return "; ".join(part for part in (problem.detail or problem.code.replace("_", " "), problem.remedy) if part)
+
+
+def _taken(
+    request: Request, api: ApiState, key: str, form: tuple[str, dict[str, str]], take: Callable[[], Response]
+) -> Response:
+    """What ``take`` answers; a form that it refuses is shown again with what was typed.
+
+    Args:
+        request: that is answered.
+        api: the application.
+        key: of the page that the form is on.
+        form: its name and its fields.
+        take: does what the form asks for.
+    """
+    try:
+        return take()
+    except (Problem, BrokerError) as error:
+        problem = problem_of(error)
+        if problem.status >= 500 or problem.status in (401, 404) or wants_json(request):
+            raise
+        return _page_of(request, api, key, RefusedForm(*form, problem))
 
 
 def _tried(run: runs.Run | None) -> TriedRun | None:
@@ -136,54 +186,70 @@ def roll_back(request: Request, api: State, who: Who, fields: Form) -> Response:
 @allow(TUNE)
 def set_value(request: Request, api: State, who: Who, key: Key, fields: Form) -> Response:
     """Set a key; running services use the value from their next cycle on."""
-    reason = _reason(fields)
-    seen = int(_number(fields, "version"))
-    _, typed = tuning_values.typed_value(key, fields.get("value", ""))
 
-    def make(store: TuningStore, connection: sa.Connection) -> Published:
-        return store.set_value(
-            connection, key, typed, editor=editor(who), reason=reason, vo="atlas", expected_version=seen or None
-        )
+    def take() -> Response:
+        reason = _reason(fields)
+        seen = int(_number(fields, "version"))
+        _, typed = tuning_values.typed_value(key, fields.get("value", ""))
 
-    tuning_values.change(api.database, make)
-    return back_to(f"/tuning/{in_path(key)}")
+        def make(store: TuningStore, connection: sa.Connection) -> Published:
+            return store.set_value(
+                connection, key, typed, editor=editor(who), reason=reason, vo="atlas", expected_version=seen or None
+            )
+
+        tuning_values.change(api.database, make)
+        return back_to(f"/tuning/{in_path(key)}")
+
+    return _taken(request, api, key, ("set", fields), take)
 
 
 @router.post("/tuning/{key}/try")
 @allow(TRY)
 def try_value(request: Request, api: State, who: Who, key: Key, fields: Form) -> Response:
     """What the newest cycles would have decided with a value; nothing is changed."""
-    _, typed = tuning_values.typed_value(key, fields.get("value", ""))
-    return begin_run(api, "preview", long_runs.Preview.model_validate({"set": {key: typed}}), editor(who))
+
+    def take() -> Response:
+        _, typed = tuning_values.typed_value(key, fields.get("value", ""))
+        return begin_run(api, "preview", long_runs.Preview.model_validate({"set": {key: typed}}), editor(who))
+
+    return _taken(request, api, key, ("try", fields), take)
 
 
 @router.post("/tuning/{key}/sweep")
 @allow(TRY)
 def try_range(request: Request, api: State, who: Who, key: Key, fields: Form) -> Response:
     """What the cycles of the last hours would have decided with each value of a range; nothing is changed."""
-    tuning_values.typed_value(key, fields.get("from", ""))
-    low, high, step = (fields.get(name, "").strip() for name in ("from", "to", "step"))
-    hours = _number(fields, "hours")
-    if not 0 < hours <= MOST_HOURS:
-        raise Problem(422, "invalid_request", f"the hours must be above 0, and at most {MOST_HOURS}")
-    ranges = [f"{key}={low}:{high}:{step}"[:200]]
-    asked = long_runs.Sweep.model_validate({"ranges": ranges, "last_s": 3600 * hours, "until": moment(api)})
-    return begin_run(api, "sweep", asked, editor(who))
+
+    def take() -> Response:
+        tuning_values.typed_value(key, fields.get("from", ""))
+        low, high, step = (fields.get(name, "").strip() for name in ("from", "to", "step"))
+        hours = _number(fields, "hours")
+        if not 0 < hours <= MOST_HOURS:
+            raise Problem(422, "invalid_request", f"the hours must be above 0, and at most {MOST_HOURS}")
+        ranges = [f"{key}={low}:{high}:{step}"[:200]]
+        asked = long_runs.Sweep.model_validate({"ranges": ranges, "last_s": 3600 * hours, "until": moment(api)})
+        return begin_run(api, "sweep", asked, editor(who))
+
+    return _taken(request, api, key, ("sweep", fields), take)
 
 
 @router.post("/tuning/{key}/canary")
 @allow(OPERATE)
 def try_on_share(request: Request, api: State, who: Who, key: Key, fields: Form) -> Response:
     """Try a value on a share of the tasks for some hours; it ends by itself."""
-    _, typed = tuning_values.typed_value(key, fields.get("value", ""))
-    share, hours = _number(fields, "percent") / 100, _number(fields, "hours")
-    if not (0 < share < 1 and 0 < hours <= 24 * 90):
-        raise Problem(422, "invalid_request", "the share must be between 0 and 100 per cent, the hours above 0")
-    begin = moment(api)
-    proposals = canary_trials.proposals_of({key: typed}, "atlas")
-    span = (begin, begin + timedelta(hours=hours))
-    canary_trials.start(api.database, proposals, share, span, editor=editor(who), reason=_reason(fields))
-    return back_to("/tuning#canaries")
+
+    def take() -> Response:
+        _, typed = tuning_values.typed_value(key, fields.get("value", ""))
+        share, hours = _number(fields, "percent") / 100, _number(fields, "hours")
+        if not (0 < share < 1 and 0 < hours <= 24 * 90):
+            raise Problem(422, "invalid_request", "the share must be between 0 and 100 per cent, the hours above 0")
+        begin = moment(api)
+        proposals = canary_trials.proposals_of({key: typed}, "atlas")
+        span = (begin, begin + timedelta(hours=hours))
+        canary_trials.start(api.database, proposals, share, span, editor=editor(who), reason=_reason(fields))
+        return back_to("/tuning#canaries")
+
+    return _taken(request, api, key, ("canary", fields), take)
 
 
 @router.post("/canaries:stop")

@@ -20,6 +20,7 @@ from broker.app import long_runs
 from broker.app.answers.job import job_answer
 from broker.app.answers.pool import pool_answer
 from broker.app.answers.user import user_answer
+from broker.app.sentences.comparison import comparison_sentence
 from broker.app.sentences.phrases import throttle
 from broker.app.sentences.reasons import cure
 from broker.store.http import runs
@@ -75,6 +76,7 @@ def one_run(request: Request, api: State, run: Id) -> Response:
         raise Problem(404, "no_such_run", f"there is no run {run}")
     detail = RunDetail(**{name: getattr(found, name) for name in RunDetail.model_fields})
     result = None if detail.result is None else json.dumps(detail.result, indent=1, sort_keys=True)
+    summary = (detail.result or {}).get("summary")
     ended = detail.state in ("done", "failed", "cancelled")
     points, drawn = points_of(detail.result), before_and_after(detail.result)
     keys = [*detail.asked.get("set", ()), *(one.partition("=")[0] for one in detail.asked.get("ranges", ()))]
@@ -85,6 +87,7 @@ def one_run(request: Request, api: State, run: Id) -> Response:
         detail,
         title=f"Run {run}: {detail.kind}",
         result=result,
+        sentence=None if summary is None else comparison_sentence(summary),
         ended=ended,
         keys=keys,
         points=[vars(one) for one in points],

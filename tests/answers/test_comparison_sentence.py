@@ -1,0 +1,19 @@
+from __future__ import annotations
+
+import pytest
+
+from broker.app.sentences.comparison import comparison_sentence
+
+
+@pytest.mark.parametrize(
+    ("losing", "end"), [(0, "0 tasks lose their last queue."), (1, "1 task loses its last queue.")]
+)
+def test_a_preview_in_one_sentence(losing: int, end: str) -> None:
+    summary = {
+        "decisions": 98,
+        "changed": 13,
+        "jobs": 19_351,
+        "jobs_moved": 1550,
+        "tasks_losing_last_queue": losing,
+    }
+    assert comparison_sentence(summary) == f"13 of 98 decisions change, 1,550 of 19,351 jobs move, {end}"

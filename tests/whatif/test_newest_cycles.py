@@ -1,0 +1,44 @@
+"""Which cycles a preview looks at: the newest of each brokerage, and further ones until there are enough decisions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from broker.app.stored_cases import newest_keys
+from broker.domain.decision_records import Origin
+from broker.store.decisions.stored_cycles import CycleKey
+
+BEGIN = datetime(2026, 8, 1, tzinfo=UTC)
+SIZES = [("job", 50), ("task", 9), ("job", 60), ("job", 70), ("task", 1), ("job", 2)]
+"""Oldest first."""
+
+
+def keys() -> list[CycleKey]:
+    return [
+        CycleKey(name, Origin(number, BEGIN + timedelta(minutes=number), "s", 1, 1, "1"), size)
+        for number, (name, size) in enumerate(SIZES)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("count", "decisions", "chosen"),
+    [
+        (1, 0, [4, 5]),
+        (2, 0, [1, 3, 4, 5]),
+        (1, 3, [4, 5]),
+        (1, 4, [3, 4, 5]),
+        (1, 73, [3, 4, 5]),
+        (1, 74, [2, 3, 4, 5]),
+        (2, 83, [1, 2, 3, 4, 5]),
+        (1, 10_000, [0, 1, 2, 3, 4, 5]),
+        (9, 1, [0, 1, 2, 3, 4, 5]),
+    ],
+)
+def test_the_newest_and_as_many_more_as_it_takes(count: int, decisions: int, chosen: list[int]) -> None:
+    assert [one.origin.agent_run for one in newest_keys(keys(), count, decisions)] == chosen
+
+
+def test_of_nothing_there_is_nothing() -> None:
+    assert newest_keys([], 3, 200) == []
