@@ -22,17 +22,22 @@ The second is also the note of a decision of which some jobs were not written, w
 TOO_LATE_REASONS = (
     Reason(
         code=TASK_CHANGED,
-        title="another program changed the task while it was brokered",
+        title="the task changed, or stayed locked by another agent, while it was brokered",
         who="wait",
-        cure="Wait for the next cycle, which reads the task as it is now.",
+        cure="Wait for the next cycle, which reads the task as it is then; until then the decision before holds.",
     ),
     Reason(
         code=FILES_CHANGED,
-        title="another program changed files of the input while they were brokered",
+        title="all files of the chunk changed while it was brokered",
         who="wait",
-        cure="Wait for the next cycle, which reads the files as they are now.",
+        cure="Wait for the next cycle, which reads the files as they are then; until then the decision before holds.",
     ),
 )
+
+
+def is_late(outcome: str) -> bool:
+    """Whether a decision was not written: it says nothing about its chunk, which stays as the one before left it."""
+    return outcome == "skipped"
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from broker.app.answers.alarms import agent_alarms, failing, flapping, load_limi
 from broker.app.answers.failing_queues import outcomes_of
 from broker.app.answers.service_models import AgentLine, Alarm, PartLine, PauseLine, SourceLine
 from broker.app.answers.stored_states import ChunkState, Decided
-from broker.app.sentences.alarms import alarm_sentence
+from broker.app.sentences.alarms import alarm_lines, alarm_sentence
 from broker.store.answers.agent_cycles import EndedCycle
 from broker.store.answers.job_outcomes import EndedJobs
 from broker.store.summaries.chunk_states import Change
@@ -171,3 +171,21 @@ def test_limits_of_ones_own_and_those_that_are_wrong(tmp_path: Path) -> None:
         (tmp_path / "alarms.yaml").write_text(f"{text}\n")
         with pytest.raises(ConfigurationError, match=text.partition(":")[0]):
             load_limits(tmp_path)
+
+
+def test_alarms_of_one_kind_are_one_line_from_three_on() -> None:
+    changes = [Change("production_job", task, None, 12 - task, NOW) for task in range(6)]
+    found = list(flapping(changes, AlarmLimits(flapping_changes=6)))
+    (line,) = alarm_lines(found)
+    assert line.sentence == "task 0 changed its outcome or reason 12 times in 6 h; likewise 5 others (1, 2, 3, ...)"
+    assert (line.severity, line.code, line.since, line.key) == (
+        "warning",
+        "task_flapping",
+        NOW,
+        "alarms.flapping_changes",
+    )
+    (three,) = alarm_lines(found[:3])
+    assert three.sentence.endswith("likewise 2 others (1, 2)")
+    assert [one.sentence for one in alarm_lines(found[:2])] == [alarm_sentence(one) for one in found[:2]]
+    other = found[0].model_copy(update={"code": "task_starving"})
+    assert [one.code for one in alarm_lines([*found, other])] == ["task_flapping", "task_starving"]

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
-from broker.app.answers.asking import NothingFound
+from broker.app.answers.asking import Asking, NothingFound
 from broker.app.answers.decision import task_decision
 from broker.app.answers.decision_model import ExplainedDecision, TaskDecision
 from broker.app.answers.parts import Counts
+from broker.app.answers.reason_codes import reason_code
 from broker.app.answers.why_not import why_not
 from broker.app.sentences.decision import (
     cure_sentence,
@@ -19,6 +21,7 @@ from broker.app.sentences.decision import (
     task_sentence,
     verdict_sentence,
 )
+from broker.app.sentences.phrases import many
 from broker.demo.summary import summarise
 from broker.store.connection.database import Database
 from tests.answers.demo_database import (
@@ -27,9 +30,11 @@ from tests.answers.demo_database import (
     DRAWN,
     LINKS_FULL,
     LOST_INPUT,
+    NOON,
     RETIRED_QUEUE,
     THROTTLED,
     TOO_MUCH_MEMORY,
+    broker_the_demo,
 )
 
 Ask = Callable[..., Any]
@@ -202,3 +207,28 @@ def test_every_rule_of_a_chosen_queue_passes_or_was_not_asked(ask: Ask, demo: Da
     (line,) = ask(why_not, demo, BROKERED, chosen, None, True).answers
     assert line.candidate.code == "chosen"
     assert {one.verdict for one in line.every_rule} <= {"pass", "not_asked", "unknown"}
+
+
+@pytest.mark.parametrize("reason", ["task_changed", "files_changed"])
+def test_a_decision_that_came_too_late_waits_for_nothing_and_has_no_remedies(
+    make_database: Callable[..., Database], reason: str
+) -> None:
+    database = make_database()
+    broker_the_demo(database)
+    late = f"UPDATE broker.decisions SET outcome = 'skipped', reason = '{reason}' WHERE jeditaskid = {TOO_MUCH_MEMORY}"
+    with database.begin() as connection:
+        assert connection.execute(sa.text(late)).rowcount == 1
+    with database.read_snapshot() as connection:
+        asking = Asking(connection, database.names, NOON)
+        found = task_decision(asking, TOO_MUCH_MEMORY, evaluate=True)
+        code = reason_code(asking, reason)
+    (decision,) = found.decisions
+    assert (found.task.waiting_since, found.task.next_try_at) == (None, None)
+    assert decision.position is None and not decision.near_misses and not list(remedy_sentences(decision))
+    said = verdict_sentence(decision)
+    assert "Nothing was written" in said and "while it was brokered" in said and "program" not in said
+    assert "next cycle" in code.given[0].cure and code.who == "wait"
+
+
+def test_nuclei_are_not_nucleuss() -> None:
+    assert (many(1, "nucleus"), many(2, "nucleus"), many(2, "queue")) == ("1 nucleus", "2 nuclei", "2 queues")

@@ -15,7 +15,7 @@ from broker.app.answers.throttles import throttle_in
 from broker.app.pins_in_decision import pins_in
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.domain.decision_records import StoredDecision
-from broker.domain.decisions import Decision
+from broker.domain.decisions import Decision, is_late
 from broker.domain.main_reasons import NO_CANDIDATES
 from broker.domain.rejection_counts import Number, RejectionCounts, rejection_counts, unified_of
 from broker.store.answers.task_facts import TaskSelection, read_task_facts
@@ -66,9 +66,9 @@ def read_task_decision(
     if not found:
         first = None if at is None else first_decided_at(asking, jeditaskid, brokerage)
         raise no_decision(jeditaskid, bool(facts), brokerage, first)
-    waits = {one.brokerage for stored in found if (one := stored.record.decision).outcome != "brokered"}
+    waits = {one.brokerage for stored in found if waits_after(one := stored.record.decision)}
     states = chunk_states(asking.connection, asking.now, waiting_at=waits) if waits else []
-    waiting = [stored for stored in found if stored.record.decision.outcome != "brokered"]
+    waiting = [stored for stored in found if waits_after(stored.record.decision)]
     since = [one.waiting_since for one in states if one.jeditaskid == jeditaskid and one.waiting_since is not None]
     task = TaskFacts(
         **facts.get(jeditaskid, {"jeditaskid": jeditaskid}),
@@ -81,6 +81,11 @@ def read_task_decision(
         return TaskDecision(now=asking.now, task=task, decisions=tuple(one(proceed) for one in explained))
 
     return evaluated
+
+
+def waits_after(decision: Decision) -> bool:
+    """Whether the work waits because of this decision: not where it was brokered, nor where nothing was written."""
+    return decision.outcome != "brokered" and not is_late(decision.outcome)
 
 
 def first_decided_at(asking: Asking, jeditaskid: int, brokerage: str | None) -> datetime | None:
@@ -108,7 +113,7 @@ def _explained(
     record, origin = stored.record, stored.origin
     decision = record.decision
     pins = pins_in(asking.connection, decision, origin.decided_at)
-    if decision.outcome == "brokered":
+    if not waits_after(decision):
         return lambda proceed: explained(stored, pins, None)
     # what evaluates again takes long to import
     from broker.app.answers.line import position_of
@@ -238,8 +243,8 @@ def verdict_of(
         return Verdict(code=kind, jobs=jobs, at_queues=len(queues), of_queues=counts.start.queues)
     if decision.outcome == "throttled":
         return Verdict(code="throttled", reason=decision.reason)
-    if decision.outcome == "skipped":
-        return Verdict(code="written_by_others", reason=decision.reason)
+    if is_late(decision.outcome):
+        return Verdict(code="came_too_late", reason=decision.reason)
     if decision.reason not in NO_CANDIDATES:
         return Verdict(code="input_missing", reason=decision.reason, of_queues=counts.start.queues)
     return _no_candidate(counts, near_misses)

@@ -27,7 +27,7 @@ VerdictCode = Literal[
     "rejected_by_rules",
     "no_candidate_at_all",
     "input_missing",
-    "written_by_others",
+    "came_too_late",
     "not_placed",
 ]
 

@@ -18,7 +18,7 @@ from broker.app.rules_in_force import rules_in_force
 from broker.brokerages.base import Brokerage, Rules
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.domain.decision_records import StoredDecision
-from broker.domain.decisions import Decision
+from broker.domain.decisions import Decision, is_late
 from broker.domain.rejection_counts import unified_of
 from broker.domain.requests import Request
 from broker.domain.work_codec import WorkCorruptError, unpacked
@@ -98,6 +98,8 @@ class Case:
 def evaluation(asking: Asking, stored: StoredDecision) -> Evaluation[Evaluated]:
     """Near misses of a decision that placed nothing, and what would help: read here, evaluated by what is returned."""
     decision, origin = stored.record.decision, stored.origin
+    if is_late(decision.outcome):
+        return _not_evaluated("came_too_late")
     if decision.reason == LEFT_OVER:
         # what others of the cycle take cannot be seen from this chunk alone
         return _not_evaluated("placed_together")

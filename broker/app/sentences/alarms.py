@@ -2,8 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
 from broker.app.answers.service_models import Alarm
 from broker.app.sentences.phrases import number, with_unit
+
+#: From so many on, alarms of one kind are one line.
+FOLDED_FROM = 3
+SUCH_AS = 3
+
+
+@dataclass(frozen=True)
+class AlarmLine:
+    """One alarm, or several of one kind, as a line.
+
+    Attributes:
+        severity: of all of them.
+        code: of all of them.
+        sentence: the first in words; how many others there are, and about what the next of them are.
+        since: when the first began; None: not known.
+        key: what sets their limit.
+    """
+
+    severity: str
+    code: str
+    sentence: str
+    since: datetime | None
+    key: str
+
+
+def alarm_lines(alarms: Iterable[Alarm]) -> list[AlarmLine]:
+    """The alarms in their order, those of one kind folded where there are many."""
+    kinds: dict[tuple[str, str], list[Alarm]] = {}
+    for one in alarms:
+        kinds.setdefault((one.severity, one.code), []).append(one)
+    lines = []
+    for alike in kinds.values():
+        if len(alike) < FOLDED_FROM:
+            lines += [_line(one) for one in alike]
+        else:
+            lines.append(_line(alike[0], alike[1:]))
+    return lines
+
+
+def _line(first: Alarm, others: list[Alarm] | None = None) -> AlarmLine:
+    sentence = alarm_sentence(first)
+    if others:
+        such = ", ".join(one.about for one in others[:SUCH_AS])
+        sentence += f"; likewise {len(others)} others ({such}{', ...' if len(others) > SUCH_AS else ''})"
+    return AlarmLine(first.severity, first.code, sentence, first.since, first.key)
 
 
 def alarm_sentence(alarm: Alarm) -> str:
@@ -21,7 +70,9 @@ def alarm_sentence(alarm: Alarm) -> str:
             f"task {alarm.about} waits for {value} ({details.get('reason')}), limit {limit}; "
             f"{details.get('later_tasks_brokered')} later tasks of share {details.get('gshare')} were brokered"
         ),
-        "task_flapping": f"task {alarm.about} changed its outcome or reason {value} in {details.get('hours')} h",
+        "task_flapping": (
+            f"task {alarm.about} changed its outcome or reason {number(alarm.value)} times in {details.get('hours')} h"
+        ),
         "queue_failing": (
             f"{value} of the jobs that ended at {alarm.about} failed: {details.get('failed')} failed, "
             f"{details.get('finished')} finished, {details.get('tasks')} tasks"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from broker.app.answers.decision_model import ExplainedDecision, Position, Remedy, Verdict
 from broker.app.answers.parts import RejectedCandidate, TaskFacts
 from broker.app.answers.placed_together import FeasibleQueue, PlacedTogether
-from broker.app.sentences.phrases import comparison, many, moment, number, throttle, with_unit
+from broker.app.sentences.phrases import comparison, many, moment, number, several, throttle, with_unit
 from broker.app.sentences.reasons import about_work, cure, no_queue_that
 from broker.engine.job.placement import FLOW_REASONS
 
@@ -22,15 +22,15 @@ def verdict_sentence(decision: ExplainedDecision) -> str:
         what = many(verdict.jobs, "job") if decision.assigned_kind == "jobs" else many(verdict.jobs, "task")
         return f"Brokered: {what} at {many(verdict.at_queues, kind)}."
     if verdict.code == "not_placed":
-        return f"Brokered, but none of the {kind}s took a job."
+        return f"Brokered, but none of the {several(kind)} took a job."
     if verdict.code == "nucleus_drawn":
         return _drawn(decision)
     if verdict.code == "nucleus_preset":
         return f"The task had its nucleus already: {verdict.chosen}."
     if verdict.code == "throttled":
         return f"Throttled: {throttle(decision.throttle)}." if decision.throttle else f"Throttled: {verdict.reason}."
-    if verdict.code == "written_by_others":
-        return f"Decided too late: another program changed the task or its files meanwhile ({verdict.reason})."
+    if verdict.code == "came_too_late":
+        return f"{about_work(verdict.reason, decision.brokerage)} Nothing was written."
     if verdict.code == "input_missing":
         return about_work(verdict.reason, decision.brokerage)
     if verdict.code == "no_candidate_at_all":
@@ -107,7 +107,7 @@ def remedy_sentences(decision: ExplainedDecision) -> Iterator[str]:
 def remedy_sentence(one: Remedy, kind: str) -> str:
     """``ramcount 6,200 MBPerCore instead of 40,000: 1 queue (BNL_VHIMEM)``."""
     such = f" ({', '.join(one.such_as)}{', ...' if one.candidates.queues > len(one.such_as) else ''})"
-    gain = f"{many(one.candidates.queues, kind, 'nuclei' if kind == 'nucleus' else '')}{such}"
+    gain = f"{many(one.candidates.queues, kind)}{such}"
     if one.kind == "rule":
         return f"with the rule {one.name} switched off: {gain}"
     where = "" if one.where is None else f" of {one.where}"

@@ -16,6 +16,7 @@ _OPERATORS = {
     "not in": "none of",
     "matches": "matching",
 }
+_PLURALS = {"nucleus": "nuclei"}
 _KIB = 1024.0
 _PREFIXES = ("B", "kB", "MB", "GB", "TB", "PB")
 _MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
@@ -68,9 +69,14 @@ def size(value: float) -> str:
     return f"{value:.3g} {_PREFIXES[-1]}"
 
 
-def many(count: int, one: str, several: str = "") -> str:
+def several(one: str) -> str:
+    """The plural of a thing that is counted: ``queues``, ``nuclei``."""
+    return _PLURALS.get(one, f"{one}s")
+
+
+def many(count: int, one: str) -> str:
     """``1 queue``, ``3 queues``."""
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
+    return f"{count:,} {one if count == 1 else several(one)}"
 
 
 def moment(at: datetime) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from broker.app.answers.alarms import alarms as all_alarms
-from broker.app.sentences.alarms import alarm_sentence
+from broker.app.sentences.alarms import alarm_lines
 from broker.cli.answers.asked import asked
 from broker.cli.rendering.cells import Since
 from broker.cli.rendering.json_lines import print_json
@@ -29,8 +29,8 @@ def alarms(
         return
     # what is of the database's clock may be later than that of a scenario
     rows = [
-        (one.severity, one.code, alarm_sentence(one), Since(one.since, max(found.now, one.since or found.now)), one.key)
-        for one in found.alarms
+        (one.severity, one.code, one.sentence, Since(one.since, max(found.now, one.since or found.now)), one.key)
+        for one in alarm_lines(found.alarms)
     ]
     columns = (
         Column("severity"),

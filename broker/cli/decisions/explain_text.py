@@ -19,7 +19,7 @@ from broker.app.sentences.decision import (
     verdict_sentence,
     waiting_sentence,
 )
-from broker.app.sentences.phrases import many
+from broker.app.sentences.phrases import many, several
 from broker.cli.rendering.cells import Percent, Since
 from broker.cli.rendering.tables import Column, print_facts, print_table, say
 
@@ -103,7 +103,7 @@ def _show_near(one: ExplainedDecision) -> None:
 def _show_summary(summary: FilterSummary, kind: str) -> None:
     """The reasons: what each rejected adds up, with what is chosen, to the start, in both columns."""
     with_pseudo = summary.start.pseudo_queues is not None
-    plural = "nuclei" if kind == "nucleus" else f"{kind}s"
+    plural = several(kind)
     heads = ("reason", plural, "remaining", *(("pseudo-queues", "of them remaining") if with_pseudo else ()))
     rows: list[tuple[object, ...]] = [("start", *_pairs(None, summary.start, with_pseudo), "")]
     for line in summary.rejections:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.app.sentences.history import event_sentence
+from broker.app.sentences.phrases import several
 from broker.whatif.plot import AFTER, BEFORE, new_figure, plain_label, save
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def _funnel(axes: Axes, decision: ExplainedDecision) -> None:
     summary = decision.summary
     lines = [("start", summary.start.queues), *((one.code, one.remaining.queues) for one in summary.rejections)]
     _bars(axes, [name for name, _ in lines], [left for _, left in lines])
-    kinds = "nuclei" if decision.candidate_kind == "nucleus" else f"{decision.candidate_kind}s"
+    kinds = several(decision.candidate_kind)
     axes.set_title(plain_label(f"task {decision.jeditaskid}, {decision.brokerage}: {kinds} left"))
 
 

@@ -35,12 +35,13 @@ COLUMNS = (
 )
 
 # The last row of each chunk up to an instant; what is in broker.chunk_states saves looking for the very last ones.
+# What was not written is shown where there is nothing else.
 _LAST_UNTIL = text(f"""
     SELECT DISTINCT ON (brokerage, datasetid, ramcount) id, decided_at, brokerage, datasetid, ramcount FROM {TABLE}
     WHERE jeditaskid = :task AND decided_at <= coalesce(:until, 'infinity'::timestamptz)
       AND decided_at >= coalesce(CAST(:until AS timestamptz) - CAST(:look AS interval), '-infinity'::timestamptz)
       AND (CAST(:brokerage AS text) IS NULL OR brokerage = :brokerage)
-    ORDER BY brokerage DESC, datasetid, ramcount NULLS FIRST, decided_at DESC, id DESC""")  # noqa: S608 - a constant
+    ORDER BY brokerage DESC, datasetid, ramcount NULLS FIRST, outcome = 'skipped', decided_at DESC, id DESC""")  # noqa: S608 - a constant
 _READ_CHUNK_STATES = text("""
     SELECT brokerage, decision, decided_at, seen_again, last_seen_at, last_agent_run
     FROM broker.chunk_states WHERE jeditaskid = :task AND (CAST(:brokerage AS text) IS NULL OR brokerage = :brokerage)

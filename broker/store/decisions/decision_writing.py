@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 
 from broker.domain.decision_records import DecisionRecord, Origin
+from broker.domain.decisions import is_late
 from broker.domain.main_reasons import main_reasons
 from broker.domain.repeats import NEW, Body, pack_changes, pack_pattern
 from broker.store.decisions import legends
@@ -183,8 +184,8 @@ class _Batch:
     def _save_states(self, numbers: Mapping[int, int]) -> None:
         again = [SeenAgain(known.decision, self._pending_until(row)) for row, (known, _) in self._again.items()]
         chunk_state_writing.save_again(self._connection, again, self._now, self._origin.agent_run)
-        # of two decisions about one chunk the later one is its last
-        last = {self._decisions[row].key: row for row in numbers}
+        # of two decisions about one chunk the later one is its last; one that was not written changed nothing
+        last = {self._decisions[row].key: row for row in numbers if not self._is_late(row)}
         states = [self._state(row, numbers[row]) for row in last.values()]
         closed = [
             known for key in last if (known := self._known.get(key)) is not None and known.seen_again
@@ -225,15 +226,18 @@ class _Batch:
             main_reason=clean_text(self._main_reasons[row]),
         )
 
+    def _is_late(self, row: int) -> bool:
+        return is_late(self._decisions[row].record.decision.outcome)
+
     def _pending_until(self, row: int) -> datetime | None:
         return self._decisions[row].record.pending_until
 
     def _distinct(self) -> Iterator[bool]:
-        """For each decision whether its chunk was not decided so in this bucket before."""
+        """For each decision whether its chunk was not decided so in this bucket before; of a late one nothing was."""
         start = bucket_of(self._now)
         for one in self._decisions:
             known, decision = self._known.get(one.key), one.record.decision
-            yield (
+            yield not is_late(decision.outcome) and (
                 known is None
                 or known.last_seen_at < start
                 or (known.outcome, known.reason) != (decision.outcome, decision.reason)

@@ -17,7 +17,7 @@ _READ_DECISIONS = sa.text("""
     SELECT id, brokerage, jeditaskid, datasetid, ramcount, decided_at, outcome, coalesce(reason, '') AS reason,
            pending_until, coalesce(assigned, '{}') AS assigned, seen_again
     FROM broker.stored_decisions
-    WHERE decided_at > :since AND decided_at <= :until
+    WHERE decided_at > :since AND decided_at <= :until AND outcome <> 'skipped'
     ORDER BY brokerage, jeditaskid, datasetid NULLS FIRST, ramcount NULLS FIRST, decided_at, id""")
 
 

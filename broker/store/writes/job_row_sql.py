@@ -44,8 +44,7 @@ FROM {panda}.jedi_tasks
 WHERE jeditaskid = ANY(%(tasks)s) AND status = ANY(%(statuses)s)
   AND (lockedby IS NULL OR lockedtime IS NULL OR lockedtime < %(now)s - make_interval(secs => %(lock_fresh_s)s))
 ORDER BY jeditaskid
-FOR NO KEY UPDATE SKIP LOCKED
-"""
+FOR NO KEY UPDATE"""
 
 # Claims the files, counts them in their datasets and records them with their jobs. A file that is not as it was read
 # does not match; the caller compares the number of rows with what it asked for. A secondary file (without a number of

@@ -1,6 +1,6 @@
 """The write-back of a job brokerage: jobs, their files, dataset counters and task states, in one transaction.
 
-Everything is conditional on what the decision saw. A task that somebody changed or is writing to is skipped with
+Everything is conditional on what the decision saw. A task that somebody changed, or keeps locked, is skipped with
 all its jobs; a job one of whose files is not as it was read is skipped as a whole. What is skipped is counted and
 waits for the next cycle. Source: PanDA data model, tasks, datasets and files, jobs.
 """
@@ -25,6 +25,7 @@ from broker.store.connection.errors import DatabaseUnavailable
 from broker.store.connection.integer_copy import copy_integers, integers_of
 from broker.store.connection.names import Names
 from broker.store.writes import job_row_sql as statements
+from broker.store.writes.task_locks import LOCK_WAIT_S, lock_tasks
 
 WORKING_STATUSES = ("ready", "running", "scouting", "topreprocess", "preprocessing")
 """Statuses of a task in which jobs are made for it."""
@@ -100,8 +101,10 @@ class AssignmentWriter:
         names: Names,
         now: datetime,
         claim_limit_s: float = CLAIM_LIMIT_S,
+        lock_wait_s: float = LOCK_WAIT_S,
     ) -> None:
         """Write through ``connection`` into the tables of ``names``; all rows get the time ``now`` (aware)."""
+        self._lock_wait_s = lock_wait_s
         self._connection = connection
         self._names = names
         self._claim_limit_s = claim_limit_s
@@ -140,10 +143,11 @@ class AssignmentWriter:
 
     def _lock_tasks(self, placement: Placement) -> set[int]:
         seen = {task.jeditaskid: task for task in placement.tasks}
-        rows = self._run(
-            statements.LOCK_TASKS, tasks=list(seen), statuses=list(WORKING_STATUSES), lock_fresh_s=LOCK_FRESH_S
-        )
-        locked = {task for task, _, nucleus in rows.fetchall() if nucleus == seen[task].nucleus}
+        values = {"now": self._now, "tasks": list(seen), "statuses": list(WORKING_STATUSES)}
+        values |= {"lock_fresh_s": LOCK_FRESH_S}
+        statement = self._names.sql(statements.LOCK_TASKS)
+        rows = lock_tasks(self._connection, statement, values, list(seen), self._lock_wait_s)
+        locked = {task for task, _, nucleus in rows if nucleus == seen[task].nucleus}
         return set(seen) - locked
 
     def _stage(self, placement: Placement, kept: Bools) -> None:

@@ -19,11 +19,12 @@ from broker.store.connection.names import Names
 from broker.store.reads.task_reads import ASSIGNING, OUTPUT_TYPES, due_before, stored_time
 from broker.store.writes.job_rows import LOCK_FRESH_S
 from broker.store.writes.status_log import HOST
+from broker.store.writes.task_locks import LOCK_WAIT_S, lock_tasks
 
 #: Jobs may be made at once: the task looks as if it had not been touched for a while.
 READY_MINUTES_AGO = 60
 
-# A task that somebody else is writing to is left for the next cycle; an old lock of PanDA's agents is no lock any more.
+# A task that somebody else keeps locked is left for the next cycle; an old lock of PanDA's agents is no lock any more.
 LOCK_TASKS = """
 SELECT task.jeditaskid
 FROM {panda}.jedi_tasks AS task
@@ -33,8 +34,7 @@ WHERE task.status = %(assigning)s AND task.nucleus IS NOT DISTINCT FROM given.nu
   AND (task.lockedby IS NULL OR task.lockedtime IS NULL
        OR task.lockedtime < %(now)s - make_interval(secs => %(lock_fresh_s)s))
 ORDER BY task.jeditaskid
-FOR NO KEY UPDATE OF task SKIP LOCKED
-"""
+FOR NO KEY UPDATE OF task"""
 
 # Tasks with an output that is not as it was read.
 LOCK_OUTPUTS = """
@@ -131,8 +131,11 @@ class NucleiWritten:
 class NucleusWriter:
     """Writes nuclei in the transaction of one connection; the caller fences it and commits."""
 
-    def __init__(self, connection: psycopg.Connection[Any], names: Names, now: datetime) -> None:
+    def __init__(
+        self, connection: psycopg.Connection[Any], names: Names, now: datetime, lock_wait_s: float = LOCK_WAIT_S
+    ) -> None:
         """Write through ``connection`` into the tables of ``names``; all rows get the time ``now`` (aware)."""
+        self._lock_wait_s = lock_wait_s
         self._connection, self._names = connection, names
         self._now, self._due = stored_time(now), due_before(now)
 
@@ -161,15 +164,11 @@ class NucleusWriter:
         return NucleiWritten(frozenset(set(seen) - kept), len(assigned), outputs, len(waiting))
 
     def _lock(self, seen: Mapping[int, str | None]) -> set[int]:
-        rows = self._run(
-            LOCK_TASKS,
-            tasks=list(seen),
-            seen=list(seen.values()),
-            assigning=ASSIGNING,
-            due=self._due,
-            lock_fresh_s=LOCK_FRESH_S,
-        )
-        return {task for (task,) in rows.fetchall()}
+        values = {"now": self._now, "tasks": list(seen), "seen": list(seen.values()), "assigning": ASSIGNING}
+        values |= {"due": self._due, "lock_fresh_s": LOCK_FRESH_S}
+        statement = self._names.sql(LOCK_TASKS)
+        rows = lock_tasks(self._connection, statement, values, list(seen), self._lock_wait_s)
+        return {task for (task,) in rows}
 
     def _changed_outputs(self, placement: TaskPlacement, locked: set[int]) -> set[int]:
         rows = [(one.jeditaskid, place) for one in placement.assigned for place in one.outputs]

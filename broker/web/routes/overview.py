@@ -22,7 +22,7 @@ from broker.app.answers.places import Places, places
 from broker.app.answers.queues import queues
 from broker.app.answers.reasons import reasons
 from broker.app.answers.service import service_answer
-from broker.app.sentences.alarms import alarm_sentence
+from broker.app.sentences.alarms import alarm_lines
 from broker.store.schema import migrate
 from broker.web.page_route import page_router
 from broker.web.pictures.bars import histogram
@@ -43,10 +43,11 @@ def overview(request: Request, api: State) -> Response:
         waiting, wrong, lately = reasons(asked), alarms(asked), activity(asked)
     with asking(api, api.now()) as asked:
         running = service_answer(asked, installation)
-    words = [alarm_sentence(one) for one in wrong.alarms]
     drawn = _activity_picture(for_reader(request, lately))
     answers = {"service": running, "reasons": waiting, "alarms": wrong, "activity": lately}
-    return show(request, "overview", answers, title="Overview", alarm_words=words, picture=lambda: drawn)
+    return show(
+        request, "overview", answers, title="Overview", alarm_lines=alarm_lines(wrong.alarms), picture=lambda: drawn
+    )
 
 
 def _activity_picture(found: Activity) -> Markup:
@@ -62,10 +63,11 @@ def service(request: Request, api: State) -> Response:
     installation = migrate.check(api.database)
     with asking(api, api.now()) as asked:
         running, times, wrong = service_answer(asked, installation), cycle_times(asked), alarms(asked)
-    words = [alarm_sentence(one) for one in wrong.alarms]
     drawn = {name: histogram(f"Cycles of {name}", values, "s") for name, values in times.seconds.items()}
     answers = {"service": running, "times": times, "alarms": wrong}
-    return show(request, "service", answers, title="Service", alarm_words=words, picture=drawn.__getitem__)
+    return show(
+        request, "service", answers, title="Service", alarm_lines=alarm_lines(wrong.alarms), picture=drawn.__getitem__
+    )
 
 
 @router.get("/map")

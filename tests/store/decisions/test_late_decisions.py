@@ -1,0 +1,93 @@
+"""A decision that came too late to be written is on record, and changes nothing about its chunk."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime, timedelta
+
+import pytest
+
+from broker.domain.decision_records import DecisionRecord, Origin
+from broker.store.connection.database import Database
+from broker.store.decisions import decision_writing
+from broker.store.decisions.decision_rows import latest
+from broker.store.decisions.history_reads import read_record
+from broker.store.decisions.stored_cycles import stored_cycles
+from broker.store.summaries.chunk_states import ChunkState, outcome_changes, read_states, waiting_by_reason
+from broker.store.summaries.queue_counts import queue_totals
+from broker.store.summaries.reason_counts import reason_counts
+from broker.store.summaries.states_until import states_until
+from tests.store.decisions.packed_records import START, brokered, waiting
+
+
+def late(record: DecisionRecord, reason: str = "task_changed") -> DecisionRecord:
+    decision = dataclasses.replace(record.decision, outcome="skipped", reason=reason)
+    return dataclasses.replace(record, decision=decision, assigned={})
+
+
+def at(minutes: int) -> datetime:
+    return START + timedelta(minutes=minutes)
+
+
+def store(database: Database, minutes: int, record: DecisionRecord) -> None:
+    origin = Origin(minutes + 1, at(minutes), f"snapshot {minutes}", 3, 9, "1")
+    with database.begin() as connection:
+        decision_writing.save(Database.raw(connection), origin, [record])
+
+
+def state(database: Database) -> ChunkState:
+    with database.read_snapshot() as connection:
+        (found,) = read_states(connection)
+    return found
+
+
+@pytest.mark.parametrize("before", [brokered(1), waiting(1)])
+@pytest.mark.parametrize("reason", ["task_changed", "files_changed"])
+def test_a_chunk_stays_as_the_decision_before_left_it(database: Database, before: DecisionRecord, reason: str) -> None:
+    store(database, 0, before)
+    known = state(database)
+    for minutes in (5, 10):
+        store(database, minutes, late(brokered(1), reason))
+    assert state(database) == known
+    with database.read_snapshot() as connection:
+        for until in (None, at(10)):
+            (last,) = latest(connection, 1, until)
+            assert (last.record.decision.outcome, last.origin.decided_at) == (before.decision.outcome, START)
+        (then,) = states_until(connection, START - timedelta(hours=1), at(10))
+        assert (then.outcome, then.reason) == (before.decision.outcome, before.decision.reason)
+        assert outcome_changes(connection, START - timedelta(hours=1), at(10), least=2) == []
+        outcomes = [one.outcome for one in read_record(connection, database.names, 1).decisions]
+        assert outcomes == [before.decision.outcome, "skipped", "skipped"]
+        assert [len(one.decisions) for one in stored_cycles(connection)] == [1, 1, 1]
+
+
+def test_a_wait_goes_on_behind_a_late_decision(database: Database) -> None:
+    for minutes, record in ((0, waiting(1)), (5, late(brokered(1))), (10, waiting(1))):
+        store(database, minutes, record)
+    found = state(database)
+    assert (found.waiting_since, found.outcome_since, found.decisions) == (START, START, 2)
+
+
+def test_a_chunk_of_which_nothing_was_ever_written_does_not_wait(database: Database) -> None:
+    store(database, 0, late(brokered(1)))
+    with database.read_snapshot() as connection:
+        assert read_states(connection) == [] and waiting_by_reason(connection, at(1)) == []
+        (last,) = latest(connection, 1)
+        assert last.record.decision.reason == "task_changed"
+
+
+def test_it_counts_as_a_decision_and_not_as_a_chunk(database: Database) -> None:
+    store(database, 0, late(brokered(1)))
+    store(database, 1, brokered(1))
+    with database.read_snapshot() as connection:
+        reasons = reason_counts(connection, START - timedelta(hours=1), at(5))
+        queues = queue_totals(connection, START - timedelta(hours=1), at(5))
+    assert sorted((one.outcome, one.decisions, one.chunks) for one in reasons) == [
+        ("brokered", 1, 1),
+        ("skipped", 1, 0),
+    ]
+    (counts,) = queues.values()
+    assert {(one.queue, one.code): (one.decisions, one.chunks) for one in counts} == {
+        ("A", "candidate"): (2, 1),
+        ("B", "full"): (2, 1),
+    }
