@@ -17,10 +17,10 @@ from starlette.responses import Response
 
 from broker.access.policies import DECIDE
 from broker.api.guarded_route import demand
-from broker.api.lane import Lane, LaneBusy
 from broker.api.problems import Problem
 from broker.api.state import ApiState
 from broker.app.answers.asking import Proceed, proceed
+from broker.app.lane import Lane, LaneBusy
 
 NAME = "deciding"
 CLIENT_GONE = 499

@@ -11,8 +11,8 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from broker.api.lane import Lane, LaneBusy
 from broker.api.state import ApiState
+from broker.app.lane import Lane, LaneBusy
 from broker.errors import BrokerError
 from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.store.http import readiness

@@ -12,8 +12,8 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from broker import __version__
-from broker.api.lane import Lane, LaneBusy
 from broker.app import pilot_workers
+from broker.app.lane import Lane, LaneBusy
 from broker.pilot_api import legacy
 from broker.pilot_api.access import NO_IDENTITY, Identify, TooManyRequests, anybody
 from broker.pilot_api.arguments import body_schema

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from sqlalchemy import exc
 
-from broker.api.lane import Lane
+from broker.app.lane import Lane
 from broker.app.pilot_jobs import ViewShelf
 from broker.pilot_api.access import Identify, Identity, anybody
 from broker.pilots.job_request import JobRequest

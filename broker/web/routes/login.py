@@ -62,18 +62,15 @@ def login_router(
         context = {"title": "Log in", "local": local is not None}
         return html(request, "login", context)
 
-    @router.post("/login")
-    @allow(OPEN)
-    async def show_token(request: Request) -> Response:
-        """Begin a session with the token of this machine, as the form sends it."""
-        fields = await sent_fields(request)
-        if not is_from_here(request):
-            raise Problem(403, "form_from_elsewhere", "the form is none of this page", "open the page again")
-        identity = None if local is None else local.identify(fields.get("token", "").strip())
-        if identity is None:
-            raise unauthenticated()
-        return _begun(request, sessions.begin(identity), configuration)
+    _add_callback(router, sessions, at_issuer, configuration)
+    _add_form(router, sessions, local, configuration)
+    _add_logout(router, sessions)
+    return router
 
+
+def _add_callback(
+    router: APIRouter, sessions: Sessions, at_issuer: IssuerLogin | None, configuration: ApiConfiguration
+) -> None:
     @router.get("/login/callback")
     @allow(OPEN)
     async def come_back(request: Request, api: State, code: Text = None, state: Text = None) -> Response:
@@ -90,8 +87,19 @@ def login_router(
             raise refused(error) from None
         return _begun(request, sessions.begin(identity), configuration)
 
-    _add_logout(router, sessions)
-    return router
+
+def _add_form(router: APIRouter, sessions: Sessions, local: LocalToken | None, configuration: ApiConfiguration) -> None:
+    @router.post("/login")
+    @allow(OPEN)
+    async def show_token(request: Request) -> Response:
+        """Begin a session with the token of this machine, as the form sends it."""
+        fields = await sent_fields(request)
+        if not is_from_here(request):
+            raise Problem(403, "form_from_elsewhere", "the form is none of this page", "open the page again")
+        identity = None if local is None else local.identify(fields.get("token", "").strip())
+        if identity is None:
+            raise unauthenticated()
+        return _begun(request, sessions.begin(identity), configuration)
 
 
 def _add_logout(router: APIRouter, sessions: Sessions) -> None:
