@@ -86,6 +86,7 @@ class BrokerageAgent(Agent[BrokerageOptions]):
         self.brokerage = brokerage
         self.name, self.title = brokerage.name, brokerage.title  # type: ignore[misc]  # of this one object
         profile = load_profile(process.profile, process.folder)
+        self._redecide = profile.redecide
         self._entry: BrokerageProfile = profile.of(brokerage.name)
         self._rules: Rules = rules_of(profile, brokerage.name, options.model_dump())
         self._tables = tables_class(brokerage)(options)
@@ -111,8 +112,10 @@ class BrokerageAgent(Agent[BrokerageOptions]):
         """Broker once all work that is due."""
         tally = Tally(dict.fromkeys(self._tables.counts, 0))
         writes_rows = self._tables.writes_rows(self.process.makes_jobs(migrate.check(context.database)))
+        # where another program makes the jobs, it gives tasks that wait back by its own timers
+        self._tables.each_cycle = self._redecide == "each_cycle" and writes_rows
         published = tuning_of(context)
-        if writes_rows and context.writes:
+        if writes_rows and context.writes and not self._tables.each_cycle:
             tally.add(wake(context, self._tables))
         started = perf_counter()
         fault_points.reach("before_snapshot")
@@ -210,7 +213,8 @@ class Sink:
         writes_rows: bool,
         tally: Tally,
     ) -> None:
-        self.brokerage, self.context, self.origin, self.tally = brokerage, context, origin, tally
+        self.brokerage, self.tables = brokerage, tables
+        self.context, self.origin, self.tally = context, origin, tally
         self.grid = grid
         self._writer: BatchWriter | None = None
         if context.writes:
@@ -226,7 +230,9 @@ class Sink:
         """Write a batch, or show what would have been written."""
         started = perf_counter()
         if self._writer is None:
-            records = records_of(self.brokerage, batch.cycle, batch.assigned, None, self.origin.decided_at)
+            records = records_of(
+                self.brokerage, batch.cycle, batch.assigned, None, self.origin.decided_at, self.tables.each_cycle
+            )
             if "jobs" in self.tally.counts:
                 self.tally.add({"jobs": sum(sum(one.assigned.values()) for one in records)})
         else:

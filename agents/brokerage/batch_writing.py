@@ -39,14 +39,19 @@ def batches(assigned: Iterable[Assigned], size: int) -> Iterator[list[Assigned]]
 
 
 def records_of(
-    brokerage: AnyBrokerage, cycle: Cycle[Any], assigned: Sequence[Assigned], written: Written | None, now: datetime
+    brokerage: AnyBrokerage,
+    cycle: Cycle[Any],
+    assigned: Sequence[Assigned],
+    written: Written | None,
+    now: datetime,
+    each_cycle: bool = False,
 ) -> list[DecisionRecord]:
     """The decisions with what became of them and until when their tasks wait.
 
-    ``written`` None: everything would have been written.
+    ``written`` None: everything would have been written. ``each_cycle``: they are decided again in each, at no instant.
     """
     return [
-        dataclasses.replace(record, pending_until=brokerage.waits_until(record.decision, now))
+        dataclasses.replace(record, pending_until=None if each_cycle else brokerage.waits_until(record.decision, now))
         for record in cycle.records(assigned, written, now)
     ]
 
@@ -104,7 +109,7 @@ class BatchWriter:
             written: Written | None = None
             if batch.rows is not None:
                 written = self.tables.write(raw, self.context.database.names, now, batch.rows)
-            records = records_of(self.brokerage, batch.cycle, batch.assigned, written, now)
+            records = records_of(self.brokerage, batch.cycle, batch.assigned, written, now, self.tables.each_cycle)
             kept = [dataclasses.replace(one, work=data) for one, data in zip(records, batch.packed, strict=True)]
             decisions.save(raw, self.origin, kept)
             # last, as in the plug-in for JEDI: another broker may be storing the same parts of a snapshot, and waits

@@ -17,7 +17,7 @@ from broker.engine.job.count_facts import share_tags
 from broker.store.connection.names import Names
 from broker.store.reads import task_alternatives
 from broker.store.reads.chunk_loading import load_work
-from broker.store.reads.chunk_reads import FILES_OF_A_CYCLE, WorkSelection
+from broker.store.reads.chunk_reads import FILES_OF_A_CYCLE, TASK_STATUSES, WAITING, WorkSelection
 from broker.store.reads.task_states import ShareOfTasks, TaskState, distinct_shares, distinct_vos, states_of
 from broker.store.writes.job_rows import AssignmentWriter, Written
 from broker.work.assemble import CycleWork
@@ -54,11 +54,16 @@ class ProductionJobTables(BrokerageTables[CycleWork, ProductionJobOptions]):
 
     def load(self, reading: Reading) -> dict[str, CycleWork]:
         """The input chunks of each VO, with the ways in which tasks may be run."""
-        vos = reading.brokered(distinct_vos(reading.connection, reading.catalogue, WorkSelection().statuses))
+        vos = reading.brokered(distinct_vos(reading.connection, reading.catalogue, self._statuses))
         works = {vo: self.read(reading, vo) for vo in vos if self.takes_vo(reading, vo)}
         tasks = {task for work in works.values() for task in self.tasks_of(work)}
         ways = task_alternatives.read(reading.connection, sorted(tasks))
         return {vo: dataclasses.replace(work, ways=ways) for vo, work in works.items()}
+
+    @property
+    def _statuses(self) -> tuple[str, ...]:
+        """Statuses that tasks with work may have."""
+        return (*TASK_STATUSES, WAITING) if self.each_cycle else TASK_STATUSES
 
     def takes_vo(self, reading: Reading, vo: str) -> bool:
         """Whether the part of this cycle may have tasks of a VO."""
@@ -69,7 +74,7 @@ class ProductionJobTables(BrokerageTables[CycleWork, ProductionJobOptions]):
         part = reading.context.part
         if part.is_whole:
             return None
-        found = distinct_shares(reading.connection, reading.catalogue, vo, WorkSelection().statuses)
+        found = distinct_shares(reading.connection, reading.catalogue, vo, self._statuses)
         shares, queues = texts(one.gshare for one in found), floats([one.workqueue_id for one in found])
         keys = share_tags(shares, queues, reading.resource_work_queues)
         return tuple(one for one, key in zip(found, keys, strict=True) if part.takes(key))
@@ -85,6 +90,7 @@ class ProductionJobTables(BrokerageTables[CycleWork, ProductionJobOptions]):
             shares=self.shares_taken(reading, vo),
             with_nucleus=not self.for_analysis,
             whole_constituents=self.for_analysis,
+            waiting=self.each_cycle,
             files_of_a_dataset=self.options.files_of_a_dataset,
             files_of_a_cycle=self.options.files_of_a_cycle,
         )
@@ -105,7 +111,7 @@ class ProductionJobTables(BrokerageTables[CycleWork, ProductionJobOptions]):
     def _why_nothing(self, state: TaskState | None) -> str:
         if state is None:
             return "no_such_task"
-        if state.status not in WorkSelection().statuses:
+        if state.status not in self._statuses:
             return f"task_status_{state.status}"
         if state.nucleus is None and not self.for_analysis:
             return "no_nucleus"
@@ -122,4 +128,4 @@ class ProductionJobTables(BrokerageTables[CycleWork, ProductionJobOptions]):
 
     def write(self, connection: psycopg.Connection[Any], names: Names, now: datetime, rows: Placement) -> Written:
         """Write jobs, files, counters, and tasks that wait."""
-        return AssignmentWriter(connection, names, now).write(rows)
+        return AssignmentWriter(connection, names, now, each_cycle=self.each_cycle).write(rows)

@@ -57,6 +57,7 @@ class ProductionTaskTables(BrokerageTables[TaskWork, ProductionTaskOptions]):
             labels_excluded=excluded,
             task_ids=reading.context.request.task_ids,
             most=self.options.tasks_of_a_cycle,
+            due_only=not self.each_cycle,
         )
         work = load_task_work(reading.connection, reading.catalogue, selection)
         reading.context.check()
@@ -69,7 +70,9 @@ class ProductionTaskTables(BrokerageTables[TaskWork, ProductionTaskOptions]):
 
     def skipped(self, reading: Reading, task_ids: Sequence[int]) -> list[Skipped]:
         """Why these tasks are not brokered now."""
-        found = why_skipped(reading.connection, reading.catalogue, task_ids, reading.context.now)
+        found = why_skipped(
+            reading.connection, reading.catalogue, task_ids, reading.context.now, due_only=not self.each_cycle
+        )
         return [
             Skipped(one.jeditaskid, one.reason, None if one.until is None else one.until.replace(tzinfo=UTC))
             for one in found
@@ -79,7 +82,7 @@ class ProductionTaskTables(BrokerageTables[TaskWork, ProductionTaskOptions]):
         self, connection: psycopg.Connection[Any], names: Names, now: datetime, rows: TaskPlacement
     ) -> NucleiWritten:
         """Write nuclei, destinations of output, and tasks that wait."""
-        return NucleusWriter(connection, names, now).write(rows)
+        return NucleusWriter(connection, names, now, each_cycle=self.each_cycle).write(rows)
 
     def warnings(self, work: TaskWork) -> list[str]:
         """Rows of tasks that cannot be used, counted by reason."""

@@ -95,12 +95,15 @@ class BrokerageTables(ABC, Generic[WorkT, OptionsT]):
         for_analysis: whether the snapshot needs the sources of the analysis brokerage.
         divided_by: what the work may be divided by between brokers; empty: it is not divided. Then :meth:`load` reads
             what belongs to ``reading.context.part``, and what is placed in a part counts for nothing in another.
+        each_cycle: whether work that waits is read with the other work, instead of after its time of waiting; set by
+            the agent before it reads.
     """
 
     options_type: ClassVar[type[BrokerageOptions]]
     counts: ClassVar[tuple[str, ...]]
     for_analysis: ClassVar[bool] = False
     divided_by: ClassVar[str] = ""
+    each_cycle: bool = False
 
     def __init__(self, options: OptionsT) -> None:
         """Read and write with these options."""

@@ -22,6 +22,7 @@ from broker.brokerages.registry import AnyBrokerage, brokerage
 from broker.brokerages.replay import decode_batches, replay_decisions
 from broker.domain.decision_records import DecisionRecord, Origin, StoredDecision
 from broker.domain.decisions import FILES_CHANGED, TASK_CHANGED, Decision
+from broker.domain.retry import redecided
 from broker.domain.work_codec import WorkCorruptError
 from broker.snapshot.snapshot import Snapshot
 
@@ -153,9 +154,10 @@ def _as_written(stored: StoredDecision, again: ReplayedDecision) -> DecisionReco
         late = dataclasses.replace(decision, outcome="skipped", reason=kept.decision.reason)
         return DecisionRecord(late, kept.assigned, kept.pending_until)
     assigned = kept.assigned if again.assigned is None or _fewer(kept, again.assigned) else again.assigned
-    return DecisionRecord(
-        decision, assigned, brokerage(decision.brokerage).waits_until(decision, stored.origin.decided_at)
-    )
+    waits_until = brokerage(decision.brokerage).waits_until(decision, stored.origin.decided_at)
+    # where a profile has its work decided again each cycle, decisions that wait have no instant
+    each_cycle = redecided(kept.decision.outcome, kept.pending_until) == "each_cycle"
+    return DecisionRecord(decision, assigned, None if each_cycle else waits_until)
 
 
 def _fewer(kept: DecisionRecord, assigned: Mapping[str, int]) -> bool:

@@ -116,7 +116,7 @@ class _Trial(BrokerageAgent):
 
     def _assign(self, cycle: Cycle[Any], sink: Sink) -> None:
         assigned: Sequence[Any] = list(cycle.assign(sink.origin.seed, StageTimes()))
-        records = records_of(self.brokerage, cycle, assigned, None, sink.origin.decided_at)
+        records = records_of(self.brokerage, cycle, assigned, None, sink.origin.decided_at, self._tables.each_cycle)
         for one, record in zip(assigned, records, strict=True):
             work = cycle.encode(one)
             kept = dataclasses.replace(record, work=work)

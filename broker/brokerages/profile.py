@@ -14,6 +14,7 @@ from broker.brokerages.base import Rules
 from broker.brokerages.profile_errors import ProfileError
 from broker.brokerages.profile_options import configured, configured_step
 from broker.brokerages.registry import BrokerageError, brokerage
+from broker.domain.retry import Redecide
 from broker.engine.shared.chain import QueueChain, RuleChain
 from broker.rules.contract import Rule
 from broker.rules.registry import RuleError, load_rule, outside_rules, placed, without
@@ -53,19 +54,27 @@ class BrokerageProfile(BaseModel):
 
 
 class Extension(BaseModel):
-    """A profile file that changes another profile."""
+    """A profile file that changes another profile; ``redecide`` is its own, as in :class:`Profile`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     profile: str
     extends: str = Field(pattern=r"^[A-Za-z0-9_-]+$")
+    redecide: Redecide = "each_cycle"
     brokerages: tuple[BrokerageProfile, ...] = ()
 
 
 class Profile(BaseModel):
-    """A profile file: the rules and steps of each brokerage, with their options, in order."""
+    """A profile file: the rules and steps of each brokerage, with their options, in order.
+
+    Attributes:
+        profile: its name.
+        redecide: when work that waits is decided again: after 20, 30 or 60 minutes, as specified, or in each cycle.
+        brokerages: in order.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     profile: str
+    redecide: Redecide = "each_cycle"
     brokerages: tuple[BrokerageProfile, ...] = Field(min_length=1)
 
     def of(self, brokerage: str) -> BrokerageProfile:
@@ -87,7 +96,7 @@ def read_profile(text: str, other: Callable[[str], str] | None = None) -> Profil
     With ``extends: NAME`` it is another profile with changes: brokerages that it does not name stay as they are there;
     of one that it names, ``vo``, ``labels`` and ``exclude_labels`` replace those of the other where they are given,
     ``without`` and ``add`` come on top, options of ``rules`` and ``steps`` replace the same options. A brokerage that
-    the other does not have is added.
+    the other does not have is added. ``redecide`` is not taken from the other: left out it is ``each_cycle``.
 
     Args:
         text: of the profile.
@@ -130,7 +139,7 @@ def _text_of(extension: Extension, other: Callable[[str], str]) -> str:
 def _extended(extension: Extension, base: Profile) -> Profile:
     changes = {entry.brokerage: entry for entry in extension.brokerages}
     entries = [_changed(entry, changes.pop(entry.brokerage, None)) for entry in base.brokerages]
-    return Profile(profile=extension.profile, brokerages=(*entries, *changes.values()))
+    return Profile(profile=extension.profile, redecide=extension.redecide, brokerages=(*entries, *changes.values()))
 
 
 def _changed(entry: BrokerageProfile, change: BrokerageProfile | None) -> BrokerageProfile:

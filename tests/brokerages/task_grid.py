@@ -149,7 +149,12 @@ def broker_tasks(database: Database, loaded: Scenario, **more: Any) -> list[Row]
 
 
 def cycle_at(
-    database: Database, later: timedelta = timedelta(), seed: int = 1, agent: str = "production_task", **request: Any
+    database: Database,
+    later: timedelta = timedelta(),
+    seed: int = 1,
+    agent: str = "production_task",
+    profile: str = "seed",
+    **request: Any,
 ) -> tuple[RunRecord, list[Row]]:
     """One cycle of an agent, so much later than the scenario's instant."""
     now: datetime = NOW + later
@@ -157,7 +162,7 @@ def cycle_at(
     with database.begin() as connection:
         lease = leases.acquire(connection, agent, "test", LeaseTerms()).lease
     assert lease is not None
-    made, asked = registry.make(agent, {}, ProcessSettings()), CycleRequest(emit=told.append, **request)
+    made, asked = registry.make(agent, {}, ProcessSettings(profile=profile)), CycleRequest(emit=told.append, **request)
     run_id = open_run(database, agent, lease)
     context = CycleContext(database, now, seed, 600.0, request=asked, lease=lease, run_id=run_id)
     record = run_cycle(made, context)

@@ -18,6 +18,7 @@ from broker.domain.decision_records import StoredDecision
 from broker.domain.decisions import Decision, is_late
 from broker.domain.main_reasons import NO_CANDIDATES
 from broker.domain.rejection_counts import Number, RejectionCounts, rejection_counts, unified_of
+from broker.domain.retry import first_redecided, redecided
 from broker.store.answers.task_facts import TaskSelection, read_task_facts
 from broker.store.decisions import decision_rows
 from broker.store.feeds.queue_pins import Pin
@@ -74,6 +75,7 @@ def read_task_decision(
         **facts.get(jeditaskid, {"jeditaskid": jeditaskid}),
         waiting_since=min((*since, *(one.origin.decided_at for one in waiting)), default=None) if waiting else None,
         next_try_at=min((until for one in waiting if (until := one.record.pending_until)), default=None),
+        redecide=first_redecided((one.record.decision.outcome, one.record.pending_until) for one in waiting),
     )
     explained = [_explained(asking, stored, states, evaluate) for stored in found]
 
@@ -154,6 +156,7 @@ def explained(stored: StoredDecision, pins: Sequence[Pin], again: Evaluated | No
         seen_at=stored.last_seen_at or origin.decided_at,
         times_seen=1 + stored.seen_again,
         pending_until=record.pending_until,
+        redecide=redecided(decision.outcome, record.pending_until),
         snapshot=origin.snapshot,
         tuning=origin.tuning_for(decision.jeditaskid),
         seed=origin.seed,

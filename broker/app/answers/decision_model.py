@@ -17,6 +17,7 @@ from broker.app.answers.parts import (
     ThrottleState,
 )
 from broker.app.answers.placed_together import PlacedTogether
+from broker.domain.retry import Redecide
 
 VerdictCode = Literal[
     "placed",
@@ -145,6 +146,7 @@ class ExplainedDecision(Answer):
     seen_at: datetime
     times_seen: int
     pending_until: datetime | None
+    redecide: Redecide | None
     snapshot: str | None
     tuning: int
     seed: int

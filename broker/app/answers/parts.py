@@ -8,6 +8,7 @@ from pydantic import Field
 
 from broker.app.answers.asking import Answer
 from broker.domain.decisions import Observation
+from broker.domain.retry import Redecide
 from broker.engine.shared.answer import Answer as CandidateAnswer
 
 Figure = float | int | str | bool | None
@@ -93,6 +94,7 @@ class TaskFacts(Answer):
     created_at: datetime | None = None
     waiting_since: datetime | None = None
     next_try_at: datetime | None = None
+    redecide: Redecide | None = None
     errordialog: str | None = None
 
 

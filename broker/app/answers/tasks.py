@@ -21,6 +21,7 @@ from broker.app.answers.stored_states import (
 )
 from broker.app.answers.throttles import throttle_in
 from broker.domain.rejection_counts import unified_of
+from broker.domain.retry import first_redecided
 from broker.store.answers.task_facts import TaskSelection, read_task_facts, read_task_numbers
 
 OUTCOMES = ("brokered", "pending", "throttled", "skipped")
@@ -137,6 +138,7 @@ def _line(facts: Mapping[str, Any], states: Sequence[ChunkState]) -> TaskLine:
             **facts,
             waiting_since=first_wait(chunks),
             next_try_at=min((one.pending_until for one in waiting if one.pending_until), default=None),
+            redecide=first_redecided((one.outcome, one.pending_until) for one in waiting),
         ),
         brokerage=brokerage,
         outcome=None if state is None else state.outcome,

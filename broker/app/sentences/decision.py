@@ -140,6 +140,8 @@ def feasible_sentence(queue: FeasibleQueue) -> str:
 
 def waiting_sentence(decision: ExplainedDecision) -> str:
     """When it is tried again."""
+    if decision.redecide == "each_cycle":
+        return "Decided again each cycle."
     if decision.pending_until is None:
         return ""
     return f"Next try {moment(decision.pending_until)}."

@@ -98,7 +98,7 @@ def _row(line: TaskLine, found: TaskList) -> tuple[object, ...]:
         task.username or "",
         task.gshare or "",
         task.currentpriority,
-        task.next_try_at,
+        "each cycle" if task.redecide == "each_cycle" else task.next_try_at,
         task.taskname or "",
         line.queues,
     )

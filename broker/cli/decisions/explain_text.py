@@ -38,9 +38,15 @@ def show_answer(found: TaskDecision) -> None:
     facts = [
         ("task", task_sentence(found.task)),
         ("waiting since", Since(found.task.waiting_since, found.now) if found.task.waiting_since else None),
-        ("next try", Since(found.task.next_try_at, found.now) if found.task.next_try_at else None),
+        ("next try", _next_try(found)),
     ]
     print_facts(facts, title=f"Task {found.task.jeditaskid}")
+
+
+def _next_try(found: TaskDecision) -> object:
+    if found.task.redecide == "each_cycle":
+        return "decided again each cycle"
+    return Since(found.task.next_try_at, found.now) if found.task.next_try_at else None
 
 
 def _chunk(found: TaskDecision, one: ExplainedDecision) -> str:

@@ -35,7 +35,7 @@ def go_on(database: Database, driver: DemoDriver, settings: Settings, home: Path
     configuration = quicker(load(config_file("agents.yaml", settings.config), registry.NAMES))
     with database.sibling("gridbroker leases", CONTROL_CONNECTIONS) as control:
         free_clock(database)
-        service = make_service(database, control, configuration, settings.config)
+        service = make_service(database, control, configuration, settings.config, profile="demo")
         stop_on_signals(service)
         world = threading.Thread(target=driver.run, args=(service.ending, host_now), name="demo driver", daemon=True)
         with serving(database, Listening(port=port), home=home, folder=settings.config, make=page()) as running:

@@ -103,7 +103,7 @@ def _api(database: Database, port: int | None, settings: Settings) -> Iterator[N
 
 
 def make_service(
-    database: Database, control: Database, configuration: AgentsConfiguration, folder: Path | None
+    database: Database, control: Database, configuration: AgentsConfiguration, folder: Path | None, profile: str = ""
 ) -> Service:
     """The service with the agents of a configuration, not yet running.
 
@@ -112,8 +112,11 @@ def make_service(
         control: for leases and heartbeats.
         configuration: ``config/agents.yaml``.
         folder: with configuration files of the operator's own.
+        profile: instead of ``seed``, where the operator has not chosen another one.
     """
     process = load_process(config_file("broker.yaml", folder), folder)
+    if profile and process.profile == "seed":
+        process = process.model_copy(update={"profile": profile})
     make = partial(registry.make, process=process)
     sections = sections_to_run(configuration, profile_in_force(process))
     keeper = LeaseKeeper(control, holder_name(), configuration.lease_terms)

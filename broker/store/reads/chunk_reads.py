@@ -26,6 +26,8 @@ from broker.work.tasks import TASK_NUMBERS, TASK_TEXTS, DatasetTable, TaskTable
 
 #: Statuses of tasks for which jobs are made.
 TASK_STATUSES = ("ready", "running", "scouting", "topreprocess", "preprocessing")
+#: Status of tasks that wait until they are brokered again; ``oldstatus`` is the one that they had.
+WAITING = "pending"
 #: Labels of analysis; any other label is production.
 ANALYSIS_LABELS = ("user", "panda")
 #: Files that one cycle reads.
@@ -46,6 +48,7 @@ class WorkSelection:
         task_ids: only these tasks, whatever their number; all without it.
         shares: only tasks with one of these pairs of global share and work queue; all without it.
         with_nucleus: only tasks that have a nucleus.
+        waiting: also tasks that wait, with the status that they had before.
         files_of_a_dataset: ready files taken of one master dataset.
         files_of_a_cycle: ready files of master datasets taken in all.
         whole_constituents: of a container at an endpoint only the files of constituents that are complete there count.
@@ -58,6 +61,7 @@ class WorkSelection:
     task_ids: tuple[int, ...] | None = None
     shares: tuple[ShareOfTasks, ...] | None = None
     with_nucleus: bool = False
+    waiting: bool = False
     files_of_a_dataset: int = FILES_OF_A_DATASET
     files_of_a_cycle: int = FILES_OF_A_CYCLE
     whole_constituents: bool = False
@@ -67,6 +71,10 @@ _OF_SHARES = """AND EXISTS (
     SELECT FROM unnest(CAST(:shares AS text[]), CAST(:work_queues AS bigint[])) AS taken (gshare, workqueue_id)
     WHERE taken.gshare IS NOT DISTINCT FROM t.gshare AND taken.workqueue_id IS NOT DISTINCT FROM t.workqueue_id)"""
 _TASK_COLUMNS = ("jeditaskid", "ramcount", "frozentime", *TASK_TEXTS, *TASK_NUMBERS)
+_PICKED = {
+    "frozentime": "extract(epoch FROM frozentime)::float8",
+    "status": f"CASE WHEN status = '{WAITING}' AND :waiting THEN oldstatus ELSE status END",
+}
 _DATASET_COLUMNS = (
     "jeditaskid",
     "datasetid",
@@ -124,12 +132,13 @@ def _columns(rows: Sequence[Sequence[Any]], number: int) -> list[tuple[Any, ...]
 
 def read_tasks(connection: sa.Connection, catalogue: TableCatalogue, selection: WorkSelection) -> TaskTable:
     """The selected tasks in brokerage order: priority descending (without one last), then task id."""
-    source = catalogue.source("jedi_tasks", _TASK_COLUMNS)
-    picked = [name if name != "frozentime" else "extract(epoch FROM frozentime)::float8" for name in _TASK_COLUMNS]
+    source = catalogue.source("jedi_tasks", (*_TASK_COLUMNS, "oldstatus"))
+    picked = [_PICKED.get(name, name) for name in _TASK_COLUMNS]
     # names of columns only: every value is a parameter
     query = (
         f"SELECT {', '.join(picked)} FROM {source} AS t "  # noqa: S608
-        "WHERE status = ANY(:statuses) AND (CAST(:vo AS text) IS NULL OR vo = :vo) "
+        "WHERE (status = ANY(:statuses) OR (:waiting AND status = :waits AND oldstatus = ANY(:statuses))) "
+        "AND (CAST(:vo AS text) IS NULL OR vo = :vo) "
         "AND coalesce(prodsourcelabel = ANY(:labels), false) <> :excluded "
         "AND (CAST(:ids AS bigint[]) IS NULL OR jeditaskid = ANY(:ids)) "
         "AND (nucleus IS NOT NULL OR NOT :with_nucleus) "
@@ -143,6 +152,8 @@ def read_tasks(connection: sa.Connection, catalogue: TableCatalogue, selection: 
         "excluded": selection.labels_excluded,
         "ids": None if selection.task_ids is None else array_of(selection.task_ids),
         "with_nucleus": selection.with_nucleus,
+        "waiting": selection.waiting,
+        "waits": WAITING,
     }
     if selection.shares is not None:
         values["shares"] = [one.gshare for one in selection.shares]

@@ -91,8 +91,8 @@ class TaskSelection:
         labels_excluded: whether ``labels`` are excluded; a task without a label is then taken.
         task_ids: only these tasks; all without it.
         most: as many at most, the first in order.
-        due_only: only tasks that were not tried lately; not for tasks that JEDI has just claimed, as that is written as
-            a try.
+        due_only: only tasks that were not tried lately; not where all are tried each cycle, nor for tasks that JEDI has
+            just claimed, as that is written as a try.
     """
 
     vo: str

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from broker.domain.reason import Reason
 from broker.domain.retry import RETRY_AFTER
 from broker.store.connection.tables import TableCatalogue
-from broker.store.reads.task_reads import ASSIGNING, CLOUD, due_before
+from broker.store.reads.task_reads import ASSIGNING, CLOUD, due_before, stored_time
 
 NO_SUCH_TASK, TRIED_LATELY, NOTHING_TO_ASSIGN = "no_such_task", "tried_lately", "nothing_to_assign"
 NOT_OF_THIS_BROKERAGE = "vo_or_label_of_another_brokerage"
@@ -69,7 +69,12 @@ class Skipped:
 
 
 def why_skipped(
-    connection: sa.Connection, catalogue: TableCatalogue, task_ids: Sequence[int], now: datetime
+    connection: sa.Connection,
+    catalogue: TableCatalogue,
+    task_ids: Sequence[int],
+    now: datetime,
+    *,
+    due_only: bool = True,
 ) -> list[Skipped]:
     """The reasons, in the order of ``task_ids``.
 
@@ -78,20 +83,22 @@ def why_skipped(
         catalogue: its tables.
         task_ids: the tasks, none of which was read by :func:`broker.store.reads.task_reads.read_assigning`.
         now: the instant of the cycle (aware).
+        due_only: only tasks that were not tried lately are read.
     """
     source = catalogue.source("jedi_tasks", _COLUMNS)
     query = f"SELECT * FROM {source} AS t WHERE jeditaskid = ANY(:ids)"  # noqa: S608 - names of columns
     rows = {row.jeditaskid: row for row in connection.execute(sa.text(query), {"ids": list(task_ids)})}
-    return [_skipped(task, rows.get(task), now) for task in task_ids]
+    due = due_before(now) if due_only else stored_time(now)
+    return [_skipped(task, rows.get(task), due) for task in task_ids]
 
 
-def _skipped(task: int, row: sa.Row[tuple[object, ...]] | None, now: datetime) -> Skipped:
+def _skipped(task: int, row: sa.Row[tuple[object, ...]] | None, due: datetime) -> Skipped:
     if row is None:
         return Skipped(task, NO_SUCH_TASK)
     if row.status != ASSIGNING:
         return Skipped(task, f"task_status_{row.status}")
     if row.cloud != CLOUD:
         return Skipped(task, f"task_cloud_{row.cloud}")
-    if row.modificationtime is not None and row.modificationtime >= due_before(now):
+    if row.modificationtime is not None and row.modificationtime >= due:
         return Skipped(task, TRIED_LATELY, row.modificationtime + RETRY_AFTER)
     return Skipped(task, NOTHING_TO_ASSIGN if row.nucleus is not None else NOT_OF_THIS_BROKERAGE)

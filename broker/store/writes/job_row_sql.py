@@ -41,7 +41,8 @@ SELECT
 LOCK_TASKS = """
 SELECT jeditaskid, status, nucleus
 FROM {panda}.jedi_tasks
-WHERE jeditaskid = ANY(%(tasks)s) AND status = ANY(%(statuses)s)
+WHERE jeditaskid = ANY(%(tasks)s)
+  AND (status = ANY(%(statuses)s) OR (%(waiting)s AND status = 'pending' AND oldstatus = ANY(%(statuses)s)))
   AND (lockedby IS NULL OR lockedtime IS NULL OR lockedtime < %(now)s - make_interval(secs => %(lock_fresh_s)s))
 ORDER BY jeditaskid
 FOR NO KEY UPDATE"""
@@ -162,24 +163,29 @@ LEFT JOIN unnest(%(platforms)s::text[]) WITH ORDINALITY AS platform (name, numbe
     ON platform.number = job.platform + 1
 """
 
-# Source: PanDA job generation; ready tasks start with their first jobs, as scouts where the jobs are scouts.
+# Source: PanDA job generation; ready tasks start with their first jobs, as scouts where the jobs are scouts. One
+# that waited goes on in the status that it had.
 TASKS_WITH_JOBS = """
 WITH before AS (
-    SELECT jeditaskid, status FROM {panda}.jedi_tasks WHERE jeditaskid = ANY(%(tasks)s)
+    SELECT jeditaskid, status AS stored, CASE WHEN status = 'pending' THEN oldstatus ELSE status END AS status
+    FROM {panda}.jedi_tasks WHERE jeditaskid = ANY(%(tasks)s)
 ), after AS (
     UPDATE {panda}.jedi_tasks AS task
     SET status = CASE before.status
             WHEN 'ready' THEN CASE WHEN task.jeditaskid = ANY(%(scouting)s) THEN 'scouting' ELSE 'running' END
             WHEN 'topreprocess' THEN 'preprocessing' ELSE before.status END,
-        statechangetime = CASE WHEN before.status IN ('ready', 'topreprocess') THEN %(now)s
+        oldstatus = CASE WHEN before.stored = 'pending' THEN NULL ELSE task.oldstatus END,
+        statechangetime = CASE WHEN before.status IN ('ready', 'topreprocess') OR before.stored = 'pending' THEN %(now)s
             ELSE task.statechangetime END,
         starttime = coalesce(task.starttime, %(now)s),
         frozentime = NULL, errordialog = NULL, modificationtime = %(now)s
     FROM before WHERE before.jeditaskid = task.jeditaskid
-    RETURNING task.jeditaskid, task.status, task.attemptnr, before.status AS old_status
+    RETURNING task.jeditaskid, task.status, task.attemptnr, before.stored AS old_status
 )
 INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason, modificationhost)
-SELECT jeditaskid, %(now)s, status, attemptnr, 'first jobs made', 'HOST' FROM after WHERE status <> old_status
+SELECT jeditaskid, %(now)s, status, attemptnr,
+    CASE WHEN old_status = 'pending' THEN 'jobs made after waiting' ELSE 'first jobs made' END, 'HOST'
+FROM after WHERE status <> old_status
 """.replace("HOST", HOST)
 
 # ``frozentime`` says since when no queue takes the task: a throttle on its user or share says nothing of queues.
@@ -197,6 +203,17 @@ WITH waiting AS (
 INSERT INTO {panda}.tasks_statuslog (jeditaskid, modificationtime, status, attemptnr, reason, modificationhost)
 SELECT jeditaskid, %(now)s, 'pending', attemptnr, left(reason, 255), 'HOST' FROM waiting
 """.replace("HOST", HOST)
+
+# Tasks that waited already, where work that waits is decided again each cycle.
+TASKS_THAT_WAIT_FOR_ANOTHER_REASON = """
+UPDATE {panda}.jedi_tasks AS task
+SET frozentime = CASE WHEN task.jeditaskid = ANY(%(throttled)s) THEN task.frozentime
+        ELSE coalesce(task.frozentime, %(now)s) END,
+    modificationtime = %(now)s, errordialog = left(given.reason, 510)
+FROM unnest(%(tasks)s::bigint[], %(reasons)s::text[]) AS given (jeditaskid, reason)
+WHERE task.jeditaskid = given.jeditaskid AND task.status = 'pending'
+  AND task.errordialog IS DISTINCT FROM left(given.reason, 510)
+"""
 
 # Source: ATLAS Production Job Brokerage: a task of which all queues are skipped is pending for 1 hour.
 REACTIVATE = """

@@ -102,12 +102,18 @@ class AssignmentWriter:
         now: datetime,
         claim_limit_s: float = CLAIM_LIMIT_S,
         lock_wait_s: float = LOCK_WAIT_S,
+        *,
+        each_cycle: bool = False,
     ) -> None:
-        """Write through ``connection`` into the tables of ``names``; all rows get the time ``now`` (aware)."""
+        """Write through ``connection`` into the tables of ``names``; all rows get the time ``now`` (aware).
+
+        ``each_cycle``: tasks that wait are among those that were decided; of one that goes on to wait for the same
+        reason nothing is written.
+        """
         self._lock_wait_s = lock_wait_s
         self._connection = connection
         self._names = names
-        self._claim_limit_s = claim_limit_s
+        self._claim_limit_s, self._each_cycle = claim_limit_s, each_cycle
         self._now = now.astimezone(UTC).replace(tzinfo=None)
 
     def write(self, placement: Placement) -> Written:
@@ -144,7 +150,7 @@ class AssignmentWriter:
     def _lock_tasks(self, placement: Placement) -> set[int]:
         seen = {task.jeditaskid: task for task in placement.tasks}
         values = {"now": self._now, "tasks": list(seen), "statuses": list(WORKING_STATUSES)}
-        values |= {"lock_fresh_s": LOCK_FRESH_S}
+        values |= {"lock_fresh_s": LOCK_FRESH_S, "waiting": self._each_cycle}
         statement = self._names.sql(statements.LOCK_TASKS)
         rows = lock_tasks(self._connection, statement, values, list(seen), self._lock_wait_s)
         locked = {task for task, _, nucleus in rows if nucleus == seen[task].nucleus}
@@ -231,6 +237,13 @@ class AssignmentWriter:
         if not waiting:
             return 0
         reasons = [_storable(reason) for reason in waiting.values()]
+        if self._each_cycle:
+            self._run(
+                statements.TASKS_THAT_WAIT_FOR_ANOTHER_REASON,
+                tasks=list(waiting),
+                reasons=reasons,
+                throttled=sorted(placement.throttled),
+            )
         moved = self._run(
             statements.TASKS_THAT_WAIT,
             tasks=list(waiting),

@@ -30,7 +30,7 @@ SELECT task.jeditaskid
 FROM {panda}.jedi_tasks AS task
 JOIN unnest(%(tasks)s::bigint[], %(seen)s::text[]) AS given (jeditaskid, nucleus) USING (jeditaskid)
 WHERE task.status = %(assigning)s AND task.nucleus IS NOT DISTINCT FROM given.nucleus
-  AND (task.modificationtime IS NULL OR task.modificationtime < %(due)s)
+  AND (%(each_cycle)s OR task.modificationtime IS NULL OR task.modificationtime < %(due)s)
   AND (task.lockedby IS NULL OR task.lockedtime IS NULL
        OR task.lockedtime < %(now)s - make_interval(secs => %(lock_fresh_s)s))
 ORDER BY task.jeditaskid
@@ -88,12 +88,14 @@ SELECT jeditaskid, %(now)s, 'ready', attemptnr, 'nucleus ' || nucleus, 'HOST' FR
 DEFT_IS_THERE = "SELECT to_regclass('doma_deft.t_task') IS NOT NULL"
 TELL_DEFT = "UPDATE doma_deft.t_task SET status = 'ready', timestamp = %(now)s WHERE taskid = ANY(%(tasks)s)"
 
-# The task stays in assigning; since when is kept, and noted where nobody has.
+# The task stays in assigning; since when is kept, and noted where nobody has. Where it is tried each cycle, nothing is
+# written while the reason stays.
 KEEP_WAITING = """
 UPDATE {panda}.jedi_tasks AS task
 SET modificationtime = %(now)s, frozentime = coalesce(task.frozentime, %(now)s), errordialog = left(given.reason, 510)
 FROM unnest(%(tasks)s::bigint[], %(reasons)s::text[]) AS given (jeditaskid, reason)
 WHERE task.jeditaskid = given.jeditaskid
+  AND (NOT %(each_cycle)s OR task.frozentime IS NULL OR task.errordialog IS DISTINCT FROM left(given.reason, 510))
 """
 
 
@@ -132,10 +134,19 @@ class NucleusWriter:
     """Writes nuclei in the transaction of one connection; the caller fences it and commits."""
 
     def __init__(
-        self, connection: psycopg.Connection[Any], names: Names, now: datetime, lock_wait_s: float = LOCK_WAIT_S
+        self,
+        connection: psycopg.Connection[Any],
+        names: Names,
+        now: datetime,
+        lock_wait_s: float = LOCK_WAIT_S,
+        *,
+        each_cycle: bool = False,
     ) -> None:
-        """Write through ``connection`` into the tables of ``names``; all rows get the time ``now`` (aware)."""
-        self._lock_wait_s = lock_wait_s
+        """Write through ``connection`` into the tables of ``names``; all rows get the time ``now`` (aware).
+
+        ``each_cycle``: tasks are tried in each, not only those that were not tried lately.
+        """
+        self._lock_wait_s, self._each_cycle = lock_wait_s, each_cycle
         self._connection, self._names = connection, names
         self._now, self._due = stored_time(now), due_before(now)
 
@@ -160,12 +171,12 @@ class NucleusWriter:
         waiting = [one for one in placement.waiting if one.jeditaskid in kept]
         if waiting:
             tasks, reasons = [one.jeditaskid for one in waiting], [one.reason for one in waiting]
-            self._run(KEEP_WAITING, tasks=tasks, reasons=reasons)
+            self._run(KEEP_WAITING, tasks=tasks, reasons=reasons, each_cycle=self._each_cycle)
         return NucleiWritten(frozenset(set(seen) - kept), len(assigned), outputs, len(waiting))
 
     def _lock(self, seen: Mapping[int, str | None]) -> set[int]:
         values = {"now": self._now, "tasks": list(seen), "seen": list(seen.values()), "assigning": ASSIGNING}
-        values |= {"due": self._due, "lock_fresh_s": LOCK_FRESH_S}
+        values |= {"due": self._due, "lock_fresh_s": LOCK_FRESH_S, "each_cycle": self._each_cycle}
         statement = self._names.sql(LOCK_TASKS)
         rows = lock_tasks(self._connection, statement, values, list(seen), self._lock_wait_s)
         return {task for (task,) in rows}
