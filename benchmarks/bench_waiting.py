@@ -1,0 +1,99 @@
+"""What it takes to decide chunks that wait again in each cycle, where none of them gets jobs.
+
+Every task of a scenario asks for more memory than any of the pseudo-queues has. After the first cycle all wait; the
+cycles after it decide them again. Rows are those that a cycle wrote, counted by the transaction that wrote their last
+version.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import sqlalchemy as sa
+
+from agents.service import configuration, registry
+from agents.service.base import CycleRequest
+from agents.service.process import ProcessSettings
+from benchmarks.measuring import NOW, RESULTS, loaded, report_to
+from benchmarks.scenario import make_scenario
+from broker.app.agent_cycle import JOB_AGENT, run_leased
+from broker.store.connection.database import Database
+
+CHUNKS, QUEUES, CYCLES = 10_000, 500, 5
+#: More memory for each core than any queue has, in MB.
+TOO_MUCH_MB = 1_000_000
+_TABLES = """
+    SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE c.relkind = 'r' AND n.nspname IN ('broker', 'doma_panda')"""
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where the server stood before a cycle.
+
+    Attributes:
+        transaction: the number of the next one.
+        log: position in the write-ahead log.
+    """
+
+    transaction: int
+    log: str
+
+    @classmethod
+    def of(cls, database: Database) -> Server:
+        """Where it stands now."""
+        with database.autocommit() as connection:
+            row = connection.execute(sa.text("SELECT pg_current_xact_id()::text, pg_current_wal_insert_lsn()::text"))
+            transaction, log = row.one()
+        return cls(int(transaction), str(log))
+
+    def written(self, database: Database) -> tuple[dict[str, int], float]:
+        """Rows written since then, by table, and MB of the write-ahead log."""
+        with database.autocommit() as connection:
+            size = connection.scalar(sa.text("SELECT pg_current_wal_insert_lsn() - CAST(:log AS pg_lsn)"), vars(self))
+            counts = {}
+            for table in connection.execute(sa.text(_TABLES)).scalars().all():
+                query = f"SELECT count(*) FROM {table} WHERE xmin::text::bigint >= :transaction"  # noqa: S608 - a name
+                counts[table] = int(connection.scalar(sa.text(query), vars(self)) or 0)
+        return {name: count for name, count in counts.items() if count}, float(size or 0) / 1e6
+
+
+def cycle(database: Database, profile: str, now: datetime, seed: int) -> dict[str, Any]:
+    """One cycle of the production job brokerage: its time, and what it wrote."""
+    agents = configuration.load(configuration.config_file("agents.yaml", None), registry.NAMES)
+    agent = registry.make(JOB_AGENT, {}, ProcessSettings(profile=profile))
+    before, started, cpu = Server.of(database), perf_counter(), process_time()
+    record = run_leased(agent, agents, database, now, seed, CycleRequest())
+    taken = perf_counter() - started, process_time() - cpu
+    rows, log_mb = before.written(database)
+    tasks = rows.get("doma_panda.jedi_tasks", 0) + rows.get("doma_panda.tasks_statuslog", 0)
+    decisions = sum(count for table, count in rows.items() if table.startswith("broker.decisions"))
+    states, all_rows = rows.get("broker.chunk_states", 0), sum(rows.values())
+    figures = {"rows_of_tasks": tasks, "decisions": decisions, "states": states, "all_rows": all_rows, "log_mb": log_mb}
+    return {"chunks": record.counts["chunks"], "s": taken[0], "broker_cpu_s": taken[1], **figures}
+
+
+def main() -> None:
+    """Measure both ways, and report."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", default=str(RESULTS), help="where the report goes")
+    parser.add_argument("--chunks", type=int, default=CHUNKS, help="chunks that wait")
+    asked, rows = parser.parse_args(), []
+    for profile, minutes in (("demo", 1), ("seed", 61)):
+        with loaded(make_scenario(asked.chunks, QUEUES, 5 * asked.chunks, seed=1)) as database:
+            with database.begin() as connection:
+                query = "UPDATE doma_panda.jedi_tasks SET ramcount = :most, ramunit = 'MBPerCore'"
+                connection.execute(sa.text(query), {"most": TOO_MUCH_MB})
+            for number in range(CYCLES):
+                found = cycle(database, profile, NOW + number * timedelta(minutes=minutes), number)
+                rows.append({"profile": profile, "every_min": minutes, "cycle": number + 1, **found})
+    report_to(Path(asked.folder), "waiting", rows, {"seconds": "wall clock, and CPU time of the broker"})
+
+
+if __name__ == "__main__":
+    main()
