@@ -51,7 +51,7 @@ def test_why_a_site_gets_no_jobs(visitor: Visitor) -> None:
 
 
 def test_why_a_task_is_pending_and_what_would_help(visitor: Visitor) -> None:
-    visitor.open()
+    visitor.log_in()
     visitor.click(visitor.page.locator("table").first.locator('tbody a[href^="/tasks/"]').first)
     visitor.page.wait_for_url("**/tasks/*")
     visitor.click(visitor.page.get_by_role("link", name="What would help?").first)
