@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,6 +14,7 @@ import typer
 
 from broker.cli.application import build_app
 from broker.cli.failing import emit_error, print_error, wants_json
+from broker.cli.remote_answers import ANSWERS, Arguments, NotRemote, seconds
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table
 from broker.cli.time_arguments import duration
@@ -23,18 +23,11 @@ from broker.feeds.fetching.web import shown
 from broker.settings import read_settings
 from gridbroker_client import BrokerClient, BrokerProblem, BrokerUnreachable, find_token, token_from_file
 
-Arguments = Mapping[str, Any]
 Documents = Iterable[Mapping[str, Any]]
 LOOPBACK = ("://127.0.0.1", "://localhost", "://[::1]")
 SHOWN_COLUMNS = 8
 WRONG_ARGUMENTS: Any = next(one for one in typer.BadParameter.__mro__ if one.__name__ == "ClickException")
 """The base of what is raised for wrong arguments: of click, or of the copy of it that newer versions of Typer hold."""
-
-
-class NotRemote(BrokerError):
-    """The command needs the broker's own machine."""
-
-    exit_status = WRONG_USAGE
 
 
 def main(server: str, token_file: str | None, arguments: Sequence[str]) -> NoReturn:
@@ -43,7 +36,10 @@ def main(server: str, token_file: str | None, arguments: Sequence[str]) -> NoRet
     try:
         path, given = _parsed(arguments)
         with BrokerClient(server, _token(server, token_file)) as client:
-            _show(list(_handler(path)(client, given)), as_json)
+            if path in ANSWERS:
+                ANSWERS[path].show(client, given, as_json)
+            else:
+                _show(list(_handler(path)(client, given)), as_json)
     except typer.Exit as ended:
         raise SystemExit(ended.exit_code) from None
     except WRONG_ARGUMENTS as error:
@@ -100,7 +96,7 @@ def _token(server: str, token_file: str | None) -> Callable[[], str | None]:
 def _handler(path: str) -> Callable[[BrokerClient, Arguments], Documents]:
     found = HANDLERS.get(path)
     if found is None:
-        known = ", ".join(HANDLERS)
+        known = ", ".join((*ANSWERS, *HANDLERS))
         raise NotRemote(f"broker {path} works on the broker's own machine", "--server", f"elsewhere: {known}")
     return found
 
@@ -117,17 +113,6 @@ def _show(documents: list[Mapping[str, Any]], as_json: bool) -> None:
 
 def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
-
-
-def _seconds(text: str | None, default_s: float) -> float:
-    return default_s if text is None else duration(text, "SPAN").total_seconds()
-
-
-def _tasks(client: BrokerClient, given: Arguments) -> Documents:
-    filters = {name: given.get(name) for name in ("user", "status", "reason", "queue", "nucleus", "gshare")}
-    span = given.get("since")
-    since = None if span is None else datetime.now(UTC) - timedelta(seconds=_seconds(span, 0))
-    return client.tasks(**filters, since=since, limit=given.get("limit") or 1000)["tasks"]  # type: ignore[no-any-return]
 
 
 def _run(client: BrokerClient, given: Arguments) -> Documents:
@@ -178,24 +163,9 @@ def _pins(client: BrokerClient, given: Arguments) -> Documents:
 
 
 HANDLERS: Mapping[str, Callable[[BrokerClient, Arguments], Documents]] = {
-    "tasks": _tasks,
-    "reasons": lambda c, a: [c.reasons(brokerage=a.get("brokerage"), window_s=_seconds(a.get("compare"), 3600))],
-    "explain": lambda c, a: [
-        c.explain(a["task"], brokerage=a.get("brokerage"), evaluate=bool(a.get("evaluate", True)) and c.has_token)
-    ],
-    "why-not": lambda c, a: c.why_not(a["task"], a["queue"])["answers"],
-    "history": lambda c, a: c.history(a["task"])["events"],
-    "queues": lambda c, a: c.queues(status=a.get("status"), site=a.get("site"), idle=bool(a.get("idle")))["queues"],
-    "queue show": lambda c, a: [c.queue(a["queue"], evaluate=c.has_token)],
     "queue set": _pins,
     "queue unset": lambda c, a: [c.unpin(a["queue"], field) for field in a["fields"]],
-    "nucleus": lambda c, a: [c.nucleus(a["name"])],
-    "links": lambda c, a: c.links(source=a.get("source"), nucleus=a.get("nucleus"), full=bool(a.get("full")))["links"],
-    "shares": lambda c, a: c.shares()["shares"],
-    "user": lambda c, a: [c.user(a["name"])],
-    "agents": lambda c, a: c.agents()["agents"],
-    "alarms": lambda c, a: c.alarms()["alarms"],
-    "pause": lambda c, a: [c.pause(a["agent"], reason=a["reason"], for_s=_seconds(a["ends"], 0))],
+    "pause": lambda c, a: [c.pause(a["agent"], reason=a["reason"], for_s=seconds(a["ends"], 0))],
     "resume": lambda c, a: [c.resume(a["agent"])],
     "run": _run,
     "submit": _submit,
@@ -212,4 +182,4 @@ HANDLERS: Mapping[str, Callable[[BrokerClient, Arguments], Documents]] = {
         c.config_rollback(a["version"], reason=a.get("reason") or "", expect_version=a.get("expect_version"))
     ],
 }
-"""What each command asks of a broker elsewhere. Another command is one more entry."""
+"""What each further command asks of a broker elsewhere. Another command is one more entry."""

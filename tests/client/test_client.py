@@ -12,6 +12,7 @@ import typer
 
 from broker.api.server import ApiServer
 from broker.cli import entry, remote
+from broker.cli.remote_answers import ANSWERS
 from broker.store.connection.database import Database
 from gridbroker_client import BrokerClient, BrokerProblem, BrokerUnreachable, find_token, token_from_file
 from tests.api.decided import decided_server
@@ -104,6 +105,49 @@ def test_a_command_says_the_same_from_elsewhere(
     assert [_plain(line) for line in printed.out.splitlines()] == [_plain(line) for line in here.out.splitlines()]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("tasks",),
+        ("tasks", "--status", "pending"),
+        ("reasons",),
+        ("explain", str(TASK)),
+        ("explain", str(TASK + 2)),
+        ("why-not", str(TASK + 2), "ALPHA_MCORE"),
+        ("history", str(TASK)),
+        ("queues",),
+        ("queue", "show", "ALPHA_MCORE"),
+        ("nucleus",),
+        ("nucleus", "ALPHA"),
+        ("links",),
+        ("shares",),
+        ("alarms",),
+    ],
+)
+def test_a_command_prints_the_same_tables_from_elsewhere(
+    decided: tuple[Database, ApiServer],
+    token_file: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: tuple[str, ...],
+) -> None:
+    here = runner(capsys, "--db", decided[0].url)(*command)
+    with pytest.raises(SystemExit) as end:
+        entry.main([*command, "--server", decided[1].url, "--token-file", str(token_file)])
+    printed = capsys.readouterr()
+    assert (end.value.code, printed.err) == (0, "")
+    assert printed.out == here.out and not printed.out.startswith("{")
+
+
+def test_an_answer_of_another_version_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, decided: tuple[Database, ApiServer], capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(BrokerClient, "shares", lambda client: {"now": "2026-01-01T00:00:00Z", "parts": []})
+    with pytest.raises(SystemExit) as end:
+        entry.main(["shares", "--server", decided[1].url])
+    assert end.value.code == 1
+    assert "another version" in (said := capsys.readouterr().err) and "field" in said and "--json" in said
+
+
 def _plain(line: str) -> Any:
     return json.loads(line.replace('+00:00"', 'Z"'))
 
@@ -145,7 +189,7 @@ def test_a_broker_that_is_not_there_is_an_object_too(capsys: pytest.CaptureFixtu
 
 
 def test_every_command_elsewhere_is_a_command_here() -> None:
-    for path in remote.HANDLERS:
+    for path in (*remote.HANDLERS, *ANSWERS):
         with pytest.raises(typer.Exit):
             remote._parsed([*path.split(), "--help"])
 

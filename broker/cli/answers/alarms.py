@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from broker.app.answers.alarms import alarms as all_alarms
+from broker.app.answers.service_models import Alarms
 from broker.app.sentences.alarms import alarm_lines
 from broker.cli.answers.asked import asked
 from broker.cli.rendering.cells import Since
@@ -27,6 +28,11 @@ def alarms(
         for alarm in found.alarms:
             print_json(alarm.model_dump(mode="json"))
         return
+    show_alarms(found)
+
+
+def show_alarms(found: Alarms) -> None:
+    """Print alarms as a table."""
     # what is of the database's clock may be later than that of a scenario
     rows = [
         (one.severity, one.code, one.sentence, Since(one.since, max(found.now, one.since or found.now)), one.key)

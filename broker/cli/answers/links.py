@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.app.answers.grid_models import LinkFilters
+from broker.app.answers.grid_models import LinkFilters, Links
 from broker.app.answers.links import links as all_links
 from broker.cli.answers.asked import asked
 from broker.cli.rendering.json_lines import print_json
@@ -28,6 +28,11 @@ def links(
         for line in found.links:
             print_json(line.model_dump(mode="json"))
         return
+    show_links(found)
+
+
+def show_links(found: Links) -> None:
+    """Print links as a table."""
     columns = (
         "from",
         "nucleus",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.app.answers.grid_models import NucleusAnswer, NucleusLine
+from broker.app.answers.grid_models import Nuclei, NucleusAnswer
 from broker.app.answers.nuclei import nuclei, nucleus_answer
 from broker.app.sentences.phrases import many
 from broker.cli.answers.asked import Json, asked
@@ -31,16 +31,17 @@ def nucleus(
             if as_json:
                 print_json(every.model_dump(mode="json"))
             else:
-                _show_all(every.nuclei)
+                show_nuclei(every)
             return
         found = nucleus_answer(asking, name)
     if as_json:
         print_json(found.model_dump(mode="json"))
         return
-    _show(found)
+    show_nucleus(found)
 
 
-def _show_all(lines: tuple[NucleusLine, ...]) -> None:
+def show_nuclei(found: Nuclei) -> None:
+    """Print all nuclei and satellites as a table."""
     columns = (
         "nucleus",
         "role",
@@ -64,12 +65,13 @@ def _show_all(lines: tuple[NucleusLine, ...]) -> None:
             one.considered,
             one.output_endpoint or "",
         )
-        for one in lines
+        for one in found.nuclei
     ]
-    print_table(columns, rows, title=f"Nuclei and satellites: {len(lines)}")
+    print_table(columns, rows, title=f"Nuclei and satellites: {len(found.nuclei)}")
 
 
-def _show(found: NucleusAnswer) -> None:
+def show_nucleus(found: NucleusAnswer) -> None:
+    """Print one nucleus: sentences, then tables."""
     line = found.line
     free = (
         ""

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from broker.app.answers.filter_values import known_queue_filters
-from broker.app.answers.grid_models import BrokerageAtQueue, QueueAnswer, QueueFilters
+from broker.app.answers.grid_models import BrokerageAtQueue, QueueAnswer, QueueFilters, Queues
 from broker.app.answers.queue import queue_answer
 from broker.app.answers.queues import queues as all_queues
 from broker.app.sentences.phrases import with_unit
@@ -36,6 +36,11 @@ def queues(
         for line in found.queues:
             print_json(line.model_dump(mode="json"))
         return
+    show_queues(found)
+
+
+def show_queues(found: Queues) -> None:
+    """Print all queues as a table."""
     columns = (
         Column("queue"),
         Column("status"),
@@ -81,6 +86,11 @@ def show_queue(
     if as_json:
         print_json(found.model_dump(mode="json"))
         return
+    show_queue_answer(found)
+
+
+def show_queue_answer(found: QueueAnswer) -> None:
+    """Print what one queue gets, and why not more: sentences, then tables."""
     for sentence in queue_sentences(found):
         say(sentence)
     _show_misses(found)

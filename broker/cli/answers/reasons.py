@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from broker.app.answers.filter_values import known_value
-from broker.app.answers.list_models import ReasonFilters, ReasonLine
+from broker.app.answers.list_models import ReasonFilters, ReasonLine, Reasons
 from broker.app.answers.reasons import reasons as reasons_now
 from broker.brokerages.registry import offered
 from broker.cli.answers.asked import Json, asked
@@ -38,6 +38,11 @@ def reasons(
     if as_json:
         print_json(found.model_dump(mode="json"))
         return
+    show_reasons(found, rules)
+
+
+def show_reasons(found: Reasons, with_rules: bool = False) -> None:
+    """Print what waits, by reason; ``with_rules``: also how often each rule rejected queues."""
     columns = (
         Column("brokerage", give_up=2),
         Column("reason"),
@@ -61,11 +66,11 @@ def reasons(
     ]
     waiting, considered = sum(found.waiting.values()), sum(found.considered.values())
     print_table(columns, rows, title=f"{waiting:,} of {considered:,} chunks and tasks wait")
-    if rules:
+    if with_rules:
         lines = [(one.brokerage, one.code, one.queues, one.decides) for one in found.rules]
         heads = ("brokerage", "rule's code", "queues rejected", "decides for")
         print_table(heads, lines, title="Queues rejected, over all decisions of 24 h")
-    say(f"now {utc(found.now)}; change against {length(span)} ago")
+    say(f"now {utc(found.now)}; change against {length(found.now - found.compared_with)} ago")
 
 
 def _change(line: ReasonLine) -> str:

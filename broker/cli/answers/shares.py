@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.app.answers.grid_models import ShareLine
+from broker.app.answers.grid_models import ShareLine, Shares
 from broker.app.answers.shares import shares as all_shares
 from broker.cli.answers.asked import asked
 from broker.cli.rendering.cells import Percent
@@ -32,6 +32,11 @@ def shares(
         for line in found.shares:
             print_json(line.model_dump(mode="json"))
         return
+    show_shares(found)
+
+
+def show_shares(found: Shares) -> None:
+    """Print the tree of global shares as a table."""
     columns = (
         "share",
         "target",

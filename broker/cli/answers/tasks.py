@@ -69,6 +69,11 @@ def tasks(
         for line in found.tasks:
             print_json(line.model_dump(mode="json"))
         return
+    show_task_list(found)
+
+
+def show_task_list(found: TaskList) -> None:
+    """Print the tasks that were asked for."""
     show_tasks(found, found.tasks, f"Tasks: {found.total}")
 
 

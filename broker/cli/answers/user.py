@@ -33,6 +33,11 @@ def user(
     if as_json:
         print_json(found.model_dump(mode="json"))
         return
+    show_user(found)
+
+
+def show_user(found: UserAnswer) -> None:
+    """Print a user's tasks, what throttles them, and what he uses."""
     waiting = sum(line.chunks_waiting > 0 for line in found.tasks)
     say(f"{found.user}: {many(len(found.tasks), 'task')}; waiting: {waiting}.")
     for one in found.throttles:

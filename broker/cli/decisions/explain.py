@@ -13,7 +13,7 @@ from broker.app.answers.parts import HeldField
 from broker.app.sentences.decision import candidate_sentence
 from broker.app.sentences.phrases import comparison
 from broker.cli.context import open_store, settings_of
-from broker.cli.decisions.explain_text import show_answer, show_decision, show_pins
+from broker.cli.decisions.explain_text import show_explained, show_pins
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.plot_option import Plot, check_plot
 from broker.cli.rendering.tables import Column, print_table, say
@@ -59,9 +59,7 @@ def explain(
         for one in found.decisions:
             print_json(_object(found, one))
     else:
-        show_answer(found)
-        for one in found.decisions:
-            show_decision(found, one)
+        show_explained(found)
     if exit_code and any(one.outcome != "brokered" for one in found.decisions):
         raise typer.Exit(NOT_PLACED)
 
@@ -90,10 +88,11 @@ def why_not(
         for line in found.answers:
             print_json(_line_object(found, line))
         return
-    _show_why_not(found)
+    show_why_not(found)
 
 
-def _show_why_not(found: WhyNot) -> None:
+def show_why_not(found: WhyNot) -> None:
+    """Print which rule rejected a queue, and what it compared."""
     rows = []
     for line in found.answers:
         one, seen = line.candidate, line.candidate.compared

@@ -29,6 +29,13 @@ SHOWN_REMEDIES = 6
 NO_MATTER_WHERE = ("input_missing", "throttled")
 
 
+def show_explained(found: TaskDecision) -> None:
+    """Print the answer, then what would help and the tables of each decision."""
+    show_answer(found)
+    for one in found.decisions:
+        show_decision(found, one)
+
+
 def show_answer(found: TaskDecision) -> None:
     """What became of each chunk in one sentence, then the task, and since when it waits."""
     for one in found.decisions:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from broker.app.answers.asking import Asking
+from broker.app.answers.history import History
 from broker.app.answers.history import history as history_of
 from broker.app.sentences.history import event_sentence
 from broker.cli.context import open_store, settings_of
@@ -42,5 +43,10 @@ def history(
         for event in found.events:
             print_json(event.flat())
         return
+    show_history(found)
+
+
+def show_history(found: History) -> None:
+    """Print what happened to a task as a table."""
     rows = [(event.at, event.event, event_sentence(event)) for event in found.events]
-    print_table(("at", "event", ""), rows, title=f"Task {task}")
+    print_table(("at", "event", ""), rows, title=f"Task {found.jeditaskid}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -62,6 +62,11 @@ def agents(
         for line in lines:
             print_json(_object(line))
         return
+    show_agents(lines, now)
+
+
+def show_agents(lines: Iterable[AgentLine], now: datetime) -> None:
+    """Print agents as a table, each with the parts into which its work is divided."""
     print_table(COLUMNS, [row for line in lines for row in (_row(line, now), *_rows_of_parts(line, now))])
 
 
