@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from agents.service import fault_points, registry
-from agents.service.base import CycleContext
+from agents.service.base import Agent, CycleContext
 from agents.service.cycle import open_run, run_cycle
-from agents.service.process import ProcessSettings
 from broker.store.connection.database import Database
-from broker.store.service import leases
+from broker.store.service import fenced_writing, leases
 from broker.store.service.agent_runs import RunRecord
-from broker.store.service.leases import Lease, LeaseTerms
+from broker.store.service.leases import LeaseTerms
 
+UNFENCED = ("leases", "agent_runs", "services")
+"""Tables that the service writes, whatever became of the lease."""
 _LOSE = """
 CREATE FUNCTION broker.lose_leases() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     UPDATE broker.leases SET expires_at = clock_timestamp() - interval '1 s';
@@ -27,90 +27,104 @@ _REFUSE = """
 CREATE FUNCTION broker.refuse_write() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     RAISE EXCEPTION USING MESSAGE = TG_TABLE_NAME || ' was written under a lease that is not in force';
 END $$"""
-_LIMITED = """
-CREATE FUNCTION broker.want_limits() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    IF current_setting('lock_timeout') = '0' OR current_setting('idle_in_transaction_session_timeout') = '0' THEN
-        RAISE EXCEPTION USING MESSAGE = TG_TABLE_NAME || ' was written without limits of time';
-    END IF;
+_NOTE = """
+CREATE TABLE broker.noted_writes (transaction text, written text, PRIMARY KEY (transaction, written));
+CREATE FUNCTION broker.note_write() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO broker.noted_writes VALUES (pg_current_xact_id()::text, TG_TABLE_NAME) ON CONFLICT DO NOTHING;
     RETURN NULL;
 END $$"""
-_ON = "CREATE TRIGGER {name} {when} INSERT OR UPDATE OR DELETE ON {table} EXECUTE FUNCTION broker.{name}()"
+_ON = "CREATE TRIGGER {name} {when} INSERT OR UPDATE OR DELETE ON {table} {each} EXECUTE FUNCTION broker.{name}()"
+_TABLES = sa.text("""
+    SELECT quote_ident(schema.nspname) || '.' || quote_ident(class.relname)
+    FROM pg_class AS class JOIN pg_namespace AS schema ON schema.oid = class.relnamespace
+    WHERE class.relkind IN ('r', 'p') AND (:partitions OR NOT class.relispartition)
+      AND schema.nspname IN ('broker', 'doma_panda', 'doma_pandameta')
+      AND class.relname <> ALL(:unfenced)
+    ORDER BY 1""")
 
 
-def lose_when_written(database: Database, tables: Iterable[str]) -> None:
-    """From now on, the first statement that writes one of ``tables`` makes every lease expire, in its transaction."""
+def _arm(connection: sa.Connection, function: str, name: str, when: str, each: str = "") -> None:
+    connection.exec_driver_sql(function)
+    tables = _tables(connection, partitions=not each)  # triggers for each row of a table are those of its partitions
+    statements = [_ON.format(name=name, when=when, table=table, each=each) for table in tables]
+    connection.exec_driver_sql("; ".join(statements))
+
+
+def _tables(connection: sa.Connection, *, partitions: bool) -> list[str]:
+    given = {"unfenced": [*UNFENCED, "noted_writes"], "partitions": partitions}
+    return list(connection.execute(_TABLES, given).scalars())
+
+
+def lose_when_written(database: Database) -> None:
+    """From now on, the first statement that writes any table makes every lease expire, in its transaction."""
     with database.begin() as connection:
-        connection.exec_driver_sql(_LOSE)
-        for table in tables:
-            connection.exec_driver_sql(_ON.format(name="lose_leases", when="AFTER", table=table))
+        _arm(connection, _LOSE, "lose_leases", "AFTER")
 
 
-def want_limits(database: Database, tables: Iterable[str]) -> None:
-    """From now on, a statement that writes one of ``tables`` fails where waits for locks have no end."""
-    with database.begin() as connection:
-        connection.exec_driver_sql(_LIMITED)
-        for table in tables:
-            connection.exec_driver_sql(_ON.format(name="want_limits", when="BEFORE", table=table))
-
-
-def take_over(database: Database, name: str, tables: Iterable[str]) -> None:
-    """Another holder gets the lease, and from now on any statement that writes one of ``tables`` fails."""
+def take_over(database: Database, name: str) -> None:
+    """Another holder gets the lease, and from now on any statement that writes fails."""
     with database.begin() as connection:
         connection.execute(sa.text("UPDATE broker.leases SET expires_at = clock_timestamp() - interval '1 s'"))
         assert leases.acquire(connection, name, "another", LeaseTerms()).lease is not None
-        connection.exec_driver_sql(_REFUSE)
-        for table in tables:
-            connection.exec_driver_sql(_ON.format(name="refuse_write", when="BEFORE", table=table))
+        _arm(connection, _REFUSE, "refuse_write", "BEFORE")
+
+
+def note_writes(database: Database) -> None:
+    """From now on, it is noted which transaction writes rows of which table."""
+    with database.begin() as connection:
+        _arm(connection, _NOTE, "note_write", "AFTER", "FOR EACH ROW")
+
+
+def noted(database: Database) -> dict[str, list[str]]:
+    """The tables of each transaction that wrote any, in the order of the transactions."""
+    with database.read_snapshot() as connection:
+        statement = "SELECT transaction, written FROM broker.noted_writes ORDER BY transaction::bigint, written"
+        found: dict[str, list[str]] = {}
+        for transaction, written in connection.execute(sa.text(statement)):
+            found.setdefault(transaction, []).append(written)
+    return found
 
 
 @dataclass
-class Moment:
-    """Calls something once: at the start of a cycle, at a fault point, or at the n-th time that it checks its lease.
+class Transactions:
+    """Counts the fenced transactions of a cycle, and does something before the n-th one.
 
-    The process goes on believing in its lease, as one does that was paused for long.
+    Attributes:
+        at: which one; 0 for none.
+        action: what is done.
+        count: how many there were.
     """
 
-    at: str | int
+    at: int = 0
     action: Callable[[], None] = lambda: None
-    came: bool = False
-    _checks: int = field(default=0)
+    count: int = field(default=0)
 
-    def start(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Arm the fault points."""
-        if self.at == "start":
-            self._come()
-        monkeypatch.setattr(fault_points, "reach", lambda point: self._come() if point == self.at else None)
+    def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Count from now on."""
+        writing = fenced_writing.writing
 
-    def believes(self, lease: Lease) -> bool:
-        """What a cycle asks before it goes on."""
-        self._checks += 1
-        if self._checks == self.at:
-            self._come()
-        return True
+        def counted(*given: Any) -> Any:
+            self.count += 1
+            if self.count == self.at:
+                self.action()
+            return writing(*given)
 
-    def _come(self) -> None:
-        if not self.came:
-            self.came = True
-            self.action()
+        monkeypatch.setattr(fenced_writing, "writing", counted)
 
 
-def cycle(
-    database: Database, name: str, now: Any, moment: Moment, options: dict[str, Any], patch: pytest.MonkeyPatch
-) -> RunRecord:
-    """One cycle of an agent under its lease."""
-    agent = registry.make(name, options, ProcessSettings())
+def cycle(database: Database, agent: Agent[Any], now: Any) -> RunRecord:
+    """One cycle of an agent under its lease, in which the process believes to the end."""
     with database.begin() as connection:
-        lease = leases.acquire(connection, name, "test", LeaseTerms()).lease
+        lease = leases.acquire(connection, agent.name, "test", LeaseTerms(60.0, longest_s=90.0)).lease
     assert lease is not None
-    run_id = open_run(database, name, lease)
-    moment.start(patch)
-    return run_cycle(agent, CycleContext(database, now, 1, 60.0, lease=lease, run_id=run_id, believes=moment.believes))
+    run_id = open_run(database, agent.name, lease)
+    return run_cycle(agent, CycleContext(database, now, 1, 60.0, lease=lease, run_id=run_id))
 
 
-def contents(database: Database, tables: Iterable[str]) -> dict[str, list[str]]:
-    """All rows of some tables, as text."""
+def contents(database: Database) -> dict[str, list[str]]:
+    """All rows of all tables that agents write, as text."""
     with database.read_snapshot() as connection:
         return {
             table: sorted(connection.execute(sa.text(f"SELECT t::text FROM {table} AS t")).scalars())
-            for table in tables
+            for table in _tables(connection, partitions=False)
         }

@@ -1,0 +1,226 @@
+"""For each registered agent: a database in which it has something to write, and the transactions of its cycle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from agents.feeds.rucio_replicas import RucioReplicasAgent
+from agents.service import registry
+from agents.service.base import Agent
+from agents.service.process import ProcessSettings
+from broker.demo import grid_documents
+from broker.demo.grid_documents import GridSize
+from broker.store.connection.database import Database
+from broker.store.pools.pool_registration import Asked, attach, register
+from broker.store.scenarios.load_dump import load
+from tests.agents.classified_grid import HUGE, SAMPLES, SHARES, site
+from tests.agents.feeds.fake_rucio import FakeRucio, replica
+from tests.agents.feeds.running import Feeding
+from tests.agents.feeds.wanting import want
+from tests.agents.lifecycle import test_analysis_rebrokerage, test_completion, test_fast_rebrokerage, test_timeouts
+from tests.agents.moving_jobs import fill as fill_moving
+from tests.agents.pools.test_activation import replica as dataset_replica
+from tests.agents.pools.test_activation import scenario as waiting_jobs
+from tests.agents.summaries import test_features, test_summary_refreshing
+from tests.agents.upkeep import test_cleanup
+from tests.brokerages import analysis_grid, small_grid, task_grid
+from tests.feeds import documents
+from tests.pilot_api import pilot_grid
+from tests.store import lifecycle_grid
+from tests.store.pool_grid import PLACES, add_task, at, pool_for, publish_places
+
+NOON = small_grid.NOW
+Fill = Callable[[Database, Path], Mapping[str, Any] | None]
+HELD = {"status": "pending", "oldstatus": "running", "modificationtime": "2026-08-01T01:00:00"}
+"""Columns of a task that has been on hold for long enough."""
+
+
+@dataclass(frozen=True)
+class Writer:
+    """An agent that writes.
+
+    Attributes:
+        fill: puts something to do into the database; gives the options of the agent.
+        transactions: of its cycle, in order; in brackets those in which this cycle writes nothing.
+        now: instant of the cycle.
+    """
+
+    fill: Fill
+    transactions: tuple[str, ...]
+    now: datetime = NOON
+
+    @property
+    def that_write(self) -> list[int]:
+        """The transactions that write rows, counted from 1."""
+        return [number for number, name in enumerate(self.transactions, 1) if not name.startswith("(")]
+
+
+def made(name: str, options: Mapping[str, Any]) -> Agent[Any]:
+    """The agent; it asks a Rucio of the test."""
+    agent = registry.make(name, options, ProcessSettings())
+    if isinstance(agent, RucioReplicasAgent):
+        rucio = FakeRucio(replicas={("mc23", "a"): [replica("DISK")]})
+        agent._connect = lambda options: rucio
+    return agent
+
+
+def fill_tasks(database: Database, folder: Path) -> None:
+    held = small_grid.task(jeditaskid=77, **HELD)
+    load(database, task_grid.task_scenario(jedi_tasks=[task_grid.waiting(), held]))
+
+
+def fill_work(database: Database, folder: Path) -> None:
+    files = small_grid.input_files(4, 10**9)
+    tasks = [small_grid.task(), small_grid.task(jeditaskid=77, **HELD)]
+    tables = {"jedi_tasks": tasks, "jedi_datasets": [small_grid.dataset(4)]}
+    load(database, small_grid.scenario(**tables, jedi_dataset_contents=files))
+
+
+def fill_analysis(database: Database, folder: Path) -> None:
+    load(database, analysis_grid.analysis())
+
+
+def fill_classes(database: Database, folder: Path) -> None:
+    metrics = [site("ALPHA_MCORE", 1)]
+    load(database, analysis_grid.analysis(**SAMPLES, metrics=metrics, global_shares=SHARES, jobsactive4=HUGE))
+
+
+def fill_features(database: Database, folder: Path) -> None:
+    test_features.report_all(database, 20, corepower=12.5)
+
+
+def fill_timeouts(database: Database, folder: Path) -> None:
+    lifecycle_grid.store(database, test_timeouts.sent(3))
+
+
+def fill_summaries(database: Database, folder: Path) -> None:
+    test_summary_refreshing.fed(database)
+
+
+def fill_overloaded(database: Database, folder: Path) -> None:
+    fill_moving(database, test_fast_rebrokerage.overloaded(), config=[test_fast_rebrokerage.KEY])
+
+
+def fill_submission(database: Database, folder: Path) -> None:
+    jobs = [test_analysis_rebrokerage.user_job(number) for number in (1, 2)]
+    fill_moving(database, jobs, jobs_statuslog=[test_analysis_rebrokerage.activated(1, test_analysis_rebrokerage.OLD)])
+
+
+def fill_jobs(database: Database, folder: Path) -> None:
+    load(database, waiting_jobs(replicas=[dataset_replica("BETA", 4)]))
+
+
+def fill_pools(database: Database, folder: Path) -> dict[str, Any]:
+    """A pool, and a task that asks for one that was cleared away; the resources are in a file."""
+    publish_places(database)
+    add_task(database, 1)
+    with database.begin() as connection:
+        register(connection, pool_for(Memory=1), at(0))
+        attach(connection, 1, pool_for(Memory=2), Asked())
+        connection.execute(
+            sa.text("DELETE FROM broker.submit_pools WHERE pool_id = :id"), {"id": pool_for(Memory=2).pool_id}
+        )
+    file = folder / "places.json"
+    file.write_text(json.dumps({"resources": {"SITE_A": PLACES["SITE_A"]}}), encoding="utf-8")
+    return {"resources": "file", "file": str(file)}
+
+
+def fill_unused_pool(database: Database, folder: Path) -> None:
+    with database.begin() as connection:
+        register(connection, pool_for(Memory=1), at(0))
+
+
+def fill_reports(database: Database, folder: Path) -> None:
+    """A job with a final report, and a task of which nothing is left to be done."""
+    test_completion.one_job(database, test_completion.report(5, data=test_completion.WRITTEN))
+    with database.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO doma_panda.jedi_tasks (jeditaskid, taskname, status) VALUES (2, 't', 'running')"
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO doma_panda.jedi_datasets (jeditaskid, datasetid, type, nfiles, nfilestobeused, nfilesfinished)"
+            " VALUES (2, 20, 'input', 2, 2, 2)"
+        )
+
+
+def fill_requests(database: Database, folder: Path) -> None:
+    pilot_grid.fill(database, [])
+    with database.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO broker.pilot_requests VALUES ('Q', 'getjob', 'a', %s, 1)", (NOON - timedelta(minutes=10),)
+        )
+
+
+def fill_cric(database: Database, folder: Path) -> dict[str, Any]:
+    feeding = Feeding(database, folder)
+    found = grid_documents.cric_documents(GridSize(8), documents.NOW)
+    return {"documents": {name: feeding.write(name, content) for name, content in found.items()}}
+
+
+def fill_space(database: Database, folder: Path) -> dict[str, Any]:
+    feeding = Feeding(database, folder)
+    feeding.grid(8)
+    return {"address": feeding.write("space", grid_documents.rse_usage(GridSize(8), documents.NOW))}
+
+
+def fill_network(database: Database, folder: Path) -> dict[str, Any]:
+    feeding = Feeding(database, folder)
+    feeding.grid(8)
+    return {"address": feeding.write("net", grid_documents.network_metrics(GridSize(8), documents.NOW))}
+
+
+def fill_quota(database: Database, folder: Path) -> dict[str, Any]:
+    usage = {"local": {"alice": [{"rse": "DISK", "bytes": 1, "bytes_limit": 2}]}}
+    return {"address": Feeding(database, folder).write("quota", usage)}
+
+
+def fill_wanted(database: Database, folder: Path) -> dict[str, Any]:
+    want(database, 1, "mc23:a")
+    return {"requests_per_s": 10_000}
+
+
+def fill_old(database: Database, folder: Path) -> dict[str, Any]:
+    test_cleanup.decisions(database, 3, timedelta(days=15))
+    test_cleanup.finished_job(database)
+    return dict(test_cleanup.RUN)
+
+
+CLEANUP = (
+    "(days)", "(buckets)", "decisions", "(old_decisions)", "(decision_repeats)", "snapshots", "(snapshot_blobs)",
+    "(snapshots_over_budget)", "(job_actions)", "(rebrokered_from)", "(job_status_reports)", "(feed_runs)",
+    "(leases)", "(services)", "(chunk_states)", "(decision_legends)", "finished_jobs",
+)  # fmt: skip
+"""Kinds of rows that the clean-up removes, each in a transaction."""
+
+WRITERS: Mapping[str, Writer] = {
+    "production_task": Writer(fill_tasks, ("tuning", "(wake)", "(canary)", "batch")),
+    "production_job": Writer(fill_work, ("tuning", "wake", "(canary)", "batch")),
+    "analysis_job": Writer(fill_analysis, ("tuning", "(wake)", "(canary)", "batch")),
+    "features": Writer(fill_features, ("summaries",)),
+    "site_class": Writer(fill_classes, ("classes",)),
+    "task_class": Writer(fill_classes, ("classes",)),
+    "share_usage": Writer(fill_classes, ("classes",)),
+    "timeouts": Writer(fill_timeouts, ("tuning", "batch")),
+    "gpu_summary": Writer(fill_summaries, ("summary",)),
+    "worker_nodes": Writer(fill_summaries, ("summary",)),
+    "fast_rebrokerage": Writer(fill_overloaded, ("tuning", "batch")),
+    "analysis_rebrokerage": Writer(fill_submission, ("tuning", "batch")),
+    "activation": Writer(fill_jobs, ("batch", "tuning", "task queues")),
+    "submit_pool_refresh": Writer(fill_pools, ("resources", "restoring", "mapping"), at(1)),
+    "submit_pool_cleanup": Writer(fill_unused_pool, ("pools",), at(86_400)),
+    "completion": Writer(fill_reports, ("jobs", "tasks")),
+    "pilot_activity": Writer(fill_requests, ("counts",)),
+    "cric": Writer(fill_cric, ("import",), documents.NOW),
+    "rucio_space": Writer(fill_space, ("import",), documents.NOW),
+    "rucio_replicas": Writer(fill_wanted, ("batch", "run"), documents.NOW),
+    "rucio_quota": Writer(fill_quota, ("import",), documents.NOW),
+    "network": Writer(fill_network, ("import",), documents.NOW),
+    "cleanup": Writer(fill_old, CLEANUP),
+}
