@@ -96,7 +96,10 @@ def own_transactions(path: Path) -> set[str]:
         for node in attributes
         if node.attr == "engine" and isinstance(node.value, ast.Name) and "connection" in node.value.id
     }
-    return {node.attr for node in attributes} & WAYS_TO_WRITE | imported & {"leases", "writing", "fence"} | engines
+    called = {ast.unparse(node.func).rpartition(".")[::2] for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    opened = {name for module, name in called if name in {"Database", "create_engine"} or module == "psycopg"}
+    names = {node.attr for node in attributes} & WAYS_TO_WRITE | imported & {"leases", "writing", "fence"}
+    return names | engines | opened
 
 
 def test_no_module_of_an_agent_opens_a_transaction_of_its_own() -> None:
@@ -114,6 +117,9 @@ def test_no_module_of_an_agent_opens_a_transaction_of_its_own() -> None:
         "with context._database.begin() as connection: pass",
         "with database.autocommit() as connection: pass",
         "with connection.engine.connect() as other: pass",
+        "with Database(url) as own: pass",
+        "own = sa.create_engine(url)",
+        "own = psycopg.connect(url)",
         "from broker.store.service import leases",
         "from broker.store.service.fenced_writing import writing",
     ],
