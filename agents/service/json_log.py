@@ -7,6 +7,7 @@ import logging
 import sys
 import threading
 import time
+import unicodedata
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.util import find_spec
@@ -67,6 +68,49 @@ def _bounded(value: object) -> object:
     return value if len(rendered := json.dumps(value, default=str)) <= TEXT_LIMIT else _bounded(rendered)
 
 
+class StructuredFormatter(logging.Formatter):
+    """Formats a record by a renderer of structlog: JSON for programs, coloured lines for people.
+
+    Args:
+        terminal: whether people read it.
+    """
+
+    def __init__(self, terminal: bool) -> None:
+        import structlog  # of the extra ``api``
+
+        super().__init__()
+        self._terminal = terminal
+        self._render: Any = structlog.processors.JSONRenderer(serializer=_json_line)
+        if terminal:
+            plain = structlog.dev.plain_traceback
+            self._render = structlog.dev.ConsoleRenderer(colors=True, exception_formatter=plain)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without its end; a traceback follows it on a terminal."""
+        line = line_of(record)
+        return str(self._render(None, record.levelname.lower(), _for_people(line) if self._terminal else line))
+
+
+def _json_line(line: dict[str, Any], **options: Any) -> str:
+    return as_json(line)
+
+
+def _for_people(line: dict[str, Any]) -> dict[str, Any]:
+    """Names come from strangers: control characters and marks that reorder text are shown as escapes."""
+    shown = {name: _escaped(value) for name, value in line.items() if name not in ("time", "traceback")}
+    shown["timestamp"] = line["time"]
+    if "traceback" in line:
+        shown["exception"] = line["traceback"]
+    return shown
+
+
+def _escaped(value: object) -> object:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    if text.isascii() and text.isprintable():
+        return value
+    return "".join(one if unicodedata.category(one)[0] != "C" else f"\\u{ord(one):04x}" for one in text)
+
+
 class RateLimit(logging.Filter):
     """Lets an event through once in a while and counts what it held back.
 
@@ -104,8 +148,6 @@ class RateLimit(logging.Filter):
 def _formatter(terminal: bool) -> logging.Formatter:
     if find_spec("structlog") is None:
         return JsonFormatter()
-    from agents.service.structured_log import StructuredFormatter
-
     return StructuredFormatter(terminal)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from agents.service.configuration import ConfigurationError, config_file
 from agents.service.process import ProcessSettings
 from broker.brokerages.profile import Profile, read_profile
-from broker.brokerages.profile_errors import ProfileError
+from broker.brokerages.profile_options import ProfileError
 
 
 def profile_file(name: str, folder: Path | None = None) -> Path:

@@ -11,8 +11,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from broker.brokerages.base import Rules
-from broker.brokerages.profile_errors import ProfileError
-from broker.brokerages.profile_options import configured, configured_step
+from broker.brokerages.profile_options import ProfileError, configured, configured_step
 from broker.brokerages.registry import BrokerageError, brokerage
 from broker.domain.retry import Redecide
 from broker.engine.shared.chain import QueueChain, RuleChain
@@ -234,7 +233,7 @@ def build_chain(entry: BrokerageProfile, kind: type[RuleChain] = QueueChain) -> 
             feasible.pop(rule.name, None)
     for name in feasible:
         raise ProfileError(f"brokerage {entry.brokerage}: rules: there is no rule {name}")
-    steps = {name: configured_step(chain, entry, name) for name in entry.steps}
+    steps = {name: configured_step(entry.brokerage, chain, name, given) for name, given in entry.steps.items()}
     return dataclasses.replace(chain, brokerage=entry.brokerage, **lists).with_steps(steps)
 
 

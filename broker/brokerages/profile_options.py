@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from broker.brokerages.profile_errors import ProfileError
 from broker.engine.shared.chain import RuleChain
 from broker.installed import entry_points
 from broker.rules.contract import Configurable, Step
-
-if TYPE_CHECKING:
-    from broker.brokerages.profile import BrokerageProfile
 
 #: The entry point group of steps that installed distributions offer.
 GROUP = "broker.steps"
 BECAUSE, USE = "because", "use"
 
 ConfigurableT = TypeVar("ConfigurableT", bound=Configurable)
+
+
+class ProfileError(Exception):
+    """A profile that cannot be used; the message names the entry and what to do."""
 
 
 def configured(brokerage: str, one: ConfigurableT, given: Mapping[str, Any] | None) -> ConfigurableT:
@@ -43,8 +43,8 @@ def configured(brokerage: str, one: ConfigurableT, given: Mapping[str, Any] | No
         ) from error
 
 
-def configured_step(chain: RuleChain, entry: BrokerageProfile, name: str) -> Step:
-    """A step of a brokerage as its profile wants it.
+def configured_step(brokerage: str, chain: RuleChain, name: str, given: Mapping[str, Any]) -> Step:
+    """The step ``name`` of a brokerage with the options that a profile gives, or the one that it names instead.
 
     Raises:
         ProfileError: the brokerage has no such step, no distribution offers what it is to be replaced by, or that does
@@ -53,12 +53,12 @@ def configured_step(chain: RuleChain, entry: BrokerageProfile, name: str) -> Ste
     steps = chain.named_steps
     if name not in steps:
         known = ", ".join(steps) or "none"
-        raise ProfileError(f"brokerage {entry.brokerage}: steps: there is no step {name}; there are {known}")
-    given = dict(entry.steps[name])
+        raise ProfileError(f"brokerage {brokerage}: steps: there is no step {name}; there are {known}")
+    options = dict(given)
     step = steps[name]
-    if USE in given:
-        step = _offered(entry.brokerage, str(given.pop(USE)), step)
-    return configured(entry.brokerage, step, given)
+    if USE in options:
+        step = _offered(brokerage, str(options.pop(USE)), step)
+    return configured(brokerage, step, options)
 
 
 def _offered(brokerage: str, name: str, replaced: Step) -> Step:

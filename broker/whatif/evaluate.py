@@ -20,7 +20,7 @@ from broker.brokerages.base import ReplayedDecision, Rules, StoredBatch
 from broker.brokerages.job.assign_compiled import compiled_cycle
 from broker.brokerages.job.brokerage import StoredChunks
 from broker.brokerages.profile import Profile, rules_of
-from broker.brokerages.profile_errors import ProfileError
+from broker.brokerages.profile_options import ProfileError
 from broker.brokerages.registry import AnyBrokerage, brokerage
 from broker.brokerages.replay import decode_batches, replay_decisions
 from broker.brokerages.replayed_columns import ReplayedColumns

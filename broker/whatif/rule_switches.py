@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from broker.brokerages.profile import Profile, build_chain, switched
-from broker.brokerages.profile_errors import ProfileError
+from broker.brokerages.profile_options import ProfileError
 from broker.engine.shared.chain import RuleChain
 from broker.errors import WRONG_USAGE, BrokerError, NotFound, Refused
 from broker.rules.registry import RuleError

@@ -25,7 +25,7 @@ from broker.brokerages.base import ReplayedDecision, Rules
 from broker.brokerages.job.brokerage import JobBrokerage, JobsCycle, StoredChunks
 from broker.brokerages.job.flow_problem import program_of, share_debts
 from broker.brokerages.profile import read_profile, rules_of
-from broker.brokerages.profile_errors import ProfileError
+from broker.brokerages.profile_options import ProfileError
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.replay import decode_batches, replay_decisions
 from broker.cli.decisions.explain_text import show_decision

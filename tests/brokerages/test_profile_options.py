@@ -9,7 +9,7 @@ import yaml
 
 from agents.service.profile_file import load_profile
 from broker.brokerages.profile import build_chain, read_profile, rules_of
-from broker.brokerages.profile_errors import ProfileError
+from broker.brokerages.profile_options import ProfileError
 from broker.engine.shared.chain import RuleChain
 from broker.rules.contract import Configurable
 

@@ -31,7 +31,7 @@ NEEDS_EXTRAS = (
     "broker/api/",
     "broker/pilot_api/",
     "broker/web/",
-    "agents/service/structured_log.py",
+    "agents/service/json_log.py",
     "agents/service/traces.py",
 )
 

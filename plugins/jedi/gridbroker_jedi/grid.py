@@ -15,7 +15,7 @@ from agents.service.process import load_process
 from agents.service.profile_file import load_profile
 from broker.brokerages.base import Rules
 from broker.brokerages.profile import rules_of
-from broker.brokerages.profile_errors import ProfileError
+from broker.brokerages.profile_options import ProfileError
 from broker.engine.job.placement import FLOW
 from broker.gdpconfig.publish import Published
 from broker.store.connection.database import Database

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from agents.service import json_log, traces
-from agents.service.structured_log import StructuredFormatter
+from agents.service.json_log import StructuredFormatter
 
 EVIL = "a\nforged line\x1b[31m \u202e"
 
