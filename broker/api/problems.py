@@ -47,7 +47,7 @@ class ProblemBody(BaseModel):
     """A problem, as RFC 9457 has it, with fields of ours.
 
     Attributes:
-        type: the page of the reason code.
+        type: the page that says what the code means.
         title: the reason code.
         status: the HTTP status.
         detail: what was found, and where.
@@ -93,11 +93,17 @@ class Problem(Exception):
 
 
 def code_of(error: BrokerError) -> str:
-    """The reason code of an error: its own, or the name of its class in words joined by ``_``."""
+    """The reason code of an error: its own, or that of its class."""
+    own = getattr(error, "code", None)
+    return own if isinstance(own, str) and own else code_of_class(type(error))
+
+
+def code_of_class(error: type[BrokerError]) -> str:
+    """The reason code that a class of errors states, or its name in words joined by ``_``."""
     own = getattr(error, "code", None)
     if isinstance(own, str) and own:
         return own
-    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*", type(error).__name__.removesuffix("Error"))
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z][a-z0-9]*", error.__name__.removesuffix("Error"))
     return "_".join(word.lower() for word in words)
 
 

@@ -175,7 +175,7 @@ def history(connection: sa.Connection, database: Database, key: str | None, most
         UnknownKeyError: no such key.
     """
     if key is not None:
-        shipped_catalogue().require(key)
+        entry_named(shipped_catalogue(), key)
     return [_event(item) for item in TuningStore(database.names).history(connection, key, most)]
 
 

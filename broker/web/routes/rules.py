@@ -10,9 +10,11 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.api.asking import asking
 from broker.api.guarded_route import allow
+from broker.api.problem_codes import problem_code
 from broker.api.state import State
 from broker.app.answers.asking import Answer
 from broker.app.answers.reason_codes import RuleOfBrokerage, all_rules, glossary, reason_code, rule_answer
+from broker.app.reasons import known_reasons
 from broker.app.sentences.reasons import WHO
 from broker.web.page_route import page_router
 from broker.web.pictures.over_time import sparkline
@@ -26,6 +28,14 @@ class AllRules(Answer):
     """The rules of all brokerages, in their order."""
 
     rules: tuple[RuleOfBrokerage, ...]
+
+
+class ProblemPage(Answer):
+    """A code with which a request is refused: what it means, and what to do."""
+
+    code: str
+    meaning: str
+    cure: str
 
 
 @router.get("/rules")
@@ -52,7 +62,11 @@ def one_rule(request: Request, api: State, rule: InPath) -> Response:
 @router.get("/reasons/{code}")
 @allow(READ)
 def one_reason(request: Request, api: State, code: InPath) -> Response:
-    """A reason code: what is wrong, who can act and how, and what the rules with it ask."""
+    """A reason code: what is wrong, who can act and how, what the rules with it ask; of a problem what to do."""
+    refused = None if code in known_reasons() else problem_code(code)
+    if refused is not None:
+        page = ProblemPage(code=code, meaning=refused.meaning, cure=refused.cure)
+        return show(request, "problem_code", page, title=f"Problem {code}")
     with asking(api) as asked:
         found = reason_code(asked, code)
     actors = [WHO[one.who] for one in found.given]

@@ -111,7 +111,7 @@ class RefusedForm:
 def _page_of(request: Request, api: ApiState, key: str, refused: RefusedForm | None) -> Response:
     found = tuning_values.value(api.database, key, "atlas")
     with api.database.read_snapshot() as connection:
-        changed = tuning_values.history(connection, api.database, key, MOST_EVENTS)
+        changed = tuning_values.history(connection, api.database, found.key, MOST_EVENTS)
     with api.database.begin() as connection:
         swept = runs.newest_about(connection, ("sweep",), found.key)
         compared = runs.newest_about(connection, ("preview", "what_if"), found.key)

@@ -1,0 +1,94 @@
+"""Every link of the page leads somewhere, and so does the ``type`` of every problem."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter, deque
+from html import unescape
+from pathlib import Path
+from typing import get_args
+
+import httpx
+import pytest
+
+import broker
+from broker.access.claims import Expected, Fault
+from broker.api.problem_codes import PROBLEM_CODES, error_classes
+from broker.api.problems import code_of_class
+from broker.api.token_refusals import USED, told_of
+
+MOST_OF_A_PATTERN = 6
+"""Addresses of one pattern that are asked for; every key, rule and code is, as each has a page of its own."""
+EACH = ("/tuning/", "/reasons/", "/rules/")
+_MAKES_A_PROBLEM = {"Problem": 1, "_later": 0, "unauthenticated": 0}
+_EXPECTED = Expected("https://issuer.example.org", ("broker",))
+_LINK = re.compile(r'<a\b[^>]*\bhref="([^"]*)"')
+
+
+@pytest.mark.slow
+def test_every_link_leads_somewhere(stranger: httpx.Client) -> None:
+    found, dead = _crawled(stranger)
+    assert not dead
+    assert found > 150
+
+
+def test_every_code_of_a_problem_has_a_page(stranger: httpx.Client) -> None:
+    codes = _literal_codes() | {code_of_class(one) for one in error_classes()}
+    assert {
+        "nothing_found",
+        "unauthenticated",
+        "busy_deciding",
+        "no_such_route",
+        "token_used",
+        "version_conflict",
+    } <= codes
+    answers = {code: stranger.get(f"/reasons/{code}") for code in sorted(codes)}
+    assert {code: answer.status_code for code, answer in answers.items() if answer.status_code != 200} == {}
+    assert all('<p class="verdict">' in answer.text for answer in answers.values())
+
+
+def test_the_type_of_a_problem_is_a_page(stranger: httpx.Client) -> None:
+    for address in ("/api/v1/queues/NOWHERE", "/api/v1/nothing", "/api/v1/tasks?bogus=1"):
+        problem = stranger.get(address, headers={"Accept": "application/json"})
+        assert problem.status_code in (404, 422)
+        page = stranger.get(problem.json()["type"])
+        assert page.status_code == 200 and f"Problem {problem.json()['code']}" in page.text
+
+
+def _literal_codes() -> set[str]:
+    """The codes with which the source makes problems."""
+    found: set[str] = set(PROBLEM_CODES)
+    for file in (file for part in ("api", "web") for file in (Path(broker.__file__).parent / part).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _MAKES_A_PROBLEM:
+                given = node.args[_MAKES_A_PROBLEM[node.func.id] :][:1]
+                found |= {one.value for one in given if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    return found | {code for fault in get_args(Fault) for code in [told_of(fault, _EXPECTED)[0]]} | {USED[0]}
+
+
+def _crawled(client: httpx.Client) -> tuple[int, dict[str, str]]:
+    """How many addresses were asked for, and those that were not found or failed, with the page that links them."""
+    waiting, linked_by, dead = deque(["/"]), {"/": ""}, {}
+    asked: Counter[str] = Counter()
+    while waiting:
+        address = waiting.popleft()
+        asked[_pattern(address)] += 1
+        if asked[_pattern(address)] > MOST_OF_A_PATTERN and not address.startswith(EACH):
+            continue
+        answer = client.get(address)
+        if answer.status_code == 404 or answer.status_code >= 500:
+            dead[address] = f"{answer.status_code}, linked by {linked_by[address]}"
+        if not answer.headers.get("content-type", "").startswith("text/html"):
+            continue
+        for link in _LINK.findall(answer.text):
+            target = unescape(link).partition("#")[0]
+            if target.startswith("/") and not target.startswith("//") and target not in linked_by:
+                linked_by[target] = address
+                waiting.append(target)
+    return len(linked_by), dead
+
+
+def _pattern(address: str) -> str:
+    path, _, query = address.partition("?")
+    return "/".join(path.split("/")[:2]) + ("?" if query else "") + str(path.count("/"))
