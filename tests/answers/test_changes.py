@@ -99,6 +99,19 @@ def test_the_largest_round_figure_with_a_candidate(most: float, found: float | N
         (size(1023.0), "1.02e+03 B"),
         (comparison(compared(9.0, "<=", 3.0)), "requires 9 MB, limit 3 MB (queue.maxrss)"),
         (
+            comparison(
+                Compared(
+                    value=0.0,
+                    operator=">",
+                    limit=0.0,
+                    unit="queues",
+                    key="rule",
+                    inputs={"queues": 4.0, "rejected": "cpucore 2, unknown_pilots 2"},
+                )
+            ),
+            "0 queues, limit above 0 queues (rule), rejected: cpucore 2, unknown_pilots 2",
+        ),
+        (
             throttle(ThrottleState(condition="share_usage", figure=97.5, cap=90.0, unit="%", key="rule")),
             "usage of the share 97.5 %, cap 90 % (rule)",
         ),

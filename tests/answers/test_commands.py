@@ -29,7 +29,10 @@ def broker(demo: Database, capsys: pytest.CaptureFixture[str]) -> Command:
         (("nucleus",), ("Nuclei and satellites", "SARA-MATRIX")),
         (("links", "--full", "--limit", "2"), ("NQUEUED_SAT_CAP", "more; --limit")),
         (("shares",), ("Production\t70.0 %", ". MC 23")),
-        (("user", BUSY_USER), ("Throttled: 225 jobs that run, cap 150", "wait for throttled_running_jobs")),
+        (
+            ("user", BUSY_USER),
+            ("Throttled: 225 jobs that run, cap 150", "; decided 2", ", next try 2", "wait for throttled_running_jobs"),
+        ),
         (("explain", str(TOO_MUCH_MEMORY)), ("No queue offers enough memory", "\nAsk for less memory")),
         (("explain", str(DRAWN)), ("a weighted random draw among", "\nproduction_job, dataset 61000201, ramcount 0\n")),
         (("explain", str(TOO_MUCH_MEMORY)), ("Nothing in the tuning would help.",)),

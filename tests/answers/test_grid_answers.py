@@ -31,7 +31,9 @@ from broker.app.answers.shares import shares
 from broker.app.answers.stored_states import chunk_states
 from broker.app.answers.tasks import task_list
 from broker.app.answers.user import user_answer
+from broker.app.sentences.phrases import day_and_moment
 from broker.app.sentences.queue import near_miss_sentence, queue_sentences
+from broker.app.sentences.user import throttle_sentences
 from broker.domain.rejection_counts import unified_of
 from broker.store.connection.database import Database
 from tests.answers.demo_database import BUSY_USER, DRAWN, LINKS_FULL, NOON, THROTTLED, TOO_MUCH_MEMORY
@@ -280,3 +282,14 @@ def test_the_history_names_the_main_reason(ask: Ask) -> None:
     assert decision.about["main_code"] == "lowmemory" and decision.about["times"] == 1
     with pytest.raises(NothingFound):
         ask(history, TOO_MUCH_MEMORY, NOON + timedelta(hours=1))
+
+
+def test_a_throttle_says_when_it_was_decided_and_when_again(ask: Ask) -> None:
+    found = ask(user_answer, BUSY_USER)
+    (line,) = [one for one in found.tasks if one.throttle is not None]
+    (sentence,) = throttle_sentences(found)
+    assert line.decided_at is not None and line.task.next_try_at is not None
+    assert f"; decided {day_and_moment(line.decided_at)}, next try {day_and_moment(line.task.next_try_at)}." in sentence
+    task = line.task.model_copy(update={"redecide": "each_cycle", "next_try_at": None})
+    again = found.model_copy(update={"tasks": (line.model_copy(update={"task": task}),)})
+    assert [one.endswith(" UTC, decided again each cycle.") for one in throttle_sentences(again)] == [True]

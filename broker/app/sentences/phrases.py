@@ -92,8 +92,14 @@ def day_and_moment(at: datetime) -> str:
 def comparison(seen: Compared) -> str:
     """``requires 288,900 MB, limit 48,000 MB (queue.maxrss)``; of what has no order ``paused, must be online (...)``.
 
-    Where a field of the queue is the limit, the value is what the work requires; else it is what was found.
+    Where a field of the queue is the limit, the value is what the work requires; else it is what was found. What
+    rejected the parts of a candidate is said as well: ``0 queues, limit above 0 queues (rule), rejected cpucore 2``.
     """
+    rejected = seen.inputs.get("rejected")
+    return _comparison(seen) if not rejected else f"{_comparison(seen)}, rejected: {rejected}"
+
+
+def _comparison(seen: Compared) -> str:
     value, limit = with_unit(seen.value, seen.unit), with_unit(seen.limit, seen.unit)
     if seen.operator not in _LIMITS:
         return f"{value}, must be {_OPERATORS.get(seen.operator, seen.operator)} {limit} ({seen.key})"

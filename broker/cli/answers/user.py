@@ -8,8 +8,9 @@ import typer
 
 from broker.app.answers.list_models import TaskFilters, TaskList, UserAnswer
 from broker.app.answers.user import user_answer
-from broker.app.sentences.phrases import many, number, size, throttle
+from broker.app.sentences.phrases import many, number, size
 from broker.app.sentences.reasons import cure
+from broker.app.sentences.user import throttle_sentences
 from broker.cli.answers.asked import Json, asked
 from broker.cli.answers.tasks import show_tasks
 from broker.cli.rendering.json_lines import print_json
@@ -40,8 +41,8 @@ def show_user(found: UserAnswer) -> None:
     """Print a user's tasks, what throttles them, and what he uses."""
     waiting = sum(line.chunks_waiting > 0 for line in found.tasks)
     say(f"{found.user}: {many(len(found.tasks), 'task')}; waiting: {waiting}.")
-    for one in found.throttles:
-        say(f"Throttled: {throttle(one)}.")
+    for sentence in throttle_sentences(found):
+        say(sentence)
     for who, text in ADVICE.items():
         codes = [code for code, whose in found.advice.items() if whose == who]
         if codes:

@@ -36,6 +36,6 @@ def sentence(answer: Answer) -> str:
     seen = compared(answer.observation)
     if seen is None:
         return f"{text}."
-    inputs = ", ".join(f"{name} {number(value)}" for name, value in seen.inputs.items())
+    inputs = ", ".join(f"{name} {number(value)}" for name, value in seen.inputs.items() if name != "rejected")
     origin = f" from {inputs}" if inputs else ""
     return f"{text}: {comparison(seen)}{origin}."

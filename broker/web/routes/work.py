@@ -21,8 +21,8 @@ from broker.app.answers.job import job_answer
 from broker.app.answers.pool import pool_answer
 from broker.app.answers.user import user_answer
 from broker.app.sentences.comparison import comparison_sentence
-from broker.app.sentences.phrases import throttle
 from broker.app.sentences.reasons import cure
+from broker.app.sentences.user import throttle_sentences
 from broker.store.http import runs
 from broker.web.formats import visible
 from broker.web.page_route import Form, back_to, page_router
@@ -41,7 +41,7 @@ def one_user(request: Request, api: State, user: InPath) -> Response:
     """A user: tasks, what throttles them, and who can do something."""
     with asking(api) as asked:
         found = user_answer(asked, from_path(user))
-    words = [throttle(one) for one in found.throttles]
+    words = list(throttle_sentences(found))
     cures = {code: cure(code) for code in found.advice}
     return show(request, "user", found, title=f"User {visible(found.user)}", items="tasks", words=words, cures=cures)
 
