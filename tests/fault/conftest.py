@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from broker.store.connection.database import Database
+from broker.store.connection.embedded import EmbeddedServer
 
 
 @pytest.fixture(scope="module")
@@ -21,3 +25,15 @@ def make_module_database(test_server: Any) -> Iterator[Callable[[], Database]]:
             return stack.enter_context(Database(url))
 
         yield make
+
+
+@pytest.fixture
+def own_server() -> Iterator[EmbeddedServer]:
+    """A server that the test may stop and start, where another run of pytest does not close the way to it."""
+    folder = Path(tempfile.mkdtemp(prefix="gridbroker-own-"))
+    folder.chmod(0o755)
+    server = EmbeddedServer(folder / "home")
+    server.start()
+    yield server
+    server.stop()
+    shutil.rmtree(folder)

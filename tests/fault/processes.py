@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 import sqlalchemy as sa
 
@@ -64,21 +66,44 @@ def load_grid(database: Database, now: datetime = NOW) -> None:
 
 
 @contextmanager
-def broker(url: str, *arguments: str, fault: str = "", markers: Path | None = None) -> Iterator[subprocess.Popen[str]]:
-    """A ``broker`` command as a process; it does not outlive the block."""
-    environment = {**os.environ, "BROKER_FAULT": fault, "PYTHONPATH": str(_CHECKOUT)}
+def broker(
+    url: str,
+    *arguments: str,
+    fault: str = "",
+    markers: Path | None = None,
+    variables: Mapping[str, str] = MappingProxyType({}),
+    log: Path | None = None,
+) -> Iterator[subprocess.Popen[str]]:
+    """A ``broker`` command as a process; it does not outlive the block.
+
+    ``variables`` are added to its environment. A process that runs for long needs a file to log to: a pipe that nobody
+    reads fills up.
+    """
+    environment = {**os.environ, **variables, "BROKER_FAULT": fault, "PYTHONPATH": str(_CHECKOUT)}
     if markers is not None:
         environment["BROKER_FAULT_MARKERS"] = str(markers)
     command = [sys.executable, "-m", "broker.cli.main", "--db", url, *arguments]
-    process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    with contextlib.ExitStack() as stack:
+        out = subprocess.PIPE if log is None else stack.enter_context(log.open("a"))
+        process = subprocess.Popen(command, env=environment, stdout=out, stderr=out, text=True, start_new_session=True)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
+
+def on_clock(file: Path) -> dict[str, str]:
+    """Variables of a process whose wall clock is off the machine's by what ``file`` says; its steady clocks are not."""
+    (library,) = Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")
+    return {
+        "LD_PRELOAD": str(library),
+        "FAKETIME_TIMESTAMP_FILE": str(file),
+        "FAKETIME_NO_CACHE": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "DONT_FAKE_MONOTONIC": "1",
+    }
 
 
 def run_arguments(*more: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.store.connection.database import Database
-from tests.fault.processes import broker, load_grid, wait_until
+from tests.fault.processes import broker, load_grid, on_clock, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -30,18 +30,10 @@ GOES_ON_WITHIN_S = 60.0
 @pytest.fixture
 def set_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Sets the clock of processes that are started from here on, off the machine's by what the text says."""
-    (library,) = Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1")
     file = tmp_path / "clock"
     file.write_text("+0\n")
     (tmp_path / "agents.yaml").write_text(CONFIG)
-    for name, value in {
-        "BROKER_CONFIG": str(tmp_path),
-        "LD_PRELOAD": str(library),
-        "FAKETIME_TIMESTAMP_FILE": str(file),
-        "FAKETIME_NO_CACHE": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        "DONT_FAKE_MONOTONIC": "1",
-    }.items():
+    for name, value in {"BROKER_CONFIG": str(tmp_path), **on_clock(file)}.items():
         monkeypatch.setenv(name, value)
 
     def set_by(offset: str) -> None:

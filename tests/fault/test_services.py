@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import tempfile
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -143,18 +140,6 @@ def test_two_services_share_the_work_without_assigning_anything_twice(grid: Data
         assert other.wait(PATIENCE_S) == 0
     assert made_jobs(grid) > 0
     assert audit(grid, before) == []
-
-
-@pytest.fixture
-def own_server() -> Iterator[EmbeddedServer]:
-    """A server that the test may stop and start, where another run of pytest does not close the way to it."""
-    folder = Path(tempfile.mkdtemp(prefix="gridbroker-own-"))
-    folder.chmod(0o755)
-    server = EmbeddedServer(folder / "home")
-    server.start()
-    yield server
-    server.stop()
-    shutil.rmtree(folder)
 
 
 @pytest.mark.slow
