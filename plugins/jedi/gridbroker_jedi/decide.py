@@ -25,7 +25,7 @@ from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of
 from broker.gdpconfig import Tuning
-from broker.rules.production_job.cuts.cap import waiting_jobs, waiting_limit
+from broker.rules.production_job.cuts.cap import SHIPPED_CAP
 from broker.store.reads.analysis_requests import load_analysis_work
 from broker.store.reads.chunk_loading import assemble_chunks
 from broker.store.reads.task_alternatives import read as read_ways
@@ -123,7 +123,7 @@ def _candidates(
     weights = np.where(ranking.bootstrap[ranking.chosen], 0.0, ranking.weight[ranking.chosen])
     unlimited = bool(np.asarray(load.urgent).all())
     waiting, limit, running = (
-        np.broadcast_to(column, len(chosen)) for column in (waiting_jobs(load), waiting_limit(load), load.running)
+        np.broadcast_to(column, len(chosen)) for column in (*SHIPPED_CAP.room(load), load.running)
     )
     assigned = np.broadcast_to(load.assigned, len(chosen))
     scratch = cut_limits(chunks, 0, queues, chosen)
