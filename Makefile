@@ -118,7 +118,7 @@ chromium:
 test-jedi: $(JEDI_VENV)/.installed
 	cd plugins/jedi && ../../$(JEDI_BIN)/python -m pytest -n 2
 
-soak: $(VENV)/.installed-test
+soak: $(VENV)/.installed-test faketime
 	$(PYTEST) -m soak
 
 bench: $(VENV)/.installed-test
