@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -81,6 +82,8 @@ def test_an_interrupt_stops_every_server(short_folder: Path, workers: int) -> No
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        # a shell that starts the tests in the background has them ignore the signal, and so whatever they start
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     try:
         wait_for([short_folder / str(number) for number in range(max(1, workers))], run)
