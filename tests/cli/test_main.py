@@ -137,17 +137,30 @@ def test_a_missing_package_is_named_by_the_command_that_needs_it(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("explain", "abc"), "Invalid value for 'TASK': 'abc' is no whole number"),
-        (("tasks", "--limit", "0"), "Invalid value for '--limit': '0' is less than 1"),
+        # by a Typer that asks pydantic, and by the oldest one that is allowed
+        (
+            ("explain", "abc"),
+            (
+                "Invalid value for 'TASK': 'abc' is no whole number",
+                "Invalid value for 'TASK': 'abc' is not a valid integer.",
+            ),
+        ),
+        (
+            ("tasks", "--limit", "0"),
+            (
+                "Invalid value for '--limit': '0' is less than 1",
+                "Invalid value for '--limit': 0 is not in the range 1<=x<=100000.",
+            ),
+        ),
     ],
 )
 def test_a_value_of_the_wrong_kind_is_told_in_plain_words(
-    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], said: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(*words) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == f"Error: {said}"
+    assert capsys.readouterr().err.splitlines()[-1].removeprefix("Error: ") in said
     assert run(*words, "--json") == 2
-    assert json.loads(capsys.readouterr().out)["error"]["what"] == said
+    assert json.loads(capsys.readouterr().out)["error"]["what"] in said
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
