@@ -24,7 +24,17 @@ _BITS = np.arange(_MOST_BITS)
 
 
 def pack_codes(rows: AnyArray) -> list[bytes]:
-    """The rows, shape (D, Q), of one or two unsigned bytes, as bytes that :func:`unpack_codes` reads."""
+    """Pack rows (D, Q) of one or two unsigned bytes, each into bytes that :func:`unpack_codes` reads.
+
+    Three decisions about four queues. The first byte says which groups of eight queues have a run, the second where
+    runs begin (bits from the right), the third which runs repeat the code before last, the next two count the codes:
+
+    >>> rows = np.array([[1, 1, 1, 1], [2, 2, 0, 2], [0, 1, 2, 3]], dtype=np.uint8)
+    >>> [piece.hex(" ") for piece in pack_codes(rows)]
+    ['01 01 00 01 00 01', '01 0d 04 02 00 00 02 01', '01 0f 00 04 00 00 01 02 03 e4']
+
+    Row 1 has runs at queues 0, 2 and 3 (``0d``), of which the last repeats (``04``), and the two codes 0 and 2.
+    """
     if not rows.size:
         return [b""] * len(rows)
     new = np.ones(rows.shape, dtype=np.bool_)

@@ -3,6 +3,17 @@
 While a value is made, :class:`~broker.snapshot.draft.Draft` notes the sources that it reads, by digest, and how far it
 looks at the clock. The next draft takes the value over where all of that is as it was, so that a snapshot costs what
 has changed since the one before. Taken over or made again, a snapshot is the same.
+
+A value made at 100 s of the source ``schedconfig_json`` with digest ``a1`` changes at 40 s and at 160 s. It is reused
+while the digest is the same and until 160 s, less a margin:
+
+>>> cache, making = KeptBuilds(), Making(0)
+>>> making.reads("schedconfig_json", "a1")
+>>> making.changes_at(100.0, [40.0, 160.0])
+>>> cache.keep(making.made("queues", ["Q0", "Q1"]))
+>>> [cache.find("queues", {"schedconfig_json": digest}.get, now) is not None
+...  for digest, now in (("a1", 120.0), ("a1", 170.0), ("b2", 120.0))]
+[True, False, False]
 """
 
 from __future__ import annotations

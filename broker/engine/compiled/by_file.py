@@ -1,4 +1,14 @@
-"""Cutting jobs file by file, with files of secondary datasets: as :mod:`broker.work.sequential`, step by step."""
+"""Cutting jobs file by file, with files of secondary datasets: as :mod:`broker.work.sequential`, step by step.
+
+A chunk of six master files and a secondary of three, two master files a job, half a secondary file for each. Files are
+numbered over the cycle, the master's 0 to 5 and the secondary's 6 to 8; queue 3 takes up to four jobs:
+
+    numbers[1]  0 2 4         first master file of each job
+    numbers[2]  2 4 6         behind its last
+    numbers[4]  3 3 3         distinct files: two of the master, one of the secondary
+    spans       6 7, 7 8, 8 9 first and behind the last secondary file of each job
+    cursor      6 . 3 3       next master file (AT), jobs made (MADE), spans written (SPAN)
+"""
 
 from __future__ import annotations
 

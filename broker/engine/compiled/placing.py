@@ -1,5 +1,14 @@
 """The loop of a cycle over a block: rank a chunk, draw its candidates, cut its jobs, count them for those after it.
 
+The block of :mod:`broker.engine.compiled.ranking` (three chunks, four queues), six files a chunk, two files a job,
+chunks 0 and 1 of accounting key 0, chunk 2 of key 1:
+
+    jobs        0 3 | 3 6 | 6 9           (B, 2) first and behind the last job of each chunk
+    numbers[0]  3 3 0 | 2 2 2 | 2 2 0     (J,) queue of each job: drawn by weight, bootstrap first
+    numbers[1]  0 2 4 | 6 8 10 | 12 ..    (J,) its first file
+    before      0 0 0 0 | 1 0 0 2 | 0 ..  (B, U) jobs placed for the key before the chunk: key 1 starts at 0
+    placed      1 0 3 2 | 1 0 2 0         (A, U) jobs placed for each key after the block
+
 The draw follows :mod:`broker.engine.shared.distribute`, number by number.
 """
 

@@ -1,4 +1,14 @@
-"""Ranking the candidates of one chunk: the same steps as :func:`broker.engine.shared.rank.rank`, in the same order."""
+"""Ranking the candidates of one chunk: the same steps as :func:`broker.engine.shared.rank.rank`, in the same order.
+
+Three chunks, four queues, seven feasible pairs, at most two candidates each; two filters, so ``behind`` is 4:
+
+    offset      0 3 5 7                     chunk b has the pairs offset[b]:offset[b + 1]
+    queue       0 1 3 | 1 2 | 0 2           running    9 4 0 | 4 2 | 9 2     activated  3 8 0 | 8 1 | 3 1
+    place       3 0 | 2 1 | 0 2             (B, K) chosen queues, best first; queue 3 has no jobs and bootstraps
+    pair        2 0 | 4 3 | 5 6             (B, K) their positions in ``queue``
+    position    -1 5 -2 -1 of chunk 0       queue 1 lost: 5 = behind + 1, as ``low_weight`` follows the one cut
+    weight      1 2.5 | 1.5 0.56 | 2.5 1.5  jobs of chunk 0 count for chunk 1, not for chunk 2 of another key
+"""
 
 from __future__ import annotations
 

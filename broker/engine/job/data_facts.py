@@ -1,5 +1,14 @@
 """Where the input of chunks is: what each queue has of it, and whether it can be read from elsewhere at all.
 
+Three chunks of 10 files, four queues A to D. A and B read DISK_A, B also TAPE_B, C reads DISK_C, D reads nothing.
+Chunk 0 lies on DISK_A, chunk 1 on DISK_C (its second dataset only in part), chunk 2 on TAPE_B and 6 files on DISK_A.
+Rows stand only for pairs that have some of the input:
+
+    chunk       0  0  1  2  2       here_chunk    0 0      (chunk 0 is complete at A and B)
+    unified     A  B  C  A  B       here_unified  A B
+    disk_files  10 10 10 6  6       no_locations  0 1 0    (no endpoint has all of chunk 1)
+    any_files   10 10 10 6 10       fault         0 2 0    (its second dataset has no complete replica)
+
 Source: ATLAS Production Job Brokerage, data availability; PanDA production brokerage, dataset completeness and
 available files.
 """

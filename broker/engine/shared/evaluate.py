@@ -1,7 +1,16 @@
-"""Running filters over blocks of chunks and candidates: who is left, and which rule rejected whom.
+"""Run the filters of a chain over a block of T chunks and Q candidates: feasible pairs, and the rule that decided each.
 
-For each (chunk, candidate) the engine keeps the index of the rule that decides: the first that rejects for good, else
-the last that rejects for now. That small matrix is the explanation.
+For each pair the engine keeps the index of the deciding rule: the first that rejects for good, else the last that
+rejects for now. This (T, Q) matrix is the explanation. With three chunks, four queues, and the filters 0 ``memory``
+(for good) and 1 ``status`` (for now):
+
+    initial        memory keeps    status keeps    reason           feasible
+    1 1 1 1        1 1 0 1         1 0 1 1         -1  1  0 -1      1 0 0 1
+    1 1 1 1        1 1 1 1         1 0 1 1         -1  1 -1 -1      1 0 1 1
+    1 1 1 0        0 1 1 1         1 0 1 1          0  1 -1 -2      0 0 1 0
+
+-1 is feasible, -2 never was a candidate. A filter that lacks its input writes its index plus the number of filters: if
+``status`` knew nothing of the third queue, its column would read 0, 3, 3.
 """
 
 from __future__ import annotations

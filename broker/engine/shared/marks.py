@@ -1,4 +1,14 @@
-"""What decides about each pair of a block while its filters are run: on the whole block, then on the pairs left."""
+"""The state of each pair of a block while its filters run: on the whole block first, then on a list of live pairs.
+
+Three chunks and four queues, after filter 0 has rejected all but three pairs for good. The list has N = 3 pairs:
+
+    alive (T, Q)     left.cell  left.chunk  left.candidate     filter 1 keeps     reason (T, Q)
+    0 1 0 0          1          0           1                  1                   0 -1  0  0
+    0 0 0 1          7          1           3                  0                   0  0  0  1
+    1 0 0 0          8          2           0                  1                  -1  0  0  0
+
+Filter 1 sees columns of shape (3, 1) instead of (3, 4). Reasons of dropped pairs are final and stay in the block.
+"""
 
 from __future__ import annotations
 

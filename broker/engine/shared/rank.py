@@ -1,5 +1,13 @@
 """Ranking: weights, the cuts that depend on them, and the best candidates of a chunk.
 
+Three chunks, four queues, and at most two candidates each. Queue 3 runs no jobs, so it may bootstrap, and chunk 2 has
+no pair with it. Cut 0 is ``low_weight``, since there are no other cuts here; -1 is chosen:
+
+    weight          feasible     cut              chosen, best first
+    2 8 4 1         1 1 1 1      0 -1  0 -1       3 1    queue 3 bootstraps: before all weights
+    2 8 4 1         1 1 1 1      0 -1 -1  0       1 2    this chunk may not bootstrap
+    2 2 2 1         1 1 1 0     -1 -1  0  -       0 1    equal weights: the first name wins
+
 Source: ATLAS Production Job Brokerage, weights and further filters; PanDA production brokerage, caps and ordering.
 """
 

@@ -3,6 +3,14 @@
 A decision that is the same as the last one about its chunk (outcome, candidates, reasons, jobs) gets no row of its own
 for the rest of the day: it is counted on that row, and the cycle keeps which ones it saw again and where their work was
 another, so that it can be replayed.
+
+Three chunks are decided by runs 1 and 6 of an agent; in run 6 only the second chunk has another outcome:
+
+    decisions          id 1, 2, 3 of run 1; id 5 of run 6 (the second chunk). One id goes to the repeats.
+    decision_repeats   id 4 of run 6, size 2, pattern 1 0 3: chunk 0 is row 1, chunk 1 is new, chunk 2 is row 3
+    chunk_states       chunk 0: decision 1, seen_again 1, last run 6, decisions 2
+                       chunk 1: decision 5, seen_again 0, last run 6, decisions 1
+                       chunk 2: decision 3, seen_again 1, last run 6, decisions 2
 """
 
 from __future__ import annotations
