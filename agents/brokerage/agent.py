@@ -18,11 +18,10 @@ from typing import Any
 from agents.brokerage.batch_writing import Batch, BatchWriter, batches, records_of, store_grid_when_idle, wake
 from agents.brokerage.canary import canary_of
 from agents.brokerage.cycle_inputs import refuse_without, tuning_of
-from agents.brokerage.grid_reading import GridReader, GridReading
+from agents.brokerage.grid_reading import GridReading, grid_reader
 from agents.brokerage.tables import BrokerageOptions, BrokerageTables, Reading
 from agents.service import fault_points
 from agents.service.base import Agent, CycleContext, CycleReport
-from agents.service.configuration import config_file
 from agents.service.process import ProcessSettings
 from agents.service.profile_file import load_profile
 from broker import __version__
@@ -35,7 +34,6 @@ from broker.domain.decisions import Decision
 from broker.gdpconfig import Tuning
 from broker.gdpconfig.publish import Published
 from broker.snapshot.source import SourceError
-from broker.snapshot.source_points import outside_sources
 from broker.store.connection.tables import TableCatalogue
 from broker.store.schema import migrate
 
@@ -90,15 +88,10 @@ class BrokerageAgent(Agent[BrokerageOptions]):
         self._entry: BrokerageProfile = profile.of(brokerage.name)
         self._rules: Rules = rules_of(profile, brokerage.name, options.model_dump())
         self._tables = tables_class(brokerage)(options)
-        limits = config_file("sources.yaml", process.folder)
-        steps = self._rules.chain.named_steps.values()
-        named = {name for rule in self._rules.chain for name in rule.sources}
-        named |= {name for step in steps for name in step.needed_sources()}
         try:
-            outside = outside_sources(named)
+            self._grid = grid_reader(self._rules, process, for_analysis=self._tables.for_analysis)
         except SourceError as error:
             raise BrokerageError(str(error)) from error
-        self._grid = GridReader(process.job_statistics, limits, analysis=self._tables.for_analysis, outside=outside)
 
     def not_divisible(self) -> str:
         """Where what is placed counts for all chunks, or where the tables do not know parts."""

@@ -10,6 +10,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from agents.service.configuration import config_file
+from agents.service.process import ProcessSettings
+from broker.brokerages.base import Rules
 from broker.snapshot import raw
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.kept_builds import KeptBuilds
@@ -18,6 +21,7 @@ from broker.snapshot.snapshot import Snapshot, snapshot_id
 from broker.snapshot.source import JobStatistics, Source, SourceLimit
 from broker.snapshot.source_limits import limits_of
 from broker.snapshot.source_list import grid_sources
+from broker.snapshot.source_points import outside_sources
 from broker.snapshot.source_states import SourceState, assess
 from broker.store.connection.tables import TableCatalogue
 from broker.store.snapshots import stored_snapshots as snapshots
@@ -69,6 +73,29 @@ def _note(state: SourceState) -> str:
     limit = "" if state.limit_s is None else f" (limit {state.limit_s:.0f} s)"
     detail = f": {state.detail}" if state.detail else ""
     return f"source {state.name} is {state.state}{age}{limit}{detail}"
+
+
+def grid_reader(rules: Rules, process: ProcessSettings, *, for_analysis: bool) -> GridReader:
+    """The reader of the grid on which a brokerage decides: all sources that its rules and steps ask for.
+
+    Whoever decides makes its reader here, the agent in a service as the plug-in in JEDI: with another set of sources
+    the same rules would decide otherwise.
+
+    Args:
+        rules: of the brokerage, with those of the brokerages that it asks.
+        process: how jobs are counted, and the folder with ``sources.yaml``.
+        for_analysis: whether it is one of analysis.
+
+    Raises:
+        SourceError: a source that is named cannot be used.
+    """
+    named: set[str] = set()
+    for chain in (rules.chain, *rules.needed.values()):
+        named |= {name for rule in chain for name in rule.sources}
+        named |= {name for step in chain.named_steps.values() for name in step.needed_sources()}
+    limits = config_file("sources.yaml", process.folder)
+    outside = outside_sources(named)
+    return GridReader(process.job_statistics, limits, analysis=for_analysis, outside=outside)
 
 
 class GridReader:

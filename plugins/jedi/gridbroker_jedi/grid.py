@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from agents.brokerage.grid_reading import GridReader, GridReading
+from agents.brokerage.agent import tables_class
+from agents.brokerage.grid_reading import GridReader, GridReading, grid_reader
 from agents.service.configuration import config_file
 from agents.service.process import load_process
 from agents.service.profile_file import load_profile
 from broker.brokerages.base import Rules
 from broker.brokerages.profile import rules_of
 from broker.brokerages.profile_options import ProfileError
+from broker.brokerages.registry import brokerage
 from broker.engine.job.placement import FLOW
 from broker.gdpconfig.publish import Published
 from broker.store.connection.database import Database
@@ -42,6 +44,19 @@ def read_rules(profile: str, folder: Path | None) -> dict[str, Rules]:
     return found
 
 
+def readers_of(rules: Mapping[str, Rules], folder: Path | None) -> dict[str, GridReader]:
+    """The reader of each brokerage, as its agent has it.
+
+    Raises:
+        SourceError: a source that a rule names cannot be used.
+    """
+    process = load_process(config_file("broker.yaml", folder), folder)
+    return {
+        name: grid_reader(own, process, for_analysis=tables_class(brokerage(name)).for_analysis)
+        for name, own in rules.items()
+    }
+
+
 @dataclass(frozen=True)
 class GridView:
     """One reading of the grid with the values in force then.
@@ -60,21 +75,19 @@ class GridView:
 
 
 class GridKeeper:
-    """Keeps the newest view; several threads may ask, one reads.
+    """Keeps the newest view of one brokerage; several threads may ask, one reads.
 
     Args:
         database: of PanDA, with schema ``broker``.
-        folder: of configuration files; None for the shipped ones.
+        reader: of the brokerage.
         clock: the time now (aware).
         refresh: age at which the view is read anew while the old one still serves.
     """
 
     def __init__(
-        self, database: Database, folder: Path | None, clock: Callable[[], datetime], refresh: timedelta
+        self, database: Database, reader: GridReader, clock: Callable[[], datetime], refresh: timedelta
     ) -> None:
-        process = load_process(config_file("broker.yaml", folder), folder)
-        self._database, self._clock, self._refresh = database, clock, refresh
-        self._reader = GridReader(process.job_statistics, config_file("sources.yaml", folder), analysis=True)
+        self._database, self._reader, self._clock, self._refresh = database, reader, clock, refresh
         self._view: GridView | None = None
         self._reading = threading.Lock()
 

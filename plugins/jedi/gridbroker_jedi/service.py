@@ -33,8 +33,8 @@ from broker.store.service.plugin_calls import Call
 from broker.store.snapshots import stored_snapshots
 from gridbroker_jedi.answer import Answer
 from gridbroker_jedi.chunk import ChunkTables
-from gridbroker_jedi.decide import Decided, decide_chunk, decide_tasks
-from gridbroker_jedi.grid import GridKeeper, GridView, read_rules
+from gridbroker_jedi.decide import ANALYSIS, PRODUCTION, TASKS, Decided, decide_chunk, decide_tasks
+from gridbroker_jedi.grid import GridKeeper, GridView, read_rules, readers_of
 from gridbroker_jedi.settings import PluginSettings, read_settings
 
 LOG = logging.getLogger("gridbroker_jedi")
@@ -56,9 +56,8 @@ class NoDecisionError(Exception):
 @dataclass(frozen=True)
 class _Parts:
     database: Database
-    keeper: GridKeeper
-    rules: dict[str, Rules]
-    pool: ThreadPoolExecutor
+    keepers: Mapping[str, GridKeeper]
+    rules: Mapping[str, Rules]
 
 
 class BrokerService:
@@ -93,7 +92,7 @@ class BrokerService:
         now = self._clock()
 
         def decide() -> tuple[GridView, Decided]:
-            parts, view = self._usable(now)
+            parts, view = self._usable(ANALYSIS if analysis else PRODUCTION, now)
             queues = view.reading.snapshot.queues
             names = dict(zip(queues.name.tolist(), queues.unified_name.tolist(), strict=True))
             with parts.database.read_snapshot() as connection:
@@ -114,7 +113,7 @@ class BrokerService:
         now = self._clock()
 
         def decide() -> tuple[GridView, list[tuple[AssignedTask, str | None]]]:
-            parts, view = self._usable(now)
+            parts, view = self._usable(TASKS, now)
             with parts.database.read_snapshot() as connection:
                 return view, decide_tasks(connection, view, parts.rules, vo, tasks, now, seed)
 
@@ -155,10 +154,10 @@ class BrokerService:
             LOG.exception("the engine failed")
             raise NoDecisionError("error", f"{type(error).__name__}: {error}"[:300]) from error
 
-    def _usable(self, now: datetime) -> tuple[_Parts, GridView]:
+    def _usable(self, brokerage: str, now: datetime) -> tuple[_Parts, GridView]:
         """The parts and a view that is young enough."""
         parts = self._made()
-        view = parts.keeper.view()
+        view = parts.keepers[brokerage].view()
         age = now - view.taken_at
         if age > timedelta(seconds=self.settings.stale_s):
             limit = f"limit {self.settings.stale_s:g} s"
@@ -179,9 +178,10 @@ class BrokerService:
                     url, home, panda_schema=own.panda_schema, meta_schema=own.meta_schema, application_name=APPLICATION
                 )
                 refresh = timedelta(seconds=settings.refresh_s)
-                keeper = GridKeeper(database, settings.config, self._clock, refresh)
                 rules = read_rules(settings.profile, settings.config)
-                self._parts = _Parts(database, keeper, rules, self._pool)
+                readers = readers_of(rules, settings.config)
+                keepers = {name: GridKeeper(database, reader, self._clock, refresh) for name, reader in readers.items()}
+                self._parts = _Parts(database, keepers, rules)
             return self._parts
 
     def _later(self, note: Callable[[], None]) -> None:

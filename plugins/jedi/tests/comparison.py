@@ -7,6 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import plugged
+from gridbroker_jedi.service import BrokerService
 from panda.decisions import Decided, decide_jobs, decide_tasks
 from panda.installation import CLOCK
 
@@ -16,6 +18,8 @@ from agents.service.process import ProcessSettings
 from broker.store.connection.database import Database
 
 Key = tuple[int, int | None, int | None]
+#: Weight by candidate, of each decision.
+Weights = dict[Key, dict[str, float]]
 
 
 @dataclass
@@ -76,23 +80,55 @@ def ours(url: str, kind: str, profile: str) -> dict[Key, dict[str, Any]]:
     return {(one["jeditaskid"], one["datasetid"], one["ramcount"] or 0): one for one in found}
 
 
+def of_plugin(site: Any, kind: str, service: BrokerService) -> Weights:
+    """Candidates of the plug-in: those in JEDI's own objects where it fills them in."""
+    if kind == "production_task":
+        rows = site.rows("SELECT jeditaskid FROM doma_panda.jedi_tasks WHERE status = 'assigning' ORDER BY 1")
+        # one at a time, as PanDA is asked: a task that was placed weighs on the next
+        decided = [one.decision for (task,) in rows for one, _ in service.tasks("atlas", [task], 0)]
+        return {
+            (one.jeditaskid, None, 0): {candidate.name: candidate.weight for candidate in one.candidates}
+            for one in decided
+        }
+    found: Weights = {}
+    for (task,) in site.rows("SELECT jeditaskid FROM doma_panda.jedi_tasks ORDER BY 1"):
+        for spec, cloud, chunk in plugged.chunks(site, task):
+            broker = plugged.broker_for(site, spec)
+            broker.doBrokerage(spec, cloud, chunk, None)
+            assert broker._panda is None, spec.errorDialog
+            key = (task, chunk.masterDataset.datasetID, chunk.ramCount or 0)
+            found[key] = {name: one.weight for name, one in chunk.siteCandidates.items()}
+    return found
+
+
 def compare(site: Any, kind: str, profile: str) -> Comparison:
-    """Both sides on one grid."""
-    mine = ours(site.url, kind, profile)
+    """PanDA and our agent on one grid, with the reasons of ours."""
+    stated = ours(site.url, kind, profile)
+    reasons = {key: {"": one["reason"], **one["rejected"]} for key, one in stated.items()}
+    weights = {
+        key: {item["name"]: item["weight"] for item in one["candidates"]} if one["outcome"] == "brokered" else {}
+        for key, one in stated.items()
+    }
+    return compared(theirs(site, kind), weights, reasons)
+
+
+def compare_plugin(site: Any, kind: str, service: BrokerService) -> Comparison:
+    """PanDA and our plug-in on one grid."""
+    return compared(theirs(site, kind), of_plugin(site, kind, service), {})
+
+
+def compared(decided: list[Decided], mine: Weights, reasons: dict[Key, dict[str, str]]) -> Comparison:
+    """Both sides, decision by decision."""
     result = Comparison()
-    for one in theirs(site, kind):
-        key: Key = (one.task, one.dataset, one.ramcount or 0)
-        own = mine.get(key if one.dataset is not None else (one.task, None, 0))
-        weights = {} if own is None else {item["name"]: item["weight"] for item in own["candidates"]}
-        if own is not None and own["outcome"] != "brokered":
-            weights = {}
+    for one in decided:
+        key: Key = (one.task, one.dataset, one.ramcount or 0) if one.dataset is not None else (one.task, None, 0)
+        weights = mine.get(key, {})
         result.results += 1
         result.brokered += bool(one.candidates)
         if _same(one.candidates, weights):
             result.equal += 1
         else:
-            reasons = {} if own is None else {"": own["reason"], **own["rejected"]}
-            result.differences.append((key, one.candidates, weights, reasons))
+            result.differences.append((key, one.candidates, weights, reasons.get(key, {})))
     return result
 
 

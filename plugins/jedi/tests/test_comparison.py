@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import plugged
 import pytest
-from comparison import Comparison, compare
+from comparison import Comparison, compare, compare_plugin
 from grids.generator import scenario
 
 GRIDS, BENT = 3, 5
@@ -42,4 +43,19 @@ def test_both_sides_decide_alike_on_odd_grids(kind: Any, make_site: Any, capsys:
     with capsys.disabled():
         print(f"{kind}: {found.equal} of {found.results} equal to PanDA's on odd grids in profile panda")
     assert found.results == 12 * BENT and found.brokered
+    assert found.share >= SHARE, found.differences
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_plugin_decides_as_panda_does(kind: Any, make_site: Any, use_service: Any, capsys: Any) -> None:
+    """As the agent: the plug-in has every source that the profile's rules ask for."""
+    found = Comparison()
+    plugged.configure()
+    for seed in range(GRIDS):
+        site = make_site(scenario(seed, kind))
+        service = use_service(site.url, profile="panda", fallback="wait")
+        found = found + compare_plugin(site, kind, service)
+    with capsys.disabled():
+        print(f"{kind}: {found.equal} of {found.results} of the plug-in equal to PanDA's")
+    assert found.results == 12 * GRIDS and found.brokered
     assert found.share >= SHARE, found.differences
