@@ -32,18 +32,18 @@ class AcceptedCores:
         return self.low <= count and (self.high is None or count <= self.high) and count not in self.without
 
     def __str__(self) -> str:
-        """As ``8``, ``8-16``, ``8-``, ``8-!12``."""
+        """The range as text, such as ``8``, ``8-16``, ``8-`` or ``8-!12``."""
         high = "" if self.high is None else f"{self.high:g}"
         span = high if self.high == self.low else f"{self.low:g}-{high}"
         return span + "".join(f"!{one:g}" for one in self.without)
 
     def stored(self) -> str:
-        """As JSON keeps it with a decision."""
+        """The alternative as JSON, as stored with a decision."""
         return str(self)
 
     @classmethod
     def of_stored(cls, value: Any) -> AcceptedCores:
-        """What :meth:`stored` gave.
+        """Read the JSON of :meth:`stored`.
 
         Raises:
             ValueError: it is nothing of the kind.
@@ -57,7 +57,7 @@ class AcceptedCores:
 
 @dataclass(frozen=True)
 class WayToRun:
-    """One alternative; ``None`` where nothing is asked. Bounds are included."""
+    """One alternative; ``None`` where the task asks nothing. Bounds are inclusive."""
 
     min_cores: int | None = None
     max_cores: int | None = None
@@ -68,7 +68,7 @@ class WayToRun:
 
     @property
     def ramcount_mb(self) -> int | None:
-        """What a task must ask for so that its jobs, which get a little less than that, get the memory."""
+        """The memory in MB that a task must ask for: its jobs get a little less than that."""
         return None if self.memory_mb is None else math.ceil(self.memory_mb / MEMORY_COMPENSATION)
 
     @property

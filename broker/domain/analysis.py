@@ -1,4 +1,4 @@
-"""What the analysis brokerage knows beyond production: users, classes, quotas, and what the task asks for.
+"""Tables that only the analysis brokerage reads: users, classes, quotas, and the requests of tasks.
 
 Source: ATLAS Analysis Job Brokerage; PanDA analysis brokerage, inputs.
 """
@@ -32,7 +32,7 @@ class OwnerJobs:
 
 @dataclass(frozen=True)
 class QuotaLine:
-    """One line of an account: bytes used, and the limit; 0 and less are none."""
+    """One line of an account: bytes used, and the limit; a limit of 0 or less is none."""
 
     place: str
     used_bytes: float
@@ -107,7 +107,7 @@ class AnalysisWork:
 
 @dataclass(frozen=True)
 class TaskChoiceFacts:
-    """What the task says of queues."""
+    """Facts about the queues that a task names or excludes."""
 
     site_named: Bools  # (T, 1) the task names the one queue
     named: Bools  # (T, Q) the task names the queue
@@ -162,7 +162,7 @@ class TypeLoadFacts:
 
 @dataclass(frozen=True)
 class StabilizerFacts:
-    """What the stabilizer looks at."""
+    """Facts that the stabilizer reads."""
 
     to_running_rate: Floats  # (T, Q) jobs an hour
     user_queued: Floats  # (T, Q)

@@ -75,7 +75,7 @@ def either(which: Bools, yes: Bools, no: Bools) -> Bools:
 
 
 class ColumnsAt:
-    """Some columns of a table of shape (1, Q), each taken when it is asked for."""
+    """Columns of a table of shape (1, Q) at some positions, each taken on first access."""
 
     def __init__(self, table: Any, at: Ints) -> None:
         self._table, self._at = table, at
@@ -94,7 +94,7 @@ def columns_at(table: TableT, at: Ints) -> TableT:
 
 
 def reshaped(table: TableT, shape: tuple[int, ...]) -> TableT:
-    """The same table with every 1-D array field given ``shape`` (a view, nothing is copied)."""
+    """Return the table with every 1-D array field reshaped to ``shape``, as views."""
     changes = {
         field.name: value.reshape(shape)
         for field in dataclasses.fields(cast(Any, table))
@@ -160,7 +160,7 @@ def holds_of(values: Objects, condition: Callable[[Any], bool]) -> Bools:
 
 
 def holds_of_texts(values: Texts, condition: Callable[[str], bool]) -> Bools:
-    """The same for texts of which few differ: each different one is asked about once.
+    """Whether a condition holds for each text, evaluated once for each distinct one; False for None.
 
     >>> holds_of_texts(texts(["test", None, "managed"]), lambda text: "test" in text).tolist()
     [True, False, False]

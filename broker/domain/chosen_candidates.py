@@ -118,22 +118,22 @@ class TableCandidates(ChosenCandidates):
 
     @cached_property
     def place(self) -> Ints:
-        """(C,)."""
+        """(C,) positions of the chosen candidates, best first."""
         return self.table.place[self.at, : self.size]
 
     @cached_property
     def weight(self) -> Floats:
-        """(C,)."""
+        """(C,) weights of the chosen candidates."""
         return self.table.weight[self.at, : self.size]
 
     @cached_property
     def factors(self) -> Floats:
-        """(F, C)."""
+        """(F, C) factors of the weights."""
         return self.table.factors[self.at, :, : self.size]
 
     @cached_property
     def bootstrap(self) -> Bools:
-        """(C,)."""
+        """(C,) True for candidates that bootstrap."""
         return self.table.bootstrap[self.at, : self.size]
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""A chunk's part of what was decided for all chunks of a cycle together, as it is stored with its decision.
+"""A chunk's part of the plan that a cycle makes for all chunks together, as stored with its decision.
 
 With it a decision is explained and made again without the other chunks of its cycle.
 """
@@ -48,7 +48,7 @@ class ChunkPlan:
         return place, np.array([self.dearer_hs06h, self.jobs], dtype=np.float64).reshape(2, -1)
 
     def stored(self) -> dict[str, Any]:
-        """As JSON keeps it."""
+        """The plan as JSON."""
         rows = zip(self.queues, self.jobs, self.dearer_hs06h, self.codes, strict=True)
         return {
             "queues": {name: [jobs, dearer, code] for name, jobs, dearer, code in rows},
@@ -59,7 +59,7 @@ class ChunkPlan:
 
     @classmethod
     def of_stored(cls, value: Any) -> ChunkPlan:
-        """What :meth:`stored` gave.
+        """Read the JSON of :meth:`stored`.
 
         Raises:
             ValueError: it is nothing of the kind.

@@ -1,4 +1,4 @@
-"""What the classes of queues, users, tasks and shares are made from, and rows that hold them in PanDA's shapes.
+"""Inputs of the classes of queues, users, tasks and shares, and rows that hold them in PanDA's shapes.
 
 Source: PanDA analysis brokerage, classes; PanDA data model, metrics and task_evaluation.
 """
@@ -29,7 +29,7 @@ TASK_CLASS_NAMES = {2: "S", 1: "A", 0: "B", -1: "C"}
 
 @dataclass(frozen=True)
 class QueueAbout:
-    """What CRIC says of a queue; one without ``resource_type`` is of the grid."""
+    """CRIC's data about a queue; a queue without ``resource_type`` belongs to the grid."""
 
     resource_type: str = GRID
     workflow: str | None = None
@@ -91,12 +91,12 @@ class TaskProgress:
 
     @property
     def percent_finished(self) -> float:
-        """Of the files; NaN for a task without any."""
+        """Percentage of finished files; NaN for a task without files."""
         return 100.0 * self.finished / self.files if self.files > 0 else math.nan
 
     @property
     def percent_failed(self) -> float:
-        """Of the files; NaN for a task without any."""
+        """Percentage of failed files; NaN for a task without files."""
         return 100.0 * self.failed / self.files if self.files > 0 else math.nan
 
 

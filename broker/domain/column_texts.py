@@ -132,7 +132,7 @@ def _written(begin: str, cells: Sequence[str]) -> str:
 
 
 def _cells(column: AnyArray) -> Cells:
-    """Of a column of numbers or flags; -0.0 and 0.0 are two values, as their texts are."""
+    """Cells of a column of numbers or flags; -0.0 and 0.0 are two values, since their texts differ."""
     if not len(column):
         return []
     bits = column.view(np.int64) if column.dtype.kind == "f" else column
@@ -146,7 +146,7 @@ def _cells(column: AnyArray) -> Cells:
 
 
 def _cells_of_objects(column: AnyArray, metadata: Mapping[Any, Any]) -> Cells:
-    """Of a column of texts, or of objects of a class."""
+    """Cells of a column of texts, or of objects of a class."""
     values = column.tolist()
     if values.count(None) == len(values):
         return _NULL

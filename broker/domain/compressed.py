@@ -9,7 +9,7 @@ _MAX_BYTES = 64 * 1024 * 1024
 
 
 def decompressed(data: bytes) -> bytes:
-    """What was compressed.
+    """Inflate compressed bytes, refusing more than the limit.
 
     Raises:
         ValueError: it ends too early, or is larger than any part of a decision.

@@ -38,11 +38,11 @@ class QueueJobs(Mapping[str, int]):
         return dict(zip(names, self._jobs[queues].astype(int).tolist(), strict=True))
 
     def stored(self) -> dict[str, int]:
-        """As JSON."""
+        """The counts as JSON: jobs by queue name."""
         return dict(self._counts)
 
     def text(self, forms: Sequence[str]) -> str:
-        """As the JSON of :meth:`stored`.
+        """The JSON text of :meth:`stored`.
 
         Args:
             forms: (U,) of :func:`forms_of` the names.
@@ -91,12 +91,12 @@ class CountedLoad:
         return [(name, part) for name in _PARTS if (part := getattr(self, name))]
 
     def stored(self) -> dict[str, dict[str, Any]]:
-        """As JSON keeps it with a decision: the parts that are not empty."""
+        """The parts that are not empty, as JSON for storage with a decision."""
         return {name: stored_part(part) for name, part in self.parts()}
 
     @classmethod
     def of_stored(cls, value: Any) -> CountedLoad:
-        """What :meth:`stored` gave, or the flat names with marks in work of older engines.
+        """Read the JSON of :meth:`stored`, or the flat names with marks that older engines wrote.
 
         Raises:
             ValueError: it is nothing of the kind.

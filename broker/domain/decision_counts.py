@@ -1,4 +1,4 @@
-"""What the decisions of a batch add to the counts of their queues, for whole batches at once."""
+"""Counts by queue that the decisions of a batch add, computed for the whole batch at once."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _jobs(legend: Legend, queues: Sequence[str], records: Sequence[DecisionRecor
 
 
 def _by_name(records: Sequence[DecisionRecord], distinct: Sequence[bool]) -> QueueCounts:
-    """The same for decisions that were made with names."""
+    """Counts of decisions that carry names instead of positions."""
     total = QueueCounts.none()
     for record, first in zip(records, distinct, strict=True):
         chosen = {one.name: CANDIDATE for one in record.decision.candidates}
@@ -100,7 +100,7 @@ def _by_name(records: Sequence[DecisionRecord], distinct: Sequence[bool]) -> Que
 
 
 def _named(codes: dict[str, str], first: bool) -> QueueCounts:
-    """One decision: the code of each name."""
+    """The counts of one decision, given the code of each name."""
     counts = QueueCounts.none(tuple(codes), tuple(dict.fromkeys(codes.values())))
     for at, code in enumerate(codes.values()):
         counts.decisions[counts.codes.index(code), at] = 1

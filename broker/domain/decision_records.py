@@ -19,7 +19,7 @@ class TaskSelection(Protocol):
 
 @dataclass(frozen=True)
 class Origin:
-    """What all decisions of a cycle have in common.
+    """Fields that all decisions of a cycle share.
 
     Attributes:
         agent_run: the run that decided.

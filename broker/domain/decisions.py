@@ -80,7 +80,7 @@ class FunnelStep:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a brokerage decided about one task or chunk, and all that is needed to ask again.
+    """The decision of a brokerage about one task or chunk, with everything needed to decide it again.
 
     ``rejected`` maps pseudo-queues, and unified queues of which none was left, to the code of the rule. ``notes`` holds
     typed remarks (sources that were unknown and what was done about it).
@@ -102,5 +102,5 @@ class Decision:
     notes: Sequence[str] = ()
 
     def pending(self, reason: str) -> Decision:
-        """The same, but nothing came of it: the work waits for ``reason``."""
+        """Return the decision as pending: nothing is assigned and the work waits for ``reason``."""
         return replace(self, outcome="pending", reason=reason)

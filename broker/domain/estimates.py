@@ -1,4 +1,4 @@
-"""What a job is expected to need: memory, scratch disk and walltime, and what a queue offers it.
+"""Expected needs of a job (memory, scratch disk, walltime), and the capacity that a queue offers it.
 
 The rules compare these figures with the limits of queues, and jobs are cut with the same ones. Everything is element by
 element on arrays that broadcast against each other; NULL is NaN. MB and GB are binary (2**20 and 2**30 bytes).

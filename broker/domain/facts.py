@@ -1,4 +1,4 @@
-"""What is known of chunks and candidates together when a job brokerage judges them.
+"""Facts about pairs of chunks and candidates that a job brokerage judges by.
 
 Facts are gathered once from the snapshot for a block of chunks, so that a rule is only its comparison. Shapes: (T, Q)
 for chunk against candidate, (T, 1) for the chunk alone, (1, Q) for the candidate alone; an axis along which nothing
@@ -28,7 +28,7 @@ _LATER = "_later"
 
 @dataclass(frozen=True)
 class ChunkFacts:
-    """What kind of chunk it is, and what its jobs require of Site, CE and queue."""
+    """The kind of each chunk, and the Site, CE and queue that its jobs require."""
 
     initial: Bools  # (T, Q) candidates before any rule
     one_preassigned: Bools  # (T, 1) exactly one pre-assigned queue
@@ -82,7 +82,7 @@ class JobCountFacts:
 
 @dataclass(frozen=True)
 class QueueStateFacts:
-    """What the unified queue has and does beside jobs."""
+    """State of each unified queue other than its jobs."""
 
     preferred_cpu_percent: Floats  # (T, Q) of the queue's CPUs that are of the level the task prefers; 0 without one
     n_pilots: Floats  # (1, Q)
@@ -167,7 +167,7 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
         return kind.gathered(own | dict(known), own_later | dict(later))
 
     def but(self: FactsT, known: Mapping[str, Any], later: Mapping[str, Later] | None = None) -> FactsT:
-        """The same facts with some of them replaced."""
+        """Return the facts with some of them replaced."""
         return self.also(type(self), known, later or {})
 
     def at(self, name: str, chunk: int | AnyArray, candidate: AnyArray) -> AnyArray:
@@ -183,7 +183,7 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
         return kinds.at(chunk, np.zeros_like(candidate) if alike else candidate)
 
     def at_pairs(self, name: str, chunk: Ints, candidate: Ints) -> Any:
-        """One fact at N pairs, of shape (N, 1); one that is no array, as it is.
+        """One fact at N pairs, shape (N, 1); a value that is no array is returned unchanged.
 
         Args:
             name: of the fact.
@@ -210,7 +210,7 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
         return lambda: found
 
     def by_kind(self, name: str) -> RowsByKind:
-        """One fact of pairs, with what is alike only once where that is how it is known."""
+        """One fact of pairs by kind, so that equal rows or columns are kept once where they are known."""
         make = vars(self).get(_LATER, {}).get(name)
         if make is not None and name not in vars(self):
             make = self._of_kinds(name, make)
@@ -219,7 +219,7 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
         return make if isinstance(make, RowsByKind) else rows_of_all(getattr(self, name), len(self.initial))
 
     def rows(self, name: str, rows: AnyArray) -> Any:
-        """One fact for some of the chunks; what is the same for all of them is given as it is.
+        """One fact for some of the chunks; a value common to all chunks is returned unchanged.
 
         Args:
             name: of the fact.
@@ -244,13 +244,13 @@ class JobFacts(ChunkFacts, NucleusFacts, JobCountFacts, QueueStateFacts, Storage
 
 
 def made(later: Later) -> Any:
-    """The fact itself."""
+    """Evaluate a deferred fact: an array of the shape in which the fact is declared."""
     found = later if isinstance(later, RowsByKind) else later()
     return found.every if isinstance(found, RowsByKind) else found
 
 
 def cell_at(value: Any, chunk: Ints, candidate: Ints) -> Any:
-    """(N, 1): what broadcasts to a block at N pairs; what is no array, as it is."""
+    """(N, 1): values of a fact at N pairs; a value that is no array is returned unchanged."""
     if not isinstance(value, np.ndarray):
         return value
     return rows_of_all(value, len(value)).at_pairs(chunk, candidate)[:, None]

@@ -1,4 +1,4 @@
-"""What pilots report of the queues that they run at, and which columns of queues it may tighten.
+"""Figures that pilots report about their queues, and the queue columns that a report may tighten.
 
 Source: HSF-TN-2016-02, use of the keys by a broker.
 """

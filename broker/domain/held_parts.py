@@ -20,12 +20,12 @@ class HeldParts:
     parts: tuple[tuple[int, float, float], ...]
 
     def stored(self) -> list[list[float]]:
-        """As JSON keeps it with a decision."""
+        """The parts as JSON, as stored with a decision."""
         return [list(part) for part in self.parts]
 
     @classmethod
     def of_stored(cls, value: Any) -> HeldParts:
-        """What :meth:`stored` gave.
+        """Read the JSON of :meth:`stored`.
 
         Raises:
             ValueError: it is nothing of the kind.

@@ -1,4 +1,4 @@
-"""What was worked out of inputs that have stayed the same objects: snapshots share the parts that have not changed."""
+"""Cache of values computed from input objects, by identity: snapshots share the parts that have not changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the positions of packed decisions stand for: the candidates of a snapshot and the codes of a chain of rules."""
+"""Legend of packed decisions: the candidates of a snapshot and the codes of a chain of rules."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Legend:
 
     @cached_property
     def sha256(self) -> str:
-        """By which it is stored once."""
+        """SHA-256 of the legend, the key under which it is stored once."""
         return hashlib.sha256(self.text.encode("utf-8", "replace")).hexdigest()
 
     @classmethod

@@ -102,7 +102,7 @@ def _follows(columns: CandidateColumns, first: Ints) -> Bools:
 
 
 def _figures(columns: CandidateColumns, follows: Bools, first: Ints) -> tuple[Floats, Ints]:
-    """Of each decision its weights, where they do not follow, then factor by factor, and how many figures it has."""
+    """Weights that do not follow from factors, then factor by factor; and the number of figures a decision."""
     count, size = len(columns.factors), columns.size
     sizes = (count + ~follows) * size
     figures = np.empty(int(sizes.sum()))
@@ -201,7 +201,7 @@ def _read_compressed(legend: Legend, data: bytes, body: bytes) -> ChosenCandidat
 
 
 def _chosen(legend: Legend, place: Ints, columns: Floats, factors: int, bootstrap: Bools) -> ChosenCandidates:
-    """Of these columns: the factors, and before them the weight where it does not follow from them."""
+    """Factors of these columns, preceded by the weight where it does not follow from them."""
     if place.size and place.max() >= len(legend.names):
         raise ValueError(f"candidate {place.max()} of {len(legend.names)}")
     factor_columns = columns[len(columns) - factors :]

@@ -23,7 +23,7 @@ from broker.domain.legend import Legend
 
 
 class Standing(IntEnum):
-    """What stands for a pair where no index of a rule does: nothing rejected it, or it never was a pair."""
+    """State of a pair that no rule decides: feasible, or never a candidate."""
 
     FEASIBLE = -1
     NOT_A_CANDIDATE = -2
@@ -50,7 +50,7 @@ class ReasonsCorruptError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Reasons:
-    """What became of each candidate.
+    """The outcome of each candidate of one decision.
 
     Attributes:
         legend: names and codes.
@@ -196,7 +196,7 @@ def pack_reasons(reasons: Sequence[Reasons]) -> list[bytes]:
 
 
 def _kind(legend: Legend) -> np.dtype[Any]:
-    """Of the numbers of a chain with so many codes."""
+    """The dtype that holds the numbers of a chain with this many codes."""
     return np.dtype("<u2" if len(legend.codes) > _MOST_NARROW else "u1")
 
 
@@ -242,7 +242,7 @@ def unpack_reasons(legend: Legend | None, data: bytes) -> Reasons:
 
 
 def _checksum(legend: Legend, body: bytes) -> bytes:
-    """Of the number of candidates and a body."""
+    """Checksum over the number of candidates and the body."""
     return zlib.crc32(body, len(legend.names)).to_bytes(4, "little")
 
 
@@ -255,7 +255,7 @@ def _plain(legend: Legend, kind: np.dtype[Any], body: bytes) -> tuple[AnyArray, 
 
 
 def _of_runs(legend: Legend, kind: np.dtype[Any], body: bytes, checksum: bytes) -> tuple[AnyArray, int]:
-    """The same where they are runs."""
+    """Unpack a body that is stored as runs."""
     if _checksum(legend, body) != checksum:
         raise ValueError("their checksum is another one")
     ordered, size = unpack_codes(body, len(legend.names), kind)

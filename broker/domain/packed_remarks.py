@@ -1,4 +1,4 @@
-"""Remarks of a decision that are figures at candidates, kept as such; words are made when somebody reads them."""
+"""Remarks of a decision that are figures at candidates; the words are made when a remark is read."""
 
 from __future__ import annotations
 

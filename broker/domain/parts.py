@@ -13,7 +13,7 @@ _NAME = re.compile(rf"(?P<agent>[^{MARK}]+){MARK}(?P<number>[1-9][0-9]*)/(?P<of>
 
 @dataclass(frozen=True, order=True)
 class Part:
-    """One of the parts into which the keys of an agent's work are divided.
+    """One part of the keys of an agent's work.
 
     Attributes:
         number: from 1.
@@ -33,7 +33,7 @@ class Part:
             raise ValueError(f"part {self.number} of {self.of}")
 
     def __str__(self) -> str:
-        """As in the name of its lease: ``1/2``."""
+        """The part as in the name of its lease, such as ``1/2``."""
         return f"{self.number}/{self.of}"
 
     @property

@@ -1,4 +1,4 @@
-"""What the jobs of a chunk require of Site, CE and queue: a SubmitPool, sites, and banned sites.
+"""Required Site, CE and queue of the jobs of a chunk: a SubmitPool, sites, and banned sites.
 
 Source: DIRAC RFC 7, Job Requirements.
 """
@@ -29,12 +29,12 @@ class PlacementConstraints:
         return (not self.sites or site in self.sites) and site not in self.banned
 
     def stored(self) -> list[Any]:
-        """As JSON keeps it with a decision."""
+        """The constraints as JSON, as stored with a decision."""
         return [self.pool, list(self.sites), list(self.banned)]
 
     @classmethod
     def of_stored(cls, value: Any) -> PlacementConstraints:
-        """What :meth:`stored` gave, or its text in work of older engines.
+        """Read the JSON of :meth:`stored`, or its text in work of older engines.
 
         Raises:
             ValueError: it is nothing of the kind.

@@ -1,4 +1,4 @@
-"""What a cycle of a job brokerage wants to write: jobs with their queues, the files they take, and tasks that wait.
+"""The writes of a job brokerage cycle: jobs with their queues, the files they take, and waiting tasks.
 
 Columns of one length, as everywhere (see :mod:`broker.domain.arrays`). Nothing in here has been checked against the
 database; the write-back leaves out what has changed since it was read.
@@ -72,7 +72,7 @@ class TaskSeen:
 
 @dataclass(frozen=True)
 class Placement:
-    """All that one write-back is to write.
+    """Everything that one write-back writes.
 
     Attributes:
         queue_names: unified queue names that ``jobs.queue`` points into.

@@ -92,7 +92,7 @@ class QueueCounts:
                 yield QueueCount(self.queues[at], code, *counted, jobs)
 
     def pack(self) -> bytes:
-        """As bytes: a version, then compressed names, codes and counts."""
+        """Pack into bytes: a version, then compressed names, codes and counts."""
         head = json.dumps([self.queues, self.codes], separators=(",", ":")).encode()
         parts = (self.decisions, self.chunks, self.jobs)
         body = b"".join(np.ascontiguousarray(part, dtype="<i8").tobytes() for part in parts)

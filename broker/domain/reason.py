@@ -42,13 +42,13 @@ class Reason:
 
     @property
     def wrong(self) -> str:
-        """What is wrong, in one line that begins with a capital letter and ends without a full stop."""
+        """The violation, or the title without one, in one line with a capital letter and no full stop."""
         text = self.violation or self.title
         return text[:1].upper() + text[1:]
 
     @property
     def stem(self) -> str:
-        """What codes of a family begin with, such as ``unknown_`` of ``unknown_RULE``; empty for a single code."""
+        """Prefix of the codes of a family, such as ``unknown_`` of ``unknown_RULE``; empty for a single code."""
         stem, _, last = self.code.rpartition("_")
         return f"{stem}_" if last.isupper() else ""
 

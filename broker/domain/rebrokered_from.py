@@ -27,12 +27,12 @@ class RebrokeredFrom:
         return dict(self.at_s).get(queue)
 
     def stored(self) -> dict[str, float]:
-        """As JSON keeps it with a decision."""
+        """The queues as JSON, as stored with a decision."""
         return dict(self.at_s)
 
     @classmethod
     def of_stored(cls, value: Any) -> RebrokeredFrom | None:
-        """What :meth:`stored` gave, or the lines of time and name in work of older engines.
+        """Read the JSON of :meth:`stored`, or lines of time and name in work of older engines.
 
         Raises:
             ValueError: it is nothing of the kind.

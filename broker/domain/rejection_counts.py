@@ -24,7 +24,7 @@ class Number:
 
 @dataclass(frozen=True)
 class RejectedFor:
-    """What one reason rejected, what was left behind it, and some of the queues by name."""
+    """Candidates that one reason rejected, how many remained after it, and some queue names."""
 
     code: str
     rejected: Number

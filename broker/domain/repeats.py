@@ -33,7 +33,7 @@ class RepeatsCorruptError(Exception):
 
 @dataclass(frozen=True)
 class Body:
-    """What is kept of a decision to decide it again, and its remarks; two decisions may differ in nothing else.
+    """The parts of a decision that may differ when it is seen again: notes, remarks and work.
 
     Attributes:
         notes: as JSON.
@@ -46,7 +46,7 @@ class Body:
     work: bytes | None
 
     def joined(self) -> bytes:
-        """As one text in which the work is not compressed, so that two of them can be compared byte by byte."""
+        """Join the parts into one text with uncompressed work, for byte-wise comparison."""
         return _text_of(self, *_inflated(self.work))
 
     @classmethod
@@ -70,7 +70,7 @@ class Body:
 
 
 def pack_pattern(pattern: Sequence[int]) -> bytes:
-    """As bytes: a version, then the differences of neighbouring ids, compressed; those of a quiet cycle are all 1."""
+    """Pack ids into bytes: a version, then compressed differences of neighbours, all 1 in a quiet cycle."""
     ids = np.array(pattern, dtype=np.int64)
     kept = ids != NEW
     steps = np.diff(ids[kept], prepend=0).astype("<i8")
@@ -97,7 +97,7 @@ def unpack_pattern(data: bytes) -> Ints:
 
 
 def pack_changes(changes: Mapping[int, tuple[Body, Body]]) -> bytes | None:
-    """What was otherwise in decisions that were seen again; None for nothing.
+    """Pack the changed bodies of decisions that were seen again; None where nothing changed.
 
     Args:
         changes: by place in the pattern, what the row has and what it was in this cycle.
@@ -137,7 +137,7 @@ def changes_by_place(data: bytes | None) -> dict[int, bytes]:
 
 
 def changed(before: Body, difference: bytes) -> Body:
-    """What a decision was in a later cycle.
+    """The body of a decision as it was in a later cycle.
 
     Raises:
         RepeatsCorruptError: damaged.
@@ -156,7 +156,7 @@ def _text_of(body: Body, head: int, work: bytes | None) -> bytes:
 
 
 def _compared_with(before: Body, difference: bytes) -> bytes:
-    """The text against which a difference was taken: releases of one window left work of the narrow one as it is."""
+    """The text against which a difference was taken; releases with one window left narrow work compressed."""
     text = before.joined()
     if difference[2:6] == zlib.adler32(text[-_WINDOW:]).to_bytes(4, "big"):
         return text
@@ -164,7 +164,7 @@ def _compared_with(before: Body, difference: bytes) -> bytes:
 
 
 def _inflated(work: bytes | None) -> tuple[int, bytes | None]:
-    """The work without its compression, and a head that says how to compress it again; as it is where that fails."""
+    """The work inflated, with a head that says how to compress it again; unchanged where that fails."""
     if not work or window_bits(work) not in _HEADS:
         return _AS_IT_IS, work
     bits = window_bits(work)

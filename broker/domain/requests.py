@@ -1,4 +1,4 @@
-"""What tasks ask of queues in figures: columns of ``jedi_tasks`` that a user may lower to fit more queues."""
+"""Requested figures of tasks: columns of ``jedi_tasks`` that a user may lower to fit more queues."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def redecided(outcome: str, pending_until: datetime | None) -> Redecide | None:
 
 
 def first_redecided(decisions: Iterable[tuple[str, datetime | None]]) -> Redecide | None:
-    """The same of several decisions, given by outcome and the end of waiting: ``each_cycle`` comes first."""
+    """When the first of several decisions, given by outcome and end of waiting, is decided again; None: never."""
     found = {redecided(*one) for one in decisions}
     return "each_cycle" if "each_cycle" in found else "timers" if "timers" in found else None
 

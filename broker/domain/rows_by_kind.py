@@ -36,7 +36,7 @@ class RowsByKind:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(T, Q)."""
+        """Shape (T, Q) of the matrix."""
         rows, columns = self.table.shape[-2:]
         return rows if self.kind is None else len(self.kind), columns if self.column is None else len(self.column)
 
@@ -70,7 +70,7 @@ class RowsByKind:
         return np.arange(self.table.shape[-2]) if self.kind is None else self.kind
 
     def of(self, rows: AnyArray) -> RowsByKind:
-        """Those of some chunks, by their positions."""
+        """The rows of some chunks, by position."""
         return RowsByKind(self.table, rows if self.kind is None else self.kind[rows], self.column)
 
     def of_table(self, table: AnyArray) -> RowsByKind:
@@ -82,11 +82,11 @@ class RowsByKind:
         return RowsByKind(table, None, self.column)
 
     def layer(self, at: int) -> RowsByKind:
-        """One of several figures."""
+        """Layer ``at`` of a table with several figures."""
         return self.of_table(self.table[at])
 
     def at_columns(self, candidates: Ints) -> RowsByKind:
-        """Those of some candidates, by their positions."""
+        """The columns of some candidates, by position."""
         column = candidates if self.column is None else self.column.take(candidates)
         return RowsByKind(self.table.take(column, axis=-1), self.kind)
 
@@ -113,5 +113,5 @@ class RowsByKind:
 
 
 def rows_of_all(values: AnyArray, count: int) -> RowsByKind:
-    """The rows of ``count`` chunks in an array of which nobody knows that any are alike; of length 1: all of them."""
+    """Wrap an array of ``count`` rows without known duplicates; an array of length 1 stands for all rows."""
     return RowsByKind(values, np.zeros(count, dtype=np.int64) if len(values) == 1 else None)

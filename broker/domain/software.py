@@ -1,4 +1,4 @@
-"""What queues publish of their software and hardware, reduced to what the checks ask for.
+"""Software and hardware that queues publish, reduced to the fields that the checks read.
 
 Source: ATLAS Production Job Brokerage, release/cache availability; PanDA software and hardware matching, queue data.
 """
@@ -69,7 +69,7 @@ class QueueSoftware:
 
 @dataclass(frozen=True)
 class GpuSummary:
-    """One combination of GPU hardware and software that pilots have seen at a queue; None for what is not known.
+    """One combination of GPU hardware and software that pilots report at a queue; None for unknown fields.
 
     ``vram`` is text in MB, as it is compared like a version.
     """
@@ -84,7 +84,7 @@ class GpuSummary:
 
 @dataclass(frozen=True)
 class QueueOffer:
-    """All that one unified queue brings into the check.
+    """Everything that one unified queue publishes for the software check.
 
     Attributes:
         name: of the unified queue.
@@ -109,7 +109,7 @@ class ContainerSources:
 
 @dataclass(frozen=True)
 class SoftwareOffers:
-    """What all unified queues (U) offer; ``gpus_known`` is False when the summary of GPUs cannot be used."""
+    """Offers of all unified queues (U); ``gpus_known`` is False when the GPU summary is unusable."""
 
     queues: tuple[QueueOffer, ...] = ()
     sources: ContainerSources = field(default_factory=ContainerSources)

@@ -1,4 +1,4 @@
-"""What is known of tasks and nuclei together when the task brokerage judges them.
+"""Facts about pairs of tasks and nuclei that the task brokerage judges by.
 
 Facts are gathered once from the snapshot and the work, so that a rule is only its comparison. Shapes: (T, N) for task
 against nucleus, (T, 1) for the task alone, (1, N) for the nucleus alone. NaN is "not known".

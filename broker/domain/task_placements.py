@@ -1,4 +1,4 @@
-"""What a cycle of the task brokerage wants to write: nuclei for tasks, places for their output, and tasks that wait."""
+"""The writes of a task brokerage cycle: nuclei for tasks, locations of their output, and waiting tasks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class WaitingTask:
 
 @dataclass(frozen=True)
 class TaskPlacement:
-    """All that one write-back is to write: tasks that get a nucleus, and tasks that wait."""
+    """Everything that one write-back writes: tasks that get a nucleus, and tasks that wait."""
 
     assigned: tuple[NucleusAssignment, ...] = ()
     waiting: tuple[WaitingTask, ...] = ()

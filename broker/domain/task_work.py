@@ -93,7 +93,7 @@ class PartReplicaTable:
 
 @dataclass(frozen=True)
 class RemainingTable:
-    """What tasks that have a nucleus still have to do (length W), summed by nucleus and the other columns."""
+    """Remaining work of tasks with a nucleus (length W), summed by nucleus and the other columns."""
 
     nucleus: Texts
     vo: Texts
@@ -112,7 +112,7 @@ class RemainingTable:
 
 @dataclass(frozen=True)
 class TaskWork:
-    """All tasks of a cycle with what belongs to them, and what was left out and why.
+    """All tasks of a cycle with their data, and the dropped rows with reasons.
 
     ``hint`` has the first input files of each task as chunks of the job brokerage, which is asked what queues could run
     them.

@@ -1,4 +1,4 @@
-"""One task's work as bytes, kept with its decision, so that the decision can be asked again."""
+"""Codec for one task's work: bytes that are stored with its decision, so that it can be decided again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _HINT_TABLES: tuple[tuple[str, type[Any]], ...] = (
 
 
 def task_of(work: TaskWork, row: int) -> TaskWork:
-    """The work of the task at ``row`` alone; what nuclei have to do stays as it is."""
+    """The work of the task at ``row`` alone; the remaining work of nuclei is unchanged."""
     outputs, parts = np.flatnonzero(work.outputs.task == row), np.flatnonzero(work.parts.task == row)
     # the parts of a task are neighbours, so their replicas are found by position
     first = int(parts[0]) if len(parts) else 0

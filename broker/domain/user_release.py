@@ -1,4 +1,4 @@
-"""What the ``transHome`` of a user's task says it runs.
+"""Parse the ``transHome`` of a user's task into the release that it runs.
 
 Source: ATLAS Analysis Job Brokerage, release/cache availability.
 """

@@ -24,7 +24,7 @@ def pack_runs(pieces: Sequence[Floats]) -> list[bytes]:
 
 
 def pack_joined_runs(figures: Floats, sizes: Ints) -> list[bytes]:
-    """The same of pieces of these sizes, which lie one after the other."""
+    """Pack pieces of these sizes that are stored one after the other."""
     bits = figures.view(np.int64)
     first = np.cumsum(sizes) - sizes
     new = np.ones(len(figures), dtype=np.bool_)

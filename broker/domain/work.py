@@ -167,7 +167,7 @@ class ReplicaTable:
 
 @dataclass(frozen=True)
 class Work:
-    """All chunks of a cycle with their inputs and replicas, and what was left out and why."""
+    """All chunks of a cycle with their inputs and replicas, and the dropped rows with reasons."""
 
     chunks: WorkTable
     inputs: InputTable

@@ -1,4 +1,4 @@
-"""One chunk's work as bytes, kept with its decision, so that the decision can be asked again."""
+"""Codec for one chunk's work: bytes that are stored with its decision, so that it can be decided again."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def unpacked(data: bytes) -> Body:
 
 
 def unpacked_for_many(data: bytes) -> Body:
-    """As :func:`unpacked`, for a body that is read together with many others: what they have in common is read once.
+    """Like :func:`unpacked` for a body that is read with many others: shared parts are decoded once.
 
     Raises:
         WorkCorruptError: it is damaged or too large.
@@ -195,12 +195,12 @@ def joined_work(bodies: Sequence[Body], *, fill: bool = False) -> StoredWork:
 
 
 def _placed(body: Body) -> Any:
-    """What the cycle had counted before a chunk; what is still text, and thus holds no plan, is not read yet."""
+    """Load that the cycle had counted before a chunk; a text that holds no plan stays unparsed."""
     return body.parts["placed"] if isinstance(body, WorkText) else body.get("placed", {})
 
 
 def _cuts(bodies: Sequence[Body]) -> tuple[Any, ...]:
-    """How each chunk is cut into jobs; chunks of which the same text says so share one object, which nobody changes."""
+    """The stored cuts of each chunk, None for none; chunks with equal texts share one object, never changed."""
     known: dict[bytes, Any] = {}
     found = []
     for body in bodies:

@@ -66,7 +66,7 @@ class TextTable(Mapping[str, list[Any]]):
         return self.whole()[name]
 
     def whole(self) -> dict[str, list[Any]]:
-        """All columns, read together, wherever the text was cut."""
+        """All columns, decoded together, wherever the text was cut."""
         found: dict[str, list[Any]] = read_json(b'{"' + _COLUMN.join(self.columns) + b"]}")
         return found
 

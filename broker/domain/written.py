@@ -1,4 +1,4 @@
-"""What a write-back did, as the decisions need it: which of their rows were kept."""
+"""The result of a write-back that decisions need: which of their rows were written."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ class Written(Protocol):
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """What was written, by name, for the report of the agent."""
+        """Counts of written rows by name, for the agent's report."""
         ...

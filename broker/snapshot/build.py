@@ -85,7 +85,7 @@ def build_snapshot(
 
 
 def _described(draft: Draft) -> dict[str, Any]:
-    """What CRIC says of the unified queues."""
+    """CRIC fields of the unified queues."""
     known = draft.of(QUEUES)
     return queues.described(known.records, known.site_of_queue)
 
@@ -102,7 +102,7 @@ def _shares_storage(draft: Draft) -> Bools:
 
 
 def _activity(draft: Draft) -> queues.QueueActivity:
-    """What is measured and published of the unified queues outside CRIC's queue rows."""
+    """Measured and published fields of the unified queues that do not come from CRIC's queue rows."""
     pilots, software = draft.of(PILOTS), draft.of(SOFTWARE)
     return queues.QueueActivity(
         n_pilots=pilots.n_pilots,

@@ -1,4 +1,4 @@
-"""What the analysis brokerage knows of the grid beside its tables: users' jobs, metrics and quotas."""
+"""Parts of a snapshot that only the analysis brokerage reads: users' jobs, metrics and quotas."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Columns:
         return self.columns.get(name, ())
 
     def coded(self, name: str) -> tuple[list[Any], Ints]:
-        """What occurs in a column, in the order in which it does, and (R,) the position of each value there."""
+        """Distinct values of a column in order of first occurrence, and (R,) the position of each row's value."""
         if name not in self._coded:
             values = self.values(name)
             place = {value: at for at, value in enumerate(dict.fromkeys(values))}

@@ -50,7 +50,7 @@ class Draft:
         return self._now_s
 
     def now_against(self, instants_s: Iterable[float]) -> float:
-        """As :attr:`now_s`, for what only asks which of these instants are over: it is taken over until one of them."""
+        """Like :attr:`now_s`, for code that only compares it with these instants: cached until the next one."""
         if self._under_way:
             self._under_way[-1].changes_at(self._now_s, instants_s)
         return self._now_s
@@ -62,11 +62,11 @@ class Draft:
         return self._sources.get(name, RawSource(name, {}))
 
     def of(self, source: GridSource[Built]) -> Built:
-        """What a source says; worked out once."""
+        """The value built from a source, computed once."""
         return self._value(source.name, lambda: source.build(self.raw(source.name), self))
 
     def once(self, make: Callable[[Draft], Built]) -> Built:
-        """What is made of several sources; worked out once."""
+        """A value built from several sources, computed once."""
         return self._value(make, lambda: make(self))
 
     def _value(self, key: Hashable, make: Callable[[], Built]) -> Built:

@@ -35,7 +35,7 @@ _MOST_CORES = 32_767
 
 
 def job_rows(counts: Iterable[Mapping[str, Any]], owners: Iterable[Mapping[str, Any]], first_id: int = 1) -> list[Row]:
-    """One row for each job; :data:`IS_DEFINED` says of which table.
+    """One row for each job; column :data:`IS_DEFINED` says from which table.
 
     Args:
         counts: rows of the source ``jobs``. Cores without jobs, as PanDA's statistics have them, make no row.
@@ -79,7 +79,7 @@ class _Owners:
                 self._left[(*_place(row), kind)] += jobs
 
     def take(self, count: Mapping[str, Any], jobs: int) -> list[Row]:
-        """What so many jobs of a row of counts get of their owners; nothing for jobs that nobody owns.
+        """Owners of ``jobs`` jobs of a row of counts, one row a job; an empty row for a job without an owner.
 
         Those of the table of defined jobs stand first; they go to jobs that are defined or assigned. Jobs of a status
         that is not counted by owner go to one that is there anyway, so that they make no owner more.

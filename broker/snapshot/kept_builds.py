@@ -1,4 +1,4 @@
-"""What was built of sources before, for as long as nothing changes of what it was built from.
+"""Cache of values built from snapshot sources, valid until one of their inputs changes.
 
 While a value is made, :class:`~broker.snapshot.draft.Draft` notes the sources that it reads, by digest, and how far it
 looks at the clock. The next draft takes the value over where all of that is as it was, so that a snapshot costs what
@@ -63,11 +63,11 @@ class KeptBuilds:
     """The last value of each kind. Drafts in several threads may use it at once: an entry is replaced as a whole."""
 
     def __init__(self) -> None:
-        """Nothing is kept yet."""
+        """Start with an empty cache."""
         self._last: dict[Hashable, KeptBuild] = {}
 
     def find(self, key: Hashable, digest_of: DigestOf, now_s: float) -> KeptBuild | None:
-        """What was made last under the key, where the same would be made again."""
+        """The value cached under the key, if it would be built the same now; else None."""
         found = self._last.get(key)
         return found if found is not None and found.holds(digest_of, now_s) else None
 
@@ -90,15 +90,15 @@ class Making:
         self._log: list[DroppedRow | KeptBuild] = []
 
     def reads(self, name: str, digest: str | None) -> None:
-        """It reads a source."""
+        """Record a dependency on a source, by the digest of its content."""
         self.digests[name] = digest
 
     def looks_at(self, now_s: float) -> None:
-        """It looks at the clock, and may be another one at any other instant."""
+        """Record a dependency on the exact instant."""
         self.first_s = self.until_s = now_s
 
     def changes_at(self, now_s: float, instants_s: Iterable[float]) -> None:
-        """It looks at the clock, but only asks whether these instants are over."""
+        """Record a dependency on which of these instants have passed."""
         for instant_s in instants_s:
             if instant_s - MARGIN_S > now_s:
                 self.until_s = min(self.until_s, instant_s - MARGIN_S)
@@ -108,7 +108,7 @@ class Making:
                 self.first_s, self.until_s = max(self.first_s, now_s), min(self.until_s, now_s)
 
     def uses(self, build: KeptBuild) -> None:
-        """It is made of another value."""
+        """Record a dependency on another cached value."""
         self.digests.update(build.digests)
         self.first_s, self.until_s = max(self.first_s, build.first_s), min(self.until_s, build.until_s)
 
@@ -123,5 +123,5 @@ class Making:
         self._mark = mark
 
     def made(self, key: Hashable, value: Any) -> KeptBuild:
-        """The finished value."""
+        """Return the entry for the cache: the value with its dependencies and log."""
         return KeptBuild(key, value, self.digests, self.first_s, self.until_s, tuple(self._log))

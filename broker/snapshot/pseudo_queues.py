@@ -24,7 +24,7 @@ class ResourceType:
 
 @dataclass(frozen=True)
 class PseudoQueue:
-    """What a pseudo-queue has of its own; all else is the parent's."""
+    """Own fields of a pseudo-queue; all others are its parent's."""
 
     name: str
     resource_type: str

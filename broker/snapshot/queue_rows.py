@@ -1,4 +1,4 @@
-"""One CRIC queue row to one checked record: defaults for what is missing, a reason for what cannot be used.
+"""Parse one CRIC queue row into a checked record: defaults for missing fields, a reason for unusable ones.
 
 Source: PanDA data model, schedconfig; production brokerage, queues and pseudo-queues.
 """

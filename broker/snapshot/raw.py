@@ -53,7 +53,7 @@ EMPTY = Rows((), ())
 
 @dataclass(frozen=True)
 class RawSource:
-    """One source of a snapshot: its tables, and the time of its newest row (None when its rows carry no time)."""
+    """One source of a snapshot: its tables, and the time of its newest row (None where rows carry no time)."""
 
     name: str
     tables: Mapping[str, Rows]

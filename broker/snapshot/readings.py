@@ -47,7 +47,7 @@ def number(value: Any, field: str, default: float = math.nan) -> float:
 
 
 def lenient_number(value: Any, field: str, default: float, faults: list[str]) -> float:
-    """As :func:`number`, but a bad value gives ``default`` and its fault is added to ``faults``."""
+    """Like :func:`number`, but a bad value gives ``default`` and adds its fault to ``faults``."""
     try:
         return number(value, field, default)
     except BadValueError as bad:

@@ -49,7 +49,7 @@ class Snapshot:
     resource_types: tuple[ResourceType, ...] = ()  # by name
 
     def unusable(self, sources: Collection[str]) -> list[SourceState]:
-        """Those of the named sources by which nothing can be judged now."""
+        """Names of the given sources that cannot be used to judge now."""
         return [state for state in self.states if state.name in sources and not state.usable]
 
     @property

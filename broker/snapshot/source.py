@@ -1,4 +1,4 @@
-"""What a source of snapshots is: the tables that are read, what is asked of them, and the value made of their rows.
+"""The contract of a snapshot source: tables that are read, limits, and the value built from the rows.
 
 Those of this distribution are modules of ``broker.snapshot.sources``, in the order of ``broker.snapshot.source_list``.
 A source of another distribution is a subclass of :class:`Source`, offered by the entry point group ``broker.sources``.
@@ -91,7 +91,7 @@ Read = TableRead | StatementRead
 
 @dataclass(frozen=True)
 class SourceLimit:
-    """What is asked of a source: age of its newest row, whether it may be empty, and how much it may shrink.
+    """Limits of a source: age of its newest row, whether it may be empty, and how much it may shrink.
 
     ``max_age_s`` None: its rows carry no time stamps, so it has no age and no limit. ``max_shrink`` is the largest
     share of the rows of any of its tables that may be gone since the last good reading (1.0: all). ``main_table``: the
@@ -105,7 +105,7 @@ class SourceLimit:
 
 
 class AnySource:
-    """What all sources declare.
+    """Declarations common to all sources.
 
     Attributes:
         name: as in ``config/sources.yaml``, in ``sources`` of rules, and in stored snapshots.
@@ -124,7 +124,7 @@ class AnySource:
     for_analysis: ClassVar[bool] = False
 
     def reads_with(self, statistics: JobStatistics) -> tuple[Read, ...]:
-        """What is read when jobs are counted like this."""
+        """The tables to read with this way of counting jobs."""
         return self.reads
 
 
@@ -148,7 +148,7 @@ class GridSource(AnySource, ABC, Generic[Built]):
 
     @abstractmethod
     def build(self, raw: RawSource, draft: Draft) -> Built:
-        """What its rows say, worked out once a snapshot; pure.
+        """Build the value from the rows of the source; pure, called once a snapshot.
 
         Args:
             raw: the rows.

@@ -1,4 +1,4 @@
-"""What ``config/sources.yaml`` asks of sources: for those that it leaves out, what each asks of itself."""
+"""Limits of sources in ``config/sources.yaml``; a source that is not listed has its own."""
 
 from __future__ import annotations
 

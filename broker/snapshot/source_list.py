@@ -68,5 +68,5 @@ NAMES = tuple(source.name for source in GRID_SOURCES)
 
 
 def grid_sources(*, analysis: bool) -> tuple[GridSource[Any], ...]:
-    """Those of a snapshot for brokerages of analysis, or for others."""
+    """Sources of a snapshot for analysis brokerages, or for others."""
     return tuple(source for source in GRID_SOURCES if analysis or not source.for_analysis)

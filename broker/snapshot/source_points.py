@@ -39,7 +39,7 @@ def outside_source(name: str) -> Source:
 
 
 def outside_sources(names: Iterable[str]) -> tuple[Source, ...]:
-    """Those of the named sources that installed distributions offer, by name.
+    """The named sources that installed distributions offer, by name.
 
     Raises:
         SourceError: one of them cannot be used.

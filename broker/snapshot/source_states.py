@@ -30,14 +30,14 @@ class SourceState:
     detail: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """As it is kept with a snapshot and shown; the key ``dropped_rows`` is older than the name here."""
+        """The state as JSON, as stored with a snapshot; the key ``dropped_rows`` predates its name here."""
         found = dataclasses.asdict(self)
         found["left_out"] = found.pop("dropped_rows")
         return found
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> SourceState:
-        """What :meth:`as_json` made, today or in an older version; fields of newer ones are passed over.
+        """Read the JSON of :meth:`as_json` of this or an older version; unknown fields are ignored.
 
         Raises:
             TypeError: a field without a default is missing.

@@ -69,7 +69,7 @@ class CycleWork:
 
     @cached_property
     def spread_replicas(self) -> Mapping[int, tuple[int, int]]:
-        """By chunk the replicas ``(first, stop)`` of its master, where that is distributed and not whole everywhere."""
+        """By chunk, replicas ``(first, stop)`` of its master, where it is distributed and not whole everywhere."""
         inputs, input_of = self.work.inputs, self.work.replicas.input
         rows, first = np.unique(inputs.chunk, return_index=True)
         masters = inputs.distributed[first] & inputs.is_master[first]
@@ -104,7 +104,7 @@ def assemble(
     dropped_rows: tuple[DroppedRow, ...] = (),
     rebrokered_from: Mapping[tuple[int, int], Mapping[str, float]] | None = None,
 ) -> CycleWork:
-    """All work of a cycle; without ``places`` the inputs are not looked up and no replica is known.
+    """Assemble the work of a cycle; without ``places`` inputs are not looked up and no replica is known.
 
     ``rebrokered_from``: for (task, dataset) the queues from which jobs were taken for rebrokerage, and when.
     """

@@ -39,7 +39,7 @@ class ReplicaRows:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """What the catalogue says of ``dids``: replicas, metadata of those it knows, and the parts of containers.
+    """Answers of the replica catalogue about ``dids``: replicas, metadata, and constituents of containers.
 
     ``groupings`` has an entry for each DID with metadata, ``lengths`` for each whose number of files is known. In
     ``parts`` are the positions of the constituents of each container. ``unasked``: Rucio feeds the catalogue and
@@ -75,11 +75,11 @@ class PlacedDatasets:
     spans: Objects  # None of what is no container
 
     def of_whole_parts(self) -> PlacedDatasets:
-        """The same, where a constituent that is only partly at a place is not there at all."""
+        """The table with ``found`` as ``available``: a constituent that is held only in part counts as absent."""
         return replace(self, available=self.found)
 
     def of_first_files(self) -> PlacedDatasets:
-        """The same, where the files at a place are the first of all, as many as are available."""
+        """The table without spans: an endpoint holds the first files, as many as it has available."""
         return replace(self, spans=np.full(len(self), None, dtype=np.object_))
 
     def __len__(self) -> int:
@@ -132,7 +132,7 @@ def _parts_asked(catalogue: Catalogue, did: int, with_replicas: frozenset[int]) 
 
 
 def files_of_dids(catalogue: Catalogue, did_of: Ints, nfiles: Floats) -> Floats:
-    """Number of files of each dataset, by its DID, NaN where nobody knows it.
+    """Number of files of each dataset by DID; NaN where unknown.
 
     The catalogue's length; of a container without one the sum over its constituents, if all of them have one; else what
     JEDI counts (``nfiles``).

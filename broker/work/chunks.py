@@ -105,7 +105,7 @@ class InputFiles:
 
     @cached_property
     def sums(self) -> FileSums:
-        """Sums over the files, worked out once for all who cut jobs out of them."""
+        """Sums over the files, computed once for all jobs cut out of them."""
         return FileSums(self.files, self.offsets)
 
     def files_of(self, position: int) -> FileTable:

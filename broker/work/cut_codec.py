@@ -49,7 +49,7 @@ class CutEncoder:
         self._messages: dict[int, str] = {}
 
     def encode(self, row: int) -> str:
-        """Of the chunk at ``row``, as JSON."""
+        """Encode the split settings of the chunk at ``row`` as JSON."""
         inputs, names = self._work.inputs, "null"
         span = slice(self._first[row], self._first[row] + self._size[row])
         if row in self._repeats:
@@ -64,7 +64,7 @@ class CutEncoder:
         return ",".join(parts)
 
     def _input(self, one: int) -> str:
-        """Of an input: whether it is the master, how many files it has, and how they are used."""
+        """One input: whether it is the master, how many files it has, and how they are used."""
         inputs = self._work.inputs
         master = "true" if inputs.is_master[one] else "false"
         return f"[{master},{self._offsets[one + 1] - self._offsets[one]},{self._message(inputs.uses[one], _USE)}]"
@@ -90,7 +90,7 @@ class CutEncoder:
 
 
 def _ends_of_runs(held: Bools) -> str:
-    """As JSON; the first run is of held files, and has none if the first file is not held."""
+    """Ends of runs as JSON; the first run is of held files, and is empty if the first file is not held."""
     ends = (held[1:] != held[:-1]).nonzero()[0] + 1
     first = [] if len(held) and held[0] else [0]
     return to_json([*first, *ends.tolist(), *([len(held)] if len(held) else [])])

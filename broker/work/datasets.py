@@ -1,4 +1,4 @@
-"""What the name, the type and the attributes of an input dataset say about how its files are used.
+"""How the files of an input dataset are used, read from its name, type and attributes.
 
 Source: PanDA data model, jedi_datasets; ATLAS production brokerage, input chunks.
 """

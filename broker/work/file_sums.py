@@ -1,4 +1,4 @@
-"""What cutting reads of the files of a cycle, worked out for all its datasets at once.
+"""Sums over the files of a cycle that cutting reads, computed for all its datasets at once.
 
 A chunk then takes its part of these columns: with thousands of chunks of a few files each, that is much less work than
 to go through the files of each chunk by itself.
@@ -23,7 +23,7 @@ from broker.work.input_files import (
 
 
 class RunLists(NamedTuple):
-    """Of F files: the sums before each and behind the last (F + 1), and what begins inside a name (F)."""
+    """Lists over F files: the sums before each file and at the end (F + 1), and starts inside a name (F)."""
 
     events: list[int]
     size: list[int]
@@ -70,7 +70,7 @@ class FileRuns:
 
     @cached_property
     def lists(self) -> RunLists:
-        """The same as lists, for those who look at one run after another."""
+        """The sums as lists, for callers that walk one run after another."""
         return RunLists(self.events.tolist(), self.size.tolist(), self._bytes.tolist(), self._first_bytes.tolist())
 
 

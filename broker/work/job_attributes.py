@@ -1,4 +1,4 @@
-"""What a job says about itself: cores, memory, priority, and the limits that the batch system is given.
+"""Attributes of a job: cores, memory, priority, and the limits that the batch system receives.
 
 Source: ATLAS production brokerage, job attributes, core count and memory; PanDA data model, jobs.
 """

@@ -46,7 +46,7 @@ MAX_WALLTIME_S = 3.2e10
 
 @dataclass(frozen=True)
 class JobModel:
-    """What the jobs of a chunk need for each event and each MB of input. NaN: not known.
+    """Needs of the jobs of a chunk for each event and each MB of input; NaN where unknown.
 
     ``efficiency`` is a fraction, 0 when CPU time says nothing about walltime; ``multiplicity`` is over how many jobs or
     attempts the CPU time of an event is spread.
@@ -64,7 +64,7 @@ class JobModel:
 
 @dataclass(frozen=True)
 class CutLimits:
-    """What the chosen queue allows a job. 0 is no limit; ``scratch_mb`` is the job's share of the work directory."""
+    """Limits of the chosen queue for a job; 0 is no limit, ``scratch_mb`` is its share of the work directory."""
 
     scratch_mb: float = 0.0
     maxtime_s: float = 0.0

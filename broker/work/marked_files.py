@@ -1,4 +1,4 @@
-"""Some of the files of inputs, marked and counted for many inputs at once.
+"""Marked subsets of the files of inputs, counted for many inputs at once.
 
 With a thousand chunks of a few dozen files, whose datasets are partly at several endpoints each, that is much less work
 than to go through the files of one input after another.
@@ -43,7 +43,7 @@ class FilesOfInputs:
         self.marked = self._fileid <= last[self._owner]
 
     def mark_spans(self, one: int, spans: Sequence[tuple[int, ...]]) -> None:
-        """Of the input that comes as number ``one`` mark, and no others, the files of spans of file ids.
+        """Mark the files of spans of file ids in the input with number ``one``, and no others.
 
         Each span begins behind its first id, and its last one is in it.
         """

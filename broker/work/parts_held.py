@@ -1,4 +1,4 @@
-"""What partial replicas hold together, where none of them holds all that the others do.
+"""Union of partial replicas, where none of them holds every file that the others do.
 
 Replicas of which only numbers of files are known hold the first files of a dataset, one more than the other: the
 largest has all. Where files are named, or belong to constituents of a container, each may hold what the other lacks.

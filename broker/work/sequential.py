@@ -30,7 +30,7 @@ class Position:
 
 @dataclass(frozen=True)
 class JobContent:
-    """What a job reads: master files ``first`` to ``stop`` (exclusive), and positions in each secondary.
+    """Input of a job: master files ``first`` to ``stop`` (exclusive), and positions in each secondary.
 
     ``events`` and ``effective_bytes`` are of its master files; ``input_files`` and ``input_bytes`` of all its distinct
     files.

@@ -115,7 +115,7 @@ def split_settings(rule: SplitRule, merging: bool, scout: bool) -> SplitSettings
 
 
 def settings_of_weight(rule: SplitRule, scout: bool) -> SplitSettings:
-    """By what jobs are counted for the new weight of analysis: NF, NE, MF, MW, NG and RL alone.
+    """Split settings by which the new analysis weight counts jobs: NF, NE, MF, MW, NG and RL only.
 
     For chunks that merge as well; scouts are only smaller. Source: PanDA analysis brokerage, new basic weight.
     """

@@ -98,7 +98,7 @@ def split_rules_of(tasks: TaskTable) -> SplitRules:
 
 
 def malformed_values(tasks: TaskTable, rules: SplitRules) -> tuple[DroppedRow, ...]:
-    """What of the tasks' rows cannot be used: pieces of split rules that are no token, and units that are not known.
+    """Malformed values of task rows: unreadable pieces of split rules, and unknown units.
 
     The task itself is used: a piece is passed over, and a value in an unknown unit is read as the fact that it feeds
     reads an absent unit (bytes for disk, MB for memory, no estimate for CPU time).

@@ -55,7 +55,7 @@ class ActiveUserJobs(Source):
     )
 
     def build(self, raw: RawSource, snapshot: Snapshot) -> UserCounts:
-        """By label and share, then by queue and user."""
+        """Build job counts by label and share, then by queue and user."""
         found: dict[tuple[str, str], dict[str, dict[str, tuple[float, float]]]] = {}
         for row in raw.rows("jobsactive4").records():
             key = (row["prodsourcelabel"] or "", row["gshare"] or "")

@@ -19,7 +19,7 @@ _NUMBERS = ("pilots", "corepower", "maxtime_s", "maxrss_per_core_mb", "maxwdir_p
 
 
 class Features(GridSource[FeatureTable]):
-    """What pilots report, added up by an agent."""
+    """Pilot reports, summed by an agent."""
 
     name = "features"
     reads = (

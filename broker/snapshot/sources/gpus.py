@@ -45,7 +45,7 @@ class SeenGpus(GridSource[Gpus]):
     aged_by = "mv_worker_node_gpu_summary"
 
     def build(self, raw: RawSource, draft: Draft) -> Gpus:
-        """Of each unified queue what was seen there."""
+        """Build the GPU summaries of each unified queue."""
         return build_gpus(raw, draft.of(QUEUES).rows)
 
 
@@ -53,7 +53,7 @@ GPUS = SeenGpus()
 
 
 def build_gpus(source: RawSource, unified: dict[str, int]) -> tuple[tuple[GpuSummary, ...], ...]:
-    """What pilots have seen of GPUs at each unified queue; empty text and a memory of 0 are not known."""
+    """GPU summaries that pilots reported, by unified queue; empty text and a memory of 0 are unknown."""
     groups: list[list[GpuSummary]] = [[] for _ in unified]
     for row in source.rows("mv_worker_node_gpu_summary").records():
         queue = unified.get(row["panda_queue"])

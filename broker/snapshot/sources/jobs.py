@@ -156,7 +156,7 @@ def _cores(rows: CountedRows, key: Ints, of: Bools, shape: tuple[int, int]) -> F
 def jobs_by_type(
     read: Columns, unified: Mapping[str, int], special: frozenset[int] = frozenset()
 ) -> dict[tuple[str, str], Floats]:
-    """By share and resource type the queued and running jobs (2, U); others are reported elsewhere.
+    """Queued and running jobs (2, U) by share and resource type; other jobs are reported elsewhere.
 
     Jobs of the work queues ``special``, those of function Resource, are no jobs of a share; those of none are. Source:
     PanDA analysis brokerage, queued against running.

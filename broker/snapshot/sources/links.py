@@ -58,7 +58,7 @@ LINKS = Links()
 
 @dataclass(frozen=True)
 class _Readings:
-    """The rows of the matrix that have a known key and can be read, N of them, whoever is a nucleus.
+    """The N readable rows of the matrix with a known key, whether or not they name a nucleus.
 
     Attributes:
         sources: (S,) names of source sites.

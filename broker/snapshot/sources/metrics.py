@@ -48,7 +48,7 @@ class Metrics(GridSource["FreshMetrics"]):
     for_analysis = True
 
     def build(self, raw: RawSource, draft: Draft) -> FreshMetrics:
-        """What is fresh of them."""
+        """Build the metrics that are fresh."""
         stamps = raw.rows("metrics").column("timestamp")
         ends_s = set().union(*(instants_s(stamps, limit_s) for limit_s in METRIC_VALIDITY_S.values()))
         found = FreshMetrics(draft.of(QUEUES).rows, draft.now_against(ends_s))

@@ -20,7 +20,7 @@ from broker.snapshot.sources.queues import QUEUES
 
 @dataclass(frozen=True)
 class PilotActivity:
-    """By unified queue (U,): pilots of the last 3 hours, and the last start of a job in seconds since 1970 UTC."""
+    """By unified queue (U,): pilots of the last 3 hours, and the last job start in seconds since 1970 UTC."""
 
     n_pilots: Floats
     laststart_s: Floats
@@ -41,7 +41,7 @@ class Pilots(GridSource[PilotActivity]):
     limit = SourceLimit(max_age_s=21_600.0, may_be_empty=False, max_shrink=0.8)
 
     def build(self, raw: RawSource, draft: Draft) -> PilotActivity:
-        """Of each unified queue the row of its kind."""
+        """Build the columns from the row of each unified queue."""
         return PilotActivity(*build_pilots(raw, draft.of(QUEUES).rows, draft.dropped_rows))
 
 

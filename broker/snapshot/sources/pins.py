@@ -29,7 +29,7 @@ class Pins(GridSource[Pinned]):
     reads = (TableRead(f"broker.{TABLE}", PIN_COLUMNS, as_text=("value",), where="ended_at IS NULL", stored_as=TABLE),)
 
     def build(self, raw: RawSource, draft: Draft) -> Pinned:
-        """Those in force at the instant of the snapshot."""
+        """Build the pins in force at the instant of the snapshot."""
         pins = raw.rows(TABLE)
         now_s = draft.now_against(instants_s([*pins.column("set_at"), *pins.column("until")]))
         return pins_in_force(raw, now_s, draft.dropped_rows)

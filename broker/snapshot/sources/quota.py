@@ -20,7 +20,7 @@ _ACCOUNTS, _LOCAL = "rucio_account_usage", "rucio_local_usage"
 
 @dataclass(frozen=True)
 class Quotas:
-    """By account its lines, and the endpoints at which it has used what it may."""
+    """Lines by account, and the endpoints whose limit the account has reached."""
 
     lines: Mapping[str, tuple[QuotaLine, ...]]
     full_endpoints: Mapping[str, frozenset[str]]

@@ -15,7 +15,7 @@ class Replicas(GridSource[None]):
     limit = SourceLimit(max_age_s=86_400.0)
 
     def build(self, raw: RawSource, draft: Draft) -> None:
-        """Nothing: who needs replicas finds them in the work."""
+        """Build nothing: replicas are part of the work."""
 
 
 REPLICAS = Replicas()

@@ -25,7 +25,7 @@ class Slots(GridSource[SlotTable]):
     reads = (TableRead("harvester_slots", (*_COLUMNS, "modificationtime")),)
 
     def build(self, raw: RawSource, draft: Draft) -> SlotTable:
-        """Those of known queues that have not expired."""
+        """Build the unexpired rows of known queues."""
         ends_s = instants_s(raw.rows("harvester_slots").column("expirationtime"))
         return build_slots(raw, draft.of(QUEUES).rows, draft.now_against(ends_s), draft.dropped_rows)
 

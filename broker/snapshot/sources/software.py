@@ -44,14 +44,14 @@ class PublishedSoftware:
 
 
 class Software(GridSource[PublishedSoftware]):
-    """Software tags."""
+    """Source of the software tags that queues publish."""
 
     name = "software"
     reads = (TableRead("sw_tags", ("panda_queue", "data", "last_update"), ("data",), "last_update"),)
     limit = SourceLimit(max_age_s=86_400.0, max_shrink=0.5)
 
     def build(self, raw: RawSource, draft: Draft) -> PublishedSoftware:
-        """What known queues publish."""
+        """Build the software of known queues."""
         return PublishedSoftware(*build_software(raw, draft.of(QUEUES).rows, draft.dropped_rows))
 
 
@@ -155,7 +155,7 @@ def _names_of(tag: dict[str, Any], faults: list[str]) -> Iterator[str]:
 
 
 def _hardware(value: Any, faults: list[str]) -> Hardware | None:
-    """The description; None if it cannot be read, as then nobody knows whom the queue keeps out."""
+    """The hardware description; None if unreadable, since the jobs that it excludes are then unknown."""
     if value is None:
         return Hardware()
     if not isinstance(value, list):

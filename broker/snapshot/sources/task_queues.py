@@ -25,7 +25,7 @@ class TaskQueues(Source):
     )
 
     def build(self, raw: RawSource, snapshot: Snapshot) -> Mapping[int, frozenset[str]]:
-        """By task; a pseudo-queue stands for its unified queue."""
+        """Build, by task, the unified queues; a pseudo-queue stands for its unified queue."""
         unified = dict(zip(snapshot.queues.name.tolist(), snapshot.queues.unified_name.tolist(), strict=True))
         found: dict[int, set[str]] = {}
         for row in raw.rows("jedi_datasets").records():

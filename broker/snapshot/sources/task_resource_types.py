@@ -24,7 +24,7 @@ class TaskResourceTypes(Source):
     )
 
     def build(self, raw: RawSource, snapshot: Snapshot) -> Mapping[int, Mapping[str, frozenset[str]]]:
-        """By task and queue, the types that make up at least 20 % of its jobs there."""
+        """Build, by task and queue, the types of at least 20 % of its jobs there."""
         jobs: dict[tuple[int, str], dict[str, int]] = {}
         for read in self.reads:
             for row in raw.rows(read.name).records():

@@ -29,7 +29,7 @@ class WorkerNodes(GridSource[Levels]):
     aged_by = "mv_worker_node_summary"
 
     def build(self, raw: RawSource, draft: Draft) -> Levels:
-        """Of each unified queue the percentage of its logical CPUs by level."""
+        """Build, for each unified queue, the percentage of its logical CPUs by level."""
         return build_cpu_levels(raw, draft.of(QUEUES).rows, draft.dropped_rows)
 
 
