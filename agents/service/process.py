@@ -9,11 +9,26 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents.service.configuration import ConfigurationError
+from broker.errors import Refused
 from broker.store.schema.migrate import STANDALONE
 from broker.wrong_values import what_is_wrong
 from broker.yaml_text import read_yaml
 
 JobGeneration = Literal["auto", "broker", "jedi"]
+
+
+class JobsAreMadeByJedi(Refused):
+    """The broker is told to make jobs in a database in which JEDI makes them."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "job_generation: broker is refused alongside PanDA: a job written without JEDI has no output files, no log "
+            "file and no parameters; PanDA never activates it, closes it after TIMEOUT_defined and gives its files "
+            "back, so the task would never end",
+            "broker.yaml",
+            "leave job_generation: auto, and let JEDI make the jobs through the plug-in "
+            "(docs/how-to/run-alongside-panda.md)",
+        )
 
 
 class ProcessSettings(BaseModel):
@@ -34,9 +49,18 @@ class ProcessSettings(BaseModel):
     folder: Path | None = Field(default=None, exclude=True)
 
     def makes_jobs(self, installation: str) -> bool:
-        """Whether the broker makes the jobs itself, in an ``installation`` that is standalone or alongside PanDA."""
+        """Whether the broker makes the jobs itself, in an ``installation`` that is standalone or alongside PanDA.
+
+        Alongside PanDA it never does: JEDI writes output and log files, their serial numbers and the parameters of a
+        job when it makes one, and only jobs that it made are set up and activated.
+
+        Raises:
+            JobsAreMadeByJedi: the broker is told to make them alongside PanDA.
+        """
         if self.job_generation == "auto":
             return installation == STANDALONE
+        if self.job_generation == "broker" and installation != STANDALONE:
+            raise JobsAreMadeByJedi
         return self.job_generation == "broker"
 
 

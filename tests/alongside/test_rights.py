@@ -60,6 +60,20 @@ def test_a_missing_right_ends_in_one_line_with_its_grant(least: Least, statement
     assert f"GRANT {grant}" in str(refused.value) and str(refused.value).count("\n") == 0
 
 
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("SELECT nextval('doma_panda.jobsdefined4_pandaid_seq')", "no agent takes numbers of jobsdefined4_pandaid_seq"),
+        ("INSERT INTO doma_panda.jobsdefined4 (pandaid) VALUES (1)", "no agent makes rows of jobsdefined4"),
+    ],
+)
+def test_rights_to_make_jobs_are_not_handed_out(least: Least, statement: str, said: str) -> None:
+    database = least(f"GRANT USAGE ON SCHEMA doma_panda TO {ROLE}")
+    with pytest.raises(MissingRight) as refused, database.begin() as connection:
+        connection.execute(sa.text(statement))
+    assert said in refused.value.remedy and "GRANT" not in str(refused.value)
+
+
 def test_a_missing_schema_right_names_the_schema(least: Least) -> None:
     with pytest.raises(MissingRight) as refused, least().read_snapshot() as connection:
         connection.execute(sa.text("SELECT 1 FROM doma_panda.jedi_tasks"))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
@@ -69,3 +70,16 @@ def test_every_brokerage_decides_the_same(both: tuple[Database, Database]) -> No
         assert any(one["outcome"] == "brokered" for one in wanted)
     by_statistics = decided(least, "production_job", job_statistics="panda")
     assert len(by_statistics) == len(decided(own, "production_job"))
+
+
+def test_jobs_are_not_made_alongside_panda(both: tuple[Database, Database]) -> None:
+    _, least = both
+    rows = sa.text("SELECT (SELECT count(*) FROM doma_panda.jobsdefined4), (SELECT count(*) FROM broker.decisions)")
+    with least.read_snapshot() as connection:
+        before = connection.execute(rows).one()
+    agent = registry.make("production_job", {}, ProcessSettings(job_generation="broker"))
+    record = run_cycle(agent, CycleContext(least, NOON, 0, 600.0, CycleRequest(by_hand=True)))
+    assert record.outcome == "refused" and "has no output files" in str(record.error)
+    assert "GRANT" not in str(record.error)
+    with least.read_snapshot() as connection:
+        assert connection.execute(rows).one() == before

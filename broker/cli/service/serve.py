@@ -113,6 +113,9 @@ def make_service(
         configuration: ``config/agents.yaml``.
         folder: with configuration files of the operator's own.
         profile: instead of ``seed``, where the operator has not chosen another one.
+
+    Raises:
+        JobsAreMadeByJedi: it is told to make jobs alongside PanDA.
     """
     process = load_process(config_file("broker.yaml", folder), folder)
     if profile and process.profile == "seed":
@@ -120,7 +123,9 @@ def make_service(
     make = partial(registry.make, process=process)
     sections = sections_to_run(configuration, profile_in_force(process))
     keeper = LeaseKeeper(control, holder_name(), configuration.lease_terms)
-    return Service(database, enabled_agents(sections, make, migrate.check(database)), keeper, configuration.service)
+    installation = migrate.check(database)
+    process.makes_jobs(installation)  # refused before anything runs
+    return Service(database, enabled_agents(sections, make, installation), keeper, configuration.service)
 
 
 def free_clock(database: Database) -> None:

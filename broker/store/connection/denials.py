@@ -16,6 +16,10 @@ _OBJECT = re.compile(r"permission denied for (?P<kind>[a-z ]+?) \"?(?P<name>[^\"
 _VERBS = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
 _MODIFIES = re.compile(r"\b(INSERT INTO|UPDATE|DELETE FROM|FOR UPDATE|FOR NO KEY UPDATE)\s*(?P<target>[\w\".]*)", re.I)
 
+#: New jobs are JEDI's to make; ended ones are moved to ``jobsarchived4`` by an agent that ends them.
+_JOBS = frozenset({"jobsdefined4", "jobsactive4"})
+_NOT_OURS = "grant nothing, alongside PanDA JEDI makes the jobs"
+
 
 class MissingRight(Refused):
     """The role may not do what was asked of the database."""
@@ -48,14 +52,19 @@ def _grant(kind: str, name: str, statement: str, names: Names, role: str) -> str
     if kind == "database":
         own = f"CREATE SCHEMA {OWN_SCHEMA} AUTHORIZATION {quoted(role)};"
         return f"{own} or GRANT CREATE ON DATABASE {quoted(name)} {to}"
+    if kind == "sequence" and f"{OWN_SCHEMA}." not in statement.replace('"', ""):
+        return f"{_NOT_OURS}: no agent takes numbers of {name}"
     if kind == "sequence":
-        return f"GRANT USAGE ON SEQUENCE {quoted(names.schema_of(name))}.{quoted(name)} {to}"
+        return f"GRANT USAGE ON SEQUENCE {OWN_SCHEMA}.{quoted(name)} {to}"
+    privileges = _privileges(name, statement)
     schema = OWN_SCHEMA if f"{OWN_SCHEMA}." in statement.replace('"', "") else names.schema_of(name)
     if name in META_TABLES:
         schema = names.meta
     if name == "t_task":
         schema = "doma_deft"
-    return f"GRANT {', '.join(_privileges(name, statement))} ON {quoted(schema)}.{quoted(name)} {to}"
+    if schema == names.panda and name in _JOBS and "INSERT" in privileges:
+        return f"{_NOT_OURS}: no agent makes rows of {name}"
+    return f"GRANT {', '.join(privileges)} ON {quoted(schema)}.{quoted(name)} {to}"
 
 
 def _privileges(table: str, statement: str) -> list[str]:

@@ -7,7 +7,7 @@ import pytest
 from agents.service import registry
 from agents.service.base import AgentOptions
 from agents.service.configuration import ConfigurationError, load
-from agents.service.process import ProcessSettings, load_process
+from agents.service.process import JobsAreMadeByJedi, ProcessSettings, load_process
 from broker import resources
 from broker.store.service.leases import LeaseTerms
 
@@ -88,10 +88,17 @@ def test_a_wrong_process_file_is_told(tmp_path: Path, content: str) -> None:
     [
         ("auto", "standalone", True),
         ("auto", "beside", False),
-        ("broker", "beside", True),
+        ("broker", "standalone", True),
         ("jedi", "standalone", False),
+        ("jedi", "beside", False),
     ],
 )
 def test_who_makes_the_jobs(job_generation: str, installation: str, makes_jobs: bool) -> None:
     settings = ProcessSettings.model_validate({"job_generation": job_generation})
     assert settings.makes_jobs(installation) == makes_jobs
+
+
+def test_jobs_are_never_made_alongside_panda() -> None:
+    settings = ProcessSettings(job_generation="broker")
+    with pytest.raises(JobsAreMadeByJedi, match="no output files.* no parameters.*the task would never end"):
+        settings.makes_jobs("beside")
