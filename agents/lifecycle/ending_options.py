@@ -24,7 +24,7 @@ class PandaApiOptions(BaseModel):
     Attributes:
         address: of the API, up to what ``/v1`` follows.
         bearer_token_file: file with a token that has the production role; read anew at each use.
-        origin: what the token was issued for, for the header ``Origin``.
+        origin: VO and role of the token, such as ``atlas:production``, for the header ``Origin``.
         client_certificate: PEM file, with its key or beside ``client_key``; read anew at each use.
         client_key: PEM file.
         ca_file: certificates to trust in place of the system's; else SSL_CERT_FILE and the like are followed.

@@ -17,8 +17,6 @@ from broker.store.lifecycle.actions import ActionContext, JobAction
 
 #: Count of jobs that fail: PanDA's Watcher finds and ends them by itself.
 LEFT_TO_PANDA = "left_to_panda"
-#: Through whom they end.
-WATCHER = "panda_watcher"
 
 
 def parted(moves: Sequence[JobAction]) -> tuple[list[JobAction], list[JobAction]]:
@@ -29,21 +27,27 @@ def parted(moves: Sequence[JobAction]) -> tuple[list[JobAction], list[JobAction]
 def carry_out(context: CycleContext, moves: Sequence[JobAction], by: ActionContext, options: PandaApiOptions) -> Moved:
     """Ask PanDA to end jobs, request after request; nothing in a dry run.
 
-    Each request is recorded before the next one is made. When one fails, the others wait for the next cycle.
+    Each request is recorded before the next one is made. When one fails, the others wait for the next cycle. When the
+    jobs of the first one are all refused, the server is asked whom it takes us for: without the production role it
+    refuses the others as well.
 
     Raises:
-        PandaRefuses: the first request failed.
+        PandaRefuses: the first request failed, or all jobs were refused.
         NotFetched: the credentials cannot be used.
     """
     if not context.writes:
         return Moved()
     asked = {move.pandaid: move for move in parted(moves)[0]}
     api = PandaApi(options.server(), surroundings_of(context, 0.5))
-    done = Moved()
+    done, identity = Moved(), None
     for request in kill_requests([(one.pandaid, one.code) for one in asked.values()], options.jobs_of_a_request):
         context.check()
         try:
             ended = api.kill(request)
+            if not ended and not done.acted and identity is None:
+                identity = api.identity()
+                if not identity.production:
+                    raise api.refuses_all(len(request.pandaids), identity)
         except (PandaRefuses, NotFetched) as error:
             if not done.acted and not done.skipped:
                 raise
@@ -51,6 +55,8 @@ def carry_out(context: CycleContext, moves: Sequence[JobAction], by: ActionConte
         _record(context, [asked[pandaid] for pandaid in request.pandaids if pandaid in ended], by)
         refused = frozenset(request.pandaids) - ended
         done = replace(done, acted=done.acted | ended, skipped=done.skipped | refused)
+    if identity is not None and not done.acted:
+        raise api.refuses_all(len(done.skipped), identity)
     return done
 
 

@@ -66,8 +66,6 @@ class TimeoutsAgent(JobEndingAgent[TimeoutsOptions]):
         if context.request.emit is not None:
             for move in done:
                 context.request.emit(move_object(move) | ({"through": "panda_api"} if asks else {}))
-            for move in left:
-                context.request.emit(move_object(move) | {"through": panda_ending.WATCHER})
         notes = [*held_back, *moved.notes, *inputs.notes, *(f"gdpconfig: {row}" for row in published.bad_rows)]
         if len(due) + len(left) == most:
             notes.append(f"{most} jobs are due, as many as a cycle ends (jobs_of_a_cycle); there may be more")

@@ -1,6 +1,7 @@
 """What PanDA is asked for where it ends jobs itself: requests of its API, and its answers. Pure.
 
-Source: PanDA server 1.0.4, ``POST /v1/job/kill`` and the daemons that end jobs.
+Source: PanDA server 1.0.4, ``POST /v1/job/kill``, ``GET /v1/system/get_user_attributes`` and the daemons that end
+jobs.
 """
 
 from __future__ import annotations
@@ -12,12 +13,33 @@ from typing import Any
 from broker.lifecycle.codes import FAST_REBROKERAGE, REASSIGNED
 
 KILL_PATH = "/v1/job/kill"
+IDENTITY_PATH = "/v1/system/get_user_attributes"
 #: With these codes PanDA's own daemons keep what event-service jobs have done.
 _KEEPS_UNMERGED = frozenset({FAST_REBROKERAGE, REASSIGNED})
 
 
 class UnusableAnswerError(Exception):
     """An answer of PanDA's that says nothing about the jobs."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Whom PanDA takes us for.
+
+    Attributes:
+        name: of the user.
+        production: whether it grants the production role, without which only one's own jobs can be ended.
+        fqans: groups and roles that it sees.
+    """
+
+    name: str
+    production: bool
+    fqans: tuple[str, ...] = ()
+
+    @property
+    def role(self) -> str:
+        """The role in words."""
+        return "production role" if self.production else "no production role"
 
 
 @dataclass(frozen=True)
@@ -54,17 +76,42 @@ def kill_requests(jobs: Iterable[tuple[int, int]], most: int) -> list[KillReques
     return [request for _, request in sorted(requests, key=lambda pair: pair[0])]
 
 
-def accepted(document: Any, pandaids: Sequence[int]) -> frozenset[int]:
-    """The jobs that PanDA says to have ended, or told to stop.
-
-    Raises:
-        UnusableAnswerError: it refuses, or says nothing about each of the jobs.
-    """
+def _data(document: Any) -> Any:
     if not isinstance(document, dict):
         raise UnusableAnswerError("the answer is no object")
     if document.get("success") is not True:
         raise UnusableAnswerError(f"refused: {str(document.get('message') or 'no reason given')[:200]}")
-    answers = document.get("data")
+    return document.get("data")
+
+
+def accepted(document: Any, pandaids: Sequence[int]) -> frozenset[int]:
+    """The jobs that PanDA says to have ended, or told to stop.
+
+    It answers success even where it ends nothing: what became of a job is its own value, true or false, or a list that
+    begins with it for a job of the event service.
+
+    Raises:
+        UnusableAnswerError: it refuses, or says nothing about each of the jobs.
+    """
+    answers = _data(document)
     if not isinstance(answers, list) or len(answers) != len(pandaids):
         raise UnusableAnswerError(f"the answer does not say what became of each of {len(pandaids)} jobs")
-    return frozenset(pandaid for pandaid, answer in zip(pandaids, answers, strict=True) if answer is True)
+    return frozenset(pandaid for pandaid, answer in zip(pandaids, answers, strict=True) if _ended(answer))
+
+
+def _ended(answer: Any) -> bool:
+    return answer is True or (isinstance(answer, list) and answer[:1] == [True])
+
+
+def identity_of(document: Any) -> Identity:
+    """Whom PanDA takes us for, by its answer.
+
+    Raises:
+        UnusableAnswerError: it refuses, or does not say it.
+    """
+    found = _data(document)
+    if not isinstance(found, dict) or not isinstance(found.get("is_production_user"), bool):
+        raise UnusableAnswerError("the answer does not say whether we have the production role")
+    fqans = found.get("fqans")
+    name = found.get("user_dn_clean") or found.get("user_dn_raw") or "nobody"
+    return Identity(str(name), found["is_production_user"], tuple(map(str, fqans)) if isinstance(fqans, list) else ())

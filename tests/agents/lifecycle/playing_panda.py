@@ -13,15 +13,24 @@ from typing import Any
 Respond = Callable[[dict[str, Any]], tuple[int, Any]]
 
 
+KILLS, WHO = "/api/v1/job/kill", "/api/v1/system/get_user_attributes"
+
+
 def says_yes(body: dict[str, Any]) -> tuple[int, Any]:
     return 200, {"success": True, "message": "", "data": [True for _ in body["job_ids"]]}
 
 
+def says_no(body: dict[str, Any]) -> tuple[int, Any]:
+    """Without the production role PanDA answers success, and False for each job that is another user's."""
+    return 200, {"success": True, "message": "", "data": [False for _ in body["job_ids"]]}
+
+
 @dataclass
 class PlayedPanda:
-    """The server: what it was asked for, in order, and how it responds."""
+    """The server: what it was asked for, in order, how it responds, and whether it grants the production role."""
 
     respond: Respond = says_yes
+    production: bool = True
     port: int = 0
     asked: list[tuple[str, dict[str, Any], dict[str, str]]] = field(default_factory=list)
 
@@ -32,7 +41,13 @@ class PlayedPanda:
 
     @property
     def bodies(self) -> list[dict[str, Any]]:
-        return [body for _, body, _ in self.asked]
+        return [body for path, body, _ in self.asked if path == KILLS]
+
+    def identity(self) -> tuple[int, Any]:
+        """Whom it takes the asking one for."""
+        fqans = ["/atlas/Role=production"] if self.production else []
+        data = {"user_dn_clean": "Grid Broker", "fqans": fqans, "is_production_user": self.production}
+        return 200, {"success": True, "message": "", "data": data}
 
 
 @contextmanager
@@ -44,7 +59,13 @@ def played_panda(respond: Respond = says_yes) -> Iterator[PlayedPanda]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             panda.asked.append((self.path, body, dict(self.headers)))
-            status, answer = panda.respond(body)
+            self.answer(*panda.respond(body))
+
+        def do_GET(self) -> None:
+            panda.asked.append((self.path, {}, dict(self.headers)))
+            self.answer(*(panda.identity() if self.path == WHO else (404, {})))
+
+        def answer(self, status: int, answer: Any) -> None:
             data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))

@@ -15,7 +15,7 @@ from broker.errors import Refused
 from broker.feeds.fetching.terms import FetchTerms, Surroundings
 from broker.lifecycle.panda_requests import KillRequest
 from broker.store.connection.database import Database
-from tests.agents.lifecycle.playing_panda import PlayedPanda, played_panda
+from tests.agents.lifecycle.playing_panda import KILLS, WHO, PlayedPanda, played_panda, says_no, says_yes
 from tests.agents.moving_jobs import column, config, fill, job, run
 from tests.feeds.web_server import DRIPPING, serving
 
@@ -53,14 +53,14 @@ def test_panda_is_asked_and_its_tables_are_left_alone(shared: Database, panda: P
     due(shared)
     token = tmp_path / "token"
     token.write_text("secret\n", encoding="ascii")
-    record, told = run(shared, "timeouts", options=panda.options(bearer_token_file=str(token), origin="atlas"))
+    record, told = run(shared, "timeouts", options=panda.options(bearer_token_file=str(token), origin="atlas:production"))
     assert (record.outcome, record.error) == ("done", None)
     assert panda.bodies == [
         {"job_ids": [1, 5], "code": 51, "kill_options": ["keepUnmerged"]},
         {"job_ids": [2, 3], "code": 2, "kill_options": []},
     ]
     path, _, headers = panda.asked[0]
-    assert (path, headers["Authorization"], headers["Origin"]) == ("/api/v1/job/kill", "Bearer secret", "atlas")
+    assert (path, headers["Authorization"], headers["Origin"]) == ("/api/v1/job/kill", "Bearer secret", "atlas:production")
     # it is PanDA that moves jobs
     assert column(shared, LIVE) == [1, 2, 3, 4, 5]
     assert column(shared, ACTIONS) == [
@@ -71,15 +71,17 @@ def test_panda_is_asked_and_its_tables_are_left_alone(shared: Database, panda: P
         "1 10 Q"
     ]
     assert {one["pandaid"]: one["through"] for one in told} == {
-        1: "panda_api", 2: "panda_api", 3: "panda_api", 5: "panda_api", 4: "panda_watcher"
+        1: "panda_api", 2: "panda_api", 3: "panda_api", 5: "panda_api"
     }  # fmt: skip
+    # what PanDA's Watcher does anyway is a number
     assert (record.counts["due"], record.counts["left_to_panda"], record.counts["failed"]) == (4, 1, 0)
 
 
 def test_a_dry_run_asks_nothing_and_needs_no_server(shared: Database, panda: PlayedPanda) -> None:
     due(shared)
     record, told = run(shared, "timeouts", dry=True, options=panda.options())
-    assert (record.outcome, len(told), panda.asked, column(shared, ACTIONS)) == ("done", 5, [], [])
+    assert (record.outcome, len(told), panda.asked, column(shared, ACTIONS)) == ("done", 4, [], [])
+    assert record.counts["left_to_panda"] == 1
     assert run(shared, "timeouts", dry=True, options={"through": "panda_api"})[0].outcome == "done"
 
 
@@ -98,11 +100,53 @@ def test_jobs_that_panda_refuses_are_counted_and_not_recorded(shared: Database, 
     assert [one.split()[0] for one in column(shared, ACTIONS)] == ["1", "2", "3"]
 
 
+@pytest.mark.parametrize("origin", [None, "atlas"])
+def test_without_the_production_role_the_error_names_role_and_origin(
+    shared: Database, panda: PlayedPanda, origin: str | None
+) -> None:
+    due(shared)
+    panda.respond, panda.production = says_no, False
+    record, _ = run(shared, "timeouts", options=panda.options(origin=origin))
+    assert record.outcome != "done"
+    assert "refused all of 2 jobs" in str(record.error) and "no production role" in str(record.error)
+    assert (f"origin {origin}" if origin else "no origin") in str(record.error)
+    assert "atlas:production" in str(record.error)
+    # the first request says it; the others would be refused as well
+    assert [path for path, *_ in panda.asked] == [KILLS, WHO]
+    assert column(shared, ACTIONS) == []
+
+
+def test_jobs_that_are_all_refused_in_spite_of_the_role_are_an_error_too(shared: Database, panda: PlayedPanda) -> None:
+    due(shared)
+    panda.respond = says_no
+    record, _ = run(shared, "timeouts", options=panda.options(origin="atlas:production"))
+    assert record.outcome != "done" and "refused all of 4 jobs" in str(record.error)
+    assert "with production role (origin atlas:production)" in str(record.error)
+    assert [path for path, *_ in panda.asked] == [KILLS, WHO, KILLS]
+
+
+def test_a_first_request_that_is_refused_does_not_stop_the_others(shared: Database, panda: PlayedPanda) -> None:
+    due(shared)
+    panda.respond = lambda body: says_no(body) if body["code"] == 51 else says_yes(body)
+    record, _ = run(shared, "timeouts", options=panda.options())
+    assert (record.outcome, record.counts["skipped"], record.counts["killed"]) == ("done", 2, 2)
+    assert [one.split()[0] for one in column(shared, ACTIONS)] == ["2", "3"]
+
+
+def test_a_job_of_the_event_service_is_ended_by_the_first_of_its_values(shared: Database, panda: PlayedPanda) -> None:
+    due(shared)
+    panda.respond = lambda body: (200, {"success": True, "data": [[True, [], 0, None] for _ in body["job_ids"]]})
+    record, _ = run(shared, "timeouts", options=panda.options())
+    assert record.counts["skipped"] == 0 and len(column(shared, ACTIONS)) == 4
+
+
 @pytest.mark.parametrize(
     ("status", "answer", "said"),
     [
         (200, {"success": False, "message": "production role required"}, "production role required"),
         (503, {}, "status 503"),
+        (403, b"ERROR : Token authentication failed. Not a member\n of the atlas/production group",
+         "status 403: ERROR : Token authentication failed. Not a member of the atlas/production group"),
         (200, b"no json", "PanDA did not end jobs"),
         (200, b" " * (2**20 + 1), "more than 1048576 bytes"),
     ],
