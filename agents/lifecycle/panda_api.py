@@ -134,9 +134,7 @@ class PandaApi:
         self._free_at = max(now, self._free_at or now) + 1.0 / self._server.requests_per_s
 
 
-async def _answered(
-    client: httpx.AsyncClient, request: httpx.Request, max_bytes: int, extensions: Extensions
-) -> bytes:
+async def _answered(client: httpx.AsyncClient, request: httpx.Request, max_bytes: int, extensions: Extensions) -> bytes:
     """The body of the answer.
 
     Raises:

@@ -54,7 +54,8 @@ class Finding:
     """One line of the report.
 
     Attributes:
-        topic: ``installation``, ``right``, ``missing``, ``age``, ``clock``, ``same_work`` or ``plugin``.
+        topic: ``installation``, ``right``, ``missing``, ``age``, ``clock``, ``same_work``, ``plugin``,
+            ``job_generation`` or ``panda_server``.
         level: whether something has to be done.
         what: the finding.
         remedy: what to do; empty when there is nothing.

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 
 from agents.service import registry
 from agents.service.configuration import config_file, load
+from broker.alongside.answers.panda_server import asking_panda
 from broker.app.doctor import Finding, examine
-from broker.cli.service.doctor import asking_panda
 from broker.errors import Refused
 from broker.store.connection.database import Database
 from broker.store.connection.denials import MissingRight

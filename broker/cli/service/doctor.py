@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import time
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from agents.service import registry
-from agents.service.configuration import AgentSection, config_file, load
-from broker.app.doctor import examine
+from agents.service.configuration import config_file, load
+from agents.service.process import JobsAreMadeByJedi, ProcessSettings, load_process
+from broker.alongside.answers.panda_server import asking_panda, server_findings
+from broker.app.doctor import Finding, examine
 from broker.cli.context import open_store, settings_of
 from broker.cli.output import print_json, print_table
 from broker.errors import FAILED
+from broker.feeds.fetching.terms import Surroundings
 from broker.store.schema import migrate
-
-#: Agents that end jobs.
-ENDING = {"timeouts", "fast_rebrokerage", "analysis_rebrokerage"}
 
 
 def doctor(
     context: typer.Context,
     json: Annotated[bool, typer.Option("--json", help="One JSON object a finding on stdout.")] = False,
 ) -> None:
-    """Rights, missing columns, ages of statistics, clocks, and which PanDA daemons do the same work."""
-    configuration = load(config_file("agents.yaml", settings_of(context).config), registry.NAMES)
+    """Rights, missing columns, ages of statistics, clocks, who we are to PanDA, and which of its daemons act too."""
+    folder = settings_of(context).config
+    configuration = load(config_file("agents.yaml", folder), registry.NAMES)
+    process = load_process(config_file("broker.yaml", folder), folder)
     with open_store(context) as database:
         mode = migrate.check(database)
         enabled = {name: section.runs(mode) for name, section in configuration.agents.items()}
         findings = examine(database, enabled, datetime.now(UTC), asking_panda(configuration.agents))
+        if mode != migrate.STANDALONE:
+            here = Surroundings(time.monotonic, lambda: 0.5, time.sleep)
+            findings += [*job_generation(process, mode), *server_findings(configuration.agents, enabled, here)]
     if json:
         for one in findings:
             print_json(dataclasses.asdict(one))
@@ -40,6 +45,10 @@ def doctor(
         raise typer.Exit(FAILED)
 
 
-def asking_panda(agents: Mapping[str, AgentSection]) -> set[str]:
-    """The agents that, alongside PanDA, end jobs by asking its server."""
-    return {name for name in ENDING & agents.keys() if agents[name].options.get("through", "auto") != "sql"}
+def job_generation(process: ProcessSettings, mode: str) -> list[Finding]:
+    """Whether the broker is told to make jobs where JEDI makes them."""
+    try:
+        process.makes_jobs(mode)
+    except JobsAreMadeByJedi as error:
+        return [Finding("job_generation", "problem", error.what, error.remedy)]
+    return [Finding("job_generation", "ok", "JEDI makes the jobs")]

@@ -53,14 +53,20 @@ def test_panda_is_asked_and_its_tables_are_left_alone(shared: Database, panda: P
     due(shared)
     token = tmp_path / "token"
     token.write_text("secret\n", encoding="ascii")
-    record, told = run(shared, "timeouts", options=panda.options(bearer_token_file=str(token), origin="atlas:production"))
+    record, told = run(
+        shared, "timeouts", options=panda.options(bearer_token_file=str(token), origin="atlas:production")
+    )
     assert (record.outcome, record.error) == ("done", None)
     assert panda.bodies == [
         {"job_ids": [1, 5], "code": 51, "kill_options": ["keepUnmerged"]},
         {"job_ids": [2, 3], "code": 2, "kill_options": []},
     ]
     path, _, headers = panda.asked[0]
-    assert (path, headers["Authorization"], headers["Origin"]) == ("/api/v1/job/kill", "Bearer secret", "atlas:production")
+    assert (path, headers["Authorization"], headers["Origin"]) == (
+        "/api/v1/job/kill",
+        "Bearer secret",
+        "atlas:production",
+    )
     # it is PanDA that moves jobs
     assert column(shared, LIVE) == [1, 2, 3, 4, 5]
     assert column(shared, ACTIONS) == [
@@ -145,8 +151,11 @@ def test_a_job_of_the_event_service_is_ended_by_the_first_of_its_values(shared: 
     [
         (200, {"success": False, "message": "production role required"}, "production role required"),
         (503, {}, "status 503"),
-        (403, b"ERROR : Token authentication failed. Not a member\n of the atlas/production group",
-         "status 403: ERROR : Token authentication failed. Not a member of the atlas/production group"),
+        (
+            403,
+            b"ERROR : Token authentication failed. Not a member\n of the atlas/production group",
+            "status 403: ERROR : Token authentication failed. Not a member of the atlas/production group",
+        ),
         (200, b"no json", "PanDA did not end jobs"),
         (200, b" " * (2**20 + 1), "more than 1048576 bytes"),
     ],

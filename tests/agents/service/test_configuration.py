@@ -100,5 +100,5 @@ def test_who_makes_the_jobs(job_generation: str, installation: str, makes_jobs: 
 
 def test_jobs_are_never_made_alongside_panda() -> None:
     settings = ProcessSettings(job_generation="broker")
-    with pytest.raises(JobsAreMadeByJedi, match="no output files.* no parameters.*the task would never end"):
+    with pytest.raises(JobsAreMadeByJedi, match=r"no output files.* no parameters.*the task would never end"):
         settings.makes_jobs("beside")

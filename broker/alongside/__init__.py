@@ -1,0 +1,1 @@
+"""Alongside PanDA: shadow mode, the plug-in, and PanDA's server."""

@@ -1,0 +1,64 @@
+"""Whom PanDA's server takes us for, where agents end jobs by asking it: a token without the role ends none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from agents.lifecycle.ending_options import EndingOptions, PandaApiOptions
+from agents.lifecycle.panda_api import ROLE_REMEDY, PandaApi, PandaRefuses
+from agents.service import registry
+from agents.service.configuration import AgentSection
+from agents.service.process import ProcessSettings
+from broker.app.doctor import Finding
+from broker.feeds.fetching.terms import NotFetched, Surroundings
+
+#: Agents that end jobs.
+ENDING = frozenset({"timeouts", "fast_rebrokerage", "analysis_rebrokerage"})
+#: A question of doctor's may take so long, however patient the agents are.
+PATIENCE_S = 15.0
+
+
+def asking_panda(agents: Mapping[str, AgentSection]) -> set[str]:
+    """The agents that, alongside PanDA, end jobs by asking its server."""
+    return {name for name in ENDING & agents.keys() if agents[name].options.get("through", "auto") != "sql"}
+
+
+def server_findings(
+    agents: Mapping[str, AgentSection], enabled: Mapping[str, bool], surroundings: Surroundings
+) -> list[Finding]:
+    """What each server says that the agents ask that are on; one question a server and its credentials.
+
+    Args:
+        agents: as they are configured.
+        enabled: for each agent whether it runs in this installation.
+        surroundings: clock and pauses of the process.
+
+    Raises:
+        ConfigurationError: options of an agent cannot be used.
+    """
+    by_server: dict[PandaApiOptions, list[str]] = {}
+    found = []
+    for name in sorted(asking_panda(agents)):
+        if not enabled.get(name, False):
+            continue
+        options: EndingOptions = registry.make(name, agents[name].options, ProcessSettings()).options
+        if options.panda_api is None:
+            remedy = f"name it in the options of {name}: panda_api: {{address: https://..., bearer_token_file: ...}}"
+            found.append(Finding("panda_server", "problem", f"{name}: no server of PanDA's is named", remedy))
+        else:
+            by_server.setdefault(options.panda_api, []).append(name)
+    return found + [_asked(options, ", ".join(names), surroundings) for options, names in by_server.items()]
+
+
+def _asked(options: PandaApiOptions, names: str, surroundings: Surroundings) -> Finding:
+    """Whom one server takes us for."""
+    patient = options.model_copy(update={"time_limit_s": min(options.time_limit_s, PATIENCE_S)})
+    try:
+        identity = PandaApi(patient.server(), surroundings).identity()
+    except (PandaRefuses, NotFetched) as error:
+        return Finding("panda_server", "problem", f"{names}: {error.what}", error.remedy)
+    origin = "no origin" if options.origin is None else f"origin {options.origin}"
+    said = f"{names}: PanDA takes us for {identity.name} with {identity.role} ({origin})"
+    if identity.production:
+        return Finding("panda_server", "ok", said)
+    return Finding("panda_server", "problem", said, ROLE_REMEDY)
