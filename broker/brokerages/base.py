@@ -1,4 +1,4 @@
-"""What a brokerage is: one object that everything else asks, from the agent to ``explain``, replay and what-if.
+"""The interface of a brokerage: one object that agents, ``explain``, replay and what-if ask.
 
 A :class:`Brokerage` makes a :class:`Cycle` of a snapshot and of work, whether the work was just read or was stored with
 decisions. The cycle assigns the work, one piece after the other, and says what is to be written and stored. Both are
@@ -69,13 +69,13 @@ class Assigned(Protocol):
 
     @property
     def decision(self) -> Decision:
-        """The decision on the chunk, with every reason, as it is stored."""
+        """The decision about the piece, with every reason, as it is stored."""
         ...
 
 
 @dataclass(frozen=True)
 class ReplayedDecision:
-    """What came of one stored chunk or task.
+    """The outcome of one stored chunk or task, decided again.
 
     Attributes:
         decision: the decision, of the same kind as the stored one.
@@ -143,7 +143,7 @@ class Cycle(ABC, Generic[AssignedT]):
     @property
     @abstractmethod
     def work(self) -> Any:
-        """The work as it is brokered; another cycle of the brokerage can be made over it."""
+        """The work that is brokered; another cycle of the brokerage can be made over it."""
 
     @abstractmethod
     def assign(self, seed: int, times: StageTimes | None = None) -> Iterator[AssignedT]:
@@ -160,11 +160,11 @@ class Cycle(ABC, Generic[AssignedT]):
 
     @abstractmethod
     def encode(self, assigned: AssignedT) -> bytes:
-        """The piece of work as it is stored with its decision."""
+        """Encode the piece of work as it is stored with its decision."""
 
     @abstractmethod
     def rows(self, assigned: Sequence[AssignedT]) -> Any:
-        """What the tables of the brokerage are to write for these pieces."""
+        """Rows that the tables of the brokerage write for these pieces."""
 
     @abstractmethod
     def records(self, assigned: Sequence[AssignedT], written: Written | None, now: datetime) -> list[DecisionRecord]:
@@ -312,14 +312,14 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
         decision: Decision,
         names: Collection[str] | None = None,
     ) -> list[Answer]:
-        """What became of each candidate of a stored decision, or of those of these names; see :meth:`why_not`."""
+        """The verdict on each candidate of a stored decision, or on those named; see :meth:`why_not`."""
         wanted = [name for name in self.candidates(snapshot).tolist() if names is None or name in names]
         return [one for name in wanted for one in self.why_not(snapshot, tuning, batch, rules, decision, name)]
 
     def every_rule(
         self, snapshot: Snapshot, tuning: Tuning, batch: BatchT, rules: Rules, name: str
     ) -> list[RuleVerdict]:
-        """What every filter says of a candidate of a single piece of stored work, in order; none: it cannot say."""
+        """Verdicts of every filter on a candidate of stored work, in order; empty if not supported."""
         return []
 
     def decide_again(self, snapshot: Snapshot, tuning: Tuning, batch: BatchT, rules: Rules) -> Decision:
@@ -348,7 +348,7 @@ class Brokerage(ABC, Generic[WorkT, BatchT]):
         rules: Rules,
         beside: ReplayedColumns | None = None,
     ) -> ReplayedColumns | None:
-        """As :meth:`replay` with what is assigned now counted, for a comparison.
+        """Like :meth:`replay` as columns, with newly assigned work counted, for a comparison.
 
         What cannot differ is taken over from the columns ``beside``, of the same work. None, as here: the brokerage has
         only decisions.

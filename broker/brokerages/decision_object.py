@@ -34,7 +34,7 @@ def decision_object(origin: Origin, record: DecisionRecord) -> dict[str, Any]:
 
 
 def decision_line(record: DecisionRecord) -> dict[str, Any]:
-    """What a line of a table says of a decision: without why, which is worked out for every candidate."""
+    """Summary of a decision for a line of a table, without the reasons of each candidate."""
     decision = record.decision
     return {
         "jeditaskid": decision.jeditaskid,

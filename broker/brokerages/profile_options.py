@@ -23,7 +23,7 @@ class ProfileError(Exception):
 
 
 def configured(brokerage: str, one: ConfigurableT, given: Mapping[str, Any] | None) -> ConfigurableT:
-    """A rule or step with the options that a profile gives; as it is without any.
+    """A rule or step with the options of a profile; unchanged without options.
 
     Raises:
         ProfileError: an option that there is not, or a value of another type.

@@ -1,4 +1,4 @@
-"""What came of stored work that was decided again, as columns: without a decision, a name or a word for each piece."""
+"""Replayed outcomes as columns, without a decision, a name or a word for each piece."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class SharePreference:
 
     @property
     def proj_target_hs(self) -> float:
-        """What of the target can be used: by what runs, or half of what waits."""
+        """The usable part of the target: limited by running, or by half of waiting work."""
         return min(self.target_hs, max(self.load.running_hs, self.load.queuing_hs / 2.0))
 
     @property
@@ -90,7 +90,7 @@ class SharePreference:
         return self.usage_perc < IDLE_BELOW and self.proj_target_hs < self.target_hs
 
     def row(self) -> MetricRow:
-        """As PanDA keeps it; percentages of totals are fractions, as usage is."""
+        """The row in PanDA's shape; percentages of totals are fractions, as is usage."""
         running, queuing = self.load.running_hs, self.load.queuing_hs
         document = {
             "gshare": self.key,

@@ -48,7 +48,7 @@ PUSHED_STATUS, PUSH_WORKFLOW = "starting", "push"
 
 @dataclass(frozen=True)
 class WaitTime:
-    """What is known of the waits at a queue; NaN where nothing can be said."""
+    """Wait times at a queue; NaN where unknown."""
 
     n: int
     mean: float
@@ -68,7 +68,7 @@ class WaitTime:
         return float(np.maximum(self.w_cl95upp, self.long_q_mean))
 
     def row(self, queue: str) -> MetricRow:
-        """As PanDA keeps it."""
+        """The row in PanDA's shape."""
         document = {
             name: value if isinstance(value, int) else known_or_none(value) for name, value in vars(self).items()
         }
@@ -85,7 +85,7 @@ class SiteClass:
     site_class: int
 
     def row(self, queue: str) -> MetricRow:
-        """As PanDA keeps it."""
+        """The row in PanDA's shape."""
         document = {"resource_type": self.resource_type, "strr_6h": self.strr_6h, "strr_1d": self.strr_1d}
         return MetricRow(SITE_METRIC, document | {"class": self.site_class}, computingsite=queue)
 
@@ -141,7 +141,7 @@ def _upper_limits(moments: list[tuple[float, float]], freedom: list[float]) -> F
 def _with_long_queued(
     waits: Mapping[str, WaitTime], queued: QueuedSamples, queues: Mapping[str, QueueAbout]
 ) -> dict[str, WaitTime]:
-    """With the merge jobs that wait for longer than the mean; where none does, their mean is that mean."""
+    """Waits including merge jobs that wait longer than the mean; without any, their mean is that mean."""
     rows = rows_by_name(queued.queue)
     nothing = np.zeros(0, dtype=np.int64)
     found = {}
@@ -157,7 +157,7 @@ def _with_long_queued(
 
 
 def starts_window(now: datetime, hours: float) -> tuple[datetime, datetime]:
-    """In which starts are counted: the last ``hours`` without the last 5 minutes, both ends cut to 10 minutes."""
+    """The window for counting starts: the last ``hours`` less 5 minutes, both ends cut to 10 minutes."""
     return _cut(now - timedelta(hours=hours)), _cut(now - NOT_THE_LAST)
 
 

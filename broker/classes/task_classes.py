@@ -71,7 +71,7 @@ class SiteJobs:
     slots_running: float = 0.0
 
     def plus(self, jobs: UserJobs) -> SiteJobs:
-        """With those at one more queue."""
+        """The counts with those at one more queue added."""
         return SiteJobs(
             self.queued + jobs.queued,
             self.running + jobs.running,
@@ -81,7 +81,7 @@ class SiteJobs:
 
     @property
     def document(self) -> dict[str, int]:
-        """As PanDA keeps them."""
+        """The counts in PanDA's shape."""
         return {
             "nQueue": int(self.queued),
             "nRunning": int(self.running),
@@ -92,7 +92,7 @@ class SiteJobs:
 
 @dataclass(frozen=True)
 class UserEvaluation:
-    """What a user has at queues of each class, and how many slots are left below the thresholds."""
+    """A user's jobs at queues of each class, and the slots left below the thresholds."""
 
     user: str
     at: Mapping[int, SiteJobs]
@@ -103,7 +103,7 @@ class UserEvaluation:
 
     @property
     def document(self) -> dict[str, Any]:
-        """As PanDA keeps it."""
+        """The evaluation in PanDA's shape."""
         sites = {key: self.at.get(site_class, SiteJobs()).document for site_class, key in SITES_KEYS.items()}
         left = {"rem_slots_A": int(self.left_a), "rem_slots_B": int(self.left_b)}
         ratios = {"rem_slot_ratio_A": self.ratio_a, "rem_slot_ratio_B": self.ratio_b}
@@ -118,7 +118,7 @@ class TaskEvaluation:
     task_class: int
 
     def row(self) -> TaskRow:
-        """As PanDA keeps it."""
+        """The row in PanDA's shape."""
         task = self.task
         return TaskRow(
             task.jeditaskid,
@@ -157,7 +157,7 @@ def _user(user: str, at: Mapping[int, SiteJobs], terms: ClassTerms) -> UserEvalu
 
 
 def user_row(users: Mapping[str, UserEvaluation]) -> MetricRow:
-    """All users as PanDA keeps them: in one row."""
+    """One row with all users, in PanDA's shape."""
     return MetricRow(USER_METRIC, {user: one.document for user, one in users.items()})
 
 
@@ -203,6 +203,6 @@ def evaluate_task(
 
 
 def jobs_left(task: TaskProgress, jobs: int) -> int:
-    """Of the jobs of a task, what is to be expected for the files that are not done."""
+    """Expected number of jobs for the unfinished files of a task, by its jobs so far."""
     remaining = max(task.files - task.finished - task.failed, 0)
     return jobs * remaining // task.files if task.files > 0 else 0

@@ -274,7 +274,7 @@ class Catalogue:
         return self._stored_as.get((app, component, column_key), column_key)
 
     def require(self, name: str) -> KeyEntry:
-        """As ``find``, for a name that must be there.
+        """Like ``find``, but the name must exist.
 
         Raises:
             UnknownKeyError: the name belongs to no entry.

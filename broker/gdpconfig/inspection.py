@@ -1,4 +1,4 @@
-"""What is in force for each key, where it comes from, and what is wrong with it: for people who look. Pure."""
+"""State of each key for display: the value in force, its origin, and problems with it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that somebody thinks of setting, as they are typed: ``KEY=VALUE``, and ``KEY=FROM:TO:STEP`` for many. Pure."""
+"""Proposed values as typed: ``KEY=VALUE``, and ``KEY=FROM:TO:STEP`` for a range. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NotAProposal(BrokerError):
 
 @dataclass(frozen=True)
 class Proposal:
-    """One key with the value that it might get.
+    """One key with a proposed value.
 
     Attributes:
         key: full name.
@@ -38,14 +38,14 @@ class Proposal:
     vo: str
 
     def __str__(self) -> str:
-        """As it is typed."""
+        """The proposal as it is typed."""
         reported = str(self.value).lower() if isinstance(self.value, bool) else str(self.value)
         return f"{self.key}={reported}"
 
 
 @dataclass(frozen=True)
 class Range:
-    """One key with all the values that are to be tried.
+    """One key with a range of values to try.
 
     Attributes:
         key: full name.
@@ -57,7 +57,7 @@ class Range:
 
 
 def read_proposals(catalogue: Catalogue, texts: Iterable[str], vo: str) -> tuple[Proposal, ...]:
-    """What ``KEY=VALUE`` texts propose together.
+    """Parse ``KEY=VALUE`` texts into proposals.
 
     Args:
         catalogue: the keys.
@@ -73,7 +73,7 @@ def read_proposals(catalogue: Catalogue, texts: Iterable[str], vo: str) -> tuple
 
 
 def read_ranges(catalogue: Catalogue, texts: Iterable[str], vo: str) -> tuple[Range, ...]:
-    """What ``KEY=FROM:TO:STEP`` texts propose: FROM, and on in steps up to TO, which takes part if a step meets it.
+    """Parse ``KEY=FROM:TO:STEP`` texts: FROM, then steps up to TO, which is included if a step meets it.
 
     Arguments as for :func:`read_proposals`.
 

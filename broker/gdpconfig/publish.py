@@ -104,7 +104,7 @@ class Published:
 
 @dataclass(frozen=True)
 class RowChange:
-    """What an edit did to one row.
+    """The change of one row by an edit.
 
     Attributes:
         row_id: component, key and VO of the row.
@@ -133,7 +133,7 @@ class Edit:
 
 
 def found_in_table(catalogue: Catalogue, rows: Iterable[ConfigRow], latest: Published | None) -> Published:
-    """What the CONFIG table holds now.
+    """The present content of the CONFIG table.
 
     Args:
         catalogue: the keys.
@@ -203,7 +203,7 @@ def plan_unset(current: Published, name: str, vo: str | None) -> Edit:
 
 
 def with_values(current: Published, wanted: Iterable[tuple[str, Value, str | None]]) -> Published:
-    """The values as they would be with several keys set at once; its version is 0, as nobody published it.
+    """The values with several keys set at once; the version is 0, as nothing is published.
 
     Args:
         current: the version to start from.
@@ -234,7 +234,7 @@ def plan_rollback(current: Published, target: Published) -> Edit | None:
 
 
 def differences(old: Iterable[ConfigRow], new: Iterable[ConfigRow]) -> tuple[RowChange, ...]:
-    """What changed between two sets of rows, sorted by component, key and VO."""
+    """Differences between two sets of rows, sorted by component, key and VO."""
     before = {row.row_id: row for row in old}
     after = {row.row_id: row for row in new}
     return tuple(

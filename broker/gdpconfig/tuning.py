@@ -87,7 +87,7 @@ class Tuning:
         return cls(UNPUBLISHED_VERSION, vo, catalogue=catalogue or shipped_catalogue())
 
     def with_values(self, values: Mapping[str, Value]) -> Tuning:
-        """The same with some keys set, checked by the catalogue; its version is 0, as nobody published it.
+        """The tuning with some keys set, checked by the catalogue; the version is 0, as nothing is published.
 
         Raises:
             UnknownKeyError: a name belongs to no key.

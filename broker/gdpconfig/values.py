@@ -40,7 +40,7 @@ class ConfigRow:
 
     @property
     def row_id(self) -> RowId:
-        """What identifies the row."""
+        """Key of the row."""
         return (self.component, self.key, self.vo or "")
 
 
@@ -187,7 +187,7 @@ def contradictions(catalogue: Catalogue, settings: Mapping[str, Value]) -> tuple
 
 
 def from_text(entry: KeyEntry, text: str) -> Value:
-    """What an operator typed, as a checked value. Unlike a row, it may not be anything but true or false for bool.
+    """Parse and check an operator's text. Unlike a row, a bool must be true or false.
 
     Raises:
         ValueRefusedError: it does not fit the key.

@@ -31,7 +31,7 @@ ACCEPTED = (
 
 @dataclass(frozen=True)
 class Reading:
-    """What an architecture means, as far as it can be known, and what is wrong with it."""
+    """The meaning of an architecture, as far as it can be read, and its problems."""
 
     requirement: Requirement
     problems: tuple[Problem, ...] = ()
@@ -43,7 +43,7 @@ class Reading:
 
 
 def parse(text: str) -> Requirement:
-    """The requirement in a text, for whoever writes it: every problem is an error.
+    """Parse the requirement in a text strictly: every problem is an error.
 
     Raises:
         RequirementError: a problem; the message names the position and what is accepted there.

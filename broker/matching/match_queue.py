@@ -1,4 +1,4 @@
-"""One need against one queue, and many against all: every distinct need is judged once for the same queues."""
+"""Match one need against one queue, and many against all; each distinct need is judged once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def match_queue(need: Need, offer: QueueOffer, sources: ContainerSources, gpus_k
 
 
 def _by_releases(need: Need, offer: QueueOffer) -> Outcome | None:
-    """What is decided before any tag is looked at; None if that decides nothing."""
+    """The outcome that needs no tags; None if tags decide."""
     asks = need.requirement.asks_hardware
     if need.fault is not None:
         # what is no JSON is an old string, with a platform that is asked for nowhere where any will do

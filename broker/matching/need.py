@@ -1,4 +1,4 @@
-"""What one task needs of a queue: hardware, platform, and a release, a cache, a nightly or a container.
+"""Software needs of a task: hardware, platform, and a release, a cache, a nightly or a container.
 
 Source: ATLAS Production Job Brokerage, checks for fat containers, and for releases, caches, or nightlies.
 """
@@ -17,7 +17,7 @@ from broker.matching.requirement import Requirement
 
 @dataclass(frozen=True)
 class Release:
-    """What the task runs: where CVMFS has it, and project and version as in tags (None: in no tag).
+    """The release that the task runs: its place in CVMFS, and project and version as in tags (None: in no tag).
 
     ``readable`` is False where the name does not show which part is the version: no queue has it then.
     """
@@ -44,7 +44,7 @@ def read_release(transhome: str) -> Release:
 
 @dataclass(frozen=True)
 class Need:
-    """What decides the check, so that equal needs are checked once.
+    """Everything that decides the check; equal needs are checked once.
 
     Attributes:
         requirement: platform and hardware.

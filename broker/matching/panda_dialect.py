@@ -36,7 +36,7 @@ CpuSpec = tuple[str | None, str, str]
 
 @dataclass(frozen=True)
 class PandaNeed:
-    """What a task needs, as PanDA reads it.
+    """The needs of a task as PanDA reads them.
 
     Attributes:
         need: as the specification reads it; for explanations.

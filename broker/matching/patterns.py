@@ -78,7 +78,7 @@ def compiled(pattern: str, ignore_case: bool = False) -> SafePattern:
 
 
 def why_unsupported(pattern: str, *, ignore_case: bool = False) -> str | None:
-    """What the engine has against the pattern, None if nothing."""
+    """Why the pattern is not supported; None if it is."""
     try:
         compiled(pattern, ignore_case)
     except PatternUnsupportedError as error:

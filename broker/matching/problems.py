@@ -1,4 +1,4 @@
-"""What is wrong with a requirement, and where."""
+"""Problems of a requirement, and where they are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Problem:
-    """One finding.
+    """One problem of a requirement.
 
     Attributes:
         position: character of the text, from 1.

@@ -1,4 +1,4 @@
-"""What a task asks of software platform and hardware, in one form for all the ways in which it can be written.
+"""A task's requirements on software platform and hardware, in one form for all notations.
 
 Source: ATLAS Production Job Brokerage, checks for CPU and/or GPU hardware; PanDA software and hardware matching.
 """
@@ -19,7 +19,7 @@ VERSION_KEYS = (("vram", "vram", "vram"), ("cuda", "version", "cuda"), ("driver"
 
 @dataclass(frozen=True, order=True)
 class CpuAlternative:
-    """One kind of CPU that would do. ``arch`` is a pattern for the whole text, the others are literal."""
+    """One acceptable kind of CPU. ``arch`` is a pattern for the whole text, the others are literal."""
 
     arch: str = WILDCARD
     vendor: str = WILDCARD
@@ -28,7 +28,7 @@ class CpuAlternative:
 
 @dataclass(frozen=True)
 class GpuRequest:
-    """What is asked of GPUs; every attribute on its own. A request without any is a request all the same.
+    """Requested GPU attributes, each on its own. A request without any is still a request.
 
     Attributes:
         vendor: pattern from the first character, any case; ``*`` for any.
@@ -79,7 +79,7 @@ class Requirement:
 
     @property
     def asks_hardware(self) -> bool:
-        """Whether somebody asked for a CPU or a GPU."""
+        """Whether the task requests a CPU or a GPU."""
         return self.gpu is not None or (bool(self.cpus) and not self.cpu_implied)
 
     @property

@@ -43,7 +43,7 @@ Key = tuple[tuple[int, ...], tuple[int, int], int, int]
 
 @lru_cache(maxsize=4096)
 def version_key(text: str) -> Key | None:
-    """What a version sorts by; None for a text that is no version. Source: version specifiers (PEP 440)."""
+    """Sort key of a version; None if the text is no version. Source: version specifiers (PEP 440)."""
     if len(text) > MAX_VERSION_CHARACTERS:
         return None
     found = _VERSION.fullmatch(text.strip())

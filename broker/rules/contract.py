@@ -1,4 +1,4 @@
-"""What a rule is: the contract between the rules, inside this tree or out of it, and the engine that runs them.
+"""The contract between rules, inside this tree or out of it, and the engine that runs them.
 
 A rule gets :class:`Pairs`: the chunks as columns of shape (T, 1), the candidates as columns of shape (1, Q), the facts
 of both, and the tuning. It answers with an array that broadcasts to (T, Q). It reads no clock, no database and no key
@@ -37,7 +37,7 @@ from broker.snapshot.snapshot import Snapshot
 
 
 class Options(BaseModel):
-    """What a profile may choose of a rule or step: each field has the default of the profile ``seed``."""
+    """Options of a rule or step that a profile may set; defaults are those of the profile ``seed``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -98,7 +98,7 @@ class Step(Configurable):
 
 
 class Rule(Configurable, ABC):
-    """What every rule declares.
+    """Declarations common to all rules.
 
     Attributes:
         name: unique name, that of its file.
@@ -160,7 +160,7 @@ class Rule(Configurable, ABC):
 
     @property
     def compiled_step(self) -> CompiledStep | None:
-        """Of a rule that moves within a cycle: the step of the compiled loop that equals it to the bit by its options.
+        """The step of the compiled loop that equals a moving rule to the bit; None without one.
 
         None if there is none. Each class states its own: one that is derived from another does not have that of the
         other. See :mod:`broker.engine.compiled`.
@@ -168,7 +168,7 @@ class Rule(Configurable, ABC):
         return None
 
     def needs(self, tuning: TuningView) -> tuple[str, ...]:
-        """Those of ``sources`` without which the rule cannot judge by this tuning: all, unless it says otherwise."""
+        """The ``sources`` without which the rule cannot judge by this tuning; by default all of them."""
         return self.sources
 
 
@@ -260,7 +260,7 @@ class LoadCut(Rule):
 
     @property
     def reads_details(self) -> bool:
-        """Whether the rule, by its options, reads ``load.details``, which are worked out for nobody else."""
+        """Whether the rule, by its options, reads ``load.details``, which are computed only for such rules."""
         return False
 
     @abstractmethod
@@ -276,7 +276,7 @@ class GroupCut(LoadCut):
     """A cut that judges a candidate by what the others have."""
 
     def keep(self, load: Load, weight: Floats) -> Bools:
-        """As if no other cut had taken anything."""
+        """The answer when no other cut has taken any candidate."""
         return self.keep_among(np.ones(np.shape(weight), dtype=np.bool_), load, weight)
 
     @abstractmethod

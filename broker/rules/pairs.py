@@ -1,4 +1,4 @@
-"""What a rule is given: chunks and candidates as columns, the facts of both, and the tuning.
+"""The argument of a rule: chunks and candidates as columns, the facts of both, and the tuning.
 
 Rules import it from :mod:`broker.rules.contract`.
 """

@@ -49,7 +49,7 @@ class CutEncoder:
         self._messages: dict[int, str] = {}
 
     def encode(self, row: int) -> str:
-        """Encode the split settings of the chunk at ``row`` as JSON."""
+        """Encode how the chunk at ``row`` is cut, as JSON: settings, inputs and files."""
         inputs, names = self._work.inputs, "null"
         span = slice(self._first[row], self._first[row] + self._size[row])
         if row in self._repeats:

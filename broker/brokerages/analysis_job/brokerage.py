@@ -51,13 +51,13 @@ class AnalysisJob(JobBrokerage):
         return shipped.OPTIONAL
 
     def completes(self, tuning: Tuning, rules: Rules) -> bool:
-        """With the new basic weight."""
+        """Whether work is completed with estimates: with the new basic weight."""
         if not isinstance(rules.chain, AnalysisChain):
             return False
         return rules.chain.steps.basic_weight.is_new(tuning.only((NEW_WEIGHT,)).flag(NEW_WEIGHT))
 
     def complete(self, work: CycleWork, tuning: Tuning, rules: Rules) -> CycleWork:
-        """With the new basic weight: how many jobs each chunk would make."""
+        """The work with the estimated number of jobs of each chunk, for the new basic weight."""
         analysis_request = work.work.analysis_request
         if analysis_request is None or not self.completes(tuning, rules):
             return work
@@ -78,7 +78,7 @@ class AnalysisJob(JobBrokerage):
     def cycle_beside(
         self, beside: JobCycle, snapshot: Snapshot, work: Work, tuning: Tuning, rules: Rules
     ) -> JobCycle | None:
-        """As in production; quotas that cannot be read close by the own option."""
+        """A cycle beside another as in production; unreadable quotas follow this brokerage's option."""
         found = super().cycle_beside(beside, snapshot, work, tuning, rules)
         if isinstance(found, AnalysisCycle):
             found.quota_closed = _is_closed(rules)

@@ -1,1 +1,1 @@
-"""What the job brokerages share: from chunks to jobs, stored chunks, and their replay."""
+"""Parts common to the job brokerages: from chunks to jobs, stored chunks, and their replay."""

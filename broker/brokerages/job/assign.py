@@ -77,7 +77,7 @@ def assign_chunks(
 def _placed_alone(
     maker: JobMaker, seed: int, spent: StageTimes, clock: Callable[[], float], block: Block, row: int
 ) -> AssignedChunk:
-    """One chunk of a block, and what it places counted."""
+    """Decide one chunk of a block, and count what it places."""
     started = clock()
     result = maker.cycle.result(block, row)
     decision = decision_of(maker.cycle, result)
@@ -199,7 +199,7 @@ def _candidates(cycle: JobCycle, result: ChunkResult) -> Candidates:
 
 
 def _each(jobs: Floats, size: int) -> Floats:
-    """One figure for each candidate: nearly always it is so already."""
+    """(C,): one figure for each candidate; a scalar is repeated."""
     return jobs if jobs.shape == (size,) else np.broadcast_to(jobs, size)
 
 

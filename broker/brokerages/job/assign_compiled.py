@@ -50,7 +50,7 @@ class CompiledCycle:
 
     @cached_property
     def columns(self) -> Columns:
-        """Of chunks, queues and files."""
+        """Columns of chunks, queues and files."""
         beside = None if self.beside is None else self.beside.columns
         return flat_columns(self.cycle, self.work, self.parts.state, beside)
 
@@ -146,7 +146,7 @@ def compiled_cycle(cycle: JobCycle, work: CycleWork, seed: int) -> CompiledCycle
 
 
 def _parts(cycle: JobCycle) -> LoopParts | None:
-    """What the loop takes of a cycle; a class that is derived from a known one may do anything in another way."""
+    """The loop's input of a cycle; None for derived classes, which may decide otherwise."""
     if type(cycle) is JobCycle:
         return loop_parts(cycle, SHIPPED_CAP)
     if type(cycle) is AnalysisCycle:

@@ -1,4 +1,4 @@
-"""One chunk of a cycle with its decision and the jobs that were made of it."""
+"""One chunk of a cycle with its decision and its jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CANDIDATES_FULL_REASON = Reason(
 
 @dataclass(frozen=True)
 class AssignedChunk:
-    """One chunk with its decision and the jobs that were made of it.
+    """One chunk with its decision and its jobs.
 
     Attributes:
         row: position of the chunk in the work.
@@ -51,7 +51,7 @@ class AssignedChunk:
         return _assigned(self.given, names)
 
     def assigned_of(self, kept: Bools, names: Texts) -> dict[str, int]:
-        """The same of the jobs ``kept``, shape (J,)."""
+        """The assigned jobs by queue, of the jobs ``kept`` (J,)."""
         return _assigned(_given(self.candidate[kept]), names)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What the two job brokerages have in common: a cycle from chunks to jobs, stored chunks, and their replay."""
+"""Base of the two job brokerages: a cycle from chunks to jobs, stored chunks, and their replay."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class StoredChunks:
 
     @property
     def load_before(self) -> Sequence[Mapping[str, Any]]:
-        """For each chunk the load that was counted before it, as it is stored."""
+        """The load counted before each chunk, as stored."""
         return [load.stored() for load in self.stored.load]
 
     def check(self) -> None:
@@ -160,7 +160,7 @@ class JobsCycle(Cycle[AssignedChunk]):
         ]
 
     def _record(self, chunk: AssignedChunk, kept: Bools | None, task_skipped: bool) -> DecisionRecord:
-        """Of a chunk of which all jobs were written, or those ``kept``, shape (J,)."""
+        """The record of a chunk whose jobs were all written, or of those ``kept`` (J,)."""
         decision, names = chunk.decision, self.snapshot.queues.name
         assigned = chunk.assigned(names) if kept is None else chunk.assigned_of(kept, names)
         if task_skipped:
@@ -198,7 +198,7 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
         return False
 
     def complete(self, work: CycleWork, tuning: Tuning, rules: Rules) -> CycleWork:
-        """The work with what the brokerage estimates of all its chunks beforehand; as it is without such."""
+        """The work with the brokerage's estimates for all chunks; unchanged without estimates."""
         return work
 
     def candidates(self, snapshot: Snapshot) -> Texts:
@@ -217,7 +217,7 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
         return JobsCycle(self.engine_cycle(snapshot, chosen.work, tuning, rules, independent=independent), chosen)
 
     def decides_together(self, rules: Rules) -> bool:
-        """By the step ``placement``: one program gives out the room of the grid to all chunks of a cycle."""
+        """Whether step ``placement`` assigns all chunks of a cycle by one program."""
         return isinstance(rules.chain, QueueChain) and rules.chain.steps.placement.together
 
     def retry_after(self, decision: Decision) -> timedelta | None:
@@ -305,13 +305,13 @@ class JobBrokerage(Brokerage[CycleWork, StoredChunks]):
         decision: Decision,
         names: Collection[str] | None = None,
     ) -> list[Answer]:
-        """What became of each pseudo-queue in a stored decision, or of those of these names."""
+        """The verdict on each pseudo-queue of a stored decision, or on those named."""
         return why_not_each(*self._one_chunk(snapshot, tuning, batch, rules), names)
 
     def every_rule(
         self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules, name: str
     ) -> list[RuleVerdict]:
-        """What every filter says of a pseudo-queue for a stored chunk, in order."""
+        """Verdicts of every filter on a pseudo-queue for a stored chunk, in order."""
         return every_rule(*self._one_chunk(snapshot, tuning, batch, rules), name)
 
     def decide_again(self, snapshot: Snapshot, tuning: Tuning, batch: StoredChunks, rules: Rules) -> Decision:

@@ -39,7 +39,7 @@ def limit_columns(work: WorkTable, chunk: int, queues: QueueTable, candidates: I
 
 
 def cut_limits(work: WorkTable, chunk: int, queues: QueueTable, candidates: Ints) -> list[CutLimits]:
-    """What each candidate allows a job of the chunk. 0 is no limit."""
+    """Limits of each candidate for a job of the chunk. 0 is no limit."""
     columns = (column.tolist() for column in limit_columns(work, chunk, queues, candidates))
     return [CutLimits(*limits) for limits in zip(*columns, strict=True)]
 
@@ -51,7 +51,7 @@ def kinds_of(work: WorkTable) -> tuple[Bools, ...]:
 
 
 class QueueLimits:
-    """What the queues of a cycle allow the jobs of its chunks: :func:`cut_limits`, worked out once for chunks alike.
+    """:func:`cut_limits` of the queues of a cycle, computed once for chunks that are alike.
 
     Only for the queues that are asked about: most of a grid is a candidate of no chunk of a cycle.
 
@@ -66,7 +66,7 @@ class QueueLimits:
         self._known: dict[tuple[bool, ...], dict[int, CutLimits]] = {}
 
     def of(self, chunk: int, candidates: Ints) -> list[CutLimits]:
-        """What each of the candidates allows a job of the chunk."""
+        """Limits of each of the candidates for a job of the chunk."""
         known, asked = self._known.setdefault(self._kind[chunk], {}), candidates.tolist()
         new = [at for at in asked if at not in known]
         if new:

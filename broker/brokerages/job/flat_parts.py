@@ -18,7 +18,7 @@ _MOST_FILES = 1e9
 
 
 def parts_of(work: CycleWork, chunks: AnyArray) -> Parts:
-    """What is read of such chunks beside where their storages are; their columns among ``chunks`` are filled.
+    """Parts of such chunks, without storages; their columns among ``chunks`` are filled.
 
     Args:
         work: of a cycle.
@@ -84,7 +84,7 @@ def _limits_secondary(work: CycleWork, row: int, own: range) -> bool:
 
 
 def _with_replicas(work: CycleWork, chunks: AnyArray, uses: AnyArray, listed: AnyArray) -> Parts:
-    """The same with the replicas of chunks of which parts are in different places."""
+    """The parts with the replicas of chunks whose parts are in different places."""
     masks, rows, held_from, end = [np.zeros(0, dtype=np.bool_)], list[int](), list[int](), 0
     for chunk, (low, high) in work.spread_replicas.items():
         chunks["replicas"][chunk], chunks["replicas_stop"][chunk] = len(rows), len(rows) + high - low
@@ -104,7 +104,7 @@ def _with_replicas(work: CycleWork, chunks: AnyArray, uses: AnyArray, listed: An
 
 
 def places_of(cycle: JobCycle, work: CycleWork, parts: Parts) -> Parts:
-    """The same with the storages of the replicas, and which queues of the cycle read them."""
+    """The parts with the storages of replicas, and the queues of the cycle that read them."""
     if not len(parts.replica):
         return parts
     snapshot, relations, readable = cycle.snapshot, cycle.snapshot.relations, cycle.reading()

@@ -54,7 +54,7 @@ _OF_MODEL = (
 
 
 def flat_columns(cycle: JobCycle, work: CycleWork, state: MovingState, beside: Columns | None = None) -> Columns:
-    """All that the loop reads of a cycle, beside its blocks.
+    """The :class:`Columns` of a cycle: all that the loop reads outside its blocks.
 
     Args:
         cycle: over the work.
@@ -111,7 +111,7 @@ def _identity(work: CycleWork) -> Ints:
 
 
 def _settings(one: SplitSettings) -> tuple[float, ...]:
-    """What the loop reads of the rules of a task: five flags, two whole numbers, three limits."""
+    """Split settings of a task for the loop: five flags, two whole numbers, three limits."""
     has_rule = one.files_per_job is not None or one.events_per_job is not None
     size = math.nan if one.gb_per_job is None else one.gb_per_job * GIGABYTE_BYTES + OUTPUT_FLOOR_BYTES
     return (
@@ -162,7 +162,7 @@ def _limits(cycle: JobCycle, work: CycleWork) -> AnyArray:
 
 
 def _files(work: CycleWork) -> Files:
-    """All files, with where a job has to start anew by the rules of the tasks."""
+    """All files, with the positions where the tasks' rules require a new job."""
     inputs, sums = work.inputs, work.inputs.sums
     files, lengths = inputs.files, np.diff(inputs.offsets)
     settings, which = _kinds_of_settings(work.settings)

@@ -53,7 +53,7 @@ class CycleProgram:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the jobs of one chunk are."""
+    """Requirements of the jobs of one chunk."""
 
     jobs: int
     cores: float
@@ -63,7 +63,7 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _AtQueues:
-    """What one chunk finds at its feasible queues, (N,) each.
+    """Costs and limits of one chunk at its feasible queues, (N,) each.
 
     ``room``: jobs that may still wait there; ``rate_gb_s`` of reading input, ``output_files``
     until the cap of the link to the nucleus, infinite without one.
@@ -139,7 +139,7 @@ def _costs(cycle: JobCycle, row: Ints) -> FlowCosts:
 
 
 def _at_queues(cycle: JobCycle, result: ChunkResult, tuning: Tuning) -> _AtQueues:
-    """What a chunk finds at its feasible queues, by position."""
+    """Costs and limits of a chunk at its feasible queues, by position."""
     candidate = np.sort(result.chosen)
     inside, facts = result.row - result.block.rows.start, result.block.facts
     load = cycle.load(result.block, result.row, candidate)

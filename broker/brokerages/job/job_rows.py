@@ -129,7 +129,7 @@ def _of_pair(work: CycleWork, queues: QueueTable, row: int, at: int) -> tuple[in
 
 
 def _walltime_s(estimate_s: Floats, maxtime_s: Ints, merging: Bools) -> Ints:
-    """What a job announces: its estimate rounded up, or the queue's longest time without one; 0 is no limit."""
+    """Announced walltime: the estimate rounded up, or the queue's ``maxtime`` without one; 0 is no limit."""
     known = (estimate_s > 0) & ~merging
     return np.where(known, np.ceil(np.nan_to_num(estimate_s)), maxtime_s).astype(np.int64)
 

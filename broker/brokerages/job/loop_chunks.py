@@ -107,7 +107,7 @@ class LoopPart:
 
     @cached_property
     def given(self) -> list[tuple[list[int], list[int]]]:
-        """Of each chunk the candidates that got jobs, ascending, and how many each got."""
+        """For each chunk the candidates that got jobs, ascending, and their numbers of jobs."""
         low, high, queues = self.spans[0][0], self.spans[-1][1], self._flat.position.shape[1]
         owner = np.repeat(np.arange(len(self.spans)), [stop - first for first, stop in self.spans])
         cells, counts = np.unique(owner * queues + self.out.numbers[0, low:high], return_counts=True)
@@ -165,23 +165,23 @@ class LoopChunk(AssignedChunk):
 
     @cached_property
     def decision(self) -> Decision:
-        """As in :class:`AssignedChunk`, like all that follows."""
+        """The decision about the chunk, as in :class:`AssignedChunk`."""
         return self.part.decision(self.at)
 
     @cached_property
     def candidate(self) -> Ints:
-        """(J,)."""
+        """(J,) positions of the candidates of the chunk's jobs."""
         first, stop = self.span
         return self.part.out.numbers[0, first:stop]
 
     @cached_property
     def jobs(self) -> CutJobs:
-        """Of the chunk."""
+        """The jobs cut from the chunk."""
         return self.part.jobs(*self.span)
 
     @cached_property
     def before(self) -> CountedLoad:
-        """For the chunk."""
+        """The load that was counted before the chunk."""
         return self.part.before(self.at)
 
     @property

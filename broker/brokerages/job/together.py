@@ -77,7 +77,7 @@ def assign_together(
 def plan_chunks(
     cycle: JobCycle, results: Sequence[ChunkResult], work: CycleWork, seed: int, fallback: str | None
 ) -> list[ChunkPlan]:
-    """What each chunk gets; see :func:`assign_together`."""
+    """Plan the jobs of each chunk; see :func:`assign_together`."""
     program = program_of(cycle, results, work)
     problem = program.problem
     if not len(problem.pairs):

@@ -49,7 +49,7 @@ class AssignedTask:
 
     @cached_property
     def decision(self) -> Decision:
-        """The decision."""
+        """The decision about the task, made on first access."""
         return self.block.decision(self.row - self.block.block.first)
 
 
@@ -66,7 +66,7 @@ def assign_tasks(cycle: TaskCycle, seed: int, before: Floats | None = None) -> I
 
 
 def decided_blocks(cycle: TaskCycle, seed: int, before: Floats | None = None) -> Iterator[DecidedBlock]:
-    """As :func:`assign_tasks`, block by block."""
+    """Like :func:`assign_tasks`, block by block."""
     tasks, rules = cycle.work.tasks.jeditaskid, cycle.chain.load_weights
     steps = numbered(rules, cycle.chain.tunings(cycle.tuning)) if before is None else None
     loop = None if steps is None else task_loop_for(len(tasks))

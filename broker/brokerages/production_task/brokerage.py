@@ -62,7 +62,7 @@ class StoredTaskBatch:
         return self.stored.placed
 
     def check(self) -> None:
-        """Nothing is left to be read."""
+        """Do nothing: the stored work is already read."""
 
 
 class TasksCycle(Cycle[AssignedTask]):
@@ -197,7 +197,7 @@ class ProductionTask(Brokerage[TaskWork, StoredTaskBatch]):
         rules: Rules,
         beside: ReplayedColumns | None = None,
     ) -> ReplayedColumns:
-        """As :meth:`replay`; what is gathered of the grid and the work is shared, or all where nothing can differ."""
+        """Like :meth:`replay` as columns; facts are shared with the other side where it cannot differ."""
         stored, jobs, first = batch.stored, rules.needed.get(JOB_BROKERAGE), None if beside is None else beside.cycle
         cycle: TaskCycle | None = None
         if isinstance(first, TaskCycle) and isinstance(rules.chain, NucleusChain) and isinstance(jobs, QueueChain):
@@ -228,7 +228,7 @@ class ProductionTask(Brokerage[TaskWork, StoredTaskBatch]):
         decision: Decision,
         names: Collection[str] | None = None,
     ) -> list[Answer]:
-        """What became of each nucleus in a stored decision, or of those of these names."""
+        """The verdict on each nucleus of a stored decision, or on those named."""
         cycle = engine_cycle(snapshot, batch.stored.work, tuning, rules, with_codes=True)
         chosen = decision.candidates[0].name if decision.outcome == "brokered" else None
         result = cycle.result(0)

@@ -1,1 +1,1 @@
-"""What the analysis brokerage adds: throttle, locality, load by user, weights by class."""
+"""Parts of the engine for analysis only: throttle, locality, load by user, weights by class."""

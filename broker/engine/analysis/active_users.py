@@ -16,7 +16,7 @@ from broker.snapshot.sources.recent_starts import RECENT_STARTS
 
 
 class ActiveUsers:
-    """What the step ``user_figures`` makes of the facts; a snapshot of another profile may lack what it asks for."""
+    """The facts that step ``user_figures`` computes; a snapshot of another profile may lack its input."""
 
     def __init__(self, snapshot: Snapshot, chunks: WorkTable, step: UserFigures) -> None:
         self._snapshot, self._chunks, self._step = snapshot, chunks, step

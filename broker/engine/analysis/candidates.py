@@ -43,7 +43,7 @@ class AnalysisCandidates:
 
 @lru_cache(maxsize=4096)
 def matcher(items: str) -> re.Pattern[str] | None:
-    """What matches any item of a comma-separated list, None for an empty list.
+    """A pattern for any item of a comma-separated list; None for an empty list.
 
     ``*`` stands for any characters, everything else for itself; the whole name has to match, case-sensitive. ``AUTO``
     is no name.
@@ -152,7 +152,7 @@ def _matched(items: str, names: list[str], wishes: Wishes) -> Bools:
 def _asked_last(
     site: str | None, included: str | None, excluded: str | None, names: list[str], snapshot: Snapshot, wishes: Wishes
 ) -> tuple[Bools, bool, Bools, Bools, Bools]:
-    """As for :func:`_of_analysis_request`, and (U,) the queues that the user wants: a rule asks for them later."""
+    """Like :func:`_of_analysis_request`, and (U,) the requested queues, which a rule checks later."""
     is_site = _named_by(site, names, snapshot)
     one_preassigned = bool(is_site.any())
     able: Bools = snapshot.unified.runs_analysis.copy()

@@ -72,7 +72,7 @@ def new_basic_weight(
 
 @dataclass(frozen=True)
 class Competition:
-    """What the candidates of one chunk compete with: unified queues, each once.
+    """Figures with which the unified queues of one chunk's candidates compete, each once.
 
     Attributes:
         room: (N,) what the user has left.

@@ -134,7 +134,7 @@ class AnalysisCycle(LoadTrackingCycle):
         self._with_input: Ints = np.zeros(len(self.work.chunks), dtype=np.int64)
 
     def beside(self, snapshot: Snapshot, work: Work, tuning: Tuning, chain: QueueChain) -> AnalysisCycle | None:
-        """As in production; what throttles is looked at again."""
+        """A cycle with other rules or values over the same work, as in production; throttles are evaluated again."""
         if type(self) is not AnalysisCycle or not isinstance(chain, AnalysisChain):
             return None
         if self._asked_of is not snapshot or self.work is not work:
@@ -153,7 +153,7 @@ class AnalysisCycle(LoadTrackingCycle):
         return other
 
     def alike(self, other: JobCycle) -> AlikeRules:
-        """As in production, by the keys of analysis as well."""
+        """Parts shared with another cycle, as in production, compared by the keys of analysis as well."""
         if not isinstance(other, AnalysisCycle) or self._new != other._new:
             return AlikeRules()
         if not same_part(self._reading, other._reading) or not FACT_KEYS.isdisjoint(
@@ -190,7 +190,7 @@ class AnalysisCycle(LoadTrackingCycle):
         )
 
     def _gathered(self) -> DataFacts:
-        """What production knows of the input, for rules that ask for it: those of analysis look at datasets."""
+        """Production's facts about input, for rules that read them; rules of analysis look at datasets."""
         return DataFactsLater(self._input.remote_source, self._gathering())
 
     def _limits_of(self, chunks: WorkTable) -> tuple[Floats, Floats, Bools]:
@@ -219,7 +219,7 @@ class AnalysisCycle(LoadTrackingCycle):
         return Block(rows, facts, evaluation, factors, True, counts, self._ranked)
 
     def _in_passes(self, rows: slice, pairs: AnalysisPairs, kept: KeptAnswers) -> tuple[Evaluation, KeptPass]:
-        """What all filters say of the chunks ``rows``; of ``kept`` it is dropped what then does not hold."""
+        """Evaluate all filters for the chunks ``rows`` in passes; stale parts of ``kept`` are dropped."""
         answers: dict[str, FilterAnswer] = {}
         passes = Passes(noted=answers)
         evaluation = evaluate(self.chain.filters, pairs, self._views, self._unusable, kept.filters, passes)
@@ -253,7 +253,7 @@ class AnalysisCycle(LoadTrackingCycle):
         return evaluation, KeptPass(again, facts, counted)
 
     def judged(self, block: Block) -> tuple[AnyArray | RowsByKind, ...]:
-        """As in production, and how many candidates each chunk gets at most."""
+        """The columns as in production, and the largest number of candidates for each chunk."""
         return *super().judged(block), self.best_of(block.rows)[:, None]
 
     def best_of(self, rows: slice) -> Ints:
@@ -267,12 +267,12 @@ class AnalysisCycle(LoadTrackingCycle):
         )
 
     def _loads(self, facts: JobFacts, rows: slice) -> Load:
-        """As in production; queues that the task uses may go first."""
+        """The load of a block as in production; queues that the task already uses may be preferred."""
         found = super()._loads(facts, rows)
         return found if self._used is None else dataclasses.replace(found, preferred=self._used[rows])
 
     def load(self, block: Block, row: int, feasible: AnyArray) -> Load:
-        """As in production; queues that the task uses may go first."""
+        """The load of a chunk as in production; queues that the task already uses may be preferred."""
         found = super().load(block, row, feasible)
         return found if self._used is None else dataclasses.replace(found, preferred=self._used[row, feasible])
 

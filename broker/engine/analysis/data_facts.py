@@ -58,7 +58,7 @@ def gather_analysis_data(
     limits: InputLimits,
     reading: tuple[Locality, Bools | None] | None = None,
 ) -> AnalysisData:
-    """What the replicas mean; ``initial`` (T, U) are the candidates of each chunk.
+    """Facts about the replicas of a block; ``initial`` (T, U) are the candidates of each chunk.
 
     ``reading``: how locality is read, and (T,) the chunks of tasks that name their queue.
     """

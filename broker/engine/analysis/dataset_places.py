@@ -85,7 +85,7 @@ class Places:
     twice: Bools
 
     def where(self, flags: Bools) -> Places:
-        """Some of them."""
+        """The entries at which ``flags`` (N,) hold."""
         return taken(self, np.flatnonzero(flags))
 
 

@@ -29,7 +29,7 @@ PASS_FACTS = ("local_pass", "needs_wan", "avoids_vp", "lacks_files", "without_vp
 
 @dataclass(frozen=True)
 class FactsOfAnalysis:
-    """What the facts of a cycle are made of.
+    """Inputs of the facts of a cycle.
 
     Attributes:
         snapshot: the grid.

@@ -10,7 +10,7 @@ from broker.domain.analysis import AnalysisFacts
 from broker.domain.arrays import AnyArray, Floats, Ints
 from broker.domain.stabilizer import FIGURES, StabilizerLoad, stabilize, stats_of_all
 
-#: Jobs that were placed for the tag of a chunk, for its user, and users that were new, at the same pairs.
+#: Jobs that were placed for the accounting key of a chunk, for its user, and users that were new, at the same pairs.
 Placed = tuple[Floats, Floats, Floats]
 
 

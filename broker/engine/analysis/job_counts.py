@@ -1,4 +1,4 @@
-"""What is counted for chunks of analysis at each unified queue: jobs of the share, of its type, and of the user."""
+"""Job counts for analysis chunks at each unified queue: of the share, of its type, and of the user."""
 
 from __future__ import annotations
 

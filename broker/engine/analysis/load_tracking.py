@@ -35,7 +35,7 @@ MOVING_FACTS = ("defined", "user_queued", "queued_of_type", "users")
 
 
 class LoadTrackingCycle(JobCycle):
-    """What of a cycle of analysis moves with the jobs that it places.
+    """The part of an analysis cycle that changes as it places jobs.
 
     Args:
         snapshot, work, tuning, chain, independent: as in production.
@@ -63,7 +63,7 @@ class LoadTrackingCycle(JobCycle):
         self._user_load = UserLoad(self.snapshot, self.work.chunks)
 
     def moves_alike(self, other: JobCycle) -> bool:
-        """As in production, by all that the filters and the weight for users read."""
+        """Whether placed jobs have the same effect in both cycles, including filters and weight for users."""
         if not isinstance(other, LoadTrackingCycle) or not super().moves_alike(other):
             return False
         shared, names = self.alike(other), [[rule.name for rule in one.chain.filters] for one in (self, other)]
@@ -90,21 +90,21 @@ class LoadTrackingCycle(JobCycle):
         """(T, Q): the candidates among which the new basic weight shares jobs out."""
 
     def add_load(self, row: int, candidates: AnyArray, jobs: AnyArray) -> None:
-        """As in production; the user's own jobs and those of the resource type are counted as well."""
+        """Count placed jobs as in production, and for the user and the resource type."""
         super().add_load(row, candidates, jobs)
         self._user_load.add(row, candidates, jobs)
 
     def load_before(self, row: int) -> CountedLoad:
-        """As in production, with what the rules for users look at."""
+        """The load before a chunk as in production, with the figures that rules for users read."""
         return self._user_load.counted(row, super().load_before(row))
 
     def set_load(self, row: int, load: CountedLoad) -> None:
-        """As in production, with what the rules for users look at."""
+        """Set the load as in production, with the figures that rules for users read."""
         super().set_load(row, load)
         self._user_load.set(row, load)
 
     def facts_at(self, result: ChunkResult, candidate: Ints) -> JobFacts:
-        """As in production, with the jobs that the cycle has placed."""
+        """Facts at candidates as in production, with the jobs that the cycle has placed."""
         found = super().facts_at(result, candidate)
         now = self._facts_now(result.block, result.row)
         moved = {name: getattr(now, name)[:, candidate] for name in MOVING_FACTS}
@@ -112,7 +112,7 @@ class LoadTrackingCycle(JobCycle):
 
     @property
     def user_state(self) -> UserState:
-        """What is placed by user and type, and which of it counts for each chunk."""
+        """Placed jobs by user and type, and which of them count for each chunk."""
         return self._user_load.state
 
     @property
@@ -127,7 +127,7 @@ class LoadTrackingCycle(JobCycle):
         return rule.name not in self._views.broken and self._unusable.isdisjoint(rule.needs(tuning))
 
     def placed_at(self, row: int, candidate: Ints) -> Placed | None:
-        """What was placed at candidates for the tag and the user of a chunk, and users that were new; None for none."""
+        """Jobs placed at candidates for a chunk's accounting key and user, and new users; None without any."""
         if not self._has_moved(row):
             return None
         at, placed = self.snapshot.queues.unified[candidate], self._user_load.of_row(row)
@@ -146,7 +146,7 @@ class LoadTrackingCycle(JobCycle):
         return not self._independent and bool(self._moved[self._accounting_codes[row]])
 
     def result(self, block: Block, row: int) -> ChunkResult:
-        """As in production; what moves for users is judged again first."""
+        """The result as in production, after the filters for users have judged again."""
         if self._has_moved(row) and not self.blocked(row):
             self._bring_up_to_date(block, row)
         return super().result(block, row)

@@ -1,4 +1,4 @@
-"""A cycle of analysis as the compiled loop takes it: what moves for users, beside what is so in production."""
+"""Input of the compiled loop that only analysis has: filters, weight and counts for users."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AnalysisLoopParts(LoopParts):
     cycle: AnalysisCycle
 
     def user_pairs(self, block: Block, flat: FlatBlock) -> UserPairs:
-        """What the filters and the weight for users read of the pairs of a block."""
+        """Figures of the pairs of a block that the filters and the weight for users read."""
         facts, rows, cycle = cast(AnalysisFacts, block.facts), block.rows, self.cycle
         chunk, queue = np.repeat(np.arange(len(flat.urgent)), np.diff(flat.offset)), flat.queue
         jobs = cycle.analysis_request.jobs_estimate[rows]

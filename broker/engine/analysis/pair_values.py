@@ -35,7 +35,7 @@ class PairValues:
 
     @property
     def every(self) -> AnyArray:
-        """(T, U)."""
+        """(T, U): the value of every chunk at every unified queue."""
         return self.of(slice(0, len(self.rest)))
 
     def of(self, rows: slice) -> AnyArray:

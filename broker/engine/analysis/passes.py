@@ -62,7 +62,7 @@ def second_pass(
     judging: Judging,
     found_first: Bools | None = None,
 ) -> Evaluation:
-    """What is left after the second pass of the chunks ``again`` (positions in the block).
+    """Evaluate the second pass of the chunks ``again`` (positions in the block).
 
     A chunk for which the first pass left no queue has what the second leaves, if that is enough. One that had some, but
     fewer than its jobs are to run at, has the queues of both passes, if the second finds any at all; whether these are

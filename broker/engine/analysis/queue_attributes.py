@@ -16,7 +16,7 @@ from broker.snapshot.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class AnalysisQueues:
-    """By unified queue (U,)."""
+    """Attributes of each unified queue (U,)."""
 
     is_vp: Bools
     cloud: Texts

@@ -76,7 +76,7 @@ class Passes(Step):
         return self.options.problems == "count"
 
     def only_enough(self, evaluation: Evaluation, found: Bools, wanted: Ints) -> Evaluation:
-        """What is left behind the passes: nothing for a chunk with fewer queues than each job is to run at.
+        """The evaluation, with no candidate for chunks that have fewer queues than copies of each job.
 
         Args:
             evaluation: of the last pass, (T, Q).
@@ -210,7 +210,7 @@ class ThrottlesOptions(Options):
 
 
 class Throttles(Step):
-    """What throttles a whole chunk."""
+    """Step: throttles that hold back a whole chunk."""
 
     name = "throttles"
     title = "Which usage of shares and which lines of quotas throttle"

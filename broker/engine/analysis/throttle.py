@@ -47,7 +47,7 @@ class Throttle:
 
     @property
     def note(self) -> str:
-        """As it is kept with the decision."""
+        """The throttle as a note of its decision, parsed by :meth:`read`."""
         return f"throttle:{self.condition}:{self.figure:.17g}:{self.cap:.17g}:{self.unit}:{self.key}"
 
     @classmethod
@@ -61,7 +61,7 @@ class Throttle:
 
 @dataclass(frozen=True)
 class Requester:
-    """What of a chunk the throttle looks at; ``task_class`` None: not evaluated, or too long ago."""
+    """Fields of a chunk that the throttle reads; ``task_class`` is None if not evaluated, or too old."""
 
     user: str
     group: str | None
@@ -71,7 +71,7 @@ class Requester:
 
 
 def requesters(chunks: WorkTable, task_class: Floats) -> list[Requester]:
-    """What the throttle looks at, of each chunk."""
+    """The :class:`Requester` of each chunk."""
     columns = (chunks.username, chunks.workinggroup, chunks.gshare, chunks.merging, task_class)
     known: dict[tuple[object, ...], Requester] = {}
     found = []

@@ -1,4 +1,4 @@
-"""What a cycle of analysis has placed so far, as the chunks that follow see it: by user, and by resource type.
+"""Jobs that an analysis cycle has placed so far, by user and by resource type, as later chunks see them.
 
 Pure. What is placed for a share is counted by the cycle itself; this is what the rules for users look at beside it.
 """
@@ -79,7 +79,7 @@ class UserLoad:
         np.add.at(state.of_type[share], (kind[typed], at[typed]), jobs[typed])
 
     def _count_user(self, person: int, share: int, at: Ints) -> None:
-        """Count a user who had nothing at these queues before."""
+        """Count a user who had no jobs at these queues before."""
         if person < 0:
             return
         present = self.state.present[person]

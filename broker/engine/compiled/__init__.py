@@ -1,1 +1,1 @@
-"""What moves within a cycle, compiled: the same numbers to the bit as the rules and steps give in Python."""
+"""The compiled loop of a cycle: equal to the bit to the rules and steps in Python."""

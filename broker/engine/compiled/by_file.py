@@ -95,7 +95,7 @@ def _fill(
     chunk: Any, at: int, stop: int, sums: Ints, events: Ints, uses: AnyArray, listed: AnyArray, used: Ints, seen: Ints,
     spans: Ints, job: Ints,
 ) -> None:  # fmt: skip
-    """What a job of the master files from ``at`` to before ``stop`` reads."""
+    """Compute the content of a job of the master files from ``at`` to before ``stop``."""
     low, high = chunk.start + at, chunk.start + stop
     job[EVENTS] = job[LIMITED] = sums[EVENTS_SUM, high] - sums[EVENTS_SUM, low]
     job[SIZE], job[IN_ALL] = sums[SIZE_SUM, high] - sums[SIZE_SUM, low], stop - at

@@ -46,7 +46,7 @@ class Moving(NamedTuple):
 
 
 class UserState(NamedTuple):
-    """What a cycle of analysis has placed, by user and by resource type; all empty in production.
+    """Jobs that an analysis cycle has placed, by user and by resource type; all arrays empty in production.
 
     Attributes:
         owner: (T,) number of user, share and label of each chunk.
@@ -74,7 +74,7 @@ class UserState(NamedTuple):
 
 
 class UserPairs(NamedTuple):
-    """What the filters and the weight for users read of a block beside :class:`FlatBlock`; all empty in production.
+    """Per-pair input of filters and weight for users, beside :class:`FlatBlock`; empty in production.
 
     Attributes:
         load: (7, N) by pair: the user's queued and running jobs, users, their running jobs, the to-running rate, then
@@ -93,12 +93,12 @@ class UserPairs(NamedTuple):
 
 
 class MovingState(NamedTuple):
-    """What a cycle knows of its T chunks beside the blocks.
+    """State of a cycle over its T chunks, outside the blocks.
 
     Attributes:
-        accounting: (T,) number of the tag.
-        placed: (A, U) jobs that the cycle has placed, by tag and unified queue.
-        moved: (A,) the tags for which it has placed any.
+        accounting: (T,) number of the accounting key.
+        placed: (A, U) jobs that the cycle has placed, by accounting key and unified queue.
+        moved: (A,) the accounting keys for which it has placed any.
         queue_limit: (T,) NQUEUELIMITSITE.
         min_weight: (T,) MIN_WEIGHT.
         may_bootstrap: (T,) candidates without any jobs may start.
@@ -115,7 +115,7 @@ class MovingState(NamedTuple):
 #: What ranking, drawing and cutting read of a chunk.
 CHUNK = np.dtype(
     [
-        ("accounting", "i8"),  # number of the tag
+        ("accounting", "i8"),  # number of the accounting key
         ("queue_limit", "f8"),
         ("min_weight", "f8"),
         ("may_bootstrap", "?"),
@@ -181,7 +181,7 @@ LISTED = np.dtype([(name, "i8") for name in ("name", "bytes", "boundary", "file"
 
 
 class Files(NamedTuple):
-    """What is read of the F files of all inputs.
+    """Columns of the F files of all inputs.
 
     Attributes:
         events: (F,) that each stands for.
@@ -203,7 +203,7 @@ class Files(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What is read of chunks with secondary datasets, or of which parts are in different places.
+    """Columns of chunks with secondary datasets, or with distributed parts.
 
     Attributes:
         uses: (S,) of :data:`USE`, of all secondaries.
@@ -225,7 +225,7 @@ class Parts(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """What the loop reads of a cycle, beside its blocks.
+    """Columns of a cycle that the loop reads, outside the blocks.
 
     Attributes:
         chunks: (T,) of :data:`CHUNK`.
@@ -257,8 +257,8 @@ class FlatBlock(NamedTuple):
         best: (B,) how many candidates each chunk gets at most.
         left: (N,) no filter has rejected the pair for what was placed; the loop writes it.
         position: (B, Q) what decides about each pair; the loop writes what it cuts.
-        placed: (A, U) jobs that the cycle has placed, by tag and unified queue; the loop adds to it.
-        moved: (A,) the tags for which it has placed any.
+        placed: (A, U) jobs that the cycle has placed, by accounting key and unified queue; the loop adds to it.
+        moved: (A,) the accounting keys for which it has placed any.
     """
 
     row: int
@@ -277,7 +277,7 @@ class FlatBlock(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What the loop writes for a block: the chosen candidates of each chunk, best first, and its jobs.
+    """Output of the loop for a block: the chosen candidates of each chunk, best first, and its jobs.
 
     Attributes:
         ranked: (B,) there was anything to rank.
@@ -287,7 +287,7 @@ class Outcome(NamedTuple):
         weight: (B, K), of those that bootstrap, too.
         factors: (B, L + F, K).
         bootstrap: (B, K).
-        before: (B, U) the jobs placed for the tag of the chunk before it.
+        before: (B, U) the jobs placed for the accounting key of the chunk before it.
         users_before: (3, B, U) the same for its user and its type, and the users that were new; empty in production.
         jobs: (B, 2) first and behind the last job of the chunk.
         numbers: (7, J) of each job: candidate, first and stop of its files, events, distinct files, bytes, scratch MB.

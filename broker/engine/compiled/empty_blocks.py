@@ -65,7 +65,7 @@ def _no_chunks() -> FlatBlock:
 
 
 def _no_tasks() -> TaskBlock:
-    """The same for the loop of tasks."""
+    """A block without tasks."""
     none, nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
     return TaskBlock(
         first=0,

@@ -1,4 +1,4 @@
-"""The folder in which compiled functions are cached between processes; who else may write there could run code here."""
+"""Folder in which processes cache compiled functions; private, since its files are executed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def ready_file(cache: Path) -> Path:
 
 
 def remove() -> Path:
-    """Remove the folder with all that is in it, as it is damaged; its name."""
+    """Remove the damaged folder with all its files, and return its name."""
     own = _of_this_state() if other_folder is None else other_folder
     shutil.rmtree(own, ignore_errors=True)
     return own
@@ -85,7 +85,7 @@ def _make_private(path: Path) -> None:
 
 
 def _check_private(path: Path) -> None:
-    """Raise where anybody but this user and root may put files into the folder, or exchange it.
+    """Raise if anyone but this user and root could write to the folder or replace it.
 
     Raises:
         UnsafeFolderError: they may.

@@ -23,7 +23,7 @@ def compiled(function: FunctionT) -> FunctionT:
 
 
 def inlined(function: FunctionT) -> FunctionT:
-    """The same for a function that is called for each pair or file: it becomes part of those that call it.
+    """Like :func:`compiled`, inlined into its callers: for a function called for each pair or file.
 
     A call would hand over every array of the columns that the function is given, and count who holds it.
     """

@@ -53,7 +53,7 @@ def loop_for(chunks: int) -> Any | None:
 
 
 def task_loop_for(tasks: int) -> Any | None:
-    """The same for the module with the loop of the task brokerage.
+    """Like :func:`loop_for`, for the module with the loop of the task brokerage.
 
     Args:
         tasks: of the cycle that is about to be decided.

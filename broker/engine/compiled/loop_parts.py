@@ -1,4 +1,4 @@
-"""What the compiled loop takes of a cycle beside its blocks: moving rules, and what a brokerage adds."""
+"""Input of the compiled loop from a cycle, outside its blocks: moving rules, and a brokerage's own state."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LoopParts:
     users: UserState
 
     def user_pairs(self, block: Block, flat: FlatBlock) -> UserPairs:
-        """What is read of a block for users: nothing."""
+        """Per-pair input for users: empty arrays."""
         return no_user_pairs()
 
     def figures(
@@ -48,12 +48,12 @@ def loop_parts(cycle: JobCycle, other_cap: LoadCut) -> LoopParts | None:
 
 
 def no_user_pairs() -> UserPairs:
-    """Nothing that is read for users."""
+    """A :class:`UserPairs` of empty arrays."""
     return UserPairs(np.zeros((7, 0)), _NO_PAIRS, np.zeros(0), _NO_PAIRS, np.zeros(0))
 
 
 def no_users() -> UserState:
-    """Nothing that is placed for users."""
+    """A :class:`UserState` of empty arrays."""
     return UserState(
         owner=_NONE,
         share=_NONE,

@@ -27,7 +27,7 @@ limit_of = inlined(waiting_limit)
 
 @inlined
 def larger(one: float, other: float) -> float:
-    """As ``numpy.maximum``: NaN if either is."""
+    """The larger of two numbers, NaN if either is, as ``numpy.maximum``."""
     return one if one >= other or one != one else other
 
 
@@ -43,7 +43,7 @@ def moving_factor(step: int, given: Floats, pair: int, defined: float, load: Flo
 def running_queued(
     given: Floats, running: float, defined: float, assigned: float, activated: float, starting: float, local: bool
 ) -> float:
-    """As the rule of this name."""
+    """The factor of the rule ``running_queued``."""
     waiting = activated + starting
     waiting += defined
     waiting += given[0]

@@ -1,4 +1,4 @@
-"""What moves for users within a cycle of analysis: two filters, the new weight, and what is counted.
+"""The moving parts for users in a cycle of analysis: two filters, the new weight, and the counts.
 
 As the rules ``queue_cap`` and ``user_queue_length``, :mod:`broker.domain.stabilizer`,
 :mod:`broker.engine.analysis.class_weights` and :mod:`broker.engine.analysis.user_load`, step by step.

@@ -1,4 +1,4 @@
-"""What a cycle of a job brokerage works out: for a block of chunks at once, and for each chunk."""
+"""Results of a job brokerage cycle: for a block of chunks at once, and for each chunk."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from broker.rules.contract import Load
 
 @dataclass(frozen=True)
 class Block:
-    """What was worked out for the chunks ``rows``: facts, evaluation, and each fixed factor."""
+    """Facts, evaluation and fixed factors of the chunks ``rows``."""
 
     rows: slice
     facts: JobFacts
     evaluation: Evaluation
     factors: tuple[Factor, ...]
     factors_first: bool  # whether the factors are multiplied with each other before what moves
-    counts: RowsByKind  # (status, T, Q) jobs of the chunk's tag, by COUNTED_STATUSES
+    counts: RowsByKind  # (status, T, Q) jobs of the chunk's accounting key, by COUNTED_STATUSES
     rank: Callable[[Block], BlockRanking]
 
     @cached_property

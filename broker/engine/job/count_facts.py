@@ -1,4 +1,4 @@
-"""What is counted for a chunk at each unified queue: jobs, slots, cores, and the readings of "running"."""
+"""Counts for a chunk at each unified queue: jobs, slots, cores, and the readings of "running"."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from broker.domain.software import AUTO
 from broker.domain.work import WorkTable
 from broker.snapshot.snapshot import Snapshot
 
-#: Before the number of a work queue in a tag: no share is called like that.
+#: Before the number of a work queue in a accounting key: no share is called like that.
 SPECIAL = "#"
 
 
@@ -28,9 +28,9 @@ def share_tags(shares: Texts, work_queues: Floats, special: frozenset[int]) -> T
 
 
 def counts_by_status(snapshot: Snapshot, accounting_keys: Texts) -> RowsByKind:
-    """(status, T, Q): jobs of the chunk's tag at the candidate's unified queue, by COUNTED_STATUSES.
+    """(status, T, Q): jobs of the chunk's accounting key at the candidate's unified queue, by COUNTED_STATUSES.
 
-    A tag without any job counts 0.
+    A accounting key without any job counts 0.
     """
     position = {accounting_key: index for index, accounting_key in enumerate(snapshot.jobs.accounting_keys)}
     known, codes = distinct(accounting_keys)
@@ -42,7 +42,7 @@ def counts_by_status(snapshot: Snapshot, accounting_keys: Texts) -> RowsByKind:
 
 
 def slots_of(snapshot: Snapshot, accounting_keys: Texts, resource_types: Texts) -> RowsByKind:
-    """(T, U): published slots for the tag and resource type, NaN without any.
+    """(T, U): published slots for the accounting key and resource type, NaN without any.
 
     The share's own row wins over the row for all shares; then the resource type's own over the row for all types, and a
     task without a resource type takes the sum. Source: PanDA data model, Harvester slots.
@@ -62,7 +62,7 @@ def slots_of(snapshot: Snapshot, accounting_keys: Texts, resource_types: Texts) 
         accounting_key = accounting_key.removeprefix(SPECIAL)  # rows name a work queue by its number alone
         for queue, rows in by_queue.items():
             table[index, queue] = _slots(rows, accounting_key, kind or None)
-    # most tags and types find the rows for all of them
+    # most accounting keys and types find the rows for all of them
     first: dict[bytes, int] = {}
     alike = np.array([first.setdefault(row.tobytes(), len(first)) for row in table], dtype=np.int64)
     _, rows_of_kinds = np.unique(alike, return_index=True)

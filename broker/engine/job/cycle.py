@@ -105,7 +105,7 @@ class JobCycle:
         return partial(gather_data, self.work, self.snapshot, limits, lookup=self.chain.steps.input_lookup)
 
     def _begin(self) -> None:
-        """With nothing placed, by the values and rules of the cycle."""
+        """Reset the cycle: nothing placed, by its values and rules."""
         chain, snapshot, chunks = self.chain, self.snapshot, self.work.chunks
         self._placed = np.zeros((max(1, len(self._accounting_names)), len(snapshot.unified)))
         self._moved = np.zeros(max(1, len(self._accounting_names)), dtype=np.bool_)
@@ -144,7 +144,7 @@ class JobCycle:
     def block_rows(self, *, ranked: bool = True) -> Iterator[slice]:
         """The chunks of each block; ``ranked``: the blocks are to be ranked, as far as that is needed."""
         size = max(LEAST_BLOCK, BLOCK_CELLS // max(1, len(self.snapshot.queues)))
-        # the first block is ranked as a whole, which is thrown away for all chunks but the first of a tag
+        # the first block is ranked as a whole, which is thrown away for all chunks but the first of a accounting key
         start, stop = 0, LEAST_BLOCK if ranked and not self._independent else size
         while start < len(self.work.chunks):
             yield slice(start, min(stop, len(self.work.chunks)))
@@ -155,7 +155,7 @@ class JobCycle:
         return map(self.ranked_if_needed, map(self.evaluate_block, self.block_rows()))
 
     def alike(self, other: JobCycle) -> AlikeRules:
-        """What this cycle and another one have in common, by which they share what is known of a block."""
+        """Properties shared with another cycle, which decide what the two may reuse of a block."""
         if type(self) is not type(other) or self._given is not other._given or self.work is not other.work:
             return AlikeRules()
         differing = self.tuning.differing_keys(other.tuning)
@@ -164,7 +164,7 @@ class JobCycle:
         return self.chain.alike(other.chain, differing)
 
     def moves_alike(self, other: JobCycle) -> bool:
-        """Whether what is placed acts on the chunks of both cycles in one way, and on those of the same tag alone."""
+        """Whether placed jobs act alike in both cycles, on chunks of the same accounting key alone."""
         return type(self) is type(other) and self.chain.moves_alike(other.chain)
 
     def of_its_own(self, block: Block) -> Block:
@@ -265,7 +265,7 @@ class JobCycle:
 
     @cached_property
     def legend(self) -> Legend:
-        """What the positions of its packed decisions stand for."""
+        """The legend of the cycle's packed decisions."""
         if self.chain.steps.placement.together:
             return job_legend(self.snapshot.queues, self.chain, FLOW_FIGURES, FLOW)
         return job_legend(self.snapshot.queues, self.chain, self.figure_names, self.remark)
@@ -275,7 +275,7 @@ class JobCycle:
         return self.tuning
 
     def remarks(self, row: int, plan: ChunkPlan | None = None) -> tuple[str, ...]:
-        """What is kept with the decision beside the reasons of rules."""
+        """Remarks stored with the decision beside the reasons of rules."""
         return () if plan is None else plan.remarks
 
     def figures_of(self, result: ChunkResult) -> tuple[Ints, Floats] | None:
@@ -291,7 +291,7 @@ class JobCycle:
         return blocked_chunks(self.work.chunks, self._facts.nucleus, self._vetoes, self._data.fault)
 
     def load(self, block: Block, row: int, feasible: AnyArray) -> Load:
-        """The jobs at the candidates ``feasible`` for a chunk, with those that the cycle has placed for its tag."""
+        """Jobs at ``feasible`` for a chunk, with those that the cycle has placed for its accounting key."""
         facts, inside = block.facts, row - block.rows.start
         queue_limit, min_weight, may_bootstrap = self._limits
         defined, assigned, activated, starting = block.counts.at(inside, feasible)[:4]
@@ -315,16 +315,16 @@ class JobCycle:
 
     @property
     def moving_state(self) -> MovingState | None:
-        """What is placed, where it counts; None for a cycle in which nothing that is placed counts."""
+        """Jobs placed so far; None for a cycle that ignores placed jobs."""
         if self._independent:
             return None
         return MovingState(self._accounting_codes, self._placed, self._moved, *self._limits)
 
     def judged(self, block: Block) -> tuple[AnyArray | RowsByKind, ...]:
-        """All that decides about the chunks of a block beside what is placed, over (T or 1, Q or 1).
+        """Columns that decide a block, apart from placed jobs, over (T or 1, Q or 1).
 
         Chunks with equal rows in two cycles over the same snapshot, by the same load weights and cuts, are ranked alike
-        for as long as the same jobs are placed for their tag.
+        for as long as the same jobs are placed for their accounting key.
         """
         limits = (column[block.rows, None] for column in self._limits)
         return block.evaluation.feasible, block.evaluation.reason, *block.factors, block.facts.all_local, *limits
@@ -346,7 +346,7 @@ class JobCycle:
         return self.snapshot.unified.name.tolist()  # type: ignore[no-any-return]
 
     def accounting_of(self, row: int) -> int:
-        """Number of the tag of a chunk: what is placed counts for all chunks of the tag."""
+        """Number of the accounting key of a chunk: what is placed counts for all chunks of the accounting key."""
         return int(self._accounting_codes[row])
 
     def room_depends_on(self, result: ChunkResult) -> tuple[AnyArray, ...]:
@@ -361,7 +361,7 @@ class JobCycle:
         np.add.at(self._placed[self._accounting_codes[row]], self.snapshot.queues.unified[candidates], jobs)
 
     def load_before(self, row: int) -> CountedLoad:
-        """The load that the cycle has counted so far for a chunk: jobs of its tag by unified queue."""
+        """The load that the cycle has counted so far for a chunk: jobs of its accounting key by unified queue."""
         return CountedLoad(QueueJobs(self.unified_names, self._placed[self._accounting_codes[row]].copy()))
 
     def set_load(self, row: int, load: CountedLoad) -> None:

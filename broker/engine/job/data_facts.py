@@ -70,7 +70,7 @@ class DataFacts:
 
 
 class DataFactsLater(DataFacts):
-    """The same, worked out when anything of it is read: for a brokerage whose rules mostly look at the input otherwise.
+    """Like :class:`DataFacts`, computed on first access: for brokerages whose rules rarely read it.
 
     Args:
         remote_source: what is known beforehand.
@@ -101,7 +101,7 @@ def gather_data(
     files_wanted: bool = True,
     lookup: InputLookup = BY_EVERY_ENDPOINT,
 ) -> DataFacts:
-    """What the replicas of a cycle's inputs mean for its chunks and the queues of the snapshot.
+    """Gather facts about the replicas of a cycle's inputs, for its chunks and the snapshot's queues.
 
     Args:
         work: the chunks with their input.

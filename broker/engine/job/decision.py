@@ -72,7 +72,7 @@ def _candidates(cycle: JobCycle, result: ChunkResult) -> ChosenCandidates:
 
 
 def _notes(cycle: JobCycle, result: ChunkResult) -> tuple[str, ...] | Notes:
-    """What could not be known, as codes: ``source:state`` and ``rule:fault``; then the remarks of the brokerage."""
+    """Codes of missing facts, ``source:state`` and ``rule:fault``, then the remarks of the brokerage."""
     codes = (*noted_codes(cycle), *cycle.remarks(result.row, result.plan))
     stats = cycle.figures_of(result)
     return codes if stats is None else Notes(codes, Remarks(cycle.legend, *stats))

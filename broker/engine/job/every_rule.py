@@ -1,4 +1,4 @@
-"""What every filter says of one candidate, in order: not only the one that decided, but those before and behind it."""
+"""Verdicts of every filter on one candidate, in order: before and after the one that decided as well."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AnyFilter = Filter[Any] | GroupFilter[Any]
 
 @dataclass(frozen=True)
 class RuleVerdict:
-    """What one rule said of a candidate.
+    """The verdict of one rule on a candidate.
 
     Attributes:
         rule: its name.

@@ -63,7 +63,7 @@ _OF_THE_GRID = (
 
 @dataclass(frozen=True)
 class GridFacts:
-    """What is the same for every chunk of a cycle: figures by candidate, (1, Q) or (Q,)."""
+    """Facts common to all chunks of a cycle: figures by candidate, (1, Q) or (Q,)."""
 
     snapshot: Snapshot
     queues: QueueTable  # columns (Q,)
@@ -136,7 +136,7 @@ def candidate_row(queues: QueueTable) -> QueueTable:
 
 
 def software_offers(snapshot: Snapshot) -> SoftwareOffers:
-    """What each unified queue offers of software and hardware."""
+    """The software and hardware that each unified queue publishes."""
     unified = snapshot.unified
     columns = (unified.name, unified.releases, unified.software, unified.gpus)
     offers = _offers.of(columns, lambda: _offers_of(*columns))
@@ -270,7 +270,7 @@ def _jobs_of(
 
 
 def _running_inputs(grid: GridFacts, cycle: CycleFacts, rows: slice, low_priority: Bools) -> RunningInputs:
-    """What stands in for running jobs of the chunks ``rows``."""
+    """Inputs of the "running" count for the chunks ``rows``."""
     return RunningInputs(
         workers=grid.n_workers,
         cores=grid.queues.cores[None, :],

@@ -157,7 +157,7 @@ class InitialList(Step):
 
 @dataclass(frozen=True)
 class QueueNames:
-    """What names stand for: candidates by their own name and that of their unified queue; and unified queues."""
+    """Queues by name: candidates by their own name and their unified queue's; and unified queues."""
 
     candidates: dict[str, list[int]]
     own: frozenset[str]  # names of candidates
@@ -172,7 +172,7 @@ _names = Kept[QueueNames]()
 
 
 def names_of(snapshot: Snapshot) -> QueueNames:
-    """What names stand for in a snapshot."""
+    """The :class:`QueueNames` of a snapshot."""
     queues, unified = snapshot.queues, snapshot.unified
     return _names.of((queues.name, queues.unified_name, unified.name), lambda: _names_of(queues, unified.name))
 

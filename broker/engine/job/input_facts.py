@@ -45,7 +45,7 @@ class BlockInput:
 
     @cached_property
     def _cells(self) -> tuple[slice, tuple[Ints, Ints]]:
-        """Of what is available: the rows of the data, and their positions in a block by unified queue."""
+        """Rows of the availability data, and their positions in a block by unified queue."""
         data, rows = self.data, self.rows
         first, last = np.searchsorted(data.chunk, (rows.start, rows.stop))
         of_block = slice(int(first), int(last))

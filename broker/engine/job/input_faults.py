@@ -1,4 +1,4 @@
-"""What is wrong with the input of a chunk that cannot be brokered, wherever it would go.
+"""Faults in the input of a chunk that prevent brokering at any queue.
 
 Source: PanDA production brokerage, dataset completeness and available files.
 """

@@ -49,7 +49,7 @@ def endpoint_order(snapshot: Snapshot) -> Ints:
 
 
 def of_first_endpoint(keys: Ints, place: Ints, values: Floats, on_tape: Bools, whole: Bools) -> tuple[Floats, Floats]:
-    """What each group has on disk, and on disk or tape, when a file is at the first endpoint that holds it.
+    """Amounts on disk, and on disk or tape, of each group, counting a file at its first endpoint.
 
     The endpoints of a queue hold nested parts of a dataset: one adds what it holds beyond those in front of it. A whole
     copy is there whatever stands in front of it.

@@ -35,7 +35,7 @@ class JobCountReading(Step):
     options: JobCountReadingOptions = JobCountReadingOptions()
 
     def counts(self, snapshot: Snapshot, accounting_keys: Texts, labels: Texts) -> RowsByKind:
-        """(status, T, Q): jobs of the chunks' tags at the candidates, by COUNTED_STATUSES."""
+        """(status, T, Q): jobs of the chunks' accounting keys at the candidates, by COUNTED_STATUSES."""
         found = counts_by_status(snapshot, accounting_keys)
         if self.options.resource_queues == "all_labels":
             return found
@@ -63,7 +63,7 @@ def counted(jobs: JobCounts, *, work_queue: int, label: str | None) -> Floats:
 
 
 def typed_counts(snapshot: Snapshot, accounting_keys: Texts) -> dict[tuple[str, str | None], Floats]:
-    """Jobs by tag and resource type, each (U, status).
+    """Jobs by accounting key and resource type, each (U, status).
 
     A share has its jobs without those of Resource work queues and without those of no work queue. Source: PanDA
     production brokerage, caps by resource type.

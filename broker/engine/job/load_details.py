@@ -33,7 +33,7 @@ class LoadDetailFacts:
         self._cache: dict[tuple[object, ...], tuple[Floats, Bools]] = {}
 
     def of(self, rows: slice, facts: JobFacts) -> LoadDetails:
-        """Of the chunks ``rows`` at all candidates, (T, Q)."""
+        """Details of the chunks ``rows`` at all candidates, (T, Q)."""
         found = [self._typed_at(row) for row in range(rows.start, rows.stop)]
         queues = self._snapshot.queues
         table = np.array([one[0] for one in found]).reshape(len(found), len(queues), 3)
@@ -41,7 +41,7 @@ class LoadDetailFacts:
         return self._details(facts, table, known, self._one_queue(rows)[:, None])
 
     def at(self, row: int, inside: int, feasible: AnyArray, facts: JobFacts, placed: Floats | None) -> LoadDetails:
-        """Of one chunk at the candidates ``feasible``; ``placed``: jobs that the cycle has placed there for its tag."""
+        """Details of one chunk at ``feasible``; ``placed``: jobs the cycle placed there for its accounting key."""
         table, known = self._typed_at(row)
         table = table[feasible].copy()
         if placed is not None:

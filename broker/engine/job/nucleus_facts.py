@@ -96,7 +96,7 @@ def nucleus_facts(stats: NucleusStats, nucleus: Ints, urgent: Bools) -> dict[str
 
 
 def nucleus_pair_facts(stats: NucleusStats, nucleus: Ints, urgent: Bools) -> dict[str, RowsByKind]:
-    """The same for the fields of pairs: chunks with the same nucleus have the same rows."""
+    """Facts of pairs of a nucleus and a queue, by kind: chunks with the same nucleus share rows."""
     size = len(stats.bare)
     of_nucleus = nucleus % size
     of_link = of_nucleus + size * urgent

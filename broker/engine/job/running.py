@@ -22,7 +22,7 @@ _STARTING, _RUNNING = COUNTED_STATUSES.index("starting"), COUNTED_STATUSES.index
 
 @dataclass(frozen=True)
 class RunningInputs:
-    """What stands in for running jobs, and where: (1, Q) of candidates, (T, 1) of chunks."""
+    """Figures that replace running jobs, and where: (1, Q) by candidate, (T, 1) by chunk."""
 
     workers: Floats
     cores: Floats
@@ -55,14 +55,14 @@ class Running(Step):
 
     @property
     def by_priority(self) -> bool:
-        """Whether the reading depends on priority and pilots, beside the jobs of the tag and the slots."""
+        """Whether the reading depends on priority and pilots, beside the jobs of the accounting key and the slots."""
         return self.options.gates == "bootstrap"
 
     def equivalent(self, running: Floats, starting: Floats, slots: Floats, inputs: RunningInputs) -> Floats:
         """(T, Q): the reading of "running".
 
         Args:
-            running: (T, Q) running jobs of the tag.
+            running: (T, Q) running jobs of the accounting key.
             starting: (T, Q) starting ones.
             slots: (T, Q) published numbers of slots, NaN without any.
             inputs: of batch workers, cores, pilots and priority.
@@ -94,7 +94,7 @@ def running_of_kinds(
 
     Args:
         step: the reading.
-        counts: (status, T, Q) jobs of the tags.
+        counts: (status, T, Q) jobs of the accounting keys.
         slots: (T, U) published slots.
         inputs: what stands in for running jobs.
         unified: (Q,) unified queue of each candidate.

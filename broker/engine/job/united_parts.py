@@ -1,4 +1,4 @@
-"""What several endpoints of a queue hold of a dataset together, where each holds what the others lack.
+"""Union of a dataset's parts at several endpoints of a queue, each holding files that others lack.
 
 Source: PanDA production brokerage, available files: every endpoint of a queue counts.
 """

@@ -1,4 +1,4 @@
-"""What keeps a whole chunk from being brokered, whatever the queues are.
+"""Vetoes: reasons to keep a whole chunk from being brokered, whatever the queue.
 
 PanDA ends the brokerage of a task in these cases with an error; here the chunk waits, with a reason of its own.
 Source: PanDA production and analysis brokerage, exceptions that end the brokerage of a chunk.

@@ -142,7 +142,7 @@ def _observe(cycle: JobCycle, result: ChunkResult, rule: AnyFilter, position: in
 
 
 def _with_reports(cycle: JobCycle, seen: Observation, position: int) -> Observation:
-    """What was seen, with each limit of the queue that the reports of its pilots made tighter."""
+    """The observation with each queue limit that pilot reports have tightened."""
     inputs: dict[str, Value] = {}
     key = seen.key
     for tuning_key, column in TIGHTENING_KEYS.items():

@@ -1,1 +1,1 @@
-"""What every brokerage runs on: chains of rules, evaluation, ranking, distribution."""
+"""Engine parts common to all brokerages: chains of rules, evaluation, ranking, distribution."""

@@ -54,7 +54,7 @@ REASONS = (
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of one candidate.
+    """The verdict on one candidate.
 
     Attributes:
         queue: the candidate (pseudo-queue).

@@ -84,7 +84,7 @@ class RuleChain:
         return {step.name: step for step in found}
 
     def with_steps(self: ListT, steps: Mapping[str, Step]) -> ListT:
-        """The same rules with other steps, by name."""
+        """A chain of the same rules with other steps, by name."""
         if not steps:
             return self
         return dataclasses.replace(self, steps=dataclasses.replace(self.steps, **steps))  # type: ignore[attr-defined, call-arg]
@@ -126,7 +126,7 @@ class QueueChain(RuleChain):
     steps: JobSteps = field(default_factory=JobSteps)
 
     def alike(self, other: QueueChain, differing: Collection[str]) -> AlikeRules:
-        """What the cycles of two chains have in common over one grid and work, where the tuning differs in some keys.
+        """Properties shared by the cycles of two chains over one grid and work, with some keys tuned differently.
 
         Args:
             other: the other chain.

@@ -72,7 +72,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Distribution:
-    """What was given to whom, in order, and why it ended: no files left, or no candidate could take more."""
+    """Files given to candidates, in order, and why the distribution ended."""
 
     groups: tuple[Group, ...]
     end: End

@@ -61,7 +61,7 @@ class Evaluation:
 
 
 class RowsOf:
-    """Some rows of a table, taken column by column when a rule asks for them."""
+    """Rows of a table, taken column by column on access."""
 
     def __init__(self, table: Any, rows: AnyArray) -> None:
         self._table, self._rows = table, rows
@@ -77,13 +77,13 @@ class RowsOf:
         return value
 
     def at_pairs(self, name: str, chunk: Ints, candidate: Ints) -> Any:
-        """As :meth:`JobFacts.at_pairs`, of the rows."""
+        """Like :meth:`JobFacts.at_pairs`, for these rows."""
         if name in self.__dict__:
             return cell_at(self.__dict__[name], chunk, candidate)
         return self._table.at_pairs(name, self._rows.take(chunk), candidate)
 
     def by_kind(self, name: str) -> RowsByKind:
-        """As :meth:`JobFacts.by_kind`, of the rows."""
+        """Like :meth:`JobFacts.by_kind`, for these rows."""
         if name in self.__dict__:
             return rows_of_all(self.__dict__[name], len(self._rows))
         return self._table.by_kind(name).of(self._rows)  # type: ignore[no-any-return]
@@ -132,7 +132,7 @@ UNDECLARED = Undeclared()
 
 @dataclass(frozen=True)
 class RuleViews:
-    """What each rule may see beside the pairs that all see.
+    """Values that single rules may read beside the pairs: their tuning keys and prepared facts.
 
     Attributes:
         tunings: by rule name, the gdpconfig values of the keys that the rule declares.
@@ -174,7 +174,7 @@ def prepare(
 
 
 def fault_of(rule: Rule, error: BaseException) -> RuleFault:
-    """What is kept of an error that a rule raised."""
+    """The fault to report for an error that a rule raised."""
     return RuleFault(rule.name, f"{type(error).__name__}: {error}"[:200])
 
 
@@ -247,7 +247,7 @@ def _applies(rule: AnyFilter, pairs: AnyPairs, faults: list[RuleFault]) -> Bools
 def _judge_block(
     rule: AnyFilter, marks: Marks, applies: Bools | None, pairs: AnyPairs, views: RuleViews
 ) -> FilterAnswer:
-    """What a rule says of a block, of which it looks at some chunks; ``pairs``: all of it as the rule sees it."""
+    """Ask a rule about a block, at the chunks that it applies to; ``pairs``: the block as the rule sees it."""
     rows = None if applies is None else np.flatnonzero(applies[:, 0])
     if rows is not None:
         pairs = views.of(rule, pairs, rows)
@@ -266,7 +266,7 @@ def _judges_pairs(rule: AnyFilter) -> bool:
 def _judge_left(
     rule: AnyFilter, marks: Marks, applies: Bools | None, pairs: AnyPairs, views: RuleViews
 ) -> FilterAnswer:
-    """As :func:`_judge_block`, of the pairs that are left; a rule is not asked about none."""
+    """Ask a rule about the list of surviving pairs; an empty list is not asked."""
     at, some = marks.listed(applies)
     shape = some.facts.initial.shape
     if not shape[0]:
@@ -280,7 +280,7 @@ def _keep(rule: Filter[Any], pairs: AnyPairs, shape: tuple[int, ...]) -> tuple[M
 
 
 def _mask(answer: AnyArray | RowsByKind, shape: tuple[int, ...], method: str) -> Mask:
-    """What a rule answered, as a mask that broadcasts to the shape; whatever else it is shows here, not further on."""
+    """Check that an answer is a mask that broadcasts to the shape, so that a bad one fails here."""
     if isinstance(answer, RowsByKind):
         if not answer.broadcasts_to(shape) or answer.table.dtype != np.bool_:
             raise TypeError(f"{method} answered with {answer.table.dtype} of shape {answer.shape}, not with a mask")

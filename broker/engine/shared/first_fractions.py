@@ -78,7 +78,7 @@ def _mixed(words: list[Words]) -> list[Words]:
 
 
 def _sum(one: tuple[Words, Words], other: tuple[Words, Words]) -> tuple[Words, Words]:
-    """Of two numbers of 128 bits, high and low halves."""
+    """The sum of two 128-bit numbers, as high and low halves."""
     low = one[1] + other[1]
     return one[0] + other[0] + (low < other[1]), low
 

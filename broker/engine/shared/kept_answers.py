@@ -1,4 +1,4 @@
-"""What was worked out about a block, kept for other cycles over the same grid and work: what cannot differ is shared.
+"""Cache of filter answers and factors of a block, shared by cycles that cannot differ in them.
 
 A rule answers by the facts, by the work and by the tuning keys that it declares. Where none of these differ, neither
 does the answer, and a cycle with other values or rules need not ask again.
@@ -23,7 +23,7 @@ Mask = Bools | RowsByKind
 
 @dataclass(frozen=True)
 class FilterAnswer:
-    """What a filter said of a block, whatever the filters before it left, or of pairs in a list.
+    """The answer of one filter: for rows of a block whatever other filters left, or for pairs in a list.
 
     Attributes:
         rows: of the block, those that it looked at, None for all; or positions in the list.
@@ -40,7 +40,7 @@ class FilterAnswer:
 
 @dataclass(frozen=True)
 class AlikeRules:
-    """What two cycles have in common beside the grid and the work.
+    """Properties that two cycles share beside the grid and the work.
 
     Attributes:
         facts: whether all facts of their blocks are the same.
@@ -55,7 +55,7 @@ class AlikeRules:
 
 @dataclass(frozen=True)
 class KeptPass:
-    """What is known of the last pass over a block, where there may be two.
+    """State of the last pass over a block, where a second one may follow.
 
     Attributes:
         again: positions of the chunks of which there was a second pass.
@@ -70,7 +70,7 @@ class KeptPass:
 
 @dataclass
 class KeptAnswers:
-    """What is known of one block; a cycle that works out more puts it here.
+    """Cached results of one block; a cycle that computes more adds to it.
 
     Attributes:
         facts: the facts of the block and its counts of jobs by status.
@@ -87,7 +87,7 @@ class KeptAnswers:
     last_pass: KeptPass | None = None
 
     def alike(self, shared: AlikeRules) -> KeptAnswers:
-        """That part of it which holds for another cycle, to be completed by that one."""
+        """The part of the cache that is valid for another cycle, for it to complete."""
         if not shared.facts:
             return KeptAnswers()
         return KeptAnswers(

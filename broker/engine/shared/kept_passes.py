@@ -1,4 +1,4 @@
-"""What filters said in a pass over a block, kept for a second pass over some of its chunks.
+"""Filter answers of one pass over a block, cached for a second pass over some of its chunks.
 
 Passes differ in few facts. What a filter says that reads none of them does not differ.
 """
@@ -21,7 +21,7 @@ SAME = "same_in_passes"
 
 @dataclass(frozen=True)
 class Passes:
-    """What passes over a block know of each other.
+    """Answers that the passes over a block exchange.
 
     Attributes:
         earlier: by name, answers of filters that are not asked again.

@@ -1,4 +1,4 @@
-"""Some pairs of a block of chunks and candidates as a list, so that what is far down a chain judges only those left."""
+"""Surviving pairs of a block of chunks and candidates, as a list that later filters judge."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class PairsLeft:
         return cls(mask.shape, cell, np.repeat(np.arange(len(mask)), of_chunk), cell - first)
 
     def __len__(self) -> int:
-        """N."""
+        """Return N, the number of pairs."""
         return len(self.cell)
 
     def some(self, at: Ints) -> PairsLeft:
-        """Those at these positions in the list, which ascend."""
+        """The pairs at these ascending positions in the list."""
         return PairsLeft(self.shape, self.cell.take(at), self.chunk.take(at), self.candidate.take(at))
 
     def among(self, position: Ints, count: int) -> PairsLeft:
-        """The same pairs in a block of ``count`` of the chunks, where each of T has the ``position`` (T,)."""
+        """The same pairs in a block of ``count`` chunks; ``position`` (T,) maps chunks to rows of that block."""
         chunk = position.take(self.chunk)
         return PairsLeft((count, self.shape[1]), chunk * self.shape[1] + self.candidate, chunk, self.candidate)
 

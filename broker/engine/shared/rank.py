@@ -151,7 +151,7 @@ def _weigh(
 def _answer(
     rule: Rule, ask: Callable[[], AnyArray], shape: tuple[int, ...], dtype: type[np.generic], faults: list[RuleFault]
 ) -> AnyArray:
-    """What the rule says, in ``shape``; of a rule that is broken ones: no preference, and everything kept."""
+    """The answer of a rule in ``shape``; ones for a broken rule: no preference, and everything kept."""
     try:
         answer = np.asarray(ask())
         if answer.dtype != dtype:

@@ -40,7 +40,7 @@ class SplitCycle(JobCycle):
         return self._chosen if self._rows[row] else self._rest
 
     def tuning_of(self, row: int) -> Tuning:
-        """Those of the chunk's own cycle."""
+        """The tunings of the chunk's own cycle."""
         return self._of(row).tuning
 
     def blocks(self) -> Iterator[Block]:
@@ -57,27 +57,27 @@ class SplitCycle(JobCycle):
             yield other if self._rows[one.row] else one
 
     def outcome(self, row: int, reason: str) -> Outcome:
-        """As the chunk's own cycle says."""
+        """The outcome of the chunk's own cycle."""
         return self._of(row).outcome(row, reason)
 
     def remarks(self, row: int, plan: ChunkPlan | None = None) -> tuple[str, ...]:
-        """As the chunk's own cycle says."""
+        """The remarks of the chunk's own cycle."""
         return self._of(row).remarks(row, plan)
 
     def figures_of(self, result: ChunkResult) -> tuple[Ints, Floats] | None:
-        """As the chunk's own cycle says."""
+        """The figures of the chunk's own cycle."""
         return self._of(result.row).figures_of(result)
 
     def load(self, block: Block, row: int, feasible: AnyArray) -> Load:
-        """As the chunk's own cycle says."""
+        """The load of the chunk's own cycle."""
         return self._of(row).load(block, row, feasible)
 
     def room_depends_on(self, result: ChunkResult) -> tuple[AnyArray, ...]:
-        """As the chunk's own cycle says."""
+        """The dependencies of the chunk's own cycle."""
         return self._of(result.row).room_depends_on(result)
 
     def moves_alike(self, other: JobCycle) -> bool:
-        """Nothing is known of that: two tunings are at work here."""
+        """Return False: two tunings are in use."""
         return False
 
     def add_load(self, row: int, candidates: AnyArray, jobs: AnyArray) -> None:

@@ -132,7 +132,7 @@ class TaskCycle:
         self.blocked = np.where(found != "", found, vetoed)
 
     def _begin(self) -> None:
-        """With nothing placed, by the values and rules of the cycle."""
+        """Reset the cycle: nothing placed, by its values and rules."""
         self._views, faults = prepare(self.chain, self.snapshot, self.work, self.chain.tunings(self.tuning))
         self.faults: list[RuleFault] = [*self.dry_run.rule_faults, *faults]
         self.evaluation: Evaluation = self._judge()
@@ -313,7 +313,7 @@ class TaskCycle:
 
     @cached_property
     def legend(self) -> Legend:
-        """What the positions of its packed decisions stand for: nuclei, and the codes of rules and of their failure."""
+        """The legend of the cycle's packed decisions: nuclei, and codes of rules and of their failure."""
         count = len(self.chain.filters)
         return Legend(
             names=tuple(map(str, self.snapshot.nuclei.name.tolist())),

@@ -35,7 +35,7 @@ class TaskData:
 def gather_task_data(
     work: TaskWork, snapshot: Snapshot, reading: InputReading = SHIPPED_READING, columns: Ints | None = None
 ) -> TaskData:
-    """What the replicas of the inputs mean for the tasks and for the nuclei ``columns``, by default all."""
+    """Facts about input replicas for the tasks and the nuclei ``columns``, by default all."""
     parts, tasks, reads = work.parts, len(work.tasks), reading_nuclei(snapshot)
     reads = reads if columns is None else reads[columns]
     nuclei, storage = len(reads), codes_of(work.replicas.rse, list(snapshot.storages.name))

@@ -19,7 +19,7 @@ from broker.engine.task.task_block import PlacedTasks, TaskBlock, ranked
 
 @dataclass(frozen=True)
 class DecidedBlock:
-    """The tasks of a block with what came of them; decisions are made when somebody asks for them.
+    """The decided tasks of a block; a :class:`Decision` is made when it is read.
 
     Attributes:
         cycle: that judged the tasks.
@@ -66,7 +66,7 @@ class DecidedBlock:
 
     @cached_property
     def _rows(self) -> list[tuple[Any, ...]]:
-        """Of each task: its number, whether it had a nucleus already, what blocks it, its reason, candidates, more."""
+        """For each task: number, whether it had a nucleus, what blocks it, reason, candidates, and more."""
         cycle, block, rows = self.cycle, self.block, slice(self.block.first, self.block.first + len(self.block.preset))
         preset = block.preset >= 0
         unjudged = cycle.dry_run.failed[rows] & (block.offset[1:] == block.offset[:-1])
@@ -128,7 +128,7 @@ class DecidedBlock:
         return ChosenCandidates(self.cycle.legend, nucleus[these], weight[these], factors[:, these], none[these])
 
     def _notes(self, faults: int, job_fault: str) -> tuple[str, ...]:
-        """What could not be known, as codes: ``source:state``, ``rule:fault``, and what stopped the check of jobs."""
+        """Codes of missing facts, ``source:state`` and ``rule:fault``, and why the check of jobs stopped."""
         notes = self.cycle.source_notes
         if faults:
             notes += tuple(sorted({f"rule_fault:{fault.rule}" for fault in self.cycle.faults[:faults]}))

@@ -29,7 +29,7 @@ OUTPUT_GB_A_CORE_DAY, USUAL_CORE_HS06, DAY_S = 0.25, 10.0, 86_400.0
 
 @dataclass(frozen=True)
 class TaskGrounds:
-    """What is known of T tasks before their facts are put together.
+    """Values of T tasks from which their facts are assembled.
 
     Attributes:
         columns: (C,) the nuclei that some task may have, of N.
@@ -83,7 +83,7 @@ def task_facts(
 
 
 def dry_run_facts(dry_run: DryRun, columns: Ints) -> dict[str, Any]:
-    """What the job brokerage says of the tasks at the nuclei ``columns``."""
+    """Result of the job brokerage's dry run of the tasks at the nuclei ``columns``."""
     return {
         "able_queues": dry_run.able_queues[:, columns],
         "queues": dry_run.queues[None, columns],
@@ -167,7 +167,7 @@ def _storage_facts(
 
 
 def _places(storages: StorageTable, places: Ints, demand_gb: Floats) -> tuple[AnyArray, ...]:
-    """What holds at each nucleus for the endpoints ``places`` (K, N), one for each token; ``demand_gb`` is (N,)."""
+    """Facts by nucleus of the endpoints ``places`` (K, N), one a token; ``demand_gb`` is (N,)."""
     known = places >= 0
 
     def column(values: Floats) -> Floats:

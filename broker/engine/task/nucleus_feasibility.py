@@ -46,7 +46,7 @@ _asked_queues = Kept[dict[bytes, QueueTable]]()
 
 @dataclass(frozen=True)
 class DryRun:
-    """What the job brokerage says of T tasks at N nuclei.
+    """Result of the job brokerage's dry run of T tasks at N nuclei.
 
     ``failed`` marks tasks for which it cannot say anything, with the reason in ``fault``. ``codes`` is (1, 1) with None
     unless it was asked for: how many of the nucleus's queues were rejected with which code.

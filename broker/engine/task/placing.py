@@ -60,7 +60,7 @@ def _weigh(
 
 
 def answer(rule: Rule, ask: Callable[[], Floats], shape: tuple[int, ...], faults: list[RuleFault]) -> Floats:
-    """What a weight says, 1 if it is broken."""
+    """The factor of a weight, 1 if the weight is broken."""
     try:
         found = np.asarray(ask(), dtype=np.float64)
         # nearly always it has the shape, and asking costs less than broadcasting

@@ -15,7 +15,7 @@ from broker.rules.contract import Options, Reason, Step
 
 
 class FullChainOptions(Options):
-    """What full chains are.
+    """Options: which tasks count as full chains.
 
     Attributes:
         capable: a ``capable`` task without a parent on a bare nucleus is like any other, or of a full chain.
@@ -50,7 +50,7 @@ class InputReadingOptions(Options):
 
 
 class InputReading(Step):
-    """What counts of the input of tasks."""
+    """Options: which input of tasks counts."""
 
     name = "input_reading"
     title = "What counts of the input of tasks, and of containers"

@@ -40,7 +40,7 @@ class TaskBlock(NamedTuple):
 
 
 class PlacedTasks(NamedTuple):
-    """What came of the tasks of a block.
+    """Result of placing the tasks of a block.
 
     Attributes:
         chosen: (B,) the nucleus that was drawn, -1 for none.

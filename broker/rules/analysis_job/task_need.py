@@ -1,4 +1,4 @@
-"""What chunks of analysis need of software and hardware, judged once for each distinct need.
+"""Software and hardware needs of analysis chunks, judged once for each distinct need.
 
 Source: ATLAS Analysis Job Brokerage, release/cache availability; PanDA analysis brokerage, software and hardware.
 """
@@ -22,7 +22,7 @@ BASE_PROJECT = "AtlasOffline"
 
 
 def analysis_release(transhome: str | None, transuses: str | None, *, by_number: bool = True) -> Release | None:
-    """What the task runs: a cache, a release, a nightly; None for a task of neither.
+    """The cache, release or nightly that the task runs; None without one.
 
     The name of the transformation in front is dropped, and ``_`` stands for ``-``. A release that no ``transUses``
     tells must be a project and a version and nothing else. ``by_number``: a name that ends with ``rel_`` and a number

@@ -29,7 +29,7 @@ class NucleusOptions(Options):
         return np.asarray(facts.storage_at_nucleus | ~facts.storage_known)
 
     def of_asked(self, facts: JobFacts, seen: Observation) -> Observation:
-        """What was seen at a queue; without a limit where the rule does not ask the queue."""
+        """The observation at a queue, without a limit where the rule exempts the queue."""
         if not flag(self.exempt(facts)):
             return seen
         return replace(seen, limit=None, inputs={**seen.inputs, "exempt": True})

@@ -51,7 +51,7 @@ def share_percent(available: Floats, total: Floats) -> Floats:
 
 
 class LocalityOptions(Options):
-    """How much of the input is enough, and who may go anywhere.
+    """The share of the input that is enough, and the tasks that are exempt.
 
     Attributes:
         fraction: more than the fraction must be there, or exactly it is enough too.

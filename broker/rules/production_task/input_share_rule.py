@@ -44,7 +44,7 @@ class InputShareRule(GroupFilter[TaskPairs]):
 
     @abstractmethod
     def amounts(self, pairs: TaskPairs) -> tuple[Floats, Floats]:
-        """What is at the nucleus on disk or tape, (T, N), and all that there is, (T, 1)."""
+        """Input at the nucleus on disk or tape (T, N), and the whole input (T, 1)."""
 
     def applies(self, pairs: TaskPairs) -> Bools:
         """Tasks with input that have not waited for too long."""

@@ -1,4 +1,4 @@
-"""What a storage token asks for, and which endpoint of a nucleus it means.
+"""Storage tokens, and the endpoint of a nucleus that each one selects.
 
 Source: PanDA production brokerage, nucleus objects and storage check; ATLAS Production Task Brokerage, associated
 storages.

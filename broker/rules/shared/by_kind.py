@@ -13,7 +13,7 @@ from broker.domain.queues import QueueTable
 
 
 class _Columns:
-    """Some columns of candidates, one column each kind; the others are not there."""
+    """Columns of candidates, one column for each kind; other columns are absent."""
 
     def __init__(self, columns: dict[str, AnyArray], at: Ints) -> None:
         vars(self).update({name: column.take(at, axis=1) for name, column in columns.items()})

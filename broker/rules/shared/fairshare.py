@@ -1,4 +1,4 @@
-"""The grammar of ``fairsharepolicy``: who gets nothing at a queue.
+"""The grammar of ``fairsharepolicy``: which tasks a queue rejects.
 
 policy = subpolicy {"," subpolicy}; subpolicy = field {":" field} ":" value. From left to right, the first subpolicy
 whose conditions all hold decides: the value 0 or 0% rejects, any other accepts. If none holds, the task is accepted.
@@ -41,7 +41,7 @@ _ANY = "any"
 
 
 class Verdict(Enum):
-    """What a policy says about a task."""
+    """The verdict of a policy on a task."""
 
     ACCEPT = 0
     REJECT = 1
@@ -49,7 +49,7 @@ class Verdict(Enum):
 
 
 class Attribute(Enum):
-    """What of a task a pattern is matched against."""
+    """The task attribute that a pattern is matched against."""
 
     TYPE = "type="
     GROUP = "group="
@@ -64,7 +64,7 @@ class Pattern(Protocol):
         ...
 
     def __hash__(self) -> int:
-        """One pattern is asked about a text once."""
+        """Hashable, so that each pattern is matched against a text once."""
         ...
 
 
@@ -102,7 +102,7 @@ class Subpolicy:
 
 @dataclass(frozen=True)
 class ShareColumns:
-    """What policies look at, one element a chunk (1-D)."""
+    """Columns that policies read, one element a chunk (1-D)."""
 
     group: Texts  # process groups
     workinggroup: Texts
@@ -115,7 +115,7 @@ class ShareColumns:
         return {}
 
     def coded(self, attribute: Attribute) -> tuple[list[str | None], Ints]:
-        """What patterns are matched against: the distinct texts, and which of them each chunk has."""
+        """Distinct texts that patterns are matched against, and (T,) the position of each chunk's text."""
         if attribute not in self._coded:
             columns = {Attribute.TYPE: self.group, Attribute.GROUP: self.workinggroup, Attribute.GSHARE: self.gshare}
             self._coded[attribute] = distinct(columns[attribute])

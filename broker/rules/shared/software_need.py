@@ -1,4 +1,4 @@
-"""What chunks need of software and hardware, judged once for each distinct need at the queues of a snapshot."""
+"""Software and hardware needs of chunks, judged once for each distinct need at the queues of a snapshot."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def panda_judge_of(facts: JobFacts) -> PandaJudge:
 
 
 def chunk_needs(work: WorkTable) -> list[Need]:
-    """What each chunk needs; columns may have the shape (T,) or (T, 1)."""
+    """The need of each chunk; columns may have the shape (T,) or (T, 1)."""
     return [production_need(*written) for written in _written(work)]
 
 
@@ -78,7 +78,7 @@ class NeedReading(Generic[PairsT]):
         return self.by_need(pairs).every
 
     def by_need(self, pairs: PairsT) -> RowsByKind:
-        """The same, once for each different need."""
+        """Outcomes of each distinct need at the candidates, by kind."""
         match_queue, unified = matcher_of(pairs.facts), pairs.candidates.unified
         position: dict[tuple[Any, ...], int] = {}
         written = self.written(pairs)
@@ -104,7 +104,7 @@ class PandaReading(NeedReading[PairsT]):
     """The columns of chunks as PanDA reads them."""
 
     def by_need(self, pairs: PairsT) -> RowsByKind:
-        """As PanDA judges."""
+        """Outcomes of each distinct need as PanDA judges them, by kind."""
         match_queue, unified = panda_judge_of(pairs.facts), pairs.candidates.unified
         position: dict[tuple[Any, ...], int] = {}
         written = self.written(pairs)

@@ -12,7 +12,7 @@ from broker.rules.shared.software_need import Dialect, NeedReading, PairsT
 
 
 class SoftwareOptions(Options):
-    """In which dialect architectures, platforms and tags are read and compared."""
+    """The dialect in which architectures, platforms and tags are read and compared."""
 
     dialect: Dialect = "specification"
 
@@ -54,7 +54,7 @@ class SoftwareRule(Filter[PairsT], Generic[PairsT]):
         return found.of_table(found.table == Outcome.GPU_SOURCE).every
 
     def observe(self, pairs: PairsT) -> Observation:
-        """What was asked, what the queue has, and the best that it has."""
+        """The need, what the queue publishes, and its best match."""
         return self._reading.observed(pairs, keeps=Outcome.PLATFORM_UNRESOLVED)
 
 

@@ -63,7 +63,7 @@ class Walltime:
 
 
 def longest_walltime(tasks: WorkTable, facts: JobFacts) -> Walltime:
-    """What must not exceed the longest time.
+    """The walltime that must not exceed the queue's ``maxtime``.
 
     With a dynamic number of events, a queue with a shortest time gets at least the granularity, not the whole file.
     """
@@ -71,7 +71,7 @@ def longest_walltime(tasks: WorkTable, facts: JobFacts) -> Walltime:
 
 
 def reachable_walltime(tasks: WorkTable, facts: JobFacts) -> Walltime:
-    """What must reach the shortest time.
+    """The walltime that must reach the queue's ``mintime``.
 
     With a dynamic number of events, jobs can grow to the longest run of consecutive events and the events allowed per
     job.

@@ -26,7 +26,7 @@ PairsT = TypeVar("PairsT", bound=JobPairs)
 
 
 class OneDayOptions(Options):
-    """What is asked of queues.
+    """How a queue is compared with a day, and for which merge chunks.
 
     Attributes:
         compare: whether the longest time of the queue is compared with a day, or its capacity with a day of 10 HS06 a

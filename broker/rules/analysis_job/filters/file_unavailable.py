@@ -33,7 +33,7 @@ class FileUnavailable(Filter[AnalysisPairs]):
     provenance = "PanDA analysis brokerage, file availability"
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q), or (1, 1) where nobody lacks any: true where the queue has all files or reads from elsewhere."""
+        """(T, Q), or (1, 1) where no file is missing: True where the queue has all files or reads remotely."""
         lacks = pairs.facts.by_kind("lacks_files")
         return np.asarray(~lacks.every if lacks.table.any() else [[True]])
 

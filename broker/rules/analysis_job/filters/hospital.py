@@ -1,4 +1,4 @@
-"""Hospital queues are for those who have no other."""
+"""Hospital queues take only work that has no other queue."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Hospital(GroupFilter[AnalysisPairs]):
         return np.asarray(~(sick & others))
 
     def observe(self, pairs: AnalysisPairs) -> Observation:
-        """The name of the unified queue, whose ending tells a hospital queue."""
+        """The name of the unified queue; its ending marks a hospital queue."""
         return Observation(text(pairs.candidates.unified_name), "not in", "hospital queues", "-", "rule")
 
 

@@ -37,7 +37,7 @@ class LocalQuota(Filter[AnalysisPairs]):
     provenance = PROVENANCE
 
     def keep(self, pairs: AnalysisPairs) -> Bools:
-        """(T, Q), or (1, 1) where nobody is over the quota: true where there is quota for the output."""
+        """(T, Q), or (1, 1) where no quota is exceeded: True where there is quota for the output."""
         over = pairs.facts.by_kind("over_local_quota")
         return np.asarray(~over.every if over.table.any() else [[True]])
 

@@ -74,5 +74,5 @@ class UserQueueLength(Filter[AnalysisPairs]):
 
 
 def _exempt(found: Stabilized, facts: AnalysisFacts) -> Bools:
-    """(T, Q): queues that cannot be throttled, and users at whom the stabilizer does not look."""
+    """(T, Q): queues that cannot be throttled, and users whom the stabilizer ignores."""
     return np.asarray(~found.can_be_throttled | facts.user_ignored)

@@ -22,7 +22,7 @@ class AnalysisRunningQueued(LoadWeight):
 
     @property
     def compiled_step(self) -> CompiledStep:
-        """It has one."""
+        """The step ``analysis_running_queued`` of the compiled loop."""
         return CompiledStep("analysis_running_queued")
 
     def factor(self, load: Load) -> Floats:

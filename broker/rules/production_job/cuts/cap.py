@@ -15,7 +15,7 @@ FAMILY = "NQUEUELIMITSITE"
 
 
 class CapOptions(Options):
-    """What the cap counts, and where it holds.
+    """Which jobs the cap counts, and at which queues it applies.
 
     Attributes:
         defined_wait: defined jobs wait too, beside activated, starting and assigned ones.
@@ -56,7 +56,7 @@ class Cap(LoadCut):
 
     @property
     def compiled_step(self) -> CompiledStep | None:
-        """One with and one without the defined jobs, none that looks at the queues."""
+        """The step with or without defined jobs; None with an option that depends on the queue."""
         if self.reads_details:
             return None
         name = "cap" if self.options.defined_wait else "cap_without_defined"

@@ -54,7 +54,7 @@ class Connectivity(Filter[JobPairs]):
         return keep
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """What the queue has, among the combinations that would do."""
+        """The connectivity of the queue, and the combinations that would pass."""
         have = f"{text(pairs.candidates.connectivity) or 'none'}#{text(pairs.candidates.ip_stack) or 'unset'}"
         networks = _CONNECTIVITIES.get(
             int(pairs.chunks.ip_connectivity.item()), (text(pairs.candidates.connectivity) or "none",)

@@ -75,7 +75,7 @@ class Io(GroupFilter[JobPairs]):
         return np.asarray(by_queue.of_chunks(is_little(missing, missing_files, pairs.tuning)).every)
 
     def observe(self, pairs: JobPairs) -> Observation:
-        """What is missing on disk: bytes, or files if only they are too many."""
+        """The missing bytes on disk, or the missing files if only they are too many."""
         bytes_, files = _missing(pairs.facts, pairs.facts.available_bytes, pairs.facts.available_files)
         inputs: dict[str, Value] = {
             "missing_bytes": number(bytes_),

@@ -14,7 +14,7 @@ from broker.rules.shared.observing import flag
 
 
 class NucleusEndpointOptions(NucleusOptions):
-    """What is asked of the endpoint of the nucleus.
+    """Conditions on the endpoint of the nucleus.
 
     Attributes:
         activities: it must receive and send over WAN, or only receive.

@@ -41,7 +41,7 @@ class OverPledged(Filter[JobPairs]):
     options: OverPledgedOptions = OverPledgedOptions()
 
     def applies(self, pairs: JobPairs) -> Bools:
-        """All chunks without a single pre-assigned queue while work is short, none otherwise."""
+        """While work is short, chunks without a single pre-assigned queue; otherwise none."""
         return np.asarray(not_single(pairs.facts) & pairs.tuning.flag(SHORTAGE))
 
     def keep(self, pairs: JobPairs) -> Bools:

@@ -24,7 +24,7 @@ class DataAvailability(Weight[JobPairs]):
     unknown_policy = "keep"
 
     def factor(self, pairs: JobPairs) -> Floats | RowsByKind:
-        """(T, Q): from almost 0 to 2. What is not known to be there is missing."""
+        """(T, Q): a factor from almost 0 to 2; input of unknown location counts as missing."""
         facts = pairs.facts
         has_input = facts.total_bytes > 0
         if not has_input.any():
@@ -37,7 +37,7 @@ class DataAvailability(Weight[JobPairs]):
 
 
 def _factor(total_bytes: Floats, total_files: Floats, bytes_there: Floats, files_there: Floats) -> Floats:
-    """The factor where there is input. In place, as it is about every chunk and queue; fmax takes NaN as missing."""
+    """The factor where there is input, computed in place over all pairs; fmax takes NaN as missing."""
     total = np.where(total_bytes > 0, total_bytes, 1.0)
     factor = np.fmax(bytes_there, 0.0)
     factor += total

@@ -28,7 +28,7 @@ class RunningQueued(LoadWeight):
 
     @property
     def compiled_step(self) -> CompiledStep:
-        """It has one."""
+        """The step ``running_queued`` of the compiled loop."""
         constants = {"queued_offset": self.queued_offset, "largest_many_assigned": self.largest_many_assigned}
         return CompiledStep("running_queued", constants)
 

@@ -63,7 +63,7 @@ class Space(Filter[TaskPairs]):
         return unreported if self.options.space == "free_and_expired" else np.zeros_like(unreported)
 
     def observe(self, pairs: TaskPairs) -> Observation:
-        """What will be left."""
+        """The free space that would remain."""
         share = pairs.tasks.gshare.item()
         usable, expected = number(pairs.facts.usable_gb), number(pairs.facts.expected_output_gb)
         left = None if usable is None or expected is None else usable - expected

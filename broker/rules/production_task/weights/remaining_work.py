@@ -33,7 +33,7 @@ class RemainingWork(NucleusLoadWeight):
 
     @property
     def compiled_step(self) -> CompiledStep:
-        """One for each reading of what is below the least."""
+        """The step for the chosen reading of work below the minimum."""
         name = "remaining_work" if self.options.below_least == "as_least" else "remaining_work_from_least"
         return CompiledStep(name, {"least_hs06s": self.least_hs06s})
 

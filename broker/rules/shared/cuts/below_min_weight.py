@@ -33,7 +33,7 @@ class BelowMinWeight(LoadCut):
 
     @property
     def compiled_step(self) -> CompiledStep:
-        """It has one."""
+        """The step ``below_min_weight`` of the compiled loop."""
         return CompiledStep("below_min_weight", keys={"min_weight": FAMILY})
 
     def keep(self, load: Load, weight: Floats) -> Bools:
