@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -23,12 +21,7 @@ prepare(_HOME)  # before anything imports PanDA
 from gridbroker_jedi import service as services  # noqa: E402
 from gridbroker_jedi.service import BrokerService  # noqa: E402
 from gridbroker_jedi.settings import PluginSettings  # noqa: E402
-from panda import task_buffer  # noqa: E402
-from panda.remote import Remote  # noqa: E402
-
-from broker.store.connection.database import Database  # noqa: E402
-from broker.store.scenarios.load_dump import load  # noqa: E402
-from broker.store.scenarios.scenario_file import read_scenario  # noqa: E402
+from panda.site import PandaSite, open_site  # noqa: E402
 
 
 def _fixtures_of_the_broker() -> ModuleType:
@@ -43,64 +36,16 @@ def _fixtures_of_the_broker() -> ModuleType:
 
 _OWN = _fixtures_of_the_broker()
 server_url, test_server, TestServer = _OWN.server_url, _OWN.test_server, _OWN.TestServer
-_MISSING = (Path(__file__).parent / "panda" / "missing_tables.sql").read_text(encoding="utf-8")
-
-
-@dataclass
-class PandaSite:
-    """One scenario with PanDA on it.
-
-    Attributes:
-        url: of the database.
-        connection: PanDA's.
-        buffer: PanDA's task buffer, as its brokers see it.
-        ddm: PanDA's client of Rucio, likewise.
-    """
-
-    url: str
-    connection: Any
-    buffer: Any
-    ddm: Any
-
-    def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The answer to a query, in a transaction of its own."""
-        with self.connection.cursor() as cursor:
-            cursor.execute(query, values)
-            found: list[tuple[Any, ...]] = cursor.fetchall()
-        self.connection.commit()
-        return found
-
-    def run(self, statement: str, *values: Any) -> None:
-        """A statement, committed."""
-        with self.connection.cursor() as cursor:
-            cursor.execute(statement, values)
-        self.connection.commit()
 
 
 @pytest.fixture
-def make_site(test_server: Any, tmp_path: Path) -> Iterator[Callable[[dict[str, Any]], PandaSite]]:
+def make_site(test_server: Any) -> Iterator[Callable[[dict[str, Any]], PandaSite]]:
     """Loads a scenario and puts PanDA on it."""
-    from pandajedi.jediddm.AtlasDDMClient import AtlasDDMClient
-
     made: list[PandaSite] = []
 
     def make(content: dict[str, Any]) -> PandaSite:
-        url = test_server.create()
-        file = tmp_path / f"scenario{len(made)}.json"
-        file.write_text(json.dumps(content), encoding="utf-8")
-        scenario = read_scenario(file)
-        with Database(url) as database:
-            load(database, scenario)
-        CLOCK.now = scenario.now.replace(tzinfo=None)
-        connection = task_buffer.connect(url)
-        with connection.cursor() as cursor:
-            cursor.execute(_MISSING)
-        connection.commit()
-        task_buffer.fill_statistics(connection)
-        task_buffer.load_rucio(connection, _HOME)
-        site = PandaSite(url, connection, Remote(task_buffer.task_buffer(connection)), Remote(AtlasDDMClient(None)))
-        made.append(site)
-        return site
+        made.append(open_site(test_server.create(), content, _HOME))
+        return made[-1]
 
     yield make
     for site in made:

@@ -6,8 +6,10 @@ from typing import Any
 
 import plugged
 import pytest
-from comparison import Comparison, compare, compare_plugin
 from grids.generator import scenario
+from upstream.one_grid import compare_site
+from upstream.run import Counted
+from upstream.through_plugin import compare_plugin
 
 GRIDS, BENT = 3, 5
 KINDS = ("production_job", "analysis_job", "production_task")
@@ -19,17 +21,17 @@ SHARE = 0.98
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_sides_decide_every_chunk_of_every_grid(kind: Any, make_site: Any, capsys: Any) -> None:
-    found = {profile: Comparison() for profile in ("panda", "seed")}
+    found = {profile: Counted() for profile in ("panda", "seed")}
     for seed in range(GRIDS):
         site = make_site(scenario(seed, kind))
         for profile in found:
-            found[profile] = found[profile] + compare(site, kind, profile)
+            found[profile] += compare_site(site, kind, profile, seed)
     with capsys.disabled():
         for profile, total in found.items():
             print(f"{kind}: {total.equal} of {total.results} equal to PanDA's in profile {profile}")
     assert {total.results for total in found.values()} == {12 * GRIDS}
     assert {total.brokered for total in found.values()} == {found["panda"].brokered} != {0}
-    assert found["panda"].share >= SHARE, found["panda"].differences
+    assert found["panda"].agreement >= SHARE, found["panda"].differences
     # the departures of the profile are what differs, never everything
     assert found["seed"].equal > 0
 
@@ -37,25 +39,25 @@ def test_both_sides_decide_every_chunk_of_every_grid(kind: Any, make_site: Any, 
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_sides_decide_alike_on_odd_grids(kind: Any, make_site: Any, capsys: Any) -> None:
     """Wrong and missing values, GPUs, containers and tags, full storages, throttles, several endpoints of a site."""
-    found = Comparison()
+    found = Counted()
     for seed in range(BENT):
-        found = found + compare(make_site(scenario(seed, kind, bent=True)), kind, "panda")
+        found += compare_site(make_site(scenario(seed, kind, bent=True)), kind, "panda", seed)
     with capsys.disabled():
         print(f"{kind}: {found.equal} of {found.results} equal to PanDA's on odd grids in profile panda")
     assert found.results == 12 * BENT and found.brokered
-    assert found.share >= SHARE, found.differences
+    assert found.agreement >= SHARE, found.differences
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_plugin_decides_as_panda_does(kind: Any, make_site: Any, use_service: Any, capsys: Any) -> None:
     """As the agent: the plug-in has every source that the profile's rules ask for."""
-    found = Comparison()
+    found = Counted()
     plugged.configure()
     for seed in range(GRIDS):
         site = make_site(scenario(seed, kind))
         service = use_service(site.url, profile="panda", fallback="wait")
-        found = found + compare_plugin(site, kind, service)
+        found += compare_plugin(site, kind, service, seed)
     with capsys.disabled():
         print(f"{kind}: {found.equal} of {found.results} of the plug-in equal to PanDA's")
     assert found.results == 12 * GRIDS and found.brokered
-    assert found.share >= SHARE, found.differences
+    assert found.agreement >= SHARE, found.differences

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from grids import jobs, odd, queues, work
+from grids import jobs, odd, queues, rare, work
 
 NOW = datetime(2026, 8, 1, 12)
 Kind = Literal["production_job", "analysis_job", "production_task"]
@@ -54,13 +54,14 @@ class Grid:
         return self.dice.choice(choices)
 
 
-def scenario(seed: int, kind: Kind, *, bent: bool = False) -> dict[str, Any]:
+def scenario(seed: int, kind: Kind, *, bent: bool = False, rich: bool = False) -> dict[str, Any]:
     """A scenario file's content.
 
     Args:
         seed: decides everything that is drawn.
         kind: the brokerage that has work to do.
         bent: with what is odd on real grids.
+        rich: with work of every rare kind, on every other grid also with what is odd.
     """
     grid = Grid(kind, random.Random(f"{kind} {seed}"))
     names: Sequence[int] = range(grid.dice.randint(6, 12))
@@ -76,7 +77,9 @@ def scenario(seed: int, kind: Kind, *, bent: bool = False) -> dict[str, Any]:
     )
     for build in builders:
         build(grid)
-    if bent:
+    if rich:
+        rare.enrich(grid)
+    if bent or (rich and grid.chance(0.5)):
         odd.bend(grid)
     return {"now": NOW.isoformat(), "tables": grid.tables}
 

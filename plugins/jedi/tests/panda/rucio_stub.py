@@ -116,6 +116,24 @@ class Client:
             if (row["scope"], _bare(row["name"])) == (scope, _bare(name)):
                 yield {"scope": row["child_scope"], "name": row["child_name"], "type": "DATASET"}
 
+    def list_files(self, scope: str, name: str, **_: Any) -> Iterator[dict[str, Any]]:
+        """Files of a dataset; those of a container belong to its parts in their order, each as many as its length."""
+        did = (scope, _bare(name))
+        for lfn, of_file in TABLES.files.get(did) or self._files_of_part(did):
+            yield {"scope": of_file, "name": lfn}
+
+    def _files_of_part(self, did: Did) -> list[tuple[str, str]]:
+        for row in TABLES.contents:
+            if (row["child_scope"], row["child_name"]) == did:
+                container = (row["scope"], _bare(row["name"]))
+                files, first = TABLES.files.get(container, []), 0
+                for part in self._parts(container):
+                    length = self.get_metadata(*part)["length"] or 0
+                    if part == did:
+                        return files[first : first + length]
+                    first += length
+        return []
+
     def list_replicas(self, dids: Iterable[Mapping[str, str]], **_: Any) -> Iterator[dict[str, Any]]:
         """The endpoints of single files."""
         named: dict[str, set[str]] = {}
