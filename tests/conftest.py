@@ -201,6 +201,10 @@ class TestServer:
                 upgrade(database)
         return self.url_of(self._new(self._template if migrated else "template1"))
 
+    def copy(self, url: str) -> str:
+        """The address of a new database that is as another one."""
+        return self.url_of(self._new(str(sa.make_url(url).database)))
+
     def drop(self, name: str) -> None:
         """Removes a database, whoever is connected."""
         with self._admin.autocommit() as connection:

@@ -21,6 +21,7 @@ prepare(_HOME)  # before anything imports PanDA
 from gridbroker_jedi import service as services  # noqa: E402
 from gridbroker_jedi.service import BrokerService  # noqa: E402
 from gridbroker_jedi.settings import PluginSettings  # noqa: E402
+from panda import loading  # noqa: E402
 from panda.site import PandaSite, open_site  # noqa: E402
 
 
@@ -38,13 +39,32 @@ _OWN = _fixtures_of_the_broker()
 server_url, test_server, TestServer = _OWN.server_url, _OWN.test_server, _OWN.TestServer
 
 
+def pytest_report_header() -> str:
+    """Say whose tables the run has."""
+    return f"PanDA's tables: {loading.which_tables()}"
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say it at the end as well, where the header has long gone by."""
+    terminalreporter.write_line(f"PanDA's tables: {loading.which_tables()}")
+
+
+@pytest.fixture(scope="session")
+def empty_site(test_server: Any) -> Iterator[str]:
+    """The address of a database with PanDA's tables, from which those of the sites are copied."""
+    url = test_server.create(migrated=False)
+    loading.make_tables(url)
+    yield url
+    test_server.drop(loading.name_of(url))
+
+
 @pytest.fixture
-def make_site(test_server: Any) -> Iterator[Callable[[dict[str, Any]], PandaSite]]:
+def make_site(test_server: Any, empty_site: str) -> Iterator[Callable[[dict[str, Any]], PandaSite]]:
     """Loads a scenario and puts PanDA on it."""
     made: list[PandaSite] = []
 
     def make(content: dict[str, Any]) -> PandaSite:
-        made.append(open_site(test_server.create(), content, _HOME))
+        made.append(open_site(test_server.copy(empty_site), content, _HOME))
         return made[-1]
 
     yield make

@@ -11,25 +11,11 @@ from panda.task_buffer import task_buffer
 _JOBS = ("jobsdefined4", "jobsactive4", "jobsarchived4")
 
 
-def add_columns(connection: Any) -> None:
-    """Add the columns of jobs, files and workers that only PanDA names: they are moved, never read.
-
-    And put 0 where PanDA's own jobs have it.
-    """
-    from pandaserver.taskbuffer.FileSpec import FileSpec
+def add_zeros(connection: Any) -> None:
+    """Put 0 where PanDA's own jobs have it."""
     from pandaserver.taskbuffer.JobSpec import JobSpec
-    from pandaserver.taskbuffer.WorkerSpec import WorkerSpec
 
-    of_tables = (
-        (_JOBS, JobSpec.columnNames()),
-        (("filestable4",), FileSpec.columnNames()),
-        (("harvester_workers",), WorkerSpec.columnNames()),
-    )
     with connection.cursor() as cursor:
-        for tables, columns in of_tables:
-            for table in tables:
-                for column in columns.split(","):
-                    cursor.execute(f"ALTER TABLE doma_panda.{table} ADD COLUMN IF NOT EXISTS {column} varchar(250)")
         for table in _JOBS:
             zeros = ", ".join(f"{name} = coalesce({name}, 0)" for name in JobSpec._zeroAttrs)
             cursor.execute(f"UPDATE doma_panda.{table} SET {zeros}")

@@ -7,14 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from broker.store.connection.database import Database
-from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import read_scenario
-from panda import task_buffer
+from panda import loading, task_buffer
 from panda.installation import CLOCK
 from panda.remote import Remote
-
-_MISSING = (Path(__file__).parent / "missing_tables.sql").read_text(encoding="utf-8")
 
 
 @dataclass
@@ -52,7 +48,7 @@ def open_site(url: str, content: dict[str, Any], home: Path) -> PandaSite:
     """Load a scenario into a database and put PanDA on it, at the time of the scenario.
 
     Args:
-        url: of an empty database with the schema.
+        url: of a database with empty tables, see :func:`panda.loading.make_tables`.
         content: of a scenario file.
         home: ``PANDA_HOME``, see :func:`panda.installation.prepare`.
     """
@@ -61,13 +57,9 @@ def open_site(url: str, content: dict[str, Any], home: Path) -> PandaSite:
     file = home / "scenario.json"
     file.write_text(json.dumps(content), encoding="utf-8")
     scenario = read_scenario(file)
-    with Database(url) as database:
-        load(database, scenario)
+    loading.load_scenario(url, scenario)
     CLOCK.now = scenario.now.replace(tzinfo=None)
     connection = task_buffer.connect(url)
-    with connection.cursor() as cursor:
-        cursor.execute(_MISSING)
-    connection.commit()
     task_buffer.fill_statistics(connection)
     task_buffer.load_rucio(connection, home)
     return PandaSite(url, connection, Remote(task_buffer.task_buffer(connection)), Remote(AtlasDDMClient(None)))

@@ -109,19 +109,18 @@ def _sites() -> Iterator[Callable[[dict[str, Any]], Any]]:
     (home / "panda").mkdir()
     prepare(home / "panda")
     logging.getLogger("panda").addHandler(logging.NullHandler())
+    from panda import loading
     from panda.site import open_site
 
     from broker.store.connection.database import Database
     from broker.store.connection.embedded import SUPERUSER, EmbeddedServer
-    from broker.store.schema.migrate import upgrade
 
     server = EmbeddedServer(home / "database", {"fsync": "off", "full_page_writes": "off"})
     server.start()
     try:
         with Database(server.url(SUPERUSER), pool_size=1) as admin, admin.autocommit() as connection:
             connection.exec_driver_sql("CREATE DATABASE template_of_grids")
-            with Database(server.url("template_of_grids")) as template:
-                upgrade(template)
+            loading.make_tables(server.url("template_of_grids"))
 
             @contextmanager
             def open_one(content: dict[str, Any]) -> Iterator[Any]:
