@@ -22,18 +22,18 @@ import sqlalchemy as sa
 
 from benchmarks.measuring import NOW, RESULTS, cpu_of, report
 from broker.domain.arrays import Floats
-from broker.pools.literals import NumberLiteral
 from broker.pools.matcher import Pilot
-from broker.pools.resolve import resolve_requirements
+from broker.pools.model.job_text import resolve_requirements
+from broker.pools.model.literals import NumberLiteral
+from broker.pools.statements.pool_refresh import new_mapping, write_mapping
+from broker.pools.statements.pool_registration import Asked, attach, register
+from broker.pools.statements.resource_versions import ResourceText, current, publish
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.connection.names import Names
 from broker.store.matching.job_match import Matcher
 from broker.store.matching.matches import Match
 from broker.store.matching.task_queue_rows import follow_jobs, weigh
-from broker.store.pools.pool_refresh import new_mapping, write_mapping
-from broker.store.pools.pool_registration import Asked, attach, register
-from broker.store.pools.resource_versions import ResourceText, current, publish
 from broker.store.schema.migrate import upgrade
 
 QUEUES, OWNERS, TASKS = 200, 20, 1000

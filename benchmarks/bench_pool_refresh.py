@@ -16,11 +16,11 @@ import sqlalchemy as sa
 
 from benchmarks.bench_pools import POOLS, QUEUES, SEED, pools, sites
 from benchmarks.measuring import NOW, report
+from broker.pools.statements.pool_refresh import new_mapping, write_mapping
+from broker.pools.statements.pool_registration import register
+from broker.pools.statements.resource_versions import ResourceText, current, publish
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
-from broker.store.pools.pool_refresh import new_mapping, write_mapping
-from broker.store.pools.pool_registration import register
-from broker.store.pools.resource_versions import ResourceText, current, publish
 from broker.store.schema.migrate import upgrade
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring import best_of, report
-from broker.pools.eligibility import match_pools
-from broker.pools.literals import NumberLiteral, RawValue
-from broker.pools.requirement import SubmitPool, parse_canonical
-from broker.pools.resolve import resolve_requirements
-from broker.pools.resource_text import read_resources
+from broker.pools.model.eligibility import match_pools
+from broker.pools.model.job_text import resolve_requirements
+from broker.pools.model.literals import NumberLiteral, RawValue
+from broker.pools.model.requirement import SubmitPool, parse_canonical
+from broker.pools.model.resource_text import read_resources
 
 POOLS, QUEUES, SEED = 1000, 5000, 1
 TAGS, MODELS, VOS = 400, 20, ("atlas", "lhcb", "cms", "belle")

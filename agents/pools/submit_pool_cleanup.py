@@ -8,7 +8,7 @@ from pydantic import Field
 
 from agents.service.base import Agent, CycleContext, CycleReport
 from agents.service.brake import Brake, BrakedOptions
-from broker.store.pools.pool_cleanup import count_kept, forget_requirements, remove_unused, unused
+from broker.pools.statements.pool_cleanup import count_kept, forget_requirements, remove_unused, unused
 
 
 class SubmitPoolCleanupOptions(BrakedOptions):

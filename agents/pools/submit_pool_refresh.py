@@ -10,11 +10,10 @@ from pydantic import Field, model_validator
 
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from broker.errors import Refused
-from broker.pools.resource_text import KINDS
-from broker.store.connection.tables import TableCatalogue
-from broker.store.pools.pool_refresh import Mapping, RefreshState, new_mapping, refresh_state, write_mapping
-from broker.store.pools.pool_registration import restore_missing
-from broker.store.pools.resource_versions import (
+from broker.pools.model.resource_text import KINDS
+from broker.pools.statements.pool_refresh import Mapping, RefreshState, new_mapping, refresh_state, write_mapping
+from broker.pools.statements.pool_registration import restore_missing
+from broker.pools.statements.resource_versions import (
     BadResources,
     ResourceText,
     ResourceVersion,
@@ -22,6 +21,7 @@ from broker.store.pools.resource_versions import (
     from_panda,
     publish,
 )
+from broker.store.connection.tables import TableCatalogue
 
 MISSED_PERIODS = 3
 """So many periods without a refresh raise the alarm. Source: DIRAC RFC 7, refresh of the mapping."""

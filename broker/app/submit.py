@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from broker.app.pool_files import pool_in, read_job_file, refused_in
 from broker.app.submit_options import Grid, NotSubmitted, SubmitOptions
 from broker.formats.sss.submission import DEFAULT_PRIORITY, PlannedFile, PlannedOutput, TaskPlan
-from broker.pools.eligibility import match_pools
-from broker.pools.job_request import JobRequest, job_request, plain_value
-from broker.pools.problems import RequirementRefused
-from broker.pools.requirement import SubmitPool, vo_name
-from broker.store.pools.pool_registration import Asked
+from broker.pools.answers.pool_files import pool_in, read_job_file, refused_in
+from broker.pools.model.eligibility import match_pools
+from broker.pools.model.job_request import JobRequest, job_request, plain_value
+from broker.pools.model.problems import RequirementRefused
+from broker.pools.model.requirement import SubmitPool, vo_name
+from broker.pools.statements.pool_registration import Asked
 from broker.store.submissions.task_rows import Submission
 
 #: DIRAC's priorities go from 0 to 10, and 1 is the usual one: that is the usual one here.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from broker.errors import Refused
-from broker.pools.declarations import Declarations
-from broker.pools.resources import Resources
+from broker.pools.model.declarations import Declarations
+from broker.pools.model.resources import Resources
 from broker.store.submissions.task_rows import Submission
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from broker.app.pool_files import shipped_declarations
 from broker.app.submit import plan_description
 from broker.app.submit_options import Grid, NotSubmitted, SubmitOptions
 from broker.app.task_parameters import plan_parameters
@@ -17,8 +16,9 @@ from broker.formats.sss.job_columns import MappingRules
 from broker.formats.sss.problems import BadDocumentError
 from broker.formats.sss.reading import read_document
 from broker.formats.sss.submission import CannotSubmitError, SubmissionRules, plan
+from broker.pools.answers.pool_files import shipped_declarations
+from broker.pools.statements import resource_versions
 from broker.store.connection.database import Database
-from broker.store.pools import resource_versions
 from broker.store.submissions import task_rows
 from broker.store.submissions.task_rows import Submission
 

@@ -36,7 +36,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("snapshot", "broker.cli.data.snapshot:app", "What is kept of the grid: list, show, export to a file, import."),
     ("timeouts", "broker.cli.service.timeouts:timeouts", "Which jobs have waited or run for too long, by rule."),
     ("why-timeout", "broker.cli.service.timeouts:why_timeout", "When each timeout rule fires for a job, and why not."),
-    ("match", "broker.cli.pools.match:match", "Which queues take a requirement, which refuse it, and why."),
+    ("match", "broker.pools.commands.match:match", "Which queues take a requirement, which refuse it, and why."),
     (
         "classes",
         "broker.cli.service.classes:classes",
@@ -58,7 +58,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
         "Job status (J2M): write, read, and rank jobs to vacate.",
     ),
     ("sss", "broker.cli.formats.sss:app", "Jobs as SSS Job Objects: validate, show, import, export."),
-    ("pool", "broker.cli.pools.pool_store:app", "SubmitPools: what jobs require, and which queues meet it."),
+    ("pool", "broker.pools.commands.pool:app", "SubmitPools: what jobs require, and which queues meet it."),
     ("match-job", "broker.cli.pools.match_job:match_job", "One job for a pilot, or why there is none."),
     ("submit", "broker.cli.pools.submit:submit", "Submit jobs from a file, by its kind."),
     (

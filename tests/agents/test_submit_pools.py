@@ -19,10 +19,10 @@ from agents.service.base import CycleContext, CycleRequest
 from agents.service.configuration import ConfigurationError
 from agents.service.cycle import run_cycle
 from agents.service.process import ProcessSettings
+from broker.pools.statements.pool_cleanup import remove_unused
+from broker.pools.statements.pool_registration import Asked, attach, register
+from broker.pools.statements.resource_versions import ResourceText, publish
 from broker.store.connection.database import Database
-from broker.store.pools.pool_cleanup import remove_unused
-from broker.store.pools.pool_registration import Asked, attach, register
-from broker.store.pools.resource_versions import ResourceText, publish
 from broker.store.scenarios.load_dump import load
 from broker.store.service import leases
 from broker.store.service.agent_runs import RunRecord

@@ -17,8 +17,8 @@ from agents.service.base import Agent
 from agents.service.process import ProcessSettings
 from broker.demo import grid_documents
 from broker.demo.grid_documents import GridSize
+from broker.pools.statements.pool_registration import Asked, attach, register
 from broker.store.connection.database import Database
-from broker.store.pools.pool_registration import Asked, attach, register
 from broker.store.scenarios.load_dump import load
 from tests.agents.classified_grid import HUGE, SAMPLES, SHARES, site
 from tests.agents.feeds.fake_rucio import FakeRucio, replica

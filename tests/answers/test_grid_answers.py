@@ -21,7 +21,6 @@ from broker.app.answers.links import BadLinkCursor, links, page_of_links
 from broker.app.answers.list_models import ReasonFilters, TaskFilters
 from broker.app.answers.nuclei import nuclei, nucleus_answer
 from broker.app.answers.overview import rejection_map
-from broker.app.answers.pool import pool_answer
 from broker.app.answers.queue import queue_answer
 from broker.app.answers.queues import queues
 from broker.app.answers.reasons import reasons
@@ -35,6 +34,7 @@ from broker.app.sentences.phrases import day_and_moment
 from broker.app.sentences.queue import near_miss_sentence, queue_sentences
 from broker.app.sentences.user import throttle_sentences
 from broker.domain.rejection_counts import unified_of
+from broker.pools.answers.pool import pool_answer
 from broker.store.connection.database import Database
 from tests.answers.demo_database import BUSY_USER, DRAWN, LINKS_FULL, NOON, THROTTLED, TOO_MUCH_MEMORY
 

@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.pools.declarations import Declaration, Declarations
-from broker.pools.eligibility import evaluate, match_pools
-from broker.pools.job_text import kind_of, read_job
-from broker.pools.literals import NumberLiteral
-from broker.pools.problems import RequirementRefused
-from broker.pools.requirement import SubmitPool, parse_canonical
-from broker.pools.resolve import resolve_requirements
-from broker.pools.resource_documents import resources_of, unusable_numbers
+from broker.pools.model.declarations import Declaration, Declarations
+from broker.pools.model.eligibility import evaluate, match_pools
+from broker.pools.model.job_text import kind_of, read_job, resolve_requirements
+from broker.pools.model.literals import NumberLiteral
+from broker.pools.model.problems import RequirementRefused
+from broker.pools.model.requirement import SubmitPool, parse_canonical
+from broker.pools.model.resource_text import resources_of, unusable_numbers
 from tests.contract.offers import HERE
 
 DATA = json.loads(

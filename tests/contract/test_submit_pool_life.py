@@ -14,12 +14,12 @@ import psycopg
 import pytest
 
 from broker.pools.matcher import Pilot, pool_fits
+from broker.pools.statements.pool_cleanup import remove_unused
+from broker.pools.statements.pool_registration import Asked, attach, register
+from broker.pools.statements.resource_versions import BadResources, ResourceText, publish
 from broker.store.connection.database import Database
 from broker.store.matching.job_match import Matcher
 from broker.store.matching.matches import Match
-from broker.store.pools.pool_cleanup import remove_unused
-from broker.store.pools.pool_registration import Asked, attach, register
-from broker.store.pools.resource_versions import BadResources, ResourceText, publish
 from tests.store.matching.test_job_match import add_jobs, follow
 from tests.store.pool_grid import PLACES, at, emptied, pool_for, publish_places, refresh, rows
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from broker.pools.job_request import KNOWN
-from broker.pools.requirement import STANDARD_KEYWORDS
+from broker.pools.model.job_request import KNOWN
+from broker.pools.model.requirement import STANDARD_KEYWORDS
 from tests.docs.source_tree import ROOT, files
 
 PAGE = (ROOT / "docs/explanation/submit-pools.md").read_text(encoding="utf-8")
@@ -24,7 +24,8 @@ def test_the_tests_and_cases_that_it_names_are_there() -> None:
 
 def test_every_code_of_a_refusal_and_every_keyword_is_on_it() -> None:
     source = "\n".join(
-        path.read_text(encoding="utf-8") for path in (*files("broker/pools"), ROOT / "broker/app/pool_files.py")
+        path.read_text(encoding="utf-8")
+        for path in (*files("broker/pools"), ROOT / "broker/pools/answers/pool_files.py")
     )
     codes = set(re.findall(r'(?:RequirementRefused|_refuse)\(\s*"([a-z-]+)"', source))
     assert len(codes) > 20

@@ -6,8 +6,8 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from broker.pools.literals import NumberLiteral, RawValue, decimal_text
-from broker.pools.requirement import Requirement
+from broker.pools.model.literals import NumberLiteral, RawValue, decimal_text
+from broker.pools.model.requirement import Requirement
 
 NAMES = ["Memory", "Disk", "SoftwareTag", "CPUModel", "A1", "b_2", "Z"]
 TEXTS = ["V1", "V2", "intel xeon", "Intel Xeon", "a,b", 'q"uo\\te', "Zürich", "10", "Ω", "\U0001f680"]

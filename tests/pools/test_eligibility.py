@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.pools.eligibility import evaluate, match_pools
-from broker.pools.literals import number_of
-from broker.pools.requirement import Requirement, SubmitPool, pool_of
-from broker.pools.resource_documents import resources_of
-from broker.pools.resources import EffectiveQueue, Resources
+from broker.pools.model.eligibility import evaluate, match_pools
+from broker.pools.model.literals import number_of
+from broker.pools.model.requirement import Requirement, SubmitPool, pool_of
+from broker.pools.model.resource_text import resources_of
+from broker.pools.model.resources import EffectiveQueue, Resources
 from tests.pools.random_requirements import requirements
 
 VALUES: dict[str, list[object]] = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.pools.job_request import JobRequest, job_request
-from broker.pools.job_text import read_job
-from broker.pools.problems import RequirementRefused
+from broker.pools.model.job_request import JobRequest, job_request
+from broker.pools.model.job_text import read_job
+from broker.pools.model.problems import RequirementRefused
 
 FULL = """[
  JobName = "fit";

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.pools.literals import RawValue
-from broker.pools.problems import RequirementRefused
-from broker.pools.requirement import Requirement, parse_canonical, pool_of
-from broker.pools.resolve import resolve_requirements
+from broker.pools.model.job_text import resolve_requirements
+from broker.pools.model.literals import RawValue
+from broker.pools.model.problems import RequirementRefused
+from broker.pools.model.requirement import Requirement, parse_canonical, pool_of
 from tests.pools.random_requirements import raw_requirements
 
 XEON = '["submitpool/1","lhcb",[["CPUModel","any",["Intel Xeon"]],["Memory","ge","4000"]]]'

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from broker.pools.declarations import Declaration, Declarations
-from broker.pools.literals import NumberLiteral
-from broker.pools.problems import RequirementRefused
-from broker.pools.requirement import STANDARD_KEYWORDS
-from broker.pools.resolve import resolve_requirements
+from broker.pools.model.declarations import Declaration, Declarations
+from broker.pools.model.job_text import resolve_requirements
+from broker.pools.model.literals import NumberLiteral
+from broker.pools.model.problems import RequirementRefused
+from broker.pools.model.requirement import STANDARD_KEYWORDS
 
 N = NumberLiteral
 DECLARED = Declarations(

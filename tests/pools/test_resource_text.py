@@ -6,12 +6,10 @@ from decimal import Decimal
 
 import pytest
 
-from broker.pools.declaration_documents import declarations_of, job_description_of
-from broker.pools.declarations import Declaration
-from broker.pools.problems import RequirementRefused
-from broker.pools.resource_documents import WrongResources
-from broker.pools.resource_text import read_resources
-from broker.pools.yaml_tables import yaml_tables
+from broker.pools.model.declarations import Declaration
+from broker.pools.model.problems import RequirementRefused
+from broker.pools.model.resource_text import WrongResources, declarations_of, job_description_of, read_resources
+from broker.pools.model.tables import yaml_tables
 
 SITES = """{"LCG.Alpha.org": {"VO": ["lhcb"], "params": {"Memory": 4000, "Tag": ["a,b", "c"], "Old": ""},
  "vo_params": {"lhcb": {"Memory": "5000"}},

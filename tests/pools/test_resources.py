@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.pools.resource_documents import WrongResources, resources_of, unusable_numbers
-from broker.pools.resources import Resources
+from broker.pools.model.resource_text import WrongResources, resources_of, unusable_numbers
+from broker.pools.model.resources import Resources
 
 
 def grid_of(site: dict[str, Any], ce: dict[str, Any], queue: dict[str, Any]) -> Resources:

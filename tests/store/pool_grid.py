@@ -9,12 +9,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.pools.literals import NumberLiteral
-from broker.pools.requirement import SubmitPool
-from broker.pools.resolve import resolve_requirements
+from broker.pools.model.job_text import resolve_requirements
+from broker.pools.model.literals import NumberLiteral
+from broker.pools.model.requirement import SubmitPool
+from broker.pools.statements.pool_refresh import new_mapping, write_mapping
+from broker.pools.statements.resource_versions import ResourceText, current, publish
 from broker.store.connection.database import Database
-from broker.store.pools.pool_refresh import new_mapping, write_mapping
-from broker.store.pools.resource_versions import ResourceText, current, publish
 
 START = datetime(2026, 8, 1, tzinfo=UTC)
 PLACES: dict[str, dict[str, Any]] = {

@@ -16,9 +16,10 @@ from broker.api.pages import After, Limit, Page, slice_of
 from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import State
+from broker.pools.statements import pool_reads
+from broker.pools.statements.pool_reads import PoolRow
 from broker.store.feeds.table_writing import queue_is_known
-from broker.store.pools import demand, pool_reads
-from broker.store.pools.pool_reads import PoolRow
+from broker.store.pools import demand
 
 router = guarded_router(tag="factories")
 

@@ -31,7 +31,6 @@ from broker.app.answers.job import job_answer
 from broker.app.answers.links import links
 from broker.app.answers.list_models import UserAnswer
 from broker.app.answers.nuclei import nuclei, nucleus_answer
-from broker.app.answers.pool import pool_answer
 from broker.app.answers.queue import queue_answer, read_queue_answer
 from broker.app.answers.queue_jobs import QueueJobs, queue_jobs
 from broker.app.answers.queues import queues
@@ -39,6 +38,7 @@ from broker.app.answers.rules import rules
 from broker.app.answers.service_models import JobAnswer, PoolAnswer, Rules
 from broker.app.answers.shares import shares
 from broker.app.answers.user import user_answer
+from broker.pools.answers.pool import pool_answer
 
 router = guarded_router(tag="grid")
 

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from broker.app.pool_files import shipped_declarations
 from broker.app.submit import plan_description
 from broker.app.submit_options import Grid, NotSubmitted, Planner, SubmitOptions
 from broker.cli.context import open_store, settings_of
@@ -17,8 +16,9 @@ from broker.cli.rendering.tables import Column
 from broker.cli.time_arguments import moment_of
 from broker.errors import DONE, NOT_PLACED, WRONG_USAGE, BrokerError
 from broker.formats.sss.submission import CannotSubmitError, SubmissionRules, plan
+from broker.pools.answers.pool_files import shipped_declarations
+from broker.pools.statements import resource_versions
 from broker.store.connection.database import Database
-from broker.store.pools import resource_versions
 from broker.store.submissions import task_rows as sss_submissions
 from broker.store.submissions.task_rows import Submission, Submitted
 

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from broker.domain.arrays import Ints, objects
 from broker.domain.placement_constraints import PlacementConstraints
 from broker.domain.work import DroppedRow
+from broker.pools.statements.pool_registration import read_placement_constraints
 from broker.store.connection.tables import TableCatalogue
 from broker.store.lifecycle.rebrokerage_history import read_rebrokered_from
-from broker.store.pools.pool_registration import read_placement_constraints
 from broker.store.reads.chunk_reads import WorkSelection, read_input_datasets, read_ready_files, read_tasks
 from broker.store.reads.replica_reads import read_catalogue, read_named_files, read_rank_limits
 from broker.work.assemble import CycleWork, assemble

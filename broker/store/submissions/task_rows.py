@@ -11,11 +11,11 @@ import sqlalchemy as sa
 
 from broker.domain.retry import RETRY_AFTER
 from broker.formats.sss.submission import TaskPlan
-from broker.pools.requirement import SubmitPool
+from broker.pools.model.requirement import SubmitPool
+from broker.pools.statements import pool_registration
+from broker.pools.statements.pool_registration import Asked
 from broker.store.connection.database import Database
 from broker.store.connection.names import Names, quoted
-from broker.store.pools import pool_registration
-from broker.store.pools.pool_registration import Asked
 from broker.store.reads import task_alternatives
 from broker.store.reads.task_reads import ASSIGNING
 from broker.store.submissions import sss_rows

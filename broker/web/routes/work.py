@@ -18,11 +18,11 @@ from broker.api.routers.runs import RunDetail, queue_of
 from broker.api.state import ApiState, State, Who, editor
 from broker.app import long_runs
 from broker.app.answers.job import job_answer
-from broker.app.answers.pool import pool_answer
 from broker.app.answers.user import user_answer
 from broker.app.sentences.comparison import comparison_sentence
 from broker.app.sentences.reasons import cure
 from broker.app.sentences.user import throttle_sentences
+from broker.pools.answers.pool import pool_answer
 from broker.store.http import runs
 from broker.web.formats import visible
 from broker.web.page_route import Form, back_to, page_router

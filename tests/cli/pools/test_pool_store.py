@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from broker.pools.statements.pool_registration import Asked, attach, register
 from broker.store.connection.database import Database
-from broker.store.pools.pool_registration import Asked, attach, register
 from tests.cli.commands import Command, runner
 from tests.store.matching.test_job_match import add_jobs, follow
 from tests.store.pool_grid import PLACES, at, emptied, execute, pool_for, publish_places, refresh

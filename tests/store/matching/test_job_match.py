@@ -17,12 +17,12 @@ import sqlalchemy as sa
 
 from broker.domain.arrays import Floats
 from broker.pools.matcher import Pilot
+from broker.pools.statements.pool_registration import Asked, attach, register
 from broker.store.connection.database import Database
 from broker.store.matching.job_match import Matcher
 from broker.store.matching.matches import Match, NoMatch
 from broker.store.matching.task_queue_rows import follow_jobs, weigh
 from broker.store.pools.demand import demand_of
-from broker.store.pools.pool_registration import Asked, attach, register
 from tests.store.pool_grid import at, emptied, execute, pool_for, publish_places, refresh, rows
 
 LONG = Pilot("SITE_A", "ce1", "long", "lhcb")

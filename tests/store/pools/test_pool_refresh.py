@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from broker.pools.statements.pool_refresh import RefreshState, new_mapping, refresh_state, write_mapping
+from broker.pools.statements.pool_registration import register
+from broker.pools.statements.resource_versions import current
 from broker.store.connection.database import Database
-from broker.store.pools.pool_refresh import RefreshState, new_mapping, refresh_state, write_mapping
-from broker.store.pools.pool_registration import register
-from broker.store.pools.resource_versions import current
 from tests.store.pool_grid import (
     PLACES,
     at,

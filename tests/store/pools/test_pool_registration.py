@@ -5,9 +5,14 @@ import json
 import pytest
 
 from broker.domain.placement_constraints import PlacementConstraints
-from broker.store.connection.database import Database
-from broker.store.pools.pool_reads import all_pools, for_arguments, get_submit_pools_for_queue, one_pool, queues_of_pool
-from broker.store.pools.pool_registration import (
+from broker.pools.statements.pool_reads import (
+    all_pools,
+    for_arguments,
+    get_submit_pools_for_queue,
+    one_pool,
+    queues_of_pool,
+)
+from broker.pools.statements.pool_registration import (
     Asked,
     PoolCollision,
     Registered,
@@ -16,7 +21,8 @@ from broker.store.pools.pool_registration import (
     register,
     restore_missing,
 )
-from broker.store.pools.resource_versions import KEPT_VERSIONS, BadResources, ResourceText, current, publish
+from broker.pools.statements.resource_versions import KEPT_VERSIONS, BadResources, ResourceText, current, publish
+from broker.store.connection.database import Database
 from tests.store.pool_grid import (
     PLACES,
     add_task,

@@ -7,17 +7,21 @@ from pathlib import Path
 
 from broker import resources as shipped
 from broker.errors import WRONG_USAGE, BrokerError
-from broker.pools.cfg import RESOURCE_LIMITS
-from broker.pools.declaration_documents import job_description_of
-from broker.pools.declarations import Declarations
-from broker.pools.description import LARGEST_BYTES
-from broker.pools.job_text import JobText, kind_of, read_job
-from broker.pools.problems import RequirementRefused
-from broker.pools.requirement import SubmitPool
-from broker.pools.resource_documents import WrongResources, unusable_numbers
-from broker.pools.resource_text import ResourceFile, read_resources
-from broker.pools.resources import Resources
-from broker.pools.yaml_tables import yaml_tables
+from broker.pools.model.cfg import RESOURCE_LIMITS
+from broker.pools.model.declarations import Declarations
+from broker.pools.model.description import LARGEST_BYTES
+from broker.pools.model.job_text import JobText, kind_of, read_job
+from broker.pools.model.problems import RequirementRefused
+from broker.pools.model.requirement import SubmitPool
+from broker.pools.model.resource_text import (
+    ResourceFile,
+    WrongResources,
+    job_description_of,
+    read_resources,
+    unusable_numbers,
+)
+from broker.pools.model.resources import Resources
+from broker.pools.model.tables import yaml_tables
 
 DECLARATIONS = "config/pools.yaml"
 

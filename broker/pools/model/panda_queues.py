@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from broker.pools.resources import QueueName, Resources
+from broker.pools.model.resources import QueueName, Resources
 
 PARAMETER = "PandaQueue"
 

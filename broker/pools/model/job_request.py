@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from broker.pools.description import REQUIREMENTS, Attribute, Section
-from broker.pools.literals import NumberLiteral, checked_text, decimal_text
-from broker.pools.problems import RequirementRefused
+from broker.pools.model.description import REQUIREMENTS, Attribute, Section
+from broker.pools.model.literals import NumberLiteral, checked_text, decimal_text
+from broker.pools.model.problems import RequirementRefused
 
 ANY = "any"
 MOST_SECONDS = 2**31 - 1

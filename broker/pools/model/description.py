@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from broker.pools.literals import RawValue
-from broker.pools.problems import Place, RequirementRefused
+from broker.pools.model.literals import RawValue
+from broker.pools.model.problems import Place, RequirementRefused
 
 REQUIREMENTS = "Requirements"
 LARGEST_BYTES = 65_536

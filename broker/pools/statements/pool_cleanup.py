@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
+from broker.pools.statements.pool_registration import ENDED
 from broker.store.connection.names import Names
-from broker.store.pools.pool_registration import ENDED
 
 _UNUSED = """
     pool.last_used_at <= :idle_since

@@ -15,11 +15,11 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from broker.domain.arrays import Bools, Ints
-from broker.pools.eligibility import evaluate
-from broker.pools.panda_queues import panda_queues
-from broker.pools.problems import RequirementRefused
-from broker.pools.requirement import SubmitPool, parse_canonical
-from broker.pools.resources import QueueName, Resources
+from broker.pools.model.eligibility import evaluate
+from broker.pools.model.panda_queues import panda_queues
+from broker.pools.model.problems import RequirementRefused
+from broker.pools.model.requirement import SubmitPool, parse_canonical
+from broker.pools.model.resources import QueueName, Resources
 from broker.store.connection.database import Database
 from broker.store.connection.integer_copy import copy_integers, integers_of
 

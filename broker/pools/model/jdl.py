@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from broker.pools.description import DEEPEST, Attribute, Section, check_size
-from broker.pools.literals import NumberLiteral, RawValue, Scalar
-from broker.pools.problems import Place, RequirementRefused
+from broker.pools.model.description import DEEPEST, Attribute, Section, check_size
+from broker.pools.model.literals import NumberLiteral, RawValue, Scalar
+from broker.pools.model.problems import Place, RequirementRefused
 
 _SPACE = re.compile(r"(?:[ \t\r\n\f\v]+|//[^\n]*|/\*(?s:.*?)\*/)*+")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")

@@ -12,12 +12,12 @@ import sqlalchemy as sa
 
 from broker.domain.placement_constraints import PlacementConstraints
 from broker.errors import BrokerError
-from broker.pools.eligibility import match_pools
-from broker.pools.panda_queues import panda_queues
-from broker.pools.requirement import SubmitPool, parse_canonical
+from broker.pools.model.eligibility import match_pools
+from broker.pools.model.panda_queues import panda_queues
+from broker.pools.model.requirement import SubmitPool, parse_canonical
+from broker.pools.statements.resource_versions import ResourceVersion, current
 from broker.store.connection.array_text import array_of
 from broker.store.connection.names import Names
-from broker.store.pools.resource_versions import ResourceVersion, current
 
 #: Statuses of a task that makes no jobs any more, unless somebody asks for it again.
 ENDED = ("finished", "done", "failed", "aborted", "broken", "passed")

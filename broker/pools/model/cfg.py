@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
-from broker.pools.description import DEEPEST, LARGEST_BYTES, Attribute, Section, check_size
-from broker.pools.problems import Place, RequirementRefused
+from broker.pools.model.description import DEEPEST, LARGEST_BYTES, Attribute, Section, check_size
+from broker.pools.model.problems import Place, RequirementRefused
 
 _OPTION = re.compile(r'(?P<name>[^\s={}",+#]+)\s*(?P<operator>\+?=)\s*(?P<value>.*)')
 _SECTION = re.compile(r'(?P<name>[^\s={}",#]+)\s*(?P<brace>\{?)')

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from broker.pools.problems import RequirementRefused
+from broker.pools.model.problems import RequirementRefused
 
 LONGEST_VALUE = 255
 #: A number has fewer digits than this before the point, and not more than that behind it.

@@ -16,9 +16,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from broker.pools.literals import number_of
-from broker.pools.requirement import Requirement, SubmitPool
-from broker.pools.resources import EffectiveQueue, ParameterValue, QueueName, Resources
+from broker.pools.model.literals import number_of
+from broker.pools.model.requirement import Requirement, SubmitPool
+from broker.pools.model.resources import EffectiveQueue, ParameterValue, QueueName, Resources
 
 Codes = npt.NDArray[np.int16]
 Flags = npt.NDArray[np.bool_]

@@ -9,10 +9,9 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from broker.errors import Refused
-from broker.pools.panda_queues import document_of
-from broker.pools.problems import RequirementRefused
-from broker.pools.resource_documents import Finding, WrongResources
-from broker.pools.resource_text import ResourceFile, read_resources
+from broker.pools.model.panda_queues import document_of
+from broker.pools.model.problems import RequirementRefused
+from broker.pools.model.resource_text import Finding, ResourceFile, WrongResources, read_resources
 from broker.snapshot.readings import BadValueError, json_object
 from broker.store.connection.tables import TableCatalogue
 

@@ -1,0 +1,1 @@
+"""SubmitPools: what jobs require of resources, and which queues of the grid meet it."""
