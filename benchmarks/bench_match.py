@@ -22,7 +22,10 @@ import sqlalchemy as sa
 
 from benchmarks.measuring import NOW, RESULTS, cpu_of, report
 from broker.domain.arrays import Floats
-from broker.pools.matcher import Pilot
+from broker.pilots.model.matcher import Pilot
+from broker.pilots.statements.job_match import Matcher
+from broker.pilots.statements.matches import Match
+from broker.pilots.statements.task_queue_rows import follow_jobs, weigh
 from broker.pools.model.job_text import resolve_requirements
 from broker.pools.model.literals import NumberLiteral
 from broker.pools.statements.pool_refresh import new_mapping, write_mapping
@@ -31,9 +34,6 @@ from broker.pools.statements.resource_versions import ResourceText, current, pub
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.connection.names import Names
-from broker.store.matching.job_match import Matcher
-from broker.store.matching.matches import Match
-from broker.store.matching.task_queue_rows import follow_jobs, weigh
 from broker.store.schema.migrate import upgrade
 
 QUEUES, OWNERS, TASKS = 200, 20, 1000

@@ -35,7 +35,7 @@ from broker.store.connection.database import Database
 
 TITLE = "gridbroker"
 METRICS = "metrics"
-PILOTS = "broker.api.routers.pilots"
+PILOTS = "broker.pilots.routes.pilots"
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from broker.api.problems import Problem
 from broker.api.server import ApiServer
 from broker.api.state import ApiState
 from broker.app.lane import Lane
-from broker.pilot_api.access import Identify, Identity, TooManyRequests, of_token
-from broker.pilot_api.app import beside, pilot_app
+from broker.pilots.routes.panda.access import Identify, Identity, TooManyRequests, of_token
+from broker.pilots.routes.panda.app import beside, pilot_app
 from broker.store.connection.database import Database
 
 FILE = "api.yaml"

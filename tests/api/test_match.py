@@ -12,7 +12,7 @@ import httpx
 import pytest
 import sqlalchemy as sa
 
-from broker.api.matchers import MOST_TOGETHER, group_size
+from broker.pilots.routes.matchers import MOST_TOGETHER, group_size
 from broker.store.connection.database import Database
 from tests.api.serving import client_of, serving
 from tests.store.matching.test_job_match import add_jobs, follow

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from broker.pilots.statements.activation import sort_jobs, write_sorted
 from broker.pools.statements import resource_versions
 from broker.pools.statements.resource_versions import ResourceText
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.matching.activation import sort_jobs, write_sorted
 from broker.store.reads.task_reads import TaskSelection, read_assigning
 from tests.cli.commands import Command, runner
 

@@ -13,13 +13,13 @@ import numpy as np
 import psycopg
 import pytest
 
-from broker.pools.matcher import Pilot, pool_fits
+from broker.pilots.model.matcher import Pilot, pool_fits
+from broker.pilots.statements.job_match import Matcher
+from broker.pilots.statements.matches import Match
 from broker.pools.statements.pool_cleanup import remove_unused
 from broker.pools.statements.pool_registration import Asked, attach, register
 from broker.pools.statements.resource_versions import BadResources, ResourceText, publish
 from broker.store.connection.database import Database
-from broker.store.matching.job_match import Matcher
-from broker.store.matching.matches import Match
 from tests.store.matching.test_job_match import add_jobs, follow
 from tests.store.pool_grid import PLACES, at, emptied, pool_for, publish_places, refresh, rows
 

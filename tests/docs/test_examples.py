@@ -11,7 +11,7 @@ MODULES = (
     "broker.engine.shared.rank",
     "broker.engine.job.data_facts",
     "broker.work.sequential",
-    "broker.store.matching.activation",
+    "broker.pilots.statements.activation",
 )
 
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 import numpy as np
 import sqlalchemy as sa
 
-from broker.app.pilot_jobs import ViewShelf, acquire, update
-from broker.pilots.job_report import JobReport
-from broker.pilots.job_request import JobRequest
+from broker.pilots.answers.jobs import ViewShelf, acquire, update
+from broker.pilots.model.job_report import JobReport
+from broker.pilots.model.job_request import JobRequest
 from broker.store.connection.database import Database
 from broker.store.connection.transient import TRANSIENT_ERRORS
 

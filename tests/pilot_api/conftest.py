@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.pilot_api.app import pilot_app
+from broker.pilots.routes.panda.app import pilot_app
 from broker.store.connection.database import Database
 from tests.pilot_api.client import Client
 

@@ -13,8 +13,8 @@ from agents.service.base import CycleContext, CycleRequest
 from agents.service.cycle import open_run, run_cycle
 from agents.service.process import ProcessSettings
 from broker.domain.arrays import Floats
+from broker.pilots.statements.task_queue_rows import follow_jobs, weigh
 from broker.store.connection.database import Database
-from broker.store.matching.task_queue_rows import follow_jobs, weigh
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
 from broker.store.service import leases

@@ -7,8 +7,8 @@ from starlette.types import Receive, Scope, Send
 
 from broker.access import roles
 from broker.access.roles import Grant, Role
-from broker.pilot_api.access import Identity, TooManyRequests, of_token
-from broker.pilot_api.app import beside, is_for_pilots, pilot_app
+from broker.pilots.routes.panda.access import Identity, TooManyRequests, of_token
+from broker.pilots.routes.panda.app import beside, is_for_pilots, pilot_app
 from broker.store.connection.database import Database
 from tests.pilot_api.client import Client
 from tests.pilot_api.pilot_grid import AGENT, fill, job, post

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from broker.pilot_api.methods import METHODS, READING
-from broker.pilots.job_report import FIELDS
+from broker.pilots.model.job_report import FIELDS
+from broker.pilots.routes.panda.methods import METHODS, READING
 from broker.store.connection.database import Database
 from tests.pilot_api.client import Client
 from tests.pilot_api.pilot_grid import AGENT, fill, job

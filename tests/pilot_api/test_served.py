@@ -15,7 +15,7 @@ from broker.api.listening import Listening
 from broker.api.process import identify_pilot, serving
 from broker.api.rates import RateLimiter
 from broker.api.state import ApiState
-from broker.pilot_api.access import TooManyRequests
+from broker.pilots.routes.panda.access import TooManyRequests
 from broker.store.connection.database import Database
 from tests.api.serving import shipped
 from tests.pilot_api.pilot_grid import AGENT

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from broker.app.pilot_jobs import update
-from broker.pilot_api.service import MOST_REPORTS
-from broker.pilots.job_report import JobReport
-from broker.pilots.job_transition import transition
+from broker.pilots.answers.jobs import update
+from broker.pilots.model.job_report import JobReport
+from broker.pilots.model.job_transition import transition
+from broker.pilots.routes.panda.service import MOST_REPORTS
+from broker.pilots.statements.job_reports import read_state, write_transition
 from broker.store.connection.database import Database
-from broker.store.pilots.job_reports import read_state, write_transition
 from tests.pilot_api.client import Client
 from tests.pilot_api.pilot_grid import AGENT, NOW, call, content, dataset, fill, job, post, record, row, rows
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.pilots.job_answer import JobFile, filled, job_answer
+from broker.pilots.model.job_answer import JobFile, filled, job_answer
 
 JOB: dict[str, Any] = {
     "pandaid": 7, "jeditaskid": 3, "lockedby": "jedi", "transformation": "run", "attemptnr": None, "corecount": None,

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from broker.pilots.job_outcome import FinalReport, OutputFile, job_end, task_end
-from broker.pilots.output_report import WrittenFile
+from broker.pilots.model.job_outcome import FinalReport, OutputFile, job_end, task_end
+from broker.pilots.model.output_report import WrittenFile
 
 OUTPUT, LOG = OutputFile("out", "output"), OutputFile("log", "log")
 OPTIONAL = OutputFile("more", "output", may_be_missing=True)

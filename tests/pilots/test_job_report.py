@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.pilots.job_report import FIELDS, ReportRefused, read_arguments, read_form
+from broker.pilots.model.job_report import FIELDS, ReportRefused, read_arguments, read_form
 
 FORM = {"jobId": "5", "state": "running", "attemptNr": "0", "siteName": "Q"}
 

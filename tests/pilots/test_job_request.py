@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from broker.pilots.job_request import (
+from broker.pilots.model.job_request import (
     JobRequest,
     RequestRefused,
     conditions_of,

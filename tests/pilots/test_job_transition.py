@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from broker.pilots.job_report import JobReport
-from broker.pilots.job_transition import JobState, transition
+from broker.pilots.model.job_report import JobReport
+from broker.pilots.model.job_transition import JobState, transition
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC).replace(tzinfo=None)
 EARLIER = NOW - timedelta(hours=1)

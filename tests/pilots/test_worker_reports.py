@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from broker.pilots.worker_reports import WorkerRefused, moment, normalized_cpu_model, read_gpus, read_node, read_worker
+from broker.pilots.model.worker_reports import (
+    WorkerRefused,
+    moment,
+    normalized_cpu_model,
+    read_gpus,
+    read_node,
+    read_worker,
+)
 
 NODE = {"site": "S", "host_name": "slot1_3@host.org", "cpu_model": "AMD EPYC 7351 16-Core"}
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from broker.domain.arrays import texts
-from broker.pools.matcher import (
+from broker.pilots.model.matcher import (
     FIELDS,
     MATCHES,
     NOTHING_WAITS,

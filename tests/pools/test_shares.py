@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from broker.pools.shares import Claim, real_priorities, task_queue_weights
+from broker.pilots.model.task_queue_shares import Claim, real_priorities, task_queue_weights
 
 
 def weights(*claims: Claim, share: float = 1000.0, background: bool = False) -> list[float]:

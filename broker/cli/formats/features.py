@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from broker.app.pilot_reports import features_to_keep, keep_features
 from broker.cli.context import open_store, settings_of
 from broker.cli.output import print_json, print_table, remark
 from broker.errors import WRONG_USAGE, BrokerError
@@ -22,6 +21,7 @@ from broker.formats.feature_keys import JOB, KEYS, MACHINE, Directory
 from broker.formats.feature_reader import FeatureReader, ReaderSettings, web_fetch
 from broker.formats.machine_job_features import Derived, Features, QueueStats
 from broker.formats.package_fit import fit_of
+from broker.pilots.answers.reports import features_to_keep, keep_features
 
 app = typer.Typer(no_args_is_help=True)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from broker.pilots.job_outcome import FinalReport, JobEnd, OutputFile
+from broker.pilots.model.job_outcome import FinalReport, JobEnd, OutputFile
 from broker.store.connection.database import Database
 from broker.store.connection.names import Names
 from broker.store.lifecycle import action_sql, finish_sql

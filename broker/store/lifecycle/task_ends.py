@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
-from broker.pilots.job_outcome import TaskStatus, task_end
+from broker.pilots.model.job_outcome import TaskStatus, task_end
 from broker.store.connection.names import Names
 from broker.store.writes.status_log import HOST
 

@@ -9,10 +9,10 @@ from typing import Any
 import sqlalchemy as sa
 
 from broker.feeds.changes import RowChange, TableChanges
+from broker.pilots.statements.activation import Sorted, write_sorted
 from broker.store.connection.names import Names
 from broker.store.connection.tables import TableCatalogue
 from broker.store.feeds.feed_runs import FeedRun, write_run
-from broker.store.matching.activation import Sorted, write_sorted
 from broker.store.writes.status_log import note_status
 
 FEED = "demo"

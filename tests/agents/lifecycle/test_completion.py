@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agents.service import fault_points
-from broker.pilots.job_outcome import job_end
+from broker.pilots.model.job_outcome import job_end
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.store.lifecycle.actions import ActionContext

@@ -10,9 +10,9 @@ from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
 from agents.service.cycle import run_cycle
 from agents.service.process import ProcessSettings
+from broker.pilots.statements.activation import Sorted, write_sorted
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.matching.activation import Sorted, write_sorted
 from broker.store.scenarios.load_dump import load
 from broker.store.service import leases
 from broker.store.service.agent_runs import RunRecord

@@ -16,13 +16,13 @@ import pytest
 import sqlalchemy as sa
 
 from broker.domain.arrays import Floats
-from broker.pools.matcher import Pilot
+from broker.pilots.model.matcher import Pilot
+from broker.pilots.statements.demand import demand_of
+from broker.pilots.statements.job_match import Matcher
+from broker.pilots.statements.matches import Match, NoMatch
+from broker.pilots.statements.task_queue_rows import follow_jobs, weigh
 from broker.pools.statements.pool_registration import Asked, attach, register
 from broker.store.connection.database import Database
-from broker.store.matching.job_match import Matcher
-from broker.store.matching.matches import Match, NoMatch
-from broker.store.matching.task_queue_rows import follow_jobs, weigh
-from broker.store.pools.demand import demand_of
 from tests.store.pool_grid import at, emptied, execute, pool_for, publish_places, refresh, rows
 
 LONG = Pilot("SITE_A", "ce1", "long", "lhcb")
@@ -220,9 +220,9 @@ MATCHERS = """
 import os, sys
 from datetime import UTC, datetime, timedelta
 import numpy as np, psycopg
-from broker.pools.matcher import Pilot
-from broker.store.matching.job_match import Matcher
-from broker.store.matching.matches import Match
+from broker.pilots.model.matcher import Pilot
+from broker.pilots.statements.job_match import Matcher
+from broker.pilots.statements.matches import Match
 from broker.store.connection.names import Names
 
 url, folder = sys.argv[1:]

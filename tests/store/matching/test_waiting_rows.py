@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from broker.store.matching.waiting_rows import in_order
+from broker.pilots.statements.task_queue_rows import in_order
 
 
 @pytest.mark.parametrize("far", [1, 2**60], ids=["one sort", "two columns"])

@@ -1,0 +1,1 @@
+"""The agents that activate jobs for pilots and complete what pilots report."""

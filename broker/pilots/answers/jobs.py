@@ -1,0 +1,153 @@
+"""Jobs for pilots and what pilots report of them, each in transactions of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from broker.pilots.model.codes import NO_COMMAND
+from broker.pilots.model.job_answer import job_answer
+from broker.pilots.model.job_report import JobReport
+from broker.pilots.model.job_request import JobRequest, conditions_of, cpu_time_left_s
+from broker.pilots.model.job_transition import Transition, transition
+from broker.pilots.model.matcher import Pilot
+from broker.pilots.statements.job_giving import PilotQueue, note_given, read_given, read_queue
+from broker.pilots.statements.job_match import Matcher
+from broker.pilots.statements.job_reports import read_state, read_statuses, write_transition
+from broker.pilots.statements.matches import Match, NoMatch
+from broker.pilots.statements.pilot_activity import note_request
+from broker.pilots.statements.task_queue_views import Views
+from broker.store.connection.database import Database
+
+LIMIT_S = 10.0
+"""A request ends after this time, whatever the database does."""
+_LIMITS = sa.text("SET LOCAL lock_timeout = '3s'; SET LOCAL idle_in_transaction_session_timeout = '10s'")
+_NOW = sa.text("SELECT clock_timestamp()")
+_UNLIMITED_S = 2**62
+
+
+@dataclass(frozen=True)
+class Acquired:
+    """The jobs that a pilot gets, as it reads them, and why there are no more."""
+
+    jobs: tuple[dict[str, Any], ...]
+    reason: str | None
+
+
+class ViewShelf:
+    """What matchers remember between requests; each request takes one that nobody else uses."""
+
+    def __init__(self) -> None:
+        self._free: list[Views] = []
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def borrowed(self) -> Iterator[Views]:
+        """One of them, or a new one."""
+        with self._lock:
+            views = self._free.pop() if self._free else Views()
+        try:
+            yield views
+        finally:
+            with self._lock:
+                self._free.append(views)
+
+
+def acquire(database: Database, shelf: ViewShelf, request: JobRequest, generator: np.random.Generator) -> Acquired:
+    """Give jobs to a pilot: each job is ``sent`` and noted in one transaction, exactly once.
+
+    Raises:
+        DatabaseUnavailable: there was no answer in time; jobs that were given before are lost to their timeouts.
+    """
+    jobs: list[dict[str, Any]] = []
+    with shelf.borrowed() as views, database.within(LIMIT_S) as limited:
+        for number in range(request.jobs):
+            with limited.begin() as connection:
+                found = _acquire_one(connection, database, views, request, generator, number)
+            if isinstance(found, NoMatch):
+                return Acquired(tuple(jobs), found.reason)
+            jobs.append(found)
+    return Acquired(tuple(jobs), None)
+
+
+def update(database: Database, report: JobReport, may_report: Callable[[str | None], bool]) -> Transition:
+    """Apply a report of a job; ``may_report``: whether the pilot may report jobs at a queue.
+
+    Raises:
+        DatabaseUnavailable: there was no answer in time.
+    """
+    with database.within(LIMIT_S) as limited, limited.begin() as connection:
+        connection.execute(_LIMITS)
+        now = _now(connection)
+        state = read_state(connection, database.names, report.pandaid)
+        if state is not None and not may_report(state.queue):
+            return Transition("other_queue")
+        change = transition(state, report, now.replace(tzinfo=None))
+        write_transition(connection, database.names, report, change, now)
+        place = report.queue or (None if state is None else state.queue)
+        if state is not None and place is not None and place == state.queue:
+            note_request(connection, place, report.columns.get("modificationhost"), "updatejob", now)
+    return change
+
+
+def statuses(database: Database, pandaids: list[int]) -> dict[int, tuple[str, int]]:
+    """Status and attempt of jobs that pilots have had, by number."""
+    with database.within(LIMIT_S) as limited, limited.read_snapshot() as connection:
+        return read_statuses(connection, database.names, pandaids)
+
+
+def legacy_command(change: Transition) -> str:
+    """The command as the older interface has it: a text, even where there is none."""
+    return change.command or NO_COMMAND
+
+
+def _acquire_one(
+    connection: sa.Connection,
+    database: Database,
+    views: Views,
+    request: JobRequest,
+    generator: np.random.Generator,
+    number: int,
+) -> dict[str, Any] | NoMatch:
+    connection.execute(_LIMITS)
+    now, names = _now(connection), database.names
+    queue = read_queue(connection, names, request)
+    request = request.at_queue_in(queue.status)
+    matcher = Matcher(Database.raw(connection), names, generator, views, conditions_of(request))
+    found = matcher.match(_pilot(request, queue), now)
+    node = request.node if request.jobs == 1 else f"{request.node or ''}_{number}"
+    if queue.known:
+        note_request(connection, request.queue, node, "getjob", now)
+    if not isinstance(found, Match):
+        if queue.known:
+            note_request(connection, request.queue, node, "nojob", now)
+        return found
+    note_given(connection, names, found.pandaid, request, now)
+    given = read_given(connection, names, found.pandaid)
+    return job_answer(given.columns, given.files, given.parameters)
+
+
+def _pilot(request: JobRequest, queue: PilotQueue) -> Pilot:
+    """What the pilot presents to the matcher. A queue that is at several places brings the pools of none of them."""
+    left_s = cpu_time_left_s(request, queue.maxtime_s, queue.corepower, queue.cores)
+    site, ce, name = queue.place or (queue.site, "", request.queue)
+    return Pilot(
+        site,
+        ce,
+        name,
+        platforms=queue.platforms,
+        cputime_s=_UNLIMITED_S if left_s is None else left_s,
+        resource_type=request.resource_type,
+    )
+
+
+def _now(connection: sa.Connection) -> datetime:
+    found: datetime = connection.execute(_NOW).scalar_one()
+    return found

@@ -1,0 +1,81 @@
+"""``broker match-job``: one job for a pilot, as the matcher gives it, or the reason why there is none."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from broker.cli.context import open_store
+from broker.cli.output import print_json, print_table, remark
+from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, moment_of
+from broker.pilots.answers.places import check_place
+from broker.pilots.model.matcher import Pilot
+from broker.pilots.statements.job_match import Matcher
+from broker.pilots.statements.matches import Match
+from broker.store.connection.database import Database
+
+
+def match_job(
+    context: typer.Context,
+    site: Annotated[str, typer.Option("--site", help="Where the pilot runs.")],
+    ce: Annotated[str, typer.Option("--ce", help="CE of its queue.")],
+    queue: Annotated[str, typer.Option("--queue", help="Its queue.")],
+    vo: Annotated[str | None, typer.Option("--vo", help="Only jobs of this VO.")] = None,
+    platform: Annotated[
+        list[str] | None, typer.Option("--platform", help="A platform that it can run; may be repeated.")
+    ] = None,
+    cpu_time: Annotated[
+        int | None, typer.Option("--cpu-time", min=0, help="Normalised CPU seconds that it has left.")
+    ] = None,
+    resource_type: Annotated[str | None, typer.Option("--resource-type", help="Resource type of its slot.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Only jobs of this owner.")] = None,
+    owner_group: Annotated[str | None, typer.Option("--owner-group", help="Only jobs of this working group.")] = None,
+    at: Annotated[str | None, at_option("Instant of the request", without=SCENARIO_IF_LOADED)] = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Of the draw [drawn].")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One object.")] = False,
+) -> None:
+    """Give one activated job to a pilot: its status becomes sent. Without one, say which field did not fit.
+
+    The pools of the pilot are looked up by its queue.
+    """
+    pilot = Pilot(site, ce, queue, vo, tuple(platform or ()), cpu_time, resource_type, owner, owner_group)
+    generator = np.random.default_rng(secrets.randbits(31) if seed is None else seed)
+    with open_store(context) as database:
+        with database.begin() as connection:
+            check_place(connection, database.names, site, ce, queue)
+        moment = moment_of(at, database, of_scenario=True)
+        with database.autocommit() as connection:
+            matcher = Matcher(Database.raw(connection), database.names, generator)
+            found = matcher.match(pilot, moment)
+            output = _object(found) | {"pools": sorted(matcher.pools_of(pilot, moment))}
+            if not isinstance(found, Match):
+                output["rejected"] = matcher.explain(pilot, moment).rejected
+    if as_json:
+        print_json(output)
+    elif output["pandaid"] is not None:
+        print_table(
+            ("job", "task", "PanDA queue", "pool"),
+            [(output["pandaid"], output["jeditaskid"], output["panda_queue"], output["pool"])],
+        )
+    else:
+        remark(f"no job for the pilot: {output['reason']}")
+        print_table(("does not fit", "task queues"), list(output["rejected"].items()))
+
+
+def _object(found: Any) -> dict[str, Any]:
+    """The answer with the same keys whatever it is."""
+    if isinstance(found, Match):
+        return {
+            "pandaid": found.pandaid,
+            "jeditaskid": found.jeditaskid,
+            "task_queue": found.task_queue,
+            "panda_queue": found.panda_queue,
+            "pool": found.pool,
+            "reason": None,
+            "rejected": {},
+        }
+    nothing = dict.fromkeys(("pandaid", "jeditaskid", "task_queue"))
+    return {**nothing, "panda_queue": found.panda_queue, "pool": None, "reason": found.reason, "rejected": {}}

@@ -1,0 +1,124 @@
+"""Pilot factories: how many workers of which kind a queue can use, and which pools a queue may serve."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import Path, Query, Response
+from pydantic import BaseModel
+from starlette.requests import Request
+
+from agents.service import registry
+from broker.access.policies import FACTORY
+from broker.api.guarded_route import allow, guarded_router
+from broker.api.pages import After, Limit, Page, slice_of
+from broker.api.presenting import answer
+from broker.api.problems import Problem
+from broker.api.state import State
+from broker.pilots.statements import demand
+from broker.pools.statements import pool_reads
+from broker.pools.statements.pool_reads import PoolRow
+from broker.store.feeds.table_writing import queue_is_known
+
+router = guarded_router(tag="factories")
+
+Name = Annotated[str, Query(min_length=1, max_length=255, pattern=r"^[^\x00]*$")]
+
+
+class DemandLine(BaseModel):
+    """Jobs of one resource type, share and pool.
+
+    Attributes:
+        resource_type: PanDA's name of the slot.
+        gshare: share of the jobs.
+        pool: SubmitPool that they require; null for none.
+        waiting_for_pilots: activated jobs.
+        waiting_for_input: jobs that are defined or assigned.
+        waiting_cores: cores of the activated jobs.
+        placed_in_last_cycle: jobs made by the last cycle that placed any.
+    """
+
+    resource_type: str | None
+    gshare: str | None
+    pool: str | None
+    waiting_for_pilots: int
+    waiting_for_input: int
+    waiting_cores: int
+    placed_in_last_cycle: int
+
+
+class Demand(BaseModel):
+    """What a queue has to do.
+
+    Attributes:
+        queue: of PanDA.
+        now: when it was counted.
+        last_cycle_at: when the last cycle that placed jobs began; null for none.
+        lines: the kinds with most activated jobs first.
+    """
+
+    queue: str
+    now: datetime
+    last_cycle_at: datetime | None
+    lines: list[DemandLine]
+
+
+class PoolsOfQueue(BaseModel):
+    """The pools that a queue may serve.
+
+    Attributes:
+        pools: identifiers.
+        for_arguments: those to put into the arguments of a pilot; none when there are too many, and the pilot then asks
+            by itself.
+    """
+
+    pools: list[str]
+    for_arguments: list[str]
+
+
+@router.get("/queues/{queue}/demand", response_model=Demand)
+@allow(FACTORY)
+def get_demand(
+    request: Request, api: State, queue: Annotated[str, Path(max_length=200, description="PanDA queue.")]
+) -> Response:
+    """How many workers of which kind the queue can use."""
+    with api.database.begin() as connection:
+        if not queue_is_known(connection, api.database.names, queue):
+            raise Problem(404, "no_such_queue", f"there is no queue {queue[:100]}")
+        began = demand.last_cycle(connection, list(registry.BROKERAGES))
+        rows = demand.demand_of(connection, api.database.names, queue, began)
+    lines = [DemandLine(**vars(row)) for row in rows]
+    return answer(request, Demand(queue=queue, now=api.now(), last_cycle_at=began, lines=lines), items="lines")
+
+
+@router.get("/pools", response_model=PoolsOfQueue)
+@allow(FACTORY)
+def pools_of_queue(request: Request, api: State, site: Name, ce: Name, queue: Name, vo: Name | None = None) -> Response:
+    """The SubmitPools that are mapped to a queue now."""
+    with api.database.begin() as connection:
+        found = pool_reads.get_submit_pools_for_queue(connection, site, ce, queue, vo)
+    return answer(request, PoolsOfQueue(pools=list(found), for_arguments=list(pool_reads.for_arguments(found))))
+
+
+class PoolLine(BaseModel):
+    """A SubmitPool on record; see the reference of SubmitPools for its definition."""
+
+    pool_id: str
+    vo: str
+    canonical: str
+    created_at: datetime
+    last_used_at: datetime
+    refreshed_at: datetime | None
+    queue_count: int
+    waiting_jobs: int
+    tasks: int
+
+
+@router.get("/submit-pools", response_model=Page[PoolLine])
+@allow(FACTORY)
+def list_pools(request: Request, api: State, after: After = None, limit: Limit = 100) -> Response:
+    """All SubmitPools."""
+    with api.database.begin() as connection:
+        found: list[PoolRow] = pool_reads.all_pools(connection)
+    return answer(request, slice_of([PoolLine(**vars(row)) for row in found], after, limit))

@@ -1,0 +1,208 @@
+"""Matchers that stay connected. Requests that come together, or while all are at work, are matched with one commit.
+
+What a matcher remembers of the task queues saves reading them for every pilot, and one commit for several pilots saves
+waiting for the disk for each. While the disk is waited for, others are matched. Nobody is answered before the commit.
+What is run for nearly every request is run from the event loop; the rest in threads: reading the task queues of a
+place, and whoever is matched alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+
+import psycopg
+
+from broker.api.problems import Problem
+from broker.api.state import ApiState
+from broker.errors import BrokerError
+from broker.pilots.model.matcher import Pilot
+from broker.pilots.routes.matcher_fast_path import Lane
+from broker.pilots.statements.matches import Asked, MatchFound, NumberedRequest
+from broker.pilots.statements.task_queue_views import Views
+from broker.store.connection.database import Database
+from broker.store.connection.transient import TRANSIENT_ERRORS
+
+LANES = 3
+MOST_TOGETHER = 16
+WORTH_A_STATEMENT = 3
+"""Requests for which one more matcher is put to work where several are free: a statement costs as much as several of
+its pilots, but all that waits in one group would leave the processors idle while the disk is waited for."""
+MOST_WAITING = 1000
+"""Requests that wait for a matcher; those beyond are asked to come again."""
+NAME = "matchers"
+ResultT = TypeVar("ResultT")
+
+_OF_ALL: tuple[type[Exception], ...] = (BrokerError, Problem, *TRANSIENT_ERRORS)
+"""What is wrong with the database is wrong for each request of a group."""
+_IN_THE_WAY: tuple[type[Exception], ...] = (psycopg.errors.UniqueViolation, psycopg.errors.TransactionRollback)
+"""Nothing was kept: the same request came twice, or another transaction was in the way."""
+
+Answered = tuple[MatchFound, bool]
+"""What was found, and whether an earlier request of this number got it."""
+
+
+@dataclass(frozen=True)
+class _Waiting:
+    asked: Asked
+    answer: asyncio.Future[Answered]
+
+
+class Matchers:
+    """A few matchers, each on a connection of its own. Used from one event loop.
+
+    Args:
+        database: where jobs wait; its pool is left to others.
+        now: the time on this host (aware).
+        statement_timeout_s: for each statement.
+        wait_s: for a connection.
+    """
+
+    def __init__(
+        self, database: Database, now: Callable[[], datetime], statement_timeout_s: float, wait_s: float
+    ) -> None:
+        self._now = now
+        self._database = database.sibling(
+            "gridbroker matcher", LANES, statement_timeout_s=statement_timeout_s, pool_timeout_s=wait_s
+        )
+        self._waiting: deque[_Waiting] = deque()
+        views = Views()
+        self._free = [Lane(self._database, views) for _ in range(LANES)]
+        self._threads = ThreadPoolExecutor(LANES, thread_name_prefix="matcher")
+        self._at_work: set[asyncio.Task[None]] = set()
+        self._is_called = False
+
+    async def match(self, pilot: Pilot, numbered: NumberedRequest | None) -> Answered:
+        """One job for a pilot, or why there is none; and whether an earlier request of this number got it.
+
+        Raises:
+            Problem: 503, too many wait.
+        """
+        if len(self._waiting) >= MOST_WAITING:
+            raise Problem(503, "matchers_busy", "all matchers are at work", headers={"Retry-After": "1"})
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Answered] = loop.create_future()
+        self._waiting.append(_Waiting((pilot, numbered), answer))
+        self._call()
+        return await answer
+
+    def close(self) -> None:
+        """End what is under way, and let go of all connections."""
+        for task in self._at_work:
+            task.cancel()
+        self._threads.shutdown()
+        for lane in self._free:
+            lane.close()
+        self._database.close()
+
+    def _call(self) -> None:
+        """Have those that wait matched, once those that came with them are here."""
+        if self._free and self._waiting and not self._is_called:
+            self._is_called = True
+            asyncio.get_running_loop().call_soon(self._begin)
+
+    def _begin(self) -> None:
+        self._is_called = False
+        while self._free and self._waiting:
+            together = [self._waiting.popleft() for _ in range(group_size(len(self._waiting), len(self._free)))]
+            task = asyncio.get_running_loop().create_task(self._serve(self._free.pop(), together))
+            self._at_work.add(task)
+            task.add_done_callback(self._at_work.discard)
+
+    async def _serve(self, lane: Lane, together: list[_Waiting]) -> None:
+        """Answer a group; whoever came meanwhile is the next."""
+        try:
+            await self._answer(lane, together)
+        except asyncio.CancelledError:
+            lane.drop()
+            raise
+        except Exception as error:  # the requests end with it, and say what they may
+            lane.drop()
+            _fail(together, error)
+        self._free.append(lane)
+        self._call()
+
+    async def _answer(self, lane: Lane, together: list[_Waiting]) -> None:
+        now, asked = self._now(), [one.asked for one in together]
+        try:
+            await self._look(lane, asked, now)
+            group = lane.matcher.group(asked, now)
+            try:
+                while (take := group.next_take()) is not None:
+                    group.settle(await lane.quick.rows(take.statement, take.values))
+                    for one, found in zip(together, group.found, strict=True):
+                        if found is not None:
+                            _settle(one, (found, False))
+            except _IN_THE_WAY:
+                pass  # each alone
+        except _OF_ALL:
+            raise
+        except Exception:  # of one of them: those beside it go on
+            if len(together) == 1:
+                raise
+            lane.drop()
+        await self._answer_alone(lane, [one for one in together if not one.answer.done()], now)
+
+    async def _look(self, lane: Lane, asked: list[Asked], now: datetime) -> None:
+        if not lane.is_open:
+            await self._in_thread(lane.open)
+        if lane.matcher.unknown(asked, now):
+            await self._in_thread(lane.matcher.look, asked, now)
+
+    async def _answer_alone(self, lane: Lane, left: list[_Waiting], now: datetime) -> None:
+        for one in left:
+            try:
+                if not lane.is_open:
+                    await self._in_thread(lane.open)
+                _settle(one, await self._in_thread(lane.matcher.match_one, *one.asked, now))
+            except _OF_ALL:
+                raise
+            except Exception as error:  # it says what it may; the others do not end with it
+                lane.drop()
+                _fail([one], error)
+
+    async def _in_thread(self, run: Callable[..., ResultT], *arguments: Any) -> ResultT:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, run, *arguments)
+
+
+def group_size(waiting: int, free: int) -> int:
+    """How many of those that wait the next matcher takes.
+
+    Args:
+        waiting: requests, one at least.
+        free: matchers, one at least.
+    """
+    groups = max(1, min(free, waiting // WORTH_A_STATEMENT))
+    return min(MOST_TOGETHER, math.ceil(waiting / groups))
+
+
+def _settle(one: _Waiting, answer: Answered) -> None:
+    if not one.answer.done():  # its client may have gone
+        one.answer.set_result(answer)
+
+
+def _fail(together: list[_Waiting], error: Exception) -> None:
+    for one in together:
+        if not one.answer.done():
+            one.answer.set_exception(error)
+
+
+_making = threading.Lock()
+
+
+def matchers_of(api: ApiState) -> Matchers:
+    """The matchers of an application, made at the first request."""
+    with _making:
+        found = api.kept.get(NAME)
+        if not isinstance(found, Matchers):
+            section = api.configuration.database
+            found = api.kept[NAME] = Matchers(api.database, api.now, section.statement_timeout_s, section.wait_s)
+            api.at_end.append(found.close)
+        return found

@@ -1,0 +1,49 @@
+"""What all methods of the pilots' interface share: the database, who calls, what matchers remember, the draw."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from sqlalchemy import exc
+
+from broker.app.lane import Lane
+from broker.pilots.answers.jobs import ViewShelf
+from broker.pilots.model.job_request import JobRequest
+from broker.pilots.routes.panda.access import Identify, Identity, anybody
+from broker.store.connection.database import Database
+from broker.store.connection.errors import DatabaseUnavailable
+
+SEED_BITS = 64
+AT_ONCE, WAIT_S = 4, 2.0
+"""Requests that are worked on at once, and seconds that one waits for its turn."""
+MOST_REPORTS = 500
+"""In one request: each is a transaction, and a request keeps its place in the lane until the last."""
+UNAVAILABLE = (DatabaseUnavailable, exc.OperationalError, exc.TimeoutError)
+"""What is raised when there is no answer in time: no connection, no free one, a lock, a limit."""
+
+
+@dataclass(frozen=True)
+class PilotService:
+    """The service behind the routes.
+
+    Attributes:
+        database: of an installation of its own.
+        identify: who calls.
+        views: what matchers remember between requests.
+        lane: where requests are worked on, so that pilots take a share of the connections and no more.
+    """
+
+    database: Database
+    identify: Identify = anybody
+    views: ViewShelf = field(default_factory=ViewShelf)
+    lane: Lane = field(default_factory=lambda: Lane("pilots", AT_ONCE, WAIT_S))
+
+    def generator(self) -> np.random.Generator:
+        """The randomness of one draw."""
+        return np.random.default_rng(secrets.randbits(SEED_BITS))
+
+    def own_jobs_only(self, request: JobRequest, who: Identity) -> JobRequest:
+        """The request of somebody without a role: for jobs of that user."""
+        return replace(request, user=who.name[:250])

@@ -1,0 +1,204 @@
+"""Pilots: a job, or why there is none; what their machines and jobs say of themselves."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import Request
+
+from broker.access.policies import PILOT, may_ask_for
+from broker.access.roles import Identity, Role
+from broker.api.asking import LARGEST_ID
+from broker.api.direct_routes import DirectRoute
+from broker.api.guarded_route import V1, allow, guarded_router
+from broker.api.presenting import answer
+from broker.api.problems import Problem
+from broker.api.state import State, Who, identity_of, state_of
+from broker.pilots.answers import reports
+from broker.pilots.model.matcher import Pilot
+from broker.pilots.routes.matchers import matchers_of
+from broker.pilots.statements.matches import Match, NoMatch
+
+router = guarded_router(tag="pilots")
+
+Name = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[^\x00]*$")]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class AskingPilot(_Body):
+    """A pilot that wants a job.
+
+    Attributes:
+        pilot: its name, for ``request_number``.
+        request_number: of this request: the same number again gets the same job. Without it each request is another.
+        site: where it runs, with ``ce`` and ``queue``.
+        ce: of its queue.
+        queue: of the CE.
+        vo: only jobs of this VO.
+        platforms: that it can run.
+        cpu_time_s: normalised CPU seconds that it has left.
+        resource_type: of its slot.
+        owner: only jobs of this owner.
+        owner_group: only jobs of this working group.
+    """
+
+    pilot: Name | None = None
+    request_number: int | None = Field(default=None, ge=0, le=LARGEST_ID)
+    site: Name
+    ce: Name
+    queue: Name
+    vo: Name | None = None
+    platforms: list[Name] = Field(default_factory=list, max_length=100)
+    cpu_time_s: int | None = Field(default=None, ge=0, le=2**31)
+    resource_type: Name | None = None
+    owner: Name | None = None
+    owner_group: Name | None = None
+
+
+class MatchedJob(BaseModel):
+    """The job that the pilot got; or null, and why.
+
+    Attributes:
+        pandaid: of the job; its status is ``sent``.
+        jeditaskid: of its task.
+        task_queue: where it waited.
+        panda_queue: of the pilot.
+        pool: SubmitPool of the job; null without.
+        reason: why there is no job; null when there is.
+        rejected: task queues that failed, by the first field that did not fit.
+        repeated: whether it is the answer to an earlier request of this number.
+    """
+
+    pandaid: int | None
+    jeditaskid: int | None
+    task_queue: int | None
+    panda_queue: str
+    pool: str | None
+    reason: str | None
+    rejected: dict[str, int]
+    repeated: bool = False
+
+
+class FeatureReport(_Body):
+    """What a pilot read of Machine/Job Features: texts of keys by name, as files of the two folders hold them.
+
+    Attributes:
+        queue: that the pilot runs at.
+        reporter: its name.
+        machinefeatures: keys of the machine.
+        jobfeatures: keys of the job.
+        scratch_shared: the scratch limit is a whole disk that all jobs share.
+    """
+
+    queue: Name
+    reporter: Name
+    machinefeatures: dict[Name, Annotated[str, Field(max_length=1000)]] = Field(default_factory=dict, max_length=100)
+    jobfeatures: dict[Name, Annotated[str, Field(max_length=1000)]] = Field(default_factory=dict, max_length=100)
+    scratch_shared: bool = False
+
+
+class StatusReport(_Body):
+    """What a job says of itself (job-to-machine): texts of keys by name.
+
+    Attributes:
+        pandaid: of the job.
+        record: keys of the record.
+        allocated_cpu: cores that the job has.
+    """
+
+    pandaid: int = Field(ge=1, le=LARGEST_ID)
+    record: dict[Name, Annotated[str, Field(max_length=1000)]] = Field(max_length=100)
+    allocated_cpu: int | None = Field(default=None, ge=1, le=100_000)
+
+
+class Kept(BaseModel):
+    """Whether a report was kept: not so when a newer one is there. ``problems``: keys that could not be read."""
+
+    kept: bool
+    problems: list[str] = Field(default_factory=list)
+
+
+@router.post("/jobs:match", response_model=MatchedJob)
+@allow(PILOT)
+async def match_job(request: Request, api: State, who: Who, body: AskingPilot) -> Response:
+    """Give one activated job to a pilot, exactly once; or say which field did not fit."""
+    _refuse_other_queues(who, body.queue)
+    if (body.pilot is None) != (body.request_number is None):
+        raise Problem(422, "invalid_request", "pilot and request_number go together")
+    pilot = Pilot(
+        body.site, body.ce, body.queue, body.vo, tuple(body.platforms), body.cpu_time_s, body.resource_type,
+        body.owner, body.owner_group,
+    )  # fmt: skip
+    numbered = None if body.pilot is None or body.request_number is None else (body.pilot, body.request_number)
+    found, repeated = await matchers_of(api).match(pilot, numbered)
+    return answer(request, _answer(found, repeated))
+
+
+async def _match_plainly(request: Request) -> Response:
+    """The same of a body that is plain JSON."""
+    try:
+        body = AskingPilot.model_validate_json(await request.body())
+    except ValidationError as error:
+        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in error.errors()]) from None
+    return await match_job(request, state_of(request), identity_of(request), body)
+
+
+DIRECT = {
+    ("POST", f"{V1}/jobs:match"): DirectRoute(f"{V1}/jobs:match", PILOT, "body_bytes", _match_plainly),
+}
+"""Routes that are asked by every pilot of the grid."""
+
+
+@router.post("/features", response_model=Kept)
+@allow(PILOT)
+def report_features(request: Request, api: State, who: Who, body: FeatureReport) -> Response:
+    """Report the Machine/Job Features that a pilot read."""
+    _refuse_other_queues(who, body.queue)
+    texts = (body.machinefeatures, body.jobfeatures)
+    found = reports.feature_report(body.queue, body.reporter, texts, body.scratch_shared, api.now())
+    kept = reports.keep_features(api.database, found)
+    return answer(request, Kept(kept=kept, problems=list(found.problems)))
+
+
+@router.post("/job-status", response_model=Kept)
+@allow(PILOT)
+def report_status(request: Request, api: State, who: Who, body: StatusReport) -> Response:
+    """Report what a job says of itself."""
+    status = reports.job_status(body.record)
+    queue = reports.queue_of_job(api.database, body.pandaid)
+    if queue is None:
+        raise Problem(404, "no_such_job", f"there is no job {body.pandaid}")
+    _refuse_other_queues(who, queue)
+    kept = reports.keep_status(api.database, body.pandaid, status, body.allocated_cpu, api.now())
+    return answer(request, Kept(kept=kept, problems=list(status.flags)))
+
+
+def _refuse_other_queues(who: Identity | None, queue: str) -> None:
+    """A pilot acts for the queues that its role is limited to.
+
+    Raises:
+        Problem: it names another one.
+    """
+    if who is None or not may_ask_for(who, Role.PILOT, f"/{queue}"):
+        raise Problem(403, "forbidden", "this needs another role")
+
+
+def _answer(found: Match | NoMatch, repeated: bool) -> MatchedJob:
+    if isinstance(found, Match):
+        given: dict[str, Any] = {name: getattr(found, name) for name in ("pandaid", "jeditaskid", "task_queue", "pool")}
+        return MatchedJob(**given, panda_queue=found.panda_queue, reason=None, rejected={}, repeated=repeated)
+    return MatchedJob(
+        pandaid=None,
+        jeditaskid=None,
+        task_queue=None,
+        panda_queue=found.panda_queue,
+        pool=None,
+        reason=found.reason,
+        rejected=found.rejected,
+    )

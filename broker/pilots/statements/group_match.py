@@ -1,0 +1,262 @@
+"""Matching several pilots with one statement: what to try for each, and who gets which job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from broker.pilots.model.matcher import Pilot
+from broker.pilots.statements.matches import Asked, Match, NumberedRequest
+from broker.pilots.statements.task_queue_views import View, Views
+from broker.store.connection.names import Names
+from broker.store.writes.status_log import note_status
+
+_PICKED = """
+WITH asked AS MATERIALIZED (
+    SELECT * FROM unnest($1::bigint[], $2::integer[], $3::bigint[], $4::bigint[], $5::bigint[], $6::text[],
+        $7::bigint[]) WITH ORDINALITY AS asked (queue, priority, first, jobs, cputime_s, pool, place, number)
+), picked AS MATERIALIZED (
+    SELECT asked.number, job.place, job.pandaid, job.position FROM asked CROSS JOIN LATERAL (
+        SELECT waiting.ctid AS place, waiting.pandaid, waiting.position FROM broker.waiting_jobs AS waiting
+        WHERE waiting.task_queue = asked.queue AND waiting.priority = asked.priority
+          AND waiting.position >= asked.first AND waiting.cputime_s <= asked.cputime_s"""
+_MAPPED_POOL = """
+          AND (asked.pool IS NULL OR EXISTS (
+            SELECT FROM broker.submit_pool_links AS link JOIN broker.submit_pools AS known ON known.number = link.pool
+            WHERE link.queue = asked.place AND known.pool_id = asked.pool))"""
+_SENT = """
+        ORDER BY waiting.position LIMIT asked.jobs FOR UPDATE SKIP LOCKED) AS job
+), gone AS (
+    DELETE FROM broker.waiting_jobs WHERE ctid = ANY(ARRAY(SELECT place FROM picked))
+), sent AS (
+    UPDATE {panda}.jobsactive4 AS job
+    SET jobstatus = 'sent', statechangetime = $8::timestamp, modificationtime = $8::timestamp
+    WHERE job.pandaid = ANY(ARRAY(SELECT pandaid FROM picked)) AND job.jobstatus = 'activated'
+    RETURNING job.pandaid, job.jeditaskid, job.jobstatus, job.prodsourcelabel, job.cloud, job.computingsite
+), logged AS (NOTE_STATUS), given AS MATERIALIZED (
+    SELECT picked.number, row_number() OVER (PARTITION BY picked.number ORDER BY picked.position) AS slot,
+        sent.pandaid, sent.jeditaskid
+    FROM picked JOIN sent USING (pandaid)
+)""".replace("NOTE_STATUS", note_status("sent", "$8::timestamp"))
+# In the order of their names, so that two groups with the same requests never wait for each other.
+_NOTE_REQUESTS = """, noted AS (
+    INSERT INTO broker.matched_requests
+        (pilot, request_number, pandaid, jeditaskid, task_queue, panda_queue, pool, matched_at)
+    SELECT request.pilot, request.request_number, given.pandaid, given.jeditaskid, asked.queue, request.panda_queue,
+        asked.pool, $9::timestamptz
+    FROM unnest($10::text[], $11::bigint[], $12::text[], $13::bigint[], $14::bigint[])
+        AS request (pilot, request_number, panda_queue, number, slot)
+    JOIN given USING (number, slot) JOIN asked USING (number)
+    ORDER BY request.pilot, request.request_number
+)"""
+# Somebody else who notes the use of the same pools is not waited for: the time is his, too.
+_NOTE_USE = """, used AS (
+    UPDATE broker.submit_pools SET last_used_at = $9::timestamptz WHERE number IN (
+        SELECT number FROM broker.submit_pools
+        WHERE pool_id = ANY(ARRAY(SELECT pool FROM asked WHERE number IN (SELECT number FROM picked)))
+          AND last_used_at < $15::timestamptz FOR NO KEY UPDATE SKIP LOCKED)
+)"""
+_FOUND = """
+SELECT picked.number, given.slot, picked.pandaid, given.jeditaskid, picked.position
+FROM picked LEFT JOIN given USING (number, pandaid)"""
+
+
+def group_statement(names: Names, *, pooled: bool) -> str:
+    """The statement; rows of number of what was asked, slot, job, task and position.
+
+    Args:
+        names: of the schemas.
+        pooled: some of the jobs require a SubmitPool, to which the place of their pilot must be mapped.
+    """
+    parts = (_PICKED, _MAPPED_POOL if pooled else "", _SENT, _NOTE_REQUESTS, _NOTE_USE if pooled else "", _FOUND)
+    return names.sql("".join(parts))
+
+
+#: The time of use of a pool is not written more often than this.
+USE_NOTED_EVERY = timedelta(seconds=60)
+#: Statements for one group; whoever has nothing then is matched alone.
+MOST_ROUNDS = 3
+_UNLIMITED = 2**62
+
+_statement = lru_cache(maxsize=16)(group_statement)
+
+
+@dataclass(frozen=True)
+class Take:
+    """A statement to run: parameters ``$1`` and on in the text form of PostgreSQL."""
+
+    statement: str
+    values: list[str]
+
+
+@dataclass
+class _Search:
+    """A pilot without a job: what was drawn for it, and what is drawn next."""
+
+    index: int
+    pilot: Pilot
+    request: NumberedRequest | None
+    view: View
+    candidates: Iterator[tuple[int, int]]
+    candidate: tuple[int, int] | None = None
+
+
+@dataclass
+class _Ask:
+    """So many jobs of one task queue and priority, each for one of these pilots."""
+
+    queue: int
+    priority: int
+    first: int
+    cputime_s: int
+    pool: str | None
+    place: int | None
+    pilots: list[_Search] = field(default_factory=list)
+
+    @property
+    def condition(self) -> tuple[int, str | None, int | None]:
+        """What its jobs must meet: pilots of one statement that draw the same task queue must agree on it."""
+        return self.cputime_s, self.pool, self.place
+
+
+class GroupMatch:
+    """Several pilots, matched round by round: :meth:`next_take` says what to run, :meth:`settle` takes what it found.
+
+    Attributes:
+        found: for each pilot its job; None: not yet, or it must be matched alone.
+
+    Args:
+        asked: the pilots.
+        now: the time of the match (aware).
+        views: what is known of the task queues; pilots whose place is not in it are left alone.
+        generator: of the draw.
+        names: of the schemas.
+    """
+
+    def __init__(
+        self, asked: Sequence[Asked], now: datetime, views: Views, generator: np.random.Generator, names: Names
+    ) -> None:
+        self.found: list[Match | None] = [None] * len(asked)
+        self._now, self._names, self._rounds = now, names, 0
+        self._asks: list[_Ask] = []
+        self._searching = [
+            _Search(index, pilot, request, view, view.candidates(pilot, generator))
+            for index, (pilot, request) in enumerate(asked)
+            if (view := views.of(pilot, now)) is not None
+        ]
+
+    def next_take(self) -> Take | None:
+        """The next statement; None when there is nothing more to try together."""
+        if self._rounds == MOST_ROUNDS:
+            return None
+        self._rounds += 1
+        asks: dict[tuple[int, int], _Ask] = {}
+        for one in self._searching:
+            ask = self._drawn(one)
+            if ask is None:
+                continue
+            known = asks.setdefault((ask.queue, ask.priority), ask)
+            if known.condition == ask.condition:
+                known.pilots.append(one)  # else it waits for the next round
+        self._asks = list(asks.values())
+        return self._take() if self._asks else None
+
+    def settle(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Note what a statement took: number of what was asked, slot, job, task, position."""
+        taken: dict[int, list[int]] = {}
+        given: dict[tuple[int, int], tuple[int, int | None]] = {}
+        for number, slot, pandaid, jeditaskid, position in rows:
+            taken.setdefault(number, []).append(position)
+            if slot is not None:
+                given[number, slot] = (pandaid, jeditaskid)
+        for number, ask in enumerate(self._asks, 1):
+            positions = taken.get(number, [])
+            for slot, one in enumerate(ask.pilots, 1):
+                if (number, slot) in given:
+                    self.found[one.index] = Match(*given[number, slot], ask.queue, one.view.panda_queue, ask.pool)
+                elif len(positions) < len(ask.pilots):
+                    one.candidate = None  # there is no more of it
+            _remember(ask, positions)
+        self._searching = [one for one in self._searching if self.found[one.index] is None]
+
+    def _drawn(self, one: _Search) -> _Ask | None:
+        """What is to be tried for a pilot; None when that is nothing more."""
+        while True:
+            if one.candidate is None:
+                one.candidate = next(one.candidates, None)
+                if one.candidate is None:
+                    return None
+            queue, priority = one.candidate
+            first = one.view.levels[queue].get(priority)
+            if first is not None:
+                break
+            one.candidate = None  # another pilot found that there is nothing
+        queues = one.view.queues
+        pool = queues.pool[queue]
+        return _Ask(
+            int(queues.id[queue]),
+            priority,
+            first,
+            (one.pilot.cputime_s or 0) if queues.cputime_class_s[queue] else _UNLIMITED,
+            pool,
+            None if pool is None else one.view.place,
+        )
+
+    def _take(self) -> Take:
+        asks = self._asks
+        noted = [
+            (*one.request, one.view.panda_queue, number, slot)
+            for number, ask in enumerate(asks, 1)
+            for slot, one in enumerate(ask.pilots, 1)
+            if one.request is not None
+        ]
+        pooled = any(ask.pool is not None for ask in asks)
+        values = [
+            _array(ask.queue for ask in asks),
+            _array(ask.priority for ask in asks),
+            _array(ask.first for ask in asks),
+            _array(len(ask.pilots) for ask in asks),
+            _array(ask.cputime_s for ask in asks),
+            _array(ask.pool for ask in asks),
+            _array(ask.place for ask in asks),
+            self._now.astimezone(UTC).replace(tzinfo=None).isoformat(),
+            self._now.isoformat(),
+            *(_array(one[column] for one in noted) for column in range(5)),
+        ]
+        if pooled:
+            values.append((self._now - USE_NOTED_EVERY).isoformat())
+        return Take(_statement(self._names, pooled=pooled), values)
+
+
+def _remember(ask: _Ask, positions: list[int]) -> None:
+    """Rows that come before those that were taken are gone, so the next search need not begin among them."""
+    if ask.cputime_s != _UNLIMITED:
+        return  # some may be left that need more than these pilots have
+    for one in ask.pilots:
+        levels, queue = one.view.levels, _position(one.view, ask.queue)
+        if len(positions) < len(ask.pilots):
+            one.view.forget(queue, ask.priority)
+        elif ask.priority in levels[queue]:
+            levels[queue][ask.priority] = max(levels[queue][ask.priority], *positions)
+
+
+def _position(view: View, queue: int) -> int:
+    return int(np.searchsorted(view.queues.id, queue))
+
+
+def _array(values: Any) -> str:
+    """An array in the text form of PostgreSQL."""
+    return "{" + ",".join(map(_element, values)) + "}"
+
+
+def _element(value: int | str | None) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, int):
+        return str(value)
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'

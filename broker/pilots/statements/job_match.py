@@ -1,0 +1,313 @@
+"""Giving a job to a pilot: exactly one activated job, or the reason why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import psycopg
+from psycopg.rows import tuple_row
+
+from broker.pilots.model.job_request import JobConditions
+from broker.pilots.model.matcher import (
+    CPUTIME_CLASSES_S,
+    FIELDS,
+    MATCHES,
+    TAKEN_BY_OTHERS,
+    Pilot,
+    match_task_queues,
+    no_match,
+)
+from broker.pilots.statements.group_match import USE_NOTED_EVERY, GroupMatch, Take
+from broker.pilots.statements.matches import Asked, Match, MatchFound, NoMatch, NumberedRequest
+from broker.pilots.statements.task_queue_views import View, Views, place_of, read_view
+from broker.store.connection.names import Names
+from broker.store.writes.status_log import note_status
+
+_PICKED = """
+WITH picked AS MATERIALIZED (
+    SELECT job.ctid AS place, job.pandaid, job.position FROM broker.waiting_jobs AS job
+    WHERE job.task_queue = %(queue)s AND job.priority = %(priority)s AND job.position >= %(first)s"""
+_ENOUGH_CPU_TIME = """
+      AND job.cputime_s <= %(cputime_s)s"""
+_MAPPED_POOL = """
+      AND EXISTS (
+            SELECT FROM broker.submit_pool_links AS link JOIN broker.submit_pools AS known ON known.number = link.pool
+            WHERE link.queue = %(place)s AND known.pool_id = %(pool)s)"""
+# A row whose job is gone passes, so that it is removed.
+_CONDITIONS = """
+      AND NOT EXISTS (
+    SELECT FROM {panda}.jobsactive4 AS active WHERE active.pandaid = job.pandaid AND (
+        %(labels)s::text[] IS NOT NULL AND active.prodsourcelabel <> ALL(%(labels)s)
+            AND (%(processing_type)s::text IS NULL OR active.processingtype IS DISTINCT FROM %(processing_type)s)
+        OR coalesce(active.job_label, active.prodsourcelabel) <> ALL(%(job_labels)s::text[])
+        OR active.minramcount > nullif(%(memory_mb)s::bigint, 0)
+        OR active.maxdiskcount > nullif(%(disk_mb)s::bigint, 0)
+        OR active.maxwalltime > nullif(%(walltime_s)s::bigint, 0)
+        OR active.jeditaskid IS DISTINCT FROM coalesce(%(task)s::bigint, active.jeditaskid)
+        OR active.produserid IS DISTINCT FROM coalesce(%(user)s::text, active.produserid)))"""
+_SENT = """
+    ORDER BY job.position LIMIT 1 FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM broker.waiting_jobs AS job USING picked WHERE job.ctid = picked.place
+), sent AS (
+    UPDATE {panda}.jobsactive4 AS job
+    SET jobstatus = 'sent', statechangetime = %(now)s, modificationtime = %(now)s
+    FROM picked WHERE job.pandaid = picked.pandaid AND job.jobstatus = 'activated'
+    RETURNING job.pandaid, job.jeditaskid, job.jobstatus, job.prodsourcelabel, job.cloud, job.computingsite
+), logged AS (NOTE_STATUS)""".replace("NOTE_STATUS", note_status("sent", "%(now)s"))
+_NOTE_REQUEST = """, noted AS (
+    INSERT INTO broker.matched_requests
+        (pilot, request_number, pandaid, jeditaskid, task_queue, panda_queue, pool, matched_at)
+    SELECT %(pilot)s::text, %(request_number)s::bigint, sent.pandaid, sent.jeditaskid, %(queue)s::bigint,
+        %(panda_queue)s::text, %(pool)s::text, %(aware_now)s::timestamptz
+    FROM sent
+)"""
+_NOTE_USE = """, used AS (
+    UPDATE broker.submit_pools SET last_used_at = %(aware_now)s
+    WHERE pool_id = %(pool)s AND last_used_at < %(noted_before)s AND EXISTS (SELECT FROM picked)
+)"""
+_FOUND = """
+SELECT picked.pandaid, picked.position, sent.jeditaskid, sent.pandaid IS NOT NULL
+FROM picked LEFT JOIN sent USING (pandaid)"""
+
+
+def take_statement(names: Names, *, pooled: bool, timed: bool, numbered: bool, conditions: bool) -> str:
+    """The statement for one case.
+
+    Args:
+        names: of the schemas.
+        pooled: the jobs require a SubmitPool, to which the pilot's place must be mapped.
+        timed: the jobs may need more CPU time than the pilot has.
+        numbered: the request has a number, under which what it gets is noted.
+        conditions: there are some on single jobs.
+    """
+    parts = (
+        (True, _PICKED),
+        (timed, _ENOUGH_CPU_TIME),
+        (pooled, _MAPPED_POOL),
+        (conditions, _CONDITIONS),
+        (True, _SENT),
+        (numbered, _NOTE_REQUEST),
+        (pooled, _NOTE_USE),
+        (True, _FOUND),
+    )
+    return names.sql("".join(text for is_part, text in parts if is_part))
+
+
+#: Task queues and priorities that are tried for one pilot. Source: DIRAC's matcher, candidates and tries.
+MOST_TRIES = 30
+
+_READ_EARLIER_MATCHES = """
+SELECT earlier.pilot, earlier.request_number, earlier.pandaid, earlier.jeditaskid, earlier.task_queue,
+    earlier.panda_queue, earlier.pool
+FROM unnest(%(pilots)s::text[], %(numbers)s::bigint[]) AS asked (pilot, request_number)
+JOIN broker.matched_requests AS earlier USING (pilot, request_number)"""
+
+
+class Matcher:
+    """Gives jobs to pilots over one connection in autocommit mode.
+
+    Args:
+        connection: each statement is a transaction of its own.
+        names: of the schemas.
+        generator: of the draw.
+        views: what is remembered between calls; another matcher may go on with it later. None: nothing yet.
+        conditions: on single jobs; None: none.
+    """
+
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        names: Names,
+        generator: np.random.Generator,
+        views: Views | None = None,
+        conditions: JobConditions | None = None,
+    ) -> None:
+        self._cursor = connection.cursor(row_factory=tuple_row)
+        self._generator = generator
+        self._conditions = _values_of(conditions)
+        self._names = names
+        self._statements: dict[tuple[bool, bool, bool], str] = {}
+        self._views = Views() if views is None else views
+        self._request: NumberedRequest | None = None
+
+    def match_together(self, asked: Sequence[Asked], now: datetime) -> list[tuple[MatchFound, bool]]:
+        """As :meth:`match_numbered` for several pilots, where it can be with one statement and one commit for all.
+
+        Where that fails (the same request came twice, or another transaction was in the way), nothing of it was kept,
+        and each is matched alone.
+
+        Raises:
+            psycopg.OperationalError: the connection is lost. A commit that was under way may have been made: its jobs
+                are ``sent``, and requests with a number find them again.
+        """
+        self.look(asked, now)
+        group = self.group(asked, now)
+        try:
+            while (take := group.next_take()) is not None:
+                group.settle(self._take(take))
+        except (psycopg.errors.UniqueViolation, psycopg.errors.TransactionRollback):
+            pass  # each alone
+        return [
+            self.match_one(*one, now) if found is None else (found, False)
+            for one, found in zip(asked, group.found, strict=True)
+        ]
+
+    def group(self, asked: Sequence[Asked], now: datetime) -> GroupMatch:
+        """Matching of several pilots at ``now`` (aware), whose places are known: its statements are not run here."""
+        return GroupMatch(asked, now, self._views, self._generator, self._names)
+
+    def unknown(self, asked: Sequence[Asked], now: datetime) -> bool:
+        """Whether the task queues at the place of one of these pilots have to be read first."""
+        return any(self._views.of(pilot, now) is None for pilot, _ in asked)
+
+    def look(self, asked: Sequence[Asked], now: datetime) -> None:
+        """Read the task queues at the places of these pilots, where what is known is too old."""
+        for pilot, _ in asked:
+            if self._views.of(pilot, now) is None:
+                self._views[place_of(pilot)] = read_view(self._cursor, pilot, now)
+
+    def _take(self, take: Take) -> list[tuple[Any, ...]]:
+        with psycopg.RawCursor(self._cursor.connection, row_factory=tuple_row) as cursor:
+            return cursor.execute(take.statement, take.values, prepare=True).fetchall()
+
+    def _match_in_group(self, pilot: Pilot, request: NumberedRequest | None, now: datetime) -> tuple[MatchFound, bool]:
+        self._request = request
+        try:
+            found = self.match(pilot, now)
+        finally:
+            self._request = None
+        earlier = None if request is None or isinstance(found, Match) else self._earlier(request)
+        return (found, False) if earlier is None else (earlier, True)
+
+    def match_one(self, pilot: Pilot, request: NumberedRequest | None, now: datetime) -> tuple[MatchFound, bool]:
+        """One job for a pilot, whether its request has a number or not; as :meth:`match_numbered`."""
+        return (self.match(pilot, now), False) if request is None else self.match_numbered(pilot, now, request)
+
+    def match_numbered(self, pilot: Pilot, now: datetime, request: NumberedRequest) -> tuple[MatchFound, bool]:
+        """As :meth:`match`, but a request that got a job gets the same one again, and no other.
+
+        Returns:
+            What was found, and whether it was found by an earlier request of the same pilot and number.
+        """
+        try:
+            return self._match_in_group(pilot, request, now)
+        except psycopg.errors.UniqueViolation:
+            # the statement that took another job was undone as a whole
+            earlier = self._earlier(request)
+            return (NoMatch(pilot.queue, TAKEN_BY_OTHERS, {}), False) if earlier is None else (earlier, True)
+
+    def _earlier(self, request: NumberedRequest) -> Match | None:
+        """What the same request got before; None for nothing."""
+        return self._earlier_of([request]).get(request)
+
+    def _earlier_of(self, requests: Sequence[NumberedRequest]) -> dict[NumberedRequest | None, Match]:
+        """What the same requests got before."""
+        if not requests:
+            return {}
+        values = {"pilots": [pilot for pilot, _ in requests], "numbers": [number for _, number in requests]}
+        rows = self._cursor.execute(_READ_EARLIER_MATCHES, values, prepare=True).fetchall()
+        return {(pilot, number): Match(*match) for pilot, number, *match in rows}
+
+    def match(self, pilot: Pilot, now: datetime) -> MatchFound:
+        """One job for a pilot at ``now`` (aware)."""
+        view = self._views.of(pilot, now)
+        if view is not None:
+            found = self._try(view, pilot, now)
+            if found is not None:
+                return found
+        view = self._views[place_of(pilot)] = read_view(self._cursor, pilot, now)
+        return self._try(view, pilot, now) or self._why_nothing(view, pilot)
+
+    def explain(self, pilot: Pilot, now: datetime) -> NoMatch:
+        """Why the task queues, those of all other queues too, do not fit; nothing is taken."""
+        return self._why_nothing(read_view(self._cursor, pilot, now, everywhere=True), pilot)
+
+    def pools_of(self, pilot: Pilot, now: datetime) -> Collection[str]:
+        """The pools that are mapped to the pilot's queue now."""
+        return read_view(self._cursor, pilot, now).pools
+
+    def _why_nothing(self, view: View, pilot: Pilot) -> NoMatch:
+        """The reasons of the task queues, which held jobs when the view was read."""
+        reasons = match_task_queues(view.queues, pilot, view.panda_queue, view.pools)
+        # the pilot has enough for some jobs of the class, but those that are left need more; the last has no upper end
+        classes_s = view.queues.cputime_class_s
+        open_ended = classes_s == CPUTIME_CLASSES_S[-1]
+        too_long = (reasons == MATCHES) & (open_ended | (classes_s > (pilot.cputime_s or 0)))
+        reasons[too_long] = FIELDS.index("cpu_time")
+        return NoMatch(view.panda_queue, *no_match(reasons))
+
+    def _try(self, view: View, pilot: Pilot, now: datetime) -> Match | None:
+        for queue, priority in islice(view.candidates(pilot, self._generator), MOST_TRIES):
+            found = self._take_one(view, queue, priority, pilot, now)
+            if found is not None:
+                return found
+        return None
+
+    def _take_one(self, view: View, queue: int, priority: int, pilot: Pilot, now: datetime) -> Match | None:
+        """A job of one task queue and priority; None when there is none that this pilot could run."""
+        is_timed, levels = bool(view.queues.cputime_class_s[queue]), view.levels[queue]
+        level = levels.get(priority)
+        if level is None:
+            return None
+        values = self._values(view, queue, pilot, now)
+        statement = self._statement(values["pool"] is not None, is_timed)
+        values |= {"priority": priority, "first": level}
+        while True:
+            row = self._cursor.execute(statement, values, prepare=True).fetchone()
+            if row is None:
+                # nobody finds more there than this pilot
+                if not is_timed and not self._conditions:
+                    view.forget(queue, priority)
+                return None
+            pandaid, first, jeditaskid, is_sent = row
+            # rows that come before were taken, so the next search need not begin among them
+            values["first"] = first
+            if not is_timed and not self._conditions:
+                levels[priority] = first
+            if is_sent:
+                return Match(pandaid, jeditaskid, values["queue"], view.panda_queue, values["pool"])
+
+    def _values(self, view: View, queue: int, pilot: Pilot, now: datetime) -> dict[str, Any]:
+        values = {
+            "queue": int(view.queues.id[queue]),
+            "pool": view.queues.pool[queue],
+            "place": view.place,
+            "cputime_s": pilot.cputime_s or 0,
+            "now": now.astimezone(UTC).replace(tzinfo=None),
+            "aware_now": now,
+            "noted_before": now - USE_NOTED_EVERY,
+            **self._conditions,
+        }
+        if self._request is not None:
+            values |= {
+                "panda_queue": view.panda_queue,
+                "pilot": self._request[0],
+                "request_number": self._request[1],
+            }
+        return values
+
+    def _statement(self, pooled: bool, timed: bool) -> str:
+        case = (pooled, timed, self._request is not None)
+        found = self._statements.get(case)
+        if found is None:
+            found = self._statements[case] = take_statement(
+                self._names, pooled=pooled, timed=timed, numbered=case[2], conditions=bool(self._conditions)
+            )
+        return found
+
+
+def _values_of(conditions: JobConditions | None) -> dict[str, Any]:
+    """The parameters of the conditions; none where nothing is asked."""
+    if conditions is None or conditions == JobConditions():
+        return {}
+    lists = {
+        name: None if value is None else list(value)
+        for name, value in (("labels", conditions.labels), ("job_labels", conditions.job_labels))
+    }
+    return asdict(conditions) | lists

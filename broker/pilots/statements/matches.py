@@ -1,0 +1,49 @@
+"""What a pilot asks for, and what it gets: a job, or why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.pilots.model.matcher import Pilot
+
+NumberedRequest = tuple[str, int]
+"""A pilot by name, and the number of its request."""
+Asked = tuple[Pilot, NumberedRequest | None]
+"""A pilot that wants a job, and its request where that has a number."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """A job that was given to the pilot: its status is ``sent``.
+
+    Attributes:
+        pandaid: the job.
+        jeditaskid: its task.
+        task_queue: where it waited.
+        panda_queue: of the pilot.
+        pool: SubmitPool of the job; None without.
+    """
+
+    pandaid: int
+    jeditaskid: int | None
+    task_queue: int
+    panda_queue: str
+    pool: str | None
+
+
+@dataclass(frozen=True)
+class NoMatch:
+    """Why a pilot got no job.
+
+    Attributes:
+        panda_queue: of the pilot.
+        reason: the field nearest to a match, ``nothing_waits`` or ``taken_by_others``.
+        rejected: task queues that failed, by the first field that did not fit.
+    """
+
+    panda_queue: str
+    reason: str
+    rejected: dict[str, int]
+
+
+MatchFound = Match | NoMatch

@@ -1,1 +1,0 @@
-"""What pilots and Harvester ask and report, as rows."""

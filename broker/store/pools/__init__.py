@@ -1,1 +1,0 @@
-"""SubmitPools on record: registration, refresh, look-up, clean-up, and the versions of the resources."""
