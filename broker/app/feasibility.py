@@ -19,12 +19,12 @@ from broker.app.answers.asking import Proceed, proceed
 from broker.app.answers.decision import explained
 from broker.app.answers.decision_model import ExplainedDecision
 from broker.app.answers.remedies import evaluated_case
-from broker.app.task_parameters import ANALYSIS_LABELS
 from broker.app.trial_decisions import Asked, Tried, try_decisions
 from broker.store.connection.database import Database
 from broker.store.connection.rolled_back import rolled_back
-from broker.store.submissions import task_rows
-from broker.store.submissions.task_rows import Submission, Submitted
+from broker.tasks.answers.task_parameters import ANALYSIS_LABELS
+from broker.tasks.statements import task_rows
+from broker.tasks.statements.task_rows import Submission, Submitted
 
 PROMISE: Literal["feasibility, no promise"] = "feasibility, no promise"
 MOST_TASKS = 20

@@ -60,7 +60,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("sss", "broker.cli.formats.sss:app", "Jobs as SSS Job Objects: validate, show, import, export."),
     ("pool", "broker.pools.commands.pool:app", "SubmitPools: what jobs require, and which queues meet it."),
     ("match-job", "broker.pilots.commands.match_job:match_job", "One job for a pilot, or why there is none."),
-    ("submit", "broker.cli.pools.submit:submit", "Submit jobs from a file, by its kind."),
+    ("submit", "broker.tasks.commands.submit:submit", "Submit jobs from a file, by its kind."),
     (
         "import",
         "broker.cli.feeds.imports:app",

@@ -21,10 +21,10 @@ from broker.api.state import ApiState, State, Who
 from broker.app import feasibility as feasible
 from broker.app.answers.asking import Proceed
 from broker.app.feasibility import FeasibilityAnswer, Question
-from broker.app.submit_options import SubmitOptions
-from broker.app.submitted_text import Kind, known_grid, planned
 from broker.app.trial_decisions import Asked, decide
-from broker.store.submissions import task_rows
+from broker.tasks.answers.submit import SubmitOptions
+from broker.tasks.answers.submitted_text import Kind, known_grid, planned
+from broker.tasks.statements import task_rows
 
 router = guarded_router(tag="brokerage")
 

@@ -14,9 +14,9 @@ from broker.store.connection.database import Database
 from broker.store.reads import task_alternatives
 from broker.store.schema import migrate
 from broker.store.submissions import sss_rows
-from broker.store.submissions import task_rows as sss_submissions
 from broker.store.submissions.sss_export import NotThere, export_job, export_task
 from broker.store.submissions.sss_import import AlreadyThere, NotOurTables
+from broker.tasks.statements import task_rows as sss_submissions
 from tests.formats.sss.documents import document
 from tests.store.submissions.imported import bring, rows
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from broker.app.submit_options import NotSubmitted, SubmitOptions
 from broker.formats.sss.submission import DEFAULT_PRIORITY, PlannedFile, TaskPlan
+from broker.tasks.answers.submit import NotSubmitted, SubmitOptions
 
 TEXTS: Mapping[str, tuple[str, int]] = {
     "taskName": ("taskname", 256),

@@ -8,9 +8,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from broker.app.submit import plan_description
-from broker.app.submit_options import Grid, NotSubmitted, SubmitOptions
-from broker.app.task_parameters import plan_parameters
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.formats.sss.job_columns import MappingRules
 from broker.formats.sss.problems import BadDocumentError
@@ -19,8 +16,10 @@ from broker.formats.sss.submission import CannotSubmitError, SubmissionRules, pl
 from broker.pools.answers.pool_files import shipped_declarations
 from broker.pools.statements import resource_versions
 from broker.store.connection.database import Database
-from broker.store.submissions import task_rows
-from broker.store.submissions.task_rows import Submission
+from broker.tasks.answers.submit import Grid, NotSubmitted, SubmitOptions, plan_description
+from broker.tasks.answers.task_parameters import plan_parameters
+from broker.tasks.statements import task_rows
+from broker.tasks.statements.task_rows import Submission
 
 Kind = Literal["jdl", "cfg", "sss", "task"]
 

@@ -2,19 +2,59 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from broker.app.submit_options import Grid, NotSubmitted, SubmitOptions
+from broker.errors import Refused
 from broker.formats.sss.submission import DEFAULT_PRIORITY, PlannedFile, PlannedOutput, TaskPlan
 from broker.pools.answers.pool_files import pool_in, read_job_file, refused_in
+from broker.pools.model.declarations import Declarations
 from broker.pools.model.eligibility import match_pools
 from broker.pools.model.job_request import JobRequest, job_request, plain_value
 from broker.pools.model.problems import RequirementRefused
 from broker.pools.model.requirement import SubmitPool, vo_name
+from broker.pools.model.resources import Resources
 from broker.pools.statements.pool_registration import Asked
-from broker.store.submissions.task_rows import Submission
+from broker.tasks.statements.task_rows import Submission
+
+
+@dataclass(frozen=True)
+class SubmitOptions:
+    """The options of a submission, whatever the kind of the file."""
+
+    user: str | None
+    vo: str
+    label: str
+    nucleus: str | None
+    share: list[str] | None
+    queue_name: list[str] | None
+    ignore_nodes: bool
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What submitting looks at.
+
+    Attributes:
+        queues: names of the PanDA queues that exist.
+        declarations: of the parameters that jobs may require.
+        resources: Site, CE and queue; None when none were ever published.
+    """
+
+    queues: frozenset[str]
+    declarations: Declarations
+    resources: Resources | None
+
+
+Planner = Callable[[Path, SubmitOptions, Grid], tuple[Submission, ...]]
+"""Reads a file and plans its tasks."""
+
+
+class NotSubmitted(Refused):
+    """A job that may not be run; nothing was submitted."""
+
 
 #: DIRAC's priorities go from 0 to 10, and 1 is the usual one: that is the usual one here.
 PRIORITY_STEP, USUAL_PRIORITY = 100, 1

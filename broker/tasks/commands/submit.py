@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from broker.app.submit import plan_description
-from broker.app.submit_options import Grid, NotSubmitted, Planner, SubmitOptions
 from broker.cli.context import open_store, settings_of
 from broker.cli.formats import sss
 from broker.cli.output import print_json, print_table, remark
@@ -19,8 +17,9 @@ from broker.formats.sss.submission import CannotSubmitError, SubmissionRules, pl
 from broker.pools.answers.pool_files import shipped_declarations
 from broker.pools.statements import resource_versions
 from broker.store.connection.database import Database
-from broker.store.submissions import task_rows as sss_submissions
-from broker.store.submissions.task_rows import Submission, Submitted
+from broker.tasks.answers.submit import Grid, NotSubmitted, Planner, SubmitOptions, plan_description
+from broker.tasks.statements import task_rows as sss_submissions
+from broker.tasks.statements.task_rows import Submission, Submitted
 
 
 class UnknownKind(BrokerError):

@@ -1,1 +1,0 @@
-"""Commands about requirements, SubmitPools, submission and matching."""

@@ -1,0 +1,1 @@
+"""Tasks that are submitted: from job descriptions and task parameters to rows."""
