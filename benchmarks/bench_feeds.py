@@ -24,7 +24,7 @@ from agents.service.base import CycleContext
 from agents.service.process import ProcessSettings
 from benchmarks.measuring import NOW, report
 from broker.demo.grid_documents import GridSize, cric_documents
-from broker.feeds.rucio.answers import Did
+from broker.feeds.model.rucio.answers import Did
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.schema.migrate import upgrade

@@ -15,8 +15,8 @@ from agents.feeds.obtaining import Obtained, obtain
 from agents.feeds.options import FeedOptions
 from agents.service.base import Agent, CycleContext, CycleReport
 from broker.errors import Refused
-from broker.feeds.cric import catalogue
-from broker.feeds.cric.catalogue import (
+from broker.feeds.model.cric import catalogue
+from broker.feeds.model.cric.catalogue import (
     CLOSED_READ,
     CLOSED_WRITE,
     CLOSENESS,
@@ -27,14 +27,14 @@ from broker.feeds.cric.catalogue import (
     STATES,
     TAGS,
 )
-from broker.feeds.cric.closeness import CLOSENESS_KEY, closeness_table
-from broker.feeds.cric.endpoints import closed, endpoint_table
-from broker.feeds.cric.queues import queue_table, tag_table
-from broker.feeds.cric.relations import relation_table
-from broker.feeds.cric.sites import panda_site_table, site_table
-from broker.feeds.documents import Document
-from broker.feeds.rows import Key, MappedTable
-from broker.store.feeds import table_writing
+from broker.feeds.model.cric.closeness import CLOSENESS_KEY, closeness_table
+from broker.feeds.model.cric.endpoints import closed, endpoint_table
+from broker.feeds.model.cric.queues import queue_table, tag_table
+from broker.feeds.model.cric.relations import relation_table
+from broker.feeds.model.cric.sites import panda_site_table, site_table
+from broker.feeds.model.documents import Document
+from broker.feeds.model.rows import Key, MappedTable
+from broker.feeds.statements import table_writing
 
 FORGOTTEN_AFTER = timedelta(days=7)
 """A queue that CRIC has not listed for so long is removed, and so is a value of the network."""

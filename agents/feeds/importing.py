@@ -16,11 +16,11 @@ from agents.service.base import CycleContext, CycleReport
 from agents.service.clock import ClockFault
 from broker.domain.work import DroppedRow
 from broker.errors import Refused
-from broker.feeds.changes import RowChange, TableChanges, compare
-from broker.feeds.documents import DocumentRefused
-from broker.feeds.rows import MappedTable, check_dropped_rows, reasons
-from broker.store.feeds import feed_documents, feed_runs, table_writing
-from broker.store.feeds.feed_runs import FeedRun
+from broker.feeds.model.changes import RowChange, TableChanges, compare
+from broker.feeds.model.documents import DocumentRefused
+from broker.feeds.model.rows import MappedTable, check_dropped_rows, reasons
+from broker.feeds.statements import feed_documents, feed_runs, table_writing
+from broker.feeds.statements.feed_runs import FeedRun
 from broker.store.schema import migrate
 from broker.store.service.fenced_writing import IDLE_WITHIN_S
 

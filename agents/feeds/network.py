@@ -10,8 +10,8 @@ from agents.feeds.obtaining import obtain
 from agents.feeds.options import FeedOptions
 from agents.service.base import Agent, CycleContext, CycleReport
 from broker.errors import Refused
-from broker.feeds.network.metrics import metric_table
-from broker.store.feeds import table_writing
+from broker.feeds.model.network_metrics import metric_table
+from broker.feeds.statements import table_writing
 
 METRICS = "metrics"
 

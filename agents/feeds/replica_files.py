@@ -13,12 +13,12 @@ from agents.feeds.obtaining import obtain
 from agents.feeds.options import FeedOptions
 from agents.service.base import Agent, CycleContext, CycleReport
 from broker.domain.work import DroppedRow
-from broker.feeds.changes import RowChange, TableChanges
-from broker.feeds.documents import Document, DocumentRefused
-from broker.feeds.rucio import schedule
-from broker.feeds.rucio.answers import Answer, RawAnswer, read_answer
-from broker.feeds.rucio.asking import digest_of
-from broker.store.feeds import feed_documents, replica_requests
+from broker.feeds.model.changes import RowChange, TableChanges
+from broker.feeds.model.documents import Document, DocumentRefused
+from broker.feeds.model.rucio import schedule
+from broker.feeds.model.rucio.answers import Answer, RawAnswer, read_answer
+from broker.feeds.model.rucio.asking import digest_of
+from broker.feeds.statements import feed_documents, replica_requests
 
 DATASETS = "datasets"
 

@@ -15,16 +15,16 @@ from agents.service import fault_points
 from agents.service.base import Agent, CycleContext, CycleReport
 from agents.service.process import ProcessSettings
 from broker.domain.work import DroppedRow
-from broker.feeds.rows import reasons
-from broker.feeds.rucio import schedule
-from broker.feeds.rucio.answers import FOUND, Answer, Did
-from broker.feeds.rucio.asking import Heard, Known, Questions, ask, digest_of
-from broker.feeds.rucio.client import Rucio, RucioUnavailable
-from broker.feeds.rucio.schedule import Asked
+from broker.feeds.model.rows import reasons
+from broker.feeds.model.rucio import schedule
+from broker.feeds.model.rucio.answers import FOUND, Answer, Did
+from broker.feeds.model.rucio.asking import Heard, Known, Questions, ask, digest_of
+from broker.feeds.model.rucio.client import Rucio, RucioUnavailable
+from broker.feeds.model.rucio.schedule import Asked
+from broker.feeds.statements import feed_documents, feed_runs, replica_requests
+from broker.feeds.statements.feed_runs import FeedRun
+from broker.feeds.statements.replica_requests import Request
 from broker.store.connection.tables import TableCatalogue
-from broker.store.feeds import feed_documents, feed_runs, replica_requests
-from broker.store.feeds.feed_runs import FeedRun
-from broker.store.feeds.replica_requests import Request
 
 _log = logging.getLogger(__name__)
 DOCUMENT = "replicas"

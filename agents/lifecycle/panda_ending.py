@@ -10,7 +10,7 @@ from agents.lifecycle.ending_options import PandaApiOptions
 from agents.lifecycle.job_actions import Moved
 from agents.lifecycle.panda_api import PandaApi, PandaRefuses
 from agents.service.base import CycleContext
-from broker.feeds.fetching.terms import NotFetched
+from broker.feeds.model.fetching.terms import NotFetched
 from broker.lifecycle.panda_requests import kill_requests
 from broker.store.lifecycle import requested
 from broker.store.lifecycle.actions import ActionContext, JobAction

@@ -7,7 +7,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from broker.domain.decisions import Decision
-from broker.store.feeds.queue_pins import Pin, held_pins
+from broker.feeds.statements.queue_pins import Pin, held_pins
 
 
 def pins_in(connection: sa.Connection, decision: Decision, decided_at: datetime) -> list[Pin]:

@@ -63,10 +63,10 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("submit", "broker.tasks.commands.submit:submit", "Submit jobs from a file, by its kind."),
     (
         "import",
-        "broker.cli.feeds.imports:app",
+        "broker.feeds.commands.imports:app",
         "Import facts of the grid by hand: CRIC, Rucio, network, workers; their log.",
     ),
-    ("queue", "broker.cli.feeds.queue:app", "What a queue gets and why not more, its history, and fields held."),
+    ("queue", "broker.feeds.commands.queue:app", "What a queue gets and why not more, its history, and fields held."),
     ("completion", "broker.cli.completion:completion", "Print the completion script for bash, zsh or fish."),
     ("db", "broker.cli.data.db:app", "Install, upgrade, load, dump and reach the database."),
 )

@@ -13,10 +13,10 @@ from broker.app.answers.history import Beside, History, beside_events, history
 from broker.app.sentences.history import event_sentence
 from broker.domain.decision_records import DecisionRecord, Origin
 from broker.domain.decisions import Candidate, Decision, FunnelStep
+from broker.feeds.statements.feed_runs import KeptChange
+from broker.feeds.statements.queue_pins import Pin
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing
-from broker.store.feeds.feed_runs import KeptChange
-from broker.store.feeds.queue_pins import Pin
 from tests.conftest import TestServer
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)

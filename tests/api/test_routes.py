@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.api.server import ApiServer
-from broker.app.source_documents import SOURCES
+from broker.feeds.answers.source_documents import SOURCES
 from broker.store.connection.database import Database
 from broker.store.schema.migrate import STANDALONE
 from tests.api.decided import decided_server

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.domain.work import DroppedRow
-from broker.feeds.changes import compare
-from broker.feeds.documents import DocumentRefused
-from broker.feeds.rows import MappedTable, check_dropped_rows, check_shrunk
+from broker.feeds.model.changes import compare
+from broker.feeds.model.documents import DocumentRefused
+from broker.feeds.model.rows import MappedTable, check_dropped_rows, check_shrunk
 
 BEFORE = {("same",): ({"a": 1, "b": [2]},), ("other",): ({"a": 1, "old": 2},), ("gone",): ({},), ("kept",): ({},)}
 AFTER = MappedTable(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from broker.demo.grid_documents import GridSize, worker_reports
-from broker.feeds.documents import DocumentRefused
-from broker.feeds.workers.statistics import worker_table
+from broker.feeds.model.documents import DocumentRefused
+from broker.feeds.model.worker_statistics import worker_table
 from tests.feeds.documents import NOW, codes, document
 
 STAMP = NOW.replace(tzinfo=None)

@@ -10,7 +10,7 @@ from agents.service import registry
 from agents.service.configuration import AgentSection
 from agents.service.process import ProcessSettings
 from broker.app.doctor import Finding
-from broker.feeds.fetching.terms import NotFetched, Surroundings
+from broker.feeds.model.fetching.terms import NotFetched, Surroundings
 
 #: Agents that end jobs.
 ENDING = frozenset({"timeouts", "fast_rebrokerage", "analysis_rebrokerage"})

@@ -19,8 +19,8 @@ from broker.api.state import State, Who, editor
 from broker.app import canary_trials
 from broker.app.canary_trials import CanaryAnswer
 from broker.domain.queue_fields import BadFieldValue, field_value
-from broker.store.feeds.queue_pins import Pin, end_pin, held_pins, pins_of_queue, set_pin
-from broker.store.feeds.table_writing import queue_is_known
+from broker.feeds.statements.queue_pins import Pin, end_pin, held_pins, pins_of_queue, set_pin
+from broker.feeds.statements.table_writing import queue_is_known
 
 router = guarded_router(tag="operations")
 

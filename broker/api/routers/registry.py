@@ -11,7 +11,7 @@ ROUTERS: tuple[str, ...] = (
     "broker.api.routers.brokerage",
     "broker.pilots.routes.factories",
     "broker.pilots.routes.pilots",
-    "broker.api.routers.sources",
+    "broker.feeds.routes.sources",
     "broker.api.routers.tuning",
     "broker.api.routers.operations",
     "broker.api.routers.runs",

@@ -19,9 +19,9 @@ from broker.domain.decisions import Decision, is_late
 from broker.domain.main_reasons import NO_CANDIDATES
 from broker.domain.rejection_counts import Number, RejectionCounts, rejection_counts, unified_of
 from broker.domain.retry import first_redecided, redecided
+from broker.feeds.statements.queue_pins import Pin
 from broker.store.answers.task_facts import TaskSelection, read_task_facts
 from broker.store.decisions import decision_rows
-from broker.store.feeds.queue_pins import Pin
 
 if TYPE_CHECKING:
     from broker.app.answers.remedies import Evaluated

@@ -14,11 +14,11 @@ from broker.app.answers.tasks import OUTCOMES
 from broker.classes.share_preference import ShareNode
 from broker.domain.work import DroppedRow
 from broker.errors import MOST_NEAR, WRONG_USAGE, BrokerError, nearest
+from broker.feeds.statements.table_writing import queue_names
 from broker.formats.sss.states import GROUP_STATE_OF
 from broker.snapshot.build_classes import share_values
 from broker.store.answers.task_facts import ENDED, read_task_values
 from broker.store.classes.share_hs06 import read_share_rows
-from broker.store.feeds.table_writing import queue_names
 
 QUEUE_STATUSES = ("online", "offline", "brokeroff", "test", "standby", "paused")
 MOST_LISTED = 12

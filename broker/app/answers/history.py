@@ -13,11 +13,11 @@ from broker.app.answers.stored_states import main_code
 from broker.app.history import Event, story
 from broker.domain.decision_records import StoredDecision
 from broker.domain.rejection_counts import unified_of
+from broker.feeds.statements.feed_runs import KeptChange, changes_of_queue
+from broker.feeds.statements.queue_pins import Pin, pins_of_queue
 from broker.store.answers.task_facts import TaskSelection, read_task_facts
 from broker.store.decisions.history_reads import read_record
 from broker.store.decisions.stored_cycles import NoSuchDecision, one_decision
-from broker.store.feeds.feed_runs import KeptChange, changes_of_queue
-from broker.store.feeds.queue_pins import Pin, pins_of_queue
 
 #: Decisions that are looked into, and queues whose changes are read: the newest, and those gained or lost last.
 MOST_DECISIONS, MOST_QUEUES, MOST_CHANGES = 300, 40, 50

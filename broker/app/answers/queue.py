@@ -30,9 +30,9 @@ from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.registry import offered
 from broker.domain.queue_counts import QueueCount
 from broker.domain.rejection_counts import unified_of
+from broker.feeds.statements.feed_runs import changes_of_queue
+from broker.feeds.statements.queue_pins import held_pins, pins_of_queue
 from broker.snapshot.snapshot import Snapshot
-from broker.store.feeds.feed_runs import changes_of_queue
-from broker.store.feeds.queue_pins import held_pins, pins_of_queue
 
 SUCH_AS = 5
 MOST_CHANGES = 200

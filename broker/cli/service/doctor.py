@@ -17,7 +17,7 @@ from broker.app.doctor import Finding, examine
 from broker.cli.context import open_store, settings_of
 from broker.cli.output import print_json, print_table
 from broker.errors import FAILED
-from broker.feeds.fetching.terms import Surroundings
+from broker.feeds.model.fetching.terms import Surroundings
 from broker.store.schema import migrate
 
 

@@ -16,10 +16,10 @@ from broker.api.pages import After, Limit, Page, slice_of
 from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import State
+from broker.feeds.statements.table_writing import queue_is_known
 from broker.pilots.statements import demand
 from broker.pools.statements import pool_reads
 from broker.pools.statements.pool_reads import PoolRow
-from broker.store.feeds.table_writing import queue_is_known
 
 router = guarded_router(tag="factories")
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.feeds.changes import compare
-from broker.feeds.rows import MappedTable
+from broker.feeds.model.changes import compare
+from broker.feeds.model.rows import MappedTable
+from broker.feeds.statements.table_writing import read_rows, write_changes
 from broker.pilots.model.worker_reports import NodeReport, WorkerReport
 from broker.store.connection.names import Names, quoted
-from broker.store.feeds.table_writing import read_rows, write_changes
 
 _PILOT_STATUS = """
 UPDATE {panda}.harvester_workers

@@ -8,11 +8,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.feeds.changes import RowChange, TableChanges
+from broker.feeds.model.changes import RowChange, TableChanges
+from broker.feeds.statements.feed_runs import FeedRun, write_run
 from broker.pilots.statements.activation import Sorted, write_sorted
 from broker.store.connection.names import Names
 from broker.store.connection.tables import TableCatalogue
-from broker.store.feeds.feed_runs import FeedRun, write_run
 from broker.store.writes.status_log import note_status
 
 FEED = "demo"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from broker.feeds.rucio.answers import Did
-from broker.feeds.rucio.client import NotAtRucio, RucioUnavailable
+from broker.feeds.model.rucio.answers import Did
+from broker.feeds.model.rucio.client import NotAtRucio, RucioUnavailable
 
 Rows = list[Mapping[str, Any]]
 

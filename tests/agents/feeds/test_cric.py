@@ -13,6 +13,7 @@ from agents.feeds.importing import FeedAlarm
 from agents.service import fault_points
 from broker.demo.grid_documents import GridSize, cric_documents, endpoint_name, queue_name, site_name
 from broker.errors import Refused
+from broker.feeds.statements.feed_runs import changes_of_queue
 from broker.snapshot.sources.links import LINKS
 from broker.snapshot.sources.queues import QUEUES
 from broker.snapshot.sources.slots import SLOTS
@@ -20,7 +21,6 @@ from broker.snapshot.sources.software import SOFTWARE
 from broker.snapshot.sources.storages import STORAGES
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.feeds.feed_runs import changes_of_queue
 from broker.store.snapshots.source_reads import SourceReader, read_sources
 from tests.agents.feeds.running import PROCESS, Feeding
 from tests.feeds.documents import NOW

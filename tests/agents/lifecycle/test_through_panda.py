@@ -12,7 +12,7 @@ import pytest
 from agents.lifecycle.ending_options import EndingOptions
 from agents.lifecycle.panda_api import PandaApi, PandaRefuses, PandaServer
 from broker.errors import Refused
-from broker.feeds.fetching.terms import FetchTerms, Surroundings
+from broker.feeds.model.fetching.terms import FetchTerms, Surroundings
 from broker.lifecycle.panda_requests import KillRequest
 from broker.store.connection.database import Database
 from tests.agents.lifecycle.playing_panda import KILLS, WHO, PlayedPanda, played_panda, says_no, says_yes

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from broker.feeds.statements.queue_pins import Pin, PinRefused, end_pin, held_pins, pins_of_queue, set_pin
 from broker.snapshot.sources.pins import PINS, TABLE
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.feeds.queue_pins import Pin, PinRefused, end_pin, held_pins, pins_of_queue, set_pin
 from broker.store.snapshots.source_reads import SourceReader
 from tests.brokerages.small_grid import NOW, TASK, dataset, input_files, one_cycle, replica, scenario, task
 from tests.cli.commands import runner

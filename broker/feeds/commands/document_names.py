@@ -1,0 +1,95 @@
+"""Which document a file or address on the command line is: by its name in front, its address, or what is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from urllib.parse import urlsplit
+
+from broker.errors import WRONG_USAGE, BrokerError
+from broker.feeds.model.cric.catalogue import CLOSED_READ, CLOSED_WRITE, DOCUMENTS, name_by_address, name_by_shape
+from broker.feeds.model.documents import MAX_DOCUMENT_BYTES, DocumentRefused, parse
+from broker.feeds.model.fetching.files import path_of, read_file
+from broker.feeds.model.rucio.quotas import GLOBAL, LOCAL
+
+RUCIO_KINDS = ("space", "replicas", "quotas")
+
+
+class UnknownDocument(BrokerError):
+    """It cannot be told which document something is."""
+
+    exit_status = WRONG_USAGE
+
+
+def cric_documents(arguments: Sequence[str]) -> dict[str, str]:
+    """The addresses and paths by the name of CRIC's document.
+
+    Raises:
+        UnknownDocument: what one is cannot be told, or two are the same.
+    """
+    found: dict[str, str] = {}
+    for argument in arguments:
+        name, address = _cric_document(argument)
+        if name in found:
+            raise UnknownDocument(f"two documents {name}", argument, "give each once")
+        found[name] = address
+    return found
+
+
+def rucio_kind(argument: str) -> tuple[str, str]:
+    """Whether a document is ``space``, ``replicas`` or ``quotas``, and its address or path.
+
+    Raises:
+        UnknownDocument: it is a file that cannot be read.
+    """
+    name, separator, rest = argument.partition("=")
+    if separator and name in RUCIO_KINDS:
+        return name, rest
+    content = _content(argument)
+    if isinstance(content, dict) and isinstance(content.get("datasets"), list):
+        return "replicas", argument
+    if isinstance(content, dict) and content and set(content) <= {LOCAL, GLOBAL}:
+        return "quotas", argument
+    return "space", argument
+
+
+def _cric_document(argument: str) -> tuple[str, str]:
+    name, separator, rest = argument.partition("=")
+    if separator and name in DOCUMENTS:
+        return name, rest
+    stem = PurePath(urlsplit(argument).path).stem
+    found = name_by_address(argument) or (stem if stem in DOCUMENTS else None) or name_by_shape(_content(argument))
+    if found is None:
+        _check_json_file(argument)
+        known = ", ".join(DOCUMENTS)
+        hint = f"write NAME=FILE with one of {known} (lists of closed endpoints: {CLOSED_WRITE}, {CLOSED_READ})"
+        raise UnknownDocument("it cannot be told which document of CRIC this is", argument[:200], hint)
+    return found, argument
+
+
+def _check_json_file(address: str) -> None:
+    """See that a file is there and holds JSON.
+
+    Raises:
+        UnknownDocument: it is not there, cannot be read, or holds none.
+    """
+    path = path_of(address)
+    if path is None:
+        return
+    if not path.is_file():
+        raise UnknownDocument("there is no such file", address[:200], "correct the path")
+    try:
+        parse(read_file(path, MAX_DOCUMENT_BYTES).data or b"", address)
+    except DocumentRefused as error:
+        raise UnknownDocument("it holds no JSON", address[:200], "give a document of CRIC") from error
+
+
+def _content(address: str) -> object:
+    """What is in a file; nothing for web servers, and for what is no JSON: it is told later."""
+    try:
+        path = path_of(address)
+        if path is None:
+            return None
+        return parse(read_file(path, MAX_DOCUMENT_BYTES).data or b"", address).content
+    except DocumentRefused:
+        return None

@@ -1,0 +1,121 @@
+"""``broker import``: what the feeds do, by hand and from files; and what they did."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from agents.feeds.cric import CricAgent, CricOptions
+from agents.feeds.network import NetworkAgent, NetworkOptions
+from agents.feeds.replica_files import ReplicaFileOptions, ReplicaImport
+from agents.feeds.rucio_quota import QuotaOptions, RucioQuotaAgent
+from agents.feeds.rucio_space import RucioSpaceAgent, SpaceOptions
+from agents.feeds.workers import WorkersImport, WorkersOptions
+from agents.service.base import Agent
+from broker.cli.context import open_store
+from broker.cli.output import print_json, print_table, remark
+from broker.feeds.commands.by_hand import ByHand, Json, NamedFiles, importing
+from broker.feeds.commands.document_names import cric_documents, rucio_kind
+from broker.feeds.commands.example_grid import example
+from broker.feeds.statements.feed_runs import FeedRun, last_runs
+
+app = typer.Typer(no_args_is_help=True)
+app.command()(example)
+
+
+@importing(app, NamedFiles)
+def cric(by_hand: ByHand, documents: list[str]) -> None:
+    """Queues, software tags, sites, endpoints, relations and closeness, from documents of CRIC."""
+    named = cric_documents(documents)
+    options = by_hand.options("cric", documents=named, address=None, allow_shrink=by_hand.allow_shrink)
+    by_hand.run(CricAgent(CricOptions(**options), by_hand.process))
+
+
+@importing(app)
+def rucio(by_hand: ByHand, documents: list[str]) -> None:
+    """Space of endpoints, replicas of datasets or quotas, from files with what Rucio says."""
+    for address in documents:
+        by_hand.run(_rucio_agent(by_hand, address))
+
+
+@importing(app)
+def network(by_hand: ByHand, documents: list[str]) -> None:
+    """Transfers and throughput of links, from network metrics."""
+    for address in documents:
+        options = by_hand.options("network", address=address, allow_shrink=by_hand.allow_shrink)
+        by_hand.run(NetworkAgent(NetworkOptions(**options), by_hand.process))
+
+
+@importing(app, shrinks=False)
+def workers(by_hand: ByHand, documents: list[str]) -> None:
+    """Worker statistics, from reports of Harvester."""
+    named = {f"report {number}": address for number, address in enumerate(documents, 1)}
+    by_hand.run(WorkersImport(WorkersOptions(documents=named), by_hand.process))
+
+
+def _rucio_agent(by_hand: ByHand, address: str) -> Agent[Any]:
+    """The agent for what is in a file: replicas, quotas or space."""
+    kind, source = rucio_kind(address)
+    if kind == "replicas":
+        return ReplicaImport(ReplicaFileOptions(address=source), by_hand.process)
+    if kind == "quotas":
+        return RucioQuotaAgent(QuotaOptions(**by_hand.options("rucio_quota", address=source)), by_hand.process)
+    options = by_hand.options("rucio_space", address=source, allow_shrink=by_hand.allow_shrink)
+    return RucioSpaceAgent(SpaceOptions(**options), by_hand.process)
+
+
+@app.command()
+def log(
+    context: typer.Context,
+    feed: Annotated[str | None, typer.Option("--feed", help="Only runs of this feed.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="So many runs, the newest first.")] = 20,
+    json: Json = False,
+) -> None:
+    """What the last runs of feeds did: documents, changes, and what was left out by reason."""
+    with open_store(context) as database, database.begin() as connection:
+        found = last_runs(connection, feed, limit)
+    if json:
+        for run in found:
+            print_json(dataclasses.asdict(run))
+        return
+    columns = ("run", "started", "feed", "outcome", "documents", "added", "changed", "gone", "fields", "left out")
+    print_table(columns, [_row(run) for run in found], title="Runs of feeds")
+    for run in found:
+        for document in run.documents:
+            if document.get("outcome") == "refused":
+                output = f"{document.get('code', '')} {document.get('detail', '')}".strip()
+                remark(f"run {run.id}: {document.get('document')} was refused: {output}")
+
+
+def _row(run: FeedRun) -> tuple[object, ...]:
+    def total(kind: str) -> int:
+        return sum(int(numbers.get(kind, 0)) for numbers in run.changes.values())
+
+    fields: dict[str, int] = {}
+    for numbers in run.changes.values():
+        for name, count in numbers.get("fields", {}).items():
+            fields[name] = fields.get(name, 0) + count
+    most = sorted(fields.items(), key=lambda pair: (-pair[1], pair[0]))[:4]
+    dropped_rows = {code: count for codes in run.dropped_rows.values() for code, count in codes.items()}
+    documents = ", ".join(
+        f"{one.get('document')} {one['outcome']}" for one in run.documents if one["outcome"] != "kept"
+    )
+    return (
+        run.id,
+        run.started_at,
+        run.feed + (" by hand" if run.by_hand else ""),
+        run.outcome,
+        documents,
+        total("added"),
+        total("changed"),
+        total("gone"),
+        _listed(dict(most)),
+        _listed(dropped_rows),
+    )
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())

@@ -1,0 +1,160 @@
+"""``broker queue``: since when a queue is as it is, and fields of it that an operator holds."""
+
+from __future__ import annotations
+
+import json as json_format
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from broker.app.answers.asking import known_name
+from broker.app.editors import Editor, editor_name
+from broker.cli.answers.queues import show_queue
+from broker.cli.context import open_store
+from broker.cli.output import print_json, print_table, remark
+from broker.cli.time_arguments import end_of, moment_of
+from broker.domain.queue_fields import BadFieldValue, field_value
+from broker.errors import REFUSED, WRONG_USAGE, BrokerError
+from broker.feeds.statements.feed_runs import KeptChange, changes_of_queue
+from broker.feeds.statements.queue_pins import Pin, end_pin, pins_of_queue, set_pin
+from broker.feeds.statements.table_writing import queue_names
+from broker.store.connection.database import Database
+
+app = typer.Typer(no_args_is_help=True)
+app.command(name="show")(show_queue)
+
+Queue = Annotated[str, typer.Argument(help="The queue.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object a line on stdout.")]
+LONGEST_REASON = 500
+
+
+class WrongPin(BrokerError):
+    """An argument that is no pin."""
+
+    exit_status = WRONG_USAGE
+
+
+@app.command()
+def history(
+    context: typer.Context,
+    queue: Queue,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, help="So many changes, the newest first.")] = 100,
+    json: Json = False,
+) -> None:
+    """What changed of a queue and when: by feeds, field by field, and by operators who held a field."""
+    with open_store(context) as database, database.begin() as connection:
+        changes, pins = changes_of_queue(connection, queue, limit), pins_of_queue(connection, queue, limit)
+        if not changes and not pins:  # a queue that CRIC has no more may still have a history
+            queue = known_name("queue", queue, queue_names(connection, database.names), "schedconfig_json")
+            changes, pins = changes_of_queue(connection, queue, limit), pins_of_queue(connection, queue, limit)
+        now = moment_of(None, database)
+    events = [
+        *(event for one in changes for event in _changed(one)),
+        *(event for one in pins for event in _pin(one, now)),
+    ]
+    events.sort(key=lambda event: event["time"], reverse=True)
+    if json:
+        for event in events[:limit]:
+            print_json(event)
+        return
+    columns = ("time", "by", "what", "field", "before", "after", "reason")
+    print_table(columns, [[event[name] for name in columns] for event in events[:limit]], title=f"History of {queue}")
+
+
+@app.command(name="set")
+def set_fields(
+    context: typer.Context,
+    queue: Queue,
+    values: Annotated[list[str], typer.Argument(metavar="FIELD=VALUE...", show_default=False)],
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the history.", show_default=False)],
+    ends: Annotated[
+        str, typer.Option("--until", metavar="TIME|LENGTH", help="When it ends by itself: a time (UTC), 8h, 7d.")
+    ],
+    editor: Editor = None,
+    json: Json = False,
+) -> None:
+    """Hold fields of a queue until some time, whatever CRIC says; status=brokeroff closes it."""
+    held = dict(_pair(text) for text in values)
+    if not 0 < len(reason.strip()) <= LONGEST_REASON:
+        raise WrongPin("no reason, or too long a one", "--reason", f"give 1 to {LONGEST_REASON} characters")
+    whose = editor_name(editor)
+    with open_store(context) as database:
+        now = moment_of(None, database)
+        end = end_of(ends, now)
+        with database.begin() as connection:
+            queue = known_name("queue", queue, queue_names(connection, database.names), "schedconfig_json")
+            for field, value in held.items():
+                set_pin(connection, queue, field, value, reason=reason, editor=whose, now=now, until=end)
+    for field, value in held.items():
+        if json:
+            output = {"queue": queue, "field": field, "value": value, "until": end, "editor": whose, "reason": reason}
+            print_json(output)
+        else:
+            remark(f"{queue}: {field} is held at {value} until {end.isoformat()}")
+
+
+@app.command()
+def unset(
+    context: typer.Context,
+    queue: Queue,
+    fields: Annotated[list[str], typer.Argument(metavar="FIELD...", show_default=False)],
+    editor: Editor = None,
+    json: Json = False,
+) -> None:
+    """Hold fields of a queue no longer; what CRIC says counts again."""
+    whose = editor_name(editor)
+    with open_store(context) as database:
+        ended = _unset(database, queue, fields, whose)
+    for field, was_held in ended.items():
+        if json:
+            print_json({"queue": queue, "field": field, "ended": was_held})
+        else:
+            remark(f"{queue}: {field} is held no longer" if was_held else f"{queue}: {field} was not held")
+    if not all(ended.values()):
+        raise typer.Exit(REFUSED)
+
+
+def _unset(database: Database, queue: str, fields: list[str], editor: str) -> dict[str, bool]:
+    now = moment_of(None, database)
+    with database.begin() as connection:
+        if not pins_of_queue(connection, queue, 1):
+            queue = known_name("queue", queue, queue_names(connection, database.names), "schedconfig_json")
+        return {field: end_pin(connection, queue, field, editor=editor, now=now) for field in fields}
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    field, separator, value = text.partition("=")
+    if not separator:
+        raise WrongPin(f"not FIELD=VALUE: {text[:80]}", "broker queue set", "write it as status=brokeroff")
+    try:
+        return field, field_value(field, value)
+    except BadFieldValue as error:
+        raise WrongPin(str(error), f"{field}={value[:80]}", error.accepts) from error
+
+
+def _changed(one: KeptChange) -> list[dict[str, Any]]:
+    where = one.table if len(one.key) == 1 else f"{one.table} {' '.join(one.key[1:])}"
+    common = {"time": one.changed_at, "by": "feed", "what": f"{where}: {one.kind}", "reason": ""}
+    if not one.fields:
+        return [{**common, "field": "", "before": None, "after": None}]
+    return [
+        {**common, "field": name, "before": _short(pair[0]), "after": _short(pair[1])}
+        for name, pair in sorted(one.fields.items())
+    ]
+
+
+def _pin(one: Pin, now: datetime) -> list[dict[str, Any]]:
+    value = _short(one.value)
+    common = {"field": one.field, "reason": one.reason}
+    set_by = {"time": one.set_at, "by": one.editor, "what": f"held until {one.until.isoformat()}"}
+    events = [{**common, **set_by, "before": None, "after": value}]
+    if not one.holds(now):
+        ended_at = one.until if one.ended_at is None else one.ended_at
+        by = one.ended_by or "by itself"
+        events.append({**common, "time": ended_at, "by": by, "what": "held no longer", "before": value, "after": None})
+    return events
+
+
+def _short(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool | None) else json_format.dumps(value)

@@ -1,0 +1,266 @@
+"""Documents of web servers: bounded in time and size, tried again, asked for only when they have changed.
+
+Certificates are checked. Redirects are followed within the host and scheme that were asked, so that credentials go to
+nobody else. Source: HTTP semantics, conditional requests and redirection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, Protocol, TypeVar
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+
+from broker.feeds.model.fetching.files import path_of, read_file
+from broker.feeds.model.fetching.terms import Fetched, FetchTerms, NotFetched, Surroundings, Validators, try_pause_s
+
+AnswerT = TypeVar("AnswerT")
+Extensions = dict[str, Any]
+"""What a request is made with, beside its headers: the client's own terms."""
+
+MAX_REDIRECTS = 3
+NOTHING_KNOWN = Validators()
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_LONGEST_TOKEN = 16_384
+_NOT_MODIFIED, _OK = 304, 200
+
+
+class _TryAgainError(Exception):
+    """This try failed in a way in which the next one need not."""
+
+    def __init__(self, code: str, what: str) -> None:
+        super().__init__(what)
+        self.code = code
+
+
+class _Stream(Protocol):
+    """A connection of the client."""
+
+    async def aclose(self) -> None:
+        """Close it."""
+
+
+@dataclass(frozen=True)
+class _Redirect:
+    address: str
+
+
+def fetch(address: str, terms: FetchTerms, surroundings: Surroundings, known: Validators = NOTHING_KNOWN) -> Fetched:
+    """The document at ``address``: a path, or a ``file:``, ``http:`` or ``https:`` address.
+
+    Args:
+        address: of the document.
+        terms: limits, credentials, trust.
+        surroundings: clock, jitter and pauses.
+        known: validators of the version that is on record; the document is only sent if it has changed.
+
+    Raises:
+        NotFetched: it could not be got.
+    """
+    path = path_of(address)
+    if path is not None:
+        return read_file(path, terms.max_bytes)
+    for number in range(1, terms.tries + 1):
+        limit_s = min(terms.time_limit_s, surroundings.left_s())
+        if limit_s <= 0:
+            raise NotFetched(
+                "time_out", f"no time is left for try {number}", shown(address), "see how long others took"
+            )
+        try:
+            return replace(_try(address, terms, surroundings, known, limit_s), tries=number)
+        except _TryAgainError as error:
+            if number == terms.tries:
+                raise NotFetched(error.code, f"{error} ({number} tries)", shown(address)) from error
+            pause_s = try_pause_s(number, terms.pause_s, surroundings.jitter())
+            surroundings.pause(max(0.0, min(pause_s, surroundings.left_s())))
+    raise NotFetched("unreachable", "no try was allowed", shown(address))
+
+
+def hard_end(limit_s: float, exchange: Callable[[Extensions], Coroutine[Any, Any, AnswerT]]) -> AnswerT:
+    """What an exchange with a server gives; after ``limit_s`` seconds its connections are closed, whatever comes in.
+
+    Time limits of the client are for each read: a server that sends a byte from time to time never exceeds them. Must
+    not be called from a running event loop.
+
+    Args:
+        limit_s: seconds.
+        exchange: makes its requests with the extensions that it is given.
+
+    Raises:
+        httpx.TimeoutException: it was not over in time.
+    """
+
+    async def ended() -> AnswerT:
+        opened: list[_Stream] = []
+
+        async def note(event: str, details: Mapping[str, Any]) -> None:
+            if event == "connection.connect_tcp.complete":
+                opened.append(details["return_value"])
+
+        try:
+            async with asyncio.timeout(limit_s):
+                return await exchange({"trace": note})
+        except TimeoutError as error:
+            raise httpx.ReadTimeout(f"not over within {limit_s:g} s") from error
+        finally:
+            # The client closes its connections itself, but not one whose TLS handshake was under way.
+            for stream in opened:
+                await stream.aclose()
+
+    return asyncio.run(ended())
+
+
+def shown(address: str) -> str:
+    """An address without what may be secret in it."""
+    parts = urlsplit(address)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def _try(address: str, terms: FetchTerms, surroundings: Surroundings, known: Validators, limit_s: float) -> Fetched:
+    """One try, redirects included, all within its time."""
+    try:
+        trust = trust_of(terms)
+        asking = _Asking(address, terms, surroundings, known, trust, surroundings.monotonic() + limit_s)
+        return hard_end(limit_s, asking.exchange)
+    except httpx.TimeoutException as error:
+        raise _TryAgainError("time_out", f"no whole answer within {limit_s:g} s") from error
+    except httpx.TransportError as error:
+        _raise_transport(error, address)
+    except (httpx.InvalidURL, ValueError) as error:
+        raise NotFetched("address", f"no address: {error}", shown(address), "correct it") from error
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """One try to get the document at ``address``, which ends at an instant of the monotonic clock."""
+
+    address: str
+    terms: FetchTerms
+    surroundings: Surroundings
+    known: Validators
+    trust: ssl.SSLContext
+    ends: float
+
+    @property
+    def left_s(self) -> float:
+        return self.ends - self.surroundings.monotonic()
+
+    async def exchange(self, extensions: Extensions) -> Fetched:
+        terms, where = self.terms, self.address
+        origin = _origin(where)
+        async with httpx.AsyncClient(
+            verify=self.trust, trust_env=terms.proxies, follow_redirects=False, timeout=terms.time_limit_s
+        ) as client:
+            for _ in range(MAX_REDIRECTS + 1):
+                answer = await self._ask(client, where, extensions)
+                if isinstance(answer, Fetched):
+                    return answer
+                where = urljoin(where, answer.address)
+                if _origin(where) != origin:
+                    raise self._not_fetched("redirect", f"redirected to {shown(where)[:200]}: refused")
+        raise self._not_fetched("redirect", f"more than {MAX_REDIRECTS} redirects")
+
+    async def _ask(self, client: httpx.AsyncClient, where: str, extensions: Extensions) -> Fetched | _Redirect:
+        headers = _headers(where, self.terms, self.known)
+        async with client.stream("GET", where, headers=headers, extensions=extensions) as response:
+            if response.status_code in _REDIRECTS:
+                place = response.headers.get("location")
+                if not place:
+                    raise self._not_fetched("redirect", f"status {response.status_code} without a place")
+                return _Redirect(place)
+            found = Validators(response.headers.get("etag"), response.headers.get("last-modified"))
+            if response.status_code == _NOT_MODIFIED and self.known != NOTHING_KNOWN:
+                return Fetched(None, self.known)
+            if response.status_code in _TRY_AGAIN:
+                raise _TryAgainError("status", f"status {response.status_code}")
+            if response.status_code != _OK:
+                raise self._not_fetched("status", f"status {response.status_code}", "see the address and rights")
+            return Fetched(await self._body(response), found)
+
+    async def _body(self, response: httpx.Response) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        async for part in response.aiter_bytes():
+            size += len(part)
+            if size > self.terms.max_bytes:
+                raise self._not_fetched("too_large", f"more than {self.terms.max_bytes} bytes", "see what it holds")
+            if self.left_s < 0:
+                raise _TryAgainError("time_out", f"not whole within {self.terms.time_limit_s:g} s")
+            parts.append(part)
+        return b"".join(parts)
+
+    def _not_fetched(self, code: str, what: str, remedy: str = "the last good one stays; see its source") -> NotFetched:
+        return NotFetched(code, what, shown(self.address), remedy)
+
+
+def _raise_transport(error: httpx.TransportError, address: str) -> NoReturn:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            remedy = "see the certificate, or name the authority with SSL_CERT_FILE"
+            what = f"the certificate does not fit: {cause.verify_message}"
+            raise NotFetched("certificate", what, shown(address), remedy) from error
+        cause = cause.__cause__ or cause.__context__
+    code = "cut_off" if isinstance(error, httpx.RemoteProtocolError) else "unreachable"
+    raise _TryAgainError(code, str(error)[:200] or type(error).__name__) from error
+
+
+def _headers(address: str, terms: FetchTerms, known: Validators) -> Mapping[str, str]:
+    headers = {"Accept": "application/json", "User-Agent": "gridbroker"}
+    if known.etag:
+        headers["If-None-Match"] = known.etag
+    if known.last_modified:
+        headers["If-Modified-Since"] = known.last_modified
+    if terms.credentials.bearer_token_file is not None:
+        headers["Authorization"] = f"Bearer {bearer_token(address, terms)}"
+    return headers
+
+
+def bearer_token(address: str, terms: FetchTerms) -> str:
+    """The token for a server, read now.
+
+    Raises:
+        NotFetched: it cannot be read, or would be sent without encryption.
+    """
+    parts = urlsplit(address)
+    file = terms.credentials.bearer_token_file
+    if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
+        raise NotFetched("credentials", "a token is not sent without encryption", shown(address), "ask by https")
+    try:
+        lines = (file.read_text(encoding="ascii")[:_LONGEST_TOKEN] if file is not None else "").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotFetched("credentials", "the token cannot be read", str(file), "correct the file") from error
+    if len(lines) != 1:
+        raise NotFetched("credentials", "the file does not hold one token", str(file), "correct the file")
+    return lines[0]
+
+
+def trust_of(terms: FetchTerms) -> ssl.SSLContext:
+    """Whom to trust, and the certificate to show; both files are read now.
+
+    Raises:
+        NotFetched: they cannot be read.
+    """
+    given = terms.credentials
+    try:
+        context = ssl.create_default_context(
+            cafile=None if terms.ca_file is None else str(terms.ca_file),
+            capath=None if terms.ca_folder is None else str(terms.ca_folder),
+        )
+        if given.client_certificate is not None:
+            context.load_cert_chain(given.client_certificate, given.client_key)
+    except (OSError, ssl.SSLError) as error:
+        where = given.client_certificate or terms.ca_file or terms.ca_folder
+        raise NotFetched("credentials", f"certificates cannot be read: {error}", str(where), "correct them") from error
+    return context
+
+
+def _origin(address: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(address)
+    return parts.scheme, parts.hostname, parts.port

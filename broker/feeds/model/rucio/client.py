@@ -1,0 +1,150 @@
+"""Rucio, asked with its own client; the package ``rucio-clients`` is the extra ``rucio``.
+
+The client takes its settings and credentials from ``rucio.cfg``, which is read anew for each connection that is made.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from broker.errors import BrokerError
+from broker.feeds.model.rucio.answers import Did
+
+#: Source: rucio.common.exception; what the server says of a DID or an account that it does not know.
+_NOT_THERE = ("DataIdentifierNotFound", "AccountNotFound", "RSENotFound")
+
+Rows = Iterable[Mapping[str, Any]]
+
+
+class RucioUnavailable(BrokerError):
+    """Rucio gave no answer."""
+
+
+class NotAtRucio(BrokerError):
+    """Rucio does not know what it was asked for."""
+
+
+class Rucio(Protocol):
+    """What feeds ask Rucio for; every method raises :class:`RucioUnavailable` without an answer."""
+
+    def metadata(self, did: Did) -> Mapping[str, Any]:
+        """Metadata of a DID; raises :class:`NotAtRucio`."""
+
+    def dataset_replicas(self, did: Did, *, deep: bool) -> list[Mapping[str, Any]]:
+        """Replicas of a dataset, ``deep`` from its files; raises :class:`NotAtRucio`."""
+
+    def virtual_placements(self, did: Did, *, deep: bool) -> list[Mapping[str, Any]]:
+        """Virtual placements of a dataset that can be read from somewhere, ``deep`` by its files."""
+
+    def contents(self, did: Did) -> list[Mapping[str, Any]]:
+        """Constituents of a container; raises :class:`NotAtRucio`."""
+
+    def rule_groupings(self, did: Did) -> tuple[str, ...]:
+        """Groupings of the replication rules of a DID."""
+
+    def file_replicas(self, did: Did) -> list[Mapping[str, Any]]:
+        """Replicas of the files of a dataset."""
+
+    def tape_endpoints(self) -> dict[str, bool]:
+        """Whether each RSE is tape."""
+
+    def space(self, rse: str) -> list[Mapping[str, Any]]:
+        """Rows of the usage of an RSE; raises :class:`NotAtRucio`."""
+
+    def local_usage(self, account: str) -> list[Mapping[str, Any]]:
+        """Usage and limits of an account by RSE; raises :class:`NotAtRucio`."""
+
+    def global_usage(self, account: str) -> list[Mapping[str, Any]]:
+        """Usage and limits of an account by RSE expression; raises :class:`NotAtRucio`."""
+
+
+class RucioClient:
+    """Asks with Rucio's client, one for each thread.
+
+    Attributes:
+        time_limit_s: of the wait for any part of an answer.
+    """
+
+    def __init__(self, time_limit_s: float) -> None:
+        """Nothing is connected before the first question.
+
+        Raises:
+            BrokerError: the package ``rucio-clients`` is not installed.
+        """
+        try:
+            from rucio.client import Client
+            from rucio.common.config import clean_cached_config
+        except ImportError as error:
+            raise BrokerError(
+                f"the package rucio-clients is not installed ({error})",
+                "feeds from Rucio",
+                "pip install gridbroker[rucio]",
+            ) from error
+        self.time_limit_s = time_limit_s
+        self._make: Callable[..., Any] = Client
+        self._threads = threading.local()
+        clean_cached_config()
+
+    def metadata(self, did: Did) -> Mapping[str, Any]:
+        """See :class:`Rucio`."""
+        found: Mapping[str, Any] = self._ask(lambda client: client.get_metadata(*did))
+        return found
+
+    def dataset_replicas(self, did: Did, *, deep: bool) -> list[Mapping[str, Any]]:
+        """See :class:`Rucio`."""
+        return self._rows(lambda client: client.list_dataset_replicas(*did, deep=deep))
+
+    def virtual_placements(self, did: Did, *, deep: bool) -> list[Mapping[str, Any]]:
+        """See :class:`Rucio`."""
+        rows = self._rows(lambda client: client.list_dataset_replicas_vp(*did, deep=deep))
+        return [row for row in rows if isinstance(row, Mapping)]
+
+    def contents(self, did: Did) -> list[Mapping[str, Any]]:
+        """See :class:`Rucio`."""
+        return self._rows(lambda client: client.list_content(*did))
+
+    def rule_groupings(self, did: Did) -> tuple[str, ...]:
+        """See :class:`Rucio`."""
+        rules = self._rows(lambda client: client.list_did_rules(*did))
+        return tuple(str(getattr(rule.get("grouping"), "name", rule.get("grouping"))) for rule in rules)
+
+    def file_replicas(self, did: Did) -> list[Mapping[str, Any]]:
+        """See :class:`Rucio`."""
+        asked = [{"scope": did[0], "name": did[1]}]
+        return self._rows(lambda client: client.list_replicas(asked, all_states=True))
+
+    def tape_endpoints(self) -> dict[str, bool]:
+        """See :class:`Rucio`."""
+        rows = self._rows(lambda client: client.list_rses())
+        return {str(row.get("rse")): str(row.get("rse_type")).upper().endswith("TAPE") for row in rows}
+
+    def space(self, rse: str) -> list[Mapping[str, Any]]:
+        """See :class:`Rucio`."""
+        return self._rows(lambda client: client.get_rse_usage(rse))
+
+    def local_usage(self, account: str) -> list[Mapping[str, Any]]:
+        """See :class:`Rucio`."""
+        return self._rows(lambda client: client.get_local_account_usage(account))
+
+    def global_usage(self, account: str) -> list[Mapping[str, Any]]:
+        """See :class:`Rucio`."""
+        return self._rows(lambda client: client.get_global_account_usage(account))
+
+    def _rows(self, question: Callable[[Any], Any]) -> list[Mapping[str, Any]]:
+        return list(self._ask(lambda client: list(question(client))))
+
+    def _ask(self, question: Callable[[Any], Any]) -> Any:
+        try:
+            client = getattr(self._threads, "client", None)
+            if client is None:
+                client = self._threads.client = self._make(timeout=self.time_limit_s)
+            return question(client)
+        except Exception as error:  # whatever the client lets through, of the network, of the server and of its own
+            kinds = {kind.__name__ for kind in type(error).__mro__}
+            first_line = (str(error).splitlines() or [""])[0][:200]
+            if kinds.intersection(_NOT_THERE):
+                raise NotAtRucio(first_line or "not known", "Rucio") from error
+            what = f"{type(error).__name__}: {first_line}"
+            raise RucioUnavailable(what, "Rucio", "see rucio.cfg and the server") from error

@@ -1,1 +1,0 @@
-"""Network metrics: transferred and queued files, and throughput, by link."""

@@ -1,0 +1,133 @@
+"""The last good version of each document of a feed, and how old it is."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from dataclasses import dataclass
+from datetime import datetime
+
+import sqlalchemy as sa
+
+from broker.feeds.model.documents import MAX_DOCUMENT_BYTES
+from broker.feeds.model.fetching.terms import Validators
+
+
+@dataclass(frozen=True)
+class KeptDocument:
+    """A document as it is kept.
+
+    Attributes:
+        name: of the document.
+        source: the address or path it came from.
+        records: how many it has.
+        validators: to ask for a newer version only.
+        body: its bytes; None where they are not kept.
+    """
+
+    name: str
+    source: str
+    records: int
+    validators: Validators
+    body: bytes | None
+
+
+_KEEP_DOCUMENT = sa.text("""
+    INSERT INTO broker.feed_documents
+        (feed, document, source, checked_at, changed_at, records, sha256, etag, last_modified, body)
+    VALUES (:feed, :document, :source, :now, :now, :records, :sha256, :etag, :last_modified, :body)
+    ON CONFLICT (feed, document) DO UPDATE SET
+        source = excluded.source, checked_at = excluded.checked_at, records = excluded.records,
+        changed_at = CASE WHEN feed_documents.sha256 = excluded.sha256 THEN feed_documents.changed_at
+                          ELSE excluded.changed_at END,
+        sha256 = excluded.sha256, etag = excluded.etag, last_modified = excluded.last_modified,
+        body = CASE WHEN feed_documents.sha256 = excluded.sha256 THEN feed_documents.body ELSE excluded.body END
+""")
+
+
+def kept_documents(connection: sa.Connection, feed: str) -> dict[str, KeptDocument]:
+    """The documents of a feed by name."""
+    query = sa.text("""
+        SELECT document, source, records, etag, last_modified, body FROM broker.feed_documents WHERE feed = :feed""")
+    return {
+        row.document: KeptDocument(
+            row.document, row.source, row.records, Validators(row.etag, row.last_modified), _unpacked(row.body)
+        )
+        for row in connection.execute(query, {"feed": feed})
+    }
+
+
+@dataclass(frozen=True)
+class FedDocument:
+    """What is on record of a document, without its bytes."""
+
+    feed: str
+    document: str
+    source: str
+    records: int
+    sha256: str
+    checked_at: datetime
+    changed_at: datetime
+
+
+def all_documents(connection: sa.Connection) -> list[FedDocument]:
+    """The documents on record, by feed and name."""
+    query = sa.text("""
+        SELECT feed, document, source, records, sha256, checked_at, changed_at
+        FROM broker.feed_documents ORDER BY feed, document""")
+    return [FedDocument(**row._mapping) for row in connection.execute(query)]
+
+
+def keep_document(connection: sa.Connection, feed: str, found: KeptDocument, now: datetime) -> None:
+    """Put a good version in place of the last one; ``now`` (aware) is when it was seen."""
+    body = found.body or b""
+    values = {
+        "feed": feed,
+        "document": found.name,
+        "source": found.source,
+        "now": now,
+        "records": found.records,
+        "sha256": hashlib.sha256(body).hexdigest(),
+        "etag": found.validators.etag,
+        "last_modified": found.validators.last_modified,
+        "body": None if found.body is None else zlib.compress(body, 1),
+    }
+    connection.execute(_KEEP_DOCUMENT, values)
+
+
+def _unpacked(body: bytes | None) -> bytes | None:
+    if body is None:
+        return None
+    unpacker = zlib.decompressobj()
+    return unpacker.decompress(bytes(body), MAX_DOCUMENT_BYTES)
+
+
+def note_checked(connection: sa.Connection, feed: str, document: str, source: str, now: datetime) -> None:
+    """Note that a feed without documents of its own, such as answers of a server, is up to date at ``now`` (aware)."""
+    keep_document(connection, feed, KeptDocument(document, source, 0, Validators(), None), now)
+
+
+#: Which documents of which feed each source of a snapshot is made from.
+FED_BY: dict[str, tuple[tuple[str, str], ...]] = {
+    "queues": (("cric", "queues"), ("cric", "sites")),
+    "storages": (
+        ("cric", "endpoints"),
+        ("cric", "closed_write"),
+        ("cric", "closed_read"),
+        ("cric", "endpoint_states"),
+        ("rucio_space", "space"),
+    ),
+    "links": (("cric", "closeness"), ("network", "metrics")),
+    "software": (("cric", "tags"),),
+    "workers": (("workers", "statistics"),),
+    "replicas": (("rucio_replicas", "replicas"),),
+    "quota": (("rucio_quota", "quotas"),),
+}
+
+
+def fed_at(connection: sa.Connection) -> dict[str, datetime]:
+    """For each source of a snapshot that feeds fill, when the oldest of its documents was last seen good (aware)."""
+    query = sa.text("SELECT feed, document, checked_at FROM broker.feed_documents")
+    seen = {(row.feed, row.document): row.checked_at for row in connection.execute(query)}
+    found = {name: [seen[one] for one in parts if one in seen] for name, parts in FED_BY.items()}
+    return {name: min(times) for name, times in found.items() if times}

@@ -1,0 +1,170 @@
+"""Rows of one table as a feed wants them: read, compared, and the differences written, in the caller's transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from broker.feeds.model.changes import TableChanges
+from broker.feeds.model.rows import Key, MappedTable
+from broker.store.connection.names import META_TABLES, Names, quoted
+from broker.store.connection.tables import own_tables
+
+#: Documents that stand in columns of text.
+_TEXT_DOCUMENTS = frozenset({"sw_tags"})
+_JSON = {"schedconfig_json": {"data"}, "sw_tags": {"data"}, "ddm_endpoint": {"detailed_status"}}
+
+
+def qualified(names: Names, table: str) -> str:
+    """The table as it stands in SQL: one of ours, or one of PanDA's."""
+    if table not in META_TABLES and table in own_tables():
+        return names.own(table)
+    return names.table(table)
+
+
+def read_rows(
+    connection: sa.Connection, names: Names, table: MappedTable, firsts: Sequence[str] | None = None
+) -> dict[Key, tuple[Any, ...]]:
+    """The rows that are there, by key, with the columns of ``table``; documents are parsed.
+
+    ``firsts``: only rows whose first part of the key is one of these.
+    """
+    documents = _JSON.get(table.table, set())
+    picked = [f"{quoted(name)}::text" if name in documents else quoted(name) for name in (*table.key, *table.columns)]
+    where = "" if firsts is None else f" WHERE {quoted(table.key[0])} = ANY(:firsts)"
+    query = f"SELECT {', '.join(picked)} FROM {qualified(names, table.table)}{where}"  # noqa: S608 - quoted names
+    width = len(table.key)
+    parsed = [width + at for at, name in enumerate(table.columns) if name in documents]
+    found: dict[Key, tuple[Any, ...]] = {}
+    for row in connection.execute(sa.text(query), {} if firsts is None else {"firsts": list(firsts)}):
+        values = list(row)
+        for at in parsed:
+            values[at] = _parsed(values[at])
+        found[tuple(values[:width])] = tuple(values[width:])
+    return found
+
+
+def _parsed(text: str | None) -> Any:
+    """The document of a column; what is none is returned as it is, so that it differs from any."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def write_changes(connection: sa.Connection, names: Names, table: MappedTable, changes: TableChanges) -> None:
+    """Write what changed: rows gone, changed and added, one statement for each kind."""
+    target = qualified(names, table.table)
+    same = " AND ".join(f"t.{quoted(name)} = v.{quoted(name)}" for name in table.key)
+    columns = [quoted(name) for name in (*table.key, *table.columns)]
+    settings = ", ".join(f"{quoted(name)} = v.{quoted(name)}" for name in table.columns)
+    rows = f"json_populate_recordset(NULL::{target}, CAST(:rows AS json)) AS v"
+    listed = ", ".join(f"v.{name}" for name in columns)
+    statements = {  # every name in them is quoted
+        "gone": f"DELETE FROM {target} AS t USING {rows} WHERE {same}",  # noqa: S608
+        "changed": f"UPDATE {target} AS t SET {settings} FROM {rows} WHERE {same}",  # noqa: S608
+        "added": f"INSERT INTO {target} ({', '.join(columns)}) SELECT {listed} FROM {rows}",  # noqa: S608
+    }
+    as_text = {name for name in _JSON.get(table.table, set()) if table.table in _TEXT_DOCUMENTS}
+    for kind, statement in statements.items():
+        keys = [row.key for row in changes.rows if row.kind == kind]
+        if keys:
+            found = [_record(table, key, as_text) for key in keys]
+            connection.execute(sa.text(statement), {"rows": json.dumps(found, default=_plain)})
+
+
+def _record(table: MappedTable, key: Key, as_text: set[str]) -> dict[str, Any]:
+    record: dict[str, Any] = dict(zip(table.key, key, strict=True))
+    for name, value in zip(table.columns, table.rows.get(key, ()), strict=False):
+        record[name] = json.dumps(value) if name in as_text and value is not None else value
+    return record
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"a row cannot hold a {type(value).__name__}")
+
+
+def touch(connection: sa.Connection, names: Names, table: str, keys: Sequence[str], now: datetime) -> None:
+    """Say of queues in a table with ``last_update`` that they were listed at ``now`` (aware, UTC)."""
+    statement = f"UPDATE {qualified(names, table)} SET last_update = :now WHERE panda_queue = ANY(:keys)"  # noqa: S608
+    connection.execute(sa.text(statement), {"now": now.replace(tzinfo=None), "keys": list(keys)})
+
+
+def touch_links(connection: sa.Connection, names: Names, key: str, links: Sequence[Key], now: datetime) -> None:
+    """Say of values of links, under one key, that they were listed at ``now`` (aware, UTC)."""
+    statement = f"""
+        UPDATE {names.table("network_matrix_kv")} AS t SET ts = :now
+        FROM unnest(CAST(:sources AS text[]), CAST(:targets AS text[])) AS v (src, dst)
+        WHERE t.src = v.src AND t.dst = v.dst AND t.key = :key"""  # noqa: S608 - a quoted name
+    ends = {"sources": [link[0] for link in links], "targets": [link[1] for link in links]}
+    connection.execute(sa.text(statement), {"now": now.replace(tzinfo=None), "key": key, **ends})
+
+
+def count_older(
+    connection: sa.Connection, names: Names, table: str, column: str, before: datetime, kept: Sequence[str] = ()
+) -> tuple[int, int]:
+    """How many rows :func:`remove_older` would remove, and how many there are."""
+    query = f"SELECT count(*) FILTER (WHERE {_older(table, column)}), count(*) FROM {qualified(names, table)}"  # noqa: S608 - quoted names
+    row = connection.execute(sa.text(query), _older_values(before, kept)).one()
+    return int(row[0]), int(row[1])
+
+
+def remove_older(
+    connection: sa.Connection, names: Names, table: str, column: str, before: datetime, kept: Sequence[str] = ()
+) -> list[str]:
+    """Remove rows whose time in ``column`` is before ``before``; the first key column of each.
+
+    ``kept``: first parts of keys of rows that stay.
+    """
+    statement = f"DELETE FROM {qualified(names, table)} WHERE {_older(table, column)} RETURNING {quoted(_FIRST[table])}"  # noqa: S608 - quoted names
+    return [str(row[0]) for row in connection.execute(sa.text(statement), _older_values(before, kept))]
+
+
+def _older(table: str, column: str) -> str:
+    return f"{quoted(column)} < :before AND NOT {quoted(_FIRST[table])} = ANY(:kept)"
+
+
+def _older_values(before: datetime, kept: Sequence[str]) -> dict[str, Any]:
+    return {"before": before.replace(tzinfo=None), "kept": list(kept)}
+
+
+_FIRST: Mapping[str, str] = {"schedconfig_json": "panda_queue", "network_matrix_kv": "src"}
+
+
+def site_names(connection: sa.Connection, names: Names) -> frozenset[str]:
+    """The sites that are known."""
+    return _texts(connection, f"SELECT site_name FROM {names.table('site')}")  # noqa: S608 - quoted name
+
+
+def endpoint_names(connection: sa.Connection, names: Names) -> frozenset[str]:
+    """The endpoints that are known."""
+    return _texts(connection, f"SELECT ddm_endpoint_name FROM {names.table('ddm_endpoint')}")  # noqa: S608
+
+
+def queue_is_known(connection: sa.Connection, names: Names, queue: str) -> bool:
+    """Whether there is a queue of exactly this name."""
+    return queue in queue_names(connection, names)
+
+
+def queue_names(connection: sa.Connection, names: Names) -> frozenset[str]:
+    """The names of all queues."""
+    table = names.table("schedconfig_json")
+    return _texts(connection, f"SELECT coalesce(data->>'nickname', panda_queue) FROM {table}")  # noqa: S608
+
+
+def endpoint_sites(connection: sa.Connection, names: Names) -> dict[str, str]:
+    """The site of each endpoint that is known."""
+    query = f"SELECT ddm_endpoint_name, site_name FROM {names.table('ddm_endpoint')} WHERE site_name IS NOT NULL"  # noqa: S608
+    return {str(row[0]): str(row[1]) for row in connection.execute(sa.text(query))}
+
+
+def _texts(connection: sa.Connection, query: str) -> frozenset[str]:
+    return frozenset(str(row[0]) for row in connection.execute(sa.text(query)))

@@ -1,1 +1,0 @@
-"""Worker statistics as Harvester reports them."""
