@@ -19,9 +19,9 @@ from agents.service.process import ProcessSettings
 from benchmarks.columns import ColumnScenario
 from benchmarks.measuring import NOW, best_of, loaded, report
 from broker.gdpconfig import Tuning
+from broker.lifecycle.statements.scan import find_due
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.lifecycle.scan import find_due
 from broker.store.service import leases
 from broker.store.service.leases import LeaseTerms
 

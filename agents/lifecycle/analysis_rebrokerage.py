@@ -15,14 +15,14 @@ from agents.lifecycle.job_actions import Moved
 from agents.lifecycle.rebrokerage import Findings, RebrokerageAgent
 from agents.service.base import CycleContext
 from broker.gdpconfig.tuning import Tuning
-from broker.lifecycle.analysis_rebrokerage import RULE, JobSet, SetVerdict, check_job_set
-from broker.lifecycle.codes import REASSIGNED
-from broker.lifecycle.tuning_limits import ACTIVITY, LEAST_WAIT, analysis_limits
-from broker.lifecycle.waiting_jobs import WaitingJob
+from broker.lifecycle.model.analysis_rebrokerage import RULE, JobSet, SetVerdict, check_job_set
+from broker.lifecycle.model.codes import REASSIGNED
+from broker.lifecycle.model.tuning_limits import ACTIVITY, LEAST_WAIT, analysis_limits
+from broker.lifecycle.model.waiting_jobs import WaitingJob
+from broker.lifecycle.statements import rebrokerage_reads
+from broker.lifecycle.statements import waiting_submissions as analysis_sets
+from broker.lifecycle.statements.actions import JobAction
 from broker.store.connection.tables import TableCatalogue
-from broker.store.lifecycle import rebrokerage_reads
-from broker.store.lifecycle import waiting_submissions as analysis_sets
-from broker.store.lifecycle.actions import JobAction
 
 _HOUR_S = 3600.0
 

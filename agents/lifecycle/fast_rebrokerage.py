@@ -15,19 +15,13 @@ from agents.lifecycle.job_actions import Moved
 from agents.lifecycle.rebrokerage import Findings, RebrokerageAgent
 from agents.service.base import CycleContext
 from broker.gdpconfig.tuning import Tuning
-from broker.lifecycle.codes import FAST_REBROKERAGE
-from broker.lifecycle.fast_rebrokerage import (
-    RULE,
-    SLOTS,
-    UNKNOWN_QUEUE,
-    FastVerdict,
-    check_shares,
-)
-from broker.lifecycle.tuning_limits import FRACTION, RATIO, THRESHOLD, fast_limits
-from broker.lifecycle.waiting_jobs import WaitingJob
+from broker.lifecycle.model.codes import FAST_REBROKERAGE
+from broker.lifecycle.model.fast_rebrokerage import RULE, SLOTS, UNKNOWN_QUEUE, FastVerdict, check_shares
+from broker.lifecycle.model.tuning_limits import FRACTION, RATIO, THRESHOLD, fast_limits
+from broker.lifecycle.model.waiting_jobs import WaitingJob
+from broker.lifecycle.statements import rebrokerage_reads
+from broker.lifecycle.statements.actions import JobAction
 from broker.store.connection.tables import TableCatalogue
-from broker.store.lifecycle import rebrokerage_reads
-from broker.store.lifecycle.actions import JobAction
 
 MAX_MOVES = "FAST_REBRO_MAX_MOVES"
 

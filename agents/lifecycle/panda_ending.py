@@ -11,9 +11,9 @@ from agents.lifecycle.job_actions import Moved
 from agents.lifecycle.panda_api import PandaApi, PandaRefuses
 from agents.service.base import CycleContext
 from broker.feeds.model.fetching.terms import NotFetched
-from broker.lifecycle.panda_requests import kill_requests
-from broker.store.lifecycle import requested
-from broker.store.lifecycle.actions import ActionContext, JobAction
+from broker.lifecycle.model.panda_requests import kill_requests
+from broker.lifecycle.statements import requested
+from broker.lifecycle.statements.actions import ActionContext, JobAction
 
 #: Count of jobs that fail: PanDA's Watcher finds and ends them by itself.
 LEFT_TO_PANDA = "left_to_panda"

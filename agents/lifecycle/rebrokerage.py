@@ -21,9 +21,9 @@ from agents.service.brake import Brake
 from agents.service.configuration import config_file
 from agents.service.process import ProcessSettings
 from broker.gdpconfig.tuning import Tuning
+from broker.lifecycle.statements.actions import ActionContext, JobAction
+from broker.lifecycle.statements.scan import count_live
 from broker.store.connection.tables import TableCatalogue
-from broker.store.lifecycle.actions import ActionContext, JobAction
-from broker.store.lifecycle.scan import count_live
 from broker.store.schema import migrate
 
 EndingT = TypeVar("EndingT", bound=EndingOptions)

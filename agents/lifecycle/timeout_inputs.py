@@ -11,8 +11,10 @@ import sqlalchemy as sa
 
 from broker.errors import Refused
 from broker.gdpconfig import Tuning
-from broker.lifecycle.jobs import UNREADABLE
-from broker.lifecycle.tuning_limits import timeout_limits
+from broker.lifecycle.model.jobs import UNREADABLE
+from broker.lifecycle.model.tuning_limits import timeout_limits
+from broker.lifecycle.statements.queues import queues_of
+from broker.lifecycle.statements.scan import TimeoutContext
 from broker.snapshot.raw import RawSource
 from broker.snapshot.source import SourceLimit
 from broker.snapshot.source_limits import limits_of
@@ -20,8 +22,6 @@ from broker.snapshot.source_states import SourceState, assess
 from broker.snapshot.sources.pilots import PILOTS
 from broker.snapshot.sources.queues import QUEUES
 from broker.store.connection.tables import TableCatalogue
-from broker.store.lifecycle.queues import queues_of
-from broker.store.lifecycle.scan import TimeoutContext
 from broker.store.snapshots.source_reads import SourceReader
 from broker.yaml_text import read_yaml
 

@@ -1,4 +1,4 @@
-"""The agent of the timeouts: ends jobs that wait or run too long. The rules: :mod:`broker.lifecycle.rules`."""
+"""The agent of the timeouts: ends jobs that wait or run too long. The rules: :mod:`broker.lifecycle.model.rules`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from agents.lifecycle.job_actions import Moved
 from agents.lifecycle.rebrokerage import JobEndingAgent, held_back_of
 from agents.service import fault_points
 from agents.service.base import CycleContext, CycleReport
-from broker.lifecycle.codes import Action
-from broker.store.lifecycle.actions import ActionContext, JobAction
-from broker.store.lifecycle.scan import count_live, find_due
+from broker.lifecycle.model.codes import Action
+from broker.lifecycle.statements.actions import ActionContext, JobAction
+from broker.lifecycle.statements.scan import count_live, find_due
 from broker.store.schema import migrate
 
 ACTIONS: tuple[Action, ...] = get_args(Action)

@@ -10,11 +10,11 @@ from pydantic import Field
 
 from agents.service import fault_points
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
+from broker.lifecycle.statements.actions import ActionContext
+from broker.lifecycle.statements.finishing import ReportedJob, finish, read_reported
+from broker.lifecycle.statements.task_ends import TaskChange, read_ending, write_ending
 from broker.pilots.model.job_outcome import JobEnd, job_end
 from broker.store.connection.tables import TableCatalogue
-from broker.store.lifecycle.actions import ActionContext
-from broker.store.lifecycle.finishing import ReportedJob, finish, read_reported
-from broker.store.lifecycle.task_ends import TaskChange, read_ending, write_ending
 from broker.store.schema import migrate
 
 Ends = list[tuple[ReportedJob, JobEnd]]

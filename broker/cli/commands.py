@@ -34,8 +34,12 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ),
     ("replay", "broker.cli.decisions.replay:replay", "Decide again what was decided, and compare to the byte."),
     ("snapshot", "broker.cli.data.snapshot:app", "What is kept of the grid: list, show, export to a file, import."),
-    ("timeouts", "broker.cli.service.timeouts:timeouts", "Which jobs have waited or run for too long, by rule."),
-    ("why-timeout", "broker.cli.service.timeouts:why_timeout", "When each timeout rule fires for a job, and why not."),
+    ("timeouts", "broker.lifecycle.commands.timeouts:timeouts", "Which jobs have waited or run for too long, by rule."),
+    (
+        "why-timeout",
+        "broker.lifecycle.commands.timeouts:why_timeout",
+        "When each timeout rule fires for a job, and why not.",
+    ),
     ("match", "broker.pools.commands.match:match", "Which queues take a requirement, which refuse it, and why."),
     (
         "classes",

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from broker.lifecycle.analysis_rebrokerage import AnalysisLimits, JobSet, check_job_set
-from broker.lifecycle.jobs import Queue
+from broker.lifecycle.model.analysis_rebrokerage import AnalysisLimits, JobSet, check_job_set
+from broker.lifecycle.model.jobs import Queue
 
 NOW = datetime(2026, 8, 1, 12)  # noqa: DTZ001 - as in PanDA's tables
 H = 3600.0

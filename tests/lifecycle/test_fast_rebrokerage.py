@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.lifecycle.fast_rebrokerage import DRY_THRESHOLD, SLOTS, FastLimits, FastVerdict, ShareLoad, check_shares
+from broker.lifecycle.model.fast_rebrokerage import (
+    DRY_THRESHOLD,
+    SLOTS,
+    FastLimits,
+    FastVerdict,
+    ShareLoad,
+    check_shares,
+)
 
 LIMITS = FastLimits(3.0, 0.3, {"MC": 1000})
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.lifecycle.panda_requests import KillRequest, UnusableAnswerError, accepted, kill_requests
+from broker.lifecycle.model.panda_requests import KillRequest, UnusableAnswerError, accepted, kill_requests
 
 
 def test_requests_have_one_code_each_and_keep_the_order() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from broker.gdpconfig.shipped import shipped_catalogue
-from broker.lifecycle.codes import FAILURES, KILLS, watcher_code
-from broker.lifecycle.limits import HIGH_PRIORITY, LASTSTART
-from broker.lifecycle.rules import HEARTBEAT, OWN_STAGE_OUT, RULES, rules_of
+from broker.lifecycle.model.codes import FAILURES, KILLS, watcher_code
+from broker.lifecycle.model.limits import HIGH_PRIORITY, LASTSTART
+from broker.lifecycle.model.rules import HEARTBEAT, OWN_STAGE_OUT, RULES, rules_of
 
 PAGE = Path(__file__).parents[2] / "docs/explanation/timeouts.md"
 UNITS = {"h": 3600.0, "days": 86400.0}

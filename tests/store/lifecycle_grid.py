@@ -13,10 +13,10 @@ from agents.service.base import CycleContext, CycleRequest
 from agents.service.configuration import config_file
 from agents.service.cycle import open_run, run_cycle
 from agents.service.process import ProcessSettings
+from broker.lifecycle.statements.actions import JobAction
+from broker.lifecycle.statements.scan import find_due
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.lifecycle.actions import JobAction
-from broker.store.lifecycle.scan import find_due
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
 from broker.store.service import leases

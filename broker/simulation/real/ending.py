@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 import numpy as np
 
 from broker.gdpconfig import Tuning
-from broker.lifecycle.analysis_rebrokerage import JobSet, check_job_set
-from broker.lifecycle.check_job import acting, check_job
-from broker.lifecycle.fast_rebrokerage import ShareLoad, check_shares
-from broker.lifecycle.jobs import JEDI, Job, Queue
-from broker.lifecycle.limits import TimeoutLimits
-from broker.lifecycle.rules import RULES
-from broker.lifecycle.tuning_limits import analysis_limits, fast_limits, timeout_limits
+from broker.lifecycle.model.analysis_rebrokerage import JobSet, check_job_set
+from broker.lifecycle.model.check_job import acting, check_job
+from broker.lifecycle.model.fast_rebrokerage import ShareLoad, check_shares
+from broker.lifecycle.model.jobs import JEDI, Job, Queue
+from broker.lifecycle.model.limits import TimeoutLimits
+from broker.lifecycle.model.rules import RULES
+from broker.lifecycle.model.tuning_limits import analysis_limits, fast_limits, timeout_limits
 from broker.simulation.information import GridView
 from broker.simulation.policies.base import WaitingJobs
 from broker.simulation.real.grid_rows import instant

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from broker.domain.grid import COUNTED_STATUSES
-from broker.lifecycle.jobs import JEDI
+from broker.lifecycle.model.jobs import JEDI
 from broker.simulation.information import GridView
 from broker.simulation.job_states import TaskState
 from broker.simulation.policies.base import WaitingJobs

@@ -11,9 +11,9 @@ from grids.ends import ENDS, End, content
 from panda.ending import add_zeros, end_in_panda
 from panda.installation import CLOCK
 
+from broker.lifecycle.statements.actions import ActionContext, JobAction, act
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.lifecycle.actions import ActionContext, JobAction, act
 
 KEYS = {
     "jobsdefined4": ("pandaid",),

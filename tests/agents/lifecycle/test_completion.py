@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from agents.service import fault_points
+from broker.lifecycle.statements.actions import ActionContext
+from broker.lifecycle.statements.finishing import finish, read_reported
 from broker.pilots.model.job_outcome import job_end
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.lifecycle.actions import ActionContext
-from broker.store.lifecycle.finishing import finish, read_reported
 from tests.pilot_api.pilot_grid import (
     NOW,
     content,

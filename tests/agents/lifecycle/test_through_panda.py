@@ -13,7 +13,7 @@ from agents.lifecycle.ending_options import EndingOptions
 from agents.lifecycle.panda_api import PandaApi, PandaRefuses, PandaServer
 from broker.errors import Refused
 from broker.feeds.model.fetching.terms import FetchTerms, Surroundings
-from broker.lifecycle.panda_requests import KillRequest
+from broker.lifecycle.model.panda_requests import KillRequest
 from broker.store.connection.database import Database
 from tests.agents.lifecycle.playing_panda import KILLS, WHO, PlayedPanda, played_panda, says_no, says_yes
 from tests.agents.moving_jobs import column, config, fill, job, run

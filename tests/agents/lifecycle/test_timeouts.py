@@ -13,9 +13,9 @@ from agents.service import fault_points, registry
 from agents.service.base import CycleContext, CycleRequest
 from agents.service.cycle import run_cycle
 from agents.service.process import ProcessSettings
+from broker.lifecycle.statements.actions import ActionContext, act
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.lifecycle.actions import ActionContext, act
 from tests.store.lifecycle_grid import HOUR, NOW, Rows, ago, due, run_once, store
 from tests.store.small_work import all_rows
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.lifecycle.codes import LOST_HEARTBEAT, NOT_RECOVERED, TRANSFER_TIMEOUT
+from broker.lifecycle.model.codes import LOST_HEARTBEAT, NOT_RECOVERED, TRANSFER_TIMEOUT
+from broker.lifecycle.statements.actions import ActionContext, ActOutcome, JobAction, act
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.lifecycle.actions import ActionContext, ActOutcome, JobAction, act
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario
 from broker.store.writes.job_rows import AssignmentWriter

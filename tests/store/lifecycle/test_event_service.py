@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from broker.lifecycle.check_job import check_job
-from broker.lifecycle.jobs import Job
-from broker.lifecycle.rules import ACTIVE, RULES
+from broker.lifecycle.model.check_job import check_job
+from broker.lifecycle.model.jobs import Job
+from broker.lifecycle.model.rules import ACTIVE, RULES
+from broker.lifecycle.statements.scan import find_job
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.lifecycle.scan import find_job
 from tests.store.lifecycle_grid import DAY, NOW, Rows, ago, due, read_inputs, run_once, store
 from tests.store.small_work import all_rows
 

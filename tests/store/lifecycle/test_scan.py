@@ -10,13 +10,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.lifecycle.check_job import acting, check_job
-from broker.lifecycle.jobs import Job
-from broker.lifecycle.rules import RULES
+from broker.lifecycle.model.check_job import acting, check_job
+from broker.lifecycle.model.jobs import Job
+from broker.lifecycle.model.rules import RULES
+from broker.lifecycle.statements.actions import TABLES
+from broker.lifecycle.statements.scan import find_job, triggered_inactive_queues
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.lifecycle.actions import TABLES
-from broker.store.lifecycle.scan import find_job, triggered_inactive_queues
 from tests.store.lifecycle_grid import (
     CONFIG,
     DAY,

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from broker.lifecycle.codes import TO_BE_KILLED, watcher_code
-from broker.lifecycle.jobs import JEDI, MERGING, NEVER_MOVED, Job, Queue
-from broker.lifecycle.limits import TimeoutLimits, before
-from broker.lifecycle.rules import TimeoutRule, rules_of
+from broker.lifecycle.model.codes import TO_BE_KILLED, watcher_code
+from broker.lifecycle.model.jobs import JEDI, MERGING, NEVER_MOVED, Job, Queue
+from broker.lifecycle.model.limits import TimeoutLimits, before
+from broker.lifecycle.model.rules import TimeoutRule, rules_of
 
 
 @dataclass(frozen=True)

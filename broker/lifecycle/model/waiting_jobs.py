@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from broker.lifecycle.jobs import UNSET_TIME, JobTable
+from broker.lifecycle.model.jobs import UNSET_TIME, JobTable
 
 WAITING_STATUSES = ("defined", "assigned", "activated", "starting")
 

@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from broker.lifecycle.analysis_rebrokerage import JobSet
-from broker.lifecycle.jobs import ANALYSIS_LABELS
+from broker.lifecycle.model.analysis_rebrokerage import JobSet
+from broker.lifecycle.model.jobs import ANALYSIS_LABELS
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.task_reads import stored_time
 

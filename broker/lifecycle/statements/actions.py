@@ -15,13 +15,13 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.lifecycle.codes import FAILURES, KILLS, TO_REASSIGN, Action, ErrorColumn, Kill
-from broker.lifecycle.jobs import JobTable
+from broker.lifecycle.model.codes import FAILURES, KILLS, TO_REASSIGN, Action, ErrorColumn, Kill
+from broker.lifecycle.model.jobs import JobTable
+from broker.lifecycle.statements import action_sql as statements
+from broker.lifecycle.statements import ended_files_sql as of_files
 from broker.store.connection.database import Database
 from broker.store.connection.names import quoted
 from broker.store.connection.tables import TableCatalogue
-from broker.store.lifecycle import action_sql as statements
-from broker.store.lifecycle import ended_files_sql as of_files
 
 TABLES: tuple[JobTable, ...] = ("jobsdefined4", "jobsactive4")
 ARCHIVE = "jobsarchived4"
@@ -41,7 +41,7 @@ class JobAction:
         jeditaskid: its task.
         rule: what fired; kept with the action and in the diagnostics.
         action: failed; reassigned: closed, to be brokered again; killed: closed, or told to stop if it is running.
-        code: kill code of :data:`broker.lifecycle.codes.KILLS`, or for ``failed`` the error code.
+        code: kill code of :data:`broker.lifecycle.model.codes.KILLS`, or for ``failed`` the error code.
         value_s: the age that was found, in seconds; None where the rule measures something else.
         limit_s: the limit that it exceeds, in seconds.
         error: for ``failed`` the column of the error code.

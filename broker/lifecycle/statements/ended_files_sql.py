@@ -6,7 +6,7 @@ results, input status; PanDA data model, datasets and files.
 
 from __future__ import annotations
 
-from broker.lifecycle.codes import EXPIRED, EXPIRED_WAITING, MERGE_FAILED
+from broker.lifecycle.model.codes import EXPIRED, EXPIRED_WAITING, MERGE_FAILED
 
 _INPUT = "('input', 'pseudo_input', 'pp_input', 'pp_log', 'trn_log', 'trn_output', 'trn_unknown')"
 

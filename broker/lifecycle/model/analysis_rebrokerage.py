@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from broker.lifecycle.jobs import JobTable, Queue
+from broker.lifecycle.model.jobs import JobTable, Queue
 
 RULE = "analysis_rebrokerage"
 IMMEDIATELY = ("offline", "test")

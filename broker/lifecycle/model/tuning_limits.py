@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from broker.lifecycle.analysis_rebrokerage import AnalysisLimits
-from broker.lifecycle.fast_rebrokerage import FastLimits
-from broker.lifecycle.limits import HOUR_S, TimeoutLimits, read_limits
+from broker.lifecycle.model.analysis_rebrokerage import AnalysisLimits
+from broker.lifecycle.model.fast_rebrokerage import FastLimits
+from broker.lifecycle.model.limits import HOUR_S, TimeoutLimits, read_limits
 
 RATIO = "FAST_REBRO_THRESHOLD_NQNR_RATIO"
 FRACTION = "FAST_REBRO_THRESHOLD_NQUEUE_FRAC"

@@ -11,8 +11,8 @@ from typing import Literal
 
 import sqlalchemy as sa
 
-from broker.lifecycle.fast_rebrokerage import RULE, ShareLoad
-from broker.lifecycle.waiting_jobs import WAITING_STATUSES, WaitingJob
+from broker.lifecycle.model.fast_rebrokerage import RULE, ShareLoad
+from broker.lifecycle.model.waiting_jobs import WAITING_STATUSES, WaitingJob
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.task_reads import stored_time
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from broker.lifecycle.statements.actions import ActionContext, JobAction
 from broker.store.connection.database import Database
-from broker.store.lifecycle.actions import ActionContext, JobAction
 
 _ACTION = """
 INSERT INTO broker.job_actions (agent_run, agent, pandaid, jeditaskid, queue, old_status, new_status, rule, action,

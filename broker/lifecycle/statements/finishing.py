@@ -8,11 +8,8 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from broker.pilots.model.job_outcome import FinalReport, JobEnd, OutputFile
-from broker.store.connection.database import Database
-from broker.store.connection.names import Names
-from broker.store.lifecycle import action_sql, finish_sql
-from broker.store.lifecycle.actions import (
+from broker.lifecycle.statements import action_sql
+from broker.lifecycle.statements.actions import (
     ActionContext,
     ActOutcome,
     JobAction,
@@ -21,6 +18,97 @@ from broker.store.lifecycle.actions import (
     end_staged,
     staged,
 )
+from broker.lifecycle.statements.ended_files_sql import FILES_OF_JOBS
+from broker.pilots.model.job_outcome import FinalReport, JobEnd, OutputFile
+from broker.store.connection.database import Database
+from broker.store.connection.names import Names
+
+COPY = """
+COPY staged_moves (pandaid, in_table, old_status, seen, queue, jeditaskid, new_status, is_kill, is_told, error,
+    error_code, rule, action, code) FROM STDIN
+"""
+
+# What is known of each file of the output that does not end as failed.
+STAGE_FILES = """
+CREATE TEMPORARY TABLE IF NOT EXISTS written_files (
+    pandaid bigint, lfn text, status text, guid text, fsize bigint, checksum text
+) ON COMMIT DROP;
+TRUNCATE written_files
+"""
+COPY_FILES = "COPY written_files (pandaid, lfn, status, guid, fsize, checksum) FROM STDIN"
+
+# The log of a failed job is kept like the output of a finished one. Only files of jobs that were taken count.
+KEEP_FILES = """
+WITH kept AS MATERIALIZED (
+    SELECT file.*, move.jeditaskid FROM written_files AS file JOIN staged_moves AS move USING (pandaid)
+    WHERE move.taken AND NOT move.is_told
+), recorded AS (
+    UPDATE {panda}.filestable4 AS record
+    SET status = kept.status, guid = coalesce(kept.guid, record.guid), fsize = coalesce(kept.fsize, record.fsize),
+        checksum = coalesce(kept.checksum, record.checksum), modificationtime = %(now)s
+    FROM kept
+    WHERE record.pandaid = kept.pandaid AND record.lfn = kept.lfn AND record.type IN ('output', 'log')
+    RETURNING record.pandaid, record.jeditaskid, record.datasetid, record.fileid, kept.status, record.guid,
+        record.fsize, record.checksum
+), filled AS (
+    UPDATE {panda}.jedi_dataset_contents AS file
+    SET status = recorded.status, proc_status = 'finished', guid = recorded.guid, fsize = recorded.fsize,
+        checksum = recorded.checksum
+    FROM recorded
+    WHERE file.jeditaskid = recorded.jeditaskid AND file.datasetid = recorded.datasetid
+      AND file.fileid = recorded.fileid AND file.pandaid = recorded.pandaid AND file.status IS DISTINCT FROM 'finished'
+    RETURNING file.jeditaskid, file.datasetid
+), sums AS (
+    SELECT jeditaskid, datasetid, count(*) AS files FROM filled GROUP BY jeditaskid, datasetid
+), counted AS (
+    UPDATE {panda}.jedi_datasets AS dataset
+    SET nfilesfinished = coalesce(dataset.nfilesfinished, 0) + sums.files, modificationtime = %(now)s
+    FROM sums
+    WHERE dataset.jeditaskid = sums.jeditaskid AND dataset.datasetid = sums.datasetid
+)
+SELECT count(*) FROM filled
+"""
+
+# Files without a number of attempts are secondary: no counter knows them.
+FINISH_INPUT = """
+WITH FILES_OF_JOBS, done AS (
+    UPDATE {panda}.jedi_dataset_contents AS file
+    SET status = 'finished', proc_status = 'finished', lastattempttime = %(now)s
+    FROM mine AS move
+    WHERE file.jeditaskid = move.jeditaskid AND file.datasetid = move.datasetid AND file.fileid = move.fileid
+      AND file.type IN ('input', 'pseudo_input', 'pp_input', 'pp_log', 'trn_log', 'trn_output', 'trn_unknown')
+      AND file.status IN ('picked', 'running', 'merging') AND coalesce(file.keeptrack, 1) = 1
+    RETURNING file.jeditaskid, file.datasetid, file.maxattempt IS NOT NULL AS is_counted, move.was_on_hold
+), sums AS (
+    SELECT jeditaskid, datasetid, count(*) AS files, count(*) FILTER (WHERE is_counted) AS counted,
+        count(*) FILTER (WHERE is_counted AND was_on_hold) AS on_hold
+    FROM done GROUP BY jeditaskid, datasetid
+), summed AS (
+    UPDATE {panda}.jedi_datasets AS dataset
+    SET nfilesfinished = coalesce(dataset.nfilesfinished, 0) + sums.counted,
+        nfilesonhold = greatest(dataset.nfilesonhold - sums.on_hold, 0), modificationtime = %(now)s
+    FROM sums
+    WHERE dataset.jeditaskid = sums.jeditaskid AND dataset.datasetid = sums.datasetid AND sums.counted > 0
+)
+SELECT coalesce(sum(files), 0)::bigint FROM sums
+""".replace("FILES_OF_JOBS", FILES_OF_JOBS.strip())
+
+# A failed job's ddm error is written while it is in its table still; its time of change stays, which the move looks at.
+NOTE_DDM_ERRORS = """
+UPDATE {panda}.jobsactive4 AS job SET ddmerrorcode = given.code, ddmerrordiag = given.diag
+FROM unnest(%(jobs)s::bigint[], %(codes)s::integer[], %(diags)s::text[]) AS given (pandaid, code, diag)
+WHERE job.pandaid = given.pandaid AND job.jobstatus = 'holding'
+"""
+
+FORGET_REPORTS = "DELETE FROM {panda}.job_output_report WHERE pandaid = ANY(%(jobs)s)"
+
+# Reports of jobs that ended otherwise are of no use any more.
+FORGET_STALE_REPORTS = """
+DELETE FROM {panda}.job_output_report AS report
+WHERE report.timestamp < %(now)s - interval '1 day'
+  AND NOT EXISTS (SELECT FROM {panda}.jobsactive4 AS job WHERE job.pandaid = report.pandaid)
+"""
+
 
 RULE = "final_report"
 """Named with the action on a job that its pilot reported as failed."""
@@ -112,8 +200,8 @@ def finish(connection: sa.Connection, ends: Sequence[tuple[ReportedJob, JobEnd]]
     acted = tuple(sorted(pandaid for one in outcomes for pandaid in one.acted))
     skipped = tuple(sorted(pandaid for one in outcomes for pandaid in one.skipped))
     batch = MoveBatch(connection, by)
-    batch.run(finish_sql.FORGET_REPORTS, jobs=list(acted))
-    batch.run(finish_sql.FORGET_STALE_REPORTS)
+    batch.run(FORGET_REPORTS, jobs=list(acted))
+    batch.run(FORGET_STALE_REPORTS)
     return ActOutcome(acted, skipped, sum(one.files for one in outcomes), sum(one.files_lost for one in outcomes))
 
 
@@ -121,11 +209,11 @@ def _finish(connection: sa.Connection, ends: Sequence[tuple[ReportedJob, JobEnd]
     if not ends:
         return ActOutcome((), ())
     batch = MoveBatch(connection, by)
-    batch.stage((_finished_row(job) for job, _ in ends), finish_sql.COPY)
+    batch.stage((_finished_row(job) for job, _ in ends), COPY)
     batch.take(sorted({job.jeditaskid for job, _ in ends if job.jeditaskid is not None}))
     _keep_files(connection, batch, ends)
     batch.run(archive_statement(by.catalogue, "jobsactive4"))
-    ((files,),) = batch.run(finish_sql.FINISH_INPUT, events_are_counted=by.standalone)
+    ((files,),) = batch.run(FINISH_INPUT, events_are_counted=by.standalone)
     acted = tuple(pandaid for (pandaid,) in batch.run(action_sql.TAKEN))
     return ActOutcome(acted, tuple(sorted({job.pandaid for job, _ in ends}.difference(acted))), files)
 
@@ -143,7 +231,7 @@ def _fail(connection: sa.Connection, ends: Sequence[tuple[ReportedJob, JobEnd]],
     wrong = [(job.pandaid, end.ddm_error, end.ddm_diag) for job, end in ends if end.ddm_error]
     if wrong:
         jobs, codes, diags = (list(column) for column in zip(*wrong, strict=True))
-        batch.run(finish_sql.NOTE_DDM_ERRORS, jobs=jobs, codes=codes, diags=diags)
+        batch.run(NOTE_DDM_ERRORS, jobs=jobs, codes=codes, diags=diags)
     moves = [_failure(job, end) for job, end in ends]
     batch.stage(staged(moves))
     batch.take(sorted({move.jeditaskid for move in moves if move.jeditaskid is not None}))
@@ -168,12 +256,12 @@ def _failure(job: ReportedJob, end: JobEnd) -> JobAction:
 
 
 def _keep_files(connection: sa.Connection, batch: MoveBatch, ends: Sequence[tuple[ReportedJob, JobEnd]]) -> None:
-    for statement in finish_sql.STAGE_FILES.split(";"):
+    for statement in STAGE_FILES.split(";"):
         batch.run(statement)
-    with Database.raw(connection).cursor() as cursor, cursor.copy(finish_sql.COPY_FILES.encode()) as copy:
+    with Database.raw(connection).cursor() as cursor, cursor.copy(COPY_FILES.encode()) as copy:
         for row in _written(ends):
             copy.write_row(row)
-    batch.run(finish_sql.KEEP_FILES)
+    batch.run(KEEP_FILES)
 
 
 def _written(ends: Sequence[tuple[ReportedJob, JobEnd]]) -> Iterator[tuple[object, ...]]:

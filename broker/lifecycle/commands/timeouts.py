@@ -19,13 +19,13 @@ from broker.cli.context import open_store, settings_of
 from broker.cli.output import print_json, print_table, remark
 from broker.cli.time_arguments import at_option, check_time, moment_of
 from broker.errors import NotFound
-from broker.lifecycle.check_job import Verdict, acting, check_job
-from broker.lifecycle.jobs import Job
-from broker.lifecycle.rules import RULES
+from broker.lifecycle.model.check_job import Verdict, acting, check_job
+from broker.lifecycle.model.jobs import Job
+from broker.lifecycle.model.rules import RULES
+from broker.lifecycle.statements.actions import JobAction
+from broker.lifecycle.statements.scan import find_due, find_job, triggered_inactive_queues
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.lifecycle.actions import JobAction
-from broker.store.lifecycle.scan import find_due, find_job, triggered_inactive_queues
 from broker.store.tuning.gdpconfig_rows import TuningStore
 
 At = Annotated[str | None, at_option("Check as of this time")]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from broker.lifecycle.jobs import ANALYSIS_LABELS, Job, Queue
-from broker.lifecycle.rules import HEARTBEAT, OWN_STAGE_OUT, RULES, TimeoutRule
+from broker.lifecycle.model.jobs import ANALYSIS_LABELS, Job, Queue
+from broker.lifecycle.model.rules import HEARTBEAT, OWN_STAGE_OUT, RULES, TimeoutRule
 
 HOUR_S = 3600.0
 HIGH_PRIORITY = "TIMEOUT_HIGH_PRIORITY"

@@ -1,6 +1,6 @@
 """The statements that end jobs. ``{panda}`` and ``{broker}`` stand for the schemas.
 
-Those for their files: :mod:`broker.store.lifecycle.ended_files_sql`.
+Those for their files: :mod:`broker.lifecycle.statements.ended_files_sql`.
 
 What is staged names the state in which a job was seen; only a job that is still in it is ended. Source: PanDA server,
 killing of jobs, verdicts of the watcher and propagation of results; PanDA data model, datasets and files, jobs.
