@@ -15,7 +15,7 @@ from broker.gdpconfig import Tuning
 from broker.gdpconfig.canary import Canary
 from broker.gdpconfig.catalogue import ValueRefusedError
 from broker.gdpconfig.publish import Published
-from broker.store.tuning import canaries
+from broker.tuning.statements import canaries
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from agents.brokerage.grid_reading import GridReading
 from agents.service.base import CycleContext
 from broker.errors import Refused
 from broker.gdpconfig.publish import Published
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 NEEDED_SOURCES = ("queues",)
 """Sources without which a cycle decides nothing at all: it would put every task on hold."""

@@ -26,7 +26,7 @@ from broker.snapshot.build_classes import known_sites
 from broker.store.classes import class_rows
 from broker.store.classes.user_slots import count_jobs, read_site_rows, read_tasks, read_user_jobs
 from broker.store.connection.tables import TableCatalogue
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 #: A class of a queue is good for the evaluation of users for this long.
 SITE_CLASS_VALID_S = 7200.0

@@ -19,7 +19,7 @@ from broker.engine.shared.answer import Answer
 from broker.errors import NotFound, Refused
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_rows as decisions
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 Warn = Callable[[str], None]
 

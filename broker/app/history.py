@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from broker.store.decisions.history_reads import ActionLine, DecisionLine, LeftLine, StatusLine, TaskRecord
-from broker.store.tuning.gdpconfig_rows import HistoryItem
+from broker.tuning.statements.gdpconfig_rows import HistoryItem
 
 Event = dict[str, Any]
 

@@ -20,7 +20,7 @@ from broker.store.scenarios.scenario_file import read_document
 from broker.store.snapshots.snapshot_file import from_document
 from broker.store.snapshots.snapshot_loading import kept_snapshot, stored_snapshot
 from broker.store.snapshots.stored_snapshots import header
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 
 @dataclass

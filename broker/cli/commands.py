@@ -50,7 +50,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("what-if", "broker.cli.tuning.what_if:what_if", "What would have been decided with other values or rules."),
     ("sweep", "broker.cli.tuning.sweep:sweep", "What would have been decided with each value of a grid."),
     ("simulate", "broker.cli.simulation.simulate:simulate", "Policies compared on a simulated grid, over seeds."),
-    ("config", "broker.cli.tuning.config:app", "List, read and set tuning values."),
+    ("config", "broker.tuning.commands.config:app", "List, read and set tuning values."),
     (
         "features",
         "broker.cli.formats.features:app",

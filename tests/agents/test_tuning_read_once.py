@@ -11,7 +11,7 @@ from agents.service.process import ProcessSettings
 from broker.store.connection.database import Database
 from broker.store.service import leases
 from broker.store.service.leases import LeaseTerms
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 from tests.fault.processes import NOW, SEED, load_grid
 
 BY_TUNING = (

@@ -22,7 +22,7 @@ from broker.store.scenarios.scenario_file import Scenario
 from broker.store.service import leases
 from broker.store.service.agent_runs import RunRecord
 from broker.store.service.leases import LeaseTerms
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 MINUTE, HOUR, DAY = 60, 3600, 86400

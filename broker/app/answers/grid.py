@@ -16,7 +16,7 @@ from broker.domain.grid import COUNTED_STATUSES
 from broker.gdpconfig import Tuning
 from broker.snapshot.snapshot import Snapshot
 from broker.store.snapshots.stored_snapshots import SnapshotLostError, last_of_agents
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 LINK_CAP = "NQUEUED_SAT_CAP"
 _NEWEST = sa.text("SELECT id FROM broker.snapshots WHERE taken_at <= :now ORDER BY taken_at DESC LIMIT 1")

@@ -31,7 +31,7 @@ from broker.gdpconfig.catalogue import UnknownKeyError, Value, ValueRefusedError
 from broker.rules.contract import Filter, GroupFilter, LoadCut, Rule
 from broker.snapshot.snapshot import Snapshot
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 SHOWN_MISSES = 5
 SUCH_AS = 4

@@ -23,7 +23,7 @@ from broker.gdpconfig import Tuning
 from broker.snapshot.snapshot import Snapshot
 from broker.store.decisions.stored_cycles import NoSuchDecision, one_decision
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 
 @dataclass(frozen=True)

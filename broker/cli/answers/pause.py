@@ -8,7 +8,6 @@ import typer
 
 from agents.service import registry
 from broker.app.answers.asking import NothingFound
-from broker.app.editors import Editor, editor_name
 from broker.cli.context import open_store
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.moments import utc
@@ -17,6 +16,7 @@ from broker.cli.time_arguments import end_of
 from broker.errors import REFUSED, WRONG_USAGE, BrokerError
 from broker.store.answers.agent_cycles import database_clock
 from broker.store.service import agent_pauses
+from broker.tuning.answers.editors import Editor, editor_name
 
 Agent = Annotated[str, typer.Argument(metavar="AGENT|all", help="An agent, or all of them.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="One object on one line.")]

@@ -26,7 +26,7 @@ from broker.store.snapshots.snapshot_loading import KeptSnapshot, kept_snapshot
 from broker.store.snapshots.snapshot_overview import SourceLine, newest_id, sources_of, stored_snapshots, total_bytes
 from broker.store.snapshots.snapshot_scenario import scenario_of
 from broker.store.snapshots.stored_snapshots import NoSuchSnapshot, SnapshotLostError
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 app = typer.Typer(no_args_is_help=True)
 

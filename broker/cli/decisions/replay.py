@@ -22,7 +22,7 @@ from broker.cli.output import console, print_json, print_table, remark
 from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, check_time, duration, moment_of
 from broker.errors import FAILED, WRONG_USAGE, BrokerError, NotFound
 from broker.store.decisions.stored_cycles import CycleKey, StoredCycle, cycle_keys, one_decision, read_cycle, whole
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 DEFAULT_SPAN = "24h"
 SHOWN_DIFFERENCES = 40

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import typer
 
 from broker.app.answers.simulations import KIND, SimulationAsked
-from broker.app.editors import editor_name
 from broker.cli.context import open_store
 from broker.cli.simulation.documents import curve_documents, policy_document
 from broker.simulation.comparing import CaseResult, Comparison
 from broker.store.http import runs
+from broker.tuning.answers.editors import editor_name
 
 
 def check_store(context: typer.Context) -> None:

@@ -13,7 +13,7 @@ from broker.domain.decision_records import StoredDecision
 from broker.store.connection.names import Names
 from broker.store.connection.tables import TableCatalogue
 from broker.store.decisions.decision_rows import COLUMNS, TABLE, as_last_seen, decisions_of, with_live_counts
-from broker.store.tuning.gdpconfig_rows import HistoryItem, TuningStore
+from broker.tuning.statements.gdpconfig_rows import HistoryItem, TuningStore
 
 _READ_DECISIONS = sa.text(f"""
     SELECT {COLUMNS} FROM {TABLE}

@@ -9,7 +9,7 @@ ROUTERS: tuple[str, ...] = (
     "broker.web.routes.queues",
     "broker.web.routes.grid",
     "broker.web.routes.rules",
-    "broker.web.routes.tuning",
+    "broker.tuning.pages.tuning",
     "broker.web.routes.simulations",
     "broker.web.routes.work",
     "broker.web.routes.plots",

@@ -22,7 +22,7 @@ from broker.engine.job.placement import FLOW
 from broker.gdpconfig.publish import Published
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 LOG = logging.getLogger("gridbroker_jedi")
 BROKERAGES = ("production_job", "analysis_job", "production_task")

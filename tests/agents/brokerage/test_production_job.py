@@ -19,7 +19,7 @@ from broker.store.decisions import decision_rows as decisions
 from broker.store.service.agent_runs import RunRecord
 from broker.store.service.leases import Lease
 from broker.store.snapshots import stored_snapshots as snapshots
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 from tests.fault.auditor import audit, baseline
 from tests.fault.processes import AGENT, NOW, SEED, cycle_here, load_grid, made_jobs, take_lease
 

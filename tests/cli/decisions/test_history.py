@@ -14,7 +14,7 @@ from broker.domain.decision_records import DecisionRecord, Origin
 from broker.domain.decisions import Candidate, Decision
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing as decisions
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 from tests.cli.commands import Command, runner
 from tests.conftest import TestServer
 

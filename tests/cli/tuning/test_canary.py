@@ -16,7 +16,7 @@ from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import stored_cycles
 from broker.store.scenarios.load_dump import load
 from broker.store.snapshots.snapshot_loading import stored_snapshot
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 from tests.brokerages.small_grid import TASK
 from tests.brokerages.task_grid import cycle_at
 from tests.brokerages.test_replay import rules_of

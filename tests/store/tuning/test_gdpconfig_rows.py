@@ -14,7 +14,7 @@ from broker.gdpconfig.publish import NotSetError, Published, UnknownVersionError
 from broker.store.connection.database import Database
 from broker.store.connection.errors import SchemaMissing
 from broker.store.connection.names import Names
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 WHO: dict[str, Any] = {"editor": "alice", "reason": "for the test"}
 

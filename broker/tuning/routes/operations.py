@@ -16,11 +16,11 @@ from broker.api.pages import After, Limit, Page, slice_of
 from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import State, Who, editor
-from broker.app import canary_trials
-from broker.app.canary_trials import CanaryAnswer
 from broker.domain.queue_fields import BadFieldValue, field_value
 from broker.feeds.statements.queue_pins import Pin, end_pin, held_pins, pins_of_queue, set_pin
 from broker.feeds.statements.table_writing import queue_is_known
+from broker.tuning.answers import canaries
+from broker.tuning.answers.canaries import CanaryAnswer
 
 router = guarded_router(tag="operations")
 
@@ -134,7 +134,7 @@ def delete_pin(
 @allow(READ)
 def list_canaries(request: Request, api: State, after: After = None, limit: Limit = 10) -> Response:
     """What was tried on a share of the tasks, and what came of it; the newest first."""
-    return answer(request, slice_of(canary_trials.tried(api.database, moment(api)), after, limit))
+    return answer(request, slice_of(canaries.tried(api.database, moment(api)), after, limit))
 
 
 @router.post("/canaries", response_model=CanaryAnswer, status_code=201)
@@ -143,8 +143,8 @@ def start_canary(request: Request, api: State, who: Who, body: NewCanary) -> Res
     """Try values on a share of the tasks; it ends by itself."""
     now = moment(api)
     span = (now, now + timedelta(seconds=body.for_s))
-    proposals = canary_trials.proposals_of(body.values, body.vo)
-    found = canary_trials.start(api.database, proposals, body.share, span, editor=editor(who), reason=body.reason)
+    proposals = canaries.proposals_of(body.values, body.vo)
+    found = canaries.start(api.database, proposals, body.share, span, editor=editor(who), reason=body.reason)
     return answer(request, found, status=201)
 
 
@@ -152,7 +152,7 @@ def start_canary(request: Request, api: State, who: Who, body: NewCanary) -> Res
 @allow(OPERATE)
 def stop_canary(request: Request, api: State) -> Response:
     """Stop the canary that runs."""
-    return answer(request, canary_trials.stop(api.database, moment(api)))
+    return answer(request, canaries.stop(api.database, moment(api)))
 
 
 def _pin(one: Pin, now: datetime) -> PinLine:

@@ -15,10 +15,10 @@ from broker.api.pages import After, Limit, Page, slice_of
 from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import State, Who, editor
-from broker.app import tuning_values
-from broker.app.tuning_values import Json, KeyDetail, KeyValue, TuningChange, TuningEvent, ValueChange
 from broker.gdpconfig.publish import Published
-from broker.store.tuning.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningStore
+from broker.tuning.answers import values
+from broker.tuning.answers.values import Json, KeyDetail, KeyValue, TuningChange, TuningEvent, ValueChange
+from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningStore
 
 router = guarded_router(tag="config")
 
@@ -63,7 +63,7 @@ def list_values(
     limit: Limit = 500,
 ) -> Response:
     """Every key with its value, its default, and where the value comes from."""
-    found = [one for one in tuning_values.values(api.database, vo) if not only_set or one.set_by or one.bad_row]
+    found = [one for one in values.values(api.database, vo) if not only_set or one.set_by or one.bad_row]
     return answer(request, slice_of(found, after, limit))
 
 
@@ -78,7 +78,7 @@ def list_history(
 ) -> Response:
     """Who changed what, when and why; newest first."""
     with api.database.read_snapshot() as connection:
-        found = tuning_values.history(connection, api.database, key, MOST_EVENTS)
+        found = values.history(connection, api.database, key, MOST_EVENTS)
     return answer(request, slice_of(found, after, limit))
 
 
@@ -88,7 +88,7 @@ def diff(
     request: Request, api: State, first: Version, second: Version, after: After = None, limit: Limit = 500
 ) -> Response:
     """What is different between two versions."""
-    return answer(request, slice_of(tuning_values.difference(api.database, first, second), after, limit))
+    return answer(request, slice_of(values.difference(api.database, first, second), after, limit))
 
 
 @router.post("/config:rollback", response_model=TuningChange)
@@ -101,14 +101,14 @@ def roll_back(request: Request, api: State, who: Who, body: Rollback, if_match: 
     def make(store: TuningStore, connection: sa.Connection) -> Published:
         return store.rollback(connection, body.version, editor=editor(who), reason=reason, expected_version=seen)
 
-    return _changed(request, tuning_values.change(api.database, make))
+    return _changed(request, values.change(api.database, make))
 
 
 @router.get("/config/{key}", response_model=KeyDetail)
 @allow(READ)
 def get_value(request: Request, api: State, key: Key, vo: Vo = "atlas") -> Response:
     """One key: its value, what it means, its range, and which rule reads it."""
-    found = tuning_values.value(api.database, key, vo)
+    found = values.value(api.database, key, vo)
     return answer(request, found, headers={"X-Tuning-Version": str(found.version)})
 
 
@@ -118,7 +118,7 @@ def set_value(
     request: Request, api: State, who: Who, key: Key, body: NewValue, vo: Vo = "atlas", if_match: IfMatch = None
 ) -> Response:
     """Set a key; running services use the value from their next cycle on."""
-    _, typed = tuning_values.typed_value(key, body.value)
+    _, typed = values.typed_value(key, body.value)
     seen = _seen(if_match)
 
     def make(store: TuningStore, connection: sa.Connection) -> Published:
@@ -126,7 +126,7 @@ def set_value(
             connection, key, typed, editor=editor(who), reason=body.reason, vo=vo, expected_version=seen
         )
 
-    return _changed(request, tuning_values.change(api.database, make))
+    return _changed(request, values.change(api.database, make))
 
 
 @router.delete("/config/{key}", response_model=TuningChange)
@@ -146,7 +146,7 @@ def unset_value(
     def make(store: TuningStore, connection: sa.Connection) -> Published:
         return store.unset(connection, key, editor=editor(who), reason=reason, vo=vo, expected_version=seen)
 
-    return _changed(request, tuning_values.change(api.database, make))
+    return _changed(request, values.change(api.database, make))
 
 
 def _seen(if_match: str | None) -> int | None:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from broker.app.editors import Editor, editor_name
 from broker.brokerages.registry import offered
 from broker.cli.context import open_store
 from broker.cli.output import escaped, print_json, print_table
@@ -20,9 +19,10 @@ from broker.gdpconfig.canary import Canary, check_canary
 from broker.gdpconfig.proposals import Proposal, proposed, read_proposals
 from broker.gdpconfig.shipped import shipped_catalogue
 from broker.store.connection.database import Database
-from broker.store.tuning import canaries
-from broker.store.tuning.canaries import CanaryOutcome
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.answers.editors import Editor, editor_name
+from broker.tuning.statements import canaries
+from broker.tuning.statements.canaries import CanaryOutcome
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 NOT_SPLIT = (*TIGHTENING_KEYS, "TW_DONE_JOB_STAT")
 """Keys that are read once for all tasks of a cycle."""

@@ -8,11 +8,8 @@ from typing import Annotated
 import sqlalchemy as sa
 import typer
 
-from broker.app.editors import Editor, editor_name
-from broker.app.tuning_values import key_summary, value_change
 from broker.cli.context import open_store
 from broker.cli.output import escaped, print_json, print_table, remark
-from broker.cli.tuning.canary import canary
 from broker.gdpconfig.inspection import all_states, entry_named, state_of
 from broker.gdpconfig.proposals import Proposal
 from broker.gdpconfig.publish import Published, differences, vo_to_edit
@@ -20,7 +17,10 @@ from broker.gdpconfig.reference import default_in_words, render_reference, scope
 from broker.gdpconfig.shipped import shipped_catalogue
 from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow, from_text
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.answers.editors import Editor, editor_name
+from broker.tuning.answers.values import key_summary, value_change
+from broker.tuning.commands.canary import canary
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 app = typer.Typer(no_args_is_help=True)
 app.command()(canary)
@@ -124,9 +124,7 @@ def set_key(
     typed = from_text(entry, value)
     who = editor_name(editor)
     if preview or dry_run:
-        from broker.cli.tuning.preview import (
-            preview as show_preview,  # it loads the brokerages, which no other command needs
-        )
+        from broker.tuning.commands.preview import preview as show_preview
 
         show_preview(context, (Proposal(key, typed, vo_to_edit(entry, vo)),), yes=yes, look_only=dry_run, json=json)
         if dry_run:

@@ -17,7 +17,7 @@ from broker.gdpconfig.shipped import shipped_catalogue
 from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow, from_text
 from broker.store.connection.database import Database
-from broker.store.tuning.gdpconfig_rows import HistoryItem, TuningStore
+from broker.tuning.statements.gdpconfig_rows import HistoryItem, TuningStore
 
 Json = bool | int | float | str | list[Any] | dict[str, Any] | None
 

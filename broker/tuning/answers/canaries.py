@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from broker.app.tuning_values import Json, typed_value
 from broker.brokerages.registry import offered
 from broker.domain.feature_table import TIGHTENING_KEYS
 from broker.gdpconfig.canary import Canary, check_canary
@@ -17,9 +16,10 @@ from broker.gdpconfig.proposals import Proposal, proposed
 from broker.gdpconfig.publish import vo_to_edit
 from broker.gdpconfig.shipped import shipped_catalogue
 from broker.store.connection.database import Database
-from broker.store.tuning import canaries
-from broker.store.tuning.canaries import CanaryOutcome
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.answers.values import Json, typed_value
+from broker.tuning.statements import canaries
+from broker.tuning.statements.canaries import CanaryOutcome
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 NOT_SPLIT = (*TIGHTENING_KEYS, "TW_DONE_JOB_STAT")
 """Keys that are read once for all tasks of a cycle."""

@@ -17,7 +17,7 @@ from broker.gdpconfig.proposals import Proposal, proposed
 from broker.gdpconfig.publish import Published, last_good_to_json, rows_to_json
 from broker.store.connection.names import Names
 from broker.store.decisions.repeat_reads import pattern_of
-from broker.store.tuning.gdpconfig_rows import TuningStore
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 _LOCK = sa.text("LOCK TABLE broker.canaries IN SHARE ROW EXCLUSIVE MODE")
 _READ_CANARIES = sa.text("""
