@@ -15,7 +15,7 @@ from broker.brokerages.profile_options import ProfileError
 from broker.engine.shared.chain import RuleChain
 from broker.errors import WRONG_USAGE, BrokerError, NotFound, did_you_mean
 from broker.rules.registry import RuleError
-from broker.whatif.cases import ProfileRules
+from broker.whatif.model.cases import ProfileRules
 
 
 class NoSuchBrokerage(NotFound):

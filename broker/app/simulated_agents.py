@@ -16,7 +16,6 @@ from agents.service import configuration, registry
 from agents.service.base import Agent, CycleRequest
 from agents.service.process import ProcessSettings
 from broker.app.agent_cycle import TASK_AGENT, run_leased, section_named
-from broker.app.scratch_database import scratch_database
 from broker.simulation.comparing import Case, CaseResult, simulate_with
 from broker.simulation.errors import SimulationError
 from broker.simulation.information import GridView
@@ -30,6 +29,7 @@ from broker.simulation.real.work_tables import rebrokered_rows, task_tables, wai
 from broker.simulation.scenario import Scenario
 from broker.store.connection.database import Database
 from broker.store.scenarios import load_dump, scenario_file
+from broker.whatif.answers.scenario_cases import scratch_database
 
 #: The agents that end jobs, in the order in which they look at those that wait.
 ENDING = ("timeouts", "analysis_rebrokerage", "fast_rebrokerage")

@@ -47,8 +47,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
         "Classes of queues, users and tasks; usage of shares; their age.",
     ),
     ("rules", "broker.cli.decisions.rules:rules", "The ordered rules of a brokerage."),
-    ("what-if", "broker.cli.tuning.what_if:what_if", "What would have been decided with other values or rules."),
-    ("sweep", "broker.cli.tuning.sweep:sweep", "What would have been decided with each value of a grid."),
+    ("what-if", "broker.whatif.commands.what_if:what_if", "What would have been decided with other values or rules."),
+    ("sweep", "broker.whatif.commands.sweep:sweep", "What would have been decided with each value of a grid."),
     ("simulate", "broker.cli.simulation.simulate:simulate", "Policies compared on a simulated grid, over seeds."),
     ("config", "broker.tuning.commands.config:app", "List, read and set tuning values."),
     (

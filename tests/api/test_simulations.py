@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from broker.store.connection.database import Database
-from broker.store.http import runs
+from broker.whatif.statements import runs
 from tests.api.kept_simulation import keep_simulation
 
 V1 = "/api/v1"

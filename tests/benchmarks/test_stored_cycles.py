@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from benchmarks.stored_cycles import copy_cycles
-from broker.app.stored_cases import Selection, stored_cases
 from broker.store.connection.database import Database
-from broker.whatif.cases import Change
-from broker.whatif.executor import Comparing, answer
+from broker.whatif.answers.stored_cases import Selection, stored_cases
+from broker.whatif.model.cases import Change
+from broker.whatif.model.executor import Comparing, answer
 from tests.brokerages.small_grid import NOW, one_cycle
 from tests.whatif.stored import RULES, SEED, job_scenario
 

@@ -20,7 +20,6 @@ from broker.app.answers.decision import task_decision
 from broker.app.answers.why_not import why_not
 from broker.app.replay import replay
 from broker.app.sentences.decision import candidate_sentence, feasible_sentence, together_sentence
-from broker.app.stored_cases import Selection, stored_cases
 from broker.brokerages.base import ReplayedDecision, Rules
 from broker.brokerages.job.brokerage import JobBrokerage, JobsCycle, StoredChunks
 from broker.brokerages.job.flow_problem import program_of, share_debts
@@ -41,8 +40,9 @@ from broker.snapshot.snapshot import Snapshot
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import StoredCycle, stored_cycles
 from broker.store.snapshots.snapshot_loading import stored_snapshot
-from broker.whatif.cases import Change, ProfileRules
-from broker.whatif.evaluate import decide_case
+from broker.whatif.answers.stored_cases import Selection, stored_cases
+from broker.whatif.model.cases import Change, ProfileRules
+from broker.whatif.model.evaluate import decide_case
 from tests.brokerages.small_grid import NOW, TASK, one_cycle
 from tests.brokerages.stored_grids import ALPHA, BETA, GAMMA, SEED, flow_scenario
 from tests.conftest import TestServer

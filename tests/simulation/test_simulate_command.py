@@ -22,7 +22,7 @@ from broker.simulation.generated_grid import GridParameters, generate
 from broker.simulation.loop import ClosedLoop
 from broker.simulation.scenario_file import GridChoice
 from broker.store.connection.database import Database
-from broker.store.http import runs
+from broker.whatif.statements import runs
 from tests.cli.commands import runner
 from tests.conftest import TestServer
 

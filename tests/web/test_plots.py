@@ -19,7 +19,7 @@ from broker.store.connection.database import Database
 from broker.web.frames import frame
 from broker.web.pictures.grid_map import Flow, Site, grid_map
 from broker.web.routes.plots import job_columns
-from broker.web.run_pictures import before_and_after, curves, points_of
+from broker.whatif.pages.run_pictures import before_and_after, curves, points_of
 from tests.web.test_sessions import HOSTILE, csrf_of
 
 KEY = "BASE_QUEUE_LENGTH_PER_PQ"

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.store.connection.database import Database
-from broker.whatif.cases import Case
+from broker.whatif.model.cases import Case
 from tests.conftest import TestServer
 from tests.whatif.stored import ANALYSIS, JOBS, TASKS, stored_case
 

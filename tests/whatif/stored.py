@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from broker import resources
-from broker.app.stored_cases import Selection, stored_cases
 from broker.brokerages.profile import read_profile
 from broker.gdpconfig.proposals import read_proposals
 from broker.gdpconfig.shipped import shipped_catalogue
 from broker.store.connection.database import Database
-from broker.whatif.cases import Case, Change, ProfileRules
-from broker.whatif.rule_switches import read_switches, with_switches
+from broker.whatif.answers.stored_cases import Selection, stored_cases
+from broker.whatif.model.cases import Case, Change, ProfileRules
+from broker.whatif.model.rule_switches import read_switches, with_switches
 from tests.brokerages.small_grid import TASK, dataset, input_files, one_cycle, replica, scenario, task
 from tests.brokerages.small_grid import jobs as jobs_at
 from tests.brokerages.task_grid import broker_tasks, outputs, pseudo_input, task_scenario, waiting

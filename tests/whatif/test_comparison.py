@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from broker.domain.arrays import texts
-from broker.whatif import task_differences
-from broker.whatif.comparison import Difference, added, difference
-from broker.whatif.json_output import task_documents, total_documents
-from broker.whatif.outcome_columns import Compared, Side
-from broker.whatif.task_differences import NEVER_A_CANDIDATE, TaskDifference
+from broker.whatif.model import task_differences
+from broker.whatif.model.comparison import Difference, added, difference
+from broker.whatif.model.json_output import task_documents, total_documents
+from broker.whatif.model.outcome_columns import Compared, Side
+from broker.whatif.model.task_differences import NEVER_A_CANDIDATE, TaskDifference
 
 NAMES = ("A", "B", "C")
 # a letter a candidate: chosen, rejected by rule 0 or 1, passed over (.) or never a candidate (x)

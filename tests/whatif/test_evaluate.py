@@ -19,10 +19,10 @@ from broker.domain.work_codec import Body, unpacked
 from broker.gdpconfig.proposals import proposed
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import decode
-from broker.whatif import evaluate
-from broker.whatif.cases import Case, Change, ProfileRules
-from broker.whatif.comparison import Difference, Totals
-from broker.whatif.evaluate import CannotDecideAgain, decide_case
+from broker.whatif.model import evaluate
+from broker.whatif.model.cases import Case, Change, ProfileRules
+from broker.whatif.model.comparison import Difference, Totals
+from broker.whatif.model.evaluate import CannotDecideAgain, decide_case
 from tests.brokerages.small_grid import TASK
 from tests.whatif.stored import ANALYSIS, JOBS, RULES, TASKS, change
 

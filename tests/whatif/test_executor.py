@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import pytest
 
 from broker.gdpconfig.catalogue import ValueRefusedError
-from broker.whatif import evaluate as deciding
-from broker.whatif.cases import Case, Change
-from broker.whatif.executor import (
+from broker.whatif.model import evaluate as deciding
+from broker.whatif.model.cases import Case, Change
+from broker.whatif.model.executor import (
     Answers,
     ClusterUnavailable,
     Comparing,
@@ -95,6 +95,6 @@ def test_a_local_cluster_of_two_processes_finds_the_same(several: list[Case]) ->
 
 
 def test_no_cluster_at_an_address(several: list[Case], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.whatif.executor.CONNECT_WITHIN", "200ms")
+    monkeypatch.setattr("broker.whatif.model.executor.CONNECT_WITHIN", "200ms")
     with pytest.raises(ClusterUnavailable, match="nobody answers"):
         answer_on_cluster(several, Comparing(RULES, CHANGES), "tcp://127.0.0.1:1", silent)

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from broker.app.stored_cases import newest_keys
 from broker.domain.decision_records import Origin
 from broker.store.decisions.stored_cycles import CycleKey
+from broker.whatif.answers.stored_cases import newest_keys
 
 BEGIN = datetime(2026, 8, 1, tzinfo=UTC)
 SIZES = [("job", 50), ("task", 9), ("job", 60), ("job", 70), ("task", 1), ("job", 2)]

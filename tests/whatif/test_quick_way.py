@@ -34,10 +34,10 @@ from broker.snapshot.snapshot import Snapshot
 from broker.snapshot.source_states import SourceState
 from broker.store.scenarios.scenario_file import read_document
 from broker.store.snapshots.snapshot_file import from_document
-from broker.whatif.cases import Case, Change, QueueField, SnapshotParts, StoredOutcome
-from broker.whatif.comparison import Totals
-from broker.whatif.evaluate import Prepared, decide_case
-from broker.whatif.queue_changes import with_fields
+from broker.whatif.model.cases import Case, Change, QueueField, SnapshotParts, StoredOutcome
+from broker.whatif.model.comparison import Totals
+from broker.whatif.model.evaluate import Prepared, decide_case
+from broker.whatif.model.queue_changes import with_fields
 from tests.whatif.stored import ANALYSIS, JOBS, RULES, TASKS, change
 
 STORED = Path(__file__).parents[1] / "replay" / "cases"

@@ -18,7 +18,7 @@ from broker.engine.shared.chain import RuleChain
 from broker.engine.shared.split_cycle import SplitCycle
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import decode
-from broker.whatif.cases import Case
+from broker.whatif.model.cases import Case
 from tests.whatif.stored import ANALYSIS, JOBS, RULES
 
 

@@ -15,7 +15,7 @@ from broker.brokerages.replayed_columns import ReplayedColumns
 from broker.engine.shared.marks import FEASIBLE
 from broker.engine.task.cycle import TaskCycle
 from broker.gdpconfig.proposals import proposed
-from broker.whatif.cases import Change
+from broker.whatif.model.cases import Change
 from tests.whatif.stored import JOBS, RULES, TASKS, change
 from tests.whatif.test_quick_way import grid_and_work, stored_case, whole
 

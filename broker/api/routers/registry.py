@@ -14,7 +14,7 @@ ROUTERS: tuple[str, ...] = (
     "broker.feeds.routes.sources",
     "broker.tuning.routes.tuning",
     "broker.tuning.routes.operations",
-    "broker.api.routers.runs",
+    "broker.whatif.routes.runs",
     "broker.api.routers.simulations",
     "broker.api.routers.events",
 )

@@ -14,7 +14,7 @@ from broker.api.pages import After, Limit, Page, key_of, page_of
 from broker.api.presenting import answer
 from broker.api.state import State
 from broker.app.answers.simulations import KIND, SimulationAnswer, SimulationLine, simulation_answer, simulation_lines
-from broker.store.http import runs
+from broker.whatif.statements import runs
 
 router = guarded_router(tag="simulations")
 

@@ -10,7 +10,7 @@ from typing import Any
 from broker.app.answers.asking import Answer
 from broker.app.sentences.figures_of_merit import FIGURES, Verdict, verdict
 from broker.errors import NotFound
-from broker.store.http.runs import Run
+from broker.whatif.statements.runs import Run
 
 KIND = "simulation"
 """Of the run under which a simulation is kept."""

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import sqlalchemy as sa
 import typer
 
-from broker.app.scenario_snapshots import snapshot_of_scenario
 from broker.cli.context import open_store, settings_of
 from broker.cli.output import print_json, print_table, remark
 from broker.cli.time_arguments import duration, moment_of
@@ -27,6 +26,7 @@ from broker.store.snapshots.snapshot_overview import SourceLine, newest_id, sour
 from broker.store.snapshots.snapshot_scenario import scenario_of
 from broker.store.snapshots.stored_snapshots import NoSuchSnapshot, SnapshotLostError
 from broker.tuning.statements.gdpconfig_rows import TuningStore
+from broker.whatif.answers.scenario_cases import snapshot_of_scenario
 
 app = typer.Typer(no_args_is_help=True)
 

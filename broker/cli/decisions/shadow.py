@@ -18,7 +18,7 @@ from broker.cli.rendering.cells import Percent
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table, say
 from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, duration, moment_of
-from broker.whatif.plot import check_plot
+from broker.whatif.model.plot import check_plot
 
 
 def shadow(

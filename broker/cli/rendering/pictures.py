@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from broker.app.sentences.history import event_sentence
 from broker.app.sentences.phrases import several
-from broker.whatif.plot import AFTER, BEFORE, new_figure, plain_label, save
+from broker.whatif.model.plot import AFTER, BEFORE, new_figure, plain_label, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -18,6 +18,6 @@ def check_plot(file: Path | None) -> None:
         CannotPlot: matplotlib is not installed.
     """
     if file is not None:
-        from broker.whatif.plot import check_plot as check
+        from broker.whatif.model.plot import check_plot as check
 
         check(file)

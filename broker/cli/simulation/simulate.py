@@ -19,7 +19,6 @@ from broker.cli.output import print_json, print_table, remark
 from broker.cli.simulation.documents import asked_of, policy_document
 from broker.cli.simulation.stored_grid import snapshot_of
 from broker.cli.simulation.storing import check_store, store_simulation
-from broker.cli.tuning.what_if import cores
 from broker.simulation.comparing import Case, CaseResult, Comparison, ScenarioOf, compare, simulate_all, simulate_case
 from broker.simulation.errors import SimulationError
 from broker.simulation.generated_grid import GridParameters
@@ -30,6 +29,7 @@ from broker.simulation.policies.base import find_policy
 from broker.simulation.scenario import Ages
 from broker.simulation.scenario_file import GridChoice, read_scenario
 from broker.simulation.snapshot_grid import grid_of_snapshot
+from broker.whatif.commands.what_if import cores
 
 #: What the table shows.
 SHOWN = (

@@ -10,8 +10,8 @@ from broker.app.answers.simulations import KIND, SimulationAsked
 from broker.cli.context import open_store
 from broker.cli.simulation.documents import curve_documents, policy_document
 from broker.simulation.comparing import CaseResult, Comparison
-from broker.store.http import runs
 from broker.tuning.answers.editors import editor_name
+from broker.whatif.statements import runs
 
 
 def check_store(context: typer.Context) -> None:

@@ -12,17 +12,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents.service.configuration import ConfigurationError, config_file
 from broker.app.rules_in_force import rule_set
-from broker.app.stored_cases import NothingStored, Selection, stored_cases
 from broker.cli.context import open_store, settings_of
 from broker.cli.output import print_json, remark
-from broker.cli.tuning.what_if import affected, cores, progress, report, report_skipped_tasks
-from broker.cli.tuning.what_if_report import show
 from broker.errors import Refused
 from broker.gdpconfig.proposals import Proposal
-from broker.whatif.cases import Change
-from broker.whatif.comparison import Difference
-from broker.whatif.executor import Comparing, answer
-from broker.whatif.json_output import total_documents
+from broker.whatif.answers.stored_cases import NothingStored, Selection, stored_cases
+from broker.whatif.commands.what_if import affected, cores, progress, report, report_skipped_tasks
+from broker.whatif.commands.what_if_report import show
+from broker.whatif.model.cases import Change
+from broker.whatif.model.comparison import Difference
+from broker.whatif.model.executor import Comparing, answer
+from broker.whatif.model.json_output import total_documents
 from broker.wrong_values import what_is_wrong
 from broker.yaml_text import read_yaml
 

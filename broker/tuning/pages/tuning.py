@@ -17,11 +17,9 @@ from broker.api.asking import moment
 from broker.api.guarded_route import allow
 from broker.api.problems import Problem, problem_of
 from broker.api.state import ApiState, State, Who, editor
-from broker.app import long_runs
 from broker.app.answers.reason_codes import is_code
 from broker.errors import BrokerError
 from broker.gdpconfig.publish import Published
-from broker.store.http import runs
 from broker.tuning.answers import canaries as canary_trials
 from broker.tuning.answers import values as tuning_values
 from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningStore
@@ -29,7 +27,9 @@ from broker.web.formats import in_path
 from broker.web.page_route import Form, back_to, page_router
 from broker.web.rendering import show, wants_json
 from broker.web.routes.work import begin_run
-from broker.web.run_pictures import before_and_after, curves, points_of
+from broker.whatif.answers import long_runs
+from broker.whatif.pages.run_pictures import before_and_after, curves, points_of
+from broker.whatif.statements import runs
 
 router = page_router(tag="tuning")
 Key = Annotated[str, Path(max_length=200)]

@@ -15,10 +15,10 @@ from broker.api.pages import After, Limit, key_of, page_of
 from broker.api.state import State
 from broker.app.answers.simulations import KIND, SimulationAnswer, simulation_answer, simulation_lines
 from broker.app.sentences.figures_of_merit import FIGURES, Verdict, cell
-from broker.store.http import runs
 from broker.web.page_route import page_router
 from broker.web.pictures.policies import LINE_STYLES, MOST_CURVES, drawn_curves
 from broker.web.rendering import show
+from broker.whatif.statements import runs
 
 router = page_router(tag="simulations")
 

@@ -14,21 +14,21 @@ from broker.api.asking import LARGEST_ID, asking
 from broker.api.guarded_route import allow
 from broker.api.path_names import from_path
 from broker.api.problems import Problem
-from broker.api.routers.runs import RunDetail, queue_of
 from broker.api.state import ApiState, State, Who, editor
-from broker.app import long_runs
 from broker.app.answers.job import job_answer
 from broker.app.answers.user import user_answer
-from broker.app.sentences.comparison import comparison_sentence
 from broker.app.sentences.reasons import cure
 from broker.app.sentences.user import throttle_sentences
 from broker.pools.answers.pool import pool_answer
-from broker.store.http import runs
 from broker.web.formats import visible
 from broker.web.page_route import Form, back_to, page_router
 from broker.web.pictures.over_time import Mark, timeline
 from broker.web.rendering import show
-from broker.web.run_pictures import before_and_after, curves, points_of
+from broker.whatif.answers import long_runs
+from broker.whatif.answers.sentences import comparison_sentence
+from broker.whatif.pages.run_pictures import before_and_after, curves, points_of
+from broker.whatif.routes.runs import RunDetail, queue_of
+from broker.whatif.statements import runs
 
 router = page_router(tag="work")
 InPath = Annotated[str, Path(min_length=1, max_length=200)]

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from broker.store.connection.database import Database
 from broker.tuning.commands.preview import PreviewLimits, beyond_limits, read_limits
-from broker.whatif.comparison import Difference, Totals
-from broker.whatif.task_differences import LOSES_LAST, NOTHING, Entries, TaskColumns, TaskSums
+from broker.whatif.model.comparison import Difference, Totals
+from broker.whatif.model.task_differences import LOSES_LAST, NOTHING, Entries, TaskColumns, TaskSums
 from tests.brokerages.small_grid import TASK, one_cycle
 from tests.cli.commands import Command, runner
 from tests.whatif.stored import SEED, job_scenario

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.cli.tuning.what_if_report import show
 from broker.store.connection.database import Database
 from broker.store.scenarios.scenario_file import write_scenario
-from broker.whatif.comparison import Difference
-from broker.whatif.executor import Baseline
+from broker.whatif.commands.what_if_report import show
+from broker.whatif.model.comparison import Difference
+from broker.whatif.model.executor import Baseline
 from tests.brokerages.small_grid import NOW, TASK, one_cycle
 from tests.cli.commands import Command, runner
 from tests.conftest import TestServer

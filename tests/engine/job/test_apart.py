@@ -18,7 +18,7 @@ from broker.engine.job.decision import deciding
 from broker.rules.production_job.cuts.cap import Cap
 from broker.rules.production_job.weights.running_queued import RunningQueued
 from broker.rules.shared.cuts.below_min_weight import BelowMinWeight
-from broker.whatif.variants import CountedJobs
+from broker.whatif.model.variants import CountedJobs
 from tests.engine.toy_cycle import cycle, work
 
 SHARES = ("Simulation", "Reprocessing", "Group")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from broker.whatif.comparison import Difference, Totals
-from broker.whatif.task_differences import TaskDifference
+from broker.whatif.model.comparison import Difference, Totals
+from broker.whatif.model.task_differences import TaskDifference
 
 
 def task_documents(found: Difference) -> list[dict[str, Any]]:

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from broker.app.replay import Replayed
 from broker.app.replay_inputs import Replayer
 from broker.app.rules_in_force import rule_set
-from broker.app.stored_cases import NothingStored, Selection, stored_cases
 from broker.gdpconfig.proposals import Proposal, grid, read_ranges
 from broker.gdpconfig.shipped import shipped_catalogue
 from broker.store.connection.database import Database
@@ -21,10 +20,11 @@ from broker.store.decisions.stored_cycles import cycle_keys, read_cycle, whole
 from broker.tuning.answers.canaries import proposals_of
 from broker.tuning.answers.values import Json
 from broker.tuning.statements.gdpconfig_rows import TuningStore
-from broker.whatif.cases import Change, ProfileRules
-from broker.whatif.executor import Answers, Comparing, answer
-from broker.whatif.json_output import summary_document, task_documents, total_documents
-from broker.whatif.rule_switches import Switch, with_switches
+from broker.whatif.answers.stored_cases import NothingStored, Selection, stored_cases
+from broker.whatif.model.cases import Change, ProfileRules
+from broker.whatif.model.executor import Answers, Comparing, answer
+from broker.whatif.model.json_output import summary_document, task_documents, total_documents
+from broker.whatif.model.rule_switches import Switch, with_switches
 
 Progress = Callable[[int, int], None]
 """Told how much is done, and of how much."""

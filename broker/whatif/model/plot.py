@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from broker.whatif.comparison import Difference, Totals
+    from broker.whatif.model.comparison import Difference, Totals
 
 FORMATS = (".svg", ".png")
 MOST_QUEUES = 30

@@ -35,11 +35,11 @@ from broker.snapshot.build import build_snapshot
 from broker.snapshot.kept_builds import KeptBuilds
 from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
 from broker.snapshot.snapshot import Snapshot
-from broker.whatif.cases import Case, Change, ProfileRules, SnapshotParts, StoredOutcome
-from broker.whatif.comparison import Difference, difference
-from broker.whatif.outcome_columns import Compared, Side
-from broker.whatif.queue_changes import with_fields
-from broker.whatif.variants import (
+from broker.whatif.model.cases import Case, Change, ProfileRules, SnapshotParts, StoredOutcome
+from broker.whatif.model.comparison import Difference, difference
+from broker.whatif.model.outcome_columns import Compared, Side
+from broker.whatif.model.queue_changes import with_fields
+from broker.whatif.model.variants import (
     AsStored,
     Deciding,
     Known,

@@ -11,12 +11,15 @@ import numpy as np
 import typer
 
 from broker.app.rules_in_force import rule_set
-from broker.app.stored_cases import StoredCases
 from broker.brokerages.profile import Profile
 from broker.cli.context import settings_of
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table, say
-from broker.cli.tuning.what_if import (
+from broker.errors import FAILED, Refused
+from broker.gdpconfig.proposals import Proposal, grid, read_ranges
+from broker.gdpconfig.shipped import shipped_catalogue
+from broker.whatif.answers.stored_cases import StoredCases
+from broker.whatif.commands.what_if import (
     At,
     Last,
     Only,
@@ -34,16 +37,13 @@ from broker.cli.tuning.what_if import (
     report,
     report_skipped_tasks,
 )
-from broker.cli.tuning.what_if_report import baseline_words
-from broker.errors import FAILED, Refused
-from broker.gdpconfig.proposals import Proposal, grid, read_ranges
-from broker.gdpconfig.shipped import shipped_catalogue
-from broker.whatif.cases import Case, Change, ProfileRules
-from broker.whatif.comparison import Difference, Totals
-from broker.whatif.executor import Answers, Comparing, answer, answer_on_cluster
-from broker.whatif.json_output import mean_of, total_documents
-from broker.whatif.plot import check_plot, plot_sweep
-from broker.whatif.rule_switches import Switch, read_switches, with_switches
+from broker.whatif.commands.what_if_report import baseline_words
+from broker.whatif.model.cases import Case, Change, ProfileRules
+from broker.whatif.model.comparison import Difference, Totals
+from broker.whatif.model.executor import Answers, Comparing, answer, answer_on_cluster
+from broker.whatif.model.json_output import mean_of, total_documents
+from broker.whatif.model.plot import check_plot, plot_sweep
+from broker.whatif.model.rule_switches import Switch, read_switches, with_switches
 
 BASELINE = "baseline"
 _OUTCOMES = ("brokered", "pending", "throttled")

@@ -17,9 +17,9 @@ from broker.compilation import background
 from broker.errors import BrokerError
 from broker.gdpconfig.catalogue import Value
 from broker.gdpconfig.inspection import state_of
-from broker.whatif.cases import Case, Change, ProfileRules
-from broker.whatif.comparison import Difference
-from broker.whatif.evaluate import CannotDecideAgain, decide_case
+from broker.whatif.model.cases import Case, Change, ProfileRules
+from broker.whatif.model.comparison import Difference
+from broker.whatif.model.evaluate import CannotDecideAgain, decide_case
 
 RUNS_AHEAD = 2
 """Runs of cycles given to each process before it asks for them."""

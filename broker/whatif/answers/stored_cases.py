@@ -22,7 +22,7 @@ from broker.store.decisions.stored_cycles import CycleKey, cycle_keys
 from broker.store.snapshots import stored_snapshots as snapshots
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
 from broker.tuning.statements.gdpconfig_rows import TuningStore
-from broker.whatif.cases import Case, SnapshotParts, StoredOutcome
+from broker.whatif.model.cases import Case, SnapshotParts, StoredOutcome
 
 
 class NothingStored(NotFound):

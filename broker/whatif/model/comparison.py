@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Ints
-from broker.whatif.outcome_columns import Compared
-from broker.whatif.task_differences import LOSES_LAST, TaskDifference, TaskSums, changed_tasks, last_queues
+from broker.whatif.model.outcome_columns import Compared
+from broker.whatif.model.task_differences import LOSES_LAST, TaskDifference, TaskSums, changed_tasks, last_queues
 
 
 @dataclass

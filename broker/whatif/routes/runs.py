@@ -19,11 +19,11 @@ from broker.api.guarded_route import V1, allow, guarded_router
 from broker.api.pages import After, Limit, Page, key_of, page_of
 from broker.api.presenting import answer
 from broker.api.problems import Problem
-from broker.api.run_queue import RunQueue
 from broker.api.state import ApiState, State, Who, editor
-from broker.app import long_runs
-from broker.store.http import runs
-from broker.store.http.runs import Run
+from broker.whatif.answers import long_runs
+from broker.whatif.routes.run_queue import RunQueue
+from broker.whatif.statements import runs
+from broker.whatif.statements.runs import Run
 
 router = guarded_router(tag="runs")
 

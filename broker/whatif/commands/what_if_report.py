@@ -8,9 +8,9 @@ from broker.brokerages.registry import brokerage as brokerage_of
 from broker.cli.rendering.cells import Percent
 from broker.cli.rendering.moments import utc
 from broker.cli.rendering.tables import Column, print_table, say
-from broker.whatif.comparison import Difference, Totals
-from broker.whatif.executor import Baseline
-from broker.whatif.json_output import mean_of, queue_documents, task_documents, total_document
+from broker.whatif.model.comparison import Difference, Totals
+from broker.whatif.model.executor import Baseline
+from broker.whatif.model.json_output import mean_of, queue_documents, task_documents, total_document
 
 MOST_ROWS = 20
 

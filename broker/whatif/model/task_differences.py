@@ -15,7 +15,7 @@ import numpy as np
 
 from broker.domain.arrays import AnyArray, Ints
 from broker.engine.shared.marks import NOT_A_CANDIDATE
-from broker.whatif.outcome_columns import Compared, Side
+from broker.whatif.model.outcome_columns import Compared, Side
 
 NEVER_A_CANDIDATE = "not_a_candidate"
 

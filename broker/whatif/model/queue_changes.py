@@ -13,7 +13,7 @@ from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.readings import BadValueError, json_object
 from broker.snapshot.sources.pins import PIN_COLUMNS, PINS, TABLE
 from broker.snapshot.sources.queues import QUEUES
-from broker.whatif.cases import QueueField
+from broker.whatif.model.cases import QueueField
 
 _SPAN = timedelta(days=1)
 

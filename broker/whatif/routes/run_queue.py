@@ -1,19 +1,72 @@
-"""Runs take their turn: each process of the API decides a few at a time, each in a process of its own."""
+"""Runs take their turn: a few at a time, each in a process of its own that can be ended."""
 
 from __future__ import annotations
 
 import logging
 import multiprocessing
 import os
+import signal
 import socket
 import threading
+import time
 from contextlib import suppress
+from datetime import datetime
 from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
 
-from broker.api.run_process import main
+from broker.api.plain import plain
+from broker.api.problems import problem_of
 from broker.api.state import ApiState
+from broker.redaction import redact
+from broker.store.connection.database import Database
+from broker.store.connection.names import Names
 from broker.store.connection.transient import TRANSIENT_ERRORS
-from broker.store.http import runs
+from broker.whatif.answers import long_runs
+from broker.whatif.statements import runs
+
+TELL_EVERY_S = 0.3
+
+
+class CancelledRun(Exception):
+    """Somebody wants the run no longer."""
+
+
+def main(url: str, names: Names, run: int, now: datetime, config: Path | None) -> None:
+    """Do run number ``run`` of the database at ``url`` and keep what came of it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with Database(url, names, application_name="gridbroker run", pool_size=1) as database:
+        with database.begin() as connection:
+            found = runs.find(connection, run)
+        if found is None:
+            return
+        state, result, problem = _done(database, found, now, config)
+        with database.begin() as connection:
+            runs.end(connection, run, state, result, problem)
+
+
+def _done(
+    database: Database, found: runs.Run, now: datetime, config: Path | None
+) -> tuple[runs.State, Any, dict[str, Any] | None]:
+    told_s = [float("-inf")]
+
+    def report_progress(done: int, total: int) -> None:
+        if time.monotonic() - told_s[0] < TELL_EVERY_S and done < total:
+            return
+        told_s[0] = time.monotonic()
+        with database.begin() as connection:
+            if not runs.note_progress(connection, found.id, done, total):
+                raise CancelledRun
+
+    try:
+        asked = long_runs.KINDS[found.kind].model_validate(found.asked)
+        return "done", plain(long_runs.run(database, asked, now, config, report_progress)), None
+    except CancelledRun:
+        return "cancelled", None, None
+    except Exception as error:
+        problem = problem_of(error)
+        return "failed", None, {"code": problem.code, "detail": redact(problem.detail), "remedy": problem.remedy}
+
 
 _log = logging.getLogger(__name__)
 LOOK_EVERY_S = 2.0

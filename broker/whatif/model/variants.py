@@ -23,10 +23,9 @@ from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding
 from broker.engine.shared.kept_answers import KeptAnswers
 from broker.gdpconfig import Tuning
-from broker.whatif.cases import StoredOutcome
-from broker.whatif.compiled_blocks import BlockRows, CompiledBlocks
-from broker.whatif.drawn_rows import NOBODY, Drawn, DrawnRows
-from broker.whatif.outcome_columns import SideRows
+from broker.whatif.model.cases import StoredOutcome
+from broker.whatif.model.compiled_blocks import BlockRows, CompiledBlocks
+from broker.whatif.model.outcome_columns import NOBODY, Drawn, DrawnRows, SideRows
 
 #: Outcomes of which it is written what jobs there were; a chunk that was skipped in the end had others.
 _COMPARED = ("brokered", "pending")

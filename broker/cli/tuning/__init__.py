@@ -1,1 +1,0 @@
-"""Commands about tuning values: set, preview, canary, what-if, sweep."""
