@@ -24,7 +24,7 @@ import sqlalchemy as sa
 
 from benchmarks.measuring import NOW, RESULTS, loaded, report
 from benchmarks.scenario import make_scenario
-from broker.app.agent_cycle import broker_once
+from broker.decisions.answers.agent_cycle import broker_once
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_packing
 from broker.store.decisions.decision_packing import DecisionPacker

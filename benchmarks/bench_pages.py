@@ -34,7 +34,7 @@ from broker.api.app import create_app
 from broker.api.configuration import load
 from broker.api.path_names import to_path
 from broker.api.process import pool
-from broker.app.agent_cycle import broker_once
+from broker.decisions.answers.agent_cycle import broker_once
 from broker.resources import path
 from broker.store.connection.database import Database
 from broker.web.mounting import page_parts

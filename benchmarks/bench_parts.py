@@ -48,7 +48,7 @@ from agents.service.process import JobGeneration, ProcessSettings
 from benchmarks.measuring import NOW, loaded, report
 from benchmarks.scenario import make_scenario
 from benchmarks.server_use import ServerWatch, postmaster_of
-from broker.app.agent_cycle import run_leased
+from broker.decisions.answers.agent_cycle import run_leased
 from broker.domain.parts import MARK, Part, led_by, parts_of
 from broker.engine.compiled import loading
 from broker.store.connection.database import Database

@@ -89,7 +89,7 @@ def main() -> None:
     for words, (against, limit) in LIMITS.items():
         took = cpu_s(*ENTRY, words)
         rows.append((f"broker {words}, by CPU", took, took / base[against], limit, took / base[against] < limit))
-    took = cpu_s("-c", "import broker.cli.decisions.explain, broker.cli.main")
+    took = cpu_s("-c", "import broker.decisions.commands.explain, broker.cli.main")
     rows.append(("imports of broker explain, by CPU", took, took / base[IMPORTS], 2.0, took / base[IMPORTS] < 2.0))
     clock, cpu = api_s()
     for kind, took, base_s in (("CPU", cpu, cpu_s(*WEB_IMPORTS)), ("the clock", clock, clock_s(*WEB_IMPORTS))):

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from benchmarks.measuring import NOW, RESULTS, loaded, report
 from benchmarks.scenario import make_scenario
-from broker.app.agent_cycle import broker_once
+from broker.decisions.answers.agent_cycle import broker_once
 from broker.domain.decision_records import DecisionRecord, Origin
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_days, decision_writing

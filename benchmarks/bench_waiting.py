@@ -21,7 +21,7 @@ from agents.service.base import CycleRequest
 from agents.service.process import ProcessSettings
 from benchmarks.measuring import NOW, RESULTS, loaded, report_to
 from benchmarks.scenario import make_scenario
-from broker.app.agent_cycle import JOB_AGENT, run_leased
+from broker.decisions.answers.agent_cycle import JOB_AGENT, run_leased
 from broker.store.connection.database import Database
 
 CHUNKS, QUEUES, CYCLES = 10_000, 500, 5

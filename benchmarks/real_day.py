@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from benchmarks.measuring import NOW, loaded
 from benchmarks.scenario import make_scenario
 from benchmarks.scenario_work import FIRST_TASK
-from broker.app.agent_cycle import broker_once
+from broker.decisions.answers.agent_cycle import broker_once
 from broker.store.connection.database import Database
 
 SEED = 1

@@ -15,7 +15,7 @@ from benchmarks.measuring import NOW, loaded
 from benchmarks.scenario import make_scenario
 from benchmarks.scenario_assigning import make_assigning_scenario
 from benchmarks.scenario_users import give_to_users
-from broker.app.agent_cycle import broker_once
+from broker.decisions.answers.agent_cycle import broker_once
 from broker.store.connection.database import Database
 
 SEED = 1

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from agents.service import configuration, registry
 from agents.service.base import Agent, CycleRequest
 from agents.service.process import ProcessSettings
-from broker.app.agent_cycle import TASK_AGENT, run_leased, section_named
+from broker.decisions.answers.agent_cycle import TASK_AGENT, run_leased, section_named
 from broker.simulation.comparing import Case, CaseResult, simulate_with
 from broker.simulation.errors import SimulationError
 from broker.simulation.information import GridView

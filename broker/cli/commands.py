@@ -23,8 +23,12 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("links", "broker.cli.answers.links:links", "Links to nuclei, with the files queued on them."),
     ("shares", "broker.cli.answers.shares:shares", "Global shares: target, running, waiting."),
     ("user", "broker.cli.answers.user:user", "A user's tasks, throttles and quota."),
-    ("explain", "broker.cli.decisions.explain:explain", "The last decision about a task, with reasons and weights."),
-    ("why-not", "broker.cli.decisions.explain:why_not", "Why a queue was not chosen for a task."),
+    (
+        "explain",
+        "broker.decisions.commands.explain:explain",
+        "The last decision about a task, with reasons and weights.",
+    ),
+    ("why-not", "broker.decisions.commands.explain:why_not", "Why a queue was not chosen for a task."),
     ("history", "broker.cli.decisions.history:history", "What happened to one task, and what changed beside it."),
     ("story", "broker.cli.decisions.history:history", "The same as history."),
     (
@@ -32,7 +36,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
         "broker.cli.decisions.shadow:shadow",
         "Our decisions beside what JEDI really did, by rule, queue and share.",
     ),
-    ("replay", "broker.cli.decisions.replay:replay", "Decide again what was decided, and compare to the byte."),
+    ("replay", "broker.decisions.commands.replay:replay", "Decide again what was decided, and compare to the byte."),
     ("snapshot", "broker.cli.data.snapshot:app", "What is kept of the grid: list, show, export to a file, import."),
     ("timeouts", "broker.lifecycle.commands.timeouts:timeouts", "Which jobs have waited or run for too long, by rule."),
     (
@@ -46,7 +50,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
         "broker.cli.service.classes:classes",
         "Classes of queues, users and tasks; usage of shares; their age.",
     ),
-    ("rules", "broker.cli.decisions.rules:rules", "The ordered rules of a brokerage."),
+    ("rules", "broker.decisions.commands.rules:rules", "The ordered rules of a brokerage."),
     ("what-if", "broker.whatif.commands.what_if:what_if", "What would have been decided with other values or rules."),
     ("sweep", "broker.whatif.commands.sweep:sweep", "What would have been decided with each value of a grid."),
     ("simulate", "broker.cli.simulation.simulate:simulate", "Policies compared on a simulated grid, over seeds."),

@@ -113,7 +113,7 @@ def _keys_to_set() -> Iterable[str]:
 
 
 def _rules() -> Iterable[str]:
-    from broker.app.rules_in_force import chain_of
+    from broker.decisions.answers.rules_in_force import chain_of
 
     chains = [chain_of(brokerage, None) for brokerage in _brokerages()]
     return {word for chain in chains for rule in chain for word in (rule.name, rule.code)}

@@ -14,11 +14,11 @@ import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from broker.app.reasons import known_reasons
-from broker.app.rules_in_force import chain_of
 from broker.brokerages.profile import read_profile
-from broker.cli import reason_reference
 from broker.cli.application import build_app
-from broker.cli.decisions.rules import kind_of
+from broker.decisions.answers.rules_in_force import chain_of
+from broker.decisions.commands import reason_reference
+from broker.decisions.commands.rules import kind_of
 from broker.errors import EXIT_STATUSES
 from broker.gdpconfig.reference import render_reference
 from broker.gdpconfig.shipped import shipped_catalogue

@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from broker.app.answers.decision_model import TaskDecision, WhyNot
 from broker.app.answers.grid_models import Links, Nuclei, NucleusAnswer, QueueAnswer, Queues, Shares
 from broker.app.answers.history import History
 from broker.app.answers.list_models import Reasons, TaskList, UserAnswer
@@ -22,12 +21,13 @@ from broker.cli.answers.reasons import show_reasons
 from broker.cli.answers.shares import show_shares
 from broker.cli.answers.tasks import show_task_list
 from broker.cli.answers.user import show_user
-from broker.cli.decisions.explain import show_why_not
-from broker.cli.decisions.explain_text import show_explained
 from broker.cli.decisions.history import show_history
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.service.agents import show_agents
 from broker.cli.time_arguments import duration
+from broker.decisions.answers.decision_model import TaskDecision, WhyNot
+from broker.decisions.commands.explain import show_why_not
+from broker.decisions.commands.explain_text import show_explained
 from broker.errors import WRONG_USAGE, BrokerError
 from gridbroker_client import BrokerClient
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from broker import resources
-from broker.app.agent_cycle import JOB_AGENT, TASK_AGENT, USER_AGENT, broker_once
+from broker.decisions.answers.agent_cycle import JOB_AGENT, TASK_AGENT, USER_AGENT, broker_once
 from broker.demo.facts import facts_from_texts
 from broker.demo.grid import build_scenario
 from broker.store.connection.database import Database

@@ -9,19 +9,19 @@ import pytest
 import sqlalchemy as sa
 
 from broker.app.answers.asking import Asking, NothingFound
-from broker.app.answers.decision import task_decision
-from broker.app.answers.decision_model import ExplainedDecision, TaskDecision
-from broker.app.answers.parts import Counts
-from broker.app.answers.reason_codes import reason_code
-from broker.app.answers.why_not import why_not
-from broker.app.sentences.decision import (
+from broker.app.sentences.phrases import many
+from broker.decisions.answers.decision import task_decision
+from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision
+from broker.decisions.answers.parts import Counts
+from broker.decisions.answers.reason_codes import reason_code
+from broker.decisions.answers.sentences import (
     cure_sentence,
     position_sentence,
     remedy_sentences,
     task_sentence,
     verdict_sentence,
 )
-from broker.app.sentences.phrases import many
+from broker.decisions.answers.why_not import why_not
 from broker.demo.summary import summarise
 from broker.store.connection.database import Database
 from tests.answers.demo_database import (

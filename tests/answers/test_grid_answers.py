@@ -24,7 +24,6 @@ from broker.app.answers.overview import rejection_map
 from broker.app.answers.queue import queue_answer
 from broker.app.answers.queues import queues
 from broker.app.answers.reasons import reasons
-from broker.app.answers.rules import rules
 from broker.app.answers.service import service_answer
 from broker.app.answers.shares import shares
 from broker.app.answers.stored_states import chunk_states
@@ -33,6 +32,7 @@ from broker.app.answers.user import user_answer
 from broker.app.sentences.phrases import day_and_moment
 from broker.app.sentences.queue import near_miss_sentence, queue_sentences
 from broker.app.sentences.user import throttle_sentences
+from broker.decisions.answers.rules import rules
 from broker.domain.rejection_counts import unified_of
 from broker.pools.answers.pool import pool_answer
 from broker.store.connection.database import Database

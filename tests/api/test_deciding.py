@@ -18,8 +18,8 @@ import sqlalchemy as sa
 from broker.api import process
 from broker.api.configuration import DatabaseSection
 from broker.api.listening import Listening
-from broker.app.answers import remedies
-from broker.app.answers.decision_model import Remedies
+from broker.decisions.answers import remedies
+from broker.decisions.answers.decision_model import Remedies
 from broker.store.connection.database import Database
 from tests.api.decided import decided_database
 from tests.api.serving import BEARER, client_of, serving, shipped

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.app.explain import answers_about
 from broker.brokerages.analysis_job.rules import chain
+from broker.decisions.answers.explain import answers_about
 from broker.domain.counted_load import CountedLoad
 from broker.domain.work_codec import decode_load, decode_work
 from broker.engine.analysis.cycle import AnalysisCycle

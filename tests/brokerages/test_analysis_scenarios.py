@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.app.explain import answers_about
+from broker.decisions.answers.explain import answers_about
 from broker.store.connection.database import Database
 from tests.brokerages.analysis_grid import ALL, SHARE, analysis, chosen, decided, finished, user_jobs, user_task
 from tests.brokerages.small_grid import FRESH, TASK, dataset, input_files, one_cycle, task

@@ -16,10 +16,6 @@ import yaml
 
 from agents.service.profile_file import load_profile
 from broker.app.answers.asking import Asking
-from broker.app.answers.decision import task_decision
-from broker.app.answers.why_not import why_not
-from broker.app.replay import replay
-from broker.app.sentences.decision import candidate_sentence, feasible_sentence, together_sentence
 from broker.brokerages.base import ReplayedDecision, Rules
 from broker.brokerages.job.brokerage import JobBrokerage, JobsCycle, StoredChunks
 from broker.brokerages.job.flow_problem import program_of, share_debts
@@ -27,7 +23,11 @@ from broker.brokerages.profile import read_profile, rules_of
 from broker.brokerages.profile_options import ProfileError
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.replay import decode_batches, replay_decisions
-from broker.cli.decisions.explain_text import show_decision
+from broker.decisions.answers.decision import task_decision
+from broker.decisions.answers.replay import replay
+from broker.decisions.answers.sentences import candidate_sentence, feasible_sentence, together_sentence
+from broker.decisions.answers.why_not import why_not
+from broker.decisions.commands.explain_text import show_decision
 from broker.domain.counted_load import CountedLoad
 from broker.engine.job.placement import FLOW_CODES
 from broker.flow.cycle import decide

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from broker import resources
-from broker.app.replay import replay
 from broker.brokerages.base import ReplayedDecision, Rules
 from broker.brokerages.job.brokerage import StoredChunks
 from broker.brokerages.production_task.brokerage import StoredTaskBatch
@@ -17,6 +16,7 @@ from broker.brokerages.profile import read_profile, switched
 from broker.brokerages.profile import rules_of as profile_rules
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.replay import decode_batches, replay_decisions
+from broker.decisions.answers.replay import replay
 from broker.domain.arrays import Bools
 from broker.domain.decisions import FunnelStep, Observation
 from broker.domain.work_codec import WorkCorruptError

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.app.explain import answers_about
+from broker.decisions.answers.explain import answers_about
 from broker.store.connection.database import Database
 from tests.brokerages.small_grid import (
     FRESH,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.app.explain import answers_about
+from broker.decisions.answers.explain import answers_about
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load
 from tests.brokerages.small_grid import GB, NOW, SHARE, TASK, Row, dataset, input_files, replica

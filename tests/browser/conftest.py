@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from broker import resources
 from broker.api.server import ApiServer
-from broker.app.agent_cycle import JOB_AGENT, TASK_AGENT, USER_AGENT, broker_once
+from broker.decisions.answers.agent_cycle import JOB_AGENT, TASK_AGENT, USER_AGENT, broker_once
 from broker.demo.facts import facts_from_texts
 from broker.demo.grid import build_scenario
 from broker.store.connection.database import Database

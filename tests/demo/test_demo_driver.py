@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.app.agent_cycle import broker_once
 from broker.app.demo_driver import DemoDriver
+from broker.decisions.answers.agent_cycle import broker_once
 from broker.demo.facts import DemoFacts
 from broker.demo.live_script import OUTAGE_FROM, OUTAGE_TO, REFRESH_EVERY, STEP_S
 from broker.store.connection.database import Database

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from broker.app.replay import Difference, Replayed
+from broker.decisions.answers.replay import Difference, Replayed
 
 REMEDY = "if the rules were changed on purpose, make the cases anew: python -m tests.replay.make_cases"
 DECISIONS, FIELDS, CHARACTERS = 3, 3, 100

@@ -14,11 +14,11 @@ from typing import Any, get_args
 import pytest
 
 from broker.app import reasons
-from broker.app.answers.reason_codes import given_codes
 from broker.app.reasons import known_reasons, reason_of, reasons_of, who_can_act
-from broker.app.sentences.reasons import about_work, no_queue_that
 from broker.brokerages.job.assigned import CANDIDATES_FULL
 from broker.brokerages.registry import brokerage, offered
+from broker.decisions.answers.reason_codes import given_codes
+from broker.decisions.answers.reason_sentences import about_work, no_queue_that
 from broker.domain.arrays import Bools
 from broker.domain.decisions import FILES_CHANGED, TASK_CHANGED, Observation
 from broker.domain.main_reasons import NO_CANDIDATES

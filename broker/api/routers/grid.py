@@ -34,10 +34,10 @@ from broker.app.answers.nuclei import nuclei, nucleus_answer
 from broker.app.answers.queue import queue_answer, read_queue_answer
 from broker.app.answers.queue_jobs import QueueJobs, queue_jobs
 from broker.app.answers.queues import queues
-from broker.app.answers.rules import rules
 from broker.app.answers.service_models import JobAnswer, PoolAnswer, Rules
 from broker.app.answers.shares import shares
 from broker.app.answers.user import user_answer
+from broker.decisions.answers.rules import rules
 from broker.pools.answers.pool import pool_answer
 
 router = guarded_router(tag="grid")

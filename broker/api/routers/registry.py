@@ -5,10 +5,10 @@ from __future__ import annotations
 ROUTERS: tuple[str, ...] = (
     "broker.api.routers.health",
     "broker.api.routers.who",
-    "broker.api.routers.tasks",
+    "broker.decisions.routes.tasks",
     "broker.api.routers.grid",
     "broker.api.routers.service",
-    "broker.api.routers.brokerage",
+    "broker.decisions.routes.brokerage",
     "broker.pilots.routes.factories",
     "broker.pilots.routes.pilots",
     "broker.feeds.routes.sources",

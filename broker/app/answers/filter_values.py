@@ -8,10 +8,10 @@ from broker.app.answers.asking import Asking
 from broker.app.answers.grid import last_snapshot
 from broker.app.answers.grid_models import QueueFilters
 from broker.app.answers.list_models import TaskFilters
-from broker.app.answers.reason_codes import all_rules, glossary
-from broker.app.answers.rules import states_now
 from broker.app.answers.tasks import OUTCOMES
 from broker.classes.share_preference import ShareNode
+from broker.decisions.answers.reason_codes import all_rules, glossary
+from broker.decisions.answers.rules import states_now
 from broker.domain.work import DroppedRow
 from broker.errors import MOST_NEAR, WRONG_USAGE, BrokerError, nearest
 from broker.feeds.statements.table_writing import queue_names

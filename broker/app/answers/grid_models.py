@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from broker.app.answers.asking import Answer
-from broker.app.answers.parts import Compared, Figure, HeldField
+from broker.decisions.answers.parts import Compared, Figure, HeldField
 
 
 class JobNumbers(Answer):

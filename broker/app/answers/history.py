@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from broker.app.answers.asking import Answer, Asking, NothingFound
-from broker.app.answers.decision import counts_of, no_decision
 from broker.app.answers.stored_states import main_code
 from broker.app.history import Event, story
+from broker.decisions.answers.decision import counts_of, no_decision
 from broker.domain.decision_records import StoredDecision
 from broker.domain.rejection_counts import unified_of
 from broker.feeds.statements.feed_runs import KeptChange, changes_of_queue

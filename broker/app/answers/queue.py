@@ -11,7 +11,6 @@ import numpy as np
 
 from broker.app.answers.asking import Asking, Evaluation, NothingFound, Proceed, known_name, proceed
 from broker.app.answers.day_counts import DayCount, day_counts, decisions_of_the_day, totals_about
-from broker.app.answers.decision import held_field
 from broker.app.answers.failing_queues import failing_queues
 from broker.app.answers.grid import figure, job_numbers, last_snapshot, link_lines, tuning_in_force
 from broker.app.answers.grid_models import (
@@ -23,11 +22,12 @@ from broker.app.answers.grid_models import (
     RejectedThere,
 )
 from broker.app.answers.misses_at_queue import misses_at_queue
-from broker.app.answers.parts import Compared
 from broker.app.answers.request_limits import request_limits
 from broker.app.answers.stored_states import MOST_READ, ChunkState, chunk_states, looked_at
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.registry import offered
+from broker.decisions.answers.decision import held_field
+from broker.decisions.answers.parts import Compared
 from broker.domain.queue_counts import QueueCount
 from broker.domain.rejection_counts import unified_of
 from broker.feeds.statements.feed_runs import changes_of_queue

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from broker.app.answers.parts import Compared, Figure
+from broker.decisions.answers.parts import Compared, Figure
 from broker.snapshot.snapshot import Snapshot
 
 #: Columns of the table of queues by the name under which a rule says what set its limit.

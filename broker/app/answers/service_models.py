@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from broker.app.answers.asking import Answer
-from broker.app.answers.parts import Figure
+from broker.decisions.answers.parts import Figure
 
 
 class PauseLine(Answer):

@@ -11,7 +11,6 @@ from typing import Any
 
 from broker.app.answers.asking import Asking
 from broker.app.answers.list_models import TaskFilters, TaskLine, TaskList
-from broker.app.answers.parts import TaskFacts
 from broker.app.answers.stored_states import (
     ChunkState,
     chunk_states,
@@ -20,6 +19,7 @@ from broker.app.answers.stored_states import (
     waiting_since,
 )
 from broker.app.answers.throttles import throttle_in
+from broker.decisions.answers.parts import TaskFacts
 from broker.domain.rejection_counts import unified_of
 from broker.domain.retry import first_redecided
 from broker.store.answers.task_facts import TaskSelection, read_task_facts, read_task_numbers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.app.answers.parts import ThrottleState
+from broker.decisions.answers.parts import ThrottleState
 from broker.engine.analysis.throttle import Throttle
 
 

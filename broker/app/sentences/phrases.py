@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from datetime import datetime
 
-from broker.app.answers.parts import Compared, Figure, ThrottleState
+from broker.decisions.answers.parts import Compared, Figure, ThrottleState
 
 # A value may be as large as the limit, unless it says otherwise.
 _LIMITS = {"<=": "", "<": "below ", ">=": "at least ", ">": "above "}

@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from broker.app.answers.list_models import UserAnswer
-from broker.app.answers.parts import TaskFacts, ThrottleState
 from broker.app.sentences.phrases import day_and_moment, throttle
+from broker.decisions.answers.parts import TaskFacts, ThrottleState
 
 
 class Throttled(NamedTuple):

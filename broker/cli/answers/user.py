@@ -9,12 +9,12 @@ import typer
 from broker.app.answers.list_models import TaskFilters, TaskList, UserAnswer
 from broker.app.answers.user import user_answer
 from broker.app.sentences.phrases import many, number, size
-from broker.app.sentences.reasons import cure
 from broker.app.sentences.user import throttle_sentences
 from broker.cli.answers.asked import Json, asked
 from broker.cli.answers.tasks import show_tasks
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import print_table, say
+from broker.decisions.answers.reason_sentences import cure
 
 ADVICE = {
     "you": "You can do something about",

@@ -14,9 +14,9 @@ from broker.whatif.model.plot import AFTER, BEFORE, new_figure, plain_label, sav
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from broker.app.answers.decision_model import ExplainedDecision, TaskDecision
     from broker.app.answers.grid_models import Shares
     from broker.app.answers.history import History, HistoryEvent
+    from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision
 
 MOST_CANDIDATES, MOST_LETTERS, SMALL = 30, 60, 6
 #: An instant is drawn this long, in parts of the whole time.

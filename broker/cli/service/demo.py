@@ -15,14 +15,14 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from broker import resources
-from broker.app.agent_cycle import JOB_AGENT, TASK_AGENT, USER_AGENT, broker_once
 from broker.app.demo_driver import DemoDriver
-from broker.app.explain import answers_about
 from broker.cli.context import open_store, settings_of
 from broker.cli.extras import require
 from broker.cli.output import console, print_json
 from broker.cli.service.demo_live import go_on
 from broker.cli.service.demo_report import DemoRun, print_next, print_report, report_object
+from broker.decisions.answers.agent_cycle import JOB_AGENT, TASK_AGENT, USER_AGENT, broker_once
+from broker.decisions.answers.explain import answers_about
 from broker.demo.facts import DemoFacts, facts_from_texts
 from broker.demo.grid import build_scenario
 from broker.demo.summary import Decision, Summary, nuclei_given, summarise, user_tasks

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from broker.cli.decisions.why_not_text import describe_answer, sentence
 from broker.cli.output import escaped, print_table
+from broker.decisions.commands.why_not_text import describe_answer, sentence
 from broker.demo.summary import NucleusGiven, Summary, UserTask
 from broker.engine.shared.answer import Answer
 

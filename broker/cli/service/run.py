@@ -21,10 +21,10 @@ from agents.service.configuration import AgentsConfiguration, config_file, load
 from agents.service.leadership import LeaseKeeper, holder_name
 from agents.service.process import ProcessSettings, load_process
 from agents.service.sections import section_of
-from broker.app.rules_in_force import by_profile
 from broker.cli.context import open_store, settings_of
 from broker.cli.output import escaped, print_json, print_table, remark
 from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, check_time, moment_of
+from broker.decisions.answers.rules_in_force import by_profile
 from broker.errors import (
     DONE,
     FAILED,

@@ -83,7 +83,7 @@ def submit(
 
 def _try(context: typer.Context, file: Path, planner: Planner, options: SubmitOptions, as_json: bool) -> int:
     """Show where the jobs would go; the exit status."""
-    from broker.app.feasibility import Question, feasibility
+    from broker.decisions.answers.feasibility import Question, feasibility
 
     with open_store(context) as database:
         now = moment_of(None, database, of_scenario=True)

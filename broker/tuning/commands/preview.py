@@ -11,9 +11,9 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agents.service.configuration import ConfigurationError, config_file
-from broker.app.rules_in_force import rule_set
 from broker.cli.context import open_store, settings_of
 from broker.cli.output import print_json, remark
+from broker.decisions.answers.rules_in_force import rule_set
 from broker.errors import Refused
 from broker.gdpconfig.proposals import Proposal
 from broker.whatif.answers.stored_cases import NothingStored, Selection, stored_cases

@@ -17,7 +17,7 @@ from broker.api.asking import moment
 from broker.api.guarded_route import allow
 from broker.api.problems import Problem, problem_of
 from broker.api.state import ApiState, State, Who, editor
-from broker.app.answers.reason_codes import is_code
+from broker.decisions.answers.reason_codes import is_code
 from broker.errors import BrokerError
 from broker.gdpconfig.publish import Published
 from broker.tuning.answers import canaries as canary_trials

@@ -5,10 +5,10 @@ from __future__ import annotations
 ROUTERS: tuple[str, ...] = (
     "broker.web.routes.static_files",
     "broker.web.routes.overview",
-    "broker.web.routes.tasks",
+    "broker.decisions.pages.tasks",
     "broker.web.routes.queues",
     "broker.web.routes.grid",
-    "broker.web.routes.rules",
+    "broker.decisions.pages.rules",
     "broker.tuning.pages.tuning",
     "broker.web.routes.simulations",
     "broker.web.routes.work",

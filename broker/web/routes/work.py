@@ -17,8 +17,8 @@ from broker.api.problems import Problem
 from broker.api.state import ApiState, State, Who, editor
 from broker.app.answers.job import job_answer
 from broker.app.answers.user import user_answer
-from broker.app.sentences.reasons import cure
 from broker.app.sentences.user import throttle_sentences
+from broker.decisions.answers.reason_sentences import cure
 from broker.pools.answers.pool import pool_answer
 from broker.web.formats import visible
 from broker.web.page_route import Form, back_to, page_router

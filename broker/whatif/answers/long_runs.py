@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from broker.app.replay import Replayed
-from broker.app.replay_inputs import Replayer
-from broker.app.rules_in_force import rule_set
+from broker.decisions.answers.replay import Replayed
+from broker.decisions.answers.replay_inputs import Replayer
+from broker.decisions.answers.rules_in_force import rule_set
 from broker.gdpconfig.proposals import Proposal, grid, read_ranges
 from broker.gdpconfig.shipped import shipped_catalogue
 from broker.store.connection.database import Database

@@ -11,7 +11,7 @@ from agents.brokerage.grid_reading import GridReader
 from agents.service.configuration import config_file
 from agents.service.process import load_process
 from broker import __version__
-from broker.app.agent_cycle import broker_once
+from broker.decisions.answers.agent_cycle import broker_once
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.connection.tables import TableCatalogue

@@ -10,11 +10,11 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from broker.app.rules_in_force import rule_set
 from broker.brokerages.profile import Profile
 from broker.cli.context import settings_of
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table, say
+from broker.decisions.answers.rules_in_force import rule_set
 from broker.errors import FAILED, Refused
 from broker.gdpconfig.proposals import Proposal, grid, read_ranges
 from broker.gdpconfig.shipped import shipped_catalogue

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from broker import __version__
-from broker.app.rules_in_force import NoSuchBrokerage, rule_set
 from broker.brokerages.registry import offered
 from broker.cli.context import open_store, settings_of
 from broker.cli.output import print_json, remark
 from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, duration, moment_of
+from broker.decisions.answers.rules_in_force import NoSuchBrokerage, rule_set
 from broker.errors import FAILED, WRONG_USAGE, BrokerError, did_you_mean
 from broker.gdpconfig.proposals import Proposal, read_proposals, readers_beside_brokerages
 from broker.gdpconfig.shipped import shipped_catalogue

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 import sqlalchemy as sa
 
-from broker.app.sentences.decision import waiting_sentence
 from broker.brokerages.profile import read_profile
+from broker.decisions.answers.sentences import waiting_sentence
 from broker.domain.retry import first_redecided, redecided
 from broker.store.connection.database import Database
 from broker.store.scenarios.load_dump import load

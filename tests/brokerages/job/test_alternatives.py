@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.app.explain import answers_about
+from broker.decisions.answers.explain import answers_about
 from broker.domain.alternatives import WayToRun
 from broker.formats.feature_summary import QueueSummary
 from broker.store.connection.database import Database

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from broker.app.answers.asking import Asking, Evaluation, NothingFound, Proceed, known_name, proceed
-from broker.app.answers.decision import held_field, no_decision
-from broker.app.answers.decision_model import RuleVerdict, WhyNot, WhyNotLine
-from broker.app.answers.parts import compared, rejected_candidate
-from broker.app.answers.remedies import Case, case_of
 from broker.app.answers.snapshots import snapshot_of
-from broker.app.explain import read_answers
+from broker.decisions.answers.decision import held_field, no_decision
+from broker.decisions.answers.decision_model import RuleVerdict, WhyNot, WhyNotLine
+from broker.decisions.answers.explain import read_answers
+from broker.decisions.answers.parts import compared, rejected_candidate
+from broker.decisions.answers.remedies import Case, case_of
 from broker.domain.decision_records import StoredDecision
 from broker.domain.rejection_counts import unified_of
 from broker.engine.shared.answer import Answer

@@ -9,9 +9,9 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from broker import __version__
-from broker.app.replay import Replayed, replay
-from broker.app.rules_in_force import rules_in_force
 from broker.brokerages.base import Rules
+from broker.decisions.answers.replay import Replayed, replay
+from broker.decisions.answers.rules_in_force import rules_in_force
 from broker.errors import BrokerError, NotFound, Refused
 from broker.gdpconfig.shipped import shipped_catalogue
 from broker.store.decisions.stored_cycles import StoredCycle, cycles_of

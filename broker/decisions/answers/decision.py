@@ -1,4 +1,4 @@
-"""The answer to explain: the task, its last decisions, and what became of each in one code with its figures."""
+"""The pins that counted in a decision: fields of its queues that an operator held at its instant."""
 
 from __future__ import annotations
 
@@ -6,25 +6,47 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
+import sqlalchemy as sa
+
 from broker.app.answers.asking import Asking, Evaluation, NothingFound, Proceed, proceed
-from broker.app.answers.decision_model import CandidateLine, ExplainedDecision, Remedies, TaskDecision, Verdict
-from broker.app.answers.parts import Counts, FilterSummary, HeldField, RejectedCandidate, Rejection, TaskFacts
-from broker.app.answers.placed_together import is_of_program, placed_together
 from broker.app.answers.stored_states import ChunkState, chunk_states, most_rejecting
 from broker.app.answers.throttles import throttle_in
-from broker.app.pins_in_decision import pins_in
 from broker.brokerages.registry import brokerage as brokerage_of
+from broker.decisions.answers.decision_model import CandidateLine, ExplainedDecision, Remedies, TaskDecision, Verdict
+from broker.decisions.answers.parts import Counts, FilterSummary, HeldField, RejectedCandidate, Rejection, TaskFacts
+from broker.decisions.answers.placed_together import is_of_program, placed_together
 from broker.domain.decision_records import StoredDecision
 from broker.domain.decisions import Decision, is_late
 from broker.domain.main_reasons import NO_CANDIDATES
 from broker.domain.rejection_counts import Number, RejectionCounts, rejection_counts, unified_of
 from broker.domain.retry import first_redecided, redecided
-from broker.feeds.statements.queue_pins import Pin
+from broker.feeds.statements.queue_pins import Pin, held_pins
 from broker.store.answers.task_facts import TaskSelection, read_task_facts
 from broker.store.decisions import decision_rows
 
 if TYPE_CHECKING:
-    from broker.app.answers.remedies import Evaluated
+    from broker.decisions.answers.remedies import Evaluated
+
+
+def pins_in(connection: sa.Connection, decision: Decision, decided_at: datetime) -> list[Pin]:
+    """The pins of queues that the decision chose or rejected; a pin of a queue holds for its pseudo-queues."""
+    names = {*decision.rejected, *(one.name for one in decision.candidates)}
+    queues = {name.partition("/")[0] for name in names} | names
+    return [pin for pin in held_pins(connection, decided_at) if pin.queue in queues]
+
+
+def described(pin: Pin) -> dict[str, object]:
+    """A pin as an object for programs."""
+    return {
+        "queue": pin.queue,
+        "field": pin.field,
+        "value": pin.value,
+        "reason": pin.reason,
+        "editor": pin.editor,
+        "set_at": pin.set_at,
+        "until": pin.until,
+    }
+
 
 NUCLEUS = "nucleus"
 PRESET = "preset_nucleus"
@@ -118,8 +140,8 @@ def _explained(
     if not waits_after(decision):
         return lambda proceed: explained(stored, pins, None)
     # what evaluates again takes long to import
-    from broker.app.answers.line import position_of
-    from broker.app.answers.remedies import evaluation
+    from broker.decisions.answers.place_in_line import position_of
+    from broker.decisions.answers.remedies import evaluation
 
     again = evaluation(asking, stored) if evaluate else None
     position = position_of(asking, decision, states)

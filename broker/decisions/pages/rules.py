@@ -13,9 +13,9 @@ from broker.api.guarded_route import allow
 from broker.api.problem_codes import problem_code
 from broker.api.state import State
 from broker.app.answers.asking import Answer
-from broker.app.answers.reason_codes import RuleOfBrokerage, all_rules, glossary, reason_code, rule_answer
 from broker.app.reasons import known_reasons
-from broker.app.sentences.reasons import WHO
+from broker.decisions.answers.reason_codes import RuleOfBrokerage, all_rules, glossary, reason_code, rule_answer
+from broker.decisions.answers.reason_sentences import WHO
 from broker.web.page_route import page_router
 from broker.web.pictures.over_time import sparkline
 from broker.web.rendering import show

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.app.answers.decision_model import ExplainedDecision, TaskDecision
-from broker.app.answers.parts import Counts, FilterSummary, HeldField
-from broker.app.answers.placed_together import is_of_program
-from broker.app.sentences.decision import (
+from broker.app.sentences.phrases import many, several
+from broker.cli.rendering.cells import Percent, Since
+from broker.cli.rendering.tables import Column, print_facts, print_table, say
+from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision
+from broker.decisions.answers.parts import Counts, FilterSummary, HeldField
+from broker.decisions.answers.placed_together import is_of_program
+from broker.decisions.answers.sentences import (
     candidate_sentence,
     cure_sentence,
     feasible_sentence,
@@ -19,9 +22,6 @@ from broker.app.sentences.decision import (
     verdict_sentence,
     waiting_sentence,
 )
-from broker.app.sentences.phrases import many, several
-from broker.cli.rendering.cells import Percent, Since
-from broker.cli.rendering.tables import Column, print_facts, print_table, say
 
 #: So many changes that would help are shown; the others are in --json.
 SHOWN_REMEDIES = 6

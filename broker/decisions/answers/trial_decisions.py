@@ -14,8 +14,8 @@ from agents.brokerage.batch_writing import records_of
 from agents.service import configuration, process, registry
 from agents.service.base import CycleContext, CycleReport, CycleRequest
 from agents.service.sections import section_of
-from broker.app.answers.remedies import Case
 from broker.brokerages.base import Cycle, StageTimes
+from broker.decisions.answers.remedies import Case
 from broker.domain.decision_records import StoredDecision
 from broker.domain.work_codec import unpacked
 from broker.errors import NOT_FOUND, BrokerError

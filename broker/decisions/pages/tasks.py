@@ -14,18 +14,18 @@ from broker.access.policies import READ
 from broker.api.asking import LARGEST_ID, Moment, Name, TaskId, asking, aware
 from broker.api.deciding import decided, decided_if
 from broker.api.guarded_route import allow
-from broker.api.routers.tasks import refuse_names
 from broker.api.state import State, Who
 from broker.app.answers.asking import Proceed
-from broker.app.answers.decision import read_task_decision
-from broker.app.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot
 from broker.app.answers.filter_values import known_task_filters
 from broker.app.answers.history import History, HistoryEvent, history
 from broker.app.answers.list_models import TaskFilters
-from broker.app.answers.placed_together import is_of_program
 from broker.app.answers.tasks import task_list
-from broker.app.answers.why_not import read_why_not
-from broker.app.sentences.decision import (
+from broker.app.sentences.history import event_sentence
+from broker.app.sentences.phrases import comparison, throttle, with_unit
+from broker.decisions.answers.decision import read_task_decision
+from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot
+from broker.decisions.answers.placed_together import is_of_program
+from broker.decisions.answers.sentences import (
     candidate_sentence,
     cure_sentence,
     feasible_sentence,
@@ -36,12 +36,12 @@ from broker.app.sentences.decision import (
     verdict_sentence,
     waiting_sentence,
 )
-from broker.app.sentences.history import event_sentence
-from broker.app.sentences.phrases import comparison, throttle, with_unit
+from broker.decisions.answers.why_not import read_why_not
+from broker.decisions.pages.waterfall import Step, waterfall
+from broker.decisions.routes.tasks import refuse_names
 from broker.web.page_route import page_router
 from broker.web.pictures.bars import Bar, bars
 from broker.web.pictures.over_time import Mark, timeline
-from broker.web.pictures.waterfall import Step, waterfall
 from broker.web.rendering import show
 
 router = page_router(tag="tasks")

@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from broker import __version__
 from broker.app.answers.asking import Evaluation, Proceed, proceed
 from broker.app.answers.snapshots import snapshot_of
-from broker.app.rules_in_force import rules_in_force
 from broker.brokerages.registry import brokerage as brokerage_of
+from broker.decisions.answers.rules_in_force import rules_in_force
 from broker.domain.decision_records import StoredDecision
 from broker.domain.work_codec import WorkCorruptError, unpacked
 from broker.engine.shared.answer import Answer

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 from broker.app.answers.asking import Answer
-from broker.app.answers.parts import (
+from broker.decisions.answers.parts import (
     Compared,
     Counts,
     Figure,
@@ -16,7 +16,7 @@ from broker.app.answers.parts import (
     TaskFacts,
     ThrottleState,
 )
-from broker.app.answers.placed_together import PlacedTogether
+from broker.decisions.answers.placed_together import PlacedTogether
 from broker.domain.retry import Redecide
 
 VerdictCode = Literal[

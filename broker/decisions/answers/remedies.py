@@ -9,14 +9,14 @@ from typing import Any, TypeGuard
 
 from broker import __version__
 from broker.app.answers.asking import Asking, Evaluation, Proceed, proceed
-from broker.app.answers.changed_work import TaskChange, lowered, task_changes
-from broker.app.answers.decision_model import Remedies, Remedy
-from broker.app.answers.parts import Counts, RejectedCandidate, rejected_candidate
 from broker.app.answers.queue_fields import with_field
 from broker.app.answers.snapshots import snapshot_of
-from broker.app.rules_in_force import rules_in_force
 from broker.brokerages.base import Brokerage, Rules
 from broker.brokerages.registry import brokerage as brokerage_of
+from broker.decisions.answers.changed_work import TaskChange, lowered, task_changes
+from broker.decisions.answers.decision_model import Remedies, Remedy
+from broker.decisions.answers.parts import Counts, RejectedCandidate, rejected_candidate
+from broker.decisions.answers.rules_in_force import rules_in_force
 from broker.domain.decision_records import StoredDecision
 from broker.domain.decisions import Decision, is_late
 from broker.domain.rejection_counts import unified_of

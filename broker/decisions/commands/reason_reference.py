@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from broker.app.reasons import GivenReason, known_reasons
-from broker.app.rules_in_force import chain_of
-from broker.app.sentences.reasons import WHO
+from broker.decisions.answers.reason_sentences import WHO
+from broker.decisions.answers.rules_in_force import chain_of
 from broker.domain.reason import Reason
 from broker.rules.contract import Rule
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from broker.app.answers.parts import compared
 from broker.app.sentences.phrases import comparison, number
+from broker.decisions.answers.parts import compared
 from broker.engine.shared.answer import CHOSEN, Answer
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from broker.app.answers.asking import Asking
-from broker.app.answers.decision_model import Position
 from broker.app.answers.stored_states import ChunkState, most_rejecting
 from broker.brokerages.registry import brokerage as brokerage_of
+from broker.decisions.answers.decision_model import Position
 from broker.domain.decisions import Decision
 from broker.domain.rejection_counts import rejection_counts
 from broker.engine.job.placement import FLOW_CODES

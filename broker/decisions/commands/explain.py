@@ -7,18 +7,18 @@ from typing import Annotated, Any
 import typer
 
 from broker.app.answers.asking import Asking
-from broker.app.answers.decision import task_decision
-from broker.app.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot, WhyNotLine
-from broker.app.answers.parts import HeldField
-from broker.app.sentences.decision import candidate_sentence
 from broker.app.sentences.phrases import comparison
 from broker.cli.context import open_store, settings_of
-from broker.cli.decisions.explain_text import show_explained, show_pins
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.plot_option import Plot, check_plot
 from broker.cli.rendering.tables import Column, print_table, say
 from broker.cli.rendering.visible_text import remark
 from broker.cli.time_arguments import at_option, check_time, moment_of
+from broker.decisions.answers.decision import task_decision
+from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot, WhyNotLine
+from broker.decisions.answers.parts import HeldField
+from broker.decisions.answers.sentences import candidate_sentence
+from broker.decisions.commands.explain_text import show_explained, show_pins
 from broker.errors import NOT_PLACED
 
 Task = Annotated[int, typer.Argument(help="The task (jeditaskid).")]
@@ -75,7 +75,7 @@ def why_not(
     as_json: Json = False,
 ) -> None:
     """The rule that rejected a queue or nucleus for a task, the value it saw, the limit, and the key that set it."""
-    from broker.app.answers.why_not import why_not as why_not_answer
+    from broker.decisions.answers.why_not import why_not as why_not_answer
 
     check_time(at)  # a wrong time is told before anything is opened
     with open_store(context) as database:

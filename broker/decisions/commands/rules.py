@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from broker.app.rules_in_force import chain_of
 from broker.cli.context import settings_of
 from broker.cli.output import print_json, print_table
+from broker.decisions.answers.rules_in_force import chain_of
 from broker.rules.contract import Filter, GroupFilter, LoadCut, Rule, Step
 
 
