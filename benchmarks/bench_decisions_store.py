@@ -20,11 +20,11 @@ from benchmarks.many_decisions import fill, sizes, stored
 from benchmarks.measuring import NOW, RESULTS, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.app.answers.asking import Asking
-from broker.app.answers.list_models import ReasonFilters
 from broker.app.answers.queues import queues
-from broker.app.answers.reasons import reasons
-from broker.app.answers.tasks import task_list
 from broker.decisions.answers.agent_cycle import broker_once
+from broker.history.answers.list_models import ReasonFilters
+from broker.history.answers.reasons import reasons
+from broker.history.answers.tasks import task_list
 from broker.store.connection.database import Database
 from broker.store.decisions.decision_rows import latest
 from broker.store.summaries.chunk_states import outcome_changes, read_states, waiting_by_reason

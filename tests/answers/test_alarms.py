@@ -15,8 +15,8 @@ from broker.app.answers.alarm_limits import AlarmLimits
 from broker.app.answers.alarms import agent_alarms, failing, flapping, load_limits, stale_sources, starving
 from broker.app.answers.failing_queues import outcomes_of
 from broker.app.answers.service_models import AgentLine, Alarm, PartLine, PauseLine, SourceLine
-from broker.app.answers.stored_states import ChunkState, Decided
 from broker.app.sentences.alarms import alarm_lines, alarm_sentence
+from broker.history.answers.stored_states import ChunkState, Decided
 from broker.store.answers.agent_cycles import EndedCycle
 from broker.store.answers.job_outcomes import EndedJobs
 from broker.store.summaries.chunk_states import Change

@@ -15,25 +15,25 @@ from broker.app.answers.alarms import alarms
 from broker.app.answers.asking import Asking, NothingFound
 from broker.app.answers.day_counts import DayCount, day_counts, totals_of_the_day
 from broker.app.answers.grid_models import LinkFilters, NucleusAnswer, QueueAnswer, QueueFilters
-from broker.app.answers.history import history
-from broker.app.answers.job import job_answer
 from broker.app.answers.links import BadLinkCursor, links, page_of_links
-from broker.app.answers.list_models import ReasonFilters, TaskFilters
 from broker.app.answers.nuclei import nuclei, nucleus_answer
 from broker.app.answers.overview import rejection_map
 from broker.app.answers.queue import queue_answer
 from broker.app.answers.queues import queues
-from broker.app.answers.reasons import reasons
 from broker.app.answers.service import service_answer
 from broker.app.answers.shares import shares
-from broker.app.answers.stored_states import chunk_states
-from broker.app.answers.tasks import task_list
-from broker.app.answers.user import user_answer
 from broker.app.sentences.phrases import day_and_moment
 from broker.app.sentences.queue import near_miss_sentence, queue_sentences
-from broker.app.sentences.user import throttle_sentences
 from broker.decisions.answers.rules import rules
 from broker.domain.rejection_counts import unified_of
+from broker.history.answers.history import history
+from broker.history.answers.job import job_answer
+from broker.history.answers.list_models import ReasonFilters, TaskFilters
+from broker.history.answers.reasons import reasons
+from broker.history.answers.stored_states import chunk_states
+from broker.history.answers.tasks import task_list
+from broker.history.answers.user import user_answer
+from broker.history.answers.user_sentences import throttle_sentences
 from broker.pools.answers.pool import pool_answer
 from broker.store.connection.database import Database
 from tests.answers.demo_database import BUSY_USER, DRAWN, LINKS_FULL, NOON, THROTTLED, TOO_MUCH_MEMORY

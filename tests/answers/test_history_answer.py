@@ -9,12 +9,12 @@ import pytest
 import sqlalchemy as sa
 
 from broker.app.answers.asking import Asking
-from broker.app.answers.history import Beside, History, beside_events, history
-from broker.app.sentences.history import event_sentence
 from broker.domain.decision_records import DecisionRecord, Origin
 from broker.domain.decisions import Candidate, Decision, FunnelStep
 from broker.feeds.statements.feed_runs import KeptChange
 from broker.feeds.statements.queue_pins import Pin
+from broker.history.answers.history import Beside, History, beside_events, history
+from broker.history.answers.sentences import event_sentence
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing
 from tests.conftest import TestServer

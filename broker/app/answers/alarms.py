@@ -17,10 +17,10 @@ from broker.app.answers.asking import Asking
 from broker.app.answers.failing_queues import QueueOutcomes, failing_queues
 from broker.app.answers.service import agent_lines, source_lines
 from broker.app.answers.service_models import AgentLine, Alarm, Alarms, SourceLine
-from broker.app.answers.stored_states import ChunkState, chunk_states
 from broker.domain.parts import MARK
+from broker.history.answers.stored_states import ChunkState, chunk_states
+from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.store.answers.agent_cycles import EndedCycle, database_clock, last_ended
-from broker.store.answers.task_facts import TaskSelection, read_task_facts
 from broker.store.service.agent_pauses import BRAKE
 from broker.store.summaries.chunk_states import Change, outcome_changes
 from broker.wrong_values import what_is_wrong

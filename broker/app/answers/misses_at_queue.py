@@ -10,13 +10,13 @@ import numpy as np
 from broker.app.answers.asking import Asking, Evaluation, Proceed
 from broker.app.answers.grid_models import NearMiss
 from broker.app.answers.queue_fields import COLUMNS, needed_value, with_value
-from broker.app.answers.stored_states import ChunkState
 from broker.brokerages.job.brokerage import JobBrokerage
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.decisions.answers.parts import Compared, compared
 from broker.decisions.answers.rules_in_force import rules_in_force
 from broker.decisions.answers.stored_chunks import Group, groups_of
 from broker.engine.job.why_not import why_not
+from broker.history.answers.stored_states import ChunkState
 from broker.rules.contract import Filter
 
 #: At most so many chunks are evaluated for one code; those that wait come first.

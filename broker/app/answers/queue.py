@@ -23,7 +23,6 @@ from broker.app.answers.grid_models import (
 )
 from broker.app.answers.misses_at_queue import misses_at_queue
 from broker.app.answers.request_limits import request_limits
-from broker.app.answers.stored_states import MOST_READ, ChunkState, chunk_states, looked_at
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.registry import offered
 from broker.decisions.answers.decision import held_field
@@ -32,6 +31,7 @@ from broker.domain.queue_counts import QueueCount
 from broker.domain.rejection_counts import unified_of
 from broker.feeds.statements.feed_runs import changes_of_queue
 from broker.feeds.statements.queue_pins import held_pins, pins_of_queue
+from broker.history.answers.stored_states import MOST_READ, ChunkState, chunk_states, looked_at
 from broker.snapshot.snapshot import Snapshot
 
 SUCH_AS = 5

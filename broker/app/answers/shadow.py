@@ -15,6 +15,7 @@ from broker.app.answers.shadow_tally import Tally
 from broker.domain.decision_records import StoredDecision
 from broker.domain.decisions import Decision
 from broker.domain.rejection_counts import unified_of
+from broker.history.statements.history_reads import decisions_between
 from broker.store.answers.panda_placements import (
     Placement,
     Wait,
@@ -23,7 +24,6 @@ from broker.store.answers.panda_placements import (
     read_waits,
     tasks_of,
 )
-from broker.store.decisions.history_reads import decisions_between
 
 #: Reasons for which something is not compared.
 NO_DECISION, TOO_OLD, NO_DATASET = "no_decision", "too_old", "no_dataset"

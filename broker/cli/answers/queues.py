@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from broker.app.answers.filter_values import known_queue_filters
 from broker.app.answers.grid_models import BrokerageAtQueue, QueueAnswer, QueueFilters, Queues
 from broker.app.answers.queue import queue_answer
 from broker.app.answers.queues import queues as all_queues
@@ -16,6 +15,7 @@ from broker.cli.answers.asked import Json, asked
 from broker.cli.rendering.cells import Since
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_facts, print_table, say
+from broker.history.answers.filter_values import known_queue_filters
 
 MOST_MISSES = 8
 MOST_LINKS = 10

@@ -7,16 +7,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker.app.sentences.history import event_sentence
 from broker.app.sentences.phrases import several
+from broker.history.answers.sentences import event_sentence
 from broker.whatif.model.plot import AFTER, BEFORE, new_figure, plain_label, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from broker.app.answers.grid_models import Shares
-    from broker.app.answers.history import History, HistoryEvent
     from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision
+    from broker.history.answers.history import History, HistoryEvent
 
 MOST_CANDIDATES, MOST_LETTERS, SMALL = 30, 60, 6
 #: An instant is drawn this long, in parts of the whole time.

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Literal
 import sqlalchemy as sa
 
 from broker.app.answers.asking import Asking, Evaluation, NothingFound, Proceed, proceed
-from broker.app.answers.stored_states import ChunkState, chunk_states, most_rejecting
-from broker.app.answers.throttles import throttle_in
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.decisions.answers.decision_model import CandidateLine, ExplainedDecision, Remedies, TaskDecision, Verdict
 from broker.decisions.answers.parts import Counts, FilterSummary, HeldField, RejectedCandidate, Rejection, TaskFacts
@@ -21,7 +19,9 @@ from broker.domain.main_reasons import NO_CANDIDATES
 from broker.domain.rejection_counts import Number, RejectionCounts, rejection_counts, unified_of
 from broker.domain.retry import first_redecided, redecided
 from broker.feeds.statements.queue_pins import Pin, held_pins
-from broker.store.answers.task_facts import TaskSelection, read_task_facts
+from broker.history.answers.stored_states import ChunkState, chunk_states, most_rejecting
+from broker.history.answers.throttles import throttle_in
+from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.store.decisions import decision_rows
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def waits_after(decision: Decision) -> bool:
 
 def first_decided_at(asking: Asking, jeditaskid: int, brokerage: str | None) -> datetime | None:
     """When a task was first decided about; None for never."""
-    from broker.store.decisions.history_reads import read_record
+    from broker.history.statements.history_reads import read_record
 
     record = read_record(asking.connection, asking.names, jeditaskid)
     return min((one.decided_at for one in record.decisions if brokerage in (None, one.brokerage)), default=None)

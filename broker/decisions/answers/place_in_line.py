@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from broker.app.answers.asking import Asking
-from broker.app.answers.stored_states import ChunkState, most_rejecting
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.decisions.answers.decision_model import Position
 from broker.domain.decisions import Decision
 from broker.domain.rejection_counts import rejection_counts
 from broker.engine.job.placement import FLOW_CODES
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
+from broker.history.answers.stored_states import ChunkState, most_rejecting
+from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.rules.contract import LoadCut
-from broker.store.answers.task_facts import TaskSelection, read_task_facts
 
 
 def position_of(asking: Asking, decision: Decision, states: Sequence[ChunkState]) -> Position | None:

@@ -16,7 +16,7 @@ from broker.domain.decision_records import StoredDecision
 from broker.domain.rejection_counts import unified_of
 from broker.engine.shared.answer import Answer
 from broker.feeds.statements.queue_pins import held_pins
-from broker.store.answers.task_facts import TaskSelection, read_task_facts
+from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_rows
 

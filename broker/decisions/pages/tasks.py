@@ -16,11 +16,6 @@ from broker.api.deciding import decided, decided_if
 from broker.api.guarded_route import allow
 from broker.api.state import State, Who
 from broker.app.answers.asking import Proceed
-from broker.app.answers.filter_values import known_task_filters
-from broker.app.answers.history import History, HistoryEvent, history
-from broker.app.answers.list_models import TaskFilters
-from broker.app.answers.tasks import task_list
-from broker.app.sentences.history import event_sentence
 from broker.app.sentences.phrases import comparison, throttle, with_unit
 from broker.decisions.answers.decision import read_task_decision
 from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision, WhyNot
@@ -39,6 +34,11 @@ from broker.decisions.answers.sentences import (
 from broker.decisions.answers.why_not import read_why_not
 from broker.decisions.pages.waterfall import Step, waterfall
 from broker.decisions.routes.tasks import refuse_names
+from broker.history.answers.filter_values import known_task_filters
+from broker.history.answers.history import History, HistoryEvent, history
+from broker.history.answers.list_models import TaskFilters
+from broker.history.answers.sentences import event_sentence
+from broker.history.answers.tasks import task_list
 from broker.web.page_route import page_router
 from broker.web.pictures.bars import Bar, bars
 from broker.web.pictures.over_time import Mark, timeline

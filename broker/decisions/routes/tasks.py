@@ -17,15 +17,15 @@ from broker.api.presenting import answer
 from broker.api.state import State, Who
 from broker.api.token_refusals import unauthenticated
 from broker.app.answers.asking import NothingFound, Proceed
-from broker.app.answers.filter_values import known_task_filters
-from broker.app.answers.history import History, history
-from broker.app.answers.list_models import ReasonFilters, Reasons, TaskFilters, TaskList
-from broker.app.answers.reasons import reasons
-from broker.app.answers.tasks import task_list
 from broker.decisions.answers.decision import read_task_decision, task_decision
 from broker.decisions.answers.decision_model import TaskDecision, WhyNot
 from broker.decisions.answers.why_not import read_why_not
 from broker.decisions.routes.decision_answers import decision_answers_of
+from broker.history.answers.filter_values import known_task_filters
+from broker.history.answers.history import History, history
+from broker.history.answers.list_models import ReasonFilters, Reasons, TaskFilters, TaskList
+from broker.history.answers.reasons import reasons
+from broker.history.answers.tasks import task_list
 
 router = guarded_router(tag="tasks")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-from broker.store.answers.task_facts import COLUMNS
+from broker.history.statements.task_facts import COLUMNS
 from broker.store.connection.tables import TableCatalogue
 
 Stamp = tuple[str, ...]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from broker.app.answers.filter_values import known_value
 from broker.feeds.statements.table_writing import queue_names
+from broker.history.answers.filter_values import known_value
 from broker.store.connection.names import Names
 
 _READ_PLACES = sa.text("SELECT DISTINCT site, ce, queue FROM broker.resource_queues")

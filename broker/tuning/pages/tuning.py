@@ -20,13 +20,13 @@ from broker.api.state import ApiState, State, Who, editor
 from broker.decisions.answers.reason_codes import is_code
 from broker.errors import BrokerError
 from broker.gdpconfig.publish import Published
+from broker.history.pages.work import begin_run
 from broker.tuning.answers import canaries as canary_trials
 from broker.tuning.answers import values as tuning_values
 from broker.tuning.statements.gdpconfig_rows import REASON_MAX_CHARACTERS, TuningStore
 from broker.web.formats import in_path
 from broker.web.page_route import Form, back_to, page_router
 from broker.web.rendering import show, wants_json
-from broker.web.routes.work import begin_run
 from broker.whatif.answers import long_runs
 from broker.whatif.pages.run_pictures import before_and_after, curves, points_of
 from broker.whatif.statements import runs

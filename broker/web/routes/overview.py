@@ -20,9 +20,9 @@ from broker.app.answers.overview import Activity, activity, cycle_times
 from broker.app.answers.placed_lately import Placed, placed_lately
 from broker.app.answers.places import Places, places
 from broker.app.answers.queues import queues
-from broker.app.answers.reasons import reasons
 from broker.app.answers.service import service_answer
 from broker.app.sentences.alarms import alarm_lines
+from broker.history.answers.reasons import reasons
 from broker.store.schema import migrate
 from broker.web.page_route import page_router
 from broker.web.pictures.bars import histogram

@@ -11,7 +11,7 @@ ROUTERS: tuple[str, ...] = (
     "broker.decisions.pages.rules",
     "broker.tuning.pages.tuning",
     "broker.web.routes.simulations",
-    "broker.web.routes.work",
+    "broker.history.pages.work",
     "broker.web.routes.plots",
 )
 """Modules; each has ``router``."""

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 import pytest
 
 from broker.domain.decision_records import DecisionRecord, Origin
+from broker.history.statements.history_reads import read_record
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing
 from broker.store.decisions.decision_rows import latest
-from broker.store.decisions.history_reads import read_record
 from broker.store.decisions.stored_cycles import stored_cycles
 from broker.store.summaries.chunk_states import ChunkState, outcome_changes, read_states, waiting_by_reason
 from broker.store.summaries.queue_counts import queue_totals

@@ -6,9 +6,6 @@ from typing import Annotated
 
 import typer
 
-from broker.app.answers.filter_values import known_value
-from broker.app.answers.list_models import ReasonFilters, ReasonLine, Reasons
-from broker.app.answers.reasons import reasons as reasons_now
 from broker.brokerages.registry import offered
 from broker.cli.answers.asked import Json, asked
 from broker.cli.rendering.cells import Since
@@ -16,6 +13,9 @@ from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.moments import length, utc
 from broker.cli.rendering.tables import Column, print_table, say
 from broker.cli.time_arguments import duration
+from broker.history.answers.filter_values import known_value
+from broker.history.answers.list_models import ReasonFilters, ReasonLine, Reasons
+from broker.history.answers.reasons import reasons as reasons_now
 
 
 def reasons(

@@ -7,7 +7,7 @@ from typing import Any
 
 from broker.app.answers.asking import Asking, NothingFound
 from broker.app.answers.service_models import JobAnswer, JobStep
-from broker.store.answers.job_facts import TABLES, read_actions, read_job, read_statuses
+from broker.history.statements.job_facts import TABLES, read_actions, read_job, read_statuses
 
 
 def job_answer(asking: Asking, pandaid: int) -> JobAnswer:

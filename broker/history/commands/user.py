@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from broker.app.answers.list_models import TaskFilters, TaskList, UserAnswer
-from broker.app.answers.user import user_answer
 from broker.app.sentences.phrases import many, number, size
-from broker.app.sentences.user import throttle_sentences
 from broker.cli.answers.asked import Json, asked
-from broker.cli.answers.tasks import show_tasks
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import print_table, say
 from broker.decisions.answers.reason_sentences import cure
+from broker.history.answers.list_models import TaskFilters, TaskList, UserAnswer
+from broker.history.answers.user import user_answer
+from broker.history.answers.user_sentences import throttle_sentences
+from broker.history.commands.tasks import show_tasks
 
 ADVICE = {
     "you": "You can do something about",

@@ -15,10 +15,10 @@ from broker.api.guarded_route import allow
 from broker.api.path_names import from_path
 from broker.api.problems import Problem
 from broker.api.state import ApiState, State, Who, editor
-from broker.app.answers.job import job_answer
-from broker.app.answers.user import user_answer
-from broker.app.sentences.user import throttle_sentences
 from broker.decisions.answers.reason_sentences import cure
+from broker.history.answers.job import job_answer
+from broker.history.answers.user import user_answer
+from broker.history.answers.user_sentences import throttle_sentences
 from broker.pools.answers.pool import pool_answer
 from broker.web.formats import visible
 from broker.web.page_route import Form, back_to, page_router

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
-from broker.store.decisions.history_reads import ActionLine, DecisionLine, LeftLine, StatusLine, TaskRecord
+from broker.history.statements.history_reads import ActionLine, DecisionLine, LeftLine, StatusLine, TaskRecord
 from broker.tuning.statements.gdpconfig_rows import HistoryItem
 
 Event = dict[str, Any]

@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from broker.app.answers.asking import Answer, Asking, NothingFound
-from broker.app.answers.stored_states import main_code
-from broker.app.history import Event, story
 from broker.decisions.answers.decision import counts_of, no_decision
 from broker.domain.decision_records import StoredDecision
 from broker.domain.rejection_counts import unified_of
 from broker.feeds.statements.feed_runs import KeptChange, changes_of_queue
 from broker.feeds.statements.queue_pins import Pin, pins_of_queue
-from broker.store.answers.task_facts import TaskSelection, read_task_facts
-from broker.store.decisions.history_reads import read_record
+from broker.history.answers.stored_states import main_code
+from broker.history.model import Event, story
+from broker.history.statements.history_reads import read_record
+from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.store.decisions.stored_cycles import NoSuchDecision, one_decision
 
 #: Decisions that are looked into, and queues whose changes are read: the newest, and those gained or lost last.
