@@ -20,8 +20,8 @@ from benchmarks.many_decisions import fill, sizes, stored
 from benchmarks.measuring import NOW, RESULTS, loaded, report
 from benchmarks.scenario import make_scenario
 from broker.app.answers.asking import Asking
-from broker.app.answers.queues import queues
 from broker.decisions.answers.agent_cycle import broker_once
+from broker.grid.answers.queues import queues
 from broker.history.answers.list_models import ReasonFilters
 from broker.history.answers.reasons import reasons
 from broker.history.answers.tasks import task_list

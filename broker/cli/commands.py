@@ -18,10 +18,10 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("alarms", "broker.cli.answers.alarms:alarms", "What is stale, overdue, refused, starving, flapping or failing."),
     ("tasks", "broker.history.commands.tasks:tasks", "The tasks, those that wait first, with why."),
     ("reasons", "broker.history.commands.reasons:reasons", "What waits, by reason, most frequent first."),
-    ("queues", "broker.cli.answers.queues:queues", "All queues: what they got, and what rejected them."),
-    ("nucleus", "broker.cli.answers.nucleus:nucleus", "What a nucleus collects, or all of them."),
-    ("links", "broker.cli.answers.links:links", "Links to nuclei, with the files queued on them."),
-    ("shares", "broker.cli.answers.shares:shares", "Global shares: target, running, waiting."),
+    ("queues", "broker.grid.commands.queues:queues", "All queues: what they got, and what rejected them."),
+    ("nucleus", "broker.grid.commands.nucleus:nucleus", "What a nucleus collects, or all of them."),
+    ("links", "broker.grid.commands.links:links", "Links to nuclei, with the files queued on them."),
+    ("shares", "broker.grid.commands.shares:shares", "Global shares: target, running, waiting."),
     ("user", "broker.history.commands.user:user", "A user's tasks, throttles and quota."),
     (
         "explain",
@@ -37,7 +37,11 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
         "Our decisions beside what JEDI really did, by rule, queue and share.",
     ),
     ("replay", "broker.decisions.commands.replay:replay", "Decide again what was decided, and compare to the byte."),
-    ("snapshot", "broker.cli.data.snapshot:app", "What is kept of the grid: list, show, export to a file, import."),
+    (
+        "snapshot",
+        "broker.grid.commands.snapshot:app",
+        "What is kept of the grid: list, show, export to a file, import.",
+    ),
     ("timeouts", "broker.lifecycle.commands.timeouts:timeouts", "Which jobs have waited or run for too long, by rule."),
     (
         "why-timeout",
@@ -47,7 +51,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("match", "broker.pools.commands.match:match", "Which queues take a requirement, which refuse it, and why."),
     (
         "classes",
-        "broker.cli.service.classes:classes",
+        "broker.grid.commands.classes:classes",
         "Classes of queues, users and tasks; usage of shares; their age.",
     ),
     ("rules", "broker.decisions.commands.rules:rules", "The ordered rules of a brokerage."),

@@ -9,13 +9,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from broker.app.answers.grid_models import Links, Nuclei, NucleusAnswer, QueueAnswer, Queues, Shares
 from broker.app.answers.service_models import Alarms, ServiceAnswer
 from broker.cli.answers.alarms import show_alarms
-from broker.cli.answers.links import show_links
-from broker.cli.answers.nucleus import show_nuclei, show_nucleus
-from broker.cli.answers.queues import show_queue_answer, show_queues
-from broker.cli.answers.shares import show_shares
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.service.agents import show_agents
 from broker.cli.time_arguments import duration
@@ -23,6 +18,11 @@ from broker.decisions.answers.decision_model import TaskDecision, WhyNot
 from broker.decisions.commands.explain import show_why_not
 from broker.decisions.commands.explain_text import show_explained
 from broker.errors import WRONG_USAGE, BrokerError
+from broker.grid.answers.models import Links, Nuclei, NucleusAnswer, QueueAnswer, Queues, Shares
+from broker.grid.commands.links import show_links
+from broker.grid.commands.nucleus import show_nuclei, show_nucleus
+from broker.grid.commands.queues import show_queue_answer, show_queues
+from broker.grid.commands.shares import show_shares
 from broker.history.answers.history import History
 from broker.history.answers.list_models import Reasons, TaskList, UserAnswer
 from broker.history.commands.history import show_history

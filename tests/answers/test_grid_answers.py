@@ -13,19 +13,19 @@ import sqlalchemy as sa
 
 from broker.app.answers.alarms import alarms
 from broker.app.answers.asking import Asking, NothingFound
-from broker.app.answers.day_counts import DayCount, day_counts, totals_of_the_day
-from broker.app.answers.grid_models import LinkFilters, NucleusAnswer, QueueAnswer, QueueFilters
-from broker.app.answers.links import BadLinkCursor, links, page_of_links
-from broker.app.answers.nuclei import nuclei, nucleus_answer
 from broker.app.answers.overview import rejection_map
-from broker.app.answers.queue import queue_answer
-from broker.app.answers.queues import queues
 from broker.app.answers.service import service_answer
-from broker.app.answers.shares import shares
 from broker.app.sentences.phrases import day_and_moment
-from broker.app.sentences.queue import near_miss_sentence, queue_sentences
 from broker.decisions.answers.rules import rules
 from broker.domain.rejection_counts import unified_of
+from broker.grid.answers.day_counts import DayCount, day_counts, totals_of_the_day
+from broker.grid.answers.links import BadLinkCursor, links, page_of_links
+from broker.grid.answers.models import LinkFilters, NucleusAnswer, QueueAnswer, QueueFilters
+from broker.grid.answers.nuclei import nuclei, nucleus_answer
+from broker.grid.answers.queue import queue_answer
+from broker.grid.answers.queues import queues
+from broker.grid.answers.sentences import near_miss_sentence, queue_sentences
+from broker.grid.answers.shares import shares
 from broker.history.answers.history import history
 from broker.history.answers.job import job_answer
 from broker.history.answers.list_models import ReasonFilters, TaskFilters

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.app.answers.grid_models import LinkLine, Links
-from broker.web.routes.grid import MOST_CELLS, matrix
+from broker.grid.answers.models import LinkLine, Links
+from broker.grid.pages.grid import MOST_CELLS, matrix
 
 
 def line(source: int, nucleus: int, queued: float | None) -> LinkLine:

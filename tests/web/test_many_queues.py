@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from broker.app.answers.overview import QueueRejections, RejectionMap
-from broker.web.routes import queues
-from broker.web.routes.queues import MOST_CODES, QUEUES_OF_A_PAGE, heat_map
+from broker.grid.pages import queues
+from broker.grid.pages.queues import MOST_CODES, QUEUES_OF_A_PAGE, heat_map
 
 QUEUES = [f"SITE-{number:03d}_MCORE" for number in range(200)]
 CODES = tuple(f"reason_code_{number:02d}" for number in range(40))

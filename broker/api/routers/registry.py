@@ -6,7 +6,7 @@ ROUTERS: tuple[str, ...] = (
     "broker.api.routers.health",
     "broker.api.routers.who",
     "broker.decisions.routes.tasks",
-    "broker.api.routers.grid",
+    "broker.grid.routes.grid",
     "broker.api.routers.service",
     "broker.decisions.routes.brokerage",
     "broker.pilots.routes.factories",

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from broker.app.answers.asking import Answer, Asking
-from broker.app.answers.day_counts import day_counts, totals_of_the_day
+from broker.grid.answers.day_counts import day_counts, totals_of_the_day
 from broker.store.answers import overview_reads
 from broker.store.answers.overview_reads import Found
 from broker.store.summaries.buckets import bucket_of

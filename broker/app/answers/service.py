@@ -12,10 +12,10 @@ from agents.service import registry
 from agents.service.configuration import AgentsConfiguration, config_file, load
 from agents.service.sections import section_of
 from broker.app.answers.asking import Asking
-from broker.app.answers.grid import last_snapshot
 from broker.app.answers.leading import Leading
 from broker.app.answers.service_models import AgentLine, PauseLine, ServiceAnswer, ServiceLine, SourceLine
 from broker.domain.parts import led_by
+from broker.grid.answers.grid import last_snapshot
 from broker.store.answers.agent_cycles import Cycles, cycles_lately, database_clock
 from broker.store.schema.migrate import STANDALONE
 from broker.store.service import agent_runs, leases

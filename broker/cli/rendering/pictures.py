@@ -14,8 +14,8 @@ from broker.whatif.model.plot import AFTER, BEFORE, new_figure, plain_label, sav
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from broker.app.answers.grid_models import Shares
     from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision
+    from broker.grid.answers.models import Shares
     from broker.history.answers.history import History, HistoryEvent
 
 MOST_CANDIDATES, MOST_LETTERS, SMALL = 30, 60, 6

@@ -9,8 +9,6 @@ from typing import Any, TypeGuard
 
 from broker import __version__
 from broker.app.answers.asking import Asking, Evaluation, Proceed, proceed
-from broker.app.answers.queue_fields import with_field
-from broker.app.answers.snapshots import snapshot_of
 from broker.brokerages.base import Brokerage, Rules
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.decisions.answers.changed_work import TaskChange, lowered, task_changes
@@ -28,6 +26,8 @@ from broker.engine.shared.answer import Answer
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
 from broker.gdpconfig import Tuning
 from broker.gdpconfig.catalogue import UnknownKeyError, Value, ValueRefusedError
+from broker.grid.answers.grid import snapshot_of
+from broker.grid.answers.misses_at_queue import with_field
 from broker.rules.contract import Filter, GroupFilter, LoadCut, Rule
 from broker.snapshot.snapshot import Snapshot
 from broker.store.snapshots.stored_snapshots import SnapshotLostError

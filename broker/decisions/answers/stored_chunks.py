@@ -11,7 +11,6 @@ import numpy as np
 
 from broker import __version__
 from broker.app.answers.asking import Asking
-from broker.app.answers.snapshots import snapshot_of
 from broker.brokerages.base import Rules
 from broker.brokerages.job.brokerage import JobBrokerage, StoredChunks
 from broker.brokerages.job.estimated_jobs import estimated_jobs
@@ -20,6 +19,7 @@ from broker.domain.decision_records import StoredDecision
 from broker.domain.work_codec import Body, WorkCorruptError, unpacked
 from broker.engine.job.cycle import JobCycle
 from broker.gdpconfig import Tuning
+from broker.grid.answers.grid import snapshot_of
 from broker.snapshot.snapshot import Snapshot
 from broker.store.decisions.stored_cycles import NoSuchDecision, one_decision
 from broker.store.snapshots.stored_snapshots import SnapshotLostError

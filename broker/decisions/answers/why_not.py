@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from broker.app.answers.asking import Asking, Evaluation, NothingFound, Proceed, known_name, proceed
-from broker.app.answers.snapshots import snapshot_of
 from broker.decisions.answers.decision import held_field, no_decision
 from broker.decisions.answers.decision_model import RuleVerdict, WhyNot, WhyNotLine
 from broker.decisions.answers.explain import read_answers
@@ -16,6 +15,7 @@ from broker.domain.decision_records import StoredDecision
 from broker.domain.rejection_counts import unified_of
 from broker.engine.shared.answer import Answer
 from broker.feeds.statements.queue_pins import held_pins
+from broker.grid.answers.grid import snapshot_of
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_rows

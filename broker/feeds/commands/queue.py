@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from broker.app.answers.asking import known_name
-from broker.cli.answers.queues import show_queue
 from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
 from broker.cli.time_arguments import end_of, moment_of
@@ -18,6 +17,7 @@ from broker.errors import REFUSED, WRONG_USAGE, BrokerError
 from broker.feeds.statements.feed_runs import KeptChange, changes_of_queue
 from broker.feeds.statements.queue_pins import Pin, end_pin, pins_of_queue, set_pin
 from broker.feeds.statements.table_writing import queue_names
+from broker.grid.commands.queues import show_queue
 from broker.store.connection.database import Database
 from broker.tuning.answers.editors import Editor, editor_name
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from broker.app.answers.asking import Asking
-from broker.app.answers.grid import last_snapshot
-from broker.app.answers.grid_models import QueueFilters
 from broker.classes.share_preference import ShareNode
 from broker.decisions.answers.reason_codes import all_rules, glossary
 from broker.decisions.answers.rules import states_now
@@ -14,6 +12,8 @@ from broker.domain.work import DroppedRow
 from broker.errors import MOST_NEAR, WRONG_USAGE, BrokerError, nearest
 from broker.feeds.statements.table_writing import queue_names
 from broker.formats.sss.states import GROUP_STATE_OF
+from broker.grid.answers.grid import last_snapshot
+from broker.grid.answers.models import QueueFilters
 from broker.history.answers.list_models import TaskFilters
 from broker.history.answers.tasks import OUTCOMES
 from broker.history.statements.task_facts import ENDED, read_task_values

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from broker.app.answers.asking import Asking, NothingFound, known_name
-from broker.app.answers.grid import last_snapshot, tuning_in_force
 from broker.app.reasons import who_can_act
 from broker.decisions.answers.parts import ThrottleState
 from broker.domain.analysis import AnalysisGrid, OwnerJobs
 from broker.domain.classification import TASK_CLASS_NAMES
 from broker.engine.analysis.throttle import QUEUED_TIMES, USER_CORES, USER_JOBS
 from broker.gdpconfig import Tuning
+from broker.grid.answers.grid import last_snapshot, tuning_in_force
 from broker.history.answers.list_models import QuotaUse, TaskFilters, UserAnswer
 from broker.history.answers.tasks import task_list
 from broker.history.statements.task_facts import read_user_names

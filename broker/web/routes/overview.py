@@ -13,20 +13,19 @@ from broker.api.asking import asking
 from broker.api.guarded_route import allow
 from broker.api.state import State
 from broker.app.answers.alarms import alarms
-from broker.app.answers.grid_models import LinkFilters, Links, QueueLine, Queues
-from broker.app.answers.links import links
-from broker.app.answers.nuclei import nuclei
 from broker.app.answers.overview import Activity, activity, cycle_times
-from broker.app.answers.placed_lately import Placed, placed_lately
-from broker.app.answers.places import Places, places
-from broker.app.answers.queues import queues
 from broker.app.answers.service import service_answer
 from broker.app.sentences.alarms import alarm_lines
+from broker.grid.answers.links import links
+from broker.grid.answers.map_places import Placed, Places, placed_lately, places
+from broker.grid.answers.models import LinkFilters, Links, QueueLine, Queues
+from broker.grid.answers.nuclei import nuclei
+from broker.grid.answers.queues import queues
+from broker.grid.pages.grid_map import Flow, Site, grid_map
 from broker.history.answers.reasons import reasons
 from broker.store.schema import migrate
 from broker.web.page_route import page_router
 from broker.web.pictures.bars import histogram
-from broker.web.pictures.grid_map import Flow, Site, grid_map
 from broker.web.pictures.over_time import Mark, outcomes_over_time
 from broker.web.rendering import for_reader, show
 

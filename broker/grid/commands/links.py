@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from broker.app.answers.grid_models import LinkFilters, Links
-from broker.app.answers.links import links as all_links
 from broker.cli.answers.asked import asked
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table, say
+from broker.grid.answers.links import links as all_links
+from broker.grid.answers.models import LinkFilters, Links
 
 
 def links(

@@ -12,16 +12,16 @@ from starlette.requests import Request
 from broker.access.policies import READ
 from broker.api.asking import Name, asking
 from broker.api.guarded_route import allow
-from broker.api.routers.grid import LinkPlace
 from broker.api.state import State
-from broker.app.answers.grid_models import LinkFilters, Links, NucleusAnswer, Shares
-from broker.app.answers.links import every_link, page_of_links
-from broker.app.answers.nuclei import nuclei, nucleus_answer
-from broker.app.answers.shares import shares
+from broker.grid.answers.links import every_link, page_of_links
+from broker.grid.answers.models import LinkFilters, Links, NucleusAnswer, Shares
+from broker.grid.answers.nuclei import nuclei, nucleus_answer
+from broker.grid.answers.shares import shares
+from broker.grid.pages.cells import Cell, cells
+from broker.grid.routes.grid import LinkPlace
 from broker.web.formats import in_path
 from broker.web.page_route import page_router
 from broker.web.pictures.bars import Bar, bars
-from broker.web.pictures.grids import Cell, cells
 from broker.web.rendering import show
 
 router = page_router(tag="grid")

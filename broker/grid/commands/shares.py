@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from broker.app.answers.grid_models import ShareLine, Shares
-from broker.app.answers.shares import shares as all_shares
 from broker.cli.answers.asked import asked
 from broker.cli.rendering.cells import Percent
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.plot_option import Plot, check_plot
 from broker.cli.rendering.tables import Column, print_table
+from broker.grid.answers.models import ShareLine, Shares
+from broker.grid.answers.shares import shares as all_shares
 
 
 def shares(

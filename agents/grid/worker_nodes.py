@@ -1,8 +1,4 @@
-"""Keeping a summary of worker nodes current, whatever it is in this database.
-
-In an installation of its own it is a plain table, and the differences are written. Alongside PanDA it is a materialised
-view: refreshed where the role of the broker may do so, else left to PanDA and watched.
-"""
+"""The agents that keep the summaries of worker nodes current: CPU levels of queues, and GPUs."""
 
 from __future__ import annotations
 
@@ -19,6 +15,8 @@ from agents.service.process import ProcessSettings
 from broker.store.connection.tables import TableCatalogue, read_columns
 from broker.store.schema import migrate
 from broker.store.summaries.worker_node_summaries import (
+    CPU_SUMMARY,
+    GPU_SUMMARY,
     Differences,
     Reports,
     WorkerNodeSummary,
@@ -152,3 +150,19 @@ class SummaryAgent(Agent[SummaryOptions]):
 
 def _can_be_refreshed(relation: Relation) -> bool:
     return relation.indexed or not relation.populated
+
+
+class WorkerNodesAgent(SummaryAgent):
+    """Keeps ``mv_worker_node_summary`` current from ``worker_node`` and ``worker_node_queue``."""
+
+    name = "worker_nodes"
+    title = "summary of the CPUs of worker nodes"
+    summary = CPU_SUMMARY
+
+
+class GpuSummaryAgent(SummaryAgent):
+    """Keeps ``mv_worker_node_gpu_summary`` current from ``worker_node_gpus`` and ``worker_node_queue``."""
+
+    name = "gpu_summary"
+    title = "summary of the GPUs of worker nodes"
+    summary = GPU_SUMMARY

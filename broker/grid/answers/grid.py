@@ -1,22 +1,47 @@
-"""What the answers about the grid share: the last snapshot of a brokerage, jobs by status, links against their cap."""
+"""What answers about the grid share: stored snapshots, the last one of a brokerage, jobs by status."""
 
 from __future__ import annotations
 
 import math
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator
 
 import numpy as np
 import sqlalchemy as sa
 
 from broker.app.answers.asking import Asking
-from broker.app.answers.grid_models import JobNumbers, LinkLine
-from broker.app.answers.snapshots import snapshot_of
 from broker.brokerages.offered import offered
 from broker.domain.grid import COUNTED_STATUSES
 from broker.gdpconfig import Tuning
+from broker.grid.answers.models import JobNumbers, LinkLine
 from broker.snapshot.snapshot import Snapshot
+from broker.store.snapshots.snapshot_loading import stored_snapshot
 from broker.store.snapshots.stored_snapshots import SnapshotLostError, last_of_agents
 from broker.tuning.statements.gdpconfig_rows import TuningStore
+
+KEPT = 4
+_kept: OrderedDict[str, Snapshot] = OrderedDict()
+_lock = threading.Lock()
+
+
+def snapshot_of(connection: sa.Connection, identifier: str) -> Snapshot:
+    """A stored snapshot.
+
+    Raises:
+        SnapshotLostError: it is not there any more.
+    """
+    with _lock:
+        if identifier in _kept:
+            _kept.move_to_end(identifier)
+            return _kept[identifier]
+    found = stored_snapshot(connection, identifier)
+    with _lock:
+        _kept[identifier] = found
+        while len(_kept) > KEPT:
+            _kept.popitem(last=False)
+    return found
+
 
 LINK_CAP = "NQUEUED_SAT_CAP"
 _NEWEST = sa.text("SELECT id FROM broker.snapshots WHERE taken_at <= :now ORDER BY taken_at DESC LIMIT 1")

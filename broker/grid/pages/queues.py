@@ -14,18 +14,18 @@ from broker.api.deciding import decided_if
 from broker.api.guarded_route import allow
 from broker.api.state import State
 from broker.app.answers.asking import Proceed
-from broker.app.answers.grid_models import QueueAnswer, QueueFilters
 from broker.app.answers.overview import RejectionMap, rejection_map
-from broker.app.answers.queue import read_queue_answer
-from broker.app.answers.queue_jobs import QueueJobs, queue_jobs
-from broker.app.answers.queues import queues
-from broker.app.sentences.queue import near_miss_sentence, queue_sentences
 from broker.domain.rejection_counts import unified_of
+from broker.grid.answers.models import QueueAnswer, QueueFilters
+from broker.grid.answers.queue import read_queue_answer
+from broker.grid.answers.queue_jobs import QueueJobs, queue_jobs
+from broker.grid.answers.queues import queues
+from broker.grid.answers.sentences import near_miss_sentence, queue_sentences
+from broker.grid.pages.cells import Cell, cells
 from broker.history.answers.filter_values import known_queue_filters
 from broker.web.formats import in_path
 from broker.web.page_route import page_router
 from broker.web.pictures.bars import Bar, bars
-from broker.web.pictures.grids import Cell, cells
 from broker.web.pictures.series import Line, lines_over_time
 from broker.web.rendering import show
 

@@ -1,13 +1,41 @@
-"""Where jobs went in the last hour, as the cycles counted them."""
+"""The places of queues on the map, by tier and cloud, and where jobs went in the last hour."""
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 
 from broker.app.answers.asking import Answer, Asking
-from broker.app.answers.day_counts import day_counts
 from broker.brokerages.registry import brokerage as brokerage_of
+from broker.grid.answers.day_counts import day_counts
+from broker.store.classes.queue_waits import read_queue_rows
 from broker.store.summaries.queue_counts import queue_totals
+
+
+class Places(Answer):
+    """Tier and cloud of each queue, by name; empty where CRIC says none."""
+
+    tier: dict[str, str]
+    cloud: dict[str, str]
+
+
+def places(asking: Asking) -> Places:
+    """Tier and cloud of the queues on record."""
+    tier, cloud = {}, {}
+    for row in read_queue_rows(asking.connection, asking.catalogue):
+        document = _object(row["data"])
+        name = str(row["panda_queue"])
+        tier[name], cloud[name] = str(document.get("tier") or ""), str(document.get("cloud") or "")
+    return Places(tier=tier, cloud=cloud)
+
+
+def _object(text: str | None) -> dict[str, object]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
 
 LATELY = timedelta(hours=1)
 _NOW = timedelta(seconds=1)

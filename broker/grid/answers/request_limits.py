@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from broker.app.answers.asking import Asking, Evaluation, Proceed
-from broker.app.answers.grid_models import RequestLimit
 from broker.brokerages.job.brokerage import JobBrokerage
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.decisions.answers.rules_in_force import rules_in_force
 from broker.decisions.answers.stored_chunks import Group, groups_of
 from broker.domain.decisions import Observation
+from broker.grid.answers.models import RequestLimit
 from broker.history.answers.stored_states import ChunkState
 from broker.rules.contract import Filter
 from broker.snapshot.snapshot import Snapshot

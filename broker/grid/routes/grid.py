@@ -16,7 +16,10 @@ from broker.api.path_names import from_path
 from broker.api.presenting import answer
 from broker.api.state import State
 from broker.app.answers.asking import Proceed
-from broker.app.answers.grid_models import (
+from broker.app.answers.service_models import JobAnswer, PoolAnswer, Rules
+from broker.decisions.answers.rules import rules
+from broker.grid.answers.links import links
+from broker.grid.answers.models import (
     LinkFilters,
     Links,
     Nuclei,
@@ -26,14 +29,11 @@ from broker.app.answers.grid_models import (
     Queues,
     Shares,
 )
-from broker.app.answers.links import links
-from broker.app.answers.nuclei import nuclei, nucleus_answer
-from broker.app.answers.queue import queue_answer, read_queue_answer
-from broker.app.answers.queue_jobs import QueueJobs, queue_jobs
-from broker.app.answers.queues import queues
-from broker.app.answers.service_models import JobAnswer, PoolAnswer, Rules
-from broker.app.answers.shares import shares
-from broker.decisions.answers.rules import rules
+from broker.grid.answers.nuclei import nuclei, nucleus_answer
+from broker.grid.answers.queue import queue_answer, read_queue_answer
+from broker.grid.answers.queue_jobs import QueueJobs, queue_jobs
+from broker.grid.answers.queues import queues
+from broker.grid.answers.shares import shares
 from broker.history.answers.filter_values import known_queue_filters
 from broker.history.answers.job import job_answer
 from broker.history.answers.list_models import UserAnswer

@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from broker.app.answers.grid_models import BrokerageAtQueue, QueueAnswer, QueueFilters, Queues
-from broker.app.answers.queue import queue_answer
-from broker.app.answers.queues import queues as all_queues
 from broker.app.sentences.phrases import with_unit
-from broker.app.sentences.queue import near_miss_sentence, queue_sentences
 from broker.cli.answers.asked import Json, asked
 from broker.cli.rendering.cells import Since
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_facts, print_table, say
+from broker.grid.answers.models import BrokerageAtQueue, QueueAnswer, QueueFilters, Queues
+from broker.grid.answers.queue import queue_answer
+from broker.grid.answers.queues import queues as all_queues
+from broker.grid.answers.sentences import near_miss_sentence, queue_sentences
 from broker.history.answers.filter_values import known_queue_filters
 
 MOST_MISSES = 8

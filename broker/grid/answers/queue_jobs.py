@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 
 from broker.app.answers.asking import Answer, Asking, known_name
-from broker.app.answers.grid import last_snapshot
+from broker.grid.answers.grid import last_snapshot
 from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
 from broker.snapshot.sources.jobs import JOBS, QUEUED_STATUSES
 from broker.store.snapshots.source_parts import parts_over_time, read_parts

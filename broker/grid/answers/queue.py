@@ -10,19 +10,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from broker.app.answers.asking import Asking, Evaluation, NothingFound, Proceed, known_name, proceed
-from broker.app.answers.day_counts import DayCount, day_counts, decisions_of_the_day, totals_about
 from broker.app.answers.failing_queues import failing_queues
-from broker.app.answers.grid import figure, job_numbers, last_snapshot, link_lines, tuning_in_force
-from broker.app.answers.grid_models import (
-    BrokerageAtQueue,
-    LinkLine,
-    NearMiss,
-    NotACandidate,
-    QueueAnswer,
-    RejectedThere,
-)
-from broker.app.answers.misses_at_queue import misses_at_queue
-from broker.app.answers.request_limits import request_limits
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.registry import offered
 from broker.decisions.answers.decision import held_field
@@ -31,6 +19,11 @@ from broker.domain.queue_counts import QueueCount
 from broker.domain.rejection_counts import unified_of
 from broker.feeds.statements.feed_runs import changes_of_queue
 from broker.feeds.statements.queue_pins import held_pins, pins_of_queue
+from broker.grid.answers.day_counts import DayCount, day_counts, decisions_of_the_day, totals_about
+from broker.grid.answers.grid import figure, job_numbers, last_snapshot, link_lines, tuning_in_force
+from broker.grid.answers.misses_at_queue import misses_at_queue
+from broker.grid.answers.models import BrokerageAtQueue, LinkLine, NearMiss, NotACandidate, QueueAnswer, RejectedThere
+from broker.grid.answers.request_limits import request_limits
 from broker.history.answers.stored_states import MOST_READ, ChunkState, chunk_states, looked_at
 from broker.snapshot.snapshot import Snapshot
 

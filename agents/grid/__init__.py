@@ -1,0 +1,1 @@
+"""The agents that keep the summaries of worker nodes current."""

@@ -1,0 +1,1 @@
+"""The grid as it is now: queues, nuclei, links, shares and classes."""
