@@ -11,20 +11,51 @@ other brokers are alive, but for what nobody took for the length of a lease; wha
 from __future__ import annotations
 
 import logging
+import math
 import os
 import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agents.service import fault_points, sharing
+from agents.service import fault_points
 from broker.domain.parts import division_of, led_by
 from broker.store.connection.database import Database
 from broker.store.connection.transient import TRANSIENT_ERRORS
 from broker.store.service import leases, services
 from broker.store.service.leases import Lease, LeaseTerms
+
+
+def brokers_beside(lease: str, own: str, divisions: Mapping[str, Mapping[str, int]]) -> int:
+    """The other brokers that are alive and divide the agent of a lease in the same way.
+
+    Args:
+        lease: of a part.
+        own: the name of this broker.
+        divisions: for each broker that is alive, into how many parts it divides which agents.
+    """
+    agent, part = led_by(lease)
+    return sum(holder != own and parts.get(agent) == part.of for holder, parts in divisions.items())
+
+
+def fair_number(lease: str, others: int) -> int:
+    """How many parts of the agent of a lease one broker leads while ``others`` are alive beside it."""
+    return math.ceil(led_by(lease)[1].of / (others + 1))
+
+
+def may_take(held: int, fair: int, free_for_s: float, patience_s: float) -> bool:
+    """Whether a broker takes one more part: one of its fair number at once, others when nobody took them for a while.
+
+    Args:
+        held: parts that it leads now.
+        fair: its fair number.
+        free_for_s: since when the lease has been free.
+        patience_s: for so long it is left to the others.
+    """
+    return held < fair or free_for_s >= patience_s
+
 
 _log = logging.getLogger(__name__)
 
@@ -235,10 +266,10 @@ class LeaseKeeper:
         with self._lock:
             held = self._parts_held(name)
         free_for_s = self._monotonic() - self._free_since[name]
-        return sharing.may_take(held, self._fair_number(name), free_for_s, self.terms.length_s)
+        return may_take(held, self._fair_number(name), free_for_s, self.terms.length_s)
 
     def _fair_number(self, name: str) -> int:
-        return sharing.fair_number(name, sharing.brokers_beside(name, self.holder, self._divisions))
+        return fair_number(name, brokers_beside(name, self.holder, self._divisions))
 
     def _parts_held(self, name: str) -> int:
         return sum(one in self._held and self._believes(self._held[one]) for one in division_of(name))

@@ -25,12 +25,12 @@ from broker.api.guarded_route import refusal
 from broker.api.host_names import Hosts
 from broker.api.local_bearer import LocalBearer
 from broker.api.local_token import LocalToken
-from broker.api.metrics import BrokerMetrics
 from broker.api.packing import Packing
 from broker.api.rates import RateLimiter
 from broker.api.routers.registry import ROUTERS
 from broker.api.state import ApiState, Identify
 from broker.api.upkeep import upkeep
+from broker.service.routes.metrics import BrokerMetrics
 from broker.store.connection.database import Database
 
 TITLE = "gridbroker"

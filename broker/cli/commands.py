@@ -4,18 +4,22 @@ from __future__ import annotations
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("demo", "broker.cli.service.demo:demo", "Broker a whole example grid, from start to finish."),
-    ("serve", "broker.cli.service.serve:serve", "Run all agents on their schedules, until stopped."),
-    ("api", "broker.cli.service.api:api", "Serve the HTTP API in a process of its own."),
-    ("run", "broker.cli.service.run:run", "Run one cycle of one agent."),
-    ("agents", "broker.cli.service.agents:agents", "What runs, when, the last outcome, and who holds the lease."),
+    ("serve", "broker.service.commands.serve:serve", "Run all agents on their schedules, until stopped."),
+    ("api", "broker.service.commands.api:api", "Serve the HTTP API in a process of its own."),
+    ("run", "broker.service.commands.run:run", "Run one cycle of one agent."),
+    ("agents", "broker.service.commands.agents:agents", "What runs, when, the last outcome, and who holds the lease."),
     (
         "doctor",
-        "broker.cli.service.doctor:doctor",
+        "broker.service.commands.doctor:doctor",
         "Rights, missing columns, ages, clocks, and who does the same work.",
     ),
-    ("pause", "broker.cli.answers.pause:pause", "Let an agent, or all, start no cycle until some time."),
-    ("resume", "broker.cli.answers.pause:resume", "End a pause."),
-    ("alarms", "broker.cli.answers.alarms:alarms", "What is stale, overdue, refused, starving, flapping or failing."),
+    ("pause", "broker.service.commands.pause:pause", "Let an agent, or all, start no cycle until some time."),
+    ("resume", "broker.service.commands.pause:resume", "End a pause."),
+    (
+        "alarms",
+        "broker.service.commands.alarms:alarms",
+        "What is stale, overdue, refused, starving, flapping or failing.",
+    ),
     ("tasks", "broker.history.commands.tasks:tasks", "The tasks, those that wait first, with why."),
     ("reasons", "broker.history.commands.reasons:reasons", "What waits, by reason, most frequent first."),
     ("queues", "broker.grid.commands.queues:queues", "All queues: what they got, and what rejected them."),
@@ -80,7 +84,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ),
     ("queue", "broker.feeds.commands.queue:app", "What a queue gets and why not more, its history, and fields held."),
     ("completion", "broker.cli.completion:completion", "Print the completion script for bash, zsh or fish."),
-    ("db", "broker.cli.data.db:app", "Install, upgrade, load, dump and reach the database."),
+    ("db", "broker.service.commands.db:app", "Install, upgrade, load, dump and reach the database."),
 )
 """Name, ``module:attribute``, help. The attribute is a function (one command) or a ``typer.Typer`` (a group)."""
 

@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         print(f"gridbroker {__version__}")
         raise SystemExit(0)
     if "--health" in given:
-        from broker.cli.service import health
+        from broker.service.commands import health
 
         url = health.asked_for(given)
         if url is not None:

@@ -9,10 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from broker.app.answers.service_models import Alarms, ServiceAnswer
-from broker.cli.answers.alarms import show_alarms
 from broker.cli.rendering.json_lines import print_json
-from broker.cli.service.agents import show_agents
 from broker.cli.time_arguments import duration
 from broker.decisions.answers.decision_model import TaskDecision, WhyNot
 from broker.decisions.commands.explain import show_why_not
@@ -29,6 +26,9 @@ from broker.history.commands.history import show_history
 from broker.history.commands.reasons import show_reasons
 from broker.history.commands.tasks import show_task_list
 from broker.history.commands.user import show_user
+from broker.service.answers.models import Alarms, ServiceAnswer
+from broker.service.commands.agents import show_agents
+from broker.service.commands.alarms import show_alarms
 from gridbroker_client import BrokerClient
 
 Arguments = Mapping[str, Any]

@@ -15,9 +15,9 @@ from agents.service import registry
 from agents.service.configuration import AgentSection, config_file, load
 from broker import resources
 from broker.alongside.answers.panda_server import server_findings
-from broker.app.doctor import Finding
 from broker.cli.entry import main
 from broker.feeds.model.fetching.terms import Surroundings
+from broker.service.answers.doctor import Finding
 from broker.store.connection.database import Database
 from broker.store.schema import migrate
 from tests.agents.lifecycle.playing_panda import WHO, PlayedPanda, played_panda

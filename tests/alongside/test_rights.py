@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from agents.service import registry
 from agents.service.configuration import config_file, load
 from broker.alongside.answers.panda_server import asking_panda
-from broker.app.doctor import Finding, examine
 from broker.errors import Refused
+from broker.service.answers.doctor import Finding, examine
 from broker.store.connection.database import Database
 from broker.store.connection.denials import MissingRight
 from broker.store.connection.privileges import TUNING, WRITERS

@@ -11,14 +11,21 @@ import pytest
 import sqlalchemy as sa
 
 from agents.service.configuration import ConfigurationError
-from broker.app.answers.alarm_limits import AlarmLimits
-from broker.app.answers.alarms import agent_alarms, failing, flapping, load_limits, stale_sources, starving
-from broker.app.answers.failing_queues import outcomes_of
-from broker.app.answers.service_models import AgentLine, Alarm, PartLine, PauseLine, SourceLine
-from broker.app.sentences.alarms import alarm_lines, alarm_sentence
 from broker.history.answers.stored_states import ChunkState, Decided
-from broker.store.answers.agent_cycles import EndedCycle
-from broker.store.answers.job_outcomes import EndedJobs
+from broker.service.answers.alarm_sentences import alarm_lines, alarm_sentence
+from broker.service.answers.alarms import (
+    AlarmLimits,
+    agent_alarms,
+    failing,
+    flapping,
+    load_limits,
+    outcomes_of,
+    stale_sources,
+    starving,
+)
+from broker.service.answers.models import AgentLine, Alarm, PartLine, PauseLine, SourceLine
+from broker.service.statements.agent_cycles import EndedCycle
+from broker.service.statements.job_outcomes import EndedJobs
 from broker.store.summaries.chunk_states import Change
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from broker.app.answers.leading import Leading
+from broker.service.answers.service import Leading
 from broker.store.service.agent_runs import LastRun
 from broker.store.service.leases import LeaseRow, in_use
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from broker.app.answers.overview import QueueRejections, RejectionMap
 from broker.grid.pages import queues
 from broker.grid.pages.queues import MOST_CODES, QUEUES_OF_A_PAGE, heat_map
+from broker.service.answers.overview import QueueRejections, RejectionMap
 
 QUEUES = [f"SITE-{number:03d}_MCORE" for number in range(200)]
 CODES = tuple(f"reason_code_{number:02d}" for number in range(40))

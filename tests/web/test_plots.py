@@ -15,10 +15,10 @@ import sqlalchemy as sa
 from broker.access.names import HIDDEN
 from broker.grid.answers.queue_jobs import JobsThen, QueueJobs, jobs_by_queue
 from broker.grid.pages.grid_map import Flow, Site, grid_map
+from broker.service.pages.plots import job_columns
 from broker.snapshot.raw import RawSource, Rows
 from broker.store.connection.database import Database
 from broker.web.frames import frame
-from broker.web.routes.plots import job_columns
 from broker.whatif.pages.run_pictures import before_and_after, curves, points_of
 from tests.web.test_sessions import HOSTILE, csrf_of
 

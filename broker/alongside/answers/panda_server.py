@@ -9,8 +9,8 @@ from agents.lifecycle.panda_api import ROLE_REMEDY, PandaApi, PandaRefuses
 from agents.service import registry
 from agents.service.configuration import AgentSection
 from agents.service.process import ProcessSettings
-from broker.app.doctor import Finding
 from broker.feeds.model.fetching.terms import NotFetched, Surroundings
+from broker.service.answers.doctor import Finding
 
 #: Agents that end jobs.
 ENDING = frozenset({"timeouts", "fast_rebrokerage", "analysis_rebrokerage"})

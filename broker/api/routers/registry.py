@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 ROUTERS: tuple[str, ...] = (
-    "broker.api.routers.health",
-    "broker.api.routers.who",
+    "broker.service.routes.health",
+    "broker.service.routes.who",
     "broker.decisions.routes.tasks",
     "broker.grid.routes.grid",
-    "broker.api.routers.service",
+    "broker.service.routes.service",
     "broker.decisions.routes.brokerage",
     "broker.pilots.routes.factories",
     "broker.pilots.routes.pilots",
@@ -16,6 +16,6 @@ ROUTERS: tuple[str, ...] = (
     "broker.tuning.routes.operations",
     "broker.whatif.routes.runs",
     "broker.api.routers.simulations",
-    "broker.api.routers.events",
+    "broker.service.routes.events",
 )
 """Modules; each has ``router``."""

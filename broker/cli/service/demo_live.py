@@ -10,7 +10,7 @@ from agents.service.clock import host_now
 from agents.service.configuration import AgentsConfiguration, config_file, load
 from broker.app.demo_driver import DemoDriver
 from broker.cli.rendering.visible_text import remark
-from broker.cli.service.serve import CONTROL_CONNECTIONS, free_clock, leave_behind, make_service, stop_on_signals
+from broker.service.commands.serve import CONTROL_CONNECTIONS, free_clock, leave_behind, make_service, stop_on_signals
 from broker.settings import Settings
 from broker.store.connection.database import Database
 
@@ -30,7 +30,7 @@ def go_on(database: Database, driver: DemoDriver, settings: Settings, home: Path
     """
     from broker.api.listening import Listening
     from broker.api.process import serving
-    from broker.cli.service.api import page, say_where
+    from broker.service.commands.api import page, say_where
 
     configuration = quicker(load(config_file("agents.yaml", settings.config), registry.NAMES))
     with database.sibling("gridbroker leases", CONTROL_CONNECTIONS) as control:

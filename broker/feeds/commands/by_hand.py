@@ -16,10 +16,10 @@ from agents.service.configuration import AgentsConfiguration, config_file, load
 from agents.service.process import ProcessSettings, load_process
 from broker.cli.context import open_store, settings_of
 from broker.cli.output import print_json
-from broker.cli.service.run import EXIT_STATUS, SEED_BITS, HandRun, report, run_by_hand
 from broker.cli.signatures import AnyFunction, with_annotations
 from broker.cli.time_arguments import at_option, check_time, moment_of
 from broker.errors import FAILED
+from broker.service.commands.run import EXIT_STATUS, SEED_BITS, HandRun, report, run_by_hand
 
 Files = Annotated[list[str], typer.Argument(metavar="FILE-OR-URL...", show_default=False)]
 NamedFiles = Annotated[

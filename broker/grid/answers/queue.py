@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 import numpy as np
 
 from broker.app.answers.asking import Asking, Evaluation, NothingFound, Proceed, known_name, proceed
-from broker.app.answers.failing_queues import failing_queues
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.registry import offered
 from broker.decisions.answers.decision import held_field
@@ -25,6 +24,7 @@ from broker.grid.answers.misses_at_queue import misses_at_queue
 from broker.grid.answers.models import BrokerageAtQueue, LinkLine, NearMiss, NotACandidate, QueueAnswer, RejectedThere
 from broker.grid.answers.request_limits import request_limits
 from broker.history.answers.stored_states import MOST_READ, ChunkState, chunk_states, looked_at
+from broker.service.answers.alarms import failing_queues
 from broker.snapshot.snapshot import Snapshot
 
 SUCH_AS = 5

@@ -16,7 +16,6 @@ from broker.api.path_names import from_path
 from broker.api.presenting import answer
 from broker.api.state import State
 from broker.app.answers.asking import Proceed
-from broker.app.answers.service_models import JobAnswer, PoolAnswer, Rules
 from broker.decisions.answers.rules import rules
 from broker.grid.answers.links import links
 from broker.grid.answers.models import (
@@ -39,6 +38,7 @@ from broker.history.answers.job import job_answer
 from broker.history.answers.list_models import UserAnswer
 from broker.history.answers.user import user_answer
 from broker.pools.answers.pool import pool_answer
+from broker.service.answers.models import JobAnswer, PoolAnswer, Rules
 
 router = guarded_router(tag="grid")
 

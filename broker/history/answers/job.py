@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from broker.app.answers.asking import Asking, NothingFound
-from broker.app.answers.service_models import JobAnswer, JobStep
 from broker.history.statements.job_facts import TABLES, read_actions, read_job, read_statuses
+from broker.service.answers.models import JobAnswer, JobStep
 
 
 def job_answer(asking: Asking, pandaid: int) -> JobAnswer:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from broker.app.answers.asking import Asking, NothingFound
-from broker.app.answers.service_models import PoolAnswer, PoolQueue
 from broker.pools.statements.pool_reads import all_pools, one_pool, queues_of_pool
+from broker.service.answers.models import PoolAnswer, PoolQueue
 
 
 def pool_answer(asking: Asking, pool_id: str) -> PoolAnswer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 ROUTERS: tuple[str, ...] = (
     "broker.web.routes.static_files",
-    "broker.web.routes.overview",
+    "broker.service.pages.overview",
     "broker.decisions.pages.tasks",
     "broker.grid.pages.queues",
     "broker.grid.pages.grid",
@@ -12,6 +12,6 @@ ROUTERS: tuple[str, ...] = (
     "broker.tuning.pages.tuning",
     "broker.web.routes.simulations",
     "broker.history.pages.work",
-    "broker.web.routes.plots",
+    "broker.service.pages.plots",
 )
 """Modules; each has ``router``."""

@@ -13,8 +13,8 @@ from agents.service.base import CycleContext, CycleReport, CycleRequest
 from agents.service.configuration import AgentsConfiguration, AgentSection
 from agents.service.cycle import open_run, run_cycle
 from agents.service.hung_rules import CycleThread
-from broker.cli.service import run
 from broker.rules.contract import LoadCut
+from broker.service.commands import run
 from broker.store.connection.database import Database
 from broker.store.service import agent_runs
 from tests.agents.service.test_cycle import LEASE, NOW, ScriptedAgent, context_of, raising, row_of

@@ -14,7 +14,7 @@ from agents.service.configuration import AgentSection, ServiceSection
 from agents.service.leadership import LeaseKeeper
 from agents.service.process import ProcessSettings
 from agents.service.runtime import ScheduledAgent, Service, enabled_agents, retry_delay_s
-from broker.store.answers.agent_cycles import database_clock
+from broker.service.statements.agent_cycles import database_clock
 from broker.store.connection.database import Database
 from broker.store.connection.errors import DatabaseUnavailable
 from broker.store.service import agent_pauses, services

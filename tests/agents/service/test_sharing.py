@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from agents.service import sharing
+from agents.service import leadership
 from agents.service.leadership import LeaseKeeper
 from broker.domain.parts import division_of
 from broker.store.connection.database import Database
@@ -67,12 +67,12 @@ def brokers(shared: Database) -> Brokers:
 
 @pytest.mark.parametrize(("parts", "others", "fair"), [(2, 0, 2), (2, 1, 1), (3, 1, 2), (2, 5, 1), (8, 2, 3)])
 def test_the_fair_number(parts: int, others: int, fair: int) -> None:
-    assert sharing.fair_number(f"a#1/{parts}", others) == fair
+    assert leadership.fair_number(f"a#1/{parts}", others) == fair
 
 
 def test_only_brokers_with_the_same_division_count() -> None:
     divisions = {"me": {"a": 2}, "one": {"a": 2}, "two": {"a": 3}, "three": {}, "four": {"b": 2}}
-    assert sharing.brokers_beside("a#1/2", "me", divisions) == 1
+    assert leadership.brokers_beside("a#1/2", "me", divisions) == 1
 
 
 def test_one_broker_alone_takes_every_part_at_once(brokers: Brokers) -> None:

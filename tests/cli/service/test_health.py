@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from broker.cli.service import health
+from broker.service.commands import health
 from broker.store.connection.database import Database
 from broker.store.service import services
 from broker.store.service.health import Problem

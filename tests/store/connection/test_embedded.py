@@ -37,7 +37,7 @@ if sys.argv[2:] != ["leave it to the end of the process"]:
 ORDINARY = """
 import contextlib, io, os, sys
 import sqlalchemy.dialects.postgresql.psycopg, psycopg
-import broker.cli.data.db, broker.cli.main
+import broker.service.commands.db, broker.cli.main
 with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
     broker.cli.main.main(["--db", "postgresql://localhost:1/none", "db", "url", "--json"])
 from broker.store.connection.database import Database

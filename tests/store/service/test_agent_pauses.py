@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from broker.store.answers.agent_cycles import database_clock
+from broker.service.statements.agent_cycles import database_clock
 from broker.store.connection.database import Database
 from broker.store.service.agent_pauses import (
     ALL,

@@ -95,7 +95,7 @@ def _api(database: Database, port: int | None, settings: Settings) -> Iterator[N
     require("api")
     from broker.api.listening import Listening
     from broker.api.process import serving
-    from broker.cli.service.api import page, say_where
+    from broker.service.commands.api import page, say_where
 
     with serving(database, Listening(port=port), home=settings.home, folder=settings.config, make=page()) as running:
         say_where(running)

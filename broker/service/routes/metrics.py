@@ -17,9 +17,9 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from broker.domain.queue_counts import CANDIDATE, QueueCounts
+from broker.service.statements import metric_reads
+from broker.service.statements.metric_reads import Standing
 from broker.store.connection.database import Database
-from broker.store.http import metric_reads
-from broker.store.http.metric_reads import Standing
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 LOOKBACK = timedelta(minutes=15)

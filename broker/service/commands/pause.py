@@ -14,7 +14,7 @@ from broker.cli.rendering.moments import utc
 from broker.cli.rendering.visible_text import remark
 from broker.cli.time_arguments import end_of
 from broker.errors import REFUSED, WRONG_USAGE, BrokerError
-from broker.store.answers.agent_cycles import database_clock
+from broker.service.statements.agent_cycles import database_clock
 from broker.store.service import agent_pauses
 from broker.tuning.answers.editors import Editor, editor_name
 

@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from broker.access.policies import READ
-from broker.api.event_hub import MOST, EventHub, document_of
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import ApiState, State, Who
-from broker.store.http import event_reads
-from broker.store.http.event_reads import Cursor
+from broker.service.routes.event_hub import MOST, EventHub, document_of
+from broker.service.statements import event_reads
+from broker.service.statements.event_reads import Cursor
 
 router = guarded_router(tag="events")
 

@@ -9,16 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from broker.app.answers.asking import Asking
-from broker.app.answers.service import agent_lines
-from broker.app.answers.service_models import AgentLine
 from broker.cli.context import open_store, settings_of
 from broker.cli.rendering.cells import Since
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.moments import utc
 from broker.cli.rendering.tables import Column, print_table
-from broker.cli.service.health import check
 from broker.domain.parts import MARK
-from broker.store.answers.agent_cycles import database_clock
+from broker.service.answers.models import AgentLine
+from broker.service.answers.service import agent_lines
+from broker.service.commands.health import check
+from broker.service.statements.agent_cycles import database_clock
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.schema import migrate
 from broker.store.service.agent_pauses import UNTIL_RESUMED

@@ -1,30 +1,99 @@
-"""What somebody should look at: stale sources, agents that do not work, tasks that starve, queues that fail."""
+"""What somebody should look at: stale sources, agents that do not work, tasks that starve, failing queues."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from agents.service.configuration import ConfigurationError, config_file
-from broker.app.answers.alarm_limits import AlarmLimits
-from broker.app.answers.asking import Asking
-from broker.app.answers.failing_queues import QueueOutcomes, failing_queues
-from broker.app.answers.service import agent_lines, source_lines
-from broker.app.answers.service_models import AgentLine, Alarm, Alarms, SourceLine
+from broker.app.answers.asking import Answer, Asking
 from broker.domain.parts import MARK
 from broker.history.answers.stored_states import ChunkState, chunk_states
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
-from broker.store.answers.agent_cycles import EndedCycle, database_clock, last_ended
+from broker.service.answers.models import AgentLine, Alarm, Alarms, SourceLine
+from broker.service.answers.service import agent_lines, source_lines
+from broker.service.statements.agent_cycles import EndedCycle, database_clock, last_ended
+from broker.service.statements.job_outcomes import EndedJobs, ended_jobs
 from broker.store.service.agent_pauses import BRAKE
-from broker.store.summaries.chunk_states import Change, outcome_changes
+from broker.store.summaries.chunk_states import CHANGES_KEPT, Change, outcome_changes
 from broker.wrong_values import what_is_wrong
 from broker.yaml_text import read_yaml
+
+
+class AlarmLimits(Answer):
+    """The limits of alarms, as ``config/alarms.yaml`` sets them.
+
+    Attributes:
+        starving_hours: a task that waits for longer is starving, if tasks that came later were brokered meanwhile.
+        flapping_changes: a chunk is flapping whose outcome or reason changed so often within ``flapping_hours``.
+        flapping_hours: see there.
+        failing_jobs: a queue is failing when at least so many jobs failed there,
+        failing_tasks: of at least so many tasks,
+        failing_percent: and at least this part of all that ended,
+        failing_hours: within this time.
+        refused_cycles: an agent refuses when so many of its last cycles, one after another, were refused.
+    """
+
+    starving_hours: float = Field(default=12.0, gt=0)
+    flapping_changes: int = Field(default=6, ge=2, le=CHANGES_KEPT)
+    flapping_hours: float = Field(default=6.0, gt=0)
+    failing_jobs: int = Field(default=20, ge=1)
+    failing_tasks: int = Field(default=3, ge=1)
+    failing_percent: float = Field(default=50.0, gt=0, le=100)
+    failing_hours: float = Field(default=6.0, gt=0)
+    refused_cycles: int = Field(default=3, ge=1)
+
+
+@dataclass(frozen=True)
+class QueueOutcomes:
+    """Jobs that ended at a queue lately: ``is_failing`` when many of many tasks failed."""
+
+    queue: str
+    failed: int
+    finished: int
+    tasks_failed: int
+    since: datetime | None
+    is_failing: bool
+
+    @property
+    def failed_percent(self) -> float:
+        """Of all jobs that ended."""
+        return 100.0 * self.failed / max(1, self.failed + self.finished)
+
+
+def failing_queues(asking: Asking, limits: AlarmLimits | None = None) -> dict[str, QueueOutcomes]:
+    """The queues at which jobs ended within the time that is looked at, by name."""
+    used = limits or AlarmLimits()
+    since = asking.now - timedelta(hours=used.failing_hours)
+    ended = ended_jobs(asking.connection, asking.catalogue, since, asking.now)
+    return {one.queue: one for one in outcomes_of(ended, used)}
+
+
+def outcomes_of(ended: Iterable[EndedJobs], limits: AlarmLimits) -> list[QueueOutcomes]:
+    """Which queues fail: enough failed jobs, of enough tasks, and a large enough part of all that ended. Pure."""
+    found = []
+    for one in ended:
+        percent = 100.0 * one.failed / max(1, one.failed + one.finished)
+        many = one.failed >= limits.failing_jobs and one.tasks_failed >= limits.failing_tasks
+        found.append(
+            QueueOutcomes(
+                one.queue,
+                one.failed,
+                one.finished,
+                one.tasks_failed,
+                one.first_failed,
+                many and percent >= limits.failing_percent,
+            )
+        )
+    return found
+
 
 FILE = "alarms.yaml"
 GRAVITY = {"critical": 0, "warning": 1, "info": 2}

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from broker.app.answers.alarms import alarms as all_alarms
-from broker.app.answers.service_models import Alarms
-from broker.app.sentences.alarms import alarm_lines
 from broker.cli.answers.asked import asked
 from broker.cli.rendering.cells import Since
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table
+from broker.service.answers.alarm_sentences import alarm_lines
+from broker.service.answers.alarms import alarms as all_alarms
+from broker.service.answers.models import Alarms
 
 
 def alarms(

@@ -14,9 +14,9 @@ from starlette.concurrency import run_in_threadpool
 from broker.access.names import hidden
 from broker.api.plain import plain
 from broker.api.state import ApiState
+from broker.service.statements import event_reads
+from broker.service.statements.event_reads import Cursor, Event
 from broker.store.connection.transient import TRANSIENT_ERRORS
-from broker.store.http import event_reads
-from broker.store.http.event_reads import Cursor, Event
 
 _log = logging.getLogger(__name__)
 LOOK_EVERY_S = 1.0

@@ -14,9 +14,9 @@ from broker.api.asking import asking
 from broker.api.guarded_route import allow
 from broker.api.presenting import answer
 from broker.api.state import State
-from broker.app.answers.overview import Activity, activity
 from broker.domain.rejection_counts import unified_of
 from broker.grid.answers.queue_jobs import QueueJobs, queue_jobs
+from broker.service.answers.overview import Activity, activity
 from broker.web.formats import visible
 from broker.web.frames import frame
 from broker.web.page_route import page_router

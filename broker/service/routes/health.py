@@ -13,9 +13,9 @@ from broker import __version__
 from broker.access.policies import FACTORY, OPEN
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.health_checks import Check, health_checks_of
-from broker.api.metrics import CONTENT_TYPE
 from broker.api.presenting import answer
 from broker.api.state import State
+from broker.service.routes.metrics import CONTENT_TYPE
 
 router = guarded_router("", tag="health")
 

@@ -1,0 +1,1 @@
+"""The running service: agents, alarms, metrics, events and the database itself."""
