@@ -10,10 +10,10 @@ import sqlalchemy as sa
 
 from agents.service import fault_points
 from agents.service.base import CycleContext
-from broker.formats.vacate import least_waste_first
+from broker.formats.model.vacate import least_waste_first
+from broker.formats.statements import status_reports
 from broker.lifecycle.model.waiting_jobs import WaitingJob, youngest_first
 from broker.lifecycle.statements.actions import ActionContext, JobAction, act
-from broker.store.features import status_reports
 
 JOBS_OF_A_BATCH = 1000
 

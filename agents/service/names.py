@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.brokerages.offered import offered
 
 CLASSES = {
-    "features": "agents.summaries.features:FeaturesAgent",
+    "features": "agents.formats.features:FeaturesAgent",
     "site_class": "agents.classes.site_class:SiteClassAgent",
     "task_class": "agents.classes.task_class:TaskClassAgent",
     "share_usage": "agents.classes.share_usage:ShareUsageAgent",

@@ -65,15 +65,15 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("config", "broker.tuning.commands.config:app", "List, read and set tuning values."),
     (
         "features",
-        "broker.cli.formats.features:app",
+        "broker.formats.commands.features:app",
         "Machine/Job Features: read, report, publish, announce a shutdown.",
     ),
     (
         "job-status",
-        "broker.cli.formats.job_status:app",
+        "broker.formats.commands.job_status:app",
         "Job status (J2M): write, read, and rank jobs to vacate.",
     ),
-    ("sss", "broker.cli.formats.sss:app", "Jobs as SSS Job Objects: validate, show, import, export."),
+    ("sss", "broker.formats.commands.sss:app", "Jobs as SSS Job Objects: validate, show, import, export."),
     ("pool", "broker.pools.commands.pool:app", "SubmitPools: what jobs require, and which queues meet it."),
     ("match-job", "broker.pilots.commands.match_job:match_job", "One job for a pilot, or why there is none."),
     ("submit", "broker.tasks.commands.submit:submit", "Submit jobs from a file, by its kind."),

@@ -13,9 +13,9 @@ from agents.service.base import CycleContext, CycleRequest
 from agents.service.cycle import open_run, run_cycle
 from agents.service.process import ProcessSettings
 from broker.domain.alternatives import WayToRun
-from broker.formats.feature_summary import QueueSummary
+from broker.formats.model.feature_summary import QueueSummary
+from broker.formats.statements import feature_rows
 from broker.store.connection.database import Database
-from broker.store.features import feature_rows
 from broker.store.reads import task_alternatives
 from broker.store.scenarios.load_dump import load
 from broker.store.service import leases

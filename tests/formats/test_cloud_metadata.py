@@ -8,8 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.formats.cloud_metadata import MAX_DOCUMENT_BYTES, CannotKeepMetadataError, Discovered, discover, machine_id
-from broker.formats.feature_http import Fetched, fetch_all
+from broker.formats.model.cloud_metadata import (
+    MAX_DOCUMENT_BYTES,
+    CannotKeepMetadataError,
+    Discovered,
+    discover,
+    machine_id,
+)
+from broker.formats.model.feature_http import Fetched, fetch_all
 from tests.formats.feature_server import FeatureServer
 
 

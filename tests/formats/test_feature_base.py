@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.formats.feature_base import RefusedBaseError, base_of
+from broker.formats.model.feature_keys import RefusedBaseError, base_of
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.formats import feature_publish
-from broker.formats.feature_publish import (
+from broker.formats.model import feature_publish
+from broker.formats.model.feature_publish import (
     BadFeatureError,
     CannotPublishError,
     NoGraceError,

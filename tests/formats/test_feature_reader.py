@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.formats.feature_http import Fetched, fetch_all
-from broker.formats.feature_keys import names_of
-from broker.formats.feature_reader import FeatureReader, ReaderSettings, web_fetch
-from broker.formats.machine_job_features import Features
+from broker.formats.model.feature_http import Fetched, fetch_all
+from broker.formats.model.feature_keys import names_of
+from broker.formats.model.feature_reader import FeatureReader, ReaderSettings, web_fetch
+from broker.formats.model.machine_job_features import Features
 from tests.formats.feature_server import FeatureServer
 
 NOW = 1_700_000_000

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.formats.feature_summary import MB, QueueSummary, Report, SummaryRules, percentile, summarise
+from broker.formats.model.feature_summary import MB, QueueSummary, Report, SummaryRules, percentile, summarise
 
 NOW = 1_700_000_000.0
 RULES = SummaryRules(min_pilots=4, drain_min_pilots=4)

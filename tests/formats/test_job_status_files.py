@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.formats.job_status import JobStatus, texts_of
-from broker.formats.job_status_files import CannotWriteStatusError, Waiting, read, write
+from broker.formats.model.job_status import JobStatus, texts_of
+from broker.formats.model.job_status_files import CannotWriteStatusError, Waiting, read, write
 
 WAITING = Waiting(time.monotonic, lambda pause_s: None, at_most_s=5.0)
 NOW = 1_700_000_000

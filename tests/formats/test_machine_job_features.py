@@ -7,10 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.formats.feature_keys import KEYS, keys_of, names_of
-from broker.formats.machine_job_features import Derived, Features, QueueStats, announced, derive, parse
-from broker.formats.package_fit import PackageOfWork, fits
-from broker.formats.plain_values import Unreadable
+from broker.formats.model.feature_keys import KEYS, keys_of, names_of
+from broker.formats.model.machine_job_features import (
+    Derived,
+    Features,
+    PackageOfWork,
+    QueueStats,
+    announced,
+    derive,
+    fits,
+    parse,
+)
+from broker.formats.model.plain_values import Unreadable
 from tests.formats.contract_cases import cases, contents
 
 DOCUMENT = cases("machine_job_features")

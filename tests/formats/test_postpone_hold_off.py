@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.formats.job_status import KEYS
-from broker.formats.postpone_hold_off import POSTPONE, Written, with_hold_off
+from broker.formats.model.job_status import KEYS, POSTPONE, Written, with_hold_off
 
 NOW = 1_700_000_000
 BEFORE = {"used_CPU": "6", "last_exp_job_end": "3000", POSTPONE: "False"}

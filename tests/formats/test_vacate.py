@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.formats.vacate import Need, RunningJob, choose
+from broker.formats.model.vacate import Need, RunningJob, choose
 from tests.formats.contract_cases import cases
 
 RANKINGS = cases("job_status")["rankings"]

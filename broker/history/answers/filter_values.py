@@ -11,7 +11,7 @@ from broker.decisions.answers.rules import states_now
 from broker.domain.work import DroppedRow
 from broker.errors import MOST_NEAR, WRONG_USAGE, BrokerError, nearest
 from broker.feeds.statements.table_writing import queue_names
-from broker.formats.sss.states import GROUP_STATE_OF
+from broker.formats.model.sss.states import GROUP_STATE_OF
 from broker.grid.answers.grid import last_snapshot
 from broker.grid.answers.models import QueueFilters
 from broker.history.answers.list_models import TaskFilters

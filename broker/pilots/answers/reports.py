@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from broker.formats import job_status as status_format
-from broker.formats import machine_job_features
-from broker.formats.feature_keys import JOB, MACHINE
-from broker.formats.feature_summary import Report
-from broker.formats.job_status import JobStatus
-from broker.formats.machine_job_features import Features
+from broker.formats.model import job_status as status_format
+from broker.formats.model import machine_job_features
+from broker.formats.model.feature_keys import JOB, MACHINE
+from broker.formats.model.feature_summary import Report
+from broker.formats.model.job_status import JobStatus
+from broker.formats.model.machine_job_features import Features
+from broker.formats.statements import feature_rows, status_reports
 from broker.store.connection.database import Database
-from broker.store.features import feature_rows, status_reports
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.errors import Refused
-from broker.formats.sss.submission import DEFAULT_PRIORITY, PlannedFile, PlannedOutput, TaskPlan
+from broker.formats.model.sss.submission import DEFAULT_PRIORITY, PlannedFile, PlannedOutput, TaskPlan
 from broker.pools.answers.pool_files import pool_in, read_job_file, refused_in
 from broker.pools.model.declarations import Declarations
 from broker.pools.model.eligibility import match_pools

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from broker.formats.sss.submission import DEFAULT_PRIORITY, PlannedFile, TaskPlan
+from broker.formats.model.sss.submission import DEFAULT_PRIORITY, PlannedFile, TaskPlan
 from broker.tasks.answers.submit import NotSubmitted, SubmitOptions
 
 TEXTS: Mapping[str, tuple[str, int]] = {

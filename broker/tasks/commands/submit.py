@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from broker.cli.context import open_store, settings_of
-from broker.cli.formats import sss
 from broker.cli.output import print_json, print_table, remark
 from broker.cli.rendering.tables import Column
 from broker.cli.time_arguments import moment_of
 from broker.errors import DONE, NOT_PLACED, WRONG_USAGE, BrokerError
-from broker.formats.sss.submission import CannotSubmitError, SubmissionRules, plan
+from broker.formats.commands import sss
+from broker.formats.model.sss.submission import CannotSubmitError, SubmissionRules, plan
 from broker.pools.answers.pool_files import shipped_declarations
 from broker.pools.statements import resource_versions
 from broker.store.connection.database import Database

@@ -10,7 +10,10 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from broker.domain.retry import RETRY_AFTER
-from broker.formats.sss.submission import TaskPlan
+from broker.formats.model.sss.submission import TaskPlan
+from broker.formats.statements import sss_rows
+from broker.formats.statements.sss_import import check_standalone, insert_row, next_task_id
+from broker.formats.statements.sss_rows import Identity
 from broker.pools.model.requirement import SubmitPool
 from broker.pools.statements import pool_registration
 from broker.pools.statements.pool_registration import Asked
@@ -18,9 +21,6 @@ from broker.store.connection.database import Database
 from broker.store.connection.names import Names, quoted
 from broker.store.reads import task_alternatives
 from broker.store.reads.task_reads import ASSIGNING
-from broker.store.submissions import sss_rows
-from broker.store.submissions.sss_import import check_standalone, insert_row, next_task_id
-from broker.store.submissions.sss_rows import Identity
 
 ATTEMPTS = 3
 _ADD_OUTPUT = sa.text("""

@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from agents.service import fault_points
-from broker.formats import job_status
+from broker.formats.model import job_status
+from broker.formats.statements import status_reports
 from broker.store.connection.database import Database
-from broker.store.features import status_reports
 from tests.agents.moving_jobs import NOW, closed, column, config, fill, job, queue, run
 
 KEY = config("FAST_REBRO_THRESHOLD_NQUEUE_MC", 10)

@@ -11,9 +11,9 @@ from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
 from agents.service.cycle import run_cycle
 from agents.service.process import ProcessSettings
-from broker.formats.feature_summary import Report
+from broker.formats.model.feature_summary import Report
+from broker.formats.statements import feature_rows
 from broker.store.connection.database import Database
-from broker.store.features import feature_rows
 from broker.store.service import leases
 from broker.store.service.agent_runs import RunRecord
 from broker.store.service.leases import LeaseTerms

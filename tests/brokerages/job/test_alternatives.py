@@ -10,9 +10,9 @@ import sqlalchemy as sa
 
 from broker.decisions.answers.explain import answers_about
 from broker.domain.alternatives import WayToRun
-from broker.formats.feature_summary import QueueSummary
+from broker.formats.model.feature_summary import QueueSummary
+from broker.formats.statements import feature_rows
 from broker.store.connection.database import Database
-from broker.store.features import feature_rows
 from broker.store.reads import task_alternatives
 from broker.store.scenarios.load_dump import load
 from broker.store.scenarios.scenario_file import Scenario

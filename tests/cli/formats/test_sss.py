@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from broker.formats.sss.xml_reading import read_xml
+from broker.formats.model.sss.xml_reading import read_xml
 from broker.store.connection.database import Database
 from tests.cli.commands import Command, runner
 from tests.formats.sss.documents import FOLDER, content, data

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from broker.formats.sss.inheritance import WholeJob, whole_jobs
-from broker.formats.sss.model import Document
-from broker.formats.sss.problems import BadDocumentError
-from broker.formats.sss.reading import read_document
-from broker.formats.sss.xml_reading import Element
+from broker.formats.model.sss.inheritance import WholeJob, whole_jobs
+from broker.formats.model.sss.model import Document
+from broker.formats.model.sss.problems import BadDocumentError
+from broker.formats.model.sss.reading import read_document
+from broker.formats.model.sss.xml_reading import Element
 
 FOLDER = Path(__file__).parents[2] / "contract" / "sss"
 

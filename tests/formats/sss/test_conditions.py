@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.formats.sss.conditions import (
+from broker.formats.model.sss.conditions import (
     Expression,
     NotExpandableError,
     UnbalancedGroupsError,
@@ -15,7 +15,7 @@ from broker.formats.sss.conditions import (
     holds,
     reported,
 )
-from broker.formats.sss.model import Property
+from broker.formats.model.sss.model import Property
 
 
 def terms(*given: tuple[Any, ...]) -> list[Property]:

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from broker.formats.sss.checks import remarks_on
-from broker.formats.sss.description import describe
-from broker.formats.sss.inheritance import whole_jobs
-from broker.formats.sss.reading import read_document
+from broker.formats.model.sss.checks import remarks_on
+from broker.formats.model.sss.description import describe
+from broker.formats.model.sss.inheritance import whole_jobs
+from broker.formats.model.sss.reading import read_document
 from tests.formats.sss.documents import document, job_with
 
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker.formats.sss.inheritance import whole_jobs
-from broker.formats.sss.job_columns import MappedJob, MappingRules, map_job
-from broker.formats.sss.reading import read_document
-from broker.formats.sss.states import JOB_STATE_OF, group_state_of, job_state_of, job_status_of, task_status_of
-from broker.formats.sss.task_columns import map_task
+from broker.formats.model.sss.inheritance import whole_jobs
+from broker.formats.model.sss.job_columns import MappedJob, MappingRules, map_job
+from broker.formats.model.sss.reading import read_document
+from broker.formats.model.sss.states import JOB_STATE_OF, group_state_of, job_state_of, job_status_of, task_status_of
+from broker.formats.model.sss.task_columns import map_task
 from tests.formats.sss.documents import document, job_with
 
 

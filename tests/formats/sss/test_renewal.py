@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.formats.sss.renewal import Renewal, renewed
-from broker.formats.sss.xml_reading import Element, read_xml
+from broker.formats.model.sss.renewal import Renewal, renewed
+from broker.formats.model.sss.xml_reading import Element, read_xml
 from tests.formats.sss.documents import content
 
 PLAIN = Renewal(own=False)

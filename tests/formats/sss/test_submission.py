@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from broker.domain.alternatives import WayToRun
-from broker.formats.sss.reading import read_document
-from broker.formats.sss.submission import CannotSubmitError, SubmissionRules, TaskPlan, plan
+from broker.formats.model.sss.reading import read_document
+from broker.formats.model.sss.submission import CannotSubmitError, SubmissionRules, TaskPlan, plan
 from tests.formats.sss.documents import data
 
 RULES = SubmissionRules(queues=frozenset({"SITE_A"}))

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.formats.sss.from_panda import job_document, task_document
-from broker.formats.sss.inheritance import whole_jobs
-from broker.formats.sss.job_columns import map_job
-from broker.formats.sss.kept import KeptRow, elements_of, kept_rows
-from broker.formats.sss.model import Document, JobLevel, Property
-from broker.formats.sss.paths import BadPathError, get
-from broker.formats.sss.reading import read_document
-from broker.formats.sss.values import UNITS, size_bytes, text_of
-from broker.formats.sss.writing import write_document
-from broker.formats.sss.xml_reading import read_xml
+from broker.formats.model.sss.from_panda import job_document, task_document
+from broker.formats.model.sss.inheritance import whole_jobs
+from broker.formats.model.sss.job_columns import map_job
+from broker.formats.model.sss.kept import KeptRow, elements_of, kept_rows
+from broker.formats.model.sss.model import Document, JobLevel, Property
+from broker.formats.model.sss.paths import BadPathError, get
+from broker.formats.model.sss.reading import read_document
+from broker.formats.model.sss.values import UNITS, size_bytes, text_of
+from broker.formats.model.sss.writing import write_document
+from broker.formats.model.sss.xml_reading import read_xml
 from tests.formats.sss.documents import data, document, job_with
 
 NAMES = ("simple", "delivered", "group", "exported")

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from broker.formats.feature_summary import QueueSummary, Report
+from broker.formats.model.feature_summary import QueueSummary, Report
+from broker.formats.statements import feature_rows
 from broker.snapshot.raw import RawSource
 from broker.snapshot.sources.features import FEATURES, TABLE
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
-from broker.store.features import feature_rows
 from broker.store.snapshots.source_reads import SourceReader
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)

@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from broker.formats.job_status import parse
-from broker.formats.vacate import least_waste_first
+from broker.formats.model.job_status import parse
+from broker.formats.model.vacate import least_waste_first
+from broker.formats.statements import status_reports
 from broker.store.connection.database import Database
-from broker.store.features import status_reports
 from tests.formats.contract_cases import cases, contents
 
 NOW = datetime.fromtimestamp(1_700_000_000, UTC)

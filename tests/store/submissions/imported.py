@@ -7,12 +7,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.formats.sss.inheritance import whole_jobs
-from broker.formats.sss.job_columns import map_job
-from broker.formats.sss.model import Document
-from broker.formats.sss.task_columns import map_task
+from broker.formats.model.sss.inheritance import whole_jobs
+from broker.formats.model.sss.job_columns import map_job
+from broker.formats.model.sss.model import Document
+from broker.formats.model.sss.task_columns import map_task
+from broker.formats.statements.sss_import import Imported, import_document
 from broker.store.connection.database import Database
-from broker.store.submissions.sss_import import Imported, import_document
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 

@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 
 from broker.errors import Refused
-from broker.formats.sss.exported import Naming
-from broker.formats.sss.model import JobLevel
-from broker.formats.sss.reading import document_of, read_document
-from broker.formats.sss.submission import SubmissionRules, plan
+from broker.formats.model.sss.exported import Naming
+from broker.formats.model.sss.model import JobLevel
+from broker.formats.model.sss.reading import document_of, read_document
+from broker.formats.model.sss.submission import SubmissionRules, plan
+from broker.formats.statements import sss_rows
+from broker.formats.statements.sss_export import NotThere, export_job, export_task
+from broker.formats.statements.sss_import import AlreadyThere, NotOurTables
 from broker.store.connection.database import Database
 from broker.store.reads import task_alternatives
 from broker.store.schema import migrate
-from broker.store.submissions import sss_rows
-from broker.store.submissions.sss_export import NotThere, export_job, export_task
-from broker.store.submissions.sss_import import AlreadyThere, NotOurTables
 from broker.tasks.statements import task_rows as sss_submissions
 from tests.formats.sss.documents import document
 from tests.store.submissions.imported import bring, rows

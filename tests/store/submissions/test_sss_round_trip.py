@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.formats.sss.exported import Naming
-from broker.formats.sss.reading import document_of, read_document
-from broker.formats.sss.writing import write_element
-from broker.formats.sss.xml_reading import Element, read_xml
+from broker.formats.model.sss.exported import Naming
+from broker.formats.model.sss.reading import document_of, read_document
+from broker.formats.model.sss.writing import write_element
+from broker.formats.model.sss.xml_reading import Element, read_xml
+from broker.formats.statements.sss_export import export_job, export_task
 from broker.store.connection.database import Database
-from broker.store.submissions.sss_export import export_job, export_task
 from tests.formats.sss.documents import content, data
 from tests.store.submissions.imported import bring, rows
 

@@ -1,1 +1,0 @@
-"""The agents that keep summaries current: worker nodes, GPUs, queue features."""

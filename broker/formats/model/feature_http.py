@@ -1,0 +1,239 @@
+"""Asking a web server for keys: no proxies, no credentials, no way to another host, bounded in size and time.
+
+The time limit is that of the whole exchange, and of all keys that are asked for together: what a server sends, and how
+slowly, does not matter. Source: HSF-TN-2016-02, directories; HTTP semantics, informational answers and redirection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import io
+import queue
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from urllib.parse import urljoin, urlsplit
+
+from broker.formats.model.feature_keys import MAX_FILE_BYTES
+from broker.formats.model.plain_values import TOO_LONG, Content, Unreadable
+
+MAX_REDIRECTS = 3
+TIMEOUT_S = 10.0
+MAX_HEADER_BYTES = 64 * 1024
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_GONE = frozenset({404, 410})
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What asking for a key gave.
+
+    Attributes:
+        content: the file; ``None`` without one.
+        informed: whether the answer says anything: a value, a bad value, or that the key is not set. If not, the last
+            good value stays.
+        detail: why there was no information, for people.
+        fresh_s: for how long the server allows to keep the answer; ``None`` when it does not say.
+    """
+
+    content: Content | None
+    informed: bool
+    detail: str = ""
+    fresh_s: float | None = None
+
+
+class _NoAnswerError(Exception):
+    """Nothing is known about the key now."""
+
+
+def fetch_all(
+    addresses: Sequence[str],
+    monotonic: Callable[[], float],
+    timeout_s: float = TIMEOUT_S,
+    max_bytes: int = MAX_FILE_BYTES,
+) -> dict[str, Fetched]:
+    """Ask for several files at once; an address whose answer is not there in time has given no information.
+
+    Args:
+        addresses: of the keys (http or https).
+        monotonic: the clock for the time limit.
+        timeout_s: of all of them together, at most 10.
+        max_bytes: a longer file holds no value.
+    """
+    ends = monotonic() + min(timeout_s, TIMEOUT_S)
+    answers: queue.SimpleQueue[tuple[str, Fetched]] = queue.SimpleQueue()
+    found: dict[str, Fetched] = {}
+
+    def ask(address: str) -> None:
+        answers.put((address, fetch(address, monotonic, ends - monotonic(), max_bytes)))
+
+    for address in addresses:
+        # a daemon: a name server that hangs cannot be interrupted, and must not keep the process
+        asking = threading.Thread(target=ask, args=(address,), daemon=True)
+        try:
+            asking.start()
+        except RuntimeError:  # the account has as many threads as it may have
+            found[address] = Fetched(None, informed=False, detail="no thread to ask in")
+    while len(found) < len(set(addresses)) and (left_s := ends - monotonic()) > 0:
+        try:
+            address, answer = answers.get(timeout=left_s)
+        except queue.Empty:
+            break
+        found[address] = answer
+    late = Fetched(None, informed=False, detail="time-out")
+    return {address: found.get(address, late) for address in addresses}
+
+
+def fetch(
+    address: str, monotonic: Callable[[], float], timeout_s: float = TIMEOUT_S, max_bytes: int = MAX_FILE_BYTES
+) -> Fetched:
+    """Ask for the file at ``address`` (http or https), following redirects within its host and scheme.
+
+    Args:
+        address: of the key.
+        monotonic: the clock for the time limit.
+        timeout_s: of the whole exchange, at most 10.
+        max_bytes: a longer file holds no value.
+    """
+    limits = _Limits(monotonic() + min(timeout_s, TIMEOUT_S), monotonic, max_bytes)
+    origin = _origin(address)
+    try:
+        for _ in range(MAX_REDIRECTS + 1):
+            answer = _ask(address, limits)
+            if isinstance(answer, Fetched):
+                return answer
+            address = urljoin(address, answer)
+            if _origin(address) != origin:
+                raise _NoAnswerError("redirect to another host or scheme refused")
+    except (_NoAnswerError, http.client.HTTPException, OSError, ValueError) as error:
+        return Fetched(None, informed=False, detail=str(error) or type(error).__name__)
+    return Fetched(None, informed=False, detail=f"more than {MAX_REDIRECTS} redirects")
+
+
+def _origin(address: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(address)
+    return parts.scheme, parts.hostname, parts.port
+
+
+@dataclass(frozen=True)
+class _Limits:
+    """Until when an exchange may last, by which clock, and how long a file may be."""
+
+    ends: float
+    monotonic: Callable[[], float]
+    max_bytes: int
+
+    def left_s(self) -> float:
+        """The seconds that are left, above 0.
+
+        Raises:
+            _NoAnswerError: none are.
+        """
+        left_s = self.ends - self.monotonic()
+        if left_s <= 0:
+            raise _NoAnswerError("time-out")
+        return left_s
+
+
+class _BoundedStream(io.RawIOBase):
+    """What a server sends, until the time is over: each wait may last as long as is left of the whole.
+
+    Before the body no more than :data:`MAX_HEADER_BYTES` are read, however many answers come before the last.
+    """
+
+    def __init__(self, sock: socket.socket, limits: _Limits) -> None:
+        super().__init__()
+        self._sock = sock
+        self._limits = limits
+        self._left_bytes = MAX_HEADER_BYTES + limits.max_bytes
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        self._sock.settimeout(self._limits.left_s())
+        if self._left_bytes <= 0:
+            raise _NoAnswerError("more headers than any answer needs")
+        count = self._sock.recv_into(buffer, min(len(buffer), self._left_bytes))
+        self._left_bytes -= count
+        return count
+
+
+@dataclass
+class _BoundedSocket:
+    """The side of a socket that an HTTP answer is read from."""
+
+    sock: socket.socket
+    limits: _Limits
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        """The stream of the answer; ``mode`` is that of reading bytes."""
+        return io.BufferedReader(_BoundedStream(self.sock, self.limits))
+
+
+def _ask(address: str, limits: _Limits) -> Fetched | str:
+    """One request: what it gave, or where to ask instead."""
+    parts = urlsplit(address)
+    with contextlib.closing(_connection(parts.scheme, parts.hostname or "", parts.port, limits.left_s())) as connection:
+        connection.connect()
+        connection.sock.settimeout(limits.left_s())
+        connection.request("GET", parts.path or "/", headers={"Accept": "text/plain, */*;q=0.1"})
+        with contextlib.closing(
+            http.client.HTTPResponse(_BoundedSocket(connection.sock, limits), method="GET")  # type: ignore[arg-type]
+        ) as response:
+            response.begin()
+            return _answer(response, limits)
+
+
+def _answer(response: http.client.HTTPResponse, limits: _Limits) -> Fetched | str:
+    if response.status in _REDIRECTS:
+        where = response.getheader("Location")
+        if not where:
+            raise _NoAnswerError(f"status {response.status} without a place")
+        return where
+    fresh_s = freshness_s(
+        response.getheader("Cache-Control"), response.getheader("Expires"), response.getheader("Date")
+    )
+    if response.status in _GONE:
+        return Fetched(None, informed=True, fresh_s=fresh_s)
+    if response.status != http.client.OK:
+        raise _NoAnswerError(f"status {response.status}")
+    return Fetched(_body(response, limits), informed=True, fresh_s=fresh_s)
+
+
+def _connection(scheme: str, host: str, port: int | None, timeout_s: float) -> http.client.HTTPConnection:
+    if scheme == "https":
+        return http.client.HTTPSConnection(host, port, timeout=timeout_s, context=ssl.create_default_context())
+    return http.client.HTTPConnection(host, port, timeout=timeout_s)
+
+
+def _body(response: http.client.HTTPResponse, limits: _Limits) -> Content:
+    data = b""
+    while len(data) <= limits.max_bytes:
+        more = response.read1(limits.max_bytes + 1 - len(data))
+        if not more:
+            if response.length:
+                raise _NoAnswerError("the answer was cut off")
+            return data
+        data += more
+    return Unreadable(TOO_LONG)
+
+
+def freshness_s(cache_control: str | None, expires: str | None, date: str | None) -> float | None:
+    """For how many seconds an answer may be kept, by its headers; ``None`` when they do not say."""
+    for directive in (cache_control or "").lower().split(","):
+        name, _, value = directive.strip().partition("=")
+        if name in ("no-cache", "no-store"):
+            return 0.0
+        if name == "max-age" and value.strip('"').isdigit():
+            return float(value.strip('"')[:9])
+    if expires is None or date is None:
+        return None
+    try:
+        return max(0.0, (parsedate_to_datetime(expires) - parsedate_to_datetime(date)).total_seconds())
+    except (ValueError, TypeError):
+        return 0.0  # a date that is none has passed

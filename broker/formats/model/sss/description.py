@@ -1,0 +1,187 @@
+"""A document as one plain object for programs: jobs with all they inherit, requests, and what they become in PanDA.
+
+Source: Scalable Systems Software Job Object Specification 3.0.3.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from broker.domain.alternatives import WayToRun
+from broker.formats.model.sss import conditions, listing, values, vocabulary
+from broker.formats.model.sss.conditions import Condition, Denied, Expression, Joined
+from broker.formats.model.sss.inheritance import WholeJob, whole_jobs
+from broker.formats.model.sss.job_columns import MappedJob, MappingRules, map_job
+from broker.formats.model.sss.model import Block, Document, JobLevel, Property, Value
+from broker.formats.model.sss.requests import expression_in
+from broker.formats.model.sss.task_columns import map_task
+
+
+def describe(document: Document, rules: MappingRules | None = None) -> dict[str, Any]:
+    """The whole document; absent parts are omitted, sizes are in bytes under ``<name>_bytes``."""
+    wholes = whole_jobs(document)
+    mapped = [map_job(one, rules) for one in wholes]
+    reported: dict[str, Any] = {}
+    task = map_task(document, mapped, rules)
+    if document.group is not None and task is not None:
+        reported["group"] = {
+            **_identity(document.group),
+            "values": _values(document.group),
+            "panda_task": task.columns,
+            "unmapped": list(task.unmapped),
+            "notes": list(task.notes),
+        }
+    reported["jobs"] = [_job(whole, one, document) for whole, one in zip(wholes, mapped, strict=True)]
+    reported["warnings"] = list(document.warnings)
+    return reported
+
+
+def _values(level: JobLevel) -> list[dict[str, str]]:
+    """Every value with its unit and attributes."""
+    return [dataclasses.asdict(one) for one in listing.listed(level)]
+
+
+def _identity(level: JobLevel) -> dict[str, Any]:
+    return {one.name: one.value for one in level.properties if one.name not in ("Extension", "Resource", "Hold")}
+
+
+def _job(whole: WholeJob, mapped: MappedJob, document: Document) -> dict[str, Any]:
+    job = whole.job
+    reported: dict[str, Any] = {**_identity(job)}
+    if job.policy is not None:
+        reported["awarenessPolicy"] = job.policy
+    if document.group is not None:
+        reported["inherited"] = list(whole.inherited)
+    reported["requested"] = _requested(job, plain=whole.bare)
+    reported["delivered"] = _delivered(job.delivered)
+    if job.environment:
+        reported["environment"] = dict(job.environment)
+    if holds := [one.value for one in job.all_of("Hold")]:
+        reported["hold"] = holds
+    if extensions := job.all_of("Extension"):
+        reported["extensions"] = {one.attributes.get("name", ""): _extension(one) for one in extensions}
+    if resources := _resources(job):
+        reported["resources"] = resources
+    groups = job.of_level("TaskGroup")
+    if groups:
+        reported["task_groups"] = [_task_group(group) for group in groups]
+    if len(groups) == 1 and groups[0].of_level("Task"):
+        reported["tasks"] = [_identity(task) for task in groups[0].of_level("Task")]
+    return {
+        **reported,
+        "panda_job": mapped.columns,
+        "refused": mapped.refused or None,
+        **({"panda_jobs": [part.columns for part in mapped.parts]} if mapped.parts else {}),
+        "values": _values(job),
+        "alternatives": [_way(one.way) for one in mapped.request.alternatives] if mapped.request.is_fuzzy else [],
+        "unmapped": list(mapped.unmapped),
+        "notes": list(mapped.notes),
+    }
+
+
+def _way(way: WayToRun) -> dict[str, Any]:
+    cores = None if way.accepted_cores is None else str(way.accepted_cores)
+    return {
+        "cores": cores,
+        "memory_mb": way.memory_mb,
+        "disk_mb": way.disk_mb,
+        "wall_s": way.wall_s,
+    }
+
+
+def _task_group(group: JobLevel) -> dict[str, Any]:
+    distribution = next(iter(group.all_of("TaskDistribution")), None)
+    reported: dict[str, Any] = {
+        "TaskGroupName": group.text("TaskGroupName"),
+        "TaskCount": group.integer("TaskCount"),
+        "Executable": group.text("Executable"),
+        "requested": _requested(group, plain=False),
+    }
+    if group.has("NodeCount"):
+        reported["NodeCount"] = group.integer("NodeCount")
+    if distribution is not None:
+        reported["distribution"] = [distribution.attributes.get("type"), distribution.value]
+    if resources := _resources(group):
+        reported["resources"] = resources
+    features = [one.value for one in _nodes(group) if one.name == "Feature"]
+    if features:
+        reported["features"] = features
+    if tasks := group.of_level("Task"):
+        reported["tasks"] = [_identity(task) for task in tasks]
+    return reported
+
+
+def _nodes(level: JobLevel) -> Sequence[Property]:
+    return (*level.nodes, *(level.requested.nodes if level.requested is not None else ()))
+
+
+def _resources(level: JobLevel) -> list[list[Value]]:
+    inside = level.requested.all_of("Resource") if level.requested is not None else ()
+    return [
+        [one.attributes.get("name"), one.attributes.get("type"), one.value]
+        for one in (*level.all_of("Resource"), *inside)
+    ]
+
+
+def _extension(one: Property) -> Value:
+    text = "" if one.value is None else str(one.value)
+    is_whole = one.attributes.get("type", "").lower() == "integer" and text.lstrip("-").isdigit()
+    return int(text) if is_whole else one.value
+
+
+def _named(name: str) -> str:
+    return f"{name}_bytes" if name in vocabulary.SIZED else name
+
+
+def _requested(level: JobLevel, *, plain: bool) -> dict[str, Any]:
+    """Conditions by quantity: ``[[operator, value], ...]``, the whole expression where there is a choice."""
+    reported: dict[str, Any] = {}
+    block = level.requested or Block()
+    for name in dict.fromkeys(one.name for one in block.properties):
+        if name not in vocabulary.RESOURCES:
+            continue
+        expression = expression_in(block, name)
+        if expression is None:
+            continue
+        joined = _conjuncts(expression)
+        if joined is None:
+            reported[f"{_named(name)}_expression"] = conditions.reported(expression)
+        elif plain and len(joined) == 1 and joined[0].operator == "EQ":
+            reported[_named(name)] = joined[0].value
+        else:
+            reported[_named(name)] = [[one.operator, one.value] for one in joined]
+    for one in _nodes(level):
+        if one.name == "Name":
+            reported["NodeName_pattern" if one.attributes.get("op") == "Match" else "NodeName"] = one.value
+    return reported
+
+
+def _conjuncts(expression: Expression) -> list[Condition] | None:
+    """The comparisons of a plain list of conditions; ``None`` where there is a choice or a denial."""
+    match expression:
+        case Condition():
+            return [expression]
+        case Denied():
+            return None
+        case Joined("AND", parts):
+            inside = [_conjuncts(part) for part in parts]
+            return None if None in inside else [one for part in inside if part for one in part]
+        case _:
+            return None
+
+
+def _delivered(block: Block | None) -> dict[str, Any]:
+    reported: dict[str, Any] = {}
+    for one in () if block is None else block.properties:
+        value: Any = one.value
+        if one.name in vocabulary.SIZED and isinstance(value, int | float):
+            value = values.size_bytes(value, one.attributes.get("units"))
+        metric = one.attributes.get("metric")
+        before = reported.get(_named(one.name))
+        if metric is None:
+            reported[_named(one.name)] = value
+        else:
+            reported[_named(one.name)] = {**(before if isinstance(before, Mapping) else {}), metric: value}
+    return reported

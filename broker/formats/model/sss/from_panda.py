@@ -1,0 +1,177 @@
+"""Rows of PanDA's tables as an SSS Job Object: a task is a job group, its jobs are the jobs.
+
+What the few states and elements of the SSS Job Object cannot say travels in extensions, so that our own import reads
+the same row back. Source: Scalable Systems Software Job Object Specification 3.0.3; PanDA data model, jobs and tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from broker.formats.model.sss.job_columns import EXTENSION_COLUMNS, STATUS_EXTENSION, TEXT_COLUMNS, TIME_COLUMNS
+from broker.formats.model.sss.kept import KeptRow, elements_of
+from broker.formats.model.sss.model import Document
+from broker.formats.model.sss.reading import document_of
+from broker.formats.model.sss.states import group_state_of, job_state_of
+from broker.formats.model.sss.task_columns import TIMES
+from broker.formats.model.sss.writing import clean
+from broker.formats.model.sss.xml_reading import Element
+
+Row = Mapping[str, Any]
+"""A row by column name in lower case, as the database gives it."""
+
+DIAGNOSTICS = (
+    "piloterrordiag", "exeerrordiag", "superrordiag", "ddmerrordiag", "brokerageerrordiag", "jobdispatchererrordiag",
+    "taskbuffererrordiag",
+)  # fmt: skip
+_TASK_TEXTS = {
+    "UserId": "username", "ProjectId": "workinggroup", "QualityOfService": "gshare", "Executable": "transpath",
+    "Architecture": "architecture", "Queue": "site",
+}  # fmt: skip
+#: PanDA's way of writing that a time is not set.
+_UNSET_YEAR = 1970
+_DISK_MB = {"MB": 1, "GB": 1024}
+
+
+def job_document(row: Row, kept: Sequence[KeptRow] = (), instance: str = "") -> Document:
+    """A job as a document of its own.
+
+    Args:
+        row: of one of the job tables.
+        kept: what was kept of the document that it was imported from.
+        instance: name of this installation, for the global identifier.
+    """
+    return document_of(job_element(row, kept, instance))
+
+
+def task_document(task: Row, jobs: Sequence[tuple[Row, Sequence[KeptRow]]], instance: str = "") -> Document:
+    """A task with its jobs as a job group.
+
+    Raises:
+        ValueError: the task has no jobs, and a group without jobs is none.
+    """
+    if not jobs:
+        raise ValueError("a task without jobs is no job group")
+    group = task_element(task)
+    return document_of(
+        replace(group, children=(*group.children, *(job_element(row, kept, instance) for row, kept in jobs)))
+    )
+
+
+def task_element(task: Row) -> Element:
+    """A task as a job group without its jobs."""
+    parts = [_leaf("JobGroupId", task["jeditaskid"]), _leaf("JobGroupState", group_state_of(task.get("status")))]
+    parts += _leaves({"JobGroupName": task.get("taskname"), "StatusMessage": task.get("errordialog")})
+    parts += [_leaf("Extension", task["status"], name="PandaTaskStatus")] if task.get("status") else []
+    parts += list(_times(task, {name: column for name, column in TIMES.items() if name != "DeadlineTime"}))
+    defaults = list(_leaves({name: task.get(column) for name, column in _TASK_TEXTS.items()}))
+    if task.get("taskpriority") is not None:
+        defaults.append(_leaf("Priority", task["taskpriority"]))
+    defaults += list(_times(task, {"DeadlineTime": TIMES["DeadlineTime"]}))
+    if defaults:
+        parts.append(Element("JobDefaults", 0, children=tuple(defaults)))
+    return Element("JobGroup", 0, children=tuple(parts))
+
+
+def _leaf(name: str, value: object, /, **attributes: str) -> Element:
+    return Element(name, 0, clean(str(value)), attributes)
+
+
+def _leaves(values: Mapping[str, object]) -> Iterator[Element]:
+    for name, value in values.items():
+        if value is not None and str(value).strip():
+            yield _leaf(name, value)
+
+
+def job_element(row: Row, kept: Sequence[KeptRow] = (), instance: str = "") -> Element:
+    """A job as an element, with what was kept of the document that it came from.
+
+    What was kept stands in place of what the columns would say under the same name.
+    """
+    extras = elements_of(kept)
+    said = {one.name for one in extras if one.name != "Extension"}
+    parts = [_leaf("JobId", row["pandaid"])]
+    if instance:
+        parts.append(_leaf("GlobalJobId", f"panda://{instance}/{row['pandaid']}"))
+    parts.append(_leaf("JobState", job_state_of(row.get("jobstatus"))))
+    columns = {name: column for name, (column, _) in TEXT_COLUMNS.items()}
+    parts += _leaves({name: row.get(column.lower()) for name, column in columns.items()})
+    parts += _leaves({"Priority": row.get("currentpriority"), "StatusMessage": _diagnostic(row)})
+    parts += _times(row, TIME_COLUMNS)
+    if row.get("attemptnr"):
+        parts.append(_leaf("StartCount", row["attemptnr"]))
+    if row.get("maxattempt"):
+        parts.append(_leaf("Restartable", "true" if row["maxattempt"] > 1 else "false"))
+    code = str(row.get("transexitcode") or row.get("exeerrorcode") or "").strip()
+    if job_state_of(row.get("jobstatus")) == "Completed" and code.lstrip("-").isdigit():
+        parts.append(_leaf("ExitCode", int(code)))
+    parts += _block("Requested", _requested(row))
+    parts += _block("Delivered", _delivered(row))
+    parts += _extensions(row)
+    return Element("Job", 0, children=(*(part for part in parts if part.name not in said), *extras))
+
+
+def _diagnostic(row: Row) -> str | None:
+    return next((str(row[name]) for name in DIAGNOSTICS if row.get(name)), None)
+
+
+def _times(row: Row, names: Mapping[str, str]) -> Iterator[Element]:
+    for name, column in names.items():
+        time = row.get(column.lower())
+        if isinstance(time, datetime) and time.year != _UNSET_YEAR:
+            aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+            yield _leaf(name, int(aware.timestamp()))
+
+
+def _block(name: str, parts: Iterator[Element]) -> list[Element]:
+    children = tuple(parts)
+    return [Element(name, 0, children=children)] if children else []
+
+
+def _requested(row: Row) -> Iterator[Element]:
+    if row.get("corecount"):
+        yield _leaf("Processors", row["corecount"], op="EQ")
+    if row.get("minramcount"):
+        yield _leaf("Memory", row["minramcount"], op="GE", units="MB")
+    factor = _DISK_MB.get(str(row.get("maxdiskunit") or "MB").strip())
+    if row.get("maxdiskcount") and factor is not None:
+        yield _leaf("Disk", int(row["maxdiskcount"]) * factor, op="GE", units="MB")
+    if row.get("maxwalltime"):
+        yield _leaf("WallDuration", row["maxwalltime"])
+    if row.get("maxcpucount"):
+        yield _leaf("CpuDuration", row["maxcpucount"])
+
+
+def _delivered(row: Row) -> Iterator[Element]:
+    start, end, cores = row.get("starttime"), row.get("endtime"), row.get("actualcorecount")
+    spent = row.get("cpuconsumptiontime")
+    wall_s = int((end - start).total_seconds()) if isinstance(start, datetime) and isinstance(end, datetime) else 0
+    if cores:
+        attributes = {}
+        if spent and wall_s > 0:
+            attributes["consumptionRate"] = f"{float(spent) / (wall_s * int(cores)):.2f}"
+        yield _leaf("Processors", cores, **attributes)
+    for name, metric, column in (
+        ("Memory", "Maximum", "maxrss"),
+        ("Memory", "Average", "avgrss"),
+        ("Swap", "Maximum", "maxswap"),
+        ("Swap", "Average", "avgswap"),
+    ):
+        if row.get(column):
+            yield _leaf(name, row[column], metric=metric, units="KB")
+    if wall_s > 0:
+        yield _leaf("WallDuration", wall_s)
+    if spent:
+        yield _leaf("CpuDuration", int(spent))
+
+
+def _extensions(row: Row) -> Iterator[Element]:
+    if row.get("jobstatus"):
+        yield _leaf("Extension", row["jobstatus"], name=STATUS_EXTENSION)
+    for name, (column, width) in EXTENSION_COLUMNS.items():
+        value = row.get(column.lower())
+        if value is not None and str(value).strip():
+            yield _leaf("Extension", value, name=name, **({} if width else {"type": "Integer"}))

@@ -1,0 +1,238 @@
+"""Which jobs a site vacates when it needs cores: those with least to lose, and why. Pure.
+
+Losses decide, for each core. The priority factor is a user's wish about the user's own jobs, so that it only chooses
+among those, and only where the losses are about the same. Source: Job to Machine channel, draft 0.9, use cases 9 to 12.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from broker.formats.model.job_status import Stats
+
+PRIORITY_TOLERANCE = 0.25
+"""How much more a core may lose with a job of lower priority of the same user."""
+
+MAX_LOSS_CPU_S = 10**18 - 1
+"""A larger loss counts as this: no file of a record holds more digits, and no machine has lost so much."""
+
+Mode = Literal["kill", "drain"]
+EndBy = Literal["limit", "estimate"]
+
+
+@dataclass(frozen=True)
+class RunningJob:
+    """A job as the site sees it; ``None`` is unknown. Times in s, losses in CPU s, ``jobstart`` in UNIX s."""
+
+    id: str
+    user: str
+    cores: int
+    jobstart: int | None = None
+    kill_waste: int | None = None
+    draining_waste: int | None = None
+    remaining_time_max: int | None = None
+    remaining_time: int | None = None
+    priority: int | None = None
+    can_postpone: bool | None = None
+
+    def ends_within(self, window_s: int, by: EndBy) -> bool:
+        """Whether the job is over by then: by its enforced limit, or already by its own estimate."""
+        end_s = self.remaining_time_max
+        if by == "estimate" and self.remaining_time is not None:
+            end_s = self.remaining_time
+        return end_s is not None and end_s <= window_s
+
+
+@dataclass(frozen=True)
+class Need:
+    """What the site needs.
+
+    Attributes:
+        cores: to be freed.
+        mode: kill jobs now, or drain those that are over within the window.
+        window_s: seconds for which the site can wait.
+        ends_by: believe the enforced limit of a job, or already its estimate.
+        now: UNIX seconds; ``None``: losses are taken as they are reported, without a bound, and a job without a record
+            is reckoned up to the start of the youngest one.
+    """
+
+    cores: int
+    mode: Mode = "kill"
+    window_s: int = 0
+    ends_by: EndBy = "limit"
+    now: int | None = None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What vacating a job loses (CPU s), for each core, and from what that was worked out."""
+
+    total: float
+    per_core: float
+    basis: str
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One step of the choice, in words."""
+
+    id: str
+    action: Literal["wait", "vacate", "keep"]
+    cost: float | None
+    cost_per_core: float | None
+    why: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to do: jobs to wait for, jobs to vacate in order, cores that come free, whether that is enough, and why."""
+
+    wait_for: tuple[str, ...]
+    victims: tuple[str, ...]
+    cores_freed: int
+    enough: bool
+    reasons: tuple[Reason, ...]
+
+
+def choose(jobs: Sequence[RunningJob], need: Need) -> Choice:
+    """The jobs to vacate for ``need``, the least loss first."""
+    ending: list[RunningJob] = []
+    reasons: list[Reason] = []
+    now = max((one.jobstart for one in jobs if one.jobstart is not None), default=0) if need.now is None else need.now
+    candidates: list[_Candidate] = []
+    for one in jobs:
+        if one.can_postpone is False and one.ends_within(need.window_s, need.ends_by):
+            ending.append(one)
+            continue
+        cost = _cost(one, need, now)
+        if isinstance(cost, str):
+            reasons.append(Reason(one.id, "keep", None, None, cost))
+        else:
+            candidates.append(_Candidate(one, cost, len(candidates)))
+    ends = f"ends by itself within {need.window_s} s and takes no more work"
+    reasons = [*(Reason(one.id, "wait", None, None, ends) for one in ending), *reasons]
+    freed = sum(one.cores for one in ending)
+    order = _Order(candidates)
+    victims: list[str] = []
+    while freed < need.cores and (chosen := order.take()) is not None:
+        victim, why = chosen
+        victims.append(victim.job.id)
+        freed += victim.job.cores
+        reasons.append(_reason(victim, "vacate", f"{why}; {victim.cost.basis}"))
+    kept = (one for one in candidates if one.position not in order.taken)
+    reasons += [_reason(one, "keep", one.cost.basis) for one in kept]
+    return Choice(tuple(one.id for one in ending), tuple(victims), freed, freed >= need.cores, tuple(reasons))
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A job that may be vacated, what that loses, and which of them it is."""
+
+    job: RunningJob
+    cost: Cost
+    position: int
+
+    def by_loss(self) -> tuple[float, float, str, int]:
+        return self.cost.per_core, self.cost.total, self.job.id, self.position
+
+    def by_importance(self) -> tuple[int, float, float, str, int]:
+        return self.job.priority or 0, *self.by_loss()
+
+
+def _reason(one: _Candidate, action: Literal["vacate", "keep"], why: str) -> Reason:
+    return Reason(one.job.id, action, one.cost.total, round(one.cost.per_core, 3), why)
+
+
+def _cost(job: RunningJob, need: Need, now: int) -> Cost | str:
+    """What vacating the job loses, or why it is not to be had."""
+    everything = None if job.jobstart is None else job.cores * max(0, now - job.jobstart)
+    if need.mode == "drain":
+        if not job.ends_within(need.window_s, need.ends_by):
+            return f"not known to end within {need.window_s} s"
+        bound = None if job.remaining_time_max is None else job.cores * job.remaining_time_max
+        reported, name = job.draining_waste, "draining_waste"
+    else:
+        bound = None if need.now is None else everything
+        reported, name = job.kill_waste, "kill_waste"
+    if reported is None:
+        if everything is None:
+            return "no record and no known start: nothing to reckon with"
+        return _of(job, everything, "no record, so everything since its start counts")
+    if bound is not None and reported > bound:
+        return _of(job, bound, f"{name} {reported} is more than it can lose; {bound} counts")
+    return _of(job, reported, f"{name} {reported}")
+
+
+def _of(job: RunningJob, total: float, basis: str) -> Cost:
+    # a loss below 0 is none, as in the formulas
+    if total > MAX_LOSS_CPU_S:
+        total, basis = MAX_LOSS_CPU_S, f"{basis}, of which {MAX_LOSS_CPU_S} counts"
+    total = max(0, total)
+    return Cost(total, total / max(1, job.cores), basis)
+
+
+class _Order:
+    """Candidates in the order in which they go: each is looked at once by loss and once by importance.
+
+    The least loss for each core only rises, so that a job that was near enough once stays so until it is taken.
+    """
+
+    def __init__(self, candidates: Sequence[_Candidate]) -> None:
+        self.taken: set[int] = set()
+        self._by_loss = sorted(candidates, key=_Candidate.by_loss)
+        self._next = 0
+        self._users: dict[str, _OfUser] = {}
+        for one in self._by_loss:
+            self._users.setdefault(one.job.user, _OfUser()).by_loss.append(one)
+
+    def take(self) -> tuple[_Candidate, str] | None:
+        """The next job, and why: least loss for each core, or less important to its user and hardly more loss."""
+        while self._next < len(self._by_loss) and self._by_loss[self._next].position in self.taken:
+            self._next += 1
+        if self._next == len(self._by_loss):
+            return None
+        cheapest = self._by_loss[self._next]
+        chosen = self._users[cheapest.job.user].take(cheapest.cost.per_core * (1.0 + PRIORITY_TOLERANCE))
+        self.taken.add(chosen.position)
+        if chosen is cheapest:
+            return chosen, "least loss for each core"
+        return chosen, f"less important to its user than {cheapest.job.id}, which loses hardly less"
+
+
+@dataclass
+class _OfUser:
+    """The jobs of one user, by loss; those of them that were near enough to be chosen by importance."""
+
+    by_loss: list[_Candidate] = field(default_factory=list)
+    _near: list[tuple[tuple[int, float, float, str, int], _Candidate]] = field(default_factory=list)
+    _seen: int = 0
+
+    def take(self, limit: float) -> _Candidate:
+        """The least important of the jobs that lose at most ``limit`` for each core."""
+        while self._seen < len(self.by_loss) and self.by_loss[self._seen].cost.per_core <= limit:
+            one = self.by_loss[self._seen]
+            heapq.heappush(self._near, (one.by_importance(), one))
+            self._seen += 1
+        return heapq.heappop(self._near)[1]
+
+
+def least_waste_first(jobs: Sequence[int], stats: Mapping[int, Stats], mode: Mode = "kill") -> list[int]:
+    """Jobs in the order in which they are to be moved: reported losses rising, then those that reported nothing.
+
+    Jobs of equal loss stay in the order in which they came.
+
+    Args:
+        jobs: ids, in the order in which they would be moved otherwise.
+        stats: of those that reported.
+        mode: whether they are killed or drained.
+    """
+
+    def loss(job: int) -> tuple[bool, int]:
+        known = stats.get(job)
+        waste = None if known is None else known.kill_waste if mode == "kill" else known.draining_waste
+        return waste is None, waste or 0
+
+    return sorted(jobs, key=loss)

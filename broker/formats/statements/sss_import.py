@@ -1,0 +1,231 @@
+"""Jobs and tasks of SSS Job Objects into PanDA's tables, each document in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from broker.errors import Refused
+from broker.formats.model.sss import from_panda
+from broker.formats.model.sss.inheritance import WholeJob
+from broker.formats.model.sss.job_columns import MappedJob
+from broker.formats.model.sss.kept import rows_of, with_task_group, without_jobs
+from broker.formats.model.sss.model import JobLevel
+from broker.formats.model.sss.task_columns import MappedTask
+from broker.formats.model.sss.xml_reading import Element
+from broker.formats.statements import sss_rows
+from broker.formats.statements.sss_rows import Identity, Written
+from broker.store.connection.database import Database
+from broker.store.connection.names import Names, quoted
+from broker.store.connection.tables import TableCatalogue
+from broker.store.schema import migrate
+
+JOB_TABLES = ("jobsdefined4", "jobsactive4", "jobsarchived4")
+_TABLE_OF = {
+    **dict.fromkeys(("pending", "defined", "waiting", "assigned", "throttled"), "jobsdefined4"),
+    **dict.fromkeys(("finished", "failed", "cancelled", "closed"), "jobsarchived4"),
+}
+
+# An arbitrary constant: one import or submission at a time gives out task ids.
+TASK_ID_LOCK = 4_706_178_261
+
+
+class NotOurTables(Refused):
+    """Alongside PanDA, jobs and tasks come from PanDA's own interfaces."""
+
+
+class AlreadyThere(Refused):
+    """A job or task of this id exists."""
+
+
+@dataclass(frozen=True)
+class ImportedJob:
+    """A job that was written: its new id, the one it came with, and what had no column."""
+
+    pandaid: int
+    job_id: str
+    table: str
+    unmapped: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import wrote; ``jeditaskid`` is ``None`` for a document of a single job without a task."""
+
+    jeditaskid: int | None
+    jobs: tuple[ImportedJob, ...]
+    unmapped: tuple[str, ...] = ()
+
+
+def check_standalone(database: Database) -> None:
+    """Refuse where PanDA's tables are PanDA's.
+
+    Raises:
+        NotOurTables: they are.
+    """
+    if migrate.check(database) != migrate.STANDALONE:
+        raise NotOurTables(
+            "the job and task tables belong to a PanDA installation", repr(database), "submit to PanDA instead"
+        )
+
+
+def next_task_id(connection: sa.Connection, names: Names) -> int:
+    """An unused task id; nobody else is given one before the transaction ends."""
+    connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": TASK_ID_LOCK})
+    table = names.table("jedi_tasks")
+    return int(connection.scalar(sa.text(f"SELECT coalesce(max(jeditaskid), 0) + 1 FROM {table}")) or 1)  # noqa: S608
+
+
+def insert_row(connection: sa.Connection, names: Names, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Insert one row into one of PanDA's tables; the row as it is there, with the defaults of its columns."""
+    columns = ", ".join(quoted(column) for column in row)
+    values = ", ".join(f":{column}" for column in row)
+    statement = f"INSERT INTO {names.table(table)} ({columns}) VALUES ({values}) RETURNING *"  # noqa: S608 - quoted names
+    return dict(connection.execute(sa.text(statement), dict(row)).mappings().one())
+
+
+def import_document(
+    database: Database,
+    task: MappedTask | None,
+    jobs: Sequence[tuple[WholeJob, MappedJob]],
+    now: datetime,
+    *,
+    group: JobLevel | None = None,
+    same_instance: bool = False,
+) -> Imported:
+    """Write a document: a row for the group, one for each job (or each of its task groups), and all of it as it came.
+
+    Args:
+        database: standalone, with the current schema.
+        task: the group, ``None`` for a single job.
+        jobs: its jobs.
+        now: time of the import (aware).
+        group: the group as it stands in the document, ``None`` for a single job.
+        same_instance: the document is our own export, so that jobs have the ids that they name.
+
+    Raises:
+        NotOurTables: alongside PanDA.
+        AlreadyThere: a job of our own export is there.
+        Refused: a job or the group cannot be a row; nothing was written.
+    """
+    check_standalone(database)
+    with database.begin() as connection:
+        catalogue = TableCatalogue.read(connection, database.names)
+        task_id = None if task is None else _add_task(connection, catalogue, task, group, now.replace(tzinfo=None))
+        into = _Into(catalogue, task, task_id, now.replace(tzinfo=None), same_instance)
+        written = [one for whole, mapped in jobs for one in _add_job(connection, into, whole, mapped)]
+    return Imported(task_id, tuple(written), () if task is None else task.unmapped)
+
+
+@dataclass(frozen=True)
+class _Into:
+    """Where the jobs of a document go: their task if they have one, the time of the import, and whose ids they have."""
+
+    catalogue: TableCatalogue
+    task: MappedTask | None
+    task_id: int | None
+    stamp: datetime
+    same_instance: bool
+
+
+def _add_task(
+    connection: sa.Connection, catalogue: TableCatalogue, task: MappedTask, group: JobLevel | None, stamp: datetime
+) -> int:
+    if task.columns is None:
+        raise Refused(f"the group cannot be a task: {task.refused}", task.group_id, "; ".join(task.notes))
+    task_id = next_task_id(connection, catalogue.names)
+    values = {"modificationtime": stamp, **_row(catalogue, "jedi_tasks", task.columns), "jeditaskid": task_id}
+    row = insert_row(connection, catalogue.names, "jedi_tasks", values)
+    written = Written(rows_of(from_panda.task_element(row)))
+    sss_rows.add_identity(connection, "task", task_id, Identity("", task.group_id), written)
+    if group is not None and group.source is not None:
+        sss_rows.add_properties(connection, "task", task_id, rows_of(without_jobs(group.source)))
+    return task_id
+
+
+def _add_job(connection: sa.Connection, into: _Into, whole: WholeJob, mapped: MappedJob) -> list[ImportedJob]:
+    """The rows of one job of the document: one, or one for each of its task groups."""
+    source = whole.own.source if whole.own is not None else None
+    if not mapped.parts:
+        return [_add_row(connection, into, whole, mapped, source)]
+    added: list[ImportedJob] = []
+    for number, part in enumerate(mapped.parts):
+        own = None if source is None else with_task_group(source, number)
+        first = added[0].pandaid if added else None
+        added.append(_add_row(connection, into, whole, part, own, first_part=first, is_part=True))
+    return [replace(one, unmapped=mapped.unmapped, notes=mapped.notes) for one in added]
+
+
+def _add_row(
+    connection: sa.Connection,
+    into: _Into,
+    whole: WholeJob,
+    mapped: MappedJob,
+    source: Element | None,
+    *,
+    first_part: int | None = None,
+    is_part: bool = False,
+) -> ImportedJob:
+    if mapped.columns is None:
+        raise Refused(f"the job cannot be one of PanDA's: {mapped.refused}", mapped.job_id, "; ".join(mapped.notes))
+    names = into.catalogue.names
+    table = _TABLE_OF.get(str(mapped.columns["jobStatus"]), "jobsactive4")
+    # our own export of such a job names only its first part
+    pandaid = _job_id(connection, names, mapped, into.same_instance and first_part is None)
+    values = _row(into.catalogue, table, mapped.columns)
+    values |= {"pandaid": pandaid, "modificationtime": into.stamp, "statechangetime": into.stamp}
+    if "currentpriority" in values:
+        values["assignedpriority"] = values["currentpriority"]
+    if into.task_id is not None:
+        values["jeditaskid"] = into.task_id
+    elif not into.same_instance:
+        values.pop("jeditaskid", None)
+    row = insert_row(connection, names, table, values)
+    group_id = None if into.task is None else into.task.group_id
+    identity = Identity(mapped.job_id, group_id, whole.job.text("GlobalJobId"))
+    first = (first_part or pandaid) if is_part else None
+    written = Written(rows_of(from_panda.job_element(row)), first)
+    sss_rows.add_identity(connection, "job", pandaid, identity, written)
+    if source is not None:
+        sss_rows.add_properties(connection, "job", pandaid, rows_of(source))
+    return ImportedJob(pandaid, mapped.job_id, table, mapped.unmapped, mapped.notes)
+
+
+def _job_id(connection: sa.Connection, names: Names, mapped: MappedJob, same_instance: bool) -> int:
+    wanted = (mapped.columns or {}).get("PandaID")
+    sequence = f"{quoted(names.panda)}.{quoted('jobsdefined4_pandaid_seq')}"
+    if not same_instance or not isinstance(wanted, int):
+        return int(connection.scalar(sa.text("SELECT nextval(:name)"), {"name": sequence}) or 0)
+    if find_job(connection, names, wanted) is not None:
+        raise AlreadyThere(f"job {wanted} is there", "the job tables", "import it without --same-instance for a copy")
+    statement = f"SELECT setval(:name, greatest(:id, (SELECT last_value FROM {sequence})))"  # noqa: S608 - quoted names
+    connection.execute(sa.text(statement), {"name": sequence, "id": wanted})
+    return wanted
+
+
+def _row(catalogue: TableCatalogue, table: str, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns that the table has, by their names there; times as times."""
+    present = catalogue.columns_present(table)
+    named = {name.lower(): value for name, value in columns.items() if name != "PandaID"}
+    return {name: _value(name, value) for name, value in named.items() if name in present}
+
+
+def _value(name: str, value: Any) -> Any:
+    if (name.endswith("time") and isinstance(value, str)) or name in ("creationdate", "ttcrequested"):
+        return datetime.fromisoformat(str(value))
+    return value
+
+
+def find_job(connection: sa.Connection, names: Names, pandaid: int) -> dict[str, Any] | None:
+    """The row of a job, whichever table it is in; ``None`` without one."""
+    for table in JOB_TABLES:
+        statement = sa.text(f"SELECT * FROM {names.table(table)} WHERE pandaid = :id")  # noqa: S608 - quoted names
+        row = connection.execute(statement, {"id": pandaid}).mappings().first()
+        if row is not None:
+            return dict(row)
+    return None

@@ -1,1 +1,0 @@
-"""Submitted jobs as rows: from JDL, CFG and SSS Job Objects."""
