@@ -23,8 +23,8 @@ from agents.feeds.rucio_replicas import ReplicaOptions, RucioReplicasAgent
 from agents.service.base import CycleContext
 from agents.service.process import ProcessSettings
 from benchmarks.measuring import NOW, report
-from broker.demo.grid_documents import GridSize, cric_documents
 from broker.feeds.model.rucio.answers import Did
+from broker.simulation.demo.grid_documents import GridSize, cric_documents
 from broker.store.connection.database import Database
 from broker.store.connection.embedded import EmbeddedServer
 from broker.store.schema.migrate import upgrade

@@ -15,10 +15,10 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
 from benchmarks.measuring import report  # noqa: E402
-from broker.simulation.events import EventQueue  # noqa: E402
-from broker.simulation.generated_grid import GridParameters, generate  # noqa: E402
-from broker.simulation.loop import ClosedLoop  # noqa: E402
-from broker.simulation.policies.base import find_policy  # noqa: E402
+from broker.simulation.model.events import EventQueue  # noqa: E402
+from broker.simulation.model.generated_grid import GridParameters, generate  # noqa: E402
+from broker.simulation.model.loop import ClosedLoop  # noqa: E402
+from broker.simulation.model.policies.base import find_policy  # noqa: E402
 
 EVENTS = 200_000
 ENTITIES = 1000

@@ -21,9 +21,9 @@ from typing import Any
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
-from broker.simulation.comparing import Case, simulate_all  # noqa: E402
-from broker.simulation.generated_grid import GridParameters  # noqa: E402
-from broker.simulation.scenario_file import GridChoice  # noqa: E402
+from broker.simulation.model.comparing import Case, simulate_all  # noqa: E402
+from broker.simulation.model.generated_grid import GridParameters  # noqa: E402
+from broker.simulation.model.scenario_file import GridChoice  # noqa: E402
 
 WORKERS = 2
 ROUNDS = 2

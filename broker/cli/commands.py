@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 COMMANDS: tuple[tuple[str, str, str], ...] = (
-    ("demo", "broker.cli.service.demo:demo", "Broker a whole example grid, from start to finish."),
+    ("demo", "broker.simulation.commands.demo:demo", "Broker a whole example grid, from start to finish."),
     ("serve", "broker.service.commands.serve:serve", "Run all agents on their schedules, until stopped."),
     ("api", "broker.service.commands.api:api", "Serve the HTTP API in a process of its own."),
     ("run", "broker.service.commands.run:run", "Run one cycle of one agent."),
@@ -61,7 +61,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("rules", "broker.decisions.commands.rules:rules", "The ordered rules of a brokerage."),
     ("what-if", "broker.whatif.commands.what_if:what_if", "What would have been decided with other values or rules."),
     ("sweep", "broker.whatif.commands.sweep:sweep", "What would have been decided with each value of a grid."),
-    ("simulate", "broker.cli.simulation.simulate:simulate", "Policies compared on a simulated grid, over seeds."),
+    ("simulate", "broker.simulation.commands.simulate:simulate", "Policies compared on a simulated grid, over seeds."),
     ("config", "broker.tuning.commands.config:app", "List, read and set tuning values."),
     (
         "features",

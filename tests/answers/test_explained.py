@@ -22,7 +22,7 @@ from broker.decisions.answers.sentences import (
     verdict_sentence,
 )
 from broker.decisions.answers.why_not import why_not
-from broker.demo.summary import summarise
+from broker.simulation.demo.summary import summarise
 from broker.store.connection.database import Database
 from tests.answers.demo_database import (
     ALL_SCRATCH,

@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from broker.app.answers.simulations import NoSuchSimulation, simulation_answer, thinned
-from broker.app.sentences.figures_of_merit import FIGURES, cell, verdict
-from broker.cli.simulation.documents import curve_documents
-from broker.simulation.comparing import CaseResult
-from broker.simulation.merit import Stats
+from broker.simulation.answers.figures_of_merit import FIGURES, cell, verdict
+from broker.simulation.answers.simulations import NoSuchSimulation, simulation_answer, thinned
+from broker.simulation.commands.documents import curve_documents
+from broker.simulation.model.comparing import CaseResult
+from broker.simulation.model.merit import Stats
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.app.answers.simulations import KIND
+from broker.simulation.answers.simulations import KIND
 from broker.whatif.statements import runs
 
 DIFFERENCES = {"use": (0.02, 0.01), "wait_95_s": (60.0, 20.0), "jain": (0.01, 0.02), "makespan_s": (None, None)}

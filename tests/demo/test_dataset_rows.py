@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from broker.demo.facts import DemoFacts
-from broker.demo.task_rows import FIRST_TASK
+from broker.simulation.demo.facts import DemoFacts
+from broker.simulation.demo.task_rows import FIRST_TASK
 
 Row = dict[str, Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import textwrap
 
-from broker.simulation.loop import ClosedLoop
-from broker.simulation.policies.simple import LeastLoaded
-from broker.simulation.scenario_file import FixedScenario, GridChoice, read_scenario
+from broker.simulation.model.loop import ClosedLoop
+from broker.simulation.model.policies.simple import LeastLoaded
+from broker.simulation.model.scenario_file import FixedScenario, GridChoice, read_scenario
 from tests.docs.source_tree import ROOT
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from broker.demo.grid_documents import GridSize, cric_documents, endpoint_name
 from broker.feeds.model.cric.catalogue import DOCUMENTS, name_by_address, name_by_shape
 from broker.feeds.model.cric.closeness import closeness_table
 from broker.feeds.model.cric.endpoints import closed, endpoint_table
@@ -15,6 +14,7 @@ from broker.feeds.model.cric.relations import relation_table, split_role
 from broker.feeds.model.cric.sites import panda_site_table, site_table
 from broker.feeds.model.documents import DocumentRefused
 from broker.feeds.model.rows import MappedTable
+from broker.simulation.demo.grid_documents import GridSize, cric_documents, endpoint_name
 from tests.feeds.documents import NOW, codes, document, raw
 
 ACTIVE = {"state": "ACTIVE"}

@@ -6,13 +6,13 @@ import math
 import numpy as np
 import pytest
 
-from broker.simulation.conservation import violations
-from broker.simulation.errors import SimulationError
-from broker.simulation.generated_grid import GridParameters, generate
-from broker.simulation.loop import ClosedLoop, Run
-from broker.simulation.merit import stats
-from broker.simulation.policies.simple import DataFirst, LeastLoaded, RandomPolicy, SimplePolicy
-from broker.simulation.scenario import Ages, Outage, Scenario
+from broker.simulation.model.conservation import violations
+from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.generated_grid import GridParameters, generate
+from broker.simulation.model.loop import ClosedLoop, Run
+from broker.simulation.model.merit import stats
+from broker.simulation.model.policies.simple import DataFirst, LeastLoaded, RandomPolicy, SimplePolicy
+from broker.simulation.model.scenario import Ages, Outage, Scenario
 from tests.simulation.small_grids import closed, queue, site, task
 
 SMALL = GridParameters(days=0.6, queues=8, cores=800, nuclei=2, users=10, outage_mean_days=1.0, warm_up_s=7200.0)

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from broker.cli.main import main
-from broker.cli.simulation.sweeping import sweep_simulated
 from broker.gdpconfig.proposals import grid, read_ranges
 from broker.gdpconfig.shipped import shipped_catalogue
-from broker.simulation.comparing import Case, compare, simulate_all
-from broker.simulation.errors import SimulationError, UnknownPolicyError
-from broker.simulation.generated_grid import GridParameters
-from broker.simulation.grids import GRIDS, make_grid
-from broker.simulation.plot import plot_curves
-from broker.simulation.policies.base import find_policy
-from broker.simulation.scenario_file import FixedScenario, GridChoice, read_scenario
+from broker.simulation.commands.sweeping import sweep_simulated
+from broker.simulation.model.comparing import Case, compare, simulate_all
+from broker.simulation.model.errors import SimulationError, UnknownPolicyError
+from broker.simulation.model.generated_grid import GridParameters
+from broker.simulation.model.grids import GRIDS, make_grid
+from broker.simulation.model.plot import plot_curves
+from broker.simulation.model.policies.base import find_policy
+from broker.simulation.model.scenario_file import FixedScenario, GridChoice, read_scenario
 from tests.simulation.small_grids import closed, task
 
 TINY = GridParameters(days=0.1, queues=4, cores=200, nuclei=1, users=5, outage_mean_days=0.0, warm_up_s=600.0)
@@ -168,6 +168,6 @@ def test_the_command_refuses_at_once(
 def test_what_cannot_be_kept_is_refused_before_it_is_simulated(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.cli.simulation.simulate.simulate_all", None)
+    monkeypatch.setattr("broker.simulation.commands.simulate.simulate_all", None)
     assert simulate("--days", "0.1", "--queues", "4", "--cores", "200", "--store") == 4
     assert "there is no database yet" in capsys.readouterr().err

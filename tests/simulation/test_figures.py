@@ -5,13 +5,19 @@ import math
 import numpy as np
 import pytest
 
-from broker.simulation.distributions import Lognormal, Normal, Weibull, correlated_uniforms
-from broker.simulation.errors import SimulationError
-from broker.simulation.intervals import interval, paired, t_quantile
-from broker.simulation.job_kinds import KINDS, draw_jobs, queue_factors
-from broker.simulation.merit import fair_parts, jain, share_deviation
-from broker.simulation.streams import stream
-from broker.simulation.survival import survival_quantile
+from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.intervals import interval, paired, t_quantile
+from broker.simulation.model.job_kinds import (
+    KINDS,
+    Lognormal,
+    Normal,
+    Weibull,
+    correlated_uniforms,
+    draw_jobs,
+    queue_factors,
+)
+from broker.simulation.model.merit import fair_parts, jain, share_deviation, survival_quantile
+from broker.simulation.model.streams import stream
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from broker.simulation.events import EventQueue
-from broker.simulation.intervals import Interval, interval
-from broker.simulation.network import Network
-from broker.simulation.slots import Nodes, SlotQueue
+from broker.simulation.model.events import EventQueue
+from broker.simulation.model.intervals import Interval, interval
+from broker.simulation.model.network import Network
+from broker.simulation.model.slots import Nodes, SlotQueue
 
 SEEDS = range(10)
 

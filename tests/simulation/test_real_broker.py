@@ -7,17 +7,17 @@ import pytest
 
 from broker.brokerages.job.assign import assign_chunks
 from broker.engine.job.cycle import JobCycle
-from broker.simulation.bounds import makespan_bound_s, useful_use_bound
-from broker.simulation.conservation import violations
-from broker.simulation.generated_grid import GridParameters, generate
-from broker.simulation.loop import ClosedLoop
-from broker.simulation.merit import stats
-from broker.simulation.policies.base import Policy
-from broker.simulation.policies.simple import LeastLoaded
-from broker.simulation.real.brokered import Brokered
-from broker.simulation.real.chunk_work import chunk_work
-from broker.simulation.real.flowing import Flowing
-from broker.simulation.real.grid_rows import endpoint
+from broker.simulation.model.bounds import makespan_bound_s, useful_use_bound
+from broker.simulation.model.conservation import violations
+from broker.simulation.model.generated_grid import GridParameters, generate
+from broker.simulation.model.loop import ClosedLoop
+from broker.simulation.model.merit import stats
+from broker.simulation.model.policies.base import Policy
+from broker.simulation.model.policies.simple import LeastLoaded
+from broker.simulation.model.real.brokered import Brokered
+from broker.simulation.model.real.chunk_work import chunk_work
+from broker.simulation.model.real.flowing import Flowing
+from broker.simulation.model.real.grid_rows import endpoint
 from tests.simulation.small_grids import closed, queue, task
 
 SMALL = GridParameters(days=0.3, queues=8, cores=600, nuclei=2, users=10, outage_mean_days=1.0, warm_up_s=3600.0)

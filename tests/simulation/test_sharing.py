@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.simulation.errors import SimulationError
-from broker.simulation.events import EventQueue
-from broker.simulation.network import Network
-from broker.simulation.sharing import fair_rates
+from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.events import EventQueue
+from broker.simulation.model.network import Network, fair_rates
 
 A, B, C = 0, 1, 2
 
@@ -106,7 +105,7 @@ def test_a_link_without_bandwidth_is_refused(width: float) -> None:
 
 
 def test_an_event_in_the_past_is_refused_and_a_circle_of_events_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.simulation.events.MOST_EVENTS_AT_ONE_INSTANT", 1000)
+    monkeypatch.setattr("broker.simulation.model.events.MOST_EVENTS_AT_ONE_INSTANT", 1000)
     events = EventQueue(5.0)
     for time_s in (4.9, math.nan):
         with pytest.raises(SimulationError, match="planned"):

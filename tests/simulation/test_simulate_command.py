@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.app import simulated_agents
-from broker.app.answers.simulations import simulation_answer
-from broker.app.simulated_agents import ThroughDatabase
 from broker.cli import extras
 from broker.cli.main import main
-from broker.cli.simulation import sweeping
-from broker.simulation.generated_grid import GridParameters, generate
-from broker.simulation.loop import ClosedLoop
-from broker.simulation.scenario_file import GridChoice
+from broker.simulation.answers import simulated_agents
+from broker.simulation.answers.simulated_agents import ThroughDatabase
+from broker.simulation.answers.simulations import simulation_answer
+from broker.simulation.commands import sweeping
+from broker.simulation.model.generated_grid import GridParameters, generate
+from broker.simulation.model.loop import ClosedLoop
+from broker.simulation.model.scenario_file import GridChoice
 from broker.store.connection.database import Database
 from broker.whatif.statements import runs
 from tests.cli.commands import runner

@@ -7,14 +7,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from broker.simulation.errors import SimulationError
-from broker.simulation.generated_grid import GridParameters, generate
-from broker.simulation.grids import FRESH
-from broker.simulation.loop import ClosedLoop
-from broker.simulation.policies.simple import LeastLoaded
-from broker.simulation.real.grid_rows import static_snapshot
-from broker.simulation.scenario import Scenario
-from broker.simulation.snapshot_grid import grid_of_snapshot
+from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.generated_grid import GridParameters, generate
+from broker.simulation.model.grids import FRESH
+from broker.simulation.model.loop import ClosedLoop
+from broker.simulation.model.policies.simple import LeastLoaded
+from broker.simulation.model.real.grid_rows import static_snapshot
+from broker.simulation.model.scenario import Scenario
+from broker.simulation.model.snapshot_grid import grid_of_snapshot
 from broker.snapshot.snapshot import Snapshot
 
 SMALL = GridParameters(days=0.2, queues=8, cores=600, nuclei=2, users=10, warm_up_s=3600.0)

@@ -7,11 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from broker.simulation.distributions import Weibull
-from broker.simulation.job_kinds import fixed_kind
-from broker.simulation.loop import ClosedLoop
-from broker.simulation.policies.simple import LeastLoaded
-from broker.simulation.scenario import Ages, Scenario, Task
+from broker.simulation.model.job_kinds import Weibull, fixed_kind
+from broker.simulation.model.loop import ClosedLoop
+from broker.simulation.model.policies.simple import LeastLoaded
+from broker.simulation.model.scenario import Ages, Scenario, Task
 from tests.simulation.small_grids import ONE_HOUR_HS06S, closed, queue, task
 
 pytestmark = pytest.mark.validation

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from broker.app.simulated_agents import ThroughDatabase
-from broker.simulation.distributions import Fixed
-from broker.simulation.information import GridView
-from broker.simulation.job_kinds import fixed_kind
-from broker.simulation.job_states import NOT_YET, TaskState
-from broker.simulation.loop import ClosedLoop, WaitingColumns
-from broker.simulation.policies.base import Assignment
-from broker.simulation.real.brokered import Brokered
-from broker.simulation.scenario import Ages, Outage, Queue, Scenario, Site, Task
+from broker.simulation.answers.simulated_agents import ThroughDatabase
+from broker.simulation.model.information import GridView
+from broker.simulation.model.job_kinds import Fixed, fixed_kind
+from broker.simulation.model.job_states import NOT_YET, TaskState
+from broker.simulation.model.loop import ClosedLoop, WaitingColumns
+from broker.simulation.model.policies.base import Assignment
+from broker.simulation.model.real.brokered import Brokered
+from broker.simulation.model.scenario import Ages, Outage, Queue, Scenario, Site, Task
 from broker.store.connection.database import Database
 from tests.agents.moving_jobs import config
 from tests.conftest import TestServer

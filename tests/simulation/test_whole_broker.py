@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from broker.gdpconfig import Tuning
-from broker.simulation.errors import SimulationError, UnknownPolicyError
-from broker.simulation.generated_grid import GridParameters, generate
-from broker.simulation.job_states import NOT_YET, RUNNING, STAYS, TRANSFERRING
-from broker.simulation.loop import ClosedLoop, WaitingColumns
-from broker.simulation.policies import base
-from broker.simulation.policies.base import find_policy
-from broker.simulation.real.brokered import Brokered, Panda
-from broker.simulation.real.ending import Endings
-from broker.simulation.real.grid_rows import VO, sources_of
-from broker.simulation.real.user_figures import analysis_grid, user_name
+from broker.simulation.model.errors import SimulationError, UnknownPolicyError
+from broker.simulation.model.generated_grid import GridParameters, generate
+from broker.simulation.model.job_states import NOT_YET, RUNNING, STAYS, TRANSFERRING
+from broker.simulation.model.loop import ClosedLoop, WaitingColumns
+from broker.simulation.model.policies import base
+from broker.simulation.model.policies.base import find_policy
+from broker.simulation.model.real.brokered import Brokered, Panda
+from broker.simulation.model.real.ending import Endings
+from broker.simulation.model.real.grid_rows import VO, sources_of
+from broker.simulation.model.real.user_figures import analysis_grid, user_name
 from broker.snapshot.draft import Draft
 from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.sources.user_jobs import COUNT_COLUMNS, USER_JOBS
@@ -203,9 +203,9 @@ def test_every_policy_is_found_by_its_name(name: str) -> None:
 
 
 def test_policies_of_others_are_found_and_may_not_take_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = [EntryPoint("mine", "broker.simulation.policies.simple:RandomPolicy", base.GROUP),
-             EntryPoint("broken", "broker.simulation.policies.simple:NoSuch", base.GROUP),
-             EntryPoint("seed", "broker.simulation.policies.simple:RandomPolicy", base.GROUP)]  # fmt: skip
+    other = [EntryPoint("mine", "broker.simulation.model.policies.simple:RandomPolicy", base.GROUP),
+             EntryPoint("broken", "broker.simulation.model.policies.simple:NoSuch", base.GROUP),
+             EntryPoint("seed", "broker.simulation.model.policies.simple:RandomPolicy", base.GROUP)]  # fmt: skip
     monkeypatch.setattr(base, "entry_points", lambda group: other)
     assert find_policy("mine").__name__ == "RandomPolicy"  # type: ignore[attr-defined]
     with pytest.raises(SimulationError, match="two policies are called seed"):

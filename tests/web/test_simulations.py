@@ -11,10 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from broker.app.answers.simulations import Curve, PolicyCurve
-from broker.app.sentences.figures_of_merit import FIGURES, cell
+from broker.simulation.answers.figures_of_merit import FIGURES, cell
+from broker.simulation.answers.simulations import Curve, PolicyCurve
+from broker.simulation.pages.policies import MOST_CURVES, MOST_LINES, policies_over_hours
 from broker.store.connection.database import Database
-from broker.web.pictures.policies import MOST_CURVES, MOST_LINES, policies_over_hours
 from tests.api.kept_simulation import keep_simulation
 from tests.cli.commands import runner
 from tests.web.test_other_pages import figures

@@ -15,7 +15,7 @@ ROUTERS: tuple[str, ...] = (
     "broker.tuning.routes.tuning",
     "broker.tuning.routes.operations",
     "broker.whatif.routes.runs",
-    "broker.api.routers.simulations",
+    "broker.simulation.routes.simulations",
     "broker.service.routes.events",
 )
 """Modules; each has ``router``."""

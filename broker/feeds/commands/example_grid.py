@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from broker.cli.output import remark
-from broker.demo.grid_documents import GridSize, cric_documents, network_metrics, rse_usage, worker_reports
 from broker.errors import BrokerError
+from broker.simulation.demo.grid_documents import GridSize, cric_documents, network_metrics, rse_usage, worker_reports
 
 
 def example(

@@ -10,7 +10,7 @@ ROUTERS: tuple[str, ...] = (
     "broker.grid.pages.grid",
     "broker.decisions.pages.rules",
     "broker.tuning.pages.tuning",
-    "broker.web.routes.simulations",
+    "broker.simulation.pages.simulations",
     "broker.history.pages.work",
     "broker.service.pages.plots",
 )

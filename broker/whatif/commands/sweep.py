@@ -79,7 +79,7 @@ def sweep(
     """What would have been decided with each value of a grid; nothing is changed."""
     points = grid(read_ranges(shipped_catalogue(), ranges, vo))
     if simulated:
-        from broker.cli.simulation.sweeping import sweep_simulated
+        from broker.simulation.commands.sweeping import sweep_simulated
 
         sweep_simulated(points, seeds, processes or cores(), dask, json, store_in=context if store else None)
         return

@@ -11,9 +11,9 @@ import pytest
 from agents.feeds.cric import CricAgent, CricOptions
 from agents.feeds.importing import FeedAlarm
 from agents.service import fault_points
-from broker.demo.grid_documents import GridSize, cric_documents, endpoint_name, queue_name, site_name
 from broker.errors import Refused
 from broker.feeds.statements.feed_runs import changes_of_queue
+from broker.simulation.demo.grid_documents import GridSize, cric_documents, endpoint_name, queue_name, site_name
 from broker.snapshot.sources.links import LINKS
 from broker.snapshot.sources.queues import QUEUES
 from broker.snapshot.sources.slots import SLOTS

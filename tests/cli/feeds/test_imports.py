@@ -10,7 +10,14 @@ import pytest
 import sqlalchemy as sa
 
 from agents.service.leadership import LeaseKeeper
-from broker.demo.grid_documents import GridSize, cric_documents, network_metrics, queue_name, rse_usage, worker_reports
+from broker.simulation.demo.grid_documents import (
+    GridSize,
+    cric_documents,
+    network_metrics,
+    queue_name,
+    rse_usage,
+    worker_reports,
+)
 from broker.store.connection.database import Database
 from broker.store.service.leases import LeaseTerms
 from tests.cli.commands import Command, runner

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from broker.cli.service.demo_report import DemoRun, print_next, print_report, report_object
-from broker.demo.summary import FunnelLine, QueueUse, Summary, UserTask, WaitingChunk
 from broker.domain.decisions import Observation
 from broker.engine.shared.answer import Answer
+from broker.simulation.commands.demo_report import DemoRun, print_next, print_report, report_object
+from broker.simulation.demo.summary import FunnelLine, QueueUse, Summary, UserTask, WaitingChunk
 
 ANSWER = Answer(
     "BNL/MCORE",

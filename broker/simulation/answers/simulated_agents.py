@@ -1,0 +1,166 @@
+"""A policy of the simulation that is the real agents: they read PanDA's tables, and what they wrote is read back.
+
+At each cycle the simulated grid becomes rows of a database of its own, as old as the policy may see it; the agent runs
+at the virtual time with the seed of the cycle. What holds beside the agents is said in docs/explanation/simulation.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from agents.service import configuration, registry
+from agents.service.base import Agent, CycleRequest
+from agents.service.process import ProcessSettings
+from broker.decisions.answers.agent_cycle import TASK_AGENT, run_leased, section_named
+from broker.simulation.model.comparing import Case, CaseResult, simulate_with
+from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.information import GridView
+from broker.simulation.model.job_states import NOT_YET, TaskState
+from broker.simulation.model.policies.base import Assignment, WaitingJobs
+from broker.simulation.model.real.brokered import by_brokerage
+from broker.simulation.model.real.grid_rows import instant
+from broker.simulation.model.real.grid_tables import GridTables, Row, Tables, merged
+from broker.simulation.model.real.snapshots import SnapshotKeeper
+from broker.simulation.model.real.work_tables import rebrokered_rows, task_tables, waiting_tables
+from broker.simulation.model.scenario import Scenario
+from broker.store.connection.database import Database
+from broker.store.scenarios import load_dump, scenario_file
+from broker.whatif.answers.scenario_cases import scratch_database
+
+#: The agents that end jobs, in the order in which they look at those that wait.
+ENDING = ("timeouts", "analysis_rebrokerage", "fast_rebrokerage")
+#: Input files by which the task brokerage asks the job brokerage.
+HINT_FILES = 10
+
+#: The policies that are the agents by the profile of that name.
+PROFILES = ("seed", "panda")
+
+_REMEMBER = sa.text("""
+    INSERT INTO broker.rebrokered_from (jeditaskid, datasetid, queue, rebrokered_at)
+    VALUES (:jeditaskid, :datasetid, :queue, :rebrokered_at)""")
+
+
+class ThroughDatabase:
+    """The agents of the task brokerage, both job brokerages, the timeouts and both rebrokerages on a database.
+
+    Args:
+        scenario: of the simulation.
+        seed: of the draws.
+        database: with the current schema, of the simulation's own: its tables are emptied at each cycle.
+        profile: the shipped profile by which the brokerages decide; the policy has its name.
+        config: rows of the table ``config``: gdpconfig values that differ from the shipped tuning.
+    """
+
+    def __init__(
+        self, scenario: Scenario, seed: int, database: Database, profile: str = "seed", config: Sequence[Row] = ()
+    ) -> None:
+        self.scenario, self.seed, self.name = scenario, seed, profile
+        keeper = SnapshotKeeper(scenario)
+        names = [str(name) for name in keeper.base.nuclei.name]
+        self._site_of = dict(zip(names, keeper.site_of_nucleus, strict=True))
+        self._queue_of = {queue.name: number for number, queue in enumerate(scenario.queues)}
+        self._rows = GridTables(scenario, names)
+        self._database, self._config = database, list(config)
+        self._agents = configuration.load(configuration.config_file("agents.yaml"), registry.NAMES)
+        brokering = ProcessSettings(profile=profile, job_generation="broker", job_statistics="panda")
+        ending = ProcessSettings(profile=profile, job_generation="broker", job_statistics="live")
+        self._brokering = {name: self._made(name, brokering) for name in (TASK_AGENT, *registry.BROKERAGES)}
+        self._ending = [self._made(name, ending) for name in ENDING]
+        self._waits_s: dict[int, float] = {}
+        self._brokered: dict[int, TaskState] = {}
+
+    def choose_nuclei(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[int]:
+        """The nuclei that the agent of the task brokerage writes; NOT_YET where it writes none."""
+        self._brokered = {number: state for number, state in self._brokered.items() if state.open_jobs}
+        wanting = task_tables(self.scenario, tasks, "assigning", HINT_FILES)
+        others = task_tables(self.scenario, list(self._brokered.values()), "running", 0)
+        self._write(view, merged(self._rows.grid(view), self._rows.counted_jobs(view), wanting, others), tasks)
+        self._run(self._brokering[TASK_AGENT], view, self.seed + cycle)
+        written = dict(self._read("SELECT jeditaskid, nucleus FROM {panda}.jedi_tasks WHERE nucleus IS NOT NULL"))
+        nuclei = [self._site_of.get(written.get(state.task.number, ""), NOT_YET) for state in tasks]
+        chosen = zip(tasks, nuclei, strict=True)
+        self._brokered |= {state.task.number: state for state, nucleus in chosen if nucleus != NOT_YET}
+        return nuclei
+
+    def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
+        """The jobs that the agents of the job brokerages write, by queue."""
+        self._waits_s = {}
+        grid, assignments = merged(self._rows.grid(view), self._rows.counted_jobs(view)), []
+        for name, own in by_brokerage(tasks):
+            self._write(view, merged(grid, task_tables(self.scenario, own, "running")), own)
+            for decided in self._run(self._brokering[name], view, self.seed + cycle):
+                until = decided["pending_until"]
+                waits = 0.0 if until is None else (datetime.fromisoformat(until) - instant(view.now_s)).total_seconds()
+                self._waits_s[decided["jeditaskid"]] = waits
+            place = {state.task.number: number for number, state in enumerate(own)}
+            jobs = self._read("SELECT jeditaskid, computingsite, count(*) FROM {panda}.jobsdefined4 GROUP BY 1, 2")
+            found = [Assignment(task, self._queue_of[queue], count) for task, queue, count in jobs]
+            assignments += sorted(found, key=lambda one: (place[one.task], one.queue))
+        return assignments
+
+    def retry_s(self, task: TaskState) -> float:
+        """As long as the agent lets a task wait that is pending or throttled."""
+        return self._waits_s.get(task.task.number, 0.0)
+
+    def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
+        """The waiting jobs that the agents of the timeouts and of both rebrokerages end."""
+        self._write(view, merged(self._rows.grid(view), waiting_tables(self.scenario, view, waiting)), ())
+        for agent in self._ending:
+            self._run(agent, view, self.seed)
+        there = {pandaid for (pandaid,) in self._read("SELECT pandaid FROM {panda}.jobsactive4")}
+        return [place for place in range(len(waiting.task)) if place + 1 not in there]
+
+    def _made(self, name: str, process: ProcessSettings) -> Agent[Any]:
+        return registry.make(name, section_named(self._agents, name).options, process)
+
+    def _write(self, view: GridView, tables: Tables, tasks: Sequence[TaskState]) -> None:
+        """Make the rows all that there is in the database."""
+        filled: Mapping[str, list[Row]] = {
+            name: rows for name, rows in {**tables, "config": self._config}.items() if rows
+        }
+        load_dump.load(self._database, scenario_file.Scenario(instant(view.now_s), filled), replace=True)
+        memory = rebrokered_rows(self.scenario, tasks)
+        if memory:
+            with self._database.begin() as connection:
+                connection.execute(_REMEMBER, memory)
+
+    def _run(self, agent: Agent[Any], view: GridView, seed: int) -> list[dict[str, Any]]:
+        """One cycle of an agent at the virtual time; its decisions as objects."""
+        decisions: list[dict[str, Any]] = []
+        # nobody looks at the brake here, and the policies that do not go through a database have none
+        request = CycleRequest(emit=decisions.append, force=True)
+        run_leased(agent, self._agents, self._database, instant(view.now_s), seed, request)
+        return decisions
+
+    def _read(self, statement: str) -> list[tuple[Any, ...]]:
+        with self._database.read_snapshot() as connection:
+            return [tuple(row) for row in connection.execute(sa.text(self._database.names.sql(statement)))]
+
+
+def check_agents_only(policies: Sequence[str]) -> None:
+    """Refuse policies that are no agents.
+
+    Raises:
+        SimulationError: one of them decides by itself.
+    """
+    others = [name for name in policies if name not in PROFILES]
+    if others:
+        raise SimulationError(
+            f"{', '.join(others)}: no agent decides so", "--through-database", f"take {' or '.join(PROFILES)}"
+        )
+
+
+def simulate_through_database(case: Case) -> CaseResult:
+    """Run one simulation with the agents, on a database that is made for it and gone afterwards.
+
+    Raises:
+        SimulationError: its scenario cannot be simulated.
+        EmbeddedServerError: the embedded server is not installed or does not start.
+        BrokerError: the cycle of an agent did not end well.
+    """
+    with scratch_database("simulation") as database:
+        return simulate_with(case, lambda scenario, seed: ThroughDatabase(scenario, seed, database, case.policy))

@@ -1,0 +1,56 @@
+"""``broker demo --web``: the page on the demonstration grid, with all agents and the driver at work."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from agents.service import registry
+from agents.service.clock import host_now
+from agents.service.configuration import AgentsConfiguration, config_file, load
+from broker.cli.rendering.visible_text import remark
+from broker.service.commands.serve import CONTROL_CONNECTIONS, free_clock, leave_behind, make_service, stop_on_signals
+from broker.settings import Settings
+from broker.simulation.answers.demo_driver import DemoDriver
+from broker.store.connection.database import Database
+
+QUICKER = {"production_task": 60.0, "share_usage": 60.0}
+"""Periods in seconds of agents that nobody who watches should wait for."""
+
+
+def go_on(database: Database, driver: DemoDriver, settings: Settings, home: Path, port: int) -> None:
+    """Serve the page until somebody stops it, while agents work and the driver lets things happen.
+
+    Args:
+        database: with the loaded grid.
+        driver: of the grid.
+        settings: of this invocation.
+        home: folder with the token of the page.
+        port: of the page on this machine; 0: any that is free.
+    """
+    from broker.api.listening import Listening
+    from broker.api.process import serving
+    from broker.service.commands.api import page, say_where
+
+    configuration = quicker(load(config_file("agents.yaml", settings.config), registry.NAMES))
+    with database.sibling("gridbroker leases", CONTROL_CONNECTIONS) as control:
+        free_clock(database)
+        service = make_service(database, control, configuration, settings.config, profile="demo")
+        stop_on_signals(service)
+        world = threading.Thread(target=driver.run, args=(service.ending, host_now), name="demo driver", daemon=True)
+        with serving(database, Listening(port=port), home=home, folder=settings.config, make=page()) as running:
+            say_where(running)
+            remark("the grid goes on: tasks arrive, jobs end, a site goes off and comes back. End it with Ctrl-C")
+            world.start()
+            ended_in_time = service.run()
+        world.join(configuration.service.stop_within_s)
+    leave_behind(ended_in_time)
+
+
+def quicker(configuration: AgentsConfiguration) -> AgentsConfiguration:
+    """The configuration with shorter periods of some agents."""
+    agents = {
+        name: section.model_copy(update={"period_s": min(section.period_s, QUICKER.get(name, section.period_s))})
+        for name, section in configuration.agents.items()
+    }
+    return configuration.model_copy(update={"agents": agents})

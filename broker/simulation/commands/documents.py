@@ -1,0 +1,99 @@
+"""A comparison of policies as plain documents: what ``--json`` prints and ``--store`` keeps. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from broker import __version__
+from broker.simulation.answers.simulations import SimulationAsked, thinned
+from broker.simulation.model.comparing import CaseResult, Comparison
+from broker.simulation.model.intervals import Interval
+from broker.simulation.model.scenario import Scenario
+
+MOST_INSTANTS = 120
+"""Of a curve that is kept: more than a picture of a page can show."""
+
+
+def asked_of(
+    scenario: Scenario, grid: str, policies: Sequence[str], seeds: int, through_database: bool
+) -> SimulationAsked:
+    """What is simulated: the scenario as it is for the first seed, with the grid as it was named."""
+    parameters = {
+        "scenario": scenario.name,
+        "days": scenario.days,
+        "warm_up_s": scenario.warm_up_s,
+        "cycle_s": scenario.cycle_s,
+        "closed": scenario.closed,
+        "sites": len(scenario.sites),
+        "queues": len(scenario.queues),
+        "cores": sum(queue.cores for queue in scenario.queues),
+        "shares": [name for name, _ in scenario.shares],
+        "through_database": through_database,
+        "ages": dataclasses.asdict(scenario.ages),
+    }
+    return SimulationAsked(grid=grid, policies=tuple(policies), seeds=seeds, parameters=parameters, version=__version__)
+
+
+def policy_document(one: Comparison, results: Sequence[CaseResult]) -> dict[str, Any]:
+    """The figures of a policy, and what its simulations took; ``results`` are of all policies."""
+    own = [result for result in results if result.label == one.label]
+    return {
+        "kind": "policy",
+        "policy": one.label,
+        "seeds": list(one.seeds),
+        "figures": {name: _interval(found) for name, found in one.means.items()},
+        "differences": {name: _interval(found) for name, found in one.differences.items()},
+        "events": sum(result.events for result in own),
+        "decide_s": sum(result.decide_s for result in own),
+        "total_s": sum(result.total_s for result in own),
+    }
+
+
+def _interval(found: Interval) -> dict[str, Any]:
+    return {
+        "mean": _finite(found.mean),
+        "half_width": _finite(found.half_width),
+        "values": found.values,
+        "enough_seeds": found.enough_seeds,
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def curve_documents(results: Sequence[CaseResult], most: int = MOST_INSTANTS) -> list[dict[str, Any]]:
+    """Each curve: its hours, and for each policy mean, lowest and highest over seeds, at most at ``most`` instants.
+
+    Runs of a closed scenario may be of different lengths: curves end with the shortest.
+    """
+    count = min((len(result.hours) for result in results), default=0)
+    if count == 0:
+        return []
+    places = list(thinned(count, most))
+    labels = list(dict.fromkeys(result.label for result in results))
+    return [
+        {
+            "name": name,
+            "hours": [_short(results[0].hours[place]) for place in places],
+            "lines": [_line(name, label, results, places) for label in labels],
+        }
+        for name in results[0].curves
+    ]
+
+
+def _line(name: str, label: str, results: Sequence[CaseResult], places: Sequence[int]) -> dict[str, Any]:
+    own = [[result.curves[name][place] for place in places] for result in results if result.label == label]
+    values = np.array(own)
+    sides = {"mean": values.mean(axis=0), "low": values.min(axis=0), "high": values.max(axis=0)}
+    return {"policy": label} | {side: [_short(value) for value in found.tolist()] for side, found in sides.items()}
+
+
+def _short(value: float) -> float:
+    """Four digits are more than a picture shows."""
+    return float(f"{value:.4g}")

@@ -1,0 +1,68 @@
+"""``broker sweep --simulate``: a tuning key judged by its consequences on a simulated grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import monotonic
+
+import typer
+
+from broker.cli.extras import require
+from broker.cli.output import remark
+from broker.gdpconfig.proposals import Proposal
+from broker.simulation.commands.documents import asked_of
+from broker.simulation.commands.simulate import progress, show
+from broker.simulation.commands.storing import check_store, store_simulation
+from broker.simulation.model.comparing import Case, compare, simulate_all
+from broker.simulation.model.generated_grid import GridParameters
+from broker.simulation.model.scenario_file import GridChoice
+
+#: The grid on which values are compared: full enough that limits bind.
+GRID = GridChoice("full", GridParameters(days=1.0, queues=20, cores=4000, nuclei=5, warm_up_s=28_800.0))
+BASELINE = "baseline"
+
+
+def sweep_simulated(
+    points: Sequence[tuple[Proposal, ...]],
+    seeds: int,
+    processes: int,
+    dask: str | None,
+    json: bool,
+    grid: GridChoice | None = None,
+    store_in: typer.Context | None = None,
+) -> None:
+    """Print the figures of the shipped tuning, and of each point against it, paired by seed.
+
+    Args:
+        points: the values of each point.
+        seeds: of each point, from 1 on.
+        processes: at once.
+        dask: address of a scheduler, None to work here.
+        json: one object a point instead of a table.
+        grid: that is simulated; None: :data:`GRID`.
+        store_in: the command whose database keeps the figures; None keeps nothing.
+
+    Raises:
+        ExtraMissing: the packages of the extra ``simulate`` are not installed.
+        SimulationError: the grid cannot be simulated.
+        BrokerError: the figures are to be kept, and cannot be.
+    """
+    require("simulate")
+    began_s = monotonic()
+    if store_in is not None:
+        check_store(store_in)
+    sides: list[tuple[str, tuple[tuple[str, object], ...]]] = [(BASELINE, ())]
+    for point in points:
+        label = ", ".join(f"{one.key}={one.value}" for one in point)
+        sides.append((label, tuple((one.key, one.value) for one in point)))
+    made = grid or GRID
+    cases = [Case(label, "seed", seed, made, values) for seed in range(1, seeds + 1) for label, values in sides]
+    with progress(len(cases)) as emit:
+        results = simulate_all(cases, processes, emit, dask)
+    comparisons = compare(results)
+    show(comparisons, results, json)
+    if store_in is None:
+        return
+    asked = asked_of(made(1), f"sweep on {made.grid}", [label for label, _ in sides], seeds, through_database=False)
+    number = store_simulation(store_in, asked, comparisons, results, monotonic() - began_s)
+    remark(f"stored: simulation {number}, page /simulations/{number}")

@@ -1,0 +1,58 @@
+"""A task that comes to the demonstration grid later: its rows, as those of the tasks that are there from the start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import count
+
+import numpy as np
+
+from broker.simulation.demo.clock import Clock, Row
+from broker.simulation.demo.dataset_rows import DatasetTables
+from broker.simulation.demo.facts import DemoFacts
+from broker.simulation.demo.task_rows import FIRST_TASK, task_parameter_row, task_row
+
+TIMES = ("creationdate", "modificationtime", "starttime", "statechangetime")
+
+
+@dataclass(frozen=True)
+class NextNumbers:
+    """The first task, dataset and file that are not taken yet."""
+
+    task: int
+    dataset: int
+    file: int
+
+
+def arrival_tables(
+    facts: DemoFacts, place: int, numbers: NextNumbers, now: datetime, seed: int
+) -> dict[str, list[Row]]:
+    """The rows of one more task like that at ``place`` of the facts, by table; of production with a tenth of its jobs.
+
+    Args:
+        facts: the grid and its tasks.
+        place: of the task among the facts.
+        numbers: that it gets.
+        now: the instant (aware) at which it comes.
+        seed: of the sizes of its files.
+    """
+    clock, task = Clock(now), facts.tasks[place]
+    tables = DatasetTables(
+        facts,
+        clock,
+        np.random.default_rng([seed, 5, numbers.task]),
+        quick=task.user is None,
+        dataset_ids=count(numbers.dataset),
+        file_ids=count(numbers.file),
+    )
+    tables.add_task(numbers.task - FIRST_TASK, task)
+    row = task_row(facts, clock, numbers.task, task) | dict.fromkeys(TIMES, clock.now)
+    return {
+        "jedi_tasks": [row],
+        "jedi_taskparams": [task_parameter_row(task, numbers.task)],
+        "jedi_datasets": tables.datasets,
+        "jedi_dataset_contents": tables.files,
+        "dataset_replicas": tables.replicas,
+        "dataset_metadata": tables.metadata,
+    }

@@ -1,0 +1,128 @@
+"""What no policy can beat: a program that knows every job, the true speeds and all outages.
+
+Each simplification relaxes: jobs are divisible, run at the best efficiency of their kind, need neither start-up nor
+input, and may use the whole slot of time in which they arrive; queues of a class count with the best of the class. So
+the bounds hold for the useful part of use and for the makespan; nothing is claimed for waits.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from broker.domain.arrays import Floats, Ints
+from broker.simulation.model.job_kinds import JobDraws, draw_jobs
+from broker.simulation.model.scenario import Scenario, Task, fits
+
+SLOT_S = 3600.0
+#: Queues are put into so many classes by true speed.
+CLASSES = 12
+
+
+def _draws(scenario: Scenario, seed: int, task: Task) -> JobDraws:
+    return draw_jobs(scenario.kinds[task.kind], task.jobs, seed, task.number, scenario.attempts)
+
+
+def makespan_bound_s(scenario: Scenario, seed: int) -> float:
+    """Seconds that a closed scenario takes at least: all work over all capacity, or its longest job."""
+    speed = np.array([queue.corepower * queue.hidden_speed for queue in scenario.queues])
+    cores = np.array([queue.cores for queue in scenario.queues])
+    work, longest = 0.0, 0.0
+    for task in scenario.tasks:
+        kind = scenario.kinds[task.kind]
+        drawn = _draws(scenario, seed, task)
+        best = max(speed[number] for number, queue in enumerate(scenario.queues) if fits(queue, kind))
+        work += float(drawn.work_hs06s.sum())
+        longest = max(
+            longest, float((drawn.work_hs06s / np.minimum(drawn.efficiency, 1.0)).max()) / (kind.cores * best)
+        )
+    return max(work / float((cores * speed).sum()), longest)
+
+
+def useful_use_bound(scenario: Scenario, seed: int) -> float:
+    """The part of the published capacity between warm-up and end that useful CPU time can fill at most.
+
+    Variables are the core seconds of CPU that a kind gets in a class of queues in a slot of time; a kind has no more
+    work by the end of a slot than has arrived by then, a class no more cores than are up.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array
+
+    classes = _classes(scenario)
+    slots = math.ceil(scenario.end_s / SLOT_S)
+    capacity = _capacity(scenario, classes, slots)
+    names = sorted({task.kind for task in scenario.tasks})
+    arrived, efficiency = _arrivals(scenario, seed, names, slots)
+    first = 0 if scenario.closed else int(scenario.warm_up_s // SLOT_S)
+    columns = [
+        (kind, group, slot)
+        for kind, name in enumerate(names)
+        for group, members in enumerate(classes)
+        if any(fits(scenario.queues[number], scenario.kinds[name]) for number in members)
+        for slot in range(slots)
+    ]
+    power = np.array([max(scenario.queues[n].corepower for n in members) for members in classes])
+    speed = np.array([min(_true(scenario, n) for n in members) for members in classes])
+    gain = np.array([-power[group] * (slot >= first) for _, group, slot in columns])
+    rows: list[int] = []
+    cells: list[int] = []
+    values: list[float] = []
+    for place, (kind, group, slot) in enumerate(columns):
+        rows.append(group * slots + slot)
+        cells.append(place)
+        values.append(1.0 / efficiency[kind])
+        for later in range(slot, slots):
+            rows.append(len(classes) * slots + kind * slots + later)
+            cells.append(place)
+            values.append(float(speed[group]))
+    limits = np.concatenate([capacity.reshape(-1), arrived.reshape(-1)])
+    matrix = coo_array((values, (rows, cells)), shape=(len(limits), len(columns))).tocsr()
+    found = linprog(gain, A_ub=matrix, b_ub=limits, method="highs")
+    up = capacity[:, first:].sum(axis=1)
+    whole = sum(float(up[group]) * _mean_power(scenario, members) for group, members in enumerate(classes))
+    return min(1.0, -float(found.fun) / whole) if found.status == 0 and whole > 0 else 1.0
+
+
+def _true(scenario: Scenario, number: int) -> float:
+    queue = scenario.queues[number]
+    return queue.corepower * queue.hidden_speed
+
+
+def _mean_power(scenario: Scenario, members: list[int]) -> float:
+    cores = [scenario.queues[number].cores for number in members]
+    return float(np.average([scenario.queues[number].corepower for number in members], weights=cores))
+
+
+def _classes(scenario: Scenario) -> list[list[int]]:
+    """Queues with cores, by true speed."""
+    order = sorted((n for n, q in enumerate(scenario.queues) if q.cores > 0), key=lambda n: _true(scenario, n))
+    return [part.tolist() for part in np.array_split(np.array(order), min(CLASSES, len(order)))]
+
+
+def _capacity(scenario: Scenario, classes: list[list[int]], slots: int) -> Floats:
+    """(classes, slots) core seconds that are up."""
+    group_of = {number: group for group, members in enumerate(classes) for number in members}
+    capacity = np.zeros((len(classes), slots))
+    for group, members in enumerate(classes):
+        capacity[group] = SLOT_S * sum(scenario.queues[number].cores for number in members)
+    starts: Ints = np.arange(slots) * int(SLOT_S)
+    for number, group in group_of.items():
+        down = np.zeros(slots)
+        for outage in scenario.outages:
+            if number in outage.queues:
+                inside = np.minimum(starts + SLOT_S, outage.end_s) - np.maximum(starts, outage.start_s)
+                down += np.maximum(inside, 0.0)
+        capacity[group] -= np.minimum(down, SLOT_S) * scenario.queues[number].cores
+    return np.maximum(capacity, 0.0)
+
+
+def _arrivals(scenario: Scenario, seed: int, names: list[str], slots: int) -> tuple[Floats, Floats]:
+    """(kinds, slots) work in HS06 s that has arrived by the end of each slot, and the best efficiency of each kind."""
+    arrived, efficiency = np.zeros((len(names), slots)), np.full(len(names), 1e-3)
+    for task in scenario.tasks:
+        kind = names.index(task.kind)
+        drawn = _draws(scenario, seed, task)
+        arrived[kind, min(slots - 1, int(task.arrival_s // SLOT_S)) :] += drawn.work_hs06s.sum()
+        efficiency[kind] = max(efficiency[kind], min(1.0, float(drawn.efficiency.max())))
+    return arrived, efficiency

@@ -1,0 +1,197 @@
+"""Policies over seeds: the same weather for each, in parallel processes or on a cluster, and what differs in pairs."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from broker.compilation import background
+from broker.errors import BrokerError
+from broker.simulation.model.intervals import Interval, interval, paired
+from broker.simulation.model.loop import ClosedLoop, Run
+from broker.simulation.model.merit import Stats, stats
+from broker.simulation.model.policies.base import Factory, find_policy
+from broker.simulation.model.scenario import Scenario
+
+CONNECT_WITHIN = "10s"
+
+
+class ScenarioOf(Protocol):
+    """The scenario of a seed; travels to other processes."""
+
+    def __call__(self, seed: int) -> Scenario:
+        """The scenario."""
+        ...
+
+
+@dataclass(frozen=True)
+class Case:
+    """One simulation: a policy with a seed; ``label`` tells it from others of the same policy."""
+
+    label: str
+    policy: str
+    seed: int
+    scenario_of: ScenarioOf
+    values: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What is kept of a simulation.
+
+    Attributes:
+        curves: by name, one value for each of ``hours``: use, waiting jobs, transfers waiting, WAN bytes so far.
+    """
+
+    label: str
+    seed: int
+    stats: Stats
+    hours: tuple[float, ...]
+    curves: dict[str, tuple[float, ...]]
+    events: int
+    decide_s: float
+    total_s: float
+
+
+def simulate_case(case: Case) -> CaseResult:
+    """Run one simulation.
+
+    Raises:
+        SimulationError: its scenario cannot be simulated, or there is no such policy.
+    """
+    factory = find_policy(case.policy)
+    values = dict(case.values)
+
+    def made(scenario: Scenario, seed: int) -> Any:
+        return factory(scenario, seed, values=values) if values else factory(scenario, seed)  # type: ignore[call-arg]
+
+    return simulate_with(case, made)
+
+
+def simulate_with(case: Case, factory: Factory) -> CaseResult:
+    """Run one simulation with the policy that the factory makes.
+
+    Raises:
+        SimulationError: its scenario cannot be simulated.
+    """
+    run = ClosedLoop(case.scenario_of(case.seed), factory, case.seed).run()
+    hours, curves = _curves(run)
+    return CaseResult(case.label, case.seed, stats(run), hours, curves, run.events, run.decide_s, run.total_s)
+
+
+def _curves(run: Run) -> tuple[tuple[float, ...], dict[str, tuple[float, ...]]]:
+    series = run.series
+    sent = sorted(zip(run.tally.wan_end_s, run.tally.wan_bytes, strict=True))
+    moved, total, place = [], 0.0, 0
+    for time_s in series.time_s.tolist():
+        while place < len(sent) and sent[place][0] <= time_s:
+            total += sent[place][1]
+            place += 1
+        moved.append(total / 1e12)
+    curves = {
+        "use": tuple((series.busy_hs06 / series.up_hs06.clip(1e-9)).tolist()),
+        "waiting jobs": tuple(series.waiting_jobs.tolist()),
+        "transfers waiting": tuple(series.transfers_waiting.tolist()),
+        "TB over the WAN": tuple(moved),
+    }
+    names = [name for name, _ in run.scenario.shares]
+    total_hs06 = series.share_hs06.sum(axis=1).clip(1e-9)
+    curves |= {
+        f"share {name}": tuple((series.share_hs06[:, place] / total_hs06).tolist()) for place, name in enumerate(names)
+    }
+    return tuple((series.time_s / 3600.0).tolist()), curves
+
+
+def simulate_all(
+    cases: Sequence[Case],
+    processes: int,
+    emit: Callable[[int], None],
+    dask: str | None = None,
+    simulate: Callable[[Case], CaseResult] = simulate_case,
+) -> list[CaseResult]:
+    """All cases, in their order.
+
+    Args:
+        cases: to run.
+        processes: at once; 1 runs them in this one.
+        emit: told how many are done.
+        dask: address of a scheduler; then its workers run them.
+        simulate: runs one; a function of a module, as it travels to other processes.
+
+    Raises:
+        SimulationError: a scenario cannot be simulated.
+        BrokerError: the cluster cannot be reached.
+    """
+    results = []
+    with_pool = _on_cluster(cases, dask, simulate) if dask is not None else _in_processes(cases, processes, simulate)
+    for result in with_pool:
+        results.append(result)
+        emit(len(results))
+    return results
+
+
+def _in_processes(
+    cases: Sequence[Case], processes: int, simulate: Callable[[Case], CaseResult]
+) -> Iterator[CaseResult]:
+    if processes == 1 or len(cases) == 1:
+        yield from map(simulate, cases)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(processes, len(cases)), context, background.install) as pool:
+        yield from pool.map(simulate, cases)
+
+
+def _on_cluster(cases: Sequence[Case], address: str, simulate: Callable[[Case], CaseResult]) -> Iterator[CaseResult]:
+    try:
+        import distributed
+    except ImportError as error:
+        raise BrokerError(
+            f"a cluster needs the package {error.name}", "--dask", "install it: pip install 'gridbroker[dask]'"
+        ) from error
+    connect: Any = distributed.Client
+    try:
+        client = connect(address, timeout=CONNECT_WITHIN, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise BrokerError("nobody answers at the address of the cluster", address, "start the scheduler") from error
+    with client:
+        yield from client.gather(client.map(simulate, cases, pure=False))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The figures of one policy over all seeds, and how they differ from those of the first.
+
+    Attributes:
+        means: the interval of each figure, by name.
+        differences: of each figure to that of the first policy, paired by seed; empty for the first.
+    """
+
+    label: str
+    seeds: tuple[int, ...]
+    means: dict[str, Interval]
+    differences: dict[str, Interval]
+
+
+def compare(results: Iterable[CaseResult]) -> list[Comparison]:
+    """The results by label, in the order in which labels first appear; seeds that only one has are skipped."""
+    by_label: dict[str, dict[int, dict[str, float]]] = {}
+    for result in results:
+        by_label.setdefault(result.label, {})[result.seed] = result.stats.as_dict()
+    seeds = tuple(sorted(set.intersection(*(set(found) for found in by_label.values())))) if by_label else ()
+    columns = {
+        label: {name: [found[seed][name] for seed in seeds] for name in Stats.__dataclass_fields__}
+        for label, found in by_label.items()
+    }
+    first = next(iter(columns.values()), {})
+    return [
+        Comparison(
+            label=label,
+            seeds=seeds,
+            means={name: interval(values) for name, values in found.items()},
+            differences={} if found is first else {n: paired(values, first[n]) for n, values in found.items()},
+        )
+        for label, found in columns.items()
+    ]

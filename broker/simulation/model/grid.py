@@ -1,0 +1,345 @@
+"""The grid in virtual time: what becomes of jobs from their queue until their output is at the nucleus."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import numpy as np
+
+from broker.simulation.model.events import EventQueue
+from broker.simulation.model.job_kinds import draw_jobs, queue_factors
+from broker.simulation.model.job_states import ACTIVATED, RUNNING, STARTING, TRANSFERRING, Job, TaskState, new_task
+from broker.simulation.model.records import Outcome, RunLog, Tally
+from broker.simulation.model.scenario import Outage, Scenario, Task
+from broker.simulation.model.slots import Nodes, SlotQueue
+from broker.simulation.model.storages import Storages
+from broker.simulation.model.streams import stream
+from broker.simulation.model.transfers import MOST_BYTES_S, Transfers
+from broker.simulation.model.users import UserLoad
+
+STATUSES = 6
+HOUR_S = 3600.0
+
+
+class Grid:
+    """The state of a simulated grid.
+
+    Args:
+        scenario: checked.
+        seed: of all draws.
+        events: virtual time.
+
+    Attributes:
+        counts: (U, S, status) jobs by queue, share and status, as of now.
+        online: (U,) whether a queue takes jobs.
+        outcomes: (U, 2) runs that finished, and that failed.
+        users: jobs of users, and recent starts.
+        share_hs06: (S,) HS06 of the running jobs of each share.
+        tasks: those that have arrived, by number.
+        assignable: tasks with jobs that wait for a queue, by number.
+    """
+
+    def __init__(self, scenario: Scenario, seed: int, events: EventQueue) -> None:
+        self.scenario, self.seed, self.events = scenario, seed, events
+        self.tally, self.log = Tally(), RunLog()
+        queues = len(scenario.queues)
+        self.counts = np.zeros((queues, len(scenario.shares), STATUSES))
+        self.online = np.ones(queues, dtype=np.bool_)
+        self.up = np.ones(queues, dtype=np.bool_)
+        self.storages = Storages(scenario.sites, scenario.output_lifetime_s)
+        self.transfers = Transfers(scenario, events, self.tally)
+        self.share_hs06 = np.zeros(len(scenario.shares))
+        self.outcomes = np.zeros((queues, 2))
+        self.users = UserLoad(scenario)
+        weights = np.array([weight for _, weight in scenario.shares])
+        self._targets = weights / weights.sum()
+        self._claims: list[float] = self._targets.tolist()
+        self.slots: list[SlotQueue[Job]] = [
+            SlotQueue(Nodes(q.nodes, q.node_cores, q.node_memory_gb), self._claim, scenario.drain_after_s)
+            for q in scenario.queues
+        ]
+        self._pilots = [0 if queue.mode == "push" else queue.max_waiting_pilots for queue in scenario.queues]
+        self._random = [stream(seed, queue.name, "pilots") for queue in scenario.queues]
+        self._factors: dict[tuple[int, str], tuple[float, float]] = {}
+        self.running: list[dict[Job, None]] = [{} for _ in scenario.queues]
+        self.waiting_jobs: list[dict[Job, None]] = [{} for _ in scenario.queues]
+        self.last_start_s = np.full(queues, np.nan)
+        self.tasks: dict[int, TaskState] = {}
+        self.assignable: dict[int, TaskState] = {}
+        self.done: Callable[[TaskState], None] = lambda task: None
+        for outage in scenario.outages:
+            self._plan(outage)
+
+    # -- tasks
+
+    def arrive(self, task: Task, nucleus: int) -> TaskState:
+        """Let a task arrive: its jobs can be assigned from now on."""
+        kind = self.scenario.kinds[task.kind]
+        draws = draw_jobs(kind, task.jobs, self.seed, task.number, self.scenario.attempts)
+        state = new_task(task, kind, draws, self.events.now, nucleus)
+        self.tasks[task.number] = state
+        self.assignable[task.number] = state
+        return state
+
+    def assign(self, state: TaskState, queue: int, jobs: int) -> None:
+        """Send ``jobs`` of the task's unassigned jobs to a queue."""
+        kind, task, now = state.kind, state.task, self.events.now
+        for _ in range(jobs):
+            index = state.unassigned.pop()
+            attempt = int(state.attempts[index])
+            memory = kind.cores * kind.memory_gb_core
+            job = Job(state, index, queue, attempt, kind.cores, memory, task.priority, task.share, now)
+            job.ticket = self.slots[queue].add(job)
+            job.changed_s = now
+            self.waiting_jobs[queue][job] = None
+        self.counts[queue, task.share, ACTIVATED] += jobs
+        if kind.analysis:
+            self.users.wait(task, queue, jobs)
+        self.tally.assigned_jobs += jobs
+        if not state.unassigned:
+            self.assignable.pop(task.number, None)
+        self._start_jobs(queue)
+
+    def take_back(self, job: Job) -> None:
+        """Take a job that waits away from its queue, so that it is brokered again."""
+        state = job.task
+        self.slots[job.queue].withdraw(job.ticket, job)
+        self.waiting_jobs[job.queue].pop(job)
+        self.counts[job.queue, job.share, ACTIVATED] -= 1
+        if state.kind.analysis:
+            self.users.wait(state.task, job.queue, -1)
+        self.tally.rebrokered += 1
+        state.moves += 1
+        state.left[job.queue] = self.events.now
+        self._unassign(state, job.index)
+
+    def balance_shares(self) -> None:
+        """Let the shares that have less than their target start first."""
+        used = self.share_hs06.sum()
+        got = self.share_hs06 / used if used > 0 else self._targets
+        self._claims = (self._targets - got).tolist()
+
+    def _claim(self, share: int) -> float:
+        return self._claims[share]
+
+    def _unassign(self, state: TaskState, index: int) -> None:
+        state.unassigned.append(index)
+        self.assignable[state.task.number] = state
+
+    # -- jobs at a queue
+
+    def _start_jobs(self, queue: int, at_once: bool = False) -> None:
+        """Give free slots to waiting jobs; ``at_once``: the pilot that has just ended a job asks for the next."""
+        if not (self.up[queue] and self.online[queue]):
+            return
+        slots = self.slots[queue]
+        if not slots.waiting or slots.busy_cores >= slots.nodes.total_cores:
+            return
+        for job, node in slots.starts(self.events.now):
+            self.waiting_jobs[queue].pop(job)
+            job.node = node
+            self.running[queue][job] = None
+            self._move(job, STARTING)
+            self.events.after(self._delay(queue, at_once), self._run, job, job.version)
+
+    def _delay(self, queue: int, at_once: bool) -> float:
+        """Seconds from a free slot to the start of the job."""
+        if at_once or self.scenario.queues[queue].mode == "push":
+            return 0.0
+        pilots, random = self.scenario.pilots, self._random[queue]
+        if self._pilots[queue] > 0:
+            self._pilots[queue] -= 1
+            arrives = pilots.start_median_s * math.exp(pilots.start_s * random.standard_normal())
+            self.events.after(arrives, self._pilot_arrives, queue)
+            return float(random.random()) * pilots.ask_median_s * math.exp(pilots.ask_s * random.standard_normal())
+        return pilots.start_median_s * math.exp(pilots.start_s * random.standard_normal())
+
+    def _pilot_arrives(self, queue: int) -> None:
+        self._pilots[queue] = min(self._pilots[queue] + 1, self.scenario.queues[queue].max_waiting_pilots)
+
+    def _move(self, job: Job, state: int) -> None:
+        counts = self.counts[job.queue, job.share]
+        counts[job.state] -= 1
+        counts[state] += 1
+        job.state = state
+        job.changed_s = self.events.now
+
+    def _run(self, job: Job, version: int) -> None:
+        if job.version != version:
+            return
+        state, queue, now = job.task, self.scenario.queues[job.queue], self.events.now
+        draws, kind, index = state.draws, state.kind, job.index
+        self._move(job, RUNNING)
+        job.started_s = now
+        self.last_start_s[job.queue] = now
+        self.users.starts.add(job.queue, now)
+        if kind.analysis:
+            self.users.start(state.task, job.queue)
+            state.active_s[job.queue] = now
+        self.share_hs06[job.share] += job.cores * queue.corepower
+        if math.isnan(state.first_start_s[index]):
+            state.first_start_s[index] = now
+        efficiency_factor, rate_factor = self._factors_of(job.queue, kind.name)
+        efficiency = max(0.01, min(1.0, float(draws.efficiency[index]) * efficiency_factor))
+        speed = job.cores * queue.corepower * queue.hidden_speed * efficiency
+        job.execution_s = float(draws.work_hs06s[index]) / speed
+        job.efficiency = efficiency
+        start_up = float(draws.start_up_s[index] + draws.stage_in_overhead_s[index]) if kind.starts_up else 0.0
+        rate = min(MOST_BYTES_S, max(1e5, float(draws.stage_in_bytes_s[index]) * rate_factor))
+        size = kind.input_gb * 1e9
+        if draws.fails[index, job.attempt] < queue.failure_rate + kind.failure_rate:
+            whole = start_up + size / rate + job.execution_s
+            life = float(draws.life[index, job.attempt]) * queue.fails_after
+            self.events.after(life * whole, self._fail, job, version, "failed")
+        if size > 0:
+            self.events.after(start_up, self._stage_in, job, version, size, rate)
+        else:
+            self.events.after(start_up, self._execute, job, version)
+
+    def _factors_of(self, queue: int, kind: str) -> tuple[float, float]:
+        key = (queue, kind)
+        if key not in self._factors:
+            self._factors[key] = queue_factors(self.scenario.kinds[kind], self.scenario.queues[queue].name, self.seed)
+        return self._factors[key]
+
+    def _stage_in(self, job: Job, version: int, size: float, rate: float) -> None:
+        if job.version != version:
+            return
+        site = self.scenario.queues[job.queue].site
+        sources = job.task.task.sources
+        source = self.transfers.source_for(site, sources) if sources else site
+        job.flow = self.transfers.stage_in(source, site, size, rate, partial(self._execute, job, version))
+
+    def _execute(self, job: Job, version: int) -> None:
+        if job.version != version:
+            return
+        job.flow = 0
+        size = float(job.task.draws.output_bytes[job.index])
+        stage_out = size / float(job.task.draws.stage_out_bytes_s[job.index]) if size > 0 else 0.0
+        self.events.after(job.execution_s + stage_out, self._finish, job, version)
+
+    def _finish(self, job: Job, version: int) -> None:
+        if job.version != version:
+            return
+        site = self.scenario.queues[job.queue].site
+        size = float(job.task.draws.output_bytes[job.index])
+        if not self.storages.reserve(site, size):
+            self.tally.no_space += 1
+            self._fail(job, version, "failed")
+            return
+        self.storages.write(site, size, self.events.now)
+        self._end_run(job, "finished")
+        nucleus = job.task.nucleus
+        if nucleus in (-1, site) or size <= 0:
+            self._arrived(job)
+            return
+        self.counts[job.queue, job.share, TRANSFERRING] += 1
+        job.state = TRANSFERRING
+        self.transfers.send(site, nucleus, size, partial(self._sent, job, nucleus, size))
+
+    def _sent(self, job: Job, nucleus: int, size: float) -> None:
+        self.counts[job.queue, job.share, TRANSFERRING] -= 1
+        if self.storages.reserve(nucleus, size):
+            self.storages.write(nucleus, size, self.events.now)
+        else:
+            self.tally.no_space += 1
+        self._arrived(job)
+
+    def _arrived(self, job: Job) -> None:
+        job.task.done_s[job.index] = self.events.now
+        self._close(job.task)
+
+    def _close(self, state: TaskState) -> None:
+        state.open_jobs -= 1
+        if state.open_jobs == 0:
+            self.done(state)
+
+    def _fail(self, job: Job, version: int, outcome: Outcome) -> None:
+        if job.version != version:
+            return
+        self._end_run(job, outcome)
+        self._attempt_failed(job)
+
+    def _attempt_failed(self, job: Job) -> None:
+        state = job.task
+        state.attempts[job.index] += 1
+        self.tally.failed_attempts += 1
+        if state.attempts[job.index] >= self.scenario.attempts:
+            self.tally.failed_jobs += 1
+            state.done_s[job.index] = math.inf
+            self._close(state)
+        else:
+            self._unassign(state, job.index)
+
+    def _end_run(self, job: Job, outcome: Outcome) -> None:
+        """End what a job holds at its queue, and give its slot to the next."""
+        self._leave(job, outcome)
+        self._uncount(job, job.state)
+        self._start_jobs(job.queue, at_once=True)
+
+    def _uncount(self, job: Job, state: int) -> None:
+        """Count a job that started or ran no more."""
+        self.counts[job.queue, job.share, state] -= 1
+        if job.task.kind.analysis:
+            self.users.end(job.task.task, job.queue, ran=state == RUNNING)
+            if state == RUNNING:
+                job.task.active_s[job.queue] = self.events.now
+
+    def _leave(self, job: Job, outcome: Outcome) -> None:
+        job.version += 1
+        if job.flow:
+            self.transfers.network.cancel(job.flow)
+            job.flow = 0
+        self.slots[job.queue].release(job, job.node)
+        self.running[job.queue].pop(job)
+        if job.state == RUNNING:
+            self.log_run(job, outcome)
+            self.share_hs06[job.share] -= job.cores * self.scenario.queues[job.queue].corepower
+
+    def log_run(self, job: Job, outcome: Outcome) -> None:
+        """Note the run of a job that has ended, or that the end of the simulation cuts off."""
+        power = self.scenario.queues[job.queue].corepower
+        task, now = job.task.task, self.events.now
+        if outcome in ("finished", "failed"):
+            self.outcomes[job.queue, int(outcome == "failed")] += 1
+        self.log.add(
+            task=task.number, queue=job.queue, share=job.share, user=task.user, cores=job.cores, outcome=outcome,
+            start_s=job.started_s, end_s=now, execution_s=job.execution_s,
+            efficiency=job.efficiency,
+            hs06s=job.cores * power * (now - job.started_s),
+        )  # fmt: skip
+
+    # -- outages
+
+    def _plan(self, outage: Outage) -> None:
+        if outage.announced:
+            self.events.at(max(0.0, outage.start_s - outage.notice_s), self._set_online, outage.queues, False)
+        self.events.at(outage.start_s, self._go_down, outage.queues)
+        excluded_s = min(outage.start_s + self.scenario.exclusion_s, outage.end_s)
+        self.events.at(excluded_s, self._set_online, outage.queues, False)
+        self.events.at(outage.end_s, self._come_up, outage.queues)
+
+    def _set_online(self, queues: Iterable[int], online: bool) -> None:
+        for queue in queues:
+            self.online[queue] = online
+
+    def _go_down(self, queues: Iterable[int]) -> None:
+        """All that runs is lost; the broker learns of it when the heartbeat is missed."""
+        for queue in queues:
+            self.up[queue] = False
+            for job in list(self.running[queue]):
+                self._leave(job, "lost")
+                self.tally.lost += 1
+                self.events.after(self.scenario.heartbeat_s, self._missed, job, job.state)
+
+    def _missed(self, job: Job, state: int) -> None:
+        self._uncount(job, state)
+        self._attempt_failed(job)
+
+    def _come_up(self, queues: Iterable[int]) -> None:
+        for queue in queues:
+            self.up[queue] = True
+            self.online[queue] = True
+            self._start_jobs(queue)

@@ -1,0 +1,66 @@
+"""The five grids on which policies are compared: calm, full, an outage, a black hole, and wrong core powers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.generated_grid import GridParameters, generate
+from broker.simulation.model.scenario import Ages, Outage, Scenario, check
+
+FRESH = Ages(0.0, 0.0, 0.0, 0.0)
+
+
+def _calm(parameters: GridParameters, seed: int) -> Scenario:
+    return generate(dataclasses.replace(parameters, load=0.6, outage_mean_days=0.0), seed)
+
+
+def _full(parameters: GridParameters, seed: int) -> Scenario:
+    return generate(dataclasses.replace(parameters, load=1.1, outage_mean_days=0.0), seed)
+
+
+def _outage(parameters: GridParameters, seed: int) -> Scenario:
+    """The largest site is down for a quarter of the time, without notice, from the middle on."""
+    scenario = generate(dataclasses.replace(parameters, load=0.8, outage_mean_days=0.0), seed)
+    cores = [sum(q.cores for q in scenario.queues if q.site == site) for site in range(len(scenario.sites))]
+    largest = cores.index(max(cores))
+    queues = tuple(number for number, queue in enumerate(scenario.queues) if queue.site == largest)
+    outage = Outage(queues, 0.5 * scenario.end_s, 0.75 * scenario.end_s)
+    return check(dataclasses.replace(scenario, outages=(outage,)))
+
+
+def _black_hole(parameters: GridParameters, seed: int) -> Scenario:
+    """The queue of median size fails nine of ten jobs within a hundredth of their time."""
+    scenario = generate(dataclasses.replace(parameters, load=0.8, outage_mean_days=0.0), seed)
+    order = sorted(range(len(scenario.queues)), key=lambda number: scenario.queues[number].cores)
+    hole = order[len(order) // 2]
+    queues = list(scenario.queues)
+    queues[hole] = dataclasses.replace(queues[hole], failure_rate=0.9, fails_after=0.01)
+    return check(dataclasses.replace(scenario, queues=tuple(queues)))
+
+
+def _wrong_corepower(parameters: GridParameters, seed: int) -> Scenario:
+    """True speeds spread by a factor of 1.8 around what is published."""
+    return generate(dataclasses.replace(parameters, load=0.8, speed_spread=0.6, outage_mean_days=0.0), seed)
+
+
+GRIDS: dict[str, Callable[[GridParameters, int], Scenario]] = {
+    "calm": _calm,
+    "full": _full,
+    "outage": _outage,
+    "black_hole": _black_hole,
+    "wrong_corepower": _wrong_corepower,
+    "generated": generate,
+}
+
+
+def make_grid(name: str, parameters: GridParameters, seed: int) -> Scenario:
+    """One of the grids, of the size of the parameters.
+
+    Raises:
+        SimulationError: there is none of this name.
+    """
+    if name not in GRIDS:
+        raise SimulationError(f"no grid is called {name}", "", f"take one of {', '.join(GRIDS)}")
+    return GRIDS[name](parameters, seed)

@@ -1,0 +1,110 @@
+"""Tasks and jobs while they are simulated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from broker.domain.arrays import Floats, Ints
+from broker.domain.grid import COUNTED_STATUSES
+from broker.simulation.model.job_kinds import JobDraws, JobKind
+from broker.simulation.model.scenario import Task
+
+#: Positions of the states of jobs in counts; a job that waits at a queue is activated.
+ACTIVATED, STARTING, RUNNING, TRANSFERRING = (
+    COUNTED_STATUSES.index(status) for status in ("activated", "starting", "running", "transferring")
+)
+
+#: In place of a nucleus: the output stays where it is made; the task waits for a nucleus.
+STAYS, NOT_YET = -1, -2
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One attempt of one job at one queue.
+
+    Attributes:
+        index: of the job in its task.
+        assigned_s: when it came to the queue; ``started_s`` when it began to run, NaN before.
+        ticket: its place in the queue's waiting list.
+        flow: number of its stage-in, 0 for none.
+        version: raised when the attempt ends, so that events planned for it are void.
+        execution_s: seconds that the payload runs; ``efficiency`` its CPU time over that.
+    """
+
+    task: TaskState
+    index: int
+    queue: int
+    attempt: int
+    cores: int
+    memory_gb: float
+    priority: float
+    share: int
+    assigned_s: float
+    ticket: int = 0
+    node: int = -1
+    state: int = ACTIVATED
+    started_s: float = float("nan")
+    changed_s: float = 0.0
+    flow: int = 0
+    version: int = 0
+    execution_s: float = 0.0
+    efficiency: float = 1.0
+
+
+@dataclass(eq=False)
+class TaskState:
+    """A task that has arrived.
+
+    Attributes:
+        task: as the scenario says.
+        draws: figures of its jobs.
+        nucleus: site that collects its output; STAYS: the output stays where it is made, NOT_YET: none is chosen yet.
+        unassigned: jobs that wait for a queue, as a stack with the next on top.
+        first_start_s: (n,) first start of each job, NaN before; ``assignable_s`` when it could first be assigned.
+        done_s: (n,) when its output was at the nucleus, NaN before; infinite for a job that failed for good.
+        attempts: (n,) attempts begun.
+        left: queues that jobs were taken back from, and when; ``active_s`` when a job last started or ended at a
+            queue, of analysis.
+        retry_s: the task is not brokered before.
+    """
+
+    task: Task
+    kind: JobKind
+    draws: JobDraws
+    assignable_s: float
+    nucleus: int
+    unassigned: list[int]
+    first_start_s: Floats
+    done_s: Floats
+    attempts: Ints
+    left: dict[int, float] = field(default_factory=dict)
+    active_s: dict[int, float] = field(default_factory=dict)
+    moves: int = 0
+    returns: int = 0
+    open_jobs: int = 0
+    retry_s: float = 0.0
+
+    @cached_property
+    def believed_work_hs06s(self) -> float:
+        """CPU work of a job as estimated, in HS06 s."""
+        middle = float(self.kind.work_hs06s_event.quantile(np.array([0.5]))[0])
+        return middle * self.kind.events * self.task.believed_factor
+
+
+def new_task(task: Task, kind: JobKind, draws: JobDraws, now_s: float, nucleus: int) -> TaskState:
+    """A task with all jobs unassigned."""
+    return TaskState(
+        task=task,
+        kind=kind,
+        draws=draws,
+        assignable_s=now_s,
+        nucleus=nucleus,
+        unassigned=list(range(task.jobs - 1, -1, -1)),
+        first_start_s=np.full(task.jobs, np.nan),
+        done_s=np.full(task.jobs, np.nan),
+        attempts=np.zeros(task.jobs, dtype=np.int64),
+        open_jobs=task.jobs,
+    )

@@ -1,0 +1,223 @@
+"""The closed loop: tasks arrive, a policy sees the grid as it was some time ago, and decides; the grid answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import process_time
+
+import numpy as np
+
+from broker.domain.retry import RETRY_AFTER
+from broker.simulation.model.events import EventQueue
+from broker.simulation.model.grid import Grid
+from broker.simulation.model.information import GridView, Information
+from broker.simulation.model.job_states import NOT_YET, STAYS, TRANSFERRING, Job, TaskState
+from broker.simulation.model.policies.base import Factory
+from broker.simulation.model.records import RunColumns, Series, Tally
+from broker.simulation.model.scenario import Scenario, Task, check
+
+#: Seconds of virtual time between two looks at jobs that have waited for too long, and between two samples of the grid.
+TIMEOUT_PERIOD_S = 1800.0
+SAMPLE_PERIOD_S = 600.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished simulation.
+
+    Attributes:
+        policy: that steered it.
+        seed: of the draws.
+        runs: every run of a job; ``tasks`` in the order of their arrival.
+        decide_s: CPU seconds spent deciding; ``total_s`` in all.
+    """
+
+    scenario: Scenario
+    policy: str
+    seed: int
+    runs: RunColumns
+    tasks: tuple[TaskState, ...]
+    tally: Tally
+    series: Series
+    events: int
+    drained_core_s: float
+    decide_s: float
+    total_s: float
+
+
+@dataclass(frozen=True)
+class WaitingColumns:
+    """The jobs that wait at queues, as columns."""
+
+    jobs: list[Job]
+    since_s: list[float]
+    queue: list[int]
+    priority: list[float]
+    task: list[TaskState]
+
+
+class ClosedLoop:
+    """One policy on one scenario with one seed.
+
+    Args:
+        scenario: what is simulated.
+        factory: makes the policy.
+        seed: of all draws.
+        progress: called with the virtual seconds done, once a virtual hour.
+
+    Raises:
+        SimulationError: the scenario cannot be simulated.
+    """
+
+    def __init__(
+        self, scenario: Scenario, factory: Factory, seed: int, progress: Callable[[float], None] | None = None
+    ) -> None:
+        self.scenario, self.seed = check(scenario), seed
+        self.events = EventQueue()
+        self.grid = Grid(scenario, seed, self.events)
+        self.information = Information(self.grid)
+        self.policy = factory(scenario, seed)
+        self._progress = progress
+        self._open_parents = {task.number: set(task.parents) for task in scenario.tasks}
+        self._children: dict[int, list[Task]] = {}
+        self._samples: list[tuple[float, ...]] = []
+        self._shares: list[tuple[list[float], list[float]]] = []
+        self.decide_s = 0.0
+        self._next_nuclei_s = 0.0
+        for task in scenario.tasks:
+            if not task.parents:
+                self.events.at(task.arrival_s, self._arrive, task)
+            for parent in task.parents:
+                self._children.setdefault(parent, []).append(task)
+        self.grid.done = self._task_done
+        self.events.at(scenario.cycle_s, self._cycle)
+        self.events.at(TIMEOUT_PERIOD_S, self._timeouts)
+        self.events.at(0.0, self._sample)
+        self.events.at(3600.0, self._hourly)
+
+    def run(self) -> Run:
+        """Simulate to the end of the scenario."""
+        started = process_time()
+        self.events.run(self.scenario.end_s)
+        return self.result(process_time() - started)
+
+    def result(self, total_s: float) -> Run:
+        """What has come of it so far; jobs that still run are noted as unfinished."""
+        for jobs in self.grid.running:
+            for job in jobs:
+                if not np.isnan(job.started_s):
+                    self.grid.log_run(job, "unfinished")
+        return Run(
+            scenario=self.scenario,
+            policy=self.policy.name,
+            seed=self.seed,
+            runs=self.grid.log.columns(),
+            tasks=tuple(self.grid.tasks.values()),
+            tally=self.grid.tally,
+            series=self._series(),
+            events=self.events.events,
+            drained_core_s=sum(slots.drained_core_s for slots in self.grid.slots),
+            decide_s=self.decide_s,
+            total_s=total_s,
+        )
+
+    def _arrive(self, task: Task) -> None:
+        """A task of production gets its nucleus in the next cycle; the output of analysis stays where it is made."""
+        self.grid.arrive(task, STAYS if self.scenario.kinds[task.kind].analysis else NOT_YET)
+
+    def _task_done(self, state: TaskState) -> None:
+        for child in self._children.get(state.task.number, ()):
+            parents = self._open_parents[child.number]
+            parents.discard(state.task.number)
+            if not parents:
+                self.events.at(max(self.events.now, child.arrival_s), self._arrive, child)
+
+    def _cycle(self) -> None:
+        """One cycle of the broker; one without work that is due costs nothing."""
+        now, grid = self.events.now, self.grid
+        self.events.after(self.scenario.cycle_s, self._cycle)
+        grid.tally.cycles += 1
+        due = [state for state in grid.assignable.values() if state.retry_s <= now]
+        if not due:
+            grid.tally.empty_cycles += 1
+            return
+        due.sort(key=lambda state: (-state.task.priority, state.task.number))
+        grid.balance_shares()
+        started = process_time()
+        view = self.information.view()
+        due = self._with_nuclei(view, due)
+        assignments = self.policy.assign(view, due, grid.tally.cycles) if due else []
+        self.decide_s += process_time() - started
+        grid.tally.decided_chunks += len(due)
+        for assignment in assignments:
+            state = grid.tasks[assignment.task]
+            if assignment.queue in state.left:
+                state.returns += assignment.jobs
+                grid.tally.returned += assignment.jobs
+            self.information.note(state.task, assignment.queue, assignment.jobs, state.kind.cores)
+            grid.assign(state, assignment.queue, assignment.jobs)
+        for state in due:
+            state.retry_s = now + self.policy.retry_s(state)
+
+    def _with_nuclei(self, view: GridView, due: list[TaskState]) -> list[TaskState]:
+        """The tasks that have a nucleus or need none, after the task brokerage where its cycle is due."""
+        homeless = [state for state in due if state.nucleus == NOT_YET]
+        if homeless and self.events.now < self._next_nuclei_s:
+            return [state for state in due if state.nucleus != NOT_YET]
+        if not homeless:
+            return due
+        self._next_nuclei_s = self.events.now + self.scenario.task_cycle_s
+        chosen = self.policy.choose_nuclei(view, homeless, self.grid.tally.cycles)
+        for state, nucleus in zip(homeless, chosen, strict=True):
+            state.nucleus = nucleus
+            if nucleus == NOT_YET:
+                state.retry_s = self.events.now + RETRY_AFTER.total_seconds()
+        return [state for state in due if state.nucleus != NOT_YET]
+
+    def _timeouts(self) -> None:
+        self.events.after(TIMEOUT_PERIOD_S, self._timeouts)
+        jobs = [job for waiting in self.grid.waiting_jobs for job in waiting]
+        if not jobs:
+            return
+        columns = WaitingColumns(
+            jobs,
+            [job.assigned_s for job in jobs],
+            [job.queue for job in jobs],
+            [job.priority for job in jobs],
+            [job.task for job in jobs],
+        )
+        for position in self.policy.overdue(self.information.view(), columns):
+            self.grid.tally.timed_out += 1
+            self.grid.take_back(jobs[position])
+
+    def _hourly(self) -> None:
+        self.events.after(3600.0, self._hourly)
+        self.grid.storages.delete_old(self.events.now)
+        if self._progress is not None:
+            self._progress(self.events.now)
+
+    def _sample(self) -> None:
+        self.events.after(SAMPLE_PERIOD_S, self._sample)
+        grid = self.grid
+        up = sum(
+            queue.cores * queue.corepower for queue, is_up in zip(self.scenario.queues, grid.up, strict=True) if is_up
+        )
+        waiting = sum(slots.waiting for slots in grid.slots) + sum(len(s.unassigned) for s in grid.assignable.values())
+        demand = grid.counts[:, :, :TRANSFERRING].sum(axis=(0, 2))
+        for state in grid.assignable.values():
+            demand[state.task.share] += len(state.unassigned)
+        self._samples.append((self.events.now, float(grid.share_hs06.sum()), up, waiting, grid.transfers.waiting))
+        self._shares.append((grid.share_hs06.tolist(), demand.tolist()))
+
+    def _series(self) -> Series:
+        columns = np.array(self._samples).T.reshape(5, -1)
+        return Series(
+            time_s=columns[0],
+            busy_hs06=columns[1],
+            up_hs06=columns[2],
+            waiting_jobs=columns[3],
+            transfers_waiting=columns[4],
+            share_hs06=np.array([got for got, _ in self._shares]),
+            share_demand=np.array([asked for _, asked in self._shares]),
+        )

@@ -1,0 +1,264 @@
+"""Figures of merit of a simulated grid, with quantiles of waits of which some are cut off."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats
+from broker.simulation.model.loop import Run
+
+
+def survival_quantile(waited_s: Floats, started: Bools, probability: float) -> float:
+    """The time by which a part of the jobs has started; infinite if the record does not reach so far, NaN for no job.
+
+    Args:
+        waited_s: (N,) how long each job waited, until it started or the record ended.
+        started: (N,) false where the record ended first.
+        probability: 0.5 for the median.
+    """
+    if not len(waited_s):
+        return math.nan
+    # of equal times, starts count before ends of record
+    order = np.lexsort((~started, waited_s))
+    waited, start = waited_s[order], started[order]
+    at_risk = np.arange(len(waited), 0, -1, dtype=np.float64)
+    surviving = np.cumprod(np.where(start, 1.0 - 1.0 / at_risk, 1.0))
+    reached = np.flatnonzero(surviving <= 1.0 - probability + 1e-12)
+    return float(waited[reached[0]]) if len(reached) else math.inf
+
+
+BOUNDED_RUN_S = 600.0
+
+
+@dataclass(frozen=True)
+class Stats:
+    """One number each; NaN where there is nothing to measure, infinite where a quantile lies beyond the record.
+
+    Attributes:
+        use: HS06 of busy slots over HS06 of slots that are up; ``useful_use`` counts CPU of finished jobs only.
+        wait_median_s, wait_95_s: from first assignable to first start, jobs not started censored.
+        slowdown: mean bounded slowdown of the jobs that started.
+        finish_median_s, finish_95_s: of tasks, arrival to last output at the nucleus, open tasks censored.
+        tail: mean of (T100 - T95) / T100 over finished tasks.
+        makespan_s: of closed scenarios, else NaN.
+        share_deviation: mean over samples of half the sum of |use - target|, over shares with demand.
+        jain: fairness over users.
+        wan_bytes: between sites; ``wan_bytes_job`` for each job that finished.
+        transfers_waiting: mean number of output transfers in line.
+        failed: part of the runs that failed or were lost; ``timed_out`` jobs taken back for waiting too long.
+        rebrokered: moves a job; ``returned``: jobs that came back to a queue they had left, of those rebrokered.
+        wasted_hs06s: of runs that failed or were lost.
+        drained_core_s: of cores kept idle for a wide job.
+        finished: jobs done in the window.
+    """
+
+    use: float
+    useful_use: float
+    wait_median_s: float
+    wait_95_s: float
+    slowdown: float
+    finish_median_s: float
+    finish_95_s: float
+    tail: float
+    makespan_s: float
+    share_deviation: float
+    jain: float
+    wan_bytes: float
+    wan_bytes_job: float
+    transfers_waiting: float
+    failed: float
+    timed_out: float
+    rebrokered: float
+    returned: float
+    wasted_hs06s: float
+    drained_core_s: float
+    finished: float
+
+    def as_dict(self) -> dict[str, float]:
+        """The figures by name, for tables and JSON."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+
+def stats(run: Run) -> Stats:
+    """The figures of a run between the warm-up and the end of its scenario."""
+    window = (0.0 if run.scenario.closed else run.scenario.warm_up_s, run.scenario.end_s)
+    runs, tally = run.runs, run.tally
+    use, useful = _use(run, window)
+    waited, started = _waits(run, window)
+    finish, done = _finishes(run, window)
+    ended = (runs.end_s >= window[0]) & (runs.end_s < window[1])
+    good, bad = np.zeros(len(runs), dtype=np.bool_), np.zeros(len(runs), dtype=np.bool_)
+    good[runs.of("finished")], bad[runs.of("failed", "lost")] = True, True
+    finished, failed = int((ended & good).sum()), int((ended & bad).sum())
+    sent = np.array(tally.wan_bytes)[np.array(tally.wan_end_s) >= window[0]].sum() if len(tally.wan_bytes) else 0.0
+    inside = (run.series.time_s >= window[0]) & (run.series.time_s <= window[1])
+    return Stats(
+        use=use,
+        useful_use=useful,
+        wait_median_s=survival_quantile(waited, started, 0.5),
+        wait_95_s=survival_quantile(waited, started, 0.95),
+        slowdown=_slowdown(run, window),
+        finish_median_s=survival_quantile(finish, done, 0.5),
+        finish_95_s=survival_quantile(finish, done, 0.95),
+        tail=_tail(run, window),
+        makespan_s=_makespan(run),
+        share_deviation=_share_deviation(run, inside),
+        jain=_jain(run, window),
+        wan_bytes=float(sent),
+        wan_bytes_job=float(sent) / finished if finished else math.nan,
+        transfers_waiting=_mean(run.series.transfers_waiting[inside]),
+        failed=failed / (finished + failed) if finished + failed else math.nan,
+        timed_out=float(tally.timed_out),
+        rebrokered=tally.rebrokered / tally.assigned_jobs if tally.assigned_jobs else math.nan,
+        returned=tally.returned / tally.rebrokered if tally.rebrokered else 0.0,
+        wasted_hs06s=float((_inside(run, window) * _hs06(run))[bad].sum()),
+        drained_core_s=run.drained_core_s,
+        finished=float(finished),
+    )
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean()) if len(values) else math.nan
+
+
+def _inside(run: Run, window: tuple[float, float]) -> Floats:
+    """(R,) seconds of each run inside the window."""
+    runs = run.runs
+    inside = np.minimum(runs.end_s, window[1]) - np.maximum(runs.start_s, window[0])
+    return np.asarray(np.maximum(0.0, inside), dtype=np.float64)
+
+
+def _hs06(run: Run) -> Floats:
+    """(R,) HS06 that each run holds."""
+    power = np.array([queue.corepower for queue in run.scenario.queues])
+    return np.asarray(run.runs.cores * power[run.runs.queue], dtype=np.float64)
+
+
+def capacity_hs06s(run: Run, window: tuple[float, float]) -> float:
+    """HS06 s of the slots that are up during the window."""
+    scenario = run.scenario
+    total = sum(queue.cores * queue.corepower for queue in scenario.queues) * (window[1] - window[0])
+    for number, queue in enumerate(scenario.queues):
+        spans = sorted((o.start_s, o.end_s) for o in scenario.outages if number in o.queues)
+        reached = window[0]
+        for start, end in spans:
+            start, end = max(start, reached), min(end, window[1])
+            if end > start:
+                total -= (end - start) * queue.cores * queue.corepower
+                reached = end
+    return total
+
+
+def _use(run: Run, window: tuple[float, float]) -> tuple[float, float]:
+    capacity = capacity_hs06s(run, window)
+    if capacity <= 0 or not len(run.runs):
+        return (0.0 if capacity > 0 else math.nan,) * 2
+    runs, inside, hs06 = run.runs, _inside(run, window), _hs06(run)
+    length = np.maximum(runs.end_s - runs.start_s, 1e-9)
+    good = runs.of("finished")
+    cpu = (inside / length * np.minimum(runs.execution_s, length) * runs.efficiency * hs06)[good]
+    return float((inside * hs06).sum() / capacity), float(cpu.sum() / capacity)
+
+
+def _waits(run: Run, window: tuple[float, float]) -> tuple[Floats, Bools]:
+    """Waiting times of the jobs that became assignable in the window, and whether they started."""
+    waits, started = [np.empty(0)], [np.empty(0, dtype=np.bool_)]
+    for state in run.tasks:
+        if window[0] <= state.assignable_s < window[1]:
+            begun = ~np.isnan(state.first_start_s)
+            waits.append(np.where(begun, state.first_start_s, window[1]) - state.assignable_s)
+            started.append(begun)
+    return np.concatenate(waits), np.concatenate(started)
+
+
+def _slowdown(run: Run, window: tuple[float, float]) -> float:
+    """Of finished jobs; the run is the last attempt's, from first start to output made."""
+    values = [np.empty(0)]
+    for state in run.tasks:
+        known = np.isfinite(state.done_s) & (state.assignable_s >= window[0])
+        length = (state.done_s - state.first_start_s)[known]
+        wait = (state.first_start_s - state.assignable_s)[known]
+        values.append(np.maximum(1.0, (wait + length) / np.maximum(length, BOUNDED_RUN_S)))
+    return _mean(np.concatenate(values))
+
+
+def _finishes(run: Run, window: tuple[float, float]) -> tuple[Floats, Bools]:
+    times, done = [], []
+    for state in run.tasks:
+        if window[0] <= state.task.arrival_s < window[1]:
+            ready = state.open_jobs == 0
+            ends = state.done_s[np.isfinite(state.done_s)] if ready else state.done_s[:0]
+            last = float(ends.max()) if len(ends) else window[1]
+            times.append(last - state.task.arrival_s)
+            done.append(bool(ready and len(ends)))
+    return np.array(times), np.array(done, dtype=np.bool_)
+
+
+def _tail(run: Run, window: tuple[float, float]) -> float:
+    """Tasks of at least 20 jobs, so that 5 % are a job."""
+    values = []
+    for state in run.tasks:
+        ends = np.sort(state.done_s[np.isfinite(state.done_s)]) - state.assignable_s
+        if state.open_jobs == 0 and len(ends) >= 20 and state.assignable_s >= window[0]:
+            reached = ends[math.ceil(0.95 * len(ends)) - 1]
+            values.append((ends[-1] - reached) / ends[-1] if ends[-1] > 0 else 0.0)
+    return _mean(np.array(values))
+
+
+def _makespan(run: Run) -> float:
+    if (
+        not run.scenario.closed
+        or any(state.open_jobs for state in run.tasks)
+        or len(run.tasks) < len(run.scenario.tasks)
+    ):
+        return math.nan
+    ends = [float(state.done_s[np.isfinite(state.done_s)].max(initial=0.0)) for state in run.tasks]
+    return max(ends, default=math.nan) - min((task.arrival_s for task in run.scenario.tasks), default=0.0)
+
+
+def share_deviation(got: Floats, targets: Floats, demand: Floats) -> float:
+    """Half the sum of |part got - target| over the shares with demand, whose targets are scaled to 1; NaN for none."""
+    asking = (demand > 0) | (got > 0)
+    if not asking.any() or got[asking].sum() <= 0:
+        return math.nan
+    wanted = targets[asking] / targets[asking].sum()
+    return float(np.abs(got[asking] / got[asking].sum() - wanted).sum() / 2)
+
+
+def _share_deviation(run: Run, inside: Bools) -> float:
+    targets = np.array([weight for _, weight in run.scenario.shares])
+    rows = zip(run.series.share_hs06[inside], run.series.share_demand[inside], strict=True)
+    values = np.array([share_deviation(got, targets, demand) for got, demand in rows])
+    return _mean(values[~np.isnan(values)])
+
+
+def jain(got: Floats) -> float:
+    """Jain's index (sum x)^2 / (n sum x^2), 1 where all get the same; (4, 2, 1, 1) gives .727."""
+    squares = float((got**2).sum())
+    return float(got.sum() ** 2 / (len(got) * squares)) if squares > 0 else math.nan
+
+
+def _jain(run: Run, window: tuple[float, float]) -> float:
+    """Over users with demand: HS06 s got over the smaller of what was asked and the fair part."""
+    runs = run.runs
+    users = 1 + max((state.task.user for state in run.tasks), default=0)
+    got = np.bincount(runs.user, weights=_inside(run, window) * _hs06(run), minlength=users)
+    asked = np.zeros(users)
+    for state in run.tasks:
+        asked[state.task.user] += float(state.draws.work_hs06s.sum())
+    fair = fair_parts(asked, float(got.sum()))
+    demanding = fair > 0
+    return jain(np.minimum(got[demanding] / fair[demanding], 1.0))
+
+
+def fair_parts(asked: Floats, total: float) -> Floats:
+    """Each user's max-min fair part of a total: all get the same, nobody more than asked."""
+    parts = np.zeros(len(asked))
+    left, order = total, np.argsort(asked, kind="stable")
+    for place, user in enumerate(order):
+        parts[user] = min(float(asked[user]), left / (len(order) - place))
+        left -= parts[user]
+    return parts

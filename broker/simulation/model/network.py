@@ -1,0 +1,323 @@
+"""Transfers in progress over shared storages and links, at max-min fair rates (progressive filling)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Bools, Floats, Ints
+from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.events import EventQueue
+
+
+def fair_rates(uses: Ints, capacity: Floats, cap: Floats) -> Floats:
+    """(F,) the rate of each flow.
+
+    Args:
+        uses: (F, K) the resources of each flow, each once; places that are left over hold R.
+        capacity: (R,) of each resource, in the unit of rates.
+        cap: (F,) the highest rate of each flow.
+
+    Example: links A = 10 (flows f1, f2, f3), B = 4 (f3, f4), C = 20 (f2), no caps: B fills first, f3 = f4 = 2; then A
+    has 8 left for two, f1 = f2 = 4.
+    """
+    flows, width = uses.shape
+    resources = len(capacity)
+    room = np.append(capacity, 0.0)
+    counts = np.bincount(uses.ravel(), minlength=resources + 1).astype(np.float64)
+    rates, free = np.zeros(flows), np.ones(flows, dtype=np.bool_)
+    by_cap = np.argsort(cap, kind="stable")
+    caps = cap[by_cap]
+    first, left = 0, flows
+    while left:
+        counts[resources] = 0.0
+        level, full = _fullest(room, counts)
+        last = int(np.searchsorted(caps, level, side="right"))
+        stopped = by_cap[first:last]
+        stopped = stopped[free[stopped]]
+        first = max(first, last)
+        if len(stopped):
+            rates[stopped] = cap[stopped]
+        else:
+            stopped = np.flatnonzero(free & (uses == full).any(axis=1))
+            rates[stopped] = level
+        free[stopped] = False
+        left -= len(stopped)
+        used = uses[stopped].ravel()
+        # one after the other, in the order of caps: sums in another order differ in the last bits
+        np.subtract.at(room, used, np.repeat(rates[stopped], width))
+        np.maximum(room, 0.0, out=room)
+        counts -= np.bincount(used, minlength=resources + 1)
+    return rates
+
+
+def _fullest(room: Floats, counts: Floats) -> tuple[float, int]:
+    """The level at which the first resource is full, and that resource; infinite where none limits."""
+    level = np.full(len(room), np.inf)
+    np.divide(room, counts, out=level, where=counts > 0)
+    full = int(level.argmin())
+    return float(level[full]), full
+
+
+#: A rate that changes by less than this part of itself keeps its end.
+SAME_RATE = 1e-9
+#: Resources that one flow may use: storage out, link, storage in.
+MOST_RESOURCES = 3
+_FIRST_SLOTS = 64
+
+
+class FlowColumns:
+    """The flows in progress, each in a slot.
+
+    Args:
+        nothing: the number that stands for no resource.
+
+    Attributes:
+        uses: (N, MOST_RESOURCES) numbers of the resources of each flow.
+        cap: (N,) highest rate, bytes/s; ``rate`` now.
+        size: (N,) bytes in all; ``remaining`` to go at ``updated_s``.
+        end_s: (N,) instant of the end at this rate, infinite for an empty slot.
+        done: what happens at the end.
+    """
+
+    def __init__(self, nothing: int) -> None:
+        self._nothing = nothing
+        self.uses: Ints = np.full((_FIRST_SLOTS, MOST_RESOURCES), nothing, dtype=np.int64)
+        self.cap, self.rate, self.size, self.remaining, self.updated_s = np.zeros((5, _FIRST_SLOTS))
+        self.end_s: Floats = np.full(_FIRST_SLOTS, np.inf)
+        self.done: list[Callable[[], None] | None] = [None] * _FIRST_SLOTS
+        self.number = [0] * _FIRST_SLOTS
+        self._empty = list(range(_FIRST_SLOTS - 1, -1, -1))
+
+    def add(
+        self, number: int, uses: tuple[int, ...], size: float, cap: float, now_s: float, done: Callable[[], None]
+    ) -> int:
+        """Put a flow that does not move yet into a slot. Returns the slot."""
+        if not self._empty:
+            self._double()
+        slot = self._empty.pop()
+        self.uses[slot, : len(uses)] = uses
+        self.cap[slot], self.size[slot], self.remaining[slot] = cap, size, size
+        self.rate[slot], self.updated_s[slot] = 0.0, now_s
+        self.done[slot], self.number[slot] = done, number
+        return slot
+
+    def remove(self, slot: int) -> None:
+        """Empty a slot."""
+        self.uses[slot] = self._nothing
+        self.end_s[slot] = np.inf
+        self.done[slot] = None
+        self._empty.append(slot)
+
+    def advance(self, slots: Ints | int, now_s: float) -> None:
+        """Bring what remains of flows to an instant."""
+        moved = self.rate[slots] * (now_s - self.updated_s[slots])
+        self.remaining[slots] = np.maximum(0.0, self.remaining[slots] - moved)
+        self.updated_s[slots] = now_s
+
+    def set_rates(self, slots: Ints, rates: Floats, now_s: float) -> None:
+        """Let flows move at other rates from now on; one of rate 0 has no end."""
+        self.advance(slots, now_s)
+        self.rate[slots] = rates
+        takes_s = np.full(len(slots), np.inf)
+        np.divide(self.remaining[slots], rates, out=takes_s, where=rates > 0)
+        self.end_s[slots] = now_s + takes_s
+
+    def _double(self) -> None:
+        slots = len(self.done)
+        self.uses = np.concatenate([self.uses, np.full_like(self.uses, self._nothing)])
+        for name in ("cap", "rate", "size", "remaining", "updated_s"):
+            setattr(self, name, np.concatenate([getattr(self, name), np.zeros(slots)]))
+        self.end_s = np.concatenate([self.end_s, np.full(slots, np.inf)])
+        self.done += [None] * slots
+        self.number += [0] * slots
+        self._empty = list(range(2 * slots - 1, slots - 1, -1))
+
+
+@dataclass
+class NetworkTotals:
+    """Bytes sent so far: started = arrived + lost + in flight."""
+
+    started: float = 0.0
+    arrived: float = 0.0
+    lost: float = 0.0
+    recomputed: int = 0
+    starts: int = 0
+
+
+class Network:
+    """Flows over resources.
+
+    Args:
+        events: the virtual time.
+        capacity: (R,) bytes/s of each resource.
+        batch_s: starts and ends within so many seconds are given their rates together.
+
+    Raises:
+        SimulationError: a capacity is not positive.
+    """
+
+    def __init__(self, events: EventQueue, capacity: Floats, batch_s: float = 1.0) -> None:
+        for resource in np.flatnonzero(~(capacity > 0))[:1]:
+            raise SimulationError(
+                f"a bandwidth of {capacity[resource]} bytes/s",
+                f"resource {resource}",
+                "a link needs a positive bandwidth",
+            )
+        self._events, self._batch_s = events, batch_s
+        resources = len(capacity)
+        self._capacity: Floats = np.append(capacity, 0.0)
+        self._limit: list[float] = capacity.tolist()
+        self._users, self._caps = [0] * resources, [0.0] * resources
+        #: Whether the flows of a resource can fill it; the last place is no resource.
+        self._tight: Bools = np.zeros(resources + 1, dtype=np.bool_)
+        self._reached: Bools = np.zeros(resources + 1, dtype=np.bool_)
+        self._place: Ints = np.zeros(resources + 1, dtype=np.int64)
+        self._changed: dict[int, None] = {}
+        self._planned = False
+        self._columns = FlowColumns(resources)
+        self._slot: dict[int, int] = {}
+        self._wakes_s, self._wake_version = math.inf, 0
+        self.totals = NetworkTotals()
+
+    def start(self, resources: tuple[int, ...], size: float, cap: float, done: Callable[[], None]) -> int:
+        """Start a transfer of ``size`` bytes; ``done`` is called at its end. Returns its number.
+
+        Args:
+            resources: at most MOST_RESOURCES different ones.
+            size: bytes.
+            cap: highest rate, bytes/s.
+            done: what happens at the end.
+
+        Raises:
+            SimulationError: the cap is not positive.
+        """
+        if not cap > 0:
+            raise SimulationError(f"a transfer of at most {cap} bytes/s", "", "rates of stage-in are positive")
+        now_s, totals = self._events.now, self.totals
+        totals.starts += 1
+        totals.started += size
+        number = totals.starts
+        slot = self._columns.add(number, resources, size, cap, now_s, done)
+        self._slot[number] = slot
+        for resource in resources:
+            self._users[resource] += 1
+            self._caps[resource] += cap
+            self._look_at(resource)
+        tight = [resource for resource in resources if self._tight[resource]]
+        if tight:
+            self._change(tight)
+        else:
+            columns = self._columns
+            columns.rate[slot] = cap
+            columns.end_s[slot] = end_s = now_s + size / cap
+            if end_s < self._wakes_s:
+                self._wake_at(end_s)
+        return number
+
+    def cancel(self, number: int) -> None:
+        """Stop a transfer; what has arrived of it is lost. One that has ended is left alone."""
+        slot = self._slot.get(number)
+        if slot is not None:
+            columns = self._columns
+            columns.advance(slot, self._events.now)
+            remaining = float(columns.remaining[slot])
+            self.totals.lost += float(columns.size[slot]) - remaining
+            self.totals.started -= remaining
+            self._remove(slot)
+
+    def in_flight(self) -> float:
+        """Bytes of the transfers in progress."""
+        return float(sum(self._columns.size[slot] for slot in self._slot.values()))
+
+    def _look_at(self, resource: int) -> None:
+        """Note whether the flows of a resource can fill it, after its flows have changed."""
+        self._tight[resource] = self._caps[resource] > self._limit[resource]
+
+    def _change(self, resources: list[int]) -> None:
+        self._changed.update(dict.fromkeys(resources))
+        if not self._planned:
+            self._planned = True
+            self._events.after(self._batch_s, self._recompute)
+
+    def _recompute(self) -> None:
+        self._planned = False
+        columns, now_s = self._columns, self._events.now
+        slots = self._component()
+        self._changed.clear()
+        self.totals.recomputed += 1
+        rates = self._rates_of(slots)
+        old = columns.rate[slots]
+        moved = np.abs(rates - old) > SAME_RATE * np.maximum(rates, old)
+        columns.set_rates(slots[moved], rates[moved], now_s)
+        first_s = float(columns.end_s.min())
+        if first_s < self._wakes_s:
+            self._wake_at(first_s)
+
+    def _component(self) -> Ints:
+        """The flows that share a resource that can be full with what has changed, directly or by others."""
+        reached, uses = self._reached, self._columns.uses
+        reached[:] = False
+        reached[list(self._changed)] = True
+        flows = np.zeros(len(uses), dtype=np.bool_)
+        while True:
+            more = reached[uses].any(axis=1)
+            more &= ~flows
+            if not more.any():
+                return np.flatnonzero(flows)
+            flows |= more
+            found = uses[more].ravel()
+            reached[found[self._tight[found]]] = True
+
+    def _rates_of(self, slots: Ints) -> Floats:
+        """(F,) fair rates of the flows in these slots; only resources that can be full limit them."""
+        uses = self._columns.uses[slots]
+        uses = np.where(self._tight[uses], uses, len(self._limit))
+        limiting = self._reached
+        limiting[:] = False
+        limiting[uses] = True
+        limiting[-1] = False
+        numbers = np.flatnonzero(limiting)
+        self._place[numbers] = np.arange(len(numbers))
+        self._place[-1] = len(numbers)
+        return fair_rates(self._place[uses], self._capacity[numbers], self._columns.cap[slots])
+
+    def _wake_at(self, time_s: float) -> None:
+        """Plan to look at the flow that ends first; what was planned before is void."""
+        self._wakes_s = time_s
+        self._wake_version += 1
+        self._events.at(time_s, self._wake, self._wake_version)
+
+    def _wake(self, version: int) -> None:
+        """End the flow whose time has come, if one has: rates may have fallen since this was planned."""
+        if version != self._wake_version:
+            return
+        columns = self._columns
+        slot = int(columns.end_s.argmin())
+        done = columns.done[slot]
+        ends = done is not None and columns.end_s[slot] <= self._events.now
+        if ends:
+            self.totals.arrived += float(columns.size[slot])
+            self._remove(slot)
+        self._wake_at(float(columns.end_s.min()))
+        if ends and done is not None:
+            done()
+
+    def _remove(self, slot: int) -> None:
+        columns = self._columns
+        cap = float(columns.cap[slot])
+        resources = [resource for resource in columns.uses[slot].tolist() if resource < len(self._limit)]
+        tight = [resource for resource in resources if self._tight[resource]]
+        for resource in resources:
+            self._users[resource] -= 1
+            self._caps[resource] -= cap
+            if not self._users[resource]:
+                self._caps[resource] = 0.0
+            self._look_at(resource)
+        del self._slot[columns.number[slot]]
+        columns.remove(slot)
+        if tight:
+            self._change(tight)

@@ -1,0 +1,137 @@
+"""What a policy is, and how it is found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint
+from typing import Protocol
+
+import numpy as np
+
+from broker.domain.arrays import Bools
+from broker.errors import did_you_mean
+from broker.installed import entry_points
+from broker.simulation.model.errors import SimulationError, UnknownPolicyError
+from broker.simulation.model.information import GridView
+from broker.simulation.model.job_states import TaskState
+from broker.simulation.model.scenario import Scenario, Task, fits
+from broker.simulation.model.streams import stream
+
+#: The entry point group of policies that other distributions offer.
+GROUP = "broker.policies"
+SHIPPED = {
+    "random": "broker.simulation.model.policies.simple:RandomPolicy",
+    "least_loaded": "broker.simulation.model.policies.simple:LeastLoaded",
+    "data_first": "broker.simulation.model.policies.simple:DataFirst",
+    "seed": "broker.simulation.model.real.brokered:Brokered",
+    "panda": "broker.simulation.model.real.brokered:Panda",
+    "flow": "broker.simulation.model.real.flowing:Flowing",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Jobs of a task that go to a queue."""
+
+    task: int
+    queue: int
+    jobs: int
+
+
+class Policy(Protocol):
+    """Decides where jobs go. One object serves one simulation."""
+
+    name: str
+
+    def choose_nuclei(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[int]:
+        """For each task of production the site that collects its output; NOT_YET: it is asked for again later."""
+        ...
+
+    def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
+        """Jobs for queues: what is not assigned waits. ``cycle`` counts the cycles."""
+        ...
+
+    def retry_s(self, task: TaskState) -> float:
+        """Seconds after which a task of the last cycle is brokered again, if jobs of it wait for a queue then."""
+        ...
+
+    def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
+        """Positions of the waiting jobs that are taken back from their queues."""
+        ...
+
+
+class WaitingJobs(Protocol):
+    """The jobs that wait at queues, as columns."""
+
+    @property
+    def since_s(self) -> Sequence[float]: ...  # noqa: D102
+    @property
+    def queue(self) -> Sequence[int]: ...  # noqa: D102
+    @property
+    def priority(self) -> Sequence[float]: ...  # noqa: D102
+    @property
+    def task(self) -> Sequence[TaskState]: ...  # noqa: D102
+
+
+Factory = Callable[[Scenario, int], Policy]
+
+
+def offered() -> list[EntryPoint]:
+    """The policies of this and of other installed distributions; nothing of others is imported yet."""
+    own = [EntryPoint(name, value, GROUP) for name, value in SHIPPED.items()]
+    return list({(entry.name, entry.value): entry for entry in (*own, *entry_points(group=GROUP))}.values())
+
+
+def find_policy(name: str) -> Factory:
+    """What makes the policy of this name.
+
+    Raises:
+        UnknownPolicyError: there is none.
+        SimulationError: two packages offer one of this name, or it cannot be loaded.
+    """
+    found = offered()
+    matching = [entry for entry in found if entry.name == name]
+    if not matching:
+        names = sorted({entry.name for entry in found})
+        remedy = did_you_mean(name, names, f"known are {', '.join(names)}")
+        raise UnknownPolicyError(f"no policy is called {name}", f"entry points {GROUP}", remedy)
+    if len(matching) > 1:
+        raise SimulationError(
+            f"two policies are called {name}", f"entry points {GROUP}", "uninstall one of the packages"
+        )
+    try:
+        factory: Factory = matching[0].load()
+    except Exception as error:  # whatever an outside module raises on import is a fault of that distribution
+        raise SimulationError(
+            f"the policy {name} cannot be loaded: {type(error).__name__}: {error}", matching[0].value,
+            "correct the package that offers it",
+        ) from error  # fmt: skip
+    return factory
+
+
+class FittingQueues:
+    """Which queues a job of a task fits, by what is published of them."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._fits = {
+            name: np.array([fits(queue, kind) for queue in scenario.queues], dtype=np.bool_)
+            for name, kind in scenario.kinds.items()
+        }
+
+    def feasible(self, view: GridView, state: TaskState) -> Bools:
+        """(U,) online, large enough, and not one that jobs of the task were lately taken back from."""
+        mask = self._fits[state.kind.name] & view.online
+        mask[[queue for queue, at in state.left.items() if view.now_s - at < 6 * 3600.0]] = False
+        return mask
+
+
+def nucleus_by_space(scenario: Scenario, seed: int, view: GridView, task: Task) -> int:
+    """A nucleus drawn by free space."""
+    weights = np.array(
+        [free if site.is_nucleus else 0.0 for site, free in zip(scenario.sites, view.free_bytes, strict=True)]
+    )
+    nuclei = np.array([site.is_nucleus for site in scenario.sites], dtype=np.float64)
+    weights = np.maximum(weights, 0.0) if weights.max() > 0 else nuclei
+    return int(stream(seed, task.number, "nucleus").choice(len(weights), p=weights / weights.sum()))

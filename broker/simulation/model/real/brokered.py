@@ -1,0 +1,147 @@
+"""The brokerages of a profile as a policy: the functions of the agents, on snapshots of the simulated grid."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from broker import resources
+from broker.brokerages.base import Rules
+from broker.brokerages.job.brokerage import JobsCycle
+from broker.brokerages.profile import read_profile, rules_of
+from broker.brokerages.registry import brokerage
+from broker.engine.shared.chain import QueueChain
+from broker.gdpconfig import Tuning
+from broker.simulation.model.information import GridView
+from broker.simulation.model.job_states import NOT_YET, TaskState
+from broker.simulation.model.policies.base import Assignment, WaitingJobs
+from broker.simulation.model.real.chunk_work import chunk_work
+from broker.simulation.model.real.ending import Endings
+from broker.simulation.model.real.grid_rows import VO
+from broker.simulation.model.real.snapshots import SnapshotKeeper
+from broker.simulation.model.real.task_work import task_work
+from broker.simulation.model.real.user_figures import analysis_request
+from broker.simulation.model.scenario import Scenario
+from broker.work.assemble import CycleWork
+
+TASKS, JOBS, ANALYSIS = "production_task", "production_job", "analysis_job"
+
+
+class Brokered:
+    """The task brokerage, both job brokerages, the timeouts and both rebrokerages by one profile and one tuning.
+
+    Args:
+        scenario: of the simulation.
+        seed: of the draws.
+        values: gdpconfig keys that differ from the shipped tuning.
+    """
+
+    name = "seed"
+    #: The shipped profile by which it decides.
+    profile = "seed"
+
+    def __init__(self, scenario: Scenario, seed: int, values: Mapping[str, object] | None = None) -> None:
+        self.scenario, self.seed = scenario, seed
+        self.keeper = SnapshotKeeper(scenario)
+        profile = read_profile(_shipped(self.profile), _shipped)
+        self.rules: dict[str, Rules] = {name: rules_of(profile, name) for name in (TASKS, JOBS, ANALYSIS)}
+        self.tuning = Tuning.defaults(VO).with_values(values or {})  # type: ignore[arg-type]
+        self.faults: dict[str, int] = {}
+        self._endings = Endings(scenario, self.tuning)
+        self._waits_s: dict[int, float] = {}
+        self._brokered: dict[int, TaskState] = {}
+
+    @property
+    def chain(self) -> QueueChain:
+        """The rules of the production job brokerage."""
+        return cast(QueueChain, self.rules[JOBS].chain)
+
+    def choose_nuclei(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[int]:
+        """The nuclei that the task brokerage draws; NOT_YET where there is none."""
+        self._brokered = {number: state for number, state in self._brokered.items() if state.open_jobs}
+        work = task_work(self.scenario, tasks, self._brokered.values())
+        snapshot = self.keeper.snapshot(view)
+        running = brokerage(TASKS).cycle(snapshot, work, self.tuning, self.rules[TASKS])
+        nuclei = [NOT_YET] * len(tasks)
+        for assigned in running.assign(self.seed + cycle):
+            if assigned.nucleus is not None:
+                nuclei[assigned.row] = self.keeper.site_of_nucleus[assigned.nucleus]
+                self._brokered[tasks[assigned.row].task.number] = tasks[assigned.row]
+        self._note_faults(running.faults)
+        return nuclei
+
+    def assign(self, view: GridView, tasks: Sequence[TaskState], cycle: int) -> list[Assignment]:
+        """The jobs that the brokerages make of the chunks, by queue."""
+        self._waits_s = {}
+        assignments = []
+        for name, own in by_brokerage(tasks):
+            running = self.cycle_of(name, view, own)
+            queue_of = self.keeper.queues_of(running.snapshot)
+            for chunk in running.assign(self.seed + cycle):
+                number = own[chunk.row].task.number
+                wait = brokerage(name).retry_after(chunk.decision)
+                self._waits_s[number] = 0.0 if wait is None else wait.total_seconds()
+                queues, jobs = np.unique(queue_of[chunk.candidate], return_counts=True)
+                placed = zip(queues.tolist(), jobs.tolist(), strict=True)
+                assignments += [Assignment(number, queue, count) for queue, count in placed]
+            self._note_faults(running.faults)
+        return assignments
+
+    def cycle_of(
+        self, name: str, view: GridView, tasks: Sequence[TaskState], *, independent: bool = False
+    ) -> JobsCycle:
+        """A cycle of a job brokerage over the tasks."""
+        work, snapshot = self.work_of(name, tasks), self.snapshot_for(name, view, tasks)
+        running = brokerage(name).cycle(snapshot, work, self.tuning, self.rules[name], independent=independent)
+        if not isinstance(running, JobsCycle):
+            raise TypeError(f"{name} is no brokerage of jobs")
+        return running
+
+    def work_of(self, name: str, tasks: Sequence[TaskState]) -> CycleWork:
+        """The chunks of the tasks as a job brokerage reads them."""
+        work = chunk_work(self.scenario, tasks)
+        if name != ANALYSIS:
+            return work
+        return dataclasses.replace(work, work=dataclasses.replace(work.work, analysis_request=analysis_request(tasks)))
+
+    def snapshot_for(self, name: str, view: GridView, tasks: Sequence[TaskState]) -> Any:
+        """The grid as a job brokerage sees it."""
+        if name != ANALYSIS:
+            return self.keeper.snapshot(view)
+        users = sorted({state.task.user for state in tasks})
+        return self.keeper.with_users(view, users, outside=self.profile != "seed")
+
+    def retry_s(self, task: TaskState) -> float:
+        """As long as the brokerage lets a task wait that is pending or throttled."""
+        return self._waits_s.get(task.task.number, 0.0)
+
+    def overdue(self, view: GridView, waiting: WaitingJobs) -> Sequence[int]:
+        """The jobs that timeouts and rebrokerages take back."""
+        return self._endings.overdue(view, waiting)
+
+    def _note_faults(self, faults: Sequence[Any]) -> None:
+        for fault in faults:
+            self.faults[fault.rule] = self.faults.get(fault.rule, 0) + 1
+
+
+class Panda(Brokered):
+    """The same by the profile ``panda``: every decision as PanDA takes it."""
+
+    name = "panda"
+    profile = "panda"
+
+
+def by_brokerage(tasks: Sequence[TaskState]) -> list[tuple[str, list[TaskState]]]:
+    """The tasks of each job brokerage, in their order; a brokerage without any is omitted."""
+    parts = [
+        (JOBS, [state for state in tasks if not state.kind.analysis]),
+        (ANALYSIS, [state for state in tasks if state.kind.analysis]),
+    ]
+    return [(name, own) for name, own in parts if own]
+
+
+def _shipped(name: str) -> str:
+    return resources.path(f"config/profiles/{name}.yaml").read_text(encoding="utf-8")

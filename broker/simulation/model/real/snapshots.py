@@ -1,0 +1,150 @@
+"""Snapshots of the simulated grid, kept up to date: only what moves is replaced in a snapshot that is built once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from broker.domain.arrays import Floats, Ints, texts
+from broker.domain.grid import COUNTED_STATUSES, JobCounts, LinkMatrix
+from broker.simulation.model.information import GridView
+from broker.simulation.model.real.grid_rows import START, VO, instant, static_snapshot
+from broker.simulation.model.real.user_figures import analysis_grid, outside_values
+from broker.simulation.model.scenario import Scenario
+from broker.snapshot.snapshot import Snapshot
+
+_DEFINED = COUNTED_STATUSES.index("defined")
+_RUNNING = COUNTED_STATUSES.index("running")
+_TRANSFERRING = COUNTED_STATUSES.index("transferring")
+_GB = 2**30
+#: Cores that a running job counts as where only the number of jobs is known.
+RUNNING_JOB_CORES = 8.0
+
+
+class SnapshotKeeper:
+    """Turns views of the grid into snapshots.
+
+    Args:
+        scenario: of the simulation.
+
+    Attributes:
+        queue_of: (Q,) scenario's queue of each candidate of the snapshot.
+        site_of_nucleus: scenario's site of each nucleus of the snapshot.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario, self.base = scenario, static_snapshot(scenario)
+        number = {queue.name: place for place, queue in enumerate(scenario.queues)}
+        self._order: Ints = np.array([number[str(name)] for name in self.base.unified.name], dtype=np.int64)
+        self.queue_of: Ints = self._order[self.base.queues.unified]
+        names = sorted(name for name, _ in scenario.shares)
+        self._tags = tuple(names)
+        self._tag_order = [[name for name, _ in scenario.shares].index(name) for name in names]
+        sites = {site.name: place for place, site in enumerate(scenario.sites)}
+        self._nuclei = [sites[str(name)] for name in self.base.nuclei.name]
+        self.site_of_nucleus = self._nuclei
+        self._link_sites = [sites[str(name)] for name in self.base.links.sites]
+        self._storage_sites = np.array([sites[str(name)] for name in self.base.storages.site_name], dtype=np.int64)
+        self._links: tuple[float, LinkMatrix] | None = None
+        self._last: tuple[GridView, Snapshot] | None = None
+        self._queues_online: bytes = b""
+        self._queues = (self.base.queues, self.base.unified)
+
+    def snapshot(self, view: GridView) -> Snapshot:
+        """The grid of a view; what was assigned since its statistics were read counts as defined."""
+        if self._last is None or self._last[0] is not view:
+            self._last = (view, self._snapshot(view))
+        return self._last[1]
+
+    def _snapshot(self, view: GridView) -> Snapshot:
+        self._set_online(view)
+        queues, unified = self._queues
+        last = last_starts_s(view) + START.timestamp()
+        free = free_gb(view)[self._storage_sites]
+        return dataclasses.replace(
+            self.base,
+            id=f"simulation-{view.now_s:.0f}",
+            taken_at=instant(view.now_s),
+            queues=queues,
+            unified=dataclasses.replace(unified, laststart_s=last[self._order]),
+            storages=dataclasses.replace(self.base.storages, space_free_gb=free),
+            links=self._links_of(view),
+            jobs=self._jobs(view),
+        )
+
+    def queues_of(self, snapshot: Snapshot) -> Ints:
+        """(Q,) scenario's queue of each candidate of a snapshot as a brokerage reads it; some add candidates."""
+        return self._order[snapshot.queues.unified]
+
+    def with_users(self, view: GridView, users: Sequence[int], *, outside: bool) -> Snapshot:
+        """The same with what the analysis brokerage asks of these users.
+
+        Args:
+            view: of the grid.
+            users: about whom is asked.
+            outside: with the values of the sources that only some profiles read.
+        """
+        analysis = analysis_grid(self.scenario, view, self._order, users)
+        offered = outside_values(self.scenario, view.users) if outside else {}
+        return dataclasses.replace(self.snapshot(view), analysis=analysis, offered=offered)
+
+    def _jobs(self, view: GridView) -> JobCounts:
+        by_tag = view.counts[self._order][:, self._tag_order, :].copy()
+        by_tag[:, :, _DEFINED] += view.assigned[self._order][:, self._tag_order]
+        total = by_tag.sum(axis=1)
+        transferring = over_nuclei(by_tag[:, :, _TRANSFERRING], len(self._nuclei)).sum(axis=1)
+        cores: Floats = total[:, _RUNNING][:, None] * RUNNING_JOB_CORES
+        no_cores = np.zeros_like(cores)  # none of starting jobs are told apart here
+        return JobCounts(
+            self._tags,
+            by_tag,
+            total,
+            transferring,
+            cores,
+            ((VO, "managed"),),
+            frozenset(),
+            starting_cores=no_cores,
+        )
+
+    def _links_of(self, view: GridView) -> LinkMatrix:
+        if self._links is None or self._links[0] != view.links_read_s:
+            queued = np.array(
+                [[view.queued.get((site, nucleus), 0) for nucleus in self._nuclei] for site in self._link_sites],
+                dtype=np.float64,
+            )
+            base = self.base.links
+            fresh = np.where(np.isnan(base.queued), np.nan, queued)
+            matrix = dataclasses.replace(base, queued=fresh, total_queued=np.nansum(fresh, axis=0))
+            self._links = (view.links_read_s, matrix)
+        return self._links[1]
+
+    def _set_online(self, view: GridView) -> None:
+        key = view.online.tobytes()
+        if key == self._queues_online:
+            return
+        self._queues_online = key
+        status = np.where(view.online[self._order], "online", "offline").tolist()
+        base = self.base
+        unified = dataclasses.replace(base.unified, status=texts(status))
+        of_candidate = [status[place] for place in base.queues.unified.tolist()]
+        self._queues = (dataclasses.replace(base.queues, status=texts(of_candidate)), unified)
+
+
+def last_starts_s(view: GridView) -> Floats:
+    """(U,) virtual time of the last start at each queue; where there was none yet, it is not held against the queue."""
+    return np.where(np.isnan(view.last_start_s), view.now_s - 60.0, view.last_start_s)
+
+
+def free_gb(view: GridView) -> Floats:
+    """(sites,) free space in whole GB, as the table of endpoints holds it."""
+    return np.asarray(np.maximum(np.floor(view.free_bytes / _GB), 0.0))
+
+
+def over_nuclei(jobs: Floats, nuclei: int) -> Floats:
+    """(..., N) whole jobs for each nucleus: the destination of each is not read, so they are spread."""
+    if not nuclei:
+        return np.zeros((*np.shape(jobs), 0))
+    each, left = np.divmod(np.asarray(jobs, dtype=np.float64)[..., None], nuclei)
+    return np.asarray(each + (np.arange(nuclei) < left))

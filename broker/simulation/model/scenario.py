@@ -1,0 +1,316 @@
+"""A scenario: the grid, the work and the information that a simulation runs on, checked before it starts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from typing import Literal
+
+from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.job_kinds import KINDS, JobKind
+
+PullOrPush = Literal["pull", "push"]
+#: Shortest seconds between two cycles or readings, longest time, and most jobs of a task and cores of a queue:
+#: beyond these a simulation would go on without end, or out of memory.
+LEAST_PERIOD_S, MOST_DAYS, MOST_JOBS, MOST_CORES = 0.1, 1000.0, 1_000_000, 10_000_000
+
+
+@dataclass(frozen=True)
+class Site:
+    """A site with one storage; bandwidths in bytes/s, space in bytes."""
+
+    name: str
+    is_nucleus: bool
+    storage_total: float
+    storage_used: float
+    storage_out: float
+    storage_in: float
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A unified queue.
+
+    Attributes:
+        name: of the queue; ``site`` where it is.
+        nodes: equal nodes of ``node_cores`` cores and ``node_memory_gb``.
+        corepower: HS06 a core as published; ``hidden_speed`` is the true one over it, which no policy sees.
+        failure_rate: part of the attempts that fail; ``fails_after`` how much of its run a failing attempt lives at
+            most: near 0 for a black hole.
+        mode: pilots pull jobs, or jobs are pushed into a batch queue.
+        max_waiting_pilots: that ask for work while there is none.
+        maxtime_s: walltime limit.
+    """
+
+    name: str
+    site: int
+    nodes: int
+    node_cores: int
+    node_memory_gb: float
+    corepower: float
+    hidden_speed: float = 1.0
+    failure_rate: float = 0.0
+    fails_after: float = 1.0
+    mode: PullOrPush = "pull"
+    max_waiting_pilots: int = 50
+    maxtime_s: float = 345_600.0
+
+    @property
+    def cores(self) -> int:
+        """Cores of all nodes."""
+        return self.nodes * self.node_cores
+
+
+@dataclass(frozen=True)
+class Outage:
+    """Queues that are down from ``start_s`` to ``end_s``; an announced outage drains ``notice_s`` before."""
+
+    queues: tuple[int, ...]
+    start_s: float
+    end_s: float
+    announced: bool = False
+    notice_s: float = 21_600.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task: ``jobs`` equal in kind.
+
+    Attributes:
+        number: distinct, positive.
+        arrival_s: from the start of the simulation; after its parents are done if it has any.
+        believed_factor: estimated over true CPU work.
+        sources: sites that hold the input.
+        parents: tasks whose output it reads.
+    """
+
+    number: int
+    kind: str
+    jobs: int
+    arrival_s: float
+    share: int
+    user: int
+    priority: float
+    sources: tuple[int, ...]
+    believed_factor: float = 1.0
+    parents: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ages:
+    """How old what the policy sees is: seconds between two readings of each source.
+
+    PanDA's own periods: statistics of jobs 60 s, queues 200 s, network 30 min at its source, space and pilots 30 min.
+    ``own_counters``: what the policy has assigned since the last reading is added to it.
+    """
+
+    jobs_s: float = 60.0
+    queues_s: float = 200.0
+    network_s: float = 1800.0
+    storages_s: float = 1800.0
+    own_counters: bool = True
+
+
+@dataclass(frozen=True)
+class Pilots:
+    """How jobs come to slots in pull mode (assumed): LN(median, s) in seconds; all 0 starts at once."""
+
+    ask_median_s: float = 60.0
+    ask_s: float = 0.5
+    start_median_s: float = 300.0
+    start_s: float = 1.0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """All that a simulation needs beside a policy and a seed.
+
+    Attributes:
+        link_bytes_s: bandwidth of each pair of different sites; ``default_link_bytes_s`` where it is not named.
+        transfers_a_link: output transfers at one time; more wait in the order in which they came.
+        shares: leaf shares with their target weights.
+        tasks: in the order of arrival; those with parents arrive when these are done.
+        closed: no further tasks arrive, so that the makespan is defined.
+        cycle_s: between two cycles of the job brokerages; ``task_cycle_s`` of the task brokerage.
+        job_timeout_s: a job that waits longer at a queue is taken back, by policies without rules of their own.
+        heartbeat_s: after it a job whose node has vanished counts as lost.
+        attempts: of a job before it fails for good.
+        output_lifetime_s: age at which a copy of output is deleted.
+        drain_after_s: a job that fits no node for so long has the queue drained for it.
+        exclusion_s: after it a queue that is suddenly down is set offline.
+    """
+
+    name: str
+    days: float
+    sites: tuple[Site, ...]
+    queues: tuple[Queue, ...]
+    shares: tuple[tuple[str, float], ...]
+    tasks: tuple[Task, ...]
+    link_bytes_s: dict[tuple[int, int], float] = field(default_factory=dict)
+    default_link_bytes_s: float = 1.25e9
+    outages: tuple[Outage, ...] = ()
+    ages: Ages = Ages()
+    pilots: Pilots = Pilots()
+    kinds: dict[str, JobKind] = field(default_factory=lambda: dict(KINDS))
+    cycle_s: float = 60.0
+    task_cycle_s: float = 600.0
+    warm_up_s: float = 86_400.0
+    closed: bool = False
+    transfers_a_link: int = 20
+    network_batch_s: float = 1.0
+    job_timeout_s: float = 43_200.0
+    heartbeat_s: float = 21_600.0
+    attempts: int = 3
+    output_lifetime_s: float = 172_800.0
+    drain_after_s: float = 3600.0
+    exclusion_s: float = 1800.0
+
+    @property
+    def end_s(self) -> float:
+        """The end of the simulated time."""
+        return self.days * 86_400.0
+
+
+def check(scenario: Scenario) -> Scenario:
+    """The scenario, if it can be simulated.
+
+    Raises:
+        SimulationError: it cannot; the message names the entry and what to change.
+    """
+    _check_times(scenario)
+    _check_sites(scenario)
+    _check_queues(scenario)
+    _check_tasks(scenario)
+    return scenario
+
+
+def _refuse(what: str, where: str, remedy: str) -> None:
+    raise SimulationError(what, where, remedy)
+
+
+def _check_times(scenario: Scenario) -> None:
+    positive = {
+        "days": scenario.days,
+        "cycle_s": scenario.cycle_s,
+        "task_cycle_s": scenario.task_cycle_s,
+        "job_timeout_s": scenario.job_timeout_s,
+        "heartbeat_s": scenario.heartbeat_s,
+        "output_lifetime_s": scenario.output_lifetime_s,
+    }
+    for key, value in positive.items():
+        if not (value > 0 and math.isfinite(value)):
+            _refuse(f"{key} is {value}", scenario.name, "give a positive number")
+    ages, pilots = scenario.ages, scenario.pilots
+    periods = {"cycle_s": scenario.cycle_s, "task_cycle_s": scenario.task_cycle_s}
+    periods |= {f"ages.{key}": value for key, value in vars(ages).items() if key != "own_counters" and value > 0}
+    for key, value in periods.items():
+        if value < LEAST_PERIOD_S:
+            _refuse(f"{key} is {value}", scenario.name, f"take at least {LEAST_PERIOD_S} s: it would never end")
+    if scenario.days > MOST_DAYS:
+        _refuse(f"days is {scenario.days}", scenario.name, f"simulate at most {MOST_DAYS:.0f} days")
+    not_negative = {
+        "warm_up_s": scenario.warm_up_s,
+        "network_batch_s": scenario.network_batch_s,
+        "drain_after_s": scenario.drain_after_s,
+        **{f"ages.{key}": value for key, value in vars(ages).items() if key != "own_counters"},
+        **{f"pilots.{key}": value for key, value in vars(pilots).items()},
+    }
+    for key, value in not_negative.items():
+        if not (value >= 0 and math.isfinite(value)):
+            _refuse(f"{key} is {value}", scenario.name, "times are not negative")
+    if scenario.warm_up_s >= scenario.end_s:
+        _refuse(
+            f"the warm-up of {scenario.warm_up_s} s is not shorter than the {scenario.end_s} s simulated",
+            scenario.name,
+            "simulate more days, or warm up for less",
+        )
+    if scenario.attempts < 1 or scenario.transfers_a_link < 1:
+        _refuse("attempts and transfers_a_link are at least 1", scenario.name, "give a positive whole number")
+
+
+def _check_sites(scenario: Scenario) -> None:
+    if not scenario.sites or not any(site.is_nucleus for site in scenario.sites):
+        _refuse("no site is a nucleus", scenario.name, "output needs somewhere to go: make one a nucleus")
+    for site in scenario.sites:
+        if not (site.storage_out > 0 and site.storage_in > 0):
+            _refuse("a storage without bandwidth", f"site {site.name}", "give positive bytes/s in and out")
+        if not 0 <= site.storage_used <= site.storage_total:
+            _refuse("used space is not between 0 and the total", f"site {site.name}", "correct the space")
+    if not scenario.default_link_bytes_s > 0:
+        _refuse("a link without bandwidth", "default_link_bytes_s", "give positive bytes/s")
+    known = range(len(scenario.sites))
+    for (source, target), value in scenario.link_bytes_s.items():
+        if source not in known or target not in known:
+            _refuse(f"a link from site {source} to site {target}", scenario.name, "name sites of the scenario")
+        if not value > 0:
+            names = f"link {scenario.sites[source].name} to {scenario.sites[target].name}"
+            _refuse("a link without bandwidth", names, "give positive bytes/s")
+
+
+def _check_queues(scenario: Scenario) -> None:
+    if sum(queue.cores for queue in scenario.queues) <= 0:
+        _refuse("no queue has any cores", scenario.name, "a grid without capacity cannot run work")
+    for queue in scenario.queues:
+        where = f"queue {queue.name}"
+        if queue.nodes < 0 or queue.node_cores < 0 or queue.node_memory_gb < 0:
+            _refuse("negative capacity", where, "correct nodes, cores and memory")
+        if queue.cores > MOST_CORES:
+            _refuse(f"{queue.cores} cores", where, f"a queue has at most {MOST_CORES}")
+        if not (0 < queue.corepower < math.inf and 0 < queue.hidden_speed < math.inf):
+            _refuse("core power or speed is not positive", where, "give HS06 a core, such as 10")
+        if not (0 <= queue.failure_rate <= 1 and 0 < queue.fails_after <= 1):
+            _refuse("failure_rate or fails_after is no probability", where, "give numbers from 0 to 1")
+        if not 0 <= queue.site < len(scenario.sites):
+            _refuse(f"there is no site {queue.site}", where, "name a site of the scenario")
+    for outage in scenario.outages:
+        if set(outage.queues) - set(range(len(scenario.queues))):
+            _refuse("an outage of a queue that does not exist", scenario.name, "name queues by position, from 0")
+        if not 0 <= outage.start_s < outage.end_s:
+            _refuse(f"an outage from {outage.start_s} to {outage.end_s} s", scenario.name, "it ends after it starts")
+
+
+def _check_tasks(scenario: Scenario) -> None:
+    numbers = {task.number for task in scenario.tasks}
+    if len(numbers) != len(scenario.tasks):
+        _refuse("two tasks have the same number", scenario.name, "number them distinctly")
+    for task in scenario.tasks:
+        where = f"task {task.number}"
+        if task.kind not in scenario.kinds:
+            _refuse(f"no kind of job is called {task.kind}", where, f"take one of {', '.join(scenario.kinds)}")
+        if task.jobs > MOST_JOBS:
+            _refuse(f"{task.jobs} jobs", where, f"a task has at most {MOST_JOBS}: make several")
+        if set(task.sources) - set(range(len(scenario.sites))):
+            _refuse("input at a site that does not exist", where, "name sites by position, from 0")
+        if not 0 < task.believed_factor < math.inf or not math.isfinite(task.priority) or task.user < 0:
+            _refuse("believed_factor, priority or user", where, "give a positive factor, a number, a user from 0 on")
+        if task.jobs < 1 or not task.arrival_s >= 0:
+            _refuse(f"{task.jobs} jobs at {task.arrival_s} s", where, "give at least one job and a time not below 0")
+        if not 0 <= task.share < len(scenario.shares):
+            _refuse(f"there is no share {task.share}", where, "name a share of the scenario")
+        if set(task.parents) - numbers:
+            _refuse("a parent that does not exist", where, "name tasks of the scenario")
+    try:
+        list(TopologicalSorter({task.number: task.parents for task in scenario.tasks}).static_order())
+    except CycleError as error:
+        chain = " -> ".join(str(number) for number in error.args[1])
+        _refuse("a full chain that waits for itself", f"tasks {chain}", "remove one of these parents")
+    _check_fit(scenario)
+
+
+def _check_fit(scenario: Scenario) -> None:
+    shapes = {(task.kind) for task in scenario.tasks}
+    for name in sorted(shapes):
+        kind = scenario.kinds[name]
+        if not any(fits(queue, kind) for queue in scenario.queues):
+            _refuse(
+                f"jobs of kind {name} fit no queue: {kind.cores} cores and {kind.cores * kind.memory_gb_core:g} GB",
+                scenario.name,
+                "give a queue a node of that size, or remove the tasks of that kind",
+            )
+
+
+def fits(queue: Queue, kind: JobKind) -> bool:
+    """Whether a job of the kind fits a node of the queue."""
+    enough = queue.node_memory_gb >= kind.cores * kind.memory_gb_core
+    return queue.nodes > 0 and queue.node_cores >= kind.cores and enough

@@ -1,0 +1,147 @@
+"""Scenario files: YAML with the name of a grid and its parameters, or with every site, queue and task.
+
+See docs/how-to/simulate.md for an example of each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.generated_grid import GridParameters
+from broker.simulation.model.grids import make_grid
+from broker.simulation.model.scenario import Ages, Outage, Pilots, Queue, Scenario, Site, Task, check
+from broker.yaml_text import read_yaml
+
+_PARTS: dict[str, Any] = {"ages": Ages, "pilots": Pilots}
+_LISTS: dict[str, Any] = {"sites": Site, "queues": Queue, "tasks": Task, "outages": Outage}
+_NOT_IN_FILES = {"kinds"}
+
+
+@dataclass(frozen=True)
+class GridChoice:
+    """A grid by name and parameters; called with a seed it makes the scenario.
+
+    Attributes:
+        grid: one of the named grids.
+        parameters: its size and mix.
+        changes: fields of the scenario that are set afterwards, such as ages.
+    """
+
+    grid: str
+    parameters: GridParameters
+    changes: tuple[tuple[str, Any], ...] = ()
+
+    def __call__(self, seed: int) -> Scenario:
+        """The scenario of a seed."""
+        scenario = make_grid(self.grid, self.parameters, seed)
+        return check(dataclasses.replace(scenario, **dict(self.changes))) if self.changes else scenario
+
+
+@dataclass(frozen=True)
+class FixedScenario:
+    """One scenario for all seeds: only what is drawn of jobs differs."""
+
+    scenario: Scenario
+
+    def __call__(self, seed: int) -> Scenario:
+        """The scenario."""
+        return self.scenario
+
+
+def read_scenario(text: str, name: str) -> GridChoice | FixedScenario:
+    """The scenario that a file describes.
+
+    Args:
+        text: YAML.
+        name: of the file, for messages.
+
+    Raises:
+        SimulationError: it is no scenario; the message names the entry.
+    """
+    try:
+        content = read_yaml(text)
+    except yaml.YAMLError as error:
+        raise SimulationError("the file is not YAML", name, str(error).splitlines()[0]) from error
+    if not isinstance(content, Mapping):
+        raise SimulationError("the file holds no scenario", name, "give grid and parameters, or sites, queues, tasks")
+    if "grid" in content:
+        return _grid_choice(content, name)
+    return FixedScenario(check(_whole(content, name)))
+
+
+def _grid_choice(content: Mapping[str, Any], name: str) -> GridChoice:
+    extra = sorted(set(content) - {"grid", "parameters", "changes"}, key=str)
+    if extra:
+        raise SimulationError(f"unknown key {extra[0]}", name, "there are grid, parameters, changes")
+    parameters = _made(GridParameters, content.get("parameters") or {}, f"{name}: parameters")
+    changes = _fields(content.get("changes") or {}, f"{name}: changes")
+    return GridChoice(str(content["grid"]), parameters, tuple(changes.items()))
+
+
+def _whole(content: Mapping[str, Any], name: str) -> Scenario:
+    fields = _fields(content, name)
+    missing = sorted({"name", "days", "sites", "queues", "shares", "tasks"} - set(fields))
+    if missing:
+        raise SimulationError(
+            f"{missing[0]} is missing", name, "a scenario has name, days, sites, queues, shares, tasks"
+        )
+    return Scenario(**fields)
+
+
+def _fields(content: Mapping[str, Any], place: str) -> dict[str, Any]:
+    known = {field.name for field in dataclasses.fields(Scenario)} - _NOT_IN_FILES
+    made: dict[str, Any] = {}
+    for key, value in content.items():
+        where = f"{place}: {key}"
+        if key not in known:
+            raise SimulationError(f"unknown key {key}", place, f"there are {', '.join(sorted(known))}")
+        if key in _PARTS:
+            made[key] = _made(_PARTS[key], value, where)
+        elif key in _LISTS:
+            entries = value if isinstance(value, list) else []
+            made[key] = tuple(_made(_LISTS[key], entry, f"{where}[{n}]") for n, entry in enumerate(entries))
+        elif key == "shares":
+            made[key] = tuple((str(share), _number(weight, where)) for share, weight in dict(value).items())
+        elif key == "link_bytes_s":
+            made[key] = {(int(a), int(b)): _number(rate, where) for a, b, rate in value}
+        else:
+            made[key] = _scalar(key, value, where)
+    return made
+
+
+def _scalar(key: str, value: Any, where: str) -> Any:
+    kind = next(field.type for field in dataclasses.fields(Scenario) if field.name == key)
+    if kind == "str":
+        return str(value)
+    if kind == "bool":
+        return bool(value)
+    number = _number(value, where)
+    return int(number) if kind == "int" else number
+
+
+def _number(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise SimulationError(f"{value!r} is no number", where, "give a number")
+    return float(value)
+
+
+def _made(kind: Any, value: Any, where: str) -> Any:
+    if not isinstance(value, Mapping):
+        raise SimulationError(f"{value!r} is no mapping", where, "give keys with values")
+    known = [field.name for field in dataclasses.fields(kind)]
+    extra = sorted(set(value) - set(known), key=str)
+    if extra:
+        raise SimulationError(f"unknown key {extra[0]}", where, f"there are {', '.join(known)}")
+    try:
+        return TypeAdapter(kind).validate_python(dict(value))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise SimulationError(f"{key}: {first['msg']}", where, "correct the value") from error

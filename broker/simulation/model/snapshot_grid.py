@@ -1,0 +1,164 @@
+"""A scenario whose grid is that of a snapshot; the work on it is generated, as a snapshot holds no tasks.
+
+What a snapshot does not tell is assumed, as for generated grids: sizes of nodes, hidden speeds, failures, bandwidths of
+storages. The cores of a queue are those that run on it, or that it pledges where more.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from broker.domain.arrays import Floats
+from broker.simulation.model.errors import SimulationError
+from broker.simulation.model.generated_grid import SHARES, GridParameters, draw_outages, draw_tasks
+from broker.simulation.model.scenario import Ages, Queue, Scenario, Site, check
+from broker.simulation.model.streams import stream
+from broker.snapshot.snapshot import Snapshot
+
+USUAL_COREPOWER, USUAL_MEMORY_GB_CORE, USUAL_MAXTIME_S = 10.0, 2.0, 345_600.0
+#: Bytes of a storage that reports none, and bytes/s of storages: of nuclei, and of others.
+USUAL_SPACE = {True: 2e15, False: 4e14}
+STORAGE_BYTES_S = {True: 2e10, False: 5e9}
+_GB = 2.0**30
+
+
+@dataclass(frozen=True)
+class SnapshotGrid:
+    """The grid of a snapshot; called with a seed it makes the scenario.
+
+    Attributes:
+        name: of the snapshot.
+        sites, queues: as the snapshot has them, queues without what only a seed says.
+        link_bytes_s: measured bandwidth by pair of sites.
+        parameters: of the work: days, load, users, tasks.
+        changes: fields of the scenario that are set afterwards, such as ages.
+    """
+
+    name: str
+    sites: tuple[Site, ...]
+    queues: tuple[Queue, ...]
+    link_bytes_s: Mapping[tuple[int, int], float]
+    parameters: GridParameters
+    changes: tuple[tuple[str, Any], ...] = field(default=())
+
+    def __call__(self, seed: int) -> Scenario:
+        """The scenario of a seed."""
+        queues = tuple(self._drawn(queue, seed) for queue in self.queues)
+        scenario = Scenario(
+            name=self.name,
+            days=self.parameters.days,
+            sites=self.sites,
+            queues=queues,
+            shares=tuple((name, weight) for name, weight, _, _ in SHARES),
+            tasks=draw_tasks(self.parameters, queues, self.sites, seed),
+            link_bytes_s=dict(self.link_bytes_s),
+            default_link_bytes_s=self.parameters.wan_bytes_s,
+            outages=draw_outages(self.parameters, queues, seed),
+            ages=Ages(),
+            warm_up_s=self.parameters.warm_up_s,
+        )
+        return check(dataclasses.replace(scenario, **dict(self.changes)))
+
+    def _drawn(self, queue: Queue, seed: int) -> Queue:
+        random = stream(seed, queue.name, "hardware")
+        return dataclasses.replace(
+            queue,
+            hidden_speed=float(np.exp(random.normal(0.0, self.parameters.speed_spread))),
+            failure_rate=float(random.beta(2, 38)),
+        )
+
+
+def grid_of_snapshot(
+    snapshot: Snapshot, parameters: GridParameters, changes: tuple[tuple[str, Any], ...] = ()
+) -> SnapshotGrid:
+    """The queues of a snapshot that are online and have a site and cores, with their sites and links.
+
+    Args:
+        snapshot: of the grid.
+        parameters: of the work.
+        changes: fields of the scenario that are set afterwards.
+
+    Raises:
+        SimulationError: there is no such queue, or no nucleus among its sites.
+    """
+    cores, unified = _cores(snapshot), snapshot.unified
+    used = [
+        number
+        for number in range(len(unified))
+        if unified.status[number] == "online" and unified.atlas_site[number] and cores[number] >= 1
+    ]
+    where = f"snapshot {snapshot.id}"
+    if not used:
+        raise SimulationError(
+            "no queue is online, with a site, and runs or pledges any core", where, "take another snapshot"
+        )
+    nuclei = {str(n) for n, is_one in zip(snapshot.nuclei.name, snapshot.nuclei.is_nucleus, strict=True) if is_one}
+    names = sorted({str(unified.atlas_site[number]) for number in used} | nuclei)
+    sites = tuple(_site(snapshot, name, name in nuclei) for name in names)
+    if not nuclei:
+        raise SimulationError("none of its sites is a nucleus", where, "output needs somewhere to go")
+    queues = tuple(
+        _queue(snapshot, number, round(float(cores[number])), names.index(str(unified.atlas_site[number])))
+        for number in used
+    )
+    return SnapshotGrid(snapshot.id, sites, queues, _links(snapshot, names), parameters, changes)
+
+
+def _cores(snapshot: Snapshot) -> Floats:
+    """(U,) cores that run at each queue, or that it pledges if these are more."""
+    running = snapshot.jobs.running_cores.sum(axis=1) if snapshot.jobs.running_cores.size else np.zeros(0)
+    cores = running if len(running) == len(snapshot.unified) else np.zeros(len(snapshot.unified))
+    pledged = np.zeros(len(snapshot.unified))
+    np.maximum.at(pledged, snapshot.queues.unified, np.nan_to_num(snapshot.queues.pledgedcpu))
+    return np.asarray(np.maximum(cores, pledged))
+
+
+def _site(snapshot: Snapshot, name: str, is_nucleus: bool) -> Site:
+    own = snapshot.storages.site_name == name
+    total = float(np.nansum(snapshot.storages.space_total_gb[own])) * _GB
+    free = float(np.nansum(snapshot.storages.space_free_gb[own])) * _GB
+    if total <= 0:
+        total, free = USUAL_SPACE[is_nucleus], 0.4 * USUAL_SPACE[is_nucleus]
+    rate = STORAGE_BYTES_S[is_nucleus]
+    return Site(name, is_nucleus, total, min(total, max(0.0, total - free)), rate, rate)
+
+
+def _queue(snapshot: Snapshot, number: int, cores: int, site: int) -> Queue:
+    """A queue as its pseudo-queues describe it; nodes of 32 cores, of 16 where there are fewer."""
+    own = snapshot.queues.unified == number
+    table, name = snapshot.queues, str(snapshot.unified.name[number])
+    node_cores = 32 if cores >= 32 else 16
+    with np.errstate(divide="ignore", invalid="ignore"):
+        memory = np.nan_to_num(table.maxrss_mb[own] / np.maximum(table.cores[own], 1.0)).max(initial=0.0) / 1024.0
+    power = np.nan_to_num(table.corepower[own]).max(initial=0.0)
+    maxtime = np.nan_to_num(table.maxtime_s[own]).max(initial=0.0)
+    pulls = any(str(workflow or "").startswith("pull") for workflow in table.workflow[own])
+    return Queue(
+        name=name,
+        site=site,
+        nodes=max(1, round(cores / node_cores)),
+        node_cores=node_cores,
+        node_memory_gb=float(memory or USUAL_MEMORY_GB_CORE) * node_cores,
+        corepower=float(power or USUAL_COREPOWER),
+        mode="pull" if pulls else "push",
+        max_waiting_pilots=max(5, cores // 100),
+        maxtime_s=float(maxtime or USUAL_MAXTIME_S),
+    )
+
+
+def _links(snapshot: Snapshot, names: list[str]) -> dict[tuple[int, int], float]:
+    """Bytes/s of the links that were measured: the last hour, else the last day, else the last week."""
+    links, found = snapshot.links, {}
+    place = {name: at for at, name in enumerate(names)}
+    for row, source in enumerate(links.sites):
+        for column, target in enumerate(snapshot.nuclei.name):
+            rates = (table[row, column] for table in (links.mbps_1h, links.mbps_1d, links.mbps_1w))
+            rate = next((float(one) for one in rates if one > 0), 0.0)
+            if rate > 0 and source in place and target in place and source != target:
+                found[place[str(source)], place[str(target)]] = rate * 1e6
+    return found

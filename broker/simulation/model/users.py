@@ -1,0 +1,106 @@
+"""Jobs of users and recent starts of jobs: what the brokerage of analysis asks of a grid beside its queues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from broker.domain.arrays import Floats
+from broker.simulation.model.scenario import Scenario, Task
+
+#: Starts are counted by pieces of so many seconds, and remembered for six hours.
+PIECE_S = 600.0
+REMEMBERED_S = 21_600.0
+Group = tuple[int, bool]
+"""A share, and whether jobs take several cores."""
+
+
+class Starts:
+    """Starts of jobs by queue."""
+
+    def __init__(self, queues: int) -> None:
+        self._queues = queues
+        self._pieces: dict[int, Floats] = {}
+
+    def add(self, queue: int, now_s: float) -> None:
+        """Count a start."""
+        piece = int(now_s // PIECE_S)
+        if piece not in self._pieces:
+            self._pieces[piece] = np.zeros(self._queues)
+            for old in [one for one in self._pieces if one < piece - REMEMBERED_S / PIECE_S - 1]:
+                del self._pieces[old]
+        self._pieces[piece][queue] += 1
+
+    def between(self, first_s: float, last_s: float) -> Floats:
+        """(U,) starts in the pieces from that of ``first_s`` up to, and without, that of ``last_s``."""
+        total = np.zeros(self._queues)
+        for piece, counts in self._pieces.items():
+            if first_s // PIECE_S <= piece < last_s // PIECE_S:
+                total += counts
+        return total
+
+
+@dataclass(frozen=True)
+class UserReading:
+    """Jobs of users at one instant.
+
+    Attributes:
+        groups: shares with analysis, by whether its jobs take several cores.
+        jobs: (V, G, U, 2) waiting and running jobs of each user.
+        starts: (U,) in the last six hours; ``starts_an_hour`` of the six hours that ended five minutes ago.
+    """
+
+    groups: tuple[Group, ...]
+    jobs: np.ndarray
+    starts: Floats
+    starts_an_hour: Floats
+
+
+class UserLoad:
+    """Counts the analysis jobs of each user as they wait, run and end.
+
+    Attributes:
+        starts: of all jobs.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        analysis = [task for task in scenario.tasks if scenario.kinds[task.kind].analysis]
+        groups = sorted({(task.share, scenario.kinds[task.kind].cores > 1) for task in analysis})
+        self._groups: tuple[Group, ...] = tuple(groups)
+        self._of_task = {
+            task.number: groups.index((task.share, scenario.kinds[task.kind].cores > 1)) for task in analysis
+        }
+        users = 1 + max((task.user for task in analysis), default=-1)
+        self._jobs = np.zeros((users, len(groups), len(scenario.queues), 2), dtype=np.int32)
+        self.starts = Starts(len(scenario.queues))
+
+    def wait(self, task: Task, queue: int, jobs: int) -> None:
+        """Count jobs that wait at a queue from now on; below 0 that do no more."""
+        self._jobs[task.user, self._of_task[task.number], queue, 0] += jobs
+
+    def start(self, task: Task, queue: int) -> None:
+        """Count a job that waited as one that runs."""
+        own = self._jobs[task.user, self._of_task[task.number], queue]
+        own[0] -= 1
+        own[1] += 1
+
+    def end(self, task: Task, queue: int, *, ran: bool) -> None:
+        """Count a job no more that ran, or that was about to."""
+        self._jobs[task.user, self._of_task[task.number], queue, int(ran)] -= 1
+
+    def read(self, now_s: float) -> UserReading:
+        """The counts as they are now."""
+        last, first = now_s - 300.0, now_s - REMEMBERED_S
+        hours = (last // PIECE_S - first // PIECE_S) * PIECE_S / 3600.0
+        return UserReading(
+            self._groups,
+            self._jobs.copy(),
+            self.starts.between(first, now_s + PIECE_S),
+            self.starts.between(first, last) / hours,
+        )
+
+    def note(self, reading: UserReading, task: Task, queue: int, jobs: int) -> None:
+        """Add jobs that were assigned since to a reading."""
+        if task.number in self._of_task:
+            reading.jobs[task.user, self._of_task[task.number], queue, 0] += jobs

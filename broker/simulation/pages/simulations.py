@@ -1,0 +1,90 @@
+"""Simulations that were kept: policies compared on a simulated grid."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Path, Response
+from starlette.requests import Request
+
+from broker.access.policies import READ
+from broker.api.asking import LARGEST_ID
+from broker.api.guarded_route import allow
+from broker.api.pages import After, Limit, key_of, page_of
+from broker.api.state import State
+from broker.simulation.answers.figures_of_merit import FIGURES, Verdict, cell
+from broker.simulation.answers.simulations import KIND, SimulationAnswer, simulation_answer, simulation_lines
+from broker.simulation.pages.policies import LINE_STYLES, MOST_CURVES, drawn_curves
+from broker.web.page_route import page_router
+from broker.web.rendering import show
+from broker.whatif.statements import runs
+
+router = page_router(tag="simulations")
+
+
+@dataclass(frozen=True)
+class FigureCell:
+    """A figure of a policy as text, its difference to the first policy as text, and what that says."""
+
+    text: str
+    difference: str
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True)
+class FigureRow:
+    """A figure over all policies."""
+
+    name: str
+    meaning: str
+    cells: tuple[FigureCell, ...]
+
+
+@router.get("/simulations")
+@allow(READ)
+def list_simulations(request: Request, api: State, after: After = None, limit: Limit = 50) -> Response:
+    """Simulations that were kept, the newest first."""
+    before = key_of(after, (int,))
+    with api.database.begin() as connection:
+        found = runs.newest(connection, limit + 1, None if before is None else before[0], KIND)
+    page = page_of(simulation_lines(found), limit, lambda line: [line.id])
+    return show(request, "simulations", page, title="Simulations")
+
+
+@router.get("/simulations/{simulation}")
+@allow(READ)
+def one_simulation(request: Request, api: State, simulation: Annotated[int, Path(ge=1, le=LARGEST_ID)]) -> Response:
+    """A simulation: figures of merit by policy, what differs from the first, and curves over time."""
+    with api.database.begin() as connection:
+        found = simulation_answer(runs.find(connection, simulation), simulation)
+    return show(
+        request,
+        "simulation",
+        found,
+        title=f"Simulation {simulation}",
+        rows=figure_rows(found),
+        curves=lambda: drawn_curves(found),
+        line_styles=LINE_STYLES,
+        omitted=max(0, len(found.curves) - MOST_CURVES),
+    )
+
+
+def figure_rows(found: SimulationAnswer) -> list[FigureRow]:
+    """The figures in their order, a cell a policy; those that no policy has are left out."""
+    return [
+        FigureRow(name, figure.meaning, tuple(_cell(found, name, place) for place in range(len(found.policies))))
+        for name, figure in FIGURES.items()
+        if any(one.figures[name].values for one in found.policies if name in one.figures)
+    ]
+
+
+def _cell(found: SimulationAnswer, name: str, place: int) -> FigureCell:
+    one = found.policies[place]
+    if name not in one.figures:
+        return FigureCell(cell(name, None, None), "", None)
+    value, difference = one.figures[name], one.differences.get(name)
+    text = cell(name, value.mean_or_beyond, value.half_width)
+    if difference is None:
+        return FigureCell(text, "", None)
+    return FigureCell(text, cell(name, difference.mean, difference.half_width), difference.verdict)

@@ -1,0 +1,44 @@
+"""Simulations that ``broker simulate --store`` kept: figures of merit by policy, what differs, curves over time."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Path, Response
+from starlette.requests import Request
+
+from broker.access.policies import READ
+from broker.api.asking import LARGEST_ID
+from broker.api.guarded_route import allow, guarded_router
+from broker.api.pages import After, Limit, Page, key_of, page_of
+from broker.api.presenting import answer
+from broker.api.state import State
+from broker.simulation.answers.simulations import (
+    KIND,
+    SimulationAnswer,
+    SimulationLine,
+    simulation_answer,
+    simulation_lines,
+)
+from broker.whatif.statements import runs
+
+router = guarded_router(tag="simulations")
+
+
+@router.get("/simulations", response_model=Page[SimulationLine])
+@allow(READ)
+def list_simulations(request: Request, api: State, after: After = None, limit: Limit = 50) -> Response:
+    """Simulations that were kept, the newest first."""
+    before = key_of(after, (int,))
+    with api.database.begin() as connection:
+        found = runs.newest(connection, limit + 1, None if before is None else before[0], KIND)
+    return answer(request, page_of(simulation_lines(found), limit, lambda line: [line.id]))
+
+
+@router.get("/simulations/{simulation}", response_model=SimulationAnswer)
+@allow(READ)
+def get_simulation(request: Request, api: State, simulation: Annotated[int, Path(ge=1, le=LARGEST_ID)]) -> Response:
+    """One simulation: figures with intervals by policy, differences to the first policy, curves."""
+    with api.database.begin() as connection:
+        found = runs.find(connection, simulation)
+    return answer(request, simulation_answer(found, simulation))
