@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from broker.flow.problem import FlowChunks, FlowCosts, FlowPairs, FlowProblem, FlowQueues
+from broker.flow.model.problem import FlowChunks, FlowCosts, FlowPairs, FlowProblem, FlowQueues
 
 SHARES = 8
 

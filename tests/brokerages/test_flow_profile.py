@@ -18,7 +18,6 @@ from agents.service.profile_file import load_profile
 from broker.app.answers.asking import Asking
 from broker.brokerages.base import ReplayedDecision, Rules
 from broker.brokerages.job.brokerage import JobBrokerage, JobsCycle, StoredChunks
-from broker.brokerages.job.flow_problem import program_of, share_debts
 from broker.brokerages.profile import read_profile, rules_of
 from broker.brokerages.profile_options import ProfileError
 from broker.brokerages.registry import brokerage as brokerage_of
@@ -30,9 +29,10 @@ from broker.decisions.answers.why_not import why_not
 from broker.decisions.commands.explain_text import show_decision
 from broker.domain.counted_load import CountedLoad
 from broker.engine.job.placement import FLOW_CODES
-from broker.flow.cycle import decide
-from broker.flow.problem import FlowProblem
-from broker.flow.program import SolverMissing
+from broker.flow.model.cycle import decide
+from broker.flow.model.flow_problem import program_of, share_debts
+from broker.flow.model.problem import FlowProblem
+from broker.flow.model.program import SolverMissing
 from broker.gdpconfig import Tuning
 from broker.gdpconfig.proposals import read_proposals
 from broker.gdpconfig.shipped import shipped_catalogue

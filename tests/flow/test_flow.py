@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.flow_problems import grid_problem
-from broker.flow import program
-from broker.flow.cycle import LEFT_OVER, binding, damped, decide, greedy
-from broker.flow.problem import (
+from broker.flow.model import program
+from broker.flow.model.cycle import LEFT_OVER, binding, damped, decide, greedy
+from broker.flow.model.problem import (
     SEGMENTS,
     FlowChunks,
     FlowCosts,
@@ -23,8 +23,8 @@ from broker.flow.problem import (
     segment_waits,
     unplaced_costs,
 )
-from broker.flow.program import FlowProgram
-from broker.flow.rounding import broken_limits
+from broker.flow.model.program import FlowProgram
+from broker.flow.model.rounding import broken_limits
 
 
 def problem(jobs: list[int], rooms: list[float], **changes: object) -> FlowProblem:

@@ -15,7 +15,6 @@ import numpy as np
 from broker.brokerages.base import StageTimes
 from broker.brokerages.job.assign import JobMaker
 from broker.brokerages.job.assigned import AssignedChunk
-from broker.brokerages.job.flow_problem import FLOW_KEYS, TIME_LIMIT, program_of
 from broker.domain.chunk_plan import ChunkPlan
 from broker.domain.counted_load import CountedLoad
 from broker.engine.job.chunk_result import ChunkResult
@@ -23,7 +22,8 @@ from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of
 from broker.engine.job.placement import FLOW_CODES, LEFT_OVER
 from broker.engine.shared.rank import cut_codes
-from broker.flow.cycle import binding_causes, decide
+from broker.flow.model.cycle import binding_causes, decide
+from broker.flow.model.flow_problem import FLOW_KEYS, TIME_LIMIT, program_of
 from broker.work.assemble import CycleWork
 
 #: Digits of a reduced cost that are kept.

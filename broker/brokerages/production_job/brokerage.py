@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from broker.brokerages.base import Rules
 from broker.brokerages.job.brokerage import JobBrokerage
-from broker.brokerages.job.flow_problem import FLOW_KEYS
 from broker.brokerages.production_job import rules as shipped
 from broker.domain.retry import PENDING_MINUTES
 from broker.domain.work import Work
@@ -13,6 +12,7 @@ from broker.engine.job.cycle import JobCycle
 from broker.engine.job.step_keys import STEP_KEYS
 from broker.engine.job.why_not import PRODUCTION_REASONS
 from broker.engine.shared.chain import QueueChain
+from broker.flow.model.flow_problem import FLOW_KEYS
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Rule
 from broker.snapshot.snapshot import Snapshot

@@ -8,8 +8,8 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
 from broker.domain.retry import PENDING_MINUTES, PENDING_MINUTES_OF_USERS
-from broker.flow.cycle import FlowResult, damped, decide
-from broker.flow.problem import FlowChunks, FlowCosts, FlowPairs, FlowProblem, FlowQueues
+from broker.flow.model.cycle import FlowResult, damped, decide
+from broker.flow.model.problem import FlowChunks, FlowCosts, FlowPairs, FlowProblem, FlowQueues
 from broker.simulation.model.information import GridView
 from broker.simulation.model.job_states import TaskState
 from broker.simulation.model.policies.base import Assignment

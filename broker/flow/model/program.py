@@ -15,8 +15,8 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints
 from broker.errors import BrokerError
-from broker.flow.first_columns import cheapest_of_each, likely_pairs
-from broker.flow.problem import (
+from broker.flow.model.first_columns import cheapest_of_each, likely_pairs
+from broker.flow.model.problem import (
     SEGMENTS,
     FlowProblem,
     Rows,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats
-from broker.flow.problem import SEGMENTS, FlowProblem, Rows, segment_size
+from broker.flow.model.problem import SEGMENTS, FlowProblem, Rows, segment_size
 
 ROUNDS = 40
 #: Rise of a price at an overfull limit, HS06 h for each part that it is too full by.

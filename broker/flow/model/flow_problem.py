@@ -15,7 +15,7 @@ from broker.domain.arrays import Floats, Ints, distinct, texts
 from broker.domain.estimates import DEFAULT_COREPOWER_HS06
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
-from broker.flow.problem import FlowChunks, FlowCosts, FlowPairs, FlowProblem, FlowQueues
+from broker.flow.model.problem import FlowChunks, FlowCosts, FlowPairs, FlowProblem, FlowQueues
 from broker.gdpconfig import Tuning
 from broker.rules.production_job.cuts.cap import Cap
 from broker.rules.production_job.filters.link_full import CAP, LinkFull

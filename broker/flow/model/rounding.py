@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from broker.domain.arrays import Floats, Ints
-from broker.flow.problem import FlowProblem, Rows
+from broker.flow.model.problem import FlowProblem, Rows
 
 _WHOLE = 1e-6
 

@@ -1,0 +1,1 @@
+"""One linear program a cycle: all chunks, feasible queues, room, links and shares together (extra simulate)."""
