@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from agents.lifecycle.panda_api import PandaServer
+from agents.alongside.panda_api import PandaServer
 from agents.service.brake import BrakedOptions
 from broker.errors import Refused
 from broker.feeds.model.fetching.terms import Credentials, FetchTerms, trusted_by

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
+from agents.alongside import panda_ending
 from agents.brokerage.cycle_inputs import tuning_of
 from agents.lifecycle import job_actions as job_moving
-from agents.lifecycle import panda_ending
 from agents.lifecycle.ending_options import EndingOptions
 from agents.lifecycle.job_actions import Moved
 from agents.lifecycle.timeout_inputs import TimeoutInputReader, TimeoutInputs, refuse_without_queues

@@ -37,7 +37,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("story", "broker.history.commands.history:history", "The same as history."),
     (
         "shadow",
-        "broker.cli.decisions.shadow:shadow",
+        "broker.alongside.commands.shadow:shadow",
         "Our decisions beside what JEDI really did, by rule, queue and share.",
     ),
     ("replay", "broker.decisions.commands.replay:replay", "Decide again what was decided, and compare to the byte."),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from broker.alongside.answers.shadow import shadow
 from broker.app.answers.asking import Asking
-from broker.app.answers.shadow import shadow
 from broker.domain.decision_records import DecisionRecord, Origin
 from broker.domain.decisions import Candidate, Decision
 from broker.store.connection.database import Database

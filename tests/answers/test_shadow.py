@@ -8,20 +8,12 @@ from typing import Any
 
 import pytest
 
-from broker.app.answers.shadow import (
-    Decided,
-    add_placements,
-    add_waits,
-    criterion,
-    expected,
-    refusal,
-    shadow,
-)
-from broker.app.answers.shadow_models import Shadow
-from broker.app.answers.shadow_tally import Tally
+from broker.alongside.answers.shadow import Decided, add_placements, add_waits, criterion, expected, refusal, shadow
+from broker.alongside.answers.shadow_models import Shadow
+from broker.alongside.answers.shadow_tally import Tally
+from broker.alongside.statements.panda_placements import Placement, Wait
 from broker.domain.decision_records import DecisionRecord, Origin, StoredDecision
 from broker.domain.decisions import Candidate, Decision, Outcome
-from broker.store.answers.panda_placements import Placement, Wait
 from broker.store.connection.database import Database
 from tests.answers.demo_database import NOON
 from tests.cli.commands import Command, runner

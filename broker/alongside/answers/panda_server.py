@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from agents.alongside.panda_api import ROLE_REMEDY, PandaApi, PandaRefuses
 from agents.lifecycle.ending_options import EndingOptions, PandaApiOptions
-from agents.lifecycle.panda_api import ROLE_REMEDY, PandaApi, PandaRefuses
 from agents.service import registry
 from agents.service.configuration import AgentSection
 from agents.service.process import ProcessSettings

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from broker.alongside.statements import plugin_calls
 from broker.service.statements import source_ages
 from broker.store.connection.database import Database
 from broker.store.connection.privileges import WRITERS
 from broker.store.connection.tables import TableCatalogue
 from broker.store.schema import migrate, rights
-from broker.store.service import plugin_calls
 
 Level = Literal["ok", "note", "problem"]
 STALE = timedelta(minutes=30)

@@ -20,6 +20,8 @@ from typing import TypeVar
 import platformdirs
 
 from broker import __version__
+from broker.alongside.statements import plugin_calls
+from broker.alongside.statements.plugin_calls import Call
 from broker.brokerages.base import Rules
 from broker.brokerages.production_task.assign import AssignedTask
 from broker.domain.decision_records import DecisionRecord, Origin
@@ -28,8 +30,6 @@ from broker.store.connection.database import Database
 from broker.store.connection.errors import DatabaseUnavailable
 from broker.store.connection.opening import open_database
 from broker.store.decisions import decision_writing
-from broker.store.service import plugin_calls
-from broker.store.service.plugin_calls import Call
 from broker.store.snapshots import stored_snapshots
 from gridbroker_jedi.answer import Answer
 from gridbroker_jedi.chunk import ChunkTables

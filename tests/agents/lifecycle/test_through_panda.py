@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from agents.alongside.panda_api import PandaApi, PandaRefuses, PandaServer
 from agents.lifecycle.ending_options import EndingOptions
-from agents.lifecycle.panda_api import PandaApi, PandaRefuses, PandaServer
 from broker.errors import Refused
 from broker.feeds.model.fetching.terms import FetchTerms, Surroundings
 from broker.lifecycle.model.panda_requests import KillRequest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.app.answers.shadow_models import AgreementLine
+from broker.alongside.answers.shadow_models import AgreementLine
 
 NOTHING = "PanDA made no jobs in this time, and let no task wait, that could be compared"
 SIDES = {"panda_only": "PanDA placed, ours refused", "ours_only": "PanDA waits, ours brokers"}

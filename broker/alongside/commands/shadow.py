@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
+from broker.alongside.answers.sentences import NOTHING, SIDES, UNCOMPARED, agreement_sentence
+from broker.alongside.answers.shadow import shadow as shadow_of
+from broker.alongside.answers.shadow_models import AgreementLine, Shadow
+from broker.alongside.commands.shadow_plot import plot_shadow
 from broker.app.answers.asking import Asking, known_name
-from broker.app.answers.shadow import shadow as shadow_of
-from broker.app.answers.shadow_models import AgreementLine, Shadow
-from broker.app.sentences.shadow import NOTHING, SIDES, UNCOMPARED, agreement_sentence
 from broker.brokerages.registry import offered
 from broker.cli.context import open_store, settings_of
-from broker.cli.decisions.shadow_plot import plot_shadow
 from broker.cli.rendering.cells import Percent
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table, say

@@ -9,14 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from broker.app.answers.asking import Asking
-from broker.app.answers.shadow_models import Shadow
-from broker.app.answers.shadow_tally import Tally
-from broker.domain.decision_records import StoredDecision
-from broker.domain.decisions import Decision
-from broker.domain.rejection_counts import unified_of
-from broker.history.statements.history_reads import decisions_between
-from broker.store.answers.panda_placements import (
+from broker.alongside.answers.shadow_models import Shadow
+from broker.alongside.answers.shadow_tally import Tally
+from broker.alongside.statements.panda_placements import (
     Placement,
     Wait,
     read_nuclei,
@@ -24,6 +19,11 @@ from broker.store.answers.panda_placements import (
     read_waits,
     tasks_of,
 )
+from broker.app.answers.asking import Asking
+from broker.domain.decision_records import StoredDecision
+from broker.domain.decisions import Decision
+from broker.domain.rejection_counts import unified_of
+from broker.history.statements.history_reads import decisions_between
 
 #: Reasons for which something is not compared.
 NO_DECISION, TOO_OLD, NO_DATASET = "no_decision", "too_old", "no_dataset"

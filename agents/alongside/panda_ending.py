@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from agents.alongside.panda_api import PandaApi, PandaRefuses
 from agents.feeds.options import surroundings_of
 from agents.lifecycle.ending_options import PandaApiOptions
 from agents.lifecycle.job_actions import Moved
-from agents.lifecycle.panda_api import PandaApi, PandaRefuses
 from agents.service.base import CycleContext
 from broker.feeds.model.fetching.terms import NotFetched
 from broker.lifecycle.model.panda_requests import kill_requests

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from broker.app.answers.shadow_models import (
+from broker.alongside.answers.shadow_models import (
     AgreementLine,
     DisagreementLine,
     QueueComparison,
@@ -15,8 +15,8 @@ from broker.app.answers.shadow_models import (
     Side,
     Uncompared,
 )
+from broker.alongside.statements.panda_placements import Placement, Wait
 from broker.domain.rejection_counts import unified_of
-from broker.store.answers.panda_placements import Placement, Wait
 
 MOST_QUEUES, SUCH_AS = 10, 5
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker.app.answers.shadow_models import AgreementLine, QueueComparison, Shadow
+from broker.alongside.answers.shadow_models import AgreementLine, QueueComparison, Shadow
 from broker.whatif.model.plot import AFTER, BEFORE, MOST_QUEUES, new_figure, plain_label, save
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Ending jobs through PanDA's server."""

@@ -1,1 +1,0 @@
-"""Commands about decisions: explain, why-not, history, replay, rules."""

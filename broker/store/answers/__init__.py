@@ -1,1 +1,0 @@
-"""Reads for answers: facts of tasks, jobs that failed, shares, agents."""
