@@ -17,11 +17,11 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from broker.brokerages.replayed_columns import ReplayedColumns
+from broker.codec.work_codec import Body, WorkCorruptError
 from broker.domain.arrays import Bools, Ints, Texts
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.decisions import TOO_LATE_REASONS, Decision
 from broker.domain.reason import Reason
-from broker.domain.work_codec import Body, WorkCorruptError
 from broker.domain.written import Written
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.every_rule import RuleVerdict

@@ -15,7 +15,7 @@ from itertools import groupby
 
 from broker.brokerages.base import ReplayedDecision, Rules, StoredBatch, TuningOf
 from broker.brokerages.registry import AnyBrokerage
-from broker.domain.work_codec import Body, unpacked, unpacked_for_many
+from broker.codec.work_codec import Body, unpacked, unpacked_for_many
 from broker.snapshot.snapshot import Snapshot
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from broker.codec.packed_reasons import FEASIBLE, Reasons, RejectedNames, group_steps
 from broker.domain.arrays import Bools, Ints
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.legend import Legend
-from broker.domain.packed_reasons import FEASIBLE, Reasons, RejectedNames, group_steps
 from broker.domain.queue_counts import CANDIDATE, QueueCounts
 
 

@@ -85,9 +85,9 @@ class Decision:
     ``rejected`` maps pseudo-queues, and unified queues of which none was left, to the code of the rule. ``notes`` holds
     typed remarks (sources that were unknown and what was done about it).
 
-    In a cycle they are packed: :class:`~broker.domain.packed_reasons.RejectedNames`,
-    :class:`~broker.domain.packed_reasons.FunnelSteps`, :class:`~broker.domain.chosen_candidates.ChosenCandidates` and
-    :class:`~broker.domain.packed_remarks.Notes` make names and words when they are read. Equal to plain ones they are.
+    In a cycle they are packed: :class:`~broker.codec.packed_reasons.RejectedNames`,
+    :class:`~broker.codec.packed_reasons.FunnelSteps`, :class:`~broker.domain.chosen_candidates.ChosenCandidates` and
+    :class:`~broker.codec.packed_remarks.Notes` make names and words when they are read. Equal to plain ones they are.
     """
 
     jeditaskid: int

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from broker.codec.packed_reasons import Reasons, group_steps
 from broker.domain.decision_counts import reasons_of
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.legend import Legend
-from broker.domain.packed_reasons import Reasons, group_steps
 from broker.domain.rejection_counts import rejection_counts
 
 #: Reasons that say only that no candidate is left.

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from broker.domain.work_texts import read_json
+from broker.codec.work_texts import read_json
 
 #: Bytes that one stored source may unpack to; a larger one is refused instead of filling the memory.
 MAX_SOURCE_BYTES = 512 * 1024 * 1024

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from broker.domain.json_depth import is_too_deep
+from broker.codec.json_depth import is_too_deep
 from broker.domain.work import DroppedRow
 
 #: A name longer than this is no name: it is dropped, so that it cannot fill logs, tables and memory.

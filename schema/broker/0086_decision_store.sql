@@ -27,8 +27,8 @@ CREATE TABLE broker.decision_legends (
 --   outcome          brokered, pending, throttled or skipped
 --   reason           of the outcome; empty where it is brokered
 --   legend           broker.decision_legends.id
---   reasons          packed: for each candidate what rejected it; see broker/domain/packed_reasons.py
---   candidates       packed: the chosen candidates with weights and factors; see broker/domain/packed_candidates.py
+--   reasons          packed: for each candidate what rejected it; see broker/codec/packed_reasons.py
+--   candidates       packed: the chosen candidates with weights and factors; see broker/codec/packed_candidates.py
 --   candidate_count  how many were chosen
 --   remarks          packed: figures that notes are made of
 --   assigned         jobs by queue, or the task at its nucleus
@@ -80,7 +80,7 @@ CREATE TABLE broker.decisions_default PARTITION OF broker.decisions DEFAULT;
 -- The chunks of a cycle that were decided as before: no row of their own, but the cycle can be replayed.
 --   agent_run, decided_at, snapshot, tuning, seed, engine  of the cycle that saw them again
 --   size     how many decisions
---   pattern  packed: the decisions of a batch in order, those seen again by id; see broker/domain/repeats.py
+--   pattern  packed: the decisions of a batch in order, those seen again by id; see broker/codec/repeats.py
 --   changes  packed: where the work of one was not the same to the byte, how it differs
 CREATE TABLE broker.decision_repeats (
     id bigint NOT NULL DEFAULT nextval('broker.decisions_id_seq'),

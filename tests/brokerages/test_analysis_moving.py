@@ -8,9 +8,9 @@ import pytest
 import sqlalchemy as sa
 
 from broker.brokerages.analysis_job.rules import chain
+from broker.codec.work_codec import decode_load, decode_work
 from broker.decisions.answers.explain import answers_about
 from broker.domain.counted_load import CountedLoad
-from broker.domain.work_codec import decode_load, decode_work
 from broker.engine.analysis.cycle import AnalysisCycle
 from broker.gdpconfig import Tuning
 from broker.store.connection.database import Database

@@ -16,10 +16,10 @@ from broker.brokerages.profile import read_profile, switched
 from broker.brokerages.profile import rules_of as profile_rules
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.replay import decode_batches, replay_decisions
+from broker.codec.work_codec import WorkCorruptError
 from broker.decisions.answers.replay import replay
 from broker.domain.arrays import Bools
 from broker.domain.decisions import FunnelStep, Observation
-from broker.domain.work_codec import WorkCorruptError
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Filter, JobPairs
 from broker.snapshot.snapshot import Snapshot

@@ -11,17 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.domain.chosen_candidates import ChosenCandidates, no_candidates
-from broker.domain.code_runs import unpack_codes
-from broker.domain.decisions import Candidate, FunnelStep
-from broker.domain.legend import Legend, LegendCorruptError
-from broker.domain.packed_candidates import (
+from broker.codec.packed_candidates import (
     CandidatesCorruptError,
     pack_candidates,
     pack_named_candidates,
     unpack_candidates,
 )
-from broker.domain.packed_reasons import (
+from broker.codec.packed_reasons import (
     FEASIBLE,
     NOT_A_CANDIDATE,
     FunnelSteps,
@@ -33,9 +29,11 @@ from broker.domain.packed_reasons import (
     pack_reasons,
     unpack_reasons,
 )
-from broker.domain.packed_remarks import Notes, Remarks, RemarksCorruptError, pack_remarks, unpack_remarks
-from broker.domain.small_runs import pack_small, unpack_small
-from broker.domain.value_runs import pack_runs, unpack_runs
+from broker.codec.packed_remarks import Notes, Remarks, RemarksCorruptError, pack_remarks, unpack_remarks
+from broker.codec.runs import pack_runs, pack_small, unpack_codes, unpack_runs, unpack_small
+from broker.domain.chosen_candidates import ChosenCandidates, no_candidates
+from broker.domain.decisions import Candidate, FunnelStep
+from broker.domain.legend import Legend, LegendCorruptError
 
 
 def legend(groups: Sequence[str], codes: int = 4, factors: Sequence[str] = ()) -> Legend:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.domain.repeats import (
+from broker.codec.compression import DICTIONARY, pack_alike, pack_work, window_bits
+from broker.codec.repeats import (
     NEW,
     Body,
     RepeatsCorruptError,
@@ -19,7 +20,6 @@ from broker.domain.repeats import (
     pack_pattern,
     unpack_pattern,
 )
-from broker.domain.work_bytes import DICTIONARY, pack_alike, pack_work, window_bits
 
 PARTS = st.none() | st.binary(max_size=60)
 WORK = st.binary(max_size=60)

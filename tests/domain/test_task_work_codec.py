@@ -11,9 +11,9 @@ import pytest
 
 from broker.brokerages.production_job import rules as production_job
 from broker.brokerages.production_task import rules as production_task
+from broker.codec.task_work_codec import decode_task_work, encode_task_work, task_of
+from broker.codec.work_codec import WorkCorruptError
 from broker.domain.task_work import TaskWork
-from broker.domain.task_work_codec import decode_task_work, encode_task_work, task_of
-from broker.domain.work_codec import WorkCorruptError
 from broker.store.connection.database import Database
 from tests.brokerages.production_task.test_assign import cycle_of
 from tests.brokerages.small_grid import GB, TASK, dataset, input_files, replica

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.domain import column_texts
+from broker.codec import column_texts
+from broker.codec.compression import unpack_work
+from broker.codec.task_work_codec import TaskWorkEncoder, encode_task_work, task_of
 from broker.domain.arrays import texts
 from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.task_work import (
@@ -18,10 +20,7 @@ from broker.domain.task_work import (
     RemainingTable,
     TaskWork,
 )
-from broker.domain.task_work_codec import encode_task_work, task_of
-from broker.domain.task_work_encoding import TaskWorkEncoder
 from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
-from broker.domain.work_bytes import unpack_work
 from tests.domain.test_work_encoding import table
 
 NUCLEI = texts(['q"],', "B", "Zürich"])

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from broker.domain import work_codec
-from broker.domain.counted_load import CountedLoad
-from broker.domain.rebrokered_from import RebrokeredFrom
-from broker.domain.work import InputTable, ReplicaTable, Work
-from broker.domain.work_bytes import pack_work, unpack_work
-from broker.domain.work_codec import (
+from broker.codec import work_codec
+from broker.codec.compression import pack_work, unpack_work
+from broker.codec.work_codec import (
     WorkCorruptError,
+    WorkEncoder,
     chunk_of,
     decode_work,
     encode_work,
@@ -24,8 +22,10 @@ from broker.domain.work_codec import (
     unpacked,
     unpacked_for_many,
 )
-from broker.domain.work_encoding import WorkEncoder
-from broker.domain.work_texts import WorkText, cut_text
+from broker.codec.work_texts import WorkText, cut_text
+from broker.domain.counted_load import CountedLoad
+from broker.domain.rebrokered_from import RebrokeredFrom
+from broker.domain.work import InputTable, ReplicaTable, Work
 from tests.engine.small_work import Dataset, replica, work_of
 
 

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.domain import column_texts, work_encoding
+from broker.codec import column_texts, work_codec
+from broker.codec.compression import unpack_work
+from broker.codec.work_codec import WorkEncoder, chunk_of, encode_work
 from broker.domain.alternatives import AcceptedCores
 from broker.domain.analysis import AnalysisWork
 from broker.domain.arrays import CLASS, objects, texts
@@ -21,9 +23,6 @@ from broker.domain.held_parts import HeldParts
 from broker.domain.placement_constraints import PlacementConstraints
 from broker.domain.rebrokered_from import RebrokeredFrom
 from broker.domain.work import InputTable, ReplicaTable, Work, WorkTable
-from broker.domain.work_bytes import unpack_work
-from broker.domain.work_codec import chunk_of, encode_work
-from broker.domain.work_encoding import WorkEncoder
 
 NUMBERS = (0.0, -0.0, 1.0, -2.5, 1e300, 5e-324, float("nan"), float("inf"), float("-inf"), 2.0**53)
 TEXTS = (None, "", "a", 'q"\\\n],"', "Zürich", "\ud800", "nan", "1")
@@ -106,7 +105,7 @@ def test_names_of_queues_are_written_once_for_lists_that_are_equal(monkeypatch: 
         calls.append(names)
         return forms_of(names)
 
-    monkeypatch.setattr(work_encoding, "forms_of", counted)
+    monkeypatch.setattr(work_codec, "forms_of", counted)
     encoder = WorkEncoder(work)
     for row in range(4):
         load = CountedLoad(QueueJobs(list(QUEUES), np.ones(4)), QueueJobs(list(QUEUES), np.ones(4)))

@@ -14,8 +14,8 @@ from broker.brokerages.base import ReplayedDecision
 from broker.brokerages.profile import read_profile, rules_of
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.replay import decode_batches, replay_decisions
-from broker.domain.work_bytes import unpack_work
-from broker.domain.work_codec import Body, unpacked
+from broker.codec.compression import unpack_work
+from broker.codec.work_codec import Body, unpacked
 from broker.gdpconfig.proposals import proposed
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import decode

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import settings as with_settings
 from hypothesis import strategies as st
 
+from broker.codec.cut_codec import CutEncoder, cycle_work
+from broker.codec.work_codec import StoredWork, WorkCorruptError
 from broker.domain.arrays import Bools
-from broker.domain.work_codec import StoredWork, WorkCorruptError
 from broker.work.assemble import CycleWork
 from broker.work.chunks import ChunkTable, InputFiles
-from broker.work.cut_codec import CutEncoder, cycle_work
 from broker.work.cut_jobs import CutJobs
 from broker.work.datasets import DatasetUse
 from broker.work.input_files import FileTable, joined

@@ -9,10 +9,10 @@ from broker.brokerages.analysis_job import rules as shipped
 from broker.brokerages.base import Rules
 from broker.brokerages.job.brokerage import JobBrokerage, StoredChunks
 from broker.brokerages.job.estimated_jobs import jobs_of_weight
+from broker.codec.work_codec import WorkCorruptError
 from broker.domain.decisions import Decision
 from broker.domain.retry import PENDING_MINUTES_OF_USERS
 from broker.domain.work import Work
-from broker.domain.work_codec import WorkCorruptError
 from broker.engine.analysis.chain import AnalysisChain
 from broker.engine.analysis.cycle import NEW_WEIGHT, AnalysisCycle
 from broker.engine.analysis.throttle_reasons import THROTTLE_REASONS, THROTTLED

@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
+from broker.codec.work_codec import NO_LOAD
 from broker.domain.arrays import Bools, Ints, Texts
 from broker.domain.counted_load import CountedLoad
 from broker.domain.decisions import Decision
 from broker.domain.reason import Reason
-from broker.domain.work_codec import NO_LOAD
 from broker.work.cut_jobs import CutJobs
 
 CANDIDATES_FULL = "candidates_full"

@@ -18,19 +18,13 @@ from broker.brokerages.job.assign import assign_chunks
 from broker.brokerages.job.assigned import CANDIDATES_FULL_REASON, AssignedChunk
 from broker.brokerages.job.job_rows import job_rows
 from broker.brokerages.job.together import assign_together, with_plan
+from broker.codec.cut_codec import CutEncoder, cycle_work
+from broker.codec.work_codec import Body, StoredWork, WorkCorruptError, WorkEncoder, joined_work, missing_columns
 from broker.domain.arrays import Bools, Ints, Texts
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.decisions import FILES_CHANGED, TASK_CHANGED, Decision
 from broker.domain.placements import Placement
 from broker.domain.work import Work
-from broker.domain.work_codec import (
-    Body,
-    StoredWork,
-    WorkCorruptError,
-    joined_work,
-    missing_columns,
-)
-from broker.domain.work_encoding import WorkEncoder
 from broker.domain.written import Written
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
@@ -46,7 +40,6 @@ from broker.engine.shared.split_cycle import SplitCycle
 from broker.gdpconfig import Tuning
 from broker.snapshot.snapshot import Snapshot
 from broker.work.assemble import CycleWork
-from broker.work.cut_codec import CutEncoder, cycle_work
 
 
 @dataclass(frozen=True)

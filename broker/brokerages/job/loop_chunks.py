@@ -9,12 +9,12 @@ from itertools import groupby, pairwise
 import numpy as np
 
 from broker.brokerages.job.assigned import CANDIDATES_FULL, AssignedChunk
+from broker.codec.packed_reasons import FunnelSteps, Reasons, RejectedNames
+from broker.codec.packed_remarks import Notes, Remarks
 from broker.domain.arrays import AnyArray, Floats, Ints, Texts
 from broker.domain.chosen_candidates import CandidateTable, TableCandidates
 from broker.domain.counted_load import CountedLoad, QueueJobs
 from broker.domain.decisions import Decision
-from broker.domain.packed_reasons import FunnelSteps, Reasons, RejectedNames
-from broker.domain.packed_remarks import Notes, Remarks
 from broker.engine.compiled.columns import FlatBlock, Outcome
 from broker.engine.job.cycle import NO_CANDIDATES, JobCycle
 from broker.engine.job.decision import noted_codes

@@ -21,15 +21,14 @@ from broker.brokerages.production_task.nucleus_rows import nucleus_rows
 from broker.brokerages.production_task.output_endpoints import output_endpoints
 from broker.brokerages.production_task.rules import asked_filters
 from broker.brokerages.replayed_columns import ReplayedColumns
+from broker.codec.task_work_codec import StoredTasks, TaskWorkEncoder, joined_tasks, missing_task_columns
+from broker.codec.work_codec import Body, WorkCorruptError
 from broker.domain.arrays import Bools, Floats, Ints, Texts
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.decisions import TASK_CHANGED, Decision
 from broker.domain.retry import RETRY_AFTER
 from broker.domain.task_placements import TaskPlacement
 from broker.domain.task_work import TaskWork
-from broker.domain.task_work_codec import StoredTasks, joined_tasks, missing_task_columns
-from broker.domain.task_work_encoding import TaskWorkEncoder
-from broker.domain.work_codec import Body, WorkCorruptError
 from broker.domain.written import Written
 from broker.engine.job.input_faults import INPUT_REASONS
 from broker.engine.shared.answer import Answer

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from broker import __version__
 from broker.app.answers.asking import Evaluation, Proceed, proceed
 from broker.brokerages.registry import brokerage as brokerage_of
+from broker.codec.work_codec import WorkCorruptError, unpacked
 from broker.decisions.answers.rules_in_force import rules_in_force
 from broker.domain.decision_records import StoredDecision
-from broker.domain.work_codec import WorkCorruptError, unpacked
 from broker.engine.shared.answer import Answer
 from broker.errors import NotFound, Refused
 from broker.grid.answers.grid import snapshot_of

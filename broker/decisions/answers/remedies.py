@@ -11,6 +11,7 @@ from broker import __version__
 from broker.app.answers.asking import Asking, Evaluation, Proceed, proceed
 from broker.brokerages.base import Brokerage, Rules
 from broker.brokerages.registry import brokerage as brokerage_of
+from broker.codec.work_codec import WorkCorruptError, unpacked
 from broker.decisions.answers.changed_work import TaskChange, lowered, task_changes
 from broker.decisions.answers.decision_model import Remedies, Remedy
 from broker.decisions.answers.parts import Counts, RejectedCandidate, rejected_candidate
@@ -19,7 +20,6 @@ from broker.domain.decision_records import StoredDecision
 from broker.domain.decisions import Decision, is_late
 from broker.domain.rejection_counts import unified_of
 from broker.domain.requests import Request
-from broker.domain.work_codec import WorkCorruptError, unpacked
 from broker.engine.job.every_rule import RuleVerdict
 from broker.engine.job.placement import FLOW_CODES, LEFT_OVER
 from broker.engine.shared.answer import Answer

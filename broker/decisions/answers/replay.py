@@ -20,10 +20,10 @@ from broker.brokerages.base import ReplayedDecision, Rules, StoredBatch, TuningO
 from broker.brokerages.decision_object import decision_object
 from broker.brokerages.registry import AnyBrokerage, brokerage
 from broker.brokerages.replay import decode_batches, replay_decisions
+from broker.codec.work_codec import WorkCorruptError
 from broker.domain.decision_records import DecisionRecord, Origin, StoredDecision
 from broker.domain.decisions import FILES_CHANGED, TASK_CHANGED, Decision
 from broker.domain.retry import redecided
-from broker.domain.work_codec import WorkCorruptError
 from broker.snapshot.snapshot import Snapshot
 
 

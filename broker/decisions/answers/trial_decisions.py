@@ -15,9 +15,9 @@ from agents.service import configuration, process, registry
 from agents.service.base import CycleContext, CycleReport, CycleRequest
 from agents.service.sections import section_of
 from broker.brokerages.base import Cycle, StageTimes
+from broker.codec.work_codec import unpacked
 from broker.decisions.answers.remedies import Case
 from broker.domain.decision_records import StoredDecision
-from broker.domain.work_codec import unpacked
 from broker.errors import NOT_FOUND, BrokerError
 from broker.gdpconfig import Tuning
 from broker.store.connection.database import Database

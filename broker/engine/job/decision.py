@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
+from broker.codec.packed_reasons import FunnelSteps, Reasons, RejectedNames
+from broker.codec.packed_remarks import Notes, Remarks
 from broker.domain.arrays import AnyArray
 from broker.domain.chosen_candidates import ChosenCandidates, no_candidates
 from broker.domain.decisions import Decision
-from broker.domain.packed_reasons import FunnelSteps, Reasons, RejectedNames
-from broker.domain.packed_remarks import Notes, Remarks
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.fixed_factors import factor_at

@@ -16,8 +16,8 @@ import math
 
 import numpy as np
 
+from broker.codec.packed_reasons import Standing
 from broker.domain.arrays import AnyArray, Bools, Ints
-from broker.domain.packed_reasons import Standing
 from broker.domain.rows_by_kind import RowsByKind
 from broker.engine.shared.kept_answers import FilterAnswer, Mask
 from broker.engine.shared.pairs_left import PairsLeft

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from broker.domain.json_depth import is_too_deep
+from broker.codec.json_depth import is_too_deep
 from broker.errors import Refused
 
 #: A document larger than this is not read; the largest of a grid today have some 30 MB.

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from sqlalchemy.engine import Connection
 
+from broker.codec.work_texts import read_json
 from broker.domain.decisions import Outcome
-from broker.domain.work_texts import read_json
 from broker.store.decisions.stored_cycles import CycleKey, plain_rows, read_cycle
 
 

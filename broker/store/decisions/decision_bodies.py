@@ -7,11 +7,11 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 
+from broker.codec.packed_reasons import RejectedNames
+from broker.codec.packed_remarks import Notes, pack_remarks, unpack_remarks
+from broker.codec.repeats import Body
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.legend import Legend
-from broker.domain.packed_reasons import RejectedNames
-from broker.domain.packed_remarks import Notes, pack_remarks, unpack_remarks
-from broker.domain.repeats import Body
 from broker.store.decisions.plain_json import clean_json
 
 

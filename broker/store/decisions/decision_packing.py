@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sa
 
+from broker.codec.packed_candidates import pack_named_candidates
+from broker.codec.packed_reasons import NOT_A_CANDIDATE, Reasons, pack_reasons
 from broker.domain.decisions import Candidate, FunnelStep
 from broker.domain.legend import Legend
-from broker.domain.packed_candidates import pack_named_candidates
-from broker.domain.packed_reasons import NOT_A_CANDIDATE, Reasons, pack_reasons
 from broker.store.connection.database import Database
 from broker.store.decisions import legends
 from broker.store.decisions.decision_writing import COLUMNS

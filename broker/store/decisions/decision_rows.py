@@ -15,12 +15,12 @@ import numpy as np
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
+from broker.codec.packed_candidates import CandidatesCorruptError, unpack_candidates
+from broker.codec.packed_reasons import FunnelSteps, Reasons, ReasonsCorruptError, RejectedNames, unpack_reasons
+from broker.codec.packed_remarks import Notes, RemarksCorruptError, unpack_remarks
 from broker.domain.decision_records import DecisionRecord, Origin, StoredDecision
 from broker.domain.decisions import Candidate, Decision, FunnelStep
 from broker.domain.legend import Legend
-from broker.domain.packed_candidates import CandidatesCorruptError, unpack_candidates
-from broker.domain.packed_reasons import FunnelSteps, Reasons, ReasonsCorruptError, RejectedNames, unpack_reasons
-from broker.domain.packed_remarks import Notes, RemarksCorruptError, unpack_remarks
 from broker.errors import BrokerError
 from broker.store.decisions import legends
 from broker.store.decisions.repeat_reads import Sightings, sightings

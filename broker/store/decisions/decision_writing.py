@@ -21,10 +21,10 @@ from typing import Any
 
 import psycopg
 
+from broker.codec.repeats import NEW, Body, pack_changes, pack_pattern
 from broker.domain.decision_records import DecisionRecord, Origin
 from broker.domain.decisions import is_late
 from broker.domain.main_reasons import main_reasons
-from broker.domain.repeats import NEW, Body, pack_changes, pack_pattern
 from broker.store.decisions import legends
 from broker.store.decisions.decision_days import day_of
 from broker.store.decisions.packed_decisions import PackedDecision, packed

@@ -6,13 +6,13 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from broker.codec.packed_candidates import pack_candidates, pack_named_candidates
+from broker.codec.packed_reasons import pack_named, pack_reasons
+from broker.codec.repeats import Body
 from broker.domain.chosen_candidates import ChosenCandidates
 from broker.domain.decision_counts import reasons_of
 from broker.domain.decision_records import DecisionRecord, Origin
 from broker.domain.legend import Legend
-from broker.domain.packed_candidates import pack_candidates, pack_named_candidates
-from broker.domain.packed_reasons import pack_named, pack_reasons
-from broker.domain.repeats import Body
 from broker.store.decisions.decision_bodies import packed_notes
 from broker.store.decisions.plain_json import clean_counts, clean_json
 from broker.store.summaries.chunk_state_writing import ChunkKey

@@ -10,8 +10,8 @@ import numpy as np
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
+from broker.codec.repeats import RepeatsCorruptError, unpack_pattern
 from broker.domain.arrays import Ints
-from broker.domain.repeats import RepeatsCorruptError, unpack_pattern
 from broker.errors import BrokerError
 
 _READ_REPEATS_BETWEEN = text("""

@@ -17,9 +17,9 @@ from typing import Any
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
+from broker.codec.packed_remarks import RemarksCorruptError
+from broker.codec.repeats import NEW, RepeatsCorruptError, changed, changes_by_place
 from broker.domain.decision_records import Origin, StoredDecision
-from broker.domain.packed_remarks import RemarksCorruptError
-from broker.domain.repeats import NEW, RepeatsCorruptError, changed, changes_by_place
 from broker.errors import NotFound
 from broker.store.decisions.decision_bodies import body_of, with_body
 from broker.store.decisions.decision_days import day_of

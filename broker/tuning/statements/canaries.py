@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.domain.repeats import NEW
+from broker.codec.repeats import NEW
 from broker.gdpconfig.canary import Canary, CanaryRefused
 from broker.gdpconfig.proposals import Proposal, proposed
 from broker.gdpconfig.publish import Published, last_good_to_json, rows_to_json

@@ -24,8 +24,8 @@ from broker.brokerages.profile_options import ProfileError
 from broker.brokerages.registry import AnyBrokerage, brokerage
 from broker.brokerages.replay import decode_batches, replay_decisions
 from broker.brokerages.replayed_columns import ReplayedColumns
+from broker.codec.work_codec import Body, WorkCorruptError, unpacked_for_many
 from broker.domain.arrays import Ints, Texts, texts
-from broker.domain.work_codec import Body, WorkCorruptError, unpacked_for_many
 from broker.engine.shared.marks import FEASIBLE, NOT_A_CANDIDATE
 from broker.errors import BrokerError
 from broker.gdpconfig.proposals import proposed

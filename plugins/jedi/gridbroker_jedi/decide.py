@@ -18,9 +18,10 @@ from broker.brokerages.job.chunk_jobs import cut_limits
 from broker.brokerages.job.job_rows import platforms_of
 from broker.brokerages.production_task.assign import AssignedTask
 from broker.brokerages.registry import brokerage
+from broker.codec.cut_codec import CutEncoder
+from broker.codec.work_codec import chunk_of, encode_work
 from broker.domain.arrays import AnyArray, Bools, Ints, codes_of
 from broker.domain.counted_load import CountedLoad
-from broker.domain.work_codec import chunk_of, encode_work
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of
@@ -32,7 +33,6 @@ from broker.store.reads.task_alternatives import read as read_ways
 from broker.store.reads.task_loading import load_task_work
 from broker.store.reads.task_reads import TaskSelection
 from broker.work.assemble import CycleWork
-from broker.work.cut_codec import CutEncoder
 from gridbroker_jedi.answer import Answer, CandidateAnswer
 from gridbroker_jedi.chunk import ChunkTables
 from gridbroker_jedi.grid import GridView

@@ -10,9 +10,9 @@ from agents.service import registry
 from agents.service.base import CycleContext, CycleRequest
 from agents.service.cycle import open_run, run_cycle
 from agents.service.process import ProcessSettings
+from broker.codec.packed_reasons import Reasons
+from broker.codec.packed_remarks import Remarks
 from broker.domain.chosen_candidates import ChosenCandidates
-from broker.domain.packed_reasons import Reasons
-from broker.domain.packed_remarks import Remarks
 from broker.snapshot import raw
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_rows as decisions

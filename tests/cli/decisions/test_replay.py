@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from broker.codec.compression import unpack_work
+from broker.codec.packed_candidates import pack_named_candidates
+from broker.codec.packed_reasons import pack_named
 from broker.domain.decisions import Decision
-from broker.domain.packed_candidates import pack_named_candidates
-from broker.domain.packed_reasons import pack_named
-from broker.domain.work_bytes import unpack_work
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import one_decision
 from tests.brokerages.stored_grids import STORED, store_jobs

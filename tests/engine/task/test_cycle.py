@@ -12,9 +12,9 @@ from broker.brokerages.production_job import rules as production_job
 from broker.brokerages.production_task import rules as production_task
 from broker.brokerages.production_task.assign import AssignedTask, assign_tasks
 from broker.brokerages.production_task.rules import asked_filters
+from broker.codec.task_work_codec import task_of
 from broker.domain.arrays import Bools, Floats
 from broker.domain.decisions import FunnelStep, Observation
-from broker.domain.task_work_codec import task_of
 from broker.engine.shared.chain import NucleusChain
 from broker.engine.task.cycle import TaskCycle
 from broker.engine.task.nucleus_feasibility import ask_jobs

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from broker.brokerages.base import Brokerage, ReplayedDecision, Rules
+from broker.codec.work_codec import Body, WorkCorruptError
 from broker.domain.arrays import Texts
 from broker.domain.decisions import Decision
-from broker.domain.work_codec import Body, WorkCorruptError
 from broker.engine.shared.answer import CHOSEN, UNKNOWN_NAME, Answer
 from broker.gdpconfig import Tuning
 from broker.snapshot.snapshot import Snapshot

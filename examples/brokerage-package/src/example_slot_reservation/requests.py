@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from broker.codec.work_codec import Body, WorkCorruptError, joined_columns, plain_columns, table_of
 from broker.domain.arrays import Floats, Ints, Texts, taken
-from broker.domain.work_codec import Body, WorkCorruptError, joined_columns, plain_columns, table_of
 
 TABLE, RESERVED = "requests", "reserved"
 

@@ -15,9 +15,9 @@ from typing import Any, overload
 
 import numpy as np
 
+from broker.codec.compression import decompressed
+from broker.codec.runs import pack_codes, unpack_codes
 from broker.domain.arrays import AnyArray, Ints
-from broker.domain.code_runs import pack_codes, unpack_codes
-from broker.domain.compressed import decompressed
 from broker.domain.decisions import FunnelStep
 from broker.domain.legend import Legend
 

@@ -1,20 +1,48 @@
-"""Small numbers of many rows as runs of equal ones, all rows at once: bytes for each row, without a compressor.
-
-A row is a bit for each eight of its places (1: some run begins there), the bits of these eights (1: a run begins), a
-bit for each run (1: it has the number of the run before the last), how many numbers the other runs have, these numbers,
-and for each other run the place of its own among them, in as few bits as that takes. Where rows tell what became of
-candidates, that is no longer than what deflate makes of them, in half of the time: that of deflate goes into
-setting it up.
-"""
+"""Columns of small numbers and figures, many pieces at once, as runs of equal values and as bytes."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
-from broker.domain.arrays import AnyArray, Bools, Ints
-from broker.domain.pieces import bit_pieces, byte_pieces, bytes_of, piece_of_bits
+from broker.domain.arrays import AnyArray, Bools, Floats, Ints
+
+CountT = TypeVar("CountT", int, Ints)
+
+
+def bytes_of(bits: CountT) -> CountT:
+    """How many bytes so many bits take."""
+    return (bits + 7) // 8
+
+
+def bit_pieces(bits: AnyArray, sizes: Ints) -> list[bytes]:
+    """The bits of pieces of these sizes, shape (N,) in all, as the bytes of each piece."""
+    octets = bytes_of(sizes)
+    moved = 8 * (np.cumsum(octets) - octets) - (np.cumsum(sizes) - sizes)
+    spread = np.zeros(8 * int(octets.sum()), dtype=np.bool_)
+    spread[np.arange(len(bits)) + np.repeat(moved, sizes)] = bits
+    return byte_pieces(np.packbits(spread, bitorder="little").tobytes(), octets)
+
+
+def byte_pieces(data: bytes, sizes: Ints) -> list[bytes]:
+    """Bytes cut into pieces of these sizes."""
+    ends = np.cumsum(sizes)
+    return [data[start:end] for start, end in zip((ends - sizes).tolist(), ends.tolist(), strict=True)]
+
+
+def piece_of_bits(data: bytes, at: int, size: int) -> Bools:
+    """``size`` bits from byte ``at`` on.
+
+    Raises:
+        ValueError: there are not so many.
+    """
+    octets = np.frombuffer(data[at : at + bytes_of(size)], dtype=np.uint8)
+    if len(octets) < bytes_of(size):
+        raise ValueError("they end too early")
+    return np.unpackbits(octets, count=size, bitorder="little").astype(np.bool_)
+
 
 #: The count of numbers that a row has.
 _COUNT = np.dtype("<u2")
@@ -148,3 +176,101 @@ def _read(data: bytes, start: int, stop: int, kind: np.dtype[Any]) -> AnyArray:
     if len(data) < stop:
         raise ValueError("they end too early")
     return np.frombuffer(data[start:stop], dtype=kind)
+
+
+def pack_runs(pieces: Sequence[Floats]) -> list[bytes]:
+    """Each piece, shape (N,), N of its own, as bytes that :func:`unpack_runs` reads."""
+    if not pieces:
+        return []
+    sizes = np.array([len(piece) for piece in pieces], dtype=np.int64)
+    return pack_joined_runs(np.concatenate(pieces).astype(np.float64, copy=False), sizes)
+
+
+def pack_joined_runs(figures: Floats, sizes: Ints) -> list[bytes]:
+    """Pack pieces of these sizes that are stored one after the other."""
+    bits = figures.view(np.int64)
+    first = np.cumsum(sizes) - sizes
+    new = np.ones(len(figures), dtype=np.bool_)
+    np.not_equal(bits[1:], bits[:-1], out=new[1:])
+    new[first[sizes > 0]] = True
+    values = figures[new]
+    with np.errstate(all="ignore"):
+        short = values.astype("<f4")
+    narrow = short.astype(np.float64).view(np.int64) == values.view(np.int64)
+    runs = _sums(new, first, sizes)
+    first_run = np.cumsum(runs) - runs
+    narrow_runs = _sums(narrow, first_run, runs)
+    columns = (
+        bit_pieces(new, sizes),
+        bit_pieces(narrow, runs),
+        byte_pieces(values[~narrow].astype("<f8").tobytes(), 8 * (runs - narrow_runs)),
+        byte_pieces(short[narrow].tobytes(), 4 * narrow_runs),
+    )
+    return list(map(b"".join, zip(*columns, strict=True)))
+
+
+def unpack_runs(data: bytes, size: int) -> Floats:
+    """The ``size`` figures of a piece.
+
+    Raises:
+        ValueError: the bytes are not those of so many figures.
+    """
+    new = piece_of_bits(data, 0, size)
+    if size and not new[0]:
+        raise ValueError("figures that begin with none")
+    runs = int(new.sum())
+    at = bytes_of(size)
+    narrow = piece_of_bits(data, at, runs)
+    at += bytes_of(runs)
+    short = int(narrow.sum())
+    wide_end = at + 8 * (runs - short)
+    if len(data) != wide_end + 4 * short:
+        raise ValueError(f"{len(data)} bytes for {size} figures")
+    values = np.empty(runs, dtype=np.float64)
+    values[~narrow] = np.frombuffer(data[at:wide_end], dtype="<f8")
+    values[narrow] = np.frombuffer(data[wide_end:], dtype="<f4")
+    figures: Floats = values[np.cumsum(new) - 1]
+    return figures
+
+
+def _sums(bits: Bools, first: Ints, sizes: Ints) -> Ints:
+    """(P,) how many bits of each piece are set."""
+    before = np.concatenate(([0], np.cumsum(bits)))
+    sums: Ints = before[first + sizes] - before[first]
+    return sums
+
+
+_END = 256.0
+
+
+def pack_small(figures: Floats, sizes: Ints) -> list[bytes]:
+    """Pieces of these sizes, which lie one after the other, as bytes that :func:`unpack_small` reads."""
+    inside = (figures >= 0) & (figures < _END)
+    octets = np.where(inside, figures, 0.0).astype(np.uint8)
+    small = inside & (octets.astype(np.float64).view(np.int64) == figures.view(np.int64))
+    counted = np.concatenate(([0], np.cumsum(small)))
+    ends = np.cumsum(sizes)
+    counts = counted[ends] - counted[ends - sizes]
+    columns = (
+        bit_pieces(small, sizes),
+        byte_pieces(octets[small].tobytes(), counts),
+        pack_joined_runs(figures[~small], sizes - counts),
+    )
+    return list(map(b"".join, zip(*columns, strict=True)))
+
+
+def unpack_small(data: bytes, size: int) -> Floats:
+    """The ``size`` figures of a piece.
+
+    Raises:
+        ValueError: the bytes are not those of so many figures.
+    """
+    small = piece_of_bits(data, 0, size)
+    at = bytes_of(size)
+    stop = at + int(small.sum())
+    if len(data) < stop:
+        raise ValueError("they end too early")
+    figures = np.empty(size)
+    figures[small] = np.frombuffer(data[at:stop], dtype=np.uint8)
+    figures[~small] = unpack_runs(data[stop:], size - (stop - at))
+    return figures

@@ -1,6 +1,6 @@
 """The columns of a table as JSON, row by row: a value in which all rows agree is written once for all of them.
 
-What comes of it is, to the byte, what :func:`broker.domain.work_codec.plain_columns` of the rows gives as JSON.
+What comes of it is, to the byte, what :func:`broker.codec.work_codec.plain_columns` of the rows gives as JSON.
 """
 
 from __future__ import annotations

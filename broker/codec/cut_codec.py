@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from broker.codec.column_texts import to_json
+from broker.codec.work_codec import StoredWork, WorkCorruptError
 from broker.domain.arrays import Bools, Ints
-from broker.domain.column_texts import to_json
 from broker.domain.work import Work
-from broker.domain.work_codec import StoredWork, WorkCorruptError
 from broker.work.assemble import CycleWork
 from broker.work.chunks import ChunkTable, InputFiles
 from broker.work.datasets import DatasetUse

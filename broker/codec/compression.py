@@ -1,13 +1,29 @@
-"""The work of a decision as bytes: JSON, compressed against what all work has in common.
-
-A zlib stream says itself whether it needs a dictionary, and of which checksum, so that work of older releases, which
-had none, is read as before. Source: RFC 1950, FDICT and DICTID. It also says how far back it looks (CINFO), and a
-short text is found in a small window as well as in a large one, at half of the cost: most of that is to make room.
-"""
+"""Stored work and decisions compressed, and inflated with a limit: damaged bytes must not fill the memory."""
 
 from __future__ import annotations
 
 import zlib
+
+#: What a part of a decision takes at most.
+_MAX_BYTES = 64 * 1024 * 1024
+
+
+def decompressed(data: bytes) -> bytes:
+    """Inflate compressed bytes, refusing more than the limit.
+
+    Raises:
+        ValueError: it ends too early, or is larger than any part of a decision.
+        zlib.error: it is damaged.
+
+    >>> decompressed(zlib.compress(b"reasons"))
+    b'reasons'
+    """
+    opener = zlib.decompressobj()
+    body = opener.decompress(data, _MAX_BYTES)
+    if not opener.eof:
+        raise ValueError("they end too early")
+    return body
+
 
 # What work looks like: of a task, then of an analysis chunk, as its tables are written. Stored streams refer to it, so
 # that it is never to be changed; a better one gets a name of its own.

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from broker.codec.compression import decompressed
+from broker.codec.runs import pack_joined_runs, unpack_runs
 from broker.domain.arrays import Bools, Floats, Ints
 from broker.domain.chosen_candidates import (
     CandidateColumns,
@@ -21,10 +23,8 @@ from broker.domain.chosen_candidates import (
     columns_of,
     joined_columns,
 )
-from broker.domain.compressed import decompressed
 from broker.domain.decisions import Candidate
 from broker.domain.legend import Legend
-from broker.domain.value_runs import pack_joined_runs, unpack_runs
 
 #: Version 3 has runs of figures and a checksum; before, all was compressed, and in version 1 figures lay byte by byte.
 _VERSION, _COMPRESSED, _BY_BYTES = 3, 2, 1

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from broker.codec.compression import pack_alike, unpack_work, window_bits
 from broker.domain.arrays import Ints
-from broker.domain.work_bytes import pack_alike, unpack_work, window_bits
 
 NEW = 0
 _VERSION = 1

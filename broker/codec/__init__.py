@@ -1,0 +1,1 @@
+"""What is stored of work and decisions as bytes, and read again."""
