@@ -19,7 +19,6 @@ import sqlalchemy as sa
 from benchmarks.many_decisions import fill, sizes, stored
 from benchmarks.measuring import NOW, RESULTS, loaded, report
 from benchmarks.scenario import make_scenario
-from broker.app.answers.asking import Asking
 from broker.decisions.answers.agent_cycle import broker_once
 from broker.grid.answers.queues import queues
 from broker.history.answers.list_models import ReasonFilters
@@ -27,6 +26,7 @@ from broker.history.answers.reasons import reasons
 from broker.history.answers.tasks import task_list
 from broker.store.connection.database import Database
 from broker.store.decisions.decision_rows import latest
+from broker.store.query_context import Asking
 from broker.store.summaries.chunk_states import outcome_changes, read_states, waiting_by_reason
 from broker.store.summaries.queue_counts import queue_totals
 from broker.store.summaries.reason_counts import reason_counts, waited_at

@@ -34,7 +34,7 @@ from broker.gdpconfig import Tuning  # noqa: E402
 from broker.snapshot.snapshot import Snapshot  # noqa: E402
 from broker.store.connection.database import Database  # noqa: E402
 from broker.store.connection.tables import TableCatalogue  # noqa: E402
-from broker.store.decisions.packed_decisions import packed  # noqa: E402
+from broker.store.decisions.decision_writing import packed  # noqa: E402
 from broker.store.reads.task_loading import load_task_work  # noqa: E402
 from broker.store.reads.task_reads import TaskSelection  # noqa: E402
 

@@ -26,7 +26,7 @@ from broker.domain.decision_records import DecisionRecord
 from broker.engine.compiled import loading
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of
-from broker.store.decisions.packed_decisions import packed
+from broker.store.decisions.decision_writing import packed
 from broker.work.assemble import CycleWork
 
 #: Cycles of fewer chunks are not measured with the compiled loop, which would take longer to load.

@@ -17,8 +17,7 @@ from typing import Any
 
 from agents.brokerage.batch_writing import Batch, BatchWriter, batches, records_of, store_grid_when_idle, wake
 from agents.brokerage.canary import canary_of
-from agents.brokerage.cycle_inputs import refuse_without, tuning_of
-from agents.brokerage.grid_reading import GridReading, grid_reader
+from agents.brokerage.grid_reading import GridReading, grid_reader, refuse_without, tuning_of
 from agents.brokerage.tables import BrokerageOptions, BrokerageTables, Reading
 from agents.service import fault_points
 from agents.service.base import Agent, CycleContext, CycleReport

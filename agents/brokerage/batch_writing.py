@@ -17,7 +17,7 @@ from agents.service.base import CycleContext
 from broker.brokerages.base import Assigned, Cycle
 from broker.brokerages.registry import AnyBrokerage
 from broker.domain.decision_records import DecisionRecord, Origin
-from broker.domain.written import Written
+from broker.domain.placements import Written
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing as decisions
 from broker.store.snapshots import stored_snapshots as snapshots

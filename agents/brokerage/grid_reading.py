@@ -10,12 +10,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from agents.service.base import CycleContext
 from agents.service.configuration import config_file
 from agents.service.process import ProcessSettings
 from broker.brokerages.base import Rules
+from broker.errors import Refused
+from broker.gdpconfig.publish import Published
 from broker.snapshot import raw
 from broker.snapshot.build import build_snapshot
-from broker.snapshot.kept_builds import KeptBuilds
+from broker.snapshot.build_cache import KeptBuilds
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot, snapshot_id
 from broker.snapshot.source import JobStatistics, Source, SourceLimit
@@ -25,8 +28,9 @@ from broker.snapshot.source_points import outside_sources
 from broker.snapshot.source_states import SourceState, assess
 from broker.store.connection.tables import TableCatalogue
 from broker.store.snapshots import stored_snapshots as snapshots
-from broker.store.snapshots.kept_readings import KeptPart, KeptReadings
+from broker.store.snapshots.reading_cache import KeptPart, KeptReadings
 from broker.store.snapshots.source_reads import SourceReader, read_sources
+from broker.tuning.statements.gdpconfig_rows import TuningStore
 from broker.yaml_text import read_yaml
 
 REMEMBERED_FOR = timedelta(days=1)
@@ -153,3 +157,31 @@ class GridReader:
         for name, (digest, data) in snapshots.read(connection, identifier).items():
             if name in self._limits and self._limits[name].max_shrink < 1.0:
                 self._last_good[name] = raw.decode(digest, data)
+
+
+NEEDED_SOURCES = ("queues",)
+"""Sources without which a cycle decides nothing at all: it would put every task on hold."""
+
+
+def tuning_of(context: CycleContext) -> Published:
+    """The gdpconfig values of this cycle; changes that were made outside become a version of their own."""
+    store = TuningStore(context.database.names)
+    if context.writes:
+        with context.writing() as connection:
+            return store.sync_outside_changes(connection)
+    with context.database.read_snapshot() as connection:
+        return store.read_current(connection, live=True)
+
+
+def refuse_without(grid: GridReading) -> None:
+    """Go on only with the sources that nobody can do without.
+
+    Raises:
+        Refused: one of them cannot be used.
+    """
+    for state in grid.snapshot.unusable(NEEDED_SOURCES):
+        raise Refused(
+            f"the source {state.name} is {state.state}",
+            f"snapshot {grid.snapshot.id}",
+            "nothing was decided; see what fills its tables, and config/sources.yaml for the limits",
+        )

@@ -15,8 +15,7 @@ from broker.domain.task_work import TaskWork
 from broker.store.connection.names import Names
 from broker.store.reads.task_loading import load_task_work
 from broker.store.reads.task_reads import ASSIGNING, TaskSelection
-from broker.store.reads.task_skips import why_skipped
-from broker.store.reads.task_states import distinct_vos
+from broker.store.reads.task_states import distinct_vos, why_skipped
 from broker.store.writes.task_rows import NucleiWritten, NucleusWriter
 
 

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from agents.service.base import AgentOptions, CycleContext
 from broker.brokerages.profile import BrokerageProfile
-from broker.domain.written import Written
+from broker.domain.placements import Written
 from broker.gdpconfig import Tuning
 from broker.gdpconfig.publish import Published
 from broker.store.connection.names import Names

@@ -18,15 +18,17 @@ from broker.store.summaries.worker_node_summaries import (
     CPU_SUMMARY,
     GPU_SUMMARY,
     Differences,
+    Relation,
     Reports,
     WorkerNodeSummary,
     count_differences,
     forget_refresh,
     note_refresh,
     read_reports,
+    refresh_view,
+    relation_of,
     write_differences,
 )
-from broker.store.summaries.worker_node_views import Relation, refresh_view, relation_of
 
 
 class SummaryOptions(AgentOptions):

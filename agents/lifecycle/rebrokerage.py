@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from agents.alongside import panda_ending
-from agents.brokerage.cycle_inputs import tuning_of
+from agents.brokerage.grid_reading import tuning_of
 from agents.lifecycle import job_actions as job_moving
 from agents.lifecycle.ending_options import EndingOptions
 from agents.lifecycle.job_actions import Moved

@@ -10,7 +10,7 @@ from typing import get_args
 from pydantic import Field
 
 from agents.alongside import panda_ending
-from agents.brokerage.cycle_inputs import tuning_of
+from agents.brokerage.grid_reading import tuning_of
 from agents.lifecycle.ending_options import EndingOptions
 from agents.lifecycle.job_actions import Moved
 from agents.lifecycle.rebrokerage import JobEndingAgent, held_back_of

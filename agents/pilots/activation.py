@@ -8,7 +8,7 @@ from time import perf_counter
 import numpy as np
 from pydantic import Field
 
-from agents.brokerage.cycle_inputs import tuning_of
+from agents.brokerage.grid_reading import tuning_of
 from agents.service.base import Agent, AgentOptions, CycleContext, CycleReport
 from broker.domain.arrays import Floats
 from broker.pilots.statements.activation import Sorted, sort_jobs, write_sorted

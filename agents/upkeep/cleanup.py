@@ -22,9 +22,9 @@ from agents.service.process import ProcessSettings
 from agents.upkeep.decision_upkeep import DecisionUpkeep
 from broker.store.decisions.decision_packing import DecisionPacker
 from broker.store.schema import migrate
-from broker.store.upkeep import cleanup_jobs, cleanup_rows, cleanup_snapshots
-from broker.store.upkeep.cleanup_rows import AgedRows
-from broker.store.upkeep.cleanup_snapshots import RemovedSnapshots
+from broker.store.upkeep import cleanup_jobs, cleanup_rows
+from broker.store.upkeep import cleanup_rows as cleanup_snapshots
+from broker.store.upkeep.cleanup_rows import AgedRows, RemovedSnapshots
 
 _LONGEST_DAYS = 36_500.0
 _MIB = 2**20

@@ -13,8 +13,8 @@ from pydantic import BeforeValidator
 
 from broker.api.problems import Problem
 from broker.api.state import ApiState
-from broker.app.answers.asking import Asking
 from broker.store.connection.tables import TableCatalogue
+from broker.store.query_context import Asking
 from broker.store.scenarios.load_dump import read_clock
 
 LARGEST_ID = 2**63 - 1

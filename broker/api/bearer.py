@@ -21,8 +21,7 @@ from joserfc import errors, jwt
 from starlette.requests import HTTPConnection
 
 from broker.access.claims import Expected, fault_of
-from broker.access.role_map import grants_of
-from broker.access.roles import Identity
+from broker.access.roles import Identity, grants_of
 from broker.api.configuration import IssuerSection
 from broker.api.issuer_keys import IssuerKeys
 from broker.api.local_bearer import BadToken, refused, token_in

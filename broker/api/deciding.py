@@ -1,7 +1,7 @@
 """Deciding on request takes a core for seconds: a few requests of a process at once, each up to a deadline.
 
 Who waits for a place holds neither a thread nor a connection; who decides holds no connection either, see
-:data:`broker.app.answers.asking.Evaluation`. A client that has gone is decided for no longer.
+:data:`broker.store.query_context.Evaluation`. A client that has gone is decided for no longer.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from starlette.responses import Response
 
 from broker.access.policies import DECIDE
 from broker.api.guarded_route import demand
+from broker.api.lane import Lane, LaneBusy
 from broker.api.problems import Problem
 from broker.api.state import ApiState
-from broker.app.answers.asking import Proceed, proceed
-from broker.app.lane import Lane, LaneBusy
+from broker.store.query_context import Proceed, proceed
 
 NAME = "deciding"
 CLIENT_GONE = 499

@@ -11,12 +11,12 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from broker.api.lane import Lane, LaneBusy
 from broker.api.state import ApiState
-from broker.app.lane import Lane, LaneBusy
 from broker.errors import BrokerError
-from broker.store.connection.transient import TRANSIENT_ERRORS
-from broker.store.http import readiness
+from broker.store.connection.errors import TRANSIENT_ERRORS
 from broker.store.schema import migrate
+from broker.store.service import services
 
 NAME = "health"
 Code = Literal["ok", "database_unavailable", "schema", "no_leader"]
@@ -79,12 +79,12 @@ class HealthChecks:
         try:
             migrate.check(self._database)
             with self._database.begin() as connection:
-                age_s = readiness.newest_sign_of_life_s(connection)
+                age_s = services.newest_sign_of_life_s(connection)
         except TRANSIENT_ERRORS:
             return [_UNAVAILABLE]
         except BrokerError:
             return [*checks, Check(name="schema", ok=False, code="schema")]
-        led = age_s is not None and age_s <= readiness.SIGN_OF_LIFE_WITHIN_S
+        led = age_s is not None and age_s <= services.SIGN_OF_LIFE_WITHIN_S
         return [
             *checks,
             Check(name="schema", ok=True, code="ok"),

@@ -21,10 +21,10 @@ from broker.access.roles import Identity
 from broker.api.problems import Problem
 from broker.api.state import identity_of, state_of
 from broker.api.token_refusals import USED, unauthenticated
+from broker.store import http_requests
 from broker.store.connection.database import Database
 from broker.store.connection.errors import CommitOutcomeUnknown
-from broker.store.http import requests, tokens
-from broker.store.http.requests import Earlier
+from broker.store.http_requests import Earlier
 
 HEADER = "Idempotency-Key"
 _KEY = re.compile(r"[\x21-\x7e]{1,128}")
@@ -44,20 +44,22 @@ class _Keyed:
 
     def begin(self) -> Earlier | None:
         with self.database.begin() as connection:
-            return requests.begin(connection, self.subject, self.key, self.digest)
+            return http_requests.begin(connection, self.subject, self.key, self.digest)
 
     def find_answer(self) -> Earlier | None:
         with self.database.begin() as connection:
-            return requests.find_answer(connection, self.subject, self.key, self.digest)
+            return http_requests.find_answer(connection, self.subject, self.key, self.digest)
 
     def release(self) -> None:
         with self.database.begin() as connection:
-            requests.release(connection, self.subject, self.key)
+            http_requests.release(connection, self.subject, self.key)
 
     def note(self, response: Response) -> None:
         kept = {name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers}
         with self.database.begin() as connection:
-            requests.note_answer(connection, self.subject, self.key, response.status_code, kept, bytes(response.body))
+            http_requests.note_answer(
+                connection, self.subject, self.key, response.status_code, kept, bytes(response.body)
+            )
 
 
 async def answered_once(request: Request, policy: Policy, handler: Handler) -> Response:
@@ -116,7 +118,7 @@ def _use(database: Database, identity: Identity) -> None:
     if identity.token is None or identity.reusable:
         return
     with database.begin() as connection:
-        if not tokens.use_once(connection, identity.issuer, identity.token, identity.expires_at_s):
+        if not http_requests.use_once(connection, identity.issuer, identity.token, identity.expires_at_s):
             raise unauthenticated(*USED)
 
 

@@ -26,9 +26,9 @@ from broker.api.configuration import IssuerSection
 from broker.errors import BrokerError
 from broker.feeds.model.fetching.terms import FetchTerms, Surroundings
 from broker.feeds.model.fetching.web import fetch
+from broker.store import http_requests
 from broker.store.connection.database import Database
-from broker.store.connection.transient import TRANSIENT_ERRORS
-from broker.store.http import tokens
+from broker.store.connection.errors import TRANSIENT_ERRORS
 
 _log = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class IssuerKeys:
         fetched_at = self._now()
         try:
             with self._database.begin() as connection:
-                tokens.keep_keys(connection, self._issuer.issuer, fetched_at, document)
+                http_requests.keep_keys(connection, self._issuer.issuer, fetched_at, document)
         except TRANSIENT_ERRORS as error:
             _log.warning("keys of the issuer not kept", extra={"fields": {"error": str(error)}})
         return KeySet(fetched_at, keys)
@@ -128,7 +128,7 @@ class IssuerKeys:
     def _kept(self) -> KeySet | None:
         try:
             with self._database.begin() as connection:
-                found = tokens.kept_keys(connection, self._issuer.issuer)
+                found = http_requests.kept_keys(connection, self._issuer.issuer)
             newer = found is not None and (self._set is None or found[0] > self._set.fetched_at)
             return KeySet(found[0], usable_keys(found[1])) if found is not None and newer else None
         except _NOT_READ as error:

@@ -18,11 +18,11 @@ from broker.access.roles import Role
 from broker.api import local_token
 from broker.api.app import Parts, create_app
 from broker.api.configuration import ApiConfiguration, load
+from broker.api.lane import Lane
 from broker.api.listening import Listening, check
 from broker.api.problems import Problem
 from broker.api.server import ApiServer
 from broker.api.state import ApiState
-from broker.app.lane import Lane
 from broker.pilots.routes.panda.access import Identify, Identity, TooManyRequests, of_token
 from broker.pilots.routes.panda.app import beside, pilot_app
 from broker.store.connection.database import Database

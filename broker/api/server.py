@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 import ssl
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 
 import uvicorn
@@ -13,10 +15,21 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from broker.api.configuration import LimitSection
+from broker.api.head_timeout import HEAD_BYTES
+from broker.api.http_h11 import PatientH11
 from broker.api.listening import Listening
-from broker.api.patience import HEAD_BYTES
-from broker.api.protocols import protocol
 from broker.errors import BrokerError, Refused
+
+
+def protocol(head_within_s: float) -> type[asyncio.Protocol]:
+    """HTTP/1.1 with a deadline of ``head_within_s`` seconds for the head of each request."""
+    base: type[asyncio.Protocol] = PatientH11
+    if find_spec("httptools") is not None:
+        from broker.api.http_httptools import PatientHttpTools
+
+        base = PatientHttpTools
+    return type(base.__name__, (base,), {"head_within_s": head_within_s})
+
 
 _log = logging.getLogger(__name__)
 STOP_WITHIN_S = 5

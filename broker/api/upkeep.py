@@ -11,8 +11,8 @@ from starlette.concurrency import run_in_threadpool
 
 from broker.api.state import ApiState
 from broker.errors import BrokerError
-from broker.store.connection.transient import TRANSIENT_ERRORS
-from broker.store.http.upkeep import remove_old
+from broker.store.connection.errors import TRANSIENT_ERRORS
+from broker.store.http_requests import remove_old
 
 _log = logging.getLogger(__name__)
 EVERY_S = 3600.0

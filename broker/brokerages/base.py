@@ -21,8 +21,8 @@ from broker.codec.work_codec import Body, WorkCorruptError
 from broker.domain.arrays import Bools, Ints, Texts
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.decisions import TOO_LATE_REASONS, Decision
+from broker.domain.placements import Written
 from broker.domain.reason import Reason
-from broker.domain.written import Written
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.every_rule import RuleVerdict
 from broker.engine.shared.answer import REASONS, Answer

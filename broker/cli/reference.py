@@ -13,15 +13,15 @@ from pathlib import Path
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from broker.app.reasons import known_reasons
 from broker.brokerages.profile import read_profile
+from broker.brokerages.reasons import known_reasons
 from broker.cli.application import build_app
 from broker.decisions.answers.rules_in_force import chain_of
 from broker.decisions.commands import reason_reference
 from broker.decisions.commands.rules import kind_of
 from broker.errors import EXIT_STATUSES
+from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.reference import render_reference
-from broker.gdpconfig.shipped import shipped_catalogue
 from broker.resources import path
 
 

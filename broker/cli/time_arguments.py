@@ -9,7 +9,7 @@ from typing import Any, cast
 import sqlalchemy as sa
 import typer
 
-from broker.cli.rendering.moments import with_age
+from broker.cli.rendering.cells import with_age
 from broker.cli.rendering.visible_text import remark
 from broker.errors import WRONG_USAGE, BrokerError, NotFound
 from broker.store.connection.database import Database

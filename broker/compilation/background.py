@@ -5,13 +5,15 @@ Compiling takes as long as several cycles; meanwhile cycles are decided in Pytho
 
 from __future__ import annotations
 
+import atexit
+import logging
+import subprocess
+import sys
+from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from broker.engine.compiled import loading
-
-if TYPE_CHECKING:
-    from broker.compilation.compilation import Compilation
+from broker.engine.compiled import function_cache, loading
 
 
 def install() -> None:
@@ -25,6 +27,59 @@ def _is_compiled() -> bool:
 
 @cache
 def _compilation() -> Compilation:
-    from broker.compilation.compilation import Compilation
 
     return Compilation()
+
+
+_MODULE = "broker.compilation.warm_up"
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Compilation:
+    """The process that compiles, started when the loop is wanted first.
+
+    Attributes:
+        cache: the folder in which it leaves compiled functions.
+        process: None while it was not needed.
+        failed: it ended without them.
+    """
+
+    cache: Path | None = None
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    failed: bool = field(default=False, init=False)
+
+    def is_compiled(self) -> bool:
+        """Whether loading the loop compiles nothing; starts the process that compiles where it would."""
+        if self.failed:
+            return False
+        # looked up each time: it is removed where it is damaged
+        self.cache = function_cache.folder()
+        if function_cache.ready_file(self.cache).exists():
+            return True
+        log = self.cache / "warm_up.log"
+        code = None if self.process is None else self.process.poll()
+        if self.process is None or code == 0:
+            self.process = self._start(self.cache, log)
+        elif code:
+            self.failed = True
+            _log.warning(
+                "the loop of cycles could not be compiled (exit code %d): see %s; cycles are decided without it, more "
+                "slowly and with the same result; restart to try again",
+                code,
+                log,
+            )
+        return False
+
+    def _start(self, cache: Path, log: Path) -> subprocess.Popen[bytes]:
+        with log.open("wb") as errors:
+            process = subprocess.Popen(  # noqa: S603  # this package by this interpreter
+                [sys.executable, "-m", _MODULE, str(cache)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+            )
+        if cache == function_cache.other_folder:
+            atexit.register(process.kill)  # else it outlives a short command, and the next one finds what it has made
+        return process

@@ -6,7 +6,9 @@ database; the write-back leaves out what has changed since it was read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -117,3 +119,22 @@ class Placement:
 def _check_positions(name: str, positions: Ints, length: int, lowest: int = 0) -> None:
     if len(positions) and not (lowest <= int(positions.min()) and int(positions.max()) < length):
         raise ValueError(f"{name} points outside the {length} rows it refers to")
+
+
+class Written(Protocol):
+    """The outcome of writing the rows of a batch. A brokerage whose rows are not jobs has no ``kept``."""
+
+    @property
+    def kept(self) -> Bools | None:
+        """(J,) for each job of the batch whether it was written; None where rows are not jobs."""
+        ...
+
+    @property
+    def tasks_skipped(self) -> frozenset[int]:
+        """Tasks that had changed or were locked, so that nothing of theirs was written."""
+        ...
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Counts of written rows by name, for the agent's report."""
+        ...

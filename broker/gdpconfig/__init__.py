@@ -5,8 +5,7 @@ Source: PanDA's CONFIG table ("gdpconfig") and ATLAS Production Job Brokerage, w
 
 from __future__ import annotations
 
-from broker.gdpconfig.catalogue import Catalogue, KeyEntry, UnknownKeyError
-from broker.gdpconfig.shipped import shipped_catalogue
+from broker.gdpconfig.catalogue import Catalogue, KeyEntry, UnknownKeyError, shipped_catalogue
 from broker.gdpconfig.tuning import KeySource, Tuning, UndeclaredKeyError
 from broker.gdpconfig.values import BadRow, ConfigRow
 

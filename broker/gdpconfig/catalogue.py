@@ -6,12 +6,14 @@ import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
 from typing import TypeAlias
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from broker import resources
 from broker.errors import BrokerError, NotFound, Refused
 from broker.yaml_text import read_yaml
 
@@ -345,3 +347,17 @@ def _short(value: object) -> str:
     """A value for a message, cut so that a hostile one does not fill the terminal."""
     text = repr(value) if not isinstance(value, int) or abs(value) < 10**30 else "the number"
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+CATALOGUE_FILE = "config/gdpconfig.yaml"
+
+
+@cache
+def shipped_catalogue() -> Catalogue:
+    """The catalogue in ``config/gdpconfig.yaml``.
+
+    Raises:
+        CatalogueError: the file was changed and is wrong now.
+    """
+    path = resources.path(CATALOGUE_FILE)
+    return parse_catalogue(path.read_text(encoding="utf-8"), CATALOGUE_FILE)

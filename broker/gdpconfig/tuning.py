@@ -10,8 +10,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.gdpconfig.catalogue import Catalogue, KeyEntry, UnknownKeyError, Value, ValueRefusedError, ValueType
-from broker.gdpconfig.shipped import shipped_catalogue
+from broker.gdpconfig.catalogue import (
+    Catalogue,
+    KeyEntry,
+    UnknownKeyError,
+    Value,
+    ValueRefusedError,
+    ValueType,
+    shipped_catalogue,
+)
 
 UNPUBLISHED_VERSION = 0
 """Version of values that were not read from a published one: defaults, tests and what-if."""

@@ -20,8 +20,7 @@ from broker.domain.cpu_preference import MAX_CHARACTERS
 from broker.matching.cpu_language import alternatives, read_cpus, split_outside
 from broker.matching.gpu_language import read_gpu
 from broker.matching.json_language import JsonReader, place_of
-from broker.matching.problems import Problem, RequirementError
-from broker.matching.requirement import CpuAlternative, Requirement
+from broker.matching.requirement import CpuAlternative, Problem, Requirement, RequirementError
 
 ACCEPTED = (
     "sw_platform<@base_platform><#cpu><&gpu>, such as x86_64-el9-gcc13-opt#x86_64-intel&nvidia:vram>=40960, "

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.matching.problems import Problem
-from broker.matching.requirement import WILDCARD, CpuAlternative
+from broker.matching.requirement import WILDCARD, CpuAlternative, Problem
 
 ACCEPTED = "architecture-vendor-instructions, such as x86_64-intel-avx2 or (x86_64|aarch64)"
 #: A request with more alternatives is refused.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from broker.matching.problems import Problem
-from broker.matching.requirement import WILDCARD, GpuRequest
+from broker.matching.requirement import WILDCARD, GpuRequest, Problem
 from broker.matching.versions import WRITTEN_OPERATORS, Constraint
 
 KEYS = ("model", "vram", "cuda", "uarch", "driver")

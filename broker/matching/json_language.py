@@ -7,8 +7,7 @@ from typing import Any
 
 from broker.matching.cpu_language import alternatives
 from broker.matching.gpu_language import check_constraint
-from broker.matching.problems import Problem
-from broker.matching.requirement import VERSION_KEYS, WILDCARD, CpuAlternative, GpuRequest, Requirement
+from broker.matching.requirement import VERSION_KEYS, WILDCARD, CpuAlternative, GpuRequest, Problem, Requirement
 from broker.matching.versions import Constraint, read_constraint
 
 KEYS = ("sw_platform", "base_platform", "cpu_specs", "gpu_spec", "cpu_pref", "cpu_implied", "encoded_platform")

@@ -11,8 +11,7 @@ from functools import lru_cache
 from typing import Literal
 
 from broker.matching.architecture import read
-from broker.matching.problems import Problem
-from broker.matching.requirement import Requirement
+from broker.matching.requirement import Problem, Requirement
 
 
 @dataclass(frozen=True)

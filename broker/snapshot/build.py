@@ -14,21 +14,24 @@ from broker.domain.arrays import Bools, Ints, codes_of, frozen
 from broker.domain.grid import StorageTable
 from broker.domain.work import DroppedRow
 from broker.snapshot import build_queues as queues
-from broker.snapshot.build_analysis import build_analysis
+from broker.snapshot.build_cache import KeptBuilds
 from broker.snapshot.build_nuclei import nuclei_of, outputs_of, storage_sharing
-from broker.snapshot.build_offered import with_outside_sources
 from broker.snapshot.draft import Draft
-from broker.snapshot.kept_builds import KeptBuilds
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot
+from broker.snapshot.source import SourceError
+from broker.snapshot.source_list import NAMES
+from broker.snapshot.source_points import outside_source
 from broker.snapshot.source_states import SourceState
 from broker.snapshot.sources.features import FEATURES
 from broker.snapshot.sources.gpus import GPUS
 from broker.snapshot.sources.jobs import JOBS
 from broker.snapshot.sources.links import LINKS
+from broker.snapshot.sources.metrics import METRICS
 from broker.snapshot.sources.pilots import PILOTS
 from broker.snapshot.sources.pools import POOLS
 from broker.snapshot.sources.queues import QUEUES
+from broker.snapshot.sources.quota import QUOTA
 from broker.snapshot.sources.resource_types import RESOURCE_TYPES
 from broker.snapshot.sources.slots import SLOTS
 from broker.snapshot.sources.software import SOFTWARE
@@ -36,6 +39,53 @@ from broker.snapshot.sources.storages import STORAGES
 from broker.snapshot.sources.user_jobs import USER_JOBS
 from broker.snapshot.sources.worker_nodes import WORKER_NODES
 from broker.snapshot.sources.workers import WORKERS
+
+
+def build_analysis(draft: Draft) -> AnalysisGrid:
+    """The figures; rows that are too old or cannot be used are dropped."""
+    users, metrics, quota = draft.of(USER_JOBS), draft.of(METRICS), draft.of(QUOTA)
+    return AnalysisGrid(
+        starts=users.starts,
+        users=users.users,
+        users_running=users.users_running,
+        present=users.present,
+        by_user=users.by_user,
+        by_type=draft.of(JOBS).by_type,
+        of_user=users.of_user,
+        of_group=users.of_group,
+        share_usage=metrics.usage,
+        share_usage_l1=metrics.usage_l1,
+        site_class=metrics.site_class,
+        user_slots_left=metrics.slots_left,
+        quotas=quota.lines,
+        full_endpoints=quota.full_endpoints,
+    )
+
+
+def with_outside_sources(snapshot: Snapshot, sources: Mapping[str, RawSource]) -> Snapshot:
+    """The snapshot with ``offered`` filled from those of ``sources`` that are not of this distribution.
+
+    A source that cannot be built, or is not installed any more, has the state ``failed`` with the reason, so that rules
+    which need it answer *unknown*.
+    """
+    names = sorted(set(sources) - set(NAMES))
+    if not names:
+        return snapshot
+    values: dict[str, Any] = {}
+    states = {state.name: state for state in snapshot.states}
+    for name in names:
+        try:
+            values[name] = outside_source(name).build(sources[name], snapshot)
+        except SourceError as error:
+            states[name] = _failed(states, name, str(error))
+        except Exception as error:  # a broken source must not stop the broker: its state says so
+            states[name] = _failed(states, name, f"{type(error).__name__}: {error}"[:200])
+    return dataclasses.replace(snapshot, offered=values, states=tuple(states.values()))
+
+
+def _failed(states: Mapping[str, SourceState], name: str, detail: str) -> SourceState:
+    known = states.get(name, SourceState(name, "failed", 0, None, None))
+    return dataclasses.replace(known, state="failed", detail=detail)
 
 
 def build_snapshot(

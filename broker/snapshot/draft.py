@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import cast
 
 from broker.domain.work import DroppedRow
-from broker.snapshot.kept_builds import KeptBuild, KeptBuilds, Making
+from broker.snapshot.build_cache import KeptBuild, KeptBuilds, Making
 from broker.snapshot.raw import RawSource
 from broker.snapshot.source import Built, GridSource
 

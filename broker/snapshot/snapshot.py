@@ -15,7 +15,7 @@ from broker.domain.grid import JobCounts, LinkMatrix, NucleusTable, RelationTabl
 from broker.domain.pool_table import NO_POOLS, PoolTable
 from broker.domain.queues import QueueTable, SlotTable, UnifiedTable, no_queues
 from broker.domain.work import DroppedRow
-from broker.snapshot.pseudo_queues import ResourceType
+from broker.snapshot.build_queues import ResourceType
 from broker.snapshot.source_states import SourceState
 
 

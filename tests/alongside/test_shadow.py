@@ -6,11 +6,11 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from broker.alongside.answers.shadow import shadow
-from broker.app.answers.asking import Asking
 from broker.domain.decision_records import DecisionRecord, Origin
 from broker.domain.decisions import Candidate, Decision
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing
+from broker.store.query_context import Asking
 from broker.store.schema import migrate
 from tests.alongside.conftest import READ
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.app.answers.asking import Asking
 from broker.store.connection.database import Database
+from broker.store.query_context import Asking
 from tests.answers.demo_database import NOON, broker_the_demo
 from tests.conftest import TestServer
 

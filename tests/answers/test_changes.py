@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.app.answers.asking import NothingFound, known_name
-from broker.app.sentences.phrases import comparison, seconds, size, throttle, with_unit
 from broker.decisions.answers.changed_work import TaskChange, lowered
 from broker.decisions.answers.parts import Compared, ThrottleState, gap_percent
 from broker.domain.decisions import Observation
 from broker.domain.requests import REQUESTS
 from broker.errors import nearest
 from broker.grid.answers.misses_at_queue import needed_value
+from broker.phrases import comparison, seconds, size, throttle, with_unit
+from broker.store.query_context import NothingFound, known_name
 
 
 def compared(value: Any, operator: str, limit: Any, unit: str = "MB", key: str = "queue.maxrss") -> Compared:

@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.app.answers.asking import Asking, NothingFound
-from broker.app.sentences.phrases import many
 from broker.decisions.answers.decision import task_decision
 from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision
 from broker.decisions.answers.parts import Counts
@@ -22,8 +20,10 @@ from broker.decisions.answers.sentences import (
     verdict_sentence,
 )
 from broker.decisions.answers.why_not import why_not
+from broker.phrases import many
 from broker.simulation.demo.summary import summarise
 from broker.store.connection.database import Database
+from broker.store.query_context import Asking, NothingFound
 from tests.answers.demo_database import (
     ALL_SCRATCH,
     BROKERED,

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from broker.app.answers.asking import Asking, NothingFound
-from broker.app.sentences.phrases import day_and_moment
 from broker.decisions.answers.rules import rules
 from broker.domain.rejection_counts import unified_of
 from broker.grid.answers.day_counts import DayCount, day_counts, totals_of_the_day
@@ -31,11 +29,13 @@ from broker.history.answers.stored_states import chunk_states
 from broker.history.answers.tasks import task_list
 from broker.history.answers.user import user_answer
 from broker.history.answers.user_sentences import throttle_sentences
+from broker.phrases import day_and_moment
 from broker.pools.answers.pool import pool_answer
 from broker.service.answers.alarms import alarms
 from broker.service.answers.overview import rejection_map
 from broker.service.answers.service import service_answer
 from broker.store.connection.database import Database
+from broker.store.query_context import Asking, NothingFound
 from tests.answers.demo_database import BUSY_USER, DRAWN, LINKS_FULL, NOON, THROTTLED, TOO_MUCH_MEMORY
 
 Ask = Callable[..., Any]

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import sqlalchemy as sa
 
-from broker.app.answers.asking import Asking
 from broker.domain.decision_records import DecisionRecord, Origin
 from broker.domain.decisions import Candidate, Decision, FunnelStep
 from broker.feeds.statements.feed_runs import KeptChange
@@ -17,6 +16,7 @@ from broker.history.answers.history import Beside, History, beside_events, histo
 from broker.history.answers.sentences import event_sentence
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing
+from broker.store.query_context import Asking
 from tests.conftest import TestServer
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)

@@ -14,11 +14,11 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from broker.api import protocols
-from broker.api.patience import HEAD_BYTES
-from broker.api.patient_h11 import PatientH11
-from broker.api.patient_httptools import MOST_PIPELINED, PatientHttpTools
-from broker.api.protocols import protocol
+from broker.api import server as protocols
+from broker.api.head_timeout import HEAD_BYTES
+from broker.api.http_h11 import PatientH11
+from broker.api.http_httptools import MOST_PIPELINED, PatientHttpTools
+from broker.api.server import protocol
 
 LAST = b"Host: x\r\nConnection: close\r\n"
 GET = b"GET /a HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
+from broker.store import http_requests
 from broker.store.connection.database import Database
-from broker.store.http import upkeep
 
 ROWS = {
     "http_requests": ("(subject, key, digest, begun_at) VALUES ('s', :name, 'd', clock_timestamp() - :age)", 24),
@@ -46,24 +46,24 @@ def left(database: Database, table: str) -> set[str]:
 
 
 def test_what_is_old_goes_and_what_is_not_stays(shared: Database) -> None:
-    assert upkeep.remove_old(shared) == dict.fromkeys(ROWS, 2)
+    assert http_requests.remove_old(shared) == dict.fromkeys(ROWS, 2)
     assert {table: left(shared, table) for table in ROWS} == {table: {"young"} for table in ROWS}
-    assert upkeep.remove_old(shared) == dict.fromkeys(ROWS, 0)
+    assert http_requests.remove_old(shared) == dict.fromkeys(ROWS, 0)
 
 
 def test_a_run_that_has_not_ended_stays(shared: Database) -> None:
     with shared.begin() as connection:
         connection.execute(sa.text("UPDATE broker.runs SET state = 'running', ended_at = NULL"))
-    assert upkeep.remove_old(shared)["runs"] == 0
+    assert http_requests.remove_old(shared)["runs"] == 0
 
 
 def test_one_transaction_removes_so_many(shared: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "MOST_ROWS", 1)
-    assert [upkeep.remove_old(shared)["used_tokens"] for _ in range(3)] == [1, 1, 0]
+    monkeypatch.setattr(http_requests, "MOST_ROWS", 1)
+    assert [http_requests.remove_old(shared)["used_tokens"] for _ in range(3)] == [1, 1, 0]
 
 
 def test_a_row_that_somebody_holds_is_waited_for_by_nobody(shared: Database) -> None:
     with shared.begin() as other:
         other.execute(sa.text("SELECT FROM broker.http_requests WHERE key = 'old' FOR UPDATE"))
-        assert upkeep.remove_old(shared)["http_requests"] == 1
+        assert http_requests.remove_old(shared)["http_requests"] == 1
     assert left(shared, "http_requests") == {"old", "young"}

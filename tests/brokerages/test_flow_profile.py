@@ -15,7 +15,6 @@ import sqlalchemy as sa
 import yaml
 
 from agents.service.profile_file import load_profile
-from broker.app.answers.asking import Asking
 from broker.brokerages.base import ReplayedDecision, Rules
 from broker.brokerages.job.brokerage import JobBrokerage, JobsCycle, StoredChunks
 from broker.brokerages.profile import read_profile, rules_of
@@ -34,11 +33,12 @@ from broker.flow.model.flow_problem import program_of, share_debts
 from broker.flow.model.problem import FlowProblem
 from broker.flow.model.program import SolverMissing
 from broker.gdpconfig import Tuning
+from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import read_proposals
-from broker.gdpconfig.shipped import shipped_catalogue
 from broker.snapshot.snapshot import Snapshot
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import StoredCycle, stored_cycles
+from broker.store.query_context import Asking
 from broker.store.snapshots.snapshot_loading import stored_snapshot
 from broker.whatif.answers.stored_cases import Selection, stored_cases
 from broker.whatif.model.cases import Change, ProfileRules

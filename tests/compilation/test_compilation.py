@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from broker.compilation import background, compilation, warm_up
+from broker.compilation import background, warm_up
+from broker.compilation import background as compilation
 from broker.engine.compiled import function_cache, loading
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from broker.brokerages.production_job.rules import chain
-from broker.gdpconfig.shipped import shipped_catalogue
+from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.rules.contract import Rule
 from broker.snapshot.source import AnySource, SourceLimit
 from broker.snapshot.source_list import GRID_SOURCES

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from broker.app.reasons import known_reasons
+from broker.brokerages.reasons import known_reasons
 from broker.cli.reference import reason_codes
 
 

@@ -15,8 +15,8 @@ from broker.gdpconfig.catalogue import (
     ValueRefusedError,
     ValueType,
     parse_catalogue,
+    shipped_catalogue,
 )
-from broker.gdpconfig.shipped import shipped_catalogue
 
 
 def entry(**changes: object) -> KeyEntry:

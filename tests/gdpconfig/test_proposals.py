@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.gdpconfig.catalogue import UnknownKeyError, ValueRefusedError
+from broker.gdpconfig.catalogue import UnknownKeyError, ValueRefusedError, shipped_catalogue
 from broker.gdpconfig.proposals import NotAProposal, Proposal, grid, proposed, read_proposals, read_ranges
 from broker.gdpconfig.publish import Published, found_in_table
-from broker.gdpconfig.shipped import shipped_catalogue
 
 CATALOGUE = shipped_catalogue()
 

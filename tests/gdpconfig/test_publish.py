@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.gdpconfig.catalogue import UnknownKeyError, Value, ValueRefusedError
+from broker.gdpconfig.catalogue import UnknownKeyError, Value, ValueRefusedError, shipped_catalogue
 from broker.gdpconfig.publish import (
     NotSetError,
     Published,
@@ -25,7 +25,6 @@ from broker.gdpconfig.publish import (
     rows_from_json,
     rows_to_json,
 )
-from broker.gdpconfig.shipped import shipped_catalogue
 from broker.gdpconfig.values import ConfigRow
 
 CATALOGUE = shipped_catalogue()

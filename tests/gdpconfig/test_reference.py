@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.gdpconfig.catalogue import Value
+from broker.gdpconfig.catalogue import Value, shipped_catalogue
 from broker.gdpconfig.reference import default_in_words, render_reference, shown
-from broker.gdpconfig.shipped import shipped_catalogue
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "gdpconfig.md"
 

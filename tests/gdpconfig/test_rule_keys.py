@@ -8,7 +8,7 @@ import pkgutil
 
 import broker.rules
 from broker.engine.job.step_keys import STEP_KEYS
-from broker.gdpconfig.shipped import shipped_catalogue
+from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.rules.contract import Rule
 
 STEPS = {"available_files", "bootstrap", "completeness", "features", "flow"}

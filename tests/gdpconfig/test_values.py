@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.gdpconfig.catalogue import Value, ValueRefusedError
-from broker.gdpconfig.shipped import shipped_catalogue
+from broker.gdpconfig.catalogue import Value, ValueRefusedError, shipped_catalogue
 from broker.gdpconfig.values import (
     ConfigRow,
     contradictions,

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.matching.architecture import parse, read
-from broker.matching.problems import RequirementError
-from broker.matching.requirement import canonical, document
+from broker.matching.requirement import RequirementError, canonical, document
 from tests.matching.requirements import json_documents, old_strings
 
 P = "x86_64-centos7-gcc8-opt"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.matching.cpu_language import MAX_ALTERNATIVES, read_cpus, split_outside, unwrapped
-from broker.matching.problems import Problem
+from broker.matching.requirement import Problem
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,9 @@ from broker.brokerages.production_task.rules import FILTERS as OF_TASKS
 from broker.brokerages.profile import rules_of
 from broker.domain.analysis import AnalysisFacts
 from broker.engine.analysis.facts import PASS_FACTS
-from broker.engine.shared import marks
+from broker.engine.shared import pair_state
 from broker.engine.shared.evaluate import UNDECLARED, RuleViews, evaluate
-from broker.engine.shared.pairs_left import PairsLeft
+from broker.engine.shared.surviving_pairs import PairsLeft
 from broker.rules.contract import AnalysisPairs, AnyPairs, Filter, GroupFilter, JobPairs, TaskPairs
 from broker.snapshot.source_list import NAMES
 from tests.rules.builders import holds, looks_at, pairs_of, passes, tuning_for
@@ -165,8 +165,8 @@ def test_lists_of_the_pairs_left_change_nothing(brokerage: Brokerage, seed: int,
     # what is kept for other cycles is judged on whole blocks
     of_block = evaluate(brokerage.filters, pairs, views, known={})
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(marks, "LEAST_PAIRS", 0)
-        patched.setattr(marks, "PAIRS_OF_BLOCK", share)
+        patched.setattr(pair_state, "LEAST_PAIRS", 0)
+        patched.setattr(pair_state, "PAIRS_OF_BLOCK", share)
         of_list = evaluate(brokerage.filters, pairs, views)
     assert of_list.reason.tolist() == of_block.reason.tolist()
     assert of_list.feasible.tolist() == of_block.feasible.tolist()

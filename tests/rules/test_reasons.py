@@ -13,9 +13,9 @@ from typing import Any, get_args
 
 import pytest
 
-from broker.app import reasons
-from broker.app.reasons import known_reasons, reason_of, reasons_of, who_can_act
+from broker.brokerages import reasons
 from broker.brokerages.job.assigned import CANDIDATES_FULL
+from broker.brokerages.reasons import known_reasons, reason_of, reasons_of, who_can_act
 from broker.brokerages.registry import brokerage, offered
 from broker.decisions.answers.reason_codes import given_codes
 from broker.decisions.answers.reason_sentences import about_work, no_queue_that
@@ -33,7 +33,7 @@ from broker.engine.task.cycle import PRESET
 from broker.engine.task.steps import TaskCause
 from broker.rules.contract import Filter, JobPairs, Rule, Weight
 from broker.rules.shared.filters.memory_max import MemoryMax
-from broker.store.reads import task_skips
+from broker.store.reads import task_states
 
 ROOT = Path(__file__).parents[2]
 CASES = sorted((ROOT / "tests" / "replay" / "cases").glob("*.json.gz"))
@@ -102,8 +102,8 @@ def codes_of_throttles() -> set[str]:
 
 def codes_of_skips() -> set[str]:
     """The codes of tasks that were asked for by hand and not looked at, two of them with what the task says."""
-    codes = {value for name, value in vars(task_skips).items() if name.isupper() and isinstance(value, str)}
-    return (codes & {one.code for one in task_skips.SKIP_REASONS}) | {"task_status_running", "task_cloud_DE"}
+    codes = {value for name, value in vars(task_states).items() if name.isupper() and isinstance(value, str)}
+    return (codes & {one.code for one in task_states.SKIP_REASONS}) | {"task_status_running", "task_cloud_DE"}
 
 
 def test_what_is_no_rule_has_its_reasons() -> None:

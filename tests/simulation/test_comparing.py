@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from broker.cli.main import main
+from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import grid, read_ranges
-from broker.gdpconfig.shipped import shipped_catalogue
 from broker.simulation.commands.sweeping import sweep_simulated
 from broker.simulation.model.comparing import Case, compare, simulate_all
 from broker.simulation.model.errors import SimulationError, UnknownPolicyError

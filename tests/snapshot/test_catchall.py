@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker.snapshot.catchall import Catchall
+from broker.snapshot.queue_rows import Catchall
 
 
 @pytest.mark.parametrize(

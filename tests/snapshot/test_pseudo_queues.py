@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.snapshot.pseudo_queues import ResourceType, pseudo_queues
+from broker.snapshot.build_queues import ResourceType, pseudo_queues
 from broker.snapshot.queue_rows import QueueRecord, read_queue
 
 OPEN = math.nan

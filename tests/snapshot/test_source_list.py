@@ -13,7 +13,7 @@ from broker.snapshot.raw import RawSource, Rows
 from broker.snapshot.source import AnySource, Source, TableRead
 from broker.snapshot.source_list import GRID_SOURCES, OFFERED_SOURCES
 from broker.snapshot.source_points import outside_source
-from broker.store.snapshots.source_columns import COLUMNS
+from broker.store.snapshots.snapshot_loading import COLUMNS
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 ALL: tuple[AnySource, ...] = (*GRID_SOURCES, *(source() for source in OFFERED_SOURCES))

@@ -6,8 +6,8 @@ from typing import Any
 
 from broker import resources
 from broker.brokerages.profile import read_profile
+from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import read_proposals
-from broker.gdpconfig.shipped import shipped_catalogue
 from broker.store.connection.database import Database
 from broker.whatif.answers.stored_cases import Selection, stored_cases
 from broker.whatif.model.cases import Case, Change, ProfileRules

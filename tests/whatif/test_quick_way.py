@@ -25,9 +25,8 @@ from broker.brokerages.replay import decode_batches, replay_decisions
 from broker.engine.compiled import loading
 from broker.engine.job import cycle as job_cycle
 from broker.errors import BrokerError
-from broker.gdpconfig.catalogue import KeyEntry, ValueType
+from broker.gdpconfig.catalogue import KeyEntry, ValueType, shipped_catalogue
 from broker.gdpconfig.proposals import proposed, read_proposals
-from broker.gdpconfig.shipped import shipped_catalogue
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import decode
 from broker.snapshot.snapshot import Snapshot

@@ -9,10 +9,10 @@ import pytest
 
 from broker.brokerages.production_task.assign import decided_blocks
 from broker.brokerages.production_task.brokerage import ProductionTask, StoredTaskBatch
-from broker.brokerages.production_task.decided_columns import columns_of
+from broker.brokerages.production_task.nucleus_rows import columns_of
 from broker.brokerages.profile import rules_of
 from broker.brokerages.replayed_columns import ReplayedColumns
-from broker.engine.shared.marks import FEASIBLE
+from broker.engine.shared.pair_state import FEASIBLE
 from broker.engine.task.cycle import TaskCycle
 from broker.gdpconfig.proposals import proposed
 from broker.whatif.model.cases import Change

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from broker.snapshot.pseudo_queues import ResourceType
+from broker.snapshot.build_queues import ResourceType
 from broker.work.job_attributes import (
     chunk_ram_mb,
     core_count,

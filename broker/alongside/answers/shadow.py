@@ -19,11 +19,11 @@ from broker.alongside.statements.panda_placements import (
     read_waits,
     tasks_of,
 )
-from broker.app.answers.asking import Asking
 from broker.domain.decision_records import StoredDecision
 from broker.domain.decisions import Decision
 from broker.domain.rejection_counts import unified_of
 from broker.history.statements.history_reads import decisions_between
+from broker.store.query_context import Asking
 
 #: Reasons for which something is not compared.
 NO_DECISION, TOO_OLD, NO_DATASET = "no_decision", "too_old", "no_dataset"

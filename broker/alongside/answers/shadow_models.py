@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from broker.app.answers.asking import Answer
+from broker.store.query_context import Answer
 
 Side = Literal["panda_only", "ours_only"]
 

@@ -11,13 +11,13 @@ from broker.alongside.answers.sentences import NOTHING, SIDES, UNCOMPARED, agree
 from broker.alongside.answers.shadow import shadow as shadow_of
 from broker.alongside.answers.shadow_models import AgreementLine, Shadow
 from broker.alongside.commands.shadow_plot import plot_shadow
-from broker.app.answers.asking import Asking, known_name
 from broker.brokerages.registry import offered
 from broker.cli.context import open_store, settings_of
 from broker.cli.rendering.cells import Percent
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table, say
 from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, duration, moment_of
+from broker.store.query_context import Asking, known_name
 from broker.whatif.model.plot import check_plot
 
 

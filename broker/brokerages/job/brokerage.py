@@ -16,16 +16,15 @@ from broker.brokerages.base import Brokerage, Cycle, ReplayedDecision, Rules, St
 from broker.brokerages.job.alternatives import with_chosen_ways
 from broker.brokerages.job.assign import assign_chunks
 from broker.brokerages.job.assigned import CANDIDATES_FULL_REASON, AssignedChunk
+from broker.brokerages.job.global_assignment import assign_together, with_plan
 from broker.brokerages.job.job_rows import job_rows
-from broker.brokerages.job.together import assign_together, with_plan
 from broker.codec.cut_codec import CutEncoder, cycle_work
 from broker.codec.work_codec import Body, StoredWork, WorkCorruptError, WorkEncoder, joined_work, missing_columns
 from broker.domain.arrays import Bools, Ints, Texts
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.decisions import FILES_CHANGED, TASK_CHANGED, Decision
-from broker.domain.placements import Placement
+from broker.domain.placements import Placement, Written
 from broker.domain.work import Work
-from broker.domain.written import Written
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import decision_of

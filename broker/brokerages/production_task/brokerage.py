@@ -16,9 +16,7 @@ from broker.brokerages.base import Brokerage, Cycle, ReplayedDecision, Rules, St
 from broker.brokerages.production_job.rules import NAME as JOB_BROKERAGE
 from broker.brokerages.production_task import rules as shipped
 from broker.brokerages.production_task.assign import AssignedTask, assign_tasks, decided_blocks
-from broker.brokerages.production_task.decided_columns import columns_of
-from broker.brokerages.production_task.nucleus_rows import nucleus_rows
-from broker.brokerages.production_task.output_endpoints import output_endpoints
+from broker.brokerages.production_task.nucleus_rows import columns_of, nucleus_rows, output_endpoints
 from broker.brokerages.production_task.rules import asked_filters
 from broker.brokerages.replayed_columns import ReplayedColumns
 from broker.codec.task_work_codec import StoredTasks, TaskWorkEncoder, joined_tasks, missing_task_columns
@@ -26,10 +24,10 @@ from broker.codec.work_codec import Body, WorkCorruptError
 from broker.domain.arrays import Bools, Floats, Ints, Texts
 from broker.domain.decision_records import DecisionRecord
 from broker.domain.decisions import TASK_CHANGED, Decision
+from broker.domain.placements import Written
 from broker.domain.retry import RETRY_AFTER
 from broker.domain.task_placements import TaskPlacement
 from broker.domain.task_work import TaskWork
-from broker.domain.written import Written
 from broker.engine.job.input_faults import INPUT_REASONS
 from broker.engine.shared.answer import Answer
 from broker.engine.shared.chain import NucleusChain, QueueChain

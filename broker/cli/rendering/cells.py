@@ -1,14 +1,48 @@
-"""Values as the cells of a table or of CSV."""
+"""Values as the cells of a table or of CSV; times in UTC with their zone, and how long ago that was."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 
-from broker.cli.rendering import moments
 from broker.cli.rendering.visible_text import escaped
+
+_STEPS = ((86_400.0 * 2, 86_400.0, "d"), (3600.0 * 2, 3600.0, "h"), (60.0, 60.0, "min"))
+"""From how many seconds on a unit is used, its seconds, its name."""
+
+
+def utc(at: datetime) -> str:
+    """``2026-11-22 05:20:58 UTC``; a time without a zone is in UTC already."""
+    moment = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def length(span: timedelta | float) -> str:
+    """A length of time in its largest fitting unit: ``45 s``, ``12 min``, ``3 h``, ``5 d``; never negative."""
+    seconds = abs(span.total_seconds() if isinstance(span, timedelta) else span)
+    for least, unit_s, name in _STEPS:
+        if seconds >= least:
+            return f"{seconds / unit_s:.0f} {name}"
+    return f"{seconds:.0f} s"
+
+
+def ago(at: datetime, now: datetime) -> str:
+    """``12 min ago``; ``in 12 min`` for what is still to come."""
+    span = _aware(now) - _aware(at)
+    if abs(span) < timedelta(seconds=0.5):
+        return "now"
+    return f"in {length(span)}" if span < timedelta(0) else f"{length(span)} ago"
+
+
+def with_age(at: datetime | None, now: datetime) -> str:
+    """``2026-11-22 05:20:58 UTC (12 min ago)``; empty for no time."""
+    return "" if at is None else f"{utc(at)} ({ago(at, now)})"
+
+
+def _aware(at: datetime) -> datetime:
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
 @dataclass(frozen=True)
@@ -33,13 +67,13 @@ def cell_text(cell: object) -> str:
     if isinstance(cell, float):
         return f"{cell:.0f}" if 999_999.5 <= abs(cell) < 1e15 else f"{cell:.6g}"
     if isinstance(cell, datetime):
-        return moments.utc(cell)
+        return utc(cell)
     if isinstance(cell, timedelta):
-        return moments.length(cell)
+        return length(cell)
     if isinstance(cell, Percent):
         return "" if cell.share is None else f"{100 * cell.share:.1f} %"
     if isinstance(cell, Since):
-        return moments.with_age(cell.at, cell.now)
+        return with_age(cell.at, cell.now)
     if isinstance(cell, Enum):
         return escaped(cell.value)
     if isinstance(cell, Mapping):

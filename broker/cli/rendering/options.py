@@ -15,7 +15,7 @@ from typer.models import OptionInfo
 
 from broker.cli.closed_pipes import reader_gone
 from broker.cli.rendering import output_format
-from broker.cli.rendering.moments import utc
+from broker.cli.rendering.cells import utc
 from broker.cli.rendering.output_format import Format
 from broker.cli.rendering.tables import say
 from broker.cli.signatures import AnyFunction, with_annotations

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 
 import sqlalchemy as sa
 
-from broker.app.answers.asking import Asking, Evaluation, NothingFound, Proceed, proceed
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.decisions.answers.decision_model import CandidateLine, ExplainedDecision, Remedies, TaskDecision, Verdict
 from broker.decisions.answers.parts import Counts, FilterSummary, HeldField, RejectedCandidate, Rejection, TaskFacts
@@ -23,6 +22,7 @@ from broker.history.answers.stored_states import ChunkState, chunk_states, most_
 from broker.history.answers.throttles import throttle_in
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.store.decisions import decision_rows
+from broker.store.query_context import Asking, Evaluation, NothingFound, Proceed, proceed
 
 if TYPE_CHECKING:
     from broker.decisions.answers.remedies import Evaluated

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from broker.app.answers.asking import Answer
 from broker.decisions.answers.parts import (
     Compared,
     Counts,
@@ -18,6 +17,7 @@ from broker.decisions.answers.parts import (
 )
 from broker.decisions.answers.placed_together import PlacedTogether
 from broker.domain.retry import Redecide
+from broker.store.query_context import Answer
 
 VerdictCode = Literal[
     "placed",

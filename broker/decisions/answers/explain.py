@@ -9,7 +9,6 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from broker import __version__
-from broker.app.answers.asking import Evaluation, Proceed, proceed
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.codec.work_codec import WorkCorruptError, unpacked
 from broker.decisions.answers.rules_in_force import rules_in_force
@@ -19,6 +18,7 @@ from broker.errors import NotFound, Refused
 from broker.grid.answers.grid import snapshot_of
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_rows as decisions
+from broker.store.query_context import Evaluation, Proceed, proceed
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 
 Warn = Callable[[str], None]

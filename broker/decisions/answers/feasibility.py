@@ -15,13 +15,13 @@ from typing import Literal
 import sqlalchemy as sa
 from pydantic import BaseModel
 
-from broker.app.answers.asking import Proceed, proceed
 from broker.decisions.answers.decision import explained
 from broker.decisions.answers.decision_model import ExplainedDecision
 from broker.decisions.answers.remedies import evaluated_case
 from broker.decisions.answers.trial_decisions import Asked, Tried, try_decisions
 from broker.store.connection.database import Database
 from broker.store.connection.rolled_back import rolled_back
+from broker.store.query_context import Proceed, proceed
 from broker.tasks.answers.task_parameters import ANALYSIS_LABELS
 from broker.tasks.statements import task_rows
 from broker.tasks.statements.task_rows import Submission, Submitted

@@ -6,10 +6,10 @@ from datetime import datetime
 
 from pydantic import Field
 
-from broker.app.answers.asking import Answer
 from broker.domain.decisions import Observation
 from broker.domain.retry import Redecide
 from broker.engine.shared.answer import Answer as CandidateAnswer
+from broker.store.query_context import Answer
 
 Figure = float | int | str | bool | None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from broker.app.answers.asking import Asking
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.decisions.answers.decision_model import Position
 from broker.domain.decisions import Decision
@@ -15,6 +14,7 @@ from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
 from broker.history.answers.stored_states import ChunkState, most_rejecting
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.rules.contract import LoadCut
+from broker.store.query_context import Asking
 
 
 def position_of(asking: Asking, decision: Decision, states: Sequence[ChunkState]) -> Position | None:

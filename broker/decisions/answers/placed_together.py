@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.app.answers.asking import Answer
 from broker.domain.decisions import Decision
 from broker.engine.job.placement import FLOW, FLOW_FIGURES
+from broker.store.query_context import Answer
 
 _LEFT, _FALLBACK = "flow_left:", "flow_fallback:"
 

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 
-from broker.app.answers.asking import Answer, Asking, NothingFound
-from broker.app.reasons import GivenReason, known_reasons, reasons_of
+from broker.brokerages.reasons import GivenReason, known_reasons, reasons_of
 from broker.brokerages.registry import offered
 from broker.decisions.answers.rules import rules, states_now
 from broker.decisions.answers.rules_in_force import chain_of
 from broker.domain.reason import Who
 from broker.history.answers.stored_states import ChunkState, looked_at
 from broker.service.answers.models import RuleInForce
+from broker.store.query_context import Answer, Asking, NothingFound
 from broker.store.summaries.queue_counts import queue_buckets
 
 _UNKNOWN = "unknown_"

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from broker import __version__
-from broker.app.answers.asking import Asking, Evaluation, Proceed, proceed
 from broker.brokerages.base import Brokerage, Rules
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.codec.work_codec import WorkCorruptError, unpacked
@@ -30,6 +29,7 @@ from broker.grid.answers.grid import snapshot_of
 from broker.grid.answers.misses_at_queue import with_field
 from broker.rules.contract import Filter, GroupFilter, LoadCut, Rule
 from broker.snapshot.snapshot import Snapshot
+from broker.store.query_context import Asking, Evaluation, Proceed, proceed
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 

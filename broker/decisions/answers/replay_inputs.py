@@ -13,7 +13,7 @@ from broker.brokerages.base import Rules
 from broker.decisions.answers.replay import Replayed, replay
 from broker.decisions.answers.rules_in_force import rules_in_force
 from broker.errors import BrokerError, NotFound, Refused
-from broker.gdpconfig.shipped import shipped_catalogue
+from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.store.decisions.stored_cycles import StoredCycle, cycles_of
 from broker.store.decisions.stored_cycles import whole as cycles_are_whole
 from broker.store.scenarios.scenario_file import read_document

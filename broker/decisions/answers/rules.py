@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from broker.app.answers.asking import Asking
 from broker.decisions.answers.rules_in_force import chain_of
 from broker.engine.shared.chain import RuleChain
 from broker.grid.answers.day_counts import totals_of_the_day
 from broker.history.answers.stored_states import ChunkState, chunk_states
 from broker.rules.contract import Filter, GroupFilter, Rule
 from broker.service.answers.models import RuleInForce, Rules
+from broker.store.query_context import Asking
 
 _STATES = "states now"
 

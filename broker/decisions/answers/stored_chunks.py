@@ -10,7 +10,6 @@ from functools import cached_property
 import numpy as np
 
 from broker import __version__
-from broker.app.answers.asking import Asking
 from broker.brokerages.base import Rules
 from broker.brokerages.job.brokerage import JobBrokerage, StoredChunks
 from broker.brokerages.job.estimated_jobs import estimated_jobs
@@ -22,6 +21,7 @@ from broker.gdpconfig import Tuning
 from broker.grid.answers.grid import snapshot_of
 from broker.snapshot.snapshot import Snapshot
 from broker.store.decisions.stored_cycles import NoSuchDecision, one_decision
+from broker.store.query_context import Asking
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
 from broker.tuning.statements.gdpconfig_rows import TuningStore
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from broker.app.answers.asking import Asking, Evaluation, NothingFound, Proceed, known_name, proceed
 from broker.decisions.answers.decision import held_field, no_decision
 from broker.decisions.answers.decision_model import RuleVerdict, WhyNot, WhyNotLine
 from broker.decisions.answers.explain import read_answers
@@ -19,6 +18,7 @@ from broker.grid.answers.grid import snapshot_of
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_rows
+from broker.store.query_context import Asking, Evaluation, NothingFound, Proceed, known_name, proceed
 
 Warn = Callable[[str], None]
 

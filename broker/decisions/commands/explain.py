@@ -6,8 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from broker.app.answers.asking import Asking
-from broker.app.sentences.phrases import comparison
 from broker.cli.context import open_store, settings_of
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.plot_option import Plot, check_plot
@@ -20,6 +18,8 @@ from broker.decisions.answers.parts import HeldField
 from broker.decisions.answers.sentences import candidate_sentence
 from broker.decisions.commands.explain_text import show_explained, show_pins
 from broker.errors import NOT_PLACED
+from broker.phrases import comparison
+from broker.store.query_context import Asking
 
 Task = Annotated[int, typer.Argument(help="The task (jeditaskid).")]
 Json = Annotated[bool, typer.Option("--json", help="One object a line.")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.app.sentences.phrases import many, several
 from broker.cli.rendering.cells import Percent, Since
 from broker.cli.rendering.tables import Column, print_facts, print_table, say
 from broker.decisions.answers.decision_model import ExplainedDecision, TaskDecision
@@ -22,6 +21,7 @@ from broker.decisions.answers.sentences import (
     verdict_sentence,
     waiting_sentence,
 )
+from broker.phrases import many, several
 
 #: So many changes that would help are shown; the others are in --json.
 SHOWN_REMEDIES = 6

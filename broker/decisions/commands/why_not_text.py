@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from broker.app.sentences.phrases import comparison, number
 from broker.decisions.answers.parts import compared
 from broker.engine.shared.answer import CHOSEN, Answer
+from broker.phrases import comparison, number
 
 
 def describe_answer(answer: Answer) -> dict[str, Any]:

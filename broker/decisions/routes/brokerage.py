@@ -18,10 +18,10 @@ from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.problems import Problem
 from broker.api.state import ApiState, State, Who
-from broker.app.answers.asking import Proceed
 from broker.decisions.answers import feasibility as feasible
 from broker.decisions.answers.feasibility import FeasibilityAnswer, Question
 from broker.decisions.answers.trial_decisions import Asked, decide
+from broker.store.query_context import Proceed
 from broker.tasks.answers.submit import SubmitOptions
 from broker.tasks.answers.submitted_text import Kind, known_grid, planned
 from broker.tasks.statements import task_rows

@@ -16,7 +16,6 @@ from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.state import State, Who
 from broker.api.token_refusals import unauthenticated
-from broker.app.answers.asking import NothingFound, Proceed
 from broker.decisions.answers.decision import read_task_decision, task_decision
 from broker.decisions.answers.decision_model import TaskDecision, WhyNot
 from broker.decisions.answers.why_not import read_why_not
@@ -26,6 +25,7 @@ from broker.history.answers.history import History, history
 from broker.history.answers.list_models import ReasonFilters, Reasons, TaskFilters, TaskList
 from broker.history.answers.reasons import reasons
 from broker.history.answers.tasks import task_list
+from broker.store.query_context import NothingFound, Proceed
 
 router = guarded_router(tag="tasks")
 

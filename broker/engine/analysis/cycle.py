@@ -21,13 +21,11 @@ from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.stabilizer import FIGURES, load_of, stabilize
 from broker.domain.stabilizer import KEYS as STABILIZER_KEYS
 from broker.domain.work import Work, WorkTable
-from broker.engine.analysis.active_users import ActiveUsers
 from broker.engine.analysis.candidates import AnalysisCandidates, analysis_candidates
 from broker.engine.analysis.chain import AnalysisChain
 from broker.engine.analysis.class_weights import CLASSED_SHARES, Competition, new_basic_weight, weight_by_room
 from broker.engine.analysis.data_facts import NO_COMPLETE_REPLICA, AnalysisData, gather_analysis_data
 from broker.engine.analysis.facts import FactsOfAnalysis
-from broker.engine.analysis.figures import figures_at, load_at
 from broker.engine.analysis.load_tracking import STABILIZER, LoadTrackingCycle
 from broker.engine.analysis.passes import (
     CUTOFF,
@@ -41,6 +39,7 @@ from broker.engine.analysis.passes import (
 )
 from broker.engine.analysis.queue_attributes import AnalysisQueues, analysis_queues
 from broker.engine.analysis.queue_relations import scope_in_use
+from broker.engine.analysis.stabilizer_figures import ActiveUsers, figures_at, load_at
 from broker.engine.analysis.throttle import KEYS as THROTTLE_KEYS
 from broker.engine.analysis.throttle import Throttle, requesters, throttle_of
 from broker.engine.analysis.throttle_reasons import THROTTLED
@@ -53,9 +52,9 @@ from broker.engine.job.snapshot_reading import SnapshotReading
 from broker.engine.job.step_keys import STEP_KEYS as JOB_STEP_KEYS
 from broker.engine.shared.chain import QueueChain, same_part
 from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, Evaluation, evaluate, rows_of
+from broker.engine.shared.filter_cache import AlikeRules, FilterAnswer, KeptAnswers, KeptPass
 from broker.engine.shared.fixed_factors import fixed_factors
-from broker.engine.shared.kept_answers import AlikeRules, FilterAnswer, KeptAnswers, KeptPass
-from broker.engine.shared.kept_passes import Passes, of_chunks
+from broker.engine.shared.pass_cache import Passes, of_chunks
 from broker.gdpconfig import Tuning
 from broker.rules.contract import AnalysisPairs, Load
 from broker.snapshot.snapshot import Snapshot

@@ -15,11 +15,11 @@ from broker.domain.facts import JobFacts, Later
 from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.stabilizer import load_of, stabilize
 from broker.domain.work import WorkTable
-from broker.engine.analysis.active_users import ActiveUsers
 from broker.engine.analysis.candidates import AnalysisCandidates
 from broker.engine.analysis.data_facts import GB_OF_WEIGHT, AnalysisData
 from broker.engine.analysis.job_counts import of_share, of_task, of_type, of_user
 from broker.engine.analysis.queue_attributes import AnalysisQueues
+from broker.engine.analysis.stabilizer_figures import ActiveUsers
 from broker.engine.analysis.throttle import Requester, over_quota
 from broker.snapshot.snapshot import Snapshot
 

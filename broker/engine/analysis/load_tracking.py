@@ -17,7 +17,7 @@ from broker.domain.counted_load import CountedLoad
 from broker.domain.facts import JobFacts
 from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.work import Work, WorkTable
-from broker.engine.analysis.figures import Placed
+from broker.engine.analysis.stabilizer_figures import Placed
 from broker.engine.analysis.user_load import NEW_USERS, OF_USER, UserLoad, with_placed
 from broker.engine.compiled.columns import UserState
 from broker.engine.job.chunk_result import Block, ChunkResult

@@ -13,7 +13,7 @@ from broker.domain.arrays import Bools, Ints
 from broker.domain.work import WorkTable
 from broker.engine.analysis.chain import USER_PROBLEMS, AnalysisChain
 from broker.engine.shared.evaluate import AnyFilter, Evaluation
-from broker.engine.shared.marks import FEASIBLE, NOT_A_CANDIDATE
+from broker.engine.shared.pair_state import FEASIBLE, NOT_A_CANDIDATE
 from broker.gdpconfig import Tuning
 
 #: Judges the chunks of a second pass by these filters; their candidates are those of the mask, or all without one.

@@ -9,7 +9,7 @@ import numpy as np
 
 from broker.domain.analysis import VP_ENDING
 from broker.domain.arrays import Bools, Ints
-from broker.domain.kept import Kept
+from broker.domain.identity_cache import Kept
 from broker.snapshot.snapshot import Snapshot
 
 _of_analysis = Kept[Bools]()

@@ -9,7 +9,7 @@ import numpy as np
 from broker.engine.compiled.columns import FlatBlock, MovingState, Outcome, UserState
 from broker.engine.job.chunk_result import Block
 from broker.engine.job.cycle import JobCycle
-from broker.engine.shared.pairs_left import PairsLeft
+from broker.engine.shared.surviving_pairs import PairsLeft
 
 
 def flat_block(cycle: JobCycle, block: Block, state: MovingState) -> FlatBlock:

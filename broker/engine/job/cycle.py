@@ -24,7 +24,6 @@ from broker.domain.queues import QueueTable
 from broker.domain.rows_by_kind import RowsByKind
 from broker.domain.work import Work, WorkTable
 from broker.engine.compiled.columns import MovingState
-from broker.engine.job.chunk_limits import chunk_limits
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.count_facts import accounting_keys_of
 from broker.engine.job.data_facts import DataFacts, InputLimits, gather_data
@@ -33,12 +32,12 @@ from broker.engine.job.initial_list import RefusedNames
 from broker.engine.job.legend import job_legend
 from broker.engine.job.load_details import LoadDetailFacts
 from broker.engine.job.placement import FLOW, FLOW_FIGURES
-from broker.engine.job.step_keys import LIMIT_KEYS, STEP_KEYS
+from broker.engine.job.step_keys import LIMIT_KEYS, STEP_KEYS, chunk_limits
 from broker.engine.job.veto import blocked_chunks
 from broker.engine.shared.chain import QueueChain
 from broker.engine.shared.evaluate import UNDECLARED, RuleFault, evaluate, prepare
+from broker.engine.shared.filter_cache import AlikeRules, KeptAnswers
 from broker.engine.shared.fixed_factors import fixed_factors
-from broker.engine.shared.kept_answers import AlikeRules, KeptAnswers
 from broker.engine.shared.rank import BEST, BlockRanking, rank, rank_block
 from broker.gdpconfig import Tuning
 from broker.rules.contract import JobPairs, Load, Rule

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from broker.domain.arrays import Bools, Floats, Ints, any_of, codes_of, distinct, texts
-from broker.domain.kept import Kept
+from broker.domain.identity_cache import Kept
 from broker.domain.work import Work
 from broker.engine.job.input_lookup import InputLookup, endpoint_order, of_first_endpoint
 from broker.engine.job.united_parts import united_parts

@@ -14,7 +14,7 @@ from broker.domain.decisions import Decision
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.shared.fixed_factors import factor_at
-from broker.engine.shared.marks import FEASIBLE
+from broker.engine.shared.pair_state import FEASIBLE
 
 
 def decision_of(cycle: JobCycle, result: ChunkResult) -> Decision:

@@ -11,7 +11,7 @@ from broker.domain.decisions import Observation
 from broker.engine.job.chunk_result import ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding
-from broker.engine.shared.marks import NOT_A_CANDIDATE
+from broker.engine.shared.pair_state import NOT_A_CANDIDATE
 from broker.rules.contract import Filter, GroupFilter
 
 Verdict = Literal["pass", "fail", "not_reached", "unknown", "not_asked"]

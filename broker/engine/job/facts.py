@@ -13,11 +13,10 @@ from broker.domain.arrays import Bools, Floats, Ints, Objects, Texts, as_row, di
 from broker.domain.estimates import is_event_service, is_hs06, is_set
 from broker.domain.facts import JobFacts, Later, made
 from broker.domain.grid import COUNTED_STATUSES
-from broker.domain.kept import Kept
-from broker.domain.kinds import kinds_of
+from broker.domain.identity_cache import Kept
 from broker.domain.placement_constraints import UNCONSTRAINED
 from broker.domain.queues import QueueTable
-from broker.domain.rows_by_kind import RowsByKind
+from broker.domain.rows_by_kind import RowsByKind, kinds_of
 from broker.domain.software import QueueOffer, SoftwareOffers
 from broker.domain.work import WorkTable
 from broker.engine.job.count_facts import (

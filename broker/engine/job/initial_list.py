@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.domain.arrays import Bools, Texts
-from broker.domain.kept import Kept
+from broker.domain.identity_cache import Kept
 from broker.domain.queues import QueueTable
 from broker.domain.work import WorkTable
 from broker.engine.job.snapshot_reading import is_parent

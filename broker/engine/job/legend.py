@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from broker.domain.kept import Kept
+from broker.domain.identity_cache import Kept
 from broker.domain.legend import Legend
 from broker.domain.queues import QueueTable
 from broker.engine.shared.chain import QueueChain

@@ -17,7 +17,7 @@ from broker.engine.job.initial_list import NOT_PRODUCTION
 from broker.engine.job.placement import FLOW, FLOW_CODES, FLOW_LIMITS, FLOW_TITLES
 from broker.engine.shared.answer import CHOSEN, UNKNOWN_NAME, Answer
 from broker.engine.shared.evaluate import AnyFilter
-from broker.engine.shared.marks import FEASIBLE, NOT_A_CANDIDATE
+from broker.engine.shared.pair_state import FEASIBLE, NOT_A_CANDIDATE
 from broker.engine.shared.rank import LOW_WEIGHT, OTHERS_BOOTSTRAP
 
 PRODUCTION_QUEUES_ONLY = Reason(

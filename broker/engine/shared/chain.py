@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 from broker.engine.compiled.loop_steps import step_fault
 from broker.engine.job.steps import JobSteps
-from broker.engine.shared.kept_answers import AlikeRules
+from broker.engine.shared.filter_cache import AlikeRules
 from broker.engine.task.steps import TaskSteps
 from broker.gdpconfig import Tuning
 from broker.rules.contract import (

@@ -24,9 +24,9 @@ import numpy as np
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 from broker.domain.facts import JobFacts, cell_at
 from broker.domain.rows_by_kind import RowsByKind, rows_of_all
-from broker.engine.shared.kept_answers import FilterAnswer, Mask
-from broker.engine.shared.kept_passes import ONE_PASS, Passes
-from broker.engine.shared.marks import Marks
+from broker.engine.shared.filter_cache import FilterAnswer, Mask
+from broker.engine.shared.pair_state import Marks
+from broker.engine.shared.pass_cache import ONE_PASS, Passes
 from broker.rules.contract import AnyPairs, Filter, GroupFilter, Rule, TuningView
 from broker.snapshot.snapshot import Snapshot
 

@@ -14,7 +14,7 @@ from broker.domain.decisions import Outcome
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.initial_list import RefusedNames
-from broker.engine.shared.kept_answers import KeptAnswers
+from broker.engine.shared.filter_cache import KeptAnswers
 from broker.gdpconfig import Tuning
 from broker.rules.contract import Load
 

@@ -24,7 +24,7 @@ from broker.domain.task_work import TaskWork
 from broker.engine.job.steps import JobSteps
 from broker.engine.shared.chain import NucleusChain, same_rules, same_steps
 from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, Evaluation, RuleFault, evaluate, prepare, reason_codes
-from broker.engine.shared.marks import NOT_A_CANDIDATE
+from broker.engine.shared.pair_state import NOT_A_CANDIDATE
 from broker.engine.task.data_facts import TaskData, gather_task_data
 from broker.engine.task.facts import TaskGrounds, dry_run_facts, initial_nuclei, preset_nuclei, task_facts
 from broker.engine.task.nucleus_feasibility import SHIPPED_STEPS, STEP_KEYS, ask_jobs

@@ -12,7 +12,7 @@ from broker.codec.packed_reasons import FunnelSteps, Reasons, RejectedNames
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints
 from broker.domain.chosen_candidates import ChosenCandidates, no_candidates
 from broker.domain.decisions import Decision
-from broker.engine.shared.marks import FEASIBLE, NOT_A_CANDIDATE
+from broker.engine.shared.pair_state import FEASIBLE, NOT_A_CANDIDATE
 from broker.engine.task.cycle import JOB_CHECK_FAILED, NO_CANDIDATES, PRESET, TaskCycle, TaskResult
 from broker.engine.task.task_block import PlacedTasks, TaskBlock, ranked
 

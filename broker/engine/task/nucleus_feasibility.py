@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Floats, Ints, Texts, as_column, taken, texts
-from broker.domain.kept import Kept
+from broker.domain.identity_cache import Kept
 from broker.domain.queues import QueueTable
 from broker.domain.work import Work
 from broker.engine.job.count_facts import accounting_keys_of, counts_by_status

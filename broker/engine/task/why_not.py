@@ -8,7 +8,7 @@ from broker.domain.decisions import Observation
 from broker.domain.reason import Reason
 from broker.engine.shared.answer import CHOSEN, UNKNOWN_NUCLEUS, Answer
 from broker.engine.shared.evaluate import AnyFilter
-from broker.engine.shared.marks import FEASIBLE, NOT_A_CANDIDATE
+from broker.engine.shared.pair_state import FEASIBLE, NOT_A_CANDIDATE
 from broker.engine.task.cycle import PRESET, WEIGHT_UNKNOWN, TaskCycle, TaskResult
 from broker.engine.task.decision import decisive_position
 

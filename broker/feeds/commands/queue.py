@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from broker.app.answers.asking import known_name
 from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
 from broker.cli.time_arguments import end_of, moment_of
@@ -19,6 +18,7 @@ from broker.feeds.statements.queue_pins import Pin, end_pin, pins_of_queue, set_
 from broker.feeds.statements.table_writing import queue_names
 from broker.grid.commands.queues import show_queue
 from broker.store.connection.database import Database
+from broker.store.query_context import known_name
 from broker.tuning.answers.editors import Editor, editor_name
 
 app = typer.Typer(no_args_is_help=True)

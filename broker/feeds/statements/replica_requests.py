@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from broker.feeds.model.rucio.answers import FOUND, Answer, Did, Replica
 from broker.feeds.model.rucio.schedule import Asked, Needed
-from broker.store.connection.array_text import array_of_texts
+from broker.store.connection.array_transfer import array_of_texts
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
 from broker.work.chunks import INPUT_FAMILIES

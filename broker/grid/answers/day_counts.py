@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from broker.app.answers.asking import Asking
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.domain.queue_counts import CANDIDATE, QueueCount
+from broker.store.query_context import Asking
 from broker.store.summaries.queue_counts import queue_totals
 from broker.store.summaries.reason_counts import reason_counts
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import numpy as np
 import sqlalchemy as sa
 
-from broker.app.answers.asking import Asking
 from broker.brokerages.offered import offered
 from broker.domain.grid import COUNTED_STATUSES
 from broker.gdpconfig import Tuning
 from broker.grid.answers.models import JobNumbers, LinkLine
 from broker.snapshot.snapshot import Snapshot
+from broker.store.query_context import Asking
 from broker.store.snapshots.snapshot_loading import stored_snapshot
 from broker.store.snapshots.stored_snapshots import SnapshotLostError, last_of_agents
 from broker.tuning.statements.gdpconfig_rows import TuningStore

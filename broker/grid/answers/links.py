@@ -6,10 +6,10 @@ import json
 import math
 from bisect import bisect_right
 
-from broker.app.answers.asking import Asking, known_name
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.grid.answers.grid import LINK_CAP, last_snapshot, link_lines, tuning_in_force
 from broker.grid.answers.models import LinkFilters, LinkLine, Links
+from broker.store.query_context import Asking, known_name
 
 _Place = tuple[float, str, str]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta
 
-from broker.app.answers.asking import Answer, Asking
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.grid.answers.day_counts import day_counts
 from broker.store.classes.queue_waits import read_queue_rows
+from broker.store.query_context import Answer, Asking
 from broker.store.summaries.queue_counts import queue_totals
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from broker.app.answers.asking import Asking, Evaluation, Proceed
 from broker.brokerages.job.brokerage import JobBrokerage
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.decisions.answers.parts import Compared, Figure, compared
@@ -20,6 +19,7 @@ from broker.grid.answers.models import NearMiss
 from broker.history.answers.stored_states import ChunkState
 from broker.rules.contract import Filter
 from broker.snapshot.snapshot import Snapshot
+from broker.store.query_context import Asking, Evaluation, Proceed
 
 #: Columns of the table of queues by the name under which a rule says what set its limit.
 COLUMNS: Mapping[str, str] = {

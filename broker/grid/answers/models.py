@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from broker.app.answers.asking import Answer
 from broker.decisions.answers.parts import Compared, Figure, HeldField
+from broker.store.query_context import Answer
 
 
 class JobNumbers(Answer):

@@ -9,7 +9,6 @@ from typing import Literal
 
 import numpy as np
 
-from broker.app.answers.asking import Asking, NothingFound, known_name
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.domain.decision_records import StoredDecision
 from broker.domain.queue_counts import QueueCount
@@ -19,6 +18,7 @@ from broker.grid.answers.models import Nuclei, NucleusAnswer, NucleusLine, TaskA
 from broker.grid.answers.queue import rejected_there
 from broker.history.answers.stored_states import ChunkState, chunk_states, looked_at
 from broker.snapshot.snapshot import Snapshot
+from broker.store.query_context import Asking, NothingFound, known_name
 
 NUCLEUS = "nucleus"
 MOST_TASKS = 50

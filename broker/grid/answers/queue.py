@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from broker.app.answers.asking import Asking, Evaluation, NothingFound, Proceed, known_name, proceed
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.brokerages.registry import offered
 from broker.decisions.answers.decision import held_field
@@ -26,6 +25,7 @@ from broker.grid.answers.request_limits import request_limits
 from broker.history.answers.stored_states import MOST_READ, ChunkState, chunk_states, looked_at
 from broker.service.answers.alarms import failing_queues
 from broker.snapshot.snapshot import Snapshot
+from broker.store.query_context import Asking, Evaluation, NothingFound, Proceed, known_name, proceed
 
 SUCH_AS = 5
 MOST_CHANGES = 200

@@ -7,11 +7,11 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from broker.app.answers.asking import Answer, Asking, known_name
 from broker.grid.answers.grid import last_snapshot
 from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
 from broker.snapshot.sources.jobs import JOBS, QUEUED_STATUSES
-from broker.store.snapshots.source_parts import parts_over_time, read_parts
+from broker.store.query_context import Answer, Asking, known_name
+from broker.store.snapshots.stored_snapshots import parts_over_time, read_parts
 
 SHOWN = timedelta(hours=24)
 STEPS = 48

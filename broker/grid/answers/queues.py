@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from broker.app.answers.asking import Asking
 from broker.domain.queue_counts import QueueCount
 from broker.grid.answers.day_counts import DayCount, day_counts, totals_about
 from broker.grid.answers.grid import job_numbers, last_snapshot
 from broker.grid.answers.models import QueueFilters, QueueLine, Queues
 from broker.snapshot.snapshot import Snapshot
+from broker.store.query_context import Asking
 
 
 def queues(asking: Asking, filters: QueueFilters | None = None) -> Queues:

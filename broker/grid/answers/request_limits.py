@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from broker.app.answers.asking import Asking, Evaluation, Proceed
 from broker.brokerages.job.brokerage import JobBrokerage
 from broker.brokerages.registry import brokerage as brokerage_of
 from broker.decisions.answers.rules_in_force import rules_in_force
@@ -18,6 +17,7 @@ from broker.grid.answers.models import RequestLimit
 from broker.history.answers.stored_states import ChunkState
 from broker.rules.contract import Filter
 from broker.snapshot.snapshot import Snapshot
+from broker.store.query_context import Asking, Evaluation, Proceed
 
 #: So many chunks, the newest of each brokerage, stand for all.
 MOST_CHUNKS = 30

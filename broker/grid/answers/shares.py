@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from agents.classes.classification import queues_on_record
 from agents.service.configuration import config_file
 from agents.service.process import load_process
-from broker.app.answers.asking import Asking
 from broker.classes.share_preference import ShareLoad, ShareNode, share_loads
 from broker.domain.grid import COUNTED_STATUSES
 from broker.domain.work import DroppedRow
@@ -18,6 +17,7 @@ from broker.grid.answers.models import ShareLine, Shares
 from broker.snapshot.build_classes import share_values
 from broker.snapshot.snapshot import Snapshot
 from broker.store.classes.share_hs06 import read_share_counts, read_share_rows
+from broker.store.query_context import Asking
 
 RUNNING = ("running",)
 QUEUED = ("defined", "assigned", "activated", "starting")

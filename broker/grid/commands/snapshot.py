@@ -14,7 +14,7 @@ from broker.cli.context import open_store, settings_of
 from broker.cli.output import print_json, print_table, remark
 from broker.cli.time_arguments import duration, moment_of
 from broker.errors import WRONG_USAGE, BrokerError
-from broker.gdpconfig.shipped import shipped_catalogue
+from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.snapshot.raw import SnapshotCorruptError
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import stored_cycles

@@ -13,7 +13,6 @@ from broker.api.asking import Name, asking
 from broker.api.deciding import decided_if
 from broker.api.guarded_route import allow
 from broker.api.state import State
-from broker.app.answers.asking import Proceed
 from broker.domain.rejection_counts import unified_of
 from broker.grid.answers.models import QueueAnswer, QueueFilters
 from broker.grid.answers.queue import read_queue_answer
@@ -23,6 +22,7 @@ from broker.grid.answers.sentences import near_miss_sentence, queue_sentences
 from broker.grid.pages.cells import Cell, cells
 from broker.history.answers.filter_values import known_queue_filters
 from broker.service.answers.overview import RejectionMap, rejection_map
+from broker.store.query_context import Proceed
 from broker.web.formats import in_path
 from broker.web.page_route import page_router
 from broker.web.pictures.bars import Bar, bars

@@ -15,7 +15,6 @@ from broker.api.pages import LONGEST_CURSOR
 from broker.api.path_names import from_path
 from broker.api.presenting import answer
 from broker.api.state import State
-from broker.app.answers.asking import Proceed
 from broker.decisions.answers.rules import rules
 from broker.grid.answers.links import links
 from broker.grid.answers.models import (
@@ -39,6 +38,7 @@ from broker.history.answers.list_models import UserAnswer
 from broker.history.answers.user import user_answer
 from broker.pools.answers.pool import pool_answer
 from broker.service.answers.models import JobAnswer, PoolAnswer, Rules
+from broker.store.query_context import Proceed
 
 router = guarded_router(tag="grid")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from broker.app.answers.asking import Asking
 from broker.classes.share_preference import ShareNode
 from broker.decisions.answers.reason_codes import all_rules, glossary
 from broker.decisions.answers.rules import states_now
@@ -19,6 +18,7 @@ from broker.history.answers.tasks import OUTCOMES
 from broker.history.statements.task_facts import ENDED, read_task_values
 from broker.snapshot.build_classes import share_values
 from broker.store.classes.share_hs06 import read_share_rows
+from broker.store.query_context import Asking
 
 QUEUE_STATUSES = ("online", "offline", "brokeroff", "test", "standby", "paused")
 MOST_LISTED = 12

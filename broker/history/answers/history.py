@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from broker.app.answers.asking import Answer, Asking, NothingFound
 from broker.decisions.answers.decision import counts_of, no_decision
 from broker.domain.decision_records import StoredDecision
 from broker.domain.rejection_counts import unified_of
@@ -18,6 +17,7 @@ from broker.history.model import Event, story
 from broker.history.statements.history_reads import read_record
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
 from broker.store.decisions.stored_cycles import NoSuchDecision, one_decision
+from broker.store.query_context import Answer, Asking, NothingFound
 
 #: Decisions that are looked into, and queues whose changes are read: the newest, and those gained or lost last.
 MOST_DECISIONS, MOST_QUEUES, MOST_CHANGES = 300, 40, 50

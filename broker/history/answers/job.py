@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from broker.app.answers.asking import Asking, NothingFound
 from broker.history.statements.job_facts import TABLES, read_actions, read_job, read_statuses
 from broker.service.answers.models import JobAnswer, JobStep
+from broker.store.query_context import Asking, NothingFound
 
 
 def job_answer(asking: Asking, pandaid: int) -> JobAnswer:

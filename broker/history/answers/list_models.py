@@ -7,8 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from broker.app.answers.asking import Answer
 from broker.decisions.answers.parts import TaskFacts, ThrottleState
+from broker.store.query_context import Answer
 
 MOST_LINES = 100_000
 

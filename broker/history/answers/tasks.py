@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from broker.app.answers.asking import Asking
 from broker.decisions.answers.parts import TaskFacts
 from broker.domain.rejection_counts import unified_of
 from broker.domain.retry import first_redecided
@@ -17,6 +16,7 @@ from broker.history.answers.list_models import TaskFilters, TaskLine, TaskList
 from broker.history.answers.stored_states import ChunkState, chunk_states, first_wait, of_last_brokerage, waiting_since
 from broker.history.answers.throttles import throttle_in
 from broker.history.statements.task_facts import TaskSelection, read_task_facts, read_task_numbers
+from broker.store.query_context import Asking
 
 OUTCOMES = ("brokered", "pending", "throttled", "skipped")
 

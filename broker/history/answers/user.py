@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker.app.answers.asking import Asking, NothingFound, known_name
-from broker.app.reasons import who_can_act
+from broker.brokerages.reasons import who_can_act
 from broker.decisions.answers.parts import ThrottleState
 from broker.domain.analysis import AnalysisGrid, OwnerJobs
 from broker.domain.classification import TASK_CLASS_NAMES
@@ -17,6 +16,7 @@ from broker.history.answers.tasks import task_list
 from broker.history.statements.task_facts import read_user_names
 from broker.snapshot.readings import MAX_METRIC_CHARACTERS, BadValueError, json_object
 from broker.store.classes.class_rows import read_task_rows
+from broker.store.query_context import Asking, NothingFound, known_name
 
 ANALYSIS = "analysis_job"
 

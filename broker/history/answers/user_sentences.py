@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from broker.app.sentences.phrases import day_and_moment, throttle
 from broker.decisions.answers.parts import TaskFacts, ThrottleState
 from broker.history.answers.list_models import UserAnswer
+from broker.phrases import day_and_moment, throttle
 
 
 class Throttled(NamedTuple):

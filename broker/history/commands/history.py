@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from broker.app.answers.asking import Asking
 from broker.cli.context import open_store, settings_of
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.plot_option import Plot, check_plot
@@ -15,6 +14,7 @@ from broker.cli.time_arguments import duration, moment_of
 from broker.history.answers.history import History
 from broker.history.answers.history import history as history_of
 from broker.history.answers.sentences import event_sentence
+from broker.store.query_context import Asking
 
 
 def history(

@@ -7,10 +7,9 @@ from typing import Annotated
 import typer
 
 from broker.brokerages.registry import offered
-from broker.cli.answers.asked import Json, asked
-from broker.cli.rendering.cells import Since
+from broker.cli.query_context import Json, asked
+from broker.cli.rendering.cells import Since, length, utc
 from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.moments import length, utc
 from broker.cli.rendering.tables import Column, print_table, say
 from broker.cli.time_arguments import duration
 from broker.history.answers.filter_values import known_value

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.app.sentences.phrases import throttle
-from broker.cli.answers.asked import asked
+from broker.cli.query_context import asked
 from broker.cli.rendering.cells import Since
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table, say
@@ -15,6 +14,7 @@ from broker.cli.time_arguments import duration
 from broker.history.answers.filter_values import known_task_filters
 from broker.history.answers.list_models import MOST_LINES, TaskFilters, TaskLine, TaskList
 from broker.history.answers.tasks import task_list
+from broker.phrases import throttle
 
 COLUMNS = (
     Column("task"),

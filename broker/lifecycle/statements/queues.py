@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from broker.lifecycle.model.jobs import DISABLE_REASSIGN, PAUSED, UNREADABLE, Queue
-from broker.snapshot.catchall import Catchall
+from broker.snapshot.queue_rows import Catchall
 from broker.snapshot.raw import RawSource
 from broker.snapshot.readings import BadValueError, json_object, name, text
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from broker.app.answers.asking import Asking, NothingFound
 from broker.pools.statements.pool_reads import all_pools, one_pool, queues_of_pool
 from broker.service.answers.models import PoolAnswer, PoolQueue
+from broker.store.query_context import Asking, NothingFound
 
 
 def pool_answer(asking: Asking, pool_id: str) -> PoolAnswer:

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from broker.app.answers.asking import known_name
 from broker.cli.context import open_store
 from broker.cli.output import print_json, print_table, remark
 from broker.cli.time_arguments import moment_of
@@ -20,8 +19,7 @@ from broker.matching.explanation import explain, unsupported_patterns
 from broker.matching.match_queue import match_queue
 from broker.matching.need import Need, Release, need_of, read_release
 from broker.matching.outcomes import Outcome
-from broker.matching.problems import RequirementError
-from broker.matching.requirement import canonical, document
+from broker.matching.requirement import RequirementError, canonical, document
 from broker.snapshot.build import build_snapshot
 from broker.snapshot.raw import RawSource
 from broker.snapshot.snapshot import Snapshot
@@ -32,6 +30,7 @@ from broker.snapshot.sources.queues import QUEUES
 from broker.snapshot.sources.software import SOFTWARE
 from broker.store.connection.database import Database
 from broker.store.connection.tables import TableCatalogue
+from broker.store.query_context import known_name
 from broker.store.snapshots.source_reads import SourceReader, read_sources
 
 WATCHED = (QUEUES, SOFTWARE, GPUS)

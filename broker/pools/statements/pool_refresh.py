@@ -20,8 +20,8 @@ from broker.pools.model.panda_queues import panda_queues
 from broker.pools.model.problems import RequirementRefused
 from broker.pools.model.requirement import SubmitPool, parse_canonical
 from broker.pools.model.resources import QueueName, Resources
+from broker.store.connection.array_transfer import copy_integers, integers_of
 from broker.store.connection.database import Database
-from broker.store.connection.integer_copy import copy_integers, integers_of
 
 #: Bits of the number of a pool in a pair; the others are the queue's.
 POOL_BITS = 32

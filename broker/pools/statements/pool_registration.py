@@ -16,7 +16,7 @@ from broker.pools.model.eligibility import match_pools
 from broker.pools.model.panda_queues import panda_queues
 from broker.pools.model.requirement import SubmitPool, parse_canonical
 from broker.pools.statements.resource_versions import ResourceVersion, current
-from broker.store.connection.array_text import array_of
+from broker.store.connection.array_transfer import array_of
 from broker.store.connection.names import Names
 
 #: Statuses of a task that makes no jobs any more, unless somebody asks for it again.

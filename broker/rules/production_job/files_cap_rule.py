@@ -8,7 +8,7 @@ from typing import ClassVar
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
 from broker.domain.facts import JobFacts
-from broker.domain.kept import Kept
+from broker.domain.identity_cache import Kept
 from broker.domain.rows_by_kind import RowsByKind
 from broker.rules.contract import Filter, JobPairs, TuningView
 from broker.rules.production_job.link_options import FileCapOptions

@@ -12,7 +12,7 @@ import numpy as np
 from broker.domain.arrays import AnyArray, Floats
 from broker.domain.decisions import Value
 from broker.domain.facts import JobFacts
-from broker.domain.kept import Kept
+from broker.domain.identity_cache import Kept
 from broker.domain.rows_by_kind import RowsByKind, rows_of_all
 from broker.rules.contract import TuningView
 from broker.rules.shared.observing import flag, number

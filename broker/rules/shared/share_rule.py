@@ -8,8 +8,8 @@ import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Ints
 from broker.domain.decisions import Observation, Value
-from broker.domain.kinds import kinds_of, spread
 from broker.domain.queues import QueueTable
+from broker.domain.rows_by_kind import kinds_of, spread
 from broker.domain.work import WorkTable
 from broker.rules.contract import Filter, JobPairs, Options, Reason
 from broker.rules.shared.fairshare import (

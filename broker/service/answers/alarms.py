@@ -13,7 +13,6 @@ import yaml
 from pydantic import Field, ValidationError
 
 from agents.service.configuration import ConfigurationError, config_file
-from broker.app.answers.asking import Answer, Asking
 from broker.domain.parts import MARK
 from broker.history.answers.stored_states import ChunkState, chunk_states
 from broker.history.statements.task_facts import TaskSelection, read_task_facts
@@ -21,6 +20,7 @@ from broker.service.answers.models import AgentLine, Alarm, Alarms, SourceLine
 from broker.service.answers.service import agent_lines, source_lines
 from broker.service.statements.agent_cycles import EndedCycle, database_clock, last_ended
 from broker.service.statements.job_outcomes import EndedJobs, ended_jobs
+from broker.store.query_context import Answer, Asking
 from broker.store.service.agent_pauses import BRAKE
 from broker.store.summaries.chunk_states import CHANGES_KEPT, Change, outcome_changes
 from broker.wrong_values import what_is_wrong

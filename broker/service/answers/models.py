@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from broker.app.answers.asking import Answer
 from broker.decisions.answers.parts import Figure
+from broker.store.query_context import Answer
 
 
 class PauseLine(Answer):

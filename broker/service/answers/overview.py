@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Literal
 
-from broker.app.answers.asking import Answer, Asking
 from broker.grid.answers.day_counts import day_counts, totals_of_the_day
 from broker.service.statements import overview_reads
 from broker.service.statements.overview_reads import Found
+from broker.store.query_context import Answer, Asking
 from broker.store.summaries.buckets import bucket_of
 from broker.store.summaries.reason_counts import reason_counts
 

@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from agents.service import registry
 from agents.service.configuration import AgentsConfiguration, config_file, load
 from agents.service.sections import section_of
-from broker.app.answers.asking import Asking
 from broker.domain.parts import led_by, parts_of
 from broker.grid.answers.grid import last_snapshot
 from broker.service.answers.models import AgentLine, PartLine, PauseLine, ServiceAnswer, ServiceLine, SourceLine
 from broker.service.statements.agent_cycles import Cycles, cycles_lately, database_clock
+from broker.store.query_context import Asking
 from broker.store.schema.migrate import STANDALONE
 from broker.store.service import agent_runs, leases
 from broker.store.service.agent_pauses import ALL, UNTIL_RESUMED, Pause, held_pauses

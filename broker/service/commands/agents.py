@@ -8,11 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from broker.app.answers.asking import Asking
 from broker.cli.context import open_store, settings_of
-from broker.cli.rendering.cells import Since
+from broker.cli.rendering.cells import Since, utc
 from broker.cli.rendering.json_lines import print_json
-from broker.cli.rendering.moments import utc
 from broker.cli.rendering.tables import Column, print_table
 from broker.domain.parts import MARK
 from broker.service.answers.models import AgentLine
@@ -20,6 +18,7 @@ from broker.service.answers.service import agent_lines
 from broker.service.commands.health import check
 from broker.service.statements.agent_cycles import database_clock
 from broker.store.connection.embedded import EmbeddedServer
+from broker.store.query_context import Asking
 from broker.store.schema import migrate
 from broker.store.service.agent_pauses import UNTIL_RESUMED
 

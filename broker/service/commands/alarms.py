@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from broker.cli.answers.asked import asked
+from broker.cli.query_context import asked
 from broker.cli.rendering.cells import Since
 from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table

@@ -39,7 +39,7 @@ from broker.errors import (
 )
 from broker.store.connection.database import Database
 from broker.store.connection.deadlines import DEADLINES
-from broker.store.reads.task_skips import NO_SUCH_TASK
+from broker.store.reads.task_states import NO_SUCH_TASK
 from broker.store.service import leases
 from broker.store.service.agent_runs import OVERDUE_AFTER_S, RunOutcome, RunRecord
 

@@ -23,7 +23,7 @@ from agents.service.runtime import Service, enabled_agents
 from agents.service.sections import sections_to_run
 from broker.cli.context import open_store, settings_of
 from broker.cli.extras import require
-from broker.cli.rendering.moments import utc
+from broker.cli.rendering.cells import utc
 from broker.cli.rendering.visible_text import remark
 from broker.errors import FAILED, REFUSED
 from broker.settings import Settings

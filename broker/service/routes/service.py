@@ -15,11 +15,11 @@ from broker.api.asking import asking
 from broker.api.guarded_route import allow, guarded_router
 from broker.api.presenting import answer
 from broker.api.state import State, Who, editor
-from broker.app.answers.asking import NothingFound
 from broker.service.answers.alarms import alarms
 from broker.service.answers.models import Alarms, ServiceAnswer
 from broker.service.answers.service import service_answer
 from broker.service.statements.agent_cycles import database_clock
+from broker.store.query_context import NothingFound
 from broker.store.schema import migrate
 from broker.store.service import agent_pauses
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from broker.app.answers.asking import Answer
 from broker.errors import NotFound
 from broker.simulation.answers.figures_of_merit import FIGURES, Verdict, verdict
+from broker.store.query_context import Answer
 from broker.whatif.statements.runs import Run
 
 KIND = "simulation"

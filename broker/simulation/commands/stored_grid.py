@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from broker.cli.context import open_store
-from broker.gdpconfig.shipped import shipped_catalogue
+from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.snapshot.raw import SnapshotCorruptError
 from broker.snapshot.snapshot import Snapshot
 from broker.store.scenarios.scenario_file import read_document

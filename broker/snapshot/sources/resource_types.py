@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from broker.domain.work import DroppedRow
+from broker.snapshot.build_queues import ResourceType
 from broker.snapshot.draft import Draft
-from broker.snapshot.pseudo_queues import ResourceType
 from broker.snapshot.raw import RawSource
 from broker.snapshot.readings import BadValueError, name, number
 from broker.snapshot.source import GridSource, SourceLimit, TableRead

@@ -12,23 +12,26 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
 from broker.codec.packed_remarks import RemarksCorruptError
 from broker.codec.repeats import NEW, RepeatsCorruptError, changed, changes_by_place
+from broker.codec.work_texts import read_json
 from broker.domain.decision_records import Origin, StoredDecision
+from broker.domain.decisions import Outcome
 from broker.errors import NotFound
-from broker.store.decisions.decision_bodies import body_of, with_body
 from broker.store.decisions.decision_days import day_of
 from broker.store.decisions.decision_rows import (
     COLUMNS,
     TABLE,
+    body_of,
     by_id,
     decisions_of,
     waiting_from,
+    with_body,
     with_live_counts,
 )
 from broker.store.decisions.repeat_reads import RepeatsUnreadable, pattern_of
@@ -249,3 +252,32 @@ def one_decision(connection: Connection, identifier: int) -> StoredDecision:
         )
     (found,) = with_live_counts(connection, decisions_of(connection, [dict(row._mapping)]))
     return found
+
+
+class DecidedWork(NamedTuple):
+    """One decision: what came of it and why, and its work; None where it was stored without."""
+
+    outcome: Outcome
+    reason: str
+    assigned: Mapping[str, int]
+    work: bytes | None
+
+    def __repr__(self) -> str:
+        """Without the bytes of the work."""
+        return f"DecidedWork({self.outcome}, {self.reason!r}, {self.assigned}, work of {len(self.work or b'')} bytes)"
+
+
+def decided_works(connection: Connection, key: CycleKey) -> list[DecidedWork]:
+    """The decisions of a cycle, in the order in which they were made; none if they were cleared away meanwhile."""
+    rows = plain_rows(connection, key)
+    if rows is not None:
+        # the server makes these texts of what it stores as JSON
+        assigned = read_json(("[" + ",".join([row.assigned or "{}" for row in rows]) + "]").encode())
+        return [
+            DecidedWork(row.outcome, row.reason or "", jobs or {}, None if row.work is None else bytes(row.work))
+            for row, jobs in zip(rows, assigned, strict=True)
+        ]
+    return [
+        DecidedWork(one.record.decision.outcome, one.record.decision.reason, one.record.assigned, one.record.work)
+        for one in read_cycle(connection, key).decisions
+    ]

@@ -13,8 +13,8 @@ from broker.domain.placement_constraints import PlacementConstraints
 from broker.domain.work import DroppedRow
 from broker.pools.statements.pool_registration import read_placement_constraints
 from broker.store.connection.tables import TableCatalogue
-from broker.store.lifecycle.rebrokerage_history import read_rebrokered_from
 from broker.store.reads.chunk_reads import WorkSelection, read_input_datasets, read_ready_files, read_tasks
+from broker.store.reads.rebrokerage_history import read_rebrokered_from
 from broker.store.reads.replica_reads import read_catalogue, read_named_files, read_rank_limits
 from broker.work.assemble import CycleWork, assemble
 from broker.work.catalogue import asked_dids, at_vp_endpoints, files_of_dids, place_datasets

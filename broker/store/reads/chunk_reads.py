@@ -15,9 +15,8 @@ import sqlalchemy as sa
 from numpy.typing import NDArray
 
 from broker.domain.arrays import Floats, Ints, Texts, floats, texts
-from broker.store.connection.array_text import array_of
+from broker.store.connection.array_transfer import array_of, tables_of
 from broker.store.connection.database import Database
-from broker.store.connection.integer_copy import tables_of
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.task_states import ShareOfTasks
 from broker.work.chunks import FILES_OF_A_DATASET, INPUT_FAMILIES, FileRequests, ReadFiles

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 
 import numpy as np
 import sqlalchemy as sa
 
 from broker.domain.arrays import texts
-from broker.domain.task_work import AssigningTable, TaskWork
-from broker.domain.work import Work
+from broker.domain.task_work import AssigningTable, PartReplicaTable, PartTable, TaskWork
+from broker.domain.work import InputTable, Work
 from broker.store.connection.tables import TableCatalogue
 from broker.store.reads.chunk_loading import load_work
 from broker.store.reads.chunk_reads import WorkSelection
-from broker.store.reads.task_inputs import read_parts, wanted_inputs
+from broker.store.reads.replica_reads import asked_values, read_catalogue
 from broker.store.reads.task_reads import (
     ASSIGNING,
     NO_READY_INPUT,
@@ -22,6 +23,145 @@ from broker.store.reads.task_reads import (
     read_outputs,
     read_remaining,
 )
+from broker.work.catalogue import Catalogue, Did, is_asked, is_catalogued
+
+#: Beginning of the names of database releases, which are at hand everywhere.
+DATABASE_RELEASE = "ddo"
+_LOG, _TYPE_FIELD = "log", 4
+_UNTYPED = ("user.", "group.")
+
+
+@dataclass(frozen=True)
+class WantedInput:
+    """A dataset that counts for the locality of the task at position ``task``."""
+
+    task: int
+    datasetid: int
+    did: Did
+    files: float  # of the whole dataset, NaN when unknown
+
+
+@dataclass(frozen=True)
+class _Replica:
+    rse: str
+    is_tape: bool
+    files: float
+    bytes: float
+    total_files: float
+    total_bytes: float
+
+
+def counts_for_locality(name: str) -> bool:
+    """Whether a dataset of this name (without scope) is looked up: no database release, and no logs."""
+    if name.startswith(DATABASE_RELEASE):
+        return False
+    fields = name.split(".")
+    return name.startswith(_UNTYPED) or len(fields) <= _TYPE_FIELD or fields[_TYPE_FIELD] != _LOG
+
+
+def wanted_inputs(inputs: InputTable, task_of_chunk: list[int], master_only: frozenset[int]) -> list[WantedInput]:
+    """The datasets that count, each once for each task, in order.
+
+    Args:
+        inputs: of the first chunks of the tasks.
+        task_of_chunk: position of the task of each chunk.
+        master_only: tasks for which only the primary input counts.
+    """
+    found: dict[tuple[int, int], WantedInput] = {}
+    for at, chunk in enumerate(inputs.chunk.tolist()):
+        task, name = task_of_chunk[chunk], str(inputs.name[at])
+        counts = not inputs.is_pseudo[at] and (inputs.is_master[at] or task not in master_only)
+        if counts and counts_for_locality(name):
+            key = (task, int(inputs.datasetid[at]))
+            found.setdefault(key, WantedInput(*key, (str(inputs.scope[at]), name), float(inputs.dataset_files[at])))
+    return [found[key] for key in sorted(found)]
+
+
+def read_parts(
+    connection: sa.Connection, catalogue: TableCatalogue, wanted: list[WantedInput]
+) -> tuple[PartTable, PartReplicaTable]:
+    """The parts of the datasets and where they are."""
+    dids = tuple(dict.fromkeys(one.did for one in wanted))
+    answer = read_catalogue(connection, catalogue, dids)
+    position = {did: at for at, did in enumerate(answer.dids)}
+    replicas = _replicas(answer, _read_bytes(connection, catalogue, answer))
+    with_replicas = frozenset(answer.replicas.did.tolist())
+    parts: list[tuple[int, int, bool, float, float, bool]] = []
+    rows: list[tuple[int, _Replica]] = []
+    for one in wanted:
+        did = position[one.did]
+        known = is_catalogued(answer, did, with_replicas)
+        for part in answer.parts.get(did) or (did,):
+            here = replicas.get(part, [])
+            fallback = answer.lengths.get(part, one.files if part == did else np.nan)
+            rows += [(len(parts), replica) for replica in here]
+            asked = is_asked(answer, part, with_replicas)
+            parts.append((one.task, one.datasetid, known, *_totals(here, fallback), asked))
+    return _part_table(parts), _replica_table(rows)
+
+
+def _totals(replicas: list[_Replica], fallback_files: float) -> tuple[float, float]:
+    """Files and bytes of a part: what its replicas say it has in all."""
+    files = [one.total_files for one in replicas if one.total_files == one.total_files]
+    size = [one.total_bytes for one in replicas if one.total_bytes == one.total_bytes]
+    return max(files, default=fallback_files), max(size, default=np.nan)
+
+
+def _read_bytes(
+    connection: sa.Connection, catalogue: TableCatalogue, answer: Catalogue
+) -> dict[tuple[int, str], tuple[float, float]]:
+    """Available and total bytes of each replica, by position of the DID and endpoint; NaN for NULL."""
+    query = f"""
+        SELECT a.position, r.rse, r.available_bytes, r.total_bytes
+        FROM unnest(CAST(:positions AS bigint[]), CAST(:scopes AS text[]), CAST(:names AS text[]))
+             AS a (position, scope, name)
+        JOIN {catalogue.names.own("dataset_replicas")} AS r
+            ON r.scope = a.scope AND r.name = a.name AND r.name NOT LIKE '%/'
+    """  # noqa: S608 - names of tables
+    rows = connection.execute(sa.text(query), asked_values(answer.dids)).all()
+    return {(int(row[0]), str(row[1])): (_number(row[2]), _number(row[3])) for row in rows}
+
+
+def _number(value: int | None) -> float:
+    return np.nan if value is None else float(value)
+
+
+def _replicas(answer: Catalogue, sizes: dict[tuple[int, str], tuple[float, float]]) -> dict[int, list[_Replica]]:
+    """The replicas by position of the DID; a size that is not known is worked out from the files."""
+    found: dict[int, list[_Replica]] = {}
+    rows = answer.replicas
+    for at, did in enumerate(rows.did.tolist()):
+        if rows.is_vp[at]:
+            continue
+        rse, files, total = str(rows.rse[at]), float(rows.available_files[at]), float(rows.total_files[at])
+        size, total_size = sizes.get((did, rse), (np.nan, np.nan))
+        if size != size and total > 0:
+            size = total_size * files / total
+        found.setdefault(did, []).append(_Replica(rse, bool(rows.is_tape[at]), files, size, total, total_size))
+    return found
+
+
+def _part_table(rows: list[tuple[int, int, bool, float, float, bool]]) -> PartTable:
+    return PartTable(
+        task=np.array([row[0] for row in rows], dtype=np.int64),
+        datasetid=np.array([row[1] for row in rows], dtype=np.int64),
+        catalogued=np.array([row[2] for row in rows], dtype=np.bool_),
+        files=np.array([row[3] for row in rows], dtype=np.float64),
+        bytes=np.array([row[4] for row in rows], dtype=np.float64),
+        asked=np.array([row[5] for row in rows], dtype=np.bool_),
+    )
+
+
+def _replica_table(rows: list[tuple[int, _Replica]]) -> PartReplicaTable:
+    return PartReplicaTable(
+        part=np.array([part for part, _ in rows], dtype=np.int64),
+        rse=texts(one.rse for _, one in rows),
+        is_tape=np.array([one.is_tape for _, one in rows], dtype=np.bool_),
+        files=np.array([one.files for _, one in rows], dtype=np.float64),
+        bytes=np.array([one.bytes for _, one in rows], dtype=np.float64),
+        complete=np.array([one.total_files > 0 and one.files == one.total_files for _, one in rows], dtype=np.bool_),
+    )
+
 
 #: Files of a dataset by which the job brokerage is asked. Source: PanDA production brokerage, input chunk.
 HINT_FILES = 10

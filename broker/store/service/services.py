@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
@@ -76,3 +77,15 @@ def divisions(connection: Connection, alive_s: float) -> dict[str, dict[str, int
 def find_all(connection: Connection) -> list[Service]:
     """All services that have not said good-bye, the oldest first."""
     return [Service(**row._mapping) for row in connection.execute(_READ_SERVICES)]
+
+
+SIGN_OF_LIFE_WITHIN_S = 30.0
+_READ_AGE_OF_NEWEST_BEAT = sa.text(
+    "SELECT extract(epoch FROM clock_timestamp() - max(seen_at))::float8 FROM broker.services"
+)
+
+
+def newest_sign_of_life_s(connection: sa.Connection) -> float | None:
+    """Seconds since the last heartbeat of any service, by the database's clock; None when there is no service."""
+    found = connection.execute(_READ_AGE_OF_NEWEST_BEAT).scalar()
+    return None if found is None else float(found)

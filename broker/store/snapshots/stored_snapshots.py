@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
 
@@ -155,3 +156,35 @@ def read(connection: Connection, snapshot_id: str) -> dict[str, tuple[str, bytes
         if sha256 not in parts:
             raise SnapshotLostError(f"part {name} of snapshot {snapshot_id} is lost", "broker.snapshot_blobs", remedy)
     return {name: (sha256, parts[sha256]) for name, sha256 in hashes.items()}
+
+
+# The last snapshot of each step of time.
+_READ_STEPS = sa.text("""
+    SELECT DISTINCT ON (date_bin(make_interval(secs => :step_s), taken_at, CAST(:since AS timestamptz)))
+        taken_at, sources -> 'parts' ->> :source AS digest
+    FROM broker.snapshots
+    WHERE taken_at > :since AND taken_at <= :until AND sources -> 'parts' ? :source
+    ORDER BY date_bin(make_interval(secs => :step_s), taken_at, CAST(:since AS timestamptz)), taken_at DESC""")
+_READ_BLOBS = sa.text("SELECT sha256, data FROM broker.snapshot_blobs WHERE sha256 = ANY(:wanted)")
+
+
+@dataclass(frozen=True)
+class PartOfSnapshot:
+    """A source as a snapshot has it: when that was taken (aware), and the digest under which the source is kept."""
+
+    taken_at: datetime
+    digest: str
+
+
+def parts_over_time(
+    connection: sa.Connection, source: str, since: datetime, until: datetime, step_s: float
+) -> list[PartOfSnapshot]:
+    """A source in the last snapshot of each step between two instants (aware), the oldest first."""
+    span = {"source": source, "since": since, "until": until, "step_s": step_s}
+    return [PartOfSnapshot(row.taken_at, row.digest) for row in connection.execute(_READ_STEPS, span)]
+
+
+def read_parts(connection: sa.Connection, digests: Collection[str]) -> Iterator[tuple[str, bytes]]:
+    """The encoded sources of these digests; those that are no longer kept are not among them."""
+    for digest, data in connection.execute(_READ_BLOBS, {"wanted": list(digests)}):
+        yield digest, bytes(data)

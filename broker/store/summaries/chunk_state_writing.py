@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 
-from broker.store.connection.array_text import array_of_nullable, array_of_texts
+from broker.store.connection.array_transfer import array_of_nullable, array_of_texts
 from broker.store.summaries.chunk_states import CHANGES_KEPT, LastDecision
 
 ChunkKey = tuple[int, int | None, float | None]

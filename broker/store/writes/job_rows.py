@@ -21,8 +21,8 @@ from psycopg import sql
 from broker.domain.arrays import Bools, Ints
 from broker.domain.placements import Placement
 from broker.domain.retry import pending_minutes
+from broker.store.connection.array_transfer import copy_integers, integers_of
 from broker.store.connection.errors import DatabaseUnavailable
-from broker.store.connection.integer_copy import copy_integers, integers_of
 from broker.store.connection.names import Names
 from broker.store.writes import job_row_sql as statements
 from broker.store.writes.task_locks import LOCK_WAIT_S, lock_tasks

@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from broker.brokerages.registry import offered
 from broker.domain.feature_table import TIGHTENING_KEYS
 from broker.gdpconfig.canary import Canary, check_canary
+from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import Proposal, proposed
 from broker.gdpconfig.publish import vo_to_edit
-from broker.gdpconfig.shipped import shipped_catalogue
 from broker.store.connection.database import Database
 from broker.tuning.answers.values import Json, typed_value
 from broker.tuning.statements import canaries

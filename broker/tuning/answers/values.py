@@ -10,10 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import BaseModel
 
-from broker.gdpconfig.catalogue import KeyEntry, Value, ValueRefusedError
+from broker.gdpconfig.catalogue import KeyEntry, Value, ValueRefusedError, shipped_catalogue
 from broker.gdpconfig.inspection import KeyState, all_states, entry_named, state_of
 from broker.gdpconfig.publish import Published, RowChange, differences
-from broker.gdpconfig.shipped import shipped_catalogue
 from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow, from_text
 from broker.store.connection.database import Database

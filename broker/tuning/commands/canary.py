@@ -16,8 +16,8 @@ from broker.cli.time_arguments import at_option, duration, moment_of
 from broker.domain.feature_table import TIGHTENING_KEYS
 from broker.errors import WRONG_USAGE, BrokerError
 from broker.gdpconfig.canary import Canary, check_canary
+from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import Proposal, proposed, read_proposals
-from broker.gdpconfig.shipped import shipped_catalogue
 from broker.store.connection.database import Database
 from broker.tuning.answers.editors import Editor, editor_name
 from broker.tuning.statements import canaries

@@ -10,11 +10,11 @@ import typer
 
 from broker.cli.context import open_store
 from broker.cli.output import escaped, print_json, print_table, remark
+from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.inspection import all_states, entry_named, state_of
 from broker.gdpconfig.proposals import Proposal
 from broker.gdpconfig.publish import Published, differences, vo_to_edit
 from broker.gdpconfig.reference import default_in_words, render_reference, scope_in_words, shown
-from broker.gdpconfig.shipped import shipped_catalogue
 from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow, from_text
 from broker.tuning.answers.editors import Editor, editor_name

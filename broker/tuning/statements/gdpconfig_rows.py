@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from broker.gdpconfig.catalogue import Catalogue, Value, ValueRefusedError
+from broker.gdpconfig.catalogue import Catalogue, Value, ValueRefusedError, shipped_catalogue
 from broker.gdpconfig.publish import (
     OUTSIDE_EDITOR,
     Edit,
@@ -33,7 +33,6 @@ from broker.gdpconfig.publish import (
     rows_from_json,
     rows_to_json,
 )
-from broker.gdpconfig.shipped import shipped_catalogue
 from broker.gdpconfig.tuning import UNPUBLISHED_VERSION
 from broker.gdpconfig.values import ConfigRow
 from broker.store.connection.errors import SchemaMissing

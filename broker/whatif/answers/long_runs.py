@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from broker.decisions.answers.replay import Replayed
 from broker.decisions.answers.replay_inputs import Replayer
 from broker.decisions.answers.rules_in_force import rule_set
+from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import Proposal, grid, read_ranges
-from broker.gdpconfig.shipped import shipped_catalogue
 from broker.store.connection.database import Database
 from broker.store.decisions.stored_cycles import cycle_keys, read_cycle, whole
 from broker.tuning.answers.canaries import proposals_of

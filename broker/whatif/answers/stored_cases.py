@@ -17,8 +17,7 @@ from broker.gdpconfig.publish import Published, UnknownVersionError
 from broker.snapshot.source_states import SourceState
 from broker.store.connection.database import Database
 from broker.store.connection.names import Names
-from broker.store.decisions.cycle_work import decided_works
-from broker.store.decisions.stored_cycles import CycleKey, cycle_keys
+from broker.store.decisions.stored_cycles import CycleKey, cycle_keys, decided_works
 from broker.store.snapshots import stored_snapshots as snapshots
 from broker.store.snapshots.stored_snapshots import SnapshotLostError
 from broker.tuning.statements.gdpconfig_rows import TuningStore

@@ -16,8 +16,8 @@ from broker.cli.rendering.json_lines import print_json
 from broker.cli.rendering.tables import Column, print_table, say
 from broker.decisions.answers.rules_in_force import rule_set
 from broker.errors import FAILED, Refused
+from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import Proposal, grid, read_ranges
-from broker.gdpconfig.shipped import shipped_catalogue
 from broker.whatif.answers.stored_cases import StoredCases
 from broker.whatif.commands.what_if import (
     At,

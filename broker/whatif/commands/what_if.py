@@ -20,8 +20,8 @@ from broker.cli.output import print_json, remark
 from broker.cli.time_arguments import SCENARIO_IF_LOADED, at_option, duration, moment_of
 from broker.decisions.answers.rules_in_force import NoSuchBrokerage, rule_set
 from broker.errors import FAILED, WRONG_USAGE, BrokerError, did_you_mean
+from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.gdpconfig.proposals import Proposal, read_proposals, readers_beside_brokerages
-from broker.gdpconfig.shipped import shipped_catalogue
 from broker.whatif.answers.scenario_cases import scenario_cases
 from broker.whatif.answers.stored_cases import Selection, StoredCases, stored_cases
 from broker.whatif.commands.what_if_report import show

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from broker.brokerages.registry import brokerage as brokerage_of
-from broker.cli.rendering.cells import Percent
-from broker.cli.rendering.moments import utc
+from broker.cli.rendering.cells import Percent, utc
 from broker.cli.rendering.tables import Column, print_table, say
 from broker.whatif.model.comparison import Difference, Totals
 from broker.whatif.model.executor import Baseline

@@ -26,13 +26,13 @@ from broker.brokerages.replay import decode_batches, replay_decisions
 from broker.brokerages.replayed_columns import ReplayedColumns
 from broker.codec.work_codec import Body, WorkCorruptError, unpacked_for_many
 from broker.domain.arrays import Ints, Texts, texts
-from broker.engine.shared.marks import FEASIBLE, NOT_A_CANDIDATE
+from broker.engine.shared.pair_state import FEASIBLE, NOT_A_CANDIDATE
 from broker.errors import BrokerError
 from broker.gdpconfig.proposals import proposed
 from broker.gdpconfig.publish import Published
 from broker.rules.registry import RuleError
 from broker.snapshot.build import build_snapshot
-from broker.snapshot.kept_builds import KeptBuilds
+from broker.snapshot.build_cache import KeptBuilds
 from broker.snapshot.raw import RawSource, SnapshotCorruptError, decode
 from broker.snapshot.snapshot import Snapshot
 from broker.whatif.model.cases import Case, Change, ProfileRules, SnapshotParts, StoredOutcome

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Bools, Ints, Texts, texts
-from broker.engine.shared.marks import FEASIBLE, NOT_A_CANDIDATE
+from broker.engine.shared.pair_state import FEASIBLE, NOT_A_CANDIDATE
 from broker.whatif.model.compiled_blocks import BlockRows
 
 NOBODY = np.empty(0, dtype=np.int64)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from broker.domain.arrays import AnyArray, Ints
-from broker.engine.shared.marks import NOT_A_CANDIDATE
+from broker.engine.shared.pair_state import NOT_A_CANDIDATE
 from broker.whatif.model.outcome_columns import Compared, Side
 
 NEVER_A_CANDIDATE = "not_a_candidate"

@@ -21,7 +21,7 @@ from broker.domain.rows_by_kind import RowsByKind
 from broker.engine.job.chunk_result import Block, ChunkResult
 from broker.engine.job.cycle import JobCycle
 from broker.engine.job.decision import deciding
-from broker.engine.shared.kept_answers import KeptAnswers
+from broker.engine.shared.filter_cache import KeptAnswers
 from broker.gdpconfig import Tuning
 from broker.whatif.model.cases import StoredOutcome
 from broker.whatif.model.compiled_blocks import BlockRows, CompiledBlocks

@@ -14,7 +14,7 @@ from broker.brokerages.job.brokerage import JobsCycle
 from broker.brokerages.registry import brokerage
 from broker.domain.arrays import texts
 from broker.domain.decisions import Candidate, Decision
-from broker.domain.written import Written
+from broker.domain.placements import Written
 from broker.engine.job.cycle import JobCycle
 from broker.work.cut_jobs import no_jobs
 from broker.work.datasets import DatasetUse

@@ -25,7 +25,7 @@ from broker.rules.production_job.cuts.cap import SHIPPED_CAP, Cap
 from broker.rules.production_job.cuts.one_nucleus_queue import OneNucleusQueue
 from broker.rules.production_job.weights.running_queued import RunningQueued
 from broker.rules.shared.cuts.below_min_weight import BelowMinWeight
-from broker.store.decisions.packed_decisions import packed
+from broker.store.decisions.decision_writing import packed
 from tests.brokerages.job.random_analysis import random_analysis
 from tests.brokerages.job.random_cycles import random_cycle
 from tests.engine.toy_rules import FewerQueued

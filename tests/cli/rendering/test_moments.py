@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from broker.cli.rendering.moments import ago, length, utc, with_age
+from broker.cli.rendering.cells import ago, length, utc, with_age
 
 NOW = datetime(2026, 11, 22, 5, 20, 58, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from broker.cli.main import main
-from broker.gdpconfig.shipped import shipped_catalogue
+from broker.gdpconfig.catalogue import shipped_catalogue
 from broker.store.connection.database import Database
 
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.domain.rows_by_kind import RowsByKind
-from broker.engine.shared import marks
+from broker.engine.shared import pair_state
 from broker.engine.shared.evaluate import UNDECLARED, AnyFilter, Evaluation, RuleViews, evaluate, reason_codes
-from broker.engine.shared.marks import FEASIBLE, NOT_A_CANDIDATE
+from broker.engine.shared.pair_state import FEASIBLE, NOT_A_CANDIDATE
 from broker.gdpconfig.tuning import Tuning
 from broker.rules.contract import JobPairs, TuningView
 from tests.engine.toy_facts import toy_facts
@@ -28,8 +28,8 @@ def narrowing(request: pytest.FixtureRequest) -> Iterator[None]:
     """Each test on whole blocks, and on the list of the pairs that are left from the first rule on."""
     with pytest.MonkeyPatch.context() as patched:
         if request.param == "list":
-            patched.setattr(marks, "LEAST_PAIRS", 0)
-            patched.setattr(marks, "PAIRS_OF_BLOCK", 1)
+            patched.setattr(pair_state, "LEAST_PAIRS", 0)
+            patched.setattr(pair_state, "PAIRS_OF_BLOCK", 1)
         yield
 
 
@@ -170,7 +170,7 @@ def test_a_rule_that_judges_pair_by_pair_is_asked_about_the_pairs_that_are_left(
     found = judged([first, late, again], n_pilots=np.array([[1.0, 2.0, 3.0]]))
     assert found.reason.tolist() == [[0, 1, FEASIBLE], [2, 0, FEASIBLE]]
     shapes = [[np.shape(value) for value in some] for some in asked]
-    if marks.LEAST_PAIRS:
+    if pair_state.LEAST_PAIRS:
         assert shapes == [[(1, 1), (1, 3), (1, 3), (1, 1), ()], [(2, 1), (1, 3), (1, 3), (2, 1), ()]]
     else:
         assert shapes == [[(3, 1)] * 4 + [()]] * 2

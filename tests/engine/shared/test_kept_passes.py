@@ -9,7 +9,7 @@ import pytest
 
 from broker.domain.rows_by_kind import RowsByKind
 from broker.engine.shared.evaluate import UNDECLARED, Evaluation, RuleViews, evaluate
-from broker.engine.shared.kept_passes import Passes, of_chunks
+from broker.engine.shared.pass_cache import Passes, of_chunks
 from broker.gdpconfig.tuning import Tuning
 from broker.rules.contract import JobPairs
 from tests.engine.toy_facts import toy_facts

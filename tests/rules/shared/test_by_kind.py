@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from broker.domain.arrays import Bools
-from broker.domain.kinds import spread
 from broker.domain.queues import QueueTable
+from broker.domain.rows_by_kind import spread
 from broker.rules.shared.by_kind import kept_by_kind
 from tests.rules.builders import make_queues
 

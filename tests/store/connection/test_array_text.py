@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from broker.store.connection.array_text import array_of, array_of_nullable, array_of_texts
+from broker.store.connection.array_transfer import array_of, array_of_nullable, array_of_texts
 from broker.store.connection.database import Database
 
 #: Any text that PostgreSQL holds, and often what an array has between its elements.

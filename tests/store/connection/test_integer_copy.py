@@ -4,8 +4,8 @@ import numpy as np
 import sqlalchemy as sa
 from psycopg import sql
 
+from broker.store.connection.array_transfer import copy_integers, integers_of, tables_of
 from broker.store.connection.database import Database
-from broker.store.connection.integer_copy import copy_integers, integers_of, tables_of
 
 
 def test_integers_arrive_as_they_are_whatever_their_type_and_number(database: Database) -> None:

@@ -10,8 +10,15 @@ from broker.domain.decision_records import DecisionRecord, Origin
 from broker.domain.decisions import Decision
 from broker.store.connection.database import Database
 from broker.store.decisions import decision_writing as decisions
-from broker.store.decisions.cycle_work import DecidedWork, decided_works
-from broker.store.decisions.stored_cycles import NoSuchDecision, cycle_keys, one_decision, read_cycle, stored_cycles
+from broker.store.decisions.stored_cycles import (
+    DecidedWork,
+    NoSuchDecision,
+    cycle_keys,
+    decided_works,
+    one_decision,
+    read_cycle,
+    stored_cycles,
+)
 
 NOON = datetime(2026, 8, 1, 12, tzinfo=UTC)
 

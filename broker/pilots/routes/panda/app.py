@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from broker import __version__
-from broker.app.lane import Lane, LaneBusy
+from broker.api.lane import Lane, LaneBusy
 from broker.pilots.answers import workers
 from broker.pilots.routes.panda import legacy
 from broker.pilots.routes.panda.access import NO_IDENTITY, Identify, TooManyRequests, anybody

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from sqlalchemy import exc
 
-from broker.app.lane import Lane
+from broker.api.lane import Lane
 from broker.pilots.answers.jobs import ViewShelf
 from broker.pilots.model.job_request import JobRequest
 from broker.pilots.routes.panda.access import Identify, Identity, anybody

@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools, Texts
 from broker.domain.decisions import Observation
-from broker.domain.kept import Kept
+from broker.domain.identity_cache import Kept
 from broker.rules.contract import AnalysisPairs, GroupFilter, Reason
 from broker.rules.shared.observing import text
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from broker.domain.arrays import Bools
 from broker.domain.decisions import Observation
-from broker.domain.kept import Kept
+from broker.domain.identity_cache import Kept
 from broker.domain.rows_by_kind import RowsByKind
 from broker.rules.contract import Filter, JobPairs, Reason
 from broker.rules.production_job.link_options import NucleusOptions

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from broker.domain.rebrokered_from import RebrokeredFrom
 from broker.rules.shared.filters.rebrokered import Rebrokered
 from broker.store.connection.database import Database
-from broker.store.lifecycle.rebrokerage_history import read_rebrokered_from
+from broker.store.reads.rebrokerage_history import read_rebrokered_from
 from tests.rules.builders import NOW_S, Case, check, kept, rejected
 
 HOUR_S = 3600.0

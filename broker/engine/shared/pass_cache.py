@@ -13,7 +13,7 @@ import numpy as np
 
 from broker.domain.arrays import Ints
 from broker.domain.rows_by_kind import RowsByKind
-from broker.engine.shared.kept_answers import FilterAnswer, Mask
+from broker.engine.shared.filter_cache import FilterAnswer, Mask
 from broker.rules.contract import Filter
 
 SAME = "same_in_passes"

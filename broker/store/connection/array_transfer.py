@@ -1,9 +1,9 @@
-"""Whole arrays of integers to the server and from it, in PostgreSQL's binary formats."""
+"""Whole arrays to the server and from it: lists as array texts, integers in PostgreSQL's binary formats."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import psycopg
@@ -78,3 +78,43 @@ def tables_of(arrays: Sequence[bytes | None], columns: int) -> tuple[NDArray[np.
     values = np.frombuffer(b"".join(bodies), _ELEMENT)["value"].astype(np.int64).reshape(-1, columns)
     sizes = np.array([len(body) for body in bodies], dtype=np.int64) // (_ELEMENT.itemsize * columns)
     return values, sizes
+
+
+ValueT = TypeVar("ValueT", bound=Hashable)
+
+
+def array_of(values: Iterable[int]) -> str:
+    """An array of whole numbers, or of truth values; none of them NULL.
+
+    >>> array_of([1, -2]), array_of([True]), array_of([])
+    ('{1,-2}', '{True}', '{}')
+    """
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+def array_of_texts(values: Sequence[str]) -> str:
+    r"""An array of texts, none of them NULL.
+
+    >>> print(array_of_texts(["mc16", 'a "b"', "c\\d"]))
+    {"mc16","a \"b\"","c\\d"}
+    """
+    if not values:
+        return "{}"
+    whole = '","'.join(values)
+    if "\\" in whole or whole.count('"') > 2 * (len(values) - 1):
+        whole = '","'.join([value.replace("\\", "\\\\").replace('"', '\\"') for value in values])
+    return '{"' + whole + '"}'
+
+
+def array_of_nullable(values: Sequence[ValueT | None], written: Callable[[ValueT], str]) -> str:
+    """An array of values, None for NULL.
+
+    Args:
+        values: each that occurs is written once; values that are equal, such as 0.0 and -0.0, are written alike.
+        written: a value as it stands in an array, in quotes where it needs them.
+
+    >>> array_of_nullable([1.5, None, 1.5], repr)
+    '{1.5,NULL,1.5}'
+    """
+    known = {value: "NULL" if value is None else written(value) for value in set(values)}
+    return "{" + ",".join([known[value] for value in values]) + "}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import sqlalchemy as sa
 
-from broker.store.connection.array_text import array_of
+from broker.store.connection.array_transfer import array_of
 
 _READ_REBROKERED_FROM = sa.text("""
     SELECT jeditaskid, datasetid, queue, extract(epoch FROM rebrokered_at)::float8

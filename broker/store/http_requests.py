@@ -1,13 +1,51 @@
-"""The rows of ``broker.http_requests``: requests with an idempotency key, and what was answered."""
+"""What the HTTP API remembers: requests and their answers, tokens that were used, keys of issuers; and forgets."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from datetime import UTC, datetime
+from typing import Any, Literal
 
 import sqlalchemy as sa
+
+from broker.store.connection.database import Database
+
+_INSERT_USED_TOKEN = sa.text("""
+    INSERT INTO broker.used_tokens (issuer, token, expires_at) VALUES (:issuer, :token, :expires_at)
+    ON CONFLICT (issuer, token) DO NOTHING RETURNING 1""")
+_READ_ISSUER_KEYS = sa.text("SELECT fetched_at, keys FROM broker.issuer_keys WHERE issuer = :issuer")
+_SAVE_ISSUER_KEYS = sa.text("""
+    INSERT INTO broker.issuer_keys (issuer, fetched_at, keys) VALUES (:issuer, :fetched_at, CAST(:keys AS jsonb))
+    ON CONFLICT (issuer) DO UPDATE SET fetched_at = excluded.fetched_at, keys = excluded.keys
+    WHERE issuer_keys.fetched_at < excluded.fetched_at""")
+
+
+def use_once(connection: sa.Connection, issuer: str, token: str, expires_at_s: float) -> bool:
+    """Note that a token was used; False when it had been used before.
+
+    Args:
+        connection: a transaction that can write.
+        issuer: of the token.
+        token: its identifier.
+        expires_at_s: when it ends (seconds since 1970): until then it is remembered.
+    """
+    values = {"issuer": issuer, "token": token, "expires_at": datetime.fromtimestamp(expires_at_s, UTC)}
+    return connection.execute(_INSERT_USED_TOKEN, values).scalar() is not None
+
+
+def kept_keys(connection: sa.Connection, issuer: str) -> tuple[datetime, dict[str, Any]] | None:
+    """The last keys of an issuer and when they were fetched (aware); None when there are none."""
+    row = connection.execute(_READ_ISSUER_KEYS, {"issuer": issuer}).one_or_none()
+    return None if row is None else (row.fetched_at, row.keys)
+
+
+def keep_keys(connection: sa.Connection, issuer: str, fetched_at: datetime, keys: Mapping[str, Any]) -> None:
+    """Keep the keys that an issuer published at ``fetched_at`` (aware), unless newer ones are kept."""
+    values = {"issuer": issuer, "fetched_at": fetched_at, "keys": json.dumps(dict(keys))}
+    connection.execute(_SAVE_ISSUER_KEYS, values)
+
 
 KEPT_FOR = "24 hours"
 """After this a key is free again."""
@@ -86,3 +124,27 @@ def note_answer(
 def release(connection: sa.Connection, subject: str, key: str) -> None:
     """Give a key free: its request changed nothing."""
     connection.execute(_DELETE_UNANSWERED, {"subject": subject, "key": key})
+
+
+MOST_ROWS = 10_000
+"""Rows of one transaction; more wait for the next time."""
+
+_OLD = (
+    ("http_requests", "begun_at < clock_timestamp() - interval '24 hours'"),
+    ("used_tokens", "expires_at < clock_timestamp() - interval '1 hour'"),
+    ("matched_requests", "matched_at < clock_timestamp() - interval '7 days'"),
+    ("runs", "ended_at < clock_timestamp() - interval '30 days'"),
+)
+_DELETE_OLD_ROWS = """
+    DELETE FROM broker.{table} WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM broker.{table} WHERE {old} LIMIT :most FOR UPDATE SKIP LOCKED))"""
+
+
+def remove_old(database: Database) -> dict[str, int]:
+    """Remove what is old enough; how many rows of each table went."""
+    counts = {}
+    for table, old in _OLD:
+        with database.begin() as connection:
+            removed = connection.execute(sa.text(_DELETE_OLD_ROWS.format(table=table, old=old)), {"most": MOST_ROWS})
+            counts[table] = removed.rowcount
+    return counts

@@ -10,7 +10,7 @@ from functools import cache
 from broker.brokerages.registry import BrokerageError, brokerage, offered
 from broker.domain.reason import Reason, Who
 from broker.rules.registry import RuleError, load_rule, outside_rules
-from broker.store.reads.task_skips import SKIP_REASONS
+from broker.store.reads.task_states import SKIP_REASONS
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ import numpy as np
 from broker.codec.packed_reasons import Standing
 from broker.domain.arrays import AnyArray, Bools, Ints
 from broker.domain.rows_by_kind import RowsByKind
-from broker.engine.shared.kept_answers import FilterAnswer, Mask
-from broker.engine.shared.pairs_left import PairsLeft
+from broker.engine.shared.filter_cache import FilterAnswer, Mask
+from broker.engine.shared.surviving_pairs import PairsLeft
 from broker.rules.contract import AnyPairs
 
 FEASIBLE, NOT_A_CANDIDATE = Standing.FEASIBLE, Standing.NOT_A_CANDIDATE

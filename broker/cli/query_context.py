@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from broker.app.answers.asking import Asking
 from broker.cli.context import open_store, settings_of
 from broker.cli.time_arguments import moment_of
+from broker.store.query_context import Asking
 
 Json = Annotated[bool, typer.Option("--json", help="One object on one line.")]
 

@@ -7,7 +7,7 @@ import asyncio
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from broker.api.patience import Patience
+from broker.api.head_timeout import Patience
 
 
 class PatientH11(Patience, H11Protocol):

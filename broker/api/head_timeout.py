@@ -1,11 +1,46 @@
-"""A deadline for the head of each request, whatever parses it: who does not say what he wants is let go."""
+"""Closes connections that send no complete header in time, and sends head and body of an answer in one piece."""
 
 from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
+from typing import Any
 
-from broker.api.one_send import OneSend
+
+class OneSend:
+    """A transport that keeps what is written until the event loop turns, or until it is told to send.
+
+    Args:
+        transport: that sends.
+        loop: of the transport.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport, self._loop = transport, loop
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Send ``data`` soon."""
+        if not data:
+            return
+        if not self._parts:
+            self._loop.call_soon(self.flush)
+        self._parts.append(data)
+
+    def flush(self) -> None:
+        """Send what was written."""
+        if self._parts:
+            parts, self._parts = self._parts, []
+            self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def close(self) -> None:
+        """Send what was written, and close."""
+        self.flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
 
 HEAD_BYTES = 64 << 10
 """Of a head that is not whole yet."""

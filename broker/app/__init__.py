@@ -1,1 +1,0 @@
-"""Use cases between the interfaces and what is below: explain, replay, compare, submit. No terminal, no clock."""

@@ -1,1 +1,0 @@
-"""What the HTTP API remembers: requests and their answers, tokens that were used, keys of issuers, runs."""

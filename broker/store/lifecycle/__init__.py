@@ -1,1 +1,0 @@
-"""Jobs that wait or run for too long: found in one scan, and ended by one writer."""
